@@ -1,0 +1,61 @@
+//! What storage can do: read a range of one version of an object, describe an object, list a prefix.
+//!
+//! A [`Backend`] makes **one attempt** at each call and classifies what went wrong ([`ErrorKind`]); retrying, deadlines,
+//! deduplication and memory belong to the engine. Every backend passes the suite in [`conformance`].
+//!
+//! *Invariant:* bytes that a body yields belong to the [`Version`] that was asked for, start at the first byte of the
+//! range, and never exceed it; a backend that cannot promise this returns an error instead.
+
+mod error;
+mod object;
+
+pub use error::{Error, ErrorKind, Operation};
+pub use object::{Entry, Key, ListPage, Object, Version};
+
+use std::ops::Range;
+use std::pin::Pin;
+
+use bytes::Bytes;
+use futures::Stream;
+use futures::future::BoxFuture;
+
+/// The bytes of one range, in order, in pieces of whatever size the transport delivers.
+///
+/// The stream ends after exactly the bytes asked for, or with an error: a truncated body is [`ErrorKind::Transient`].
+/// Dropping it abandons the request.
+pub type Body = Pin<Box<dyn Stream<Item = Result<Bytes, Error>> + Send>>;
+
+/// What a backend's storage can and cannot do; the engine and the front doors adapt to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// Ranges are read on condition of the version on the storage's side (If-Match), not only compared afterwards.
+    pub conditional_read: bool,
+    /// [`Backend::list`] works.
+    pub list: bool,
+    /// Ranges are honoured; where false the engine must read objects from the start.
+    pub range: bool,
+}
+
+/// Storage behind the engine. Object safe; one value serves every thread.
+pub trait Backend: Send + Sync + 'static {
+    /// A short name of the storage for messages: scheme and root, never a secret.
+    fn describe(&self) -> String;
+
+    /// What this storage can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Describes one object. [`ErrorKind::NotFound`] if there is none under exactly this key.
+    fn stat<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Object, Error>>;
+
+    /// Reads `range` (bytes, not empty, within the object) of `version` of `key`.
+    ///
+    /// The future resolves when the response's head has arrived and was verified: status, length, range, and version.
+    /// [`ErrorKind::Changed`] when the object no longer has that version.
+    fn read<'a>(&'a self, key: &'a Key, version: &'a Version, range: Range<u64>) -> BoxFuture<'a, Result<Body, Error>>;
+
+    /// Lists one page of the direct children of `prefix` (empty, or ending in `/`), in the storage's order.
+    ///
+    /// `continuation` comes from the page before, `None` for the first. A prefix without children gives an empty page.
+    fn list<'a>(&'a self, prefix: &'a str, continuation: Option<&'a str>) -> BoxFuture<'a, Result<ListPage, Error>>;
+}

@@ -1,0 +1,2 @@
+//! The foreread command.
+fn main() {}
