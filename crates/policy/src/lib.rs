@@ -1,1 +1,39 @@
-//! placeholder
+//! Every decision of the read path: what to read ahead, how far, in which order, when to stop, what to drop.
+//!
+//! **Policy is pure; drivers execute.** Nothing here does I/O, knows a clock, holds a lock or touches a byte of data. The
+//! engine runs this crate against real storage, a simulator runs it against models, and a log of one replays in the other.
+//!
+//! # The contract
+//!
+//! [`ReadPath`] has three kinds of method. A driver uses them in this order, always:
+//!
+//! 1. [`ReadPath::handle`]`(now, event)` tells what happened. `now` never goes back.
+//! 2. [`ReadPath::poll_action`] until `None` tells what to do. Actions are executed in order; the page table holds what they
+//!    say before the next event is handled, so policy knows what is resident without asking.
+//! 3. Getters ([`ReadPath::counters`], [`ReadPath::memory`]) may be called at any time and change nothing.
+//!
+//! A plain hit is no event: only a read that finds a page absent, in flight or marked is ([`Event::Read`]). First touches of
+//! resident folios arrive in batches ([`Event::Referenced`]), before the next event that could evict.
+//!
+//! # Reading order
+//!
+//! [`mod@units`] (pages, extents, folios), [`event`](Event) (the driver's side), `read_path` (the wiring), then the mechanisms, one file
+//! each: `file_readahead` (streams of one file), `stream` (one stream's window), `stride` (arithmetic progressions),
+//! `replacement` (the budget and what leaves it), `link` (what the storage costs).
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod event;
+mod file_readahead;
+mod link;
+mod read_path;
+mod replacement;
+mod stream;
+mod stride;
+pub mod units;
+
+pub use event::{Action, Class, Counters, Event, Found};
+pub use read_path::{Memory, Options, ReadPath};
+pub use units::{Extent, FOLIO_PAGES_MAX, FileId, Nanos, PAGE_BYTES, RequestId};

@@ -1,0 +1,136 @@
+//! The driver's side of the contract: what it reports and what it is told to do.
+
+use crate::units::{Extent, FileId, Nanos, RequestId};
+
+/// In which state a read found its pages. The worst page decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// At least one page is neither resident nor in flight.
+    Absent,
+    /// None is absent, but the reader must wait for at least one that is in flight.
+    InFlight,
+    /// All are resident; the read is an event only because it touched a mark.
+    Resident,
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// A file of `pages` pages may be read from now on.
+    Open {
+        /// The file.
+        file: FileId,
+        /// Its length, the last page counted whole.
+        pages: u64,
+    },
+    /// Nobody has the file open any more: what is in flight for it is given up, its streams end. Its pages may stay.
+    Release {
+        /// The file.
+        file: FileId,
+    },
+    /// The file will never be read again: all its pages are dropped.
+    Forget {
+        /// The file.
+        file: FileId,
+    },
+    /// A reader asked for `extent` (within the file, not empty) and did not simply hit.
+    Read {
+        /// The file.
+        file: FileId,
+        /// The pages asked for.
+        extent: Extent,
+        /// What it found there.
+        found: Found,
+        /// Whether it touched a marked folio. The driver has cleared the mark.
+        marked: bool,
+    },
+    /// A reader was given bytes of the folio that starts at `start`, for the first time since the folio was submitted.
+    Referenced {
+        /// The file.
+        file: FileId,
+        /// First page of the folio.
+        start: u64,
+    },
+    /// All bytes of a request have arrived.
+    Completed {
+        /// The request.
+        request: RequestId,
+        /// From submission to its first byte.
+        first_byte: Nanos,
+        /// From submission to its last byte.
+        total: Nanos,
+    },
+    /// The driver gave a request up. Those of its pages that nobody has read are dropped, as actions say.
+    Failed {
+        /// The request.
+        request: RequestId,
+    },
+}
+
+/// Why a request is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// A reader waits for at least one of its pages.
+    Demand,
+    /// Nobody has asked for it yet: the first thing to go without.
+    Speculative,
+}
+
+/// Something to do, in the order given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Ask the storage for `extent`, all of which is absent, and put its folios into the page table as in flight.
+    Submit {
+        /// The request's identity in later events.
+        request: RequestId,
+        /// The file.
+        file: FileId,
+        /// The pages to fetch.
+        extent: Extent,
+        /// Why.
+        class: Class,
+        /// The folio that holds this page gets the mark: touching it is an event even when it is resident.
+        mark: Option<u64>,
+    },
+    /// Give a request up: no event answers this. Its pages that nobody has read are dropped by the actions that follow.
+    Cancel {
+        /// The request.
+        request: RequestId,
+    },
+    /// Take one folio out of the page table.
+    Drop {
+        /// The file.
+        file: FileId,
+        /// The folio, whole.
+        folio: Extent,
+    },
+}
+
+/// What has been decided so far. All counts only grow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Requests that a reader waited for from the start.
+    pub requests_demand: u64,
+    /// Requests made ahead of any reader.
+    pub requests_speculative: u64,
+    /// Pages submitted, of either class.
+    pub pages_submitted: u64,
+    /// Reads that found a page absent.
+    pub misses: u64,
+    /// Reads that had to wait for a page in flight.
+    pub waits: u64,
+    /// Reads that touched a mark.
+    pub marks: u64,
+    /// Pages read ahead and evicted or given up before anybody read them.
+    pub pages_wasted: u64,
+    /// Of those, pages evicted to make room while their stream was still being read.
+    pub pages_thrashed: u64,
+    /// Speculative requests that failed. Demand is not counted here.
+    pub speculation_failed: u64,
+    /// Requests given up because nobody needs them any more.
+    pub cancelled: u64,
+    /// Streams recognised: forward, and strided or backward.
+    pub streams_forward: u64,
+    /// Streams recognised whose reads lie a constant distance apart, backward ones included.
+    pub streams_strided: u64,
+}

@@ -1,0 +1,192 @@
+//! The streams of one file: which of them a read belongs to, and when a run of reads becomes one.
+//!
+//! ```text
+//!   read --> expected by a stream? -----------------------------> it advances
+//!        --> continues a run? ---- second adjacent read --------> recognised: forward
+//!        --> starts a run -------- at the start of the file ----> recognised: forward
+//!                              \-- enough resident before it ---> recognised: forward (context)
+//!                              \-- completes a progression -----> recognised: strided or backward
+//!                              \-- else ------------------------> random: its own pages, nothing more
+//! ```
+//!
+//! Streams are found by position, never by handle: any number of readers and descriptors may interleave. Reads that overtake each
+//! other on their way here (the kernel's own readahead is sent by several threads) leave runs that meet, and are joined. A stream whose pages die
+//! unread makes the file's next ones show more before they are believed.
+
+use alloc::vec::Vec;
+
+use crate::stream::{Limits, Part, Stream};
+use crate::stride::Starts;
+use crate::units::{Extent, Nanos};
+
+/// A read, as the mechanism sees it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Read {
+    pub(crate) extent: Extent,
+    /// Some of its pages have not been asked for.
+    pub(crate) absent: bool,
+    /// It has to wait.
+    pub(crate) stalled: bool,
+    /// Pages directly before it that are resident or in flight.
+    pub(crate) before: u64,
+}
+
+/// What kind of stream a read has shown for the first time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shown {
+    Nothing,
+    Forward,
+    Strided,
+}
+
+/// All streams of one file.
+#[derive(Debug)]
+pub(crate) struct FileReadahead {
+    streams: Vec<Stream>,
+    starts: Starts,
+    next_id: u64,
+    /// How many more reads than usual a run must show. Grows with waste, shrinks with use.
+    distrust: u32,
+}
+
+impl FileReadahead {
+    pub(crate) fn new() -> Self {
+        Self { streams: Vec::new(), starts: Starts::default(), next_id: 0, distrust: 0 }
+    }
+
+    /// Takes note of `read`. Says which stream to plan for, if any, and whether it is new.
+    pub(crate) fn observe(&mut self, now: Nanos, read: Read) -> (Option<u64>, Shown) {
+        if let Some(at) = self.expecting(read.extent) {
+            return self.continued(now, at, read);
+        }
+        if let Some(at) = self.streams.iter().position(|s| !s.is_recognised() && s.start == read.extent.end) {
+            let stream = &mut self.streams[at];
+            stream.prepend(now, read.extent);
+            self.starts.grow(stream.id, stream.start, stream.seen);
+            return (None, Shown::Nothing);
+        }
+        self.started(now, read)
+    }
+
+    /// The stream that `read` belongs to: recognised ones first, the one that stands nearest before it.
+    fn expecting(&self, read: Extent) -> Option<usize> {
+        let expecting = self.streams.iter().enumerate().filter(|(_, s)| s.expects(read));
+        expecting.min_by_key(|(_, s)| (!s.is_recognised(), s.pos.abs_diff(read.start))).map(|(at, _)| at)
+    }
+
+    fn continued(&mut self, now: Nanos, at: usize, read: Read) -> (Option<u64>, Shown) {
+        let stream = &mut self.streams[at];
+        stream.advance(now, read.extent, read.stalled, read.absent);
+        let (id, pos) = (stream.id, stream.pos);
+        if stream.is_recognised() {
+            if !read.stalled {
+                self.distrust = self.distrust.saturating_sub(1);
+            }
+            self.starts.grow(id, stream.start, stream.pos.saturating_sub(stream.start));
+            return (Some(id), Shown::Nothing);
+        }
+        if let Some(next) = self.streams.iter().position(|s| !s.is_recognised() && s.start == pos && s.id != id) {
+            let next = self.streams.swap_remove(next);
+            self.starts.forget(next.id);
+            if let Some(stream) = self.stream_mut(id) {
+                stream.append(&next);
+            }
+        }
+        let needed = ADJACENT_READS + self.distrust;
+        let Some(stream) = self.streams.iter_mut().find(|s| s.id == id) else { return (None, Shown::Nothing) };
+        self.starts.grow(id, stream.start, stream.seen);
+        if stream.reads < needed {
+            return (None, Shown::Nothing);
+        }
+        stream.recognise(read.extent, read.absent);
+        (Some(id), Shown::Forward)
+    }
+
+    fn started(&mut self, now: Nanos, read: Read) -> (Option<u64>, Shown) {
+        self.make_place();
+        let id = self.next_id;
+        self.next_id += 1;
+        let mut stream = Stream::new(id, now, read.extent);
+        let mut shown = Shown::Nothing;
+        if let Some(stride) = self.starts.push(id, read.extent.start, read.extent.pages()) {
+            // The runs that showed it are its records now.
+            stream.recognise_stride(stride.delta, stride.pages, stride.records);
+            shown = Shown::Strided;
+        } else if read.extent.start == 0 && self.distrust == 0 {
+            stream.recognise(read.extent, read.absent);
+            shown = Shown::Forward;
+        } else if read.before > read.extent.pages() * (1 + u64::from(self.distrust)) {
+            stream.start = read.extent.start - read.before;
+            stream.seen += read.before;
+            stream.recognise(read.extent, read.absent);
+            shown = Shown::Forward;
+        }
+        self.streams.push(stream);
+        if shown == Shown::Nothing { (None, shown) } else { (Some(id), shown) }
+    }
+
+    /// Bounded: the longest idle run goes, or the longest idle stream where there are too many of those.
+    fn make_place(&mut self) {
+        let runs = self.streams.iter().filter(|s| !s.is_recognised()).count();
+        let full = if runs >= RUNS_MAX {
+            false
+        } else if self.streams.len() - runs >= STREAMS_MAX {
+            true
+        } else {
+            return;
+        };
+        let idle =
+            self.streams.iter().enumerate().filter(|(_, s)| s.is_recognised() == full).min_by_key(|(_, s)| s.last);
+        if let Some(at) = idle.map(|(at, _)| at) {
+            self.streams.swap_remove(at);
+        }
+    }
+
+    fn stream_mut(&mut self, id: u64) -> Option<&mut Stream> {
+        self.streams.iter_mut().find(|s| s.id == id)
+    }
+
+    /// What to read ahead next for stream `id`.
+    pub(crate) fn next_part(&self, id: u64, limits: Limits) -> Option<Part> {
+        self.streams.iter().find(|s| s.id == id)?.next_part(limits)
+    }
+
+    /// `part` has been seen to.
+    pub(crate) fn planned(&mut self, id: u64, part: Part) {
+        if let Some(stream) = self.stream_mut(id) {
+            stream.planned(part);
+        }
+    }
+
+    /// Pages read ahead for stream `id` died unread.
+    pub(crate) fn wasted(&mut self, id: u64, thrashed: bool) {
+        self.distrust = (self.distrust + 1).min(DISTRUST_MAX);
+        if let Some(stream) = self.stream_mut(id)
+            && thrashed
+        {
+            stream.thrashed();
+        }
+    }
+
+    /// How far ahead stream `id` wants to be, in pages.
+    pub(crate) fn ahead(&self, id: u64) -> u64 {
+        self.streams.iter().find(|s| s.id == id).map_or(0, |s| s.ahead)
+    }
+
+    /// How far ahead all streams that were read since `since` want to be, in pages.
+    pub(crate) fn wanted(&self, since: Nanos) -> u64 {
+        self.streams.iter().filter(|s| s.last >= since).map(|s| s.ahead).sum()
+    }
+}
+
+/// Adjacent reads that make a forward stream: the second one.
+const ADJACENT_READS: u32 = 2;
+
+/// The most that waste can add to it. At 6 adjacent reads a run that goes on for ever loses nothing worth measuring.
+const DISTRUST_MAX: u32 = 4;
+
+/// Runs that may become streams, per file. As many as starts are remembered: a run without a start can only go on forward.
+const RUNS_MAX: usize = 32;
+
+/// Streams per file. More interleaved readers than this fall back on context.
+const STREAMS_MAX: usize = 256;

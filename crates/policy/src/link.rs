@@ -1,0 +1,111 @@
+//! What the storage costs, measured from its own completions: latency, bandwidth of one request, throughput of all.
+//!
+//! ```text
+//!   submitted          first byte                      last byte
+//!   |<---- latency ---->|<---- bytes / bandwidth ------->|
+//! ```
+//!
+//! More in flight than throughput x (latency + transfer) of one request buys no throughput, only waiting: that product is
+//! the most that all speculation together may cover. Latency is the least seen and bandwidth and throughput are the most
+//! seen, each forgetting slowly. Origin: the bandwidth-delay product, estimated by windowed extremes as BBR does.
+
+use crate::units::{Nanos, PAGE_BYTES};
+
+/// A running model of one backend.
+#[derive(Debug, Default)]
+pub(crate) struct Link {
+    latency_ns: u64,
+    /// Bytes a second of one request, once its first byte is there.
+    bandwidth: u64,
+    /// Bytes a second of all requests.
+    throughput: u64,
+    interval_start: Nanos,
+    interval_bytes: u64,
+}
+
+impl Link {
+    /// A request for `pages` pages has completed: its first byte came after `first_byte`, its last after `total`.
+    pub(crate) fn completed(&mut self, now: Nanos, pages: u64, first_byte: Nanos, total: Nanos) {
+        let bytes = pages * PAGE_BYTES;
+        self.latency_ns = drift_down(self.latency_ns, first_byte.0.max(1));
+        let transfer_ns = total.since(first_byte).0;
+        if bytes >= TRANSFER_BYTES_MIN && transfer_ns > 0 {
+            self.bandwidth = drift_up(self.bandwidth, per_second(bytes, transfer_ns));
+        }
+        self.interval_bytes += bytes;
+        let elapsed = now.since(self.interval_start).0;
+        if elapsed >= INTERVAL.0 {
+            self.throughput = drift_up(self.throughput, per_second(self.interval_bytes, elapsed));
+            self.interval_start = now;
+            self.interval_bytes = 0;
+        }
+    }
+
+    /// The most pages that are worth having in flight or unread at once, for requests of `part_pages`.
+    pub(crate) fn ahead_pages_max(&self, part_pages: u64) -> u64 {
+        if self.throughput == 0 || self.bandwidth == 0 {
+            return AHEAD_PAGES_MIN;
+        }
+        let transfer_ns = u128::from(part_pages) * u128::from(PAGE_BYTES) * 1_000_000_000 / u128::from(self.bandwidth);
+        let delay_ns = u128::from(self.latency_ns) + transfer_ns;
+        let product = u128::from(self.throughput) * delay_ns / 1_000_000_000 / u128::from(PAGE_BYTES);
+        let wanted = product * HEADROOM_PERCENT / 100;
+        (wanted.min(u128::from(u64::MAX)) as u64).max(AHEAD_PAGES_MIN)
+    }
+}
+
+fn per_second(bytes: u64, ns: u64) -> u64 {
+    (u128::from(bytes) * 1_000_000_000 / u128::from(ns)).min(u128::from(u64::MAX)) as u64
+}
+
+/// The least seen, forgetting a 64th of the difference at each sample above it.
+fn drift_down(value: u64, sample: u64) -> u64 {
+    if value == 0 || sample < value { sample } else { value + (sample - value) / 64 }
+}
+
+/// The most seen, forgetting a 64th of the difference at each sample below it.
+fn drift_up(value: u64, sample: u64) -> u64 {
+    if sample > value { sample } else { value - (value - sample) / 64 }
+}
+
+/// Requests smaller than this (256 KiB) say more about buffering than about bandwidth.
+const TRANSFER_BYTES_MIN: u64 = 256 << 10;
+
+/// Throughput is taken over intervals of 200 ms: longer than a request, shorter than a phase of a program.
+const INTERVAL: Nanos = Nanos::from_millis(200);
+
+/// Half as much again as the product covers what the estimate misses: without headroom a throughput limited by the window
+/// could never be seen to grow.
+const HEADROOM_PERCENT: u128 = 150;
+
+/// Never less than 64 MiB: a start must not be held back by what the start itself has measured.
+const AHEAD_PAGES_MIN: u64 = (64 << 20) / PAGE_BYTES;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_covers_throughput_times_delay() {
+        let mut link = Link::default();
+        // 8 MiB requests at 80 MB/s after 30 ms, eight of them each 100 ms: 671 MB/s.
+        for i in 1..=100u64 {
+            for _ in 0..8 {
+                link.completed(Nanos::from_millis(100 * i), 2048, Nanos::from_millis(30), Nanos::from_millis(135));
+            }
+        }
+        let bytes = link.ahead_pages_max(2048) * PAGE_BYTES;
+        let product = 671_000_000 / 1000 * 135;
+        assert!(bytes > product * 13 / 10 && bytes < product * 17 / 10, "{bytes}");
+    }
+
+    #[test]
+    fn latency_forgets_an_old_minimum() {
+        let mut link = Link::default();
+        link.completed(Nanos(1), 1, Nanos(100), Nanos(100));
+        for i in 0..1000 {
+            link.completed(Nanos(i), 1, Nanos(10_000), Nanos(10_000));
+        }
+        assert!(link.latency_ns > 9_000, "{}", link.latency_ns);
+    }
+}

@@ -1,0 +1,348 @@
+//! Wires the mechanisms: matches each event, forwards it, and turns what they want into actions. Holds no rule of its own but
+//! the order: demand is submitted before speculation, and room is made before anything is submitted.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+use crate::event::{Action, Class, Counters, Event, Found};
+use crate::file_readahead::{FileReadahead, Read, Shown};
+use crate::link::Link;
+use crate::replacement::{Evicted, Resident, wasted};
+use crate::stream::{Limits, PART_PAGES_MAX, Part};
+use crate::units::{Extent, FileId, Nanos, PAGE_BYTES, RequestId};
+
+/// What a driver decides once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Bytes that everything resident or in flight may take, bookkeeping included.
+    pub capacity_bytes: u64,
+    /// Whether to read ahead at all. Without, a read fetches its own pages: the baseline.
+    pub readahead: bool,
+}
+
+/// What the budget is spent on, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// The budget.
+    pub capacity_bytes: u64,
+    /// Resident or in flight, bookkeeping included.
+    pub charged_bytes: u64,
+    /// Of those, read ahead and not read yet.
+    pub ahead_bytes: u64,
+}
+
+struct File {
+    pages: u64,
+    readahead: FileReadahead,
+}
+
+struct Request {
+    file: FileId,
+    extent: Extent,
+    class: Class,
+}
+
+/// The whole read path of one mount or library: one value a backend. See the crate's text for the contract.
+pub struct ReadPath {
+    options: Options,
+    files: BTreeMap<FileId, File>,
+    resident: Resident,
+    requests: BTreeMap<RequestId, Request>,
+    speculative_in_flight: usize,
+    link: Link,
+    actions: VecDeque<Action>,
+    evicted: Vec<Evicted>,
+    /// Demand that found no room: tried again whenever memory comes free.
+    waiting: VecDeque<(FileId, Extent)>,
+    /// How far ahead all streams want to be, in pages, as of `wanted_at`.
+    wanted_pages: u64,
+    wanted_at: Nanos,
+    next_request: u64,
+    counters: Counters,
+}
+
+impl ReadPath {
+    /// A read path that holds nothing.
+    pub fn new(options: Options) -> Self {
+        Self {
+            options,
+            files: BTreeMap::new(),
+            resident: Resident::new(options.capacity_bytes),
+            requests: BTreeMap::new(),
+            speculative_in_flight: 0,
+            link: Link::default(),
+            actions: VecDeque::new(),
+            evicted: Vec::new(),
+            waiting: VecDeque::new(),
+            wanted_pages: 0,
+            wanted_at: Nanos(0),
+            next_request: 0,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Tells what happened. Poll the actions afterwards.
+    pub fn handle(&mut self, now: Nanos, event: Event) {
+        match event {
+            Event::Open { file, pages } => {
+                self.files.insert(file, File { pages, readahead: FileReadahead::new() });
+            }
+            Event::Release { file } => self.release(file),
+            Event::Forget { file } => self.forget(file),
+            Event::Read { file, extent, found, marked } => self.read(now, file, extent, found, marked),
+            Event::Referenced { file, start } => self.resident.referenced(file, start),
+            Event::Completed { request, first_byte, total } => {
+                if let Some(Request { file, extent, .. }) = self.finish(request) {
+                    self.link.completed(now, extent.pages(), first_byte, total);
+                    self.resident.arrived(file, extent, request);
+                    self.retry_waiting();
+                }
+            }
+            Event::Failed { request } => {
+                if let Some(Request { file, extent, class }) = self.finish(request) {
+                    self.counters.speculation_failed += u64::from(class == Class::Speculative);
+                    self.abandon(file, extent, request);
+                    self.retry_waiting();
+                }
+            }
+        }
+    }
+
+    /// What to do next, until `None`.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// When to call [`ReadPath::handle`] even if nothing happens: never, so far; no mechanism waits for time to pass.
+    pub fn next_deadline(&self) -> Option<Nanos> {
+        None
+    }
+
+    /// What has been decided so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// What the budget is spent on.
+    pub fn memory(&self) -> Memory {
+        Memory {
+            capacity_bytes: self.options.capacity_bytes,
+            charged_bytes: self.resident.charged_bytes(),
+            ahead_bytes: self.resident.ahead_bytes(),
+        }
+    }
+
+    fn read(&mut self, now: Nanos, file: FileId, extent: Extent, found: Found, marked: bool) {
+        self.counters.misses += u64::from(found == Found::Absent);
+        self.counters.waits += u64::from(found == Found::InFlight);
+        self.counters.marks += u64::from(marked);
+        if found != Found::Resident {
+            self.promote(file, extent);
+        }
+        if self.options.readahead {
+            self.read_ahead(now, file, extent, found);
+        }
+        if found == Found::Absent {
+            self.demand(file, extent);
+        }
+    }
+
+    fn read_ahead(&mut self, now: Nanos, file: FileId, extent: Extent, found: Found) {
+        let Some(File { pages, readahead }) = self.files.get_mut(&file) else { return };
+        let file_pages = *pages;
+        let read = Read {
+            extent,
+            absent: found == Found::Absent,
+            stalled: found != Found::Resident,
+            before: self.resident.present_before(file, extent.start, CONTEXT_PAGES_MAX),
+        };
+        let (stream, shown) = readahead.observe(now, read);
+        self.counters.streams_forward += u64::from(shown == Shown::Forward);
+        self.counters.streams_strided += u64::from(shown == Shown::Strided);
+        let Some(stream) = stream else { return };
+        // A reader that waits is served first; its stream's own first part may hold what it waits for.
+        let ahead_pages_max = self.share(now, file, stream);
+        let limits = Limits { file_pages, ahead_pages_max };
+        while let Some(part) = self.files.get(&file).and_then(|f| f.readahead.next_part(stream, limits)) {
+            if !self.submit_part(file, stream, part, extent) {
+                break;
+            }
+            if let Some(f) = self.files.get_mut(&file) {
+                f.readahead.planned(stream, part);
+            }
+        }
+    }
+
+    /// The pages that `stream` may have ahead: all that is worth having if the others leave it, else in proportion to what
+    /// each wants.
+    fn share(&mut self, now: Nanos, file: FileId, stream: u64) -> u64 {
+        if now.since(self.wanted_at) >= WANTED_INTERVAL || self.wanted_pages == 0 {
+            let since = Nanos(now.0.saturating_sub(ACTIVE.0));
+            self.wanted_pages = self.files.values().map(|f| f.readahead.wanted(since)).sum();
+            self.wanted_at = now;
+        }
+        let room = (self.resident.ahead_bytes_max() / PAGE_BYTES).min(self.link.ahead_pages_max(PART_PAGES_MAX));
+        let own = self.files.get(&file).map_or(0, |f| f.readahead.ahead(stream)).min(room);
+        let all = self.wanted_pages.max(own);
+        if all <= room { own } else { (u128::from(own) * u128::from(room) / u128::from(all)) as u64 }.max(1)
+    }
+
+    /// Submits what `part` lacks. `false` if there is no room or enough is in flight.
+    fn submit_part(&mut self, file: FileId, stream: u64, part: Part, read: Extent) -> bool {
+        let mut from = part.extent.start;
+        while let Some(hole) = self.resident.next_hole(file, Extent::new(from, part.extent.end)) {
+            let class = if hole.overlaps(read) { Class::Demand } else { Class::Speculative };
+            if class == Class::Speculative && self.speculative_in_flight >= SPECULATIVE_REQUESTS_MAX {
+                return false;
+            }
+            if !self.make_room(hole, false) {
+                return false;
+            }
+            let mark = part.mark.clamp(hole.start, hole.end - 1);
+            self.submit(file, hole, class, Some(stream), Some(mark));
+            from = hole.end;
+        }
+        true
+    }
+
+    /// Submits what a reader waits for, whatever must go for it.
+    fn demand(&mut self, file: FileId, extent: Extent) {
+        let mut from = extent.start;
+        while let Some(hole) = self.resident.next_hole(file, Extent::new(from, extent.end)) {
+            let hole = Extent::new(hole.start, hole.end.min(hole.start + DEMAND_PAGES_MAX));
+            if !self.make_room(hole, true) && !self.cancel_speculation(hole) {
+                self.waiting.push_back((file, Extent::new(hole.start, extent.end)));
+                return;
+            }
+            self.submit(file, hole, Class::Demand, None, None);
+            from = hole.end;
+        }
+    }
+
+    /// Demand that found no room, in order.
+    fn retry_waiting(&mut self) {
+        for _ in 0..self.waiting.len() {
+            if let Some((file, extent)) = self.waiting.pop_front()
+                && self.files.contains_key(&file)
+            {
+                self.demand(file, extent);
+            }
+        }
+    }
+
+    fn submit(&mut self, file: FileId, extent: Extent, class: Class, ahead_for: Option<u64>, mark: Option<u64>) {
+        let request = RequestId(self.next_request);
+        self.next_request += 1;
+        self.resident.insert(file, extent, request, ahead_for);
+        self.requests.insert(request, Request { file, extent, class });
+        self.counters.pages_submitted += extent.pages();
+        match class {
+            Class::Demand => self.counters.requests_demand += 1,
+            Class::Speculative => {
+                self.counters.requests_speculative += 1;
+                self.speculative_in_flight += 1;
+            }
+        }
+        self.actions.push_back(Action::Submit { request, file, extent, class, mark });
+    }
+
+    fn make_room(&mut self, extent: Extent, demand: bool) -> bool {
+        let mut evicted = core::mem::take(&mut self.evicted);
+        let room = self.resident.make_room(extent, demand, &mut evicted);
+        for gone in evicted.drain(..) {
+            self.actions.push_back(Action::Drop { file: gone.file, folio: gone.folio });
+            self.counters.pages_wasted += wasted(gone);
+            if let Some(stream) = gone.wasted_for {
+                self.counters.pages_thrashed += gone.folio.pages();
+                if let Some(file) = self.files.get_mut(&gone.file) {
+                    file.readahead.wasted(stream, true);
+                }
+            }
+        }
+        self.evicted = evicted;
+        room
+    }
+
+    /// Gives up speculation in flight, the latest first, until `extent` has room. `false` if that is not enough.
+    fn cancel_speculation(&mut self, extent: Extent) -> bool {
+        loop {
+            let latest = self.requests.iter().rev().find(|(_, r)| r.class == Class::Speculative).map(|(&id, _)| id);
+            let Some(request) = latest else { return false };
+            self.cancel(request);
+            if self.make_room(extent, true) {
+                return true;
+            }
+        }
+    }
+
+    fn cancel(&mut self, request: RequestId) {
+        if let Some(Request { file, extent, .. }) = self.finish(request) {
+            self.counters.cancelled += 1;
+            self.actions.push_back(Action::Cancel { request });
+            self.abandon(file, extent, request);
+        }
+    }
+
+    fn abandon(&mut self, file: FileId, extent: Extent, request: RequestId) {
+        for gone in self.resident.abandoned(file, extent, request) {
+            self.counters.pages_wasted += wasted(gone);
+            self.actions.push_back(Action::Drop { file, folio: gone.folio });
+        }
+    }
+
+    /// A reader waits for pages that are in flight: whatever they were fetched for, they are demand now.
+    fn promote(&mut self, file: FileId, extent: Extent) {
+        for request in self.resident.requests_in(file, extent) {
+            if let Some(request) = self.requests.get_mut(&request)
+                && request.class == Class::Speculative
+            {
+                request.class = Class::Demand;
+                self.speculative_in_flight -= 1;
+            }
+        }
+    }
+
+    /// Nobody has `file` open: nothing more is fetched for it, and what is there may stay until room is needed.
+    fn release(&mut self, file: FileId) {
+        self.waiting.retain(|&(f, _)| f != file);
+        let open: Vec<RequestId> = self.requests.iter().filter(|(_, r)| r.file == file).map(|(&id, _)| id).collect();
+        for request in open {
+            self.cancel(request);
+        }
+        if let Some(file) = self.files.get_mut(&file) {
+            file.readahead = FileReadahead::new();
+        }
+        self.retry_waiting();
+    }
+
+    fn forget(&mut self, file: FileId) {
+        self.release(file);
+        self.files.remove(&file);
+        for gone in self.resident.close(file) {
+            self.counters.pages_wasted += wasted(gone);
+            self.actions.push_back(Action::Drop { file, folio: gone.folio });
+        }
+    }
+
+    fn finish(&mut self, request: RequestId) -> Option<Request> {
+        let finished = self.requests.remove(&request)?;
+        self.speculative_in_flight -= usize::from(finished.class == Class::Speculative);
+        Some(finished)
+    }
+}
+
+/// Speculative requests in flight at once. Above the useful concurrency of every storage measured (16 to 64 connections fill a
+/// link); higher only makes demand wait behind speculation.
+const SPECULATIVE_REQUESTS_MAX: usize = 64;
+
+/// The largest demand request, 1 MiB: a large read is fetched in parallel.
+const DEMAND_PAGES_MAX: u64 = 256;
+
+/// How far back resident pages count as context: the largest window of the kernel's form, 1 MiB.
+const CONTEXT_PAGES_MAX: u64 = 256;
+
+/// A stream counts among those that share memory until it has not been read for this long.
+const ACTIVE: Nanos = Nanos::from_millis(5_000);
+
+/// What all streams want is added up at most this often.
+const WANTED_INTERVAL: Nanos = Nanos::from_millis(10);

@@ -1,0 +1,302 @@
+//! The memory budget, what it is spent on, and what leaves it first.
+//!
+//! ```text
+//!   submit            complete             first touch            room needed
+//!   ------> InFlight ----------> Unread ---------------> Used ------------------> dropped, oldest first
+//!              |                    |                                ^
+//!              |                    +--- only for a demand read -----+   (thrash: counted, fed back to the stream)
+//!              +-- failed, cancelled --> absent
+//! ```
+//!
+//! A folio is charged when it is submitted and released when it is dropped, so what is in flight can always arrive. Pages
+//! that have been read leave before pages that have not: whoever reads through a mount has them in the kernel's cache
+//! already. Speculation never evicts what is unread, and leaves a reserve to demand. The charge of a folio covers what both
+//! driver and policy keep beside its bytes.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+use crate::units::{Extent, FileId, PAGE_BYTES, RequestId};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    InFlight,
+    Unread,
+    Used,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Folio {
+    end: u64,
+    request: RequestId,
+    state: State,
+    /// The stream that it is read ahead for, until it is read.
+    ahead_for: Option<u64>,
+}
+
+/// A folio that had to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Evicted {
+    pub(crate) file: FileId,
+    pub(crate) folio: Extent,
+    /// The stream that it was read ahead for in vain.
+    pub(crate) wasted_for: Option<u64>,
+}
+
+/// Everything resident or in flight, within one budget.
+#[derive(Debug)]
+pub(crate) struct Resident {
+    folios: BTreeMap<(FileId, u64), Folio>,
+    /// Folios in the order in which they were first read. May name folios that are gone.
+    used: VecDeque<(FileId, u64, RequestId)>,
+    /// Folios in the order in which they arrived. May name folios that are gone or read by now.
+    unread: VecDeque<(FileId, u64, RequestId)>,
+    capacity_bytes: u64,
+    charged_bytes: u64,
+    /// Of those, read ahead and not read yet.
+    ahead_bytes: u64,
+}
+
+impl Resident {
+    pub(crate) fn new(capacity_bytes: u64) -> Self {
+        Self {
+            folios: BTreeMap::new(),
+            used: VecDeque::new(),
+            unread: VecDeque::new(),
+            capacity_bytes,
+            charged_bytes: 0,
+            ahead_bytes: 0,
+        }
+    }
+
+    pub(crate) fn charged_bytes(&self) -> u64 {
+        self.charged_bytes
+    }
+
+    pub(crate) fn ahead_bytes(&self) -> u64 {
+        self.ahead_bytes
+    }
+
+    /// The most that speculation may hold in flight and unread.
+    pub(crate) fn ahead_bytes_max(&self) -> u64 {
+        self.capacity_bytes - (self.capacity_bytes / DEMAND_SHARE).min(DEMAND_BYTES_MAX)
+    }
+
+    /// The first run of pages in `within` that are neither resident nor in flight.
+    pub(crate) fn next_hole(&self, file: FileId, within: Extent) -> Option<Extent> {
+        let mut start = within.start;
+        if let Some((_, before)) = self.folios.range((file, 0)..=(file, start)).next_back() {
+            start = start.max(before.end);
+        }
+        for (&(_, at), folio) in self.folios.range((file, start)..(file, within.end.max(start))) {
+            if at > start {
+                return Some(Extent::new(start, at));
+            }
+            start = folio.end;
+        }
+        (start < within.end).then(|| Extent::new(start, within.end))
+    }
+
+    /// The requests that have pages of `extent` in flight.
+    pub(crate) fn requests_in(&self, file: FileId, extent: Extent) -> Vec<RequestId> {
+        let first =
+            self.folios.range((file, 0)..=(file, extent.start)).next_back().map_or(extent.start, |(&(_, at), _)| at);
+        let folios = self.folios.range((file, first)..(file, extent.end));
+        let mut requests: Vec<_> = folios
+            .filter(|(_, f)| f.state == State::InFlight && f.end > extent.start)
+            .map(|(_, f)| f.request)
+            .collect();
+        requests.dedup();
+        requests
+    }
+
+    /// How many pages directly before `page` are resident or in flight, up to `most`.
+    pub(crate) fn present_before(&self, file: FileId, page: u64, most: u64) -> u64 {
+        let mut start = page;
+        for (&(_, at), folio) in self.folios.range((file, 0)..(file, page)).rev() {
+            if folio.end < start || page - start >= most {
+                break;
+            }
+            start = at;
+        }
+        (page - start).min(most)
+    }
+
+    /// Makes room for `extent`, evicting what has been read and, if `demand`, what has not. Says what went; `false` if there
+    /// is no room all the same.
+    pub(crate) fn make_room(&mut self, extent: Extent, demand: bool, evicted: &mut Vec<Evicted>) -> bool {
+        let bytes: u64 = extent.folios().map(charge).sum();
+        if !demand && self.ahead_bytes + bytes > self.ahead_bytes_max() {
+            return false;
+        }
+        while self.charged_bytes + bytes > self.capacity_bytes {
+            let victim =
+                self.next_victim(State::Used).or_else(|| if demand { self.next_victim(State::Unread) } else { None });
+            let Some((file, start)) = victim else { return false };
+            evicted.extend(self.remove(file, start));
+        }
+        true
+    }
+
+    fn next_victim(&mut self, state: State) -> Option<(FileId, u64)> {
+        let queue = if state == State::Used { &mut self.used } else { &mut self.unread };
+        while let Some((file, start, request)) = queue.pop_front() {
+            if self.folios.get(&(file, start)).is_some_and(|f| f.request == request && f.state == state) {
+                return Some((file, start));
+            }
+        }
+        None
+    }
+
+    /// `extent`, all of it a hole, is on its way.
+    pub(crate) fn insert(&mut self, file: FileId, extent: Extent, request: RequestId, ahead_for: Option<u64>) {
+        for folio in extent.folios() {
+            self.charged_bytes += charge(folio);
+            if ahead_for.is_some() {
+                self.ahead_bytes += charge(folio);
+            }
+            let entry = Folio { end: folio.end, request, state: State::InFlight, ahead_for };
+            let before = self.folios.insert((file, folio.start), entry);
+            debug_assert!(before.is_none(), "submitted twice: {folio:?}");
+        }
+    }
+
+    /// The request for `extent` has completed.
+    pub(crate) fn arrived(&mut self, file: FileId, extent: Extent, request: RequestId) {
+        for (&(_, start), folio) in self.folios.range_mut((file, extent.start)..(file, extent.end)) {
+            if folio.request == request && folio.state == State::InFlight {
+                folio.state = State::Unread;
+                self.unread.push_back((file, start, request));
+            }
+        }
+        self.forget_stale();
+    }
+
+    /// The folio at `start` has been read.
+    pub(crate) fn referenced(&mut self, file: FileId, start: u64) {
+        let Some(folio) = self.folios.get_mut(&(file, start)) else { return };
+        if folio.state == State::Used {
+            return;
+        }
+        folio.state = State::Used;
+        if folio.ahead_for.take().is_some() {
+            self.ahead_bytes -= charge(Extent::new(start, folio.end));
+        }
+        self.used.push_back((file, start, folio.request));
+    }
+
+    /// `request` for `extent` was given up: what nobody has read of it goes.
+    pub(crate) fn abandoned(&mut self, file: FileId, extent: Extent, request: RequestId) -> Vec<Evicted> {
+        let gone: Vec<u64> = self
+            .folios
+            .range((file, extent.start)..(file, extent.end))
+            .filter(|(_, f)| f.request == request && f.state == State::InFlight)
+            .map(|(&(_, start), _)| start)
+            .collect();
+        gone.into_iter().filter_map(|start| self.remove(file, start)).collect()
+    }
+
+    /// Nobody has `file` open: everything of it goes.
+    pub(crate) fn close(&mut self, file: FileId) -> Vec<Evicted> {
+        let all: Vec<u64> = self.folios.range((file, 0)..=(file, u64::MAX)).map(|(&(_, start), _)| start).collect();
+        all.into_iter().filter_map(|start| self.remove(file, start)).collect()
+    }
+
+    fn remove(&mut self, file: FileId, start: u64) -> Option<Evicted> {
+        let folio = self.folios.remove(&(file, start))?;
+        let extent = Extent::new(start, folio.end);
+        self.charged_bytes -= charge(extent);
+        if folio.ahead_for.is_some() {
+            self.ahead_bytes -= charge(extent);
+        }
+        Some(Evicted { file, folio: extent, wasted_for: folio.ahead_for })
+    }
+
+    /// The queues may name folios that are gone; they stay in proportion to what is there.
+    fn forget_stale(&mut self) {
+        let most = 2 * self.folios.len() + 1024;
+        if self.unread.len() > most {
+            let folios = &self.folios;
+            self.unread.retain(|&(file, start, request)| {
+                folios.get(&(file, start)).is_some_and(|f| f.request == request && f.state == State::Unread)
+            });
+        }
+        if self.used.len() > most {
+            let folios = &self.folios;
+            self.used.retain(|&(file, start, request)| {
+                folios.get(&(file, start)).is_some_and(|f| f.request == request && f.state == State::Used)
+            });
+        }
+    }
+}
+
+/// The pages of `evicted` that were read ahead in vain.
+pub(crate) fn wasted(evicted: Evicted) -> u64 {
+    if evicted.wasted_for.is_some() { evicted.folio.pages() } else { 0 }
+}
+
+/// What holding a folio costs, in bytes.
+fn charge(folio: Extent) -> u64 {
+    folio.pages() * PAGE_BYTES + FOLIO_OVERHEAD_BYTES
+}
+
+/// What policy and driver keep beside a folio's bytes: map entries on both sides, a queue entry, the allocator's header.
+/// Lower and a cache of single pages outgrows its budget; higher and it holds fewer pages than it could.
+const FOLIO_OVERHEAD_BYTES: u64 = 512;
+
+/// Demand keeps at least an eighth of the memory, but no more than 4 MiB: a hundred reads of 32 KiB.
+const DEMAND_SHARE: u64 = 8;
+const DEMAND_BYTES_MAX: u64 = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: FileId = FileId(1);
+
+    fn resident(pages: u64) -> Resident {
+        Resident::new(pages * (PAGE_BYTES + FOLIO_OVERHEAD_BYTES))
+    }
+
+    #[test]
+    fn holes_are_what_is_neither_resident_nor_in_flight() {
+        let mut r = resident(100);
+        r.insert(FILE, Extent::new(4, 8), RequestId(0), None);
+        r.insert(FILE, Extent::new(8, 10), RequestId(1), None);
+        assert_eq!(r.next_hole(FILE, Extent::new(0, 20)), Some(Extent::new(0, 4)));
+        assert_eq!(r.next_hole(FILE, Extent::new(5, 20)), Some(Extent::new(10, 20)));
+        assert_eq!(r.next_hole(FILE, Extent::new(5, 9)), None);
+        assert_eq!(r.present_before(FILE, 10, 100), 6);
+        assert_eq!(r.present_before(FILE, 11, 100), 0);
+        assert_eq!(r.present_before(FILE, 10, 3), 3);
+    }
+
+    #[test]
+    fn read_pages_leave_first_and_unread_ones_only_for_demand() {
+        let mut r = resident(16);
+        let mut evicted = Vec::new();
+        for page in 0..14 {
+            assert!(r.make_room(Extent::new(page, page + 1), false, &mut evicted));
+            r.insert(FILE, Extent::new(page, page + 1), RequestId(page), Some(7));
+            r.arrived(FILE, Extent::new(page, page + 1), RequestId(page));
+        }
+        assert!(!r.make_room(Extent::new(20, 21), false, &mut evicted), "the reserve is demand's");
+        r.referenced(FILE, 5);
+        assert!(r.make_room(Extent::new(20, 22), true, &mut evicted));
+        assert!(evicted.is_empty());
+        assert!(r.make_room(Extent::new(20, 23), true, &mut evicted));
+        assert_eq!(evicted.pop(), Some(Evicted { file: FILE, folio: Extent::new(5, 6), wasted_for: None }));
+        r.insert(FILE, Extent::new(20, 23), RequestId(99), None);
+        assert!(r.make_room(Extent::new(30, 31), true, &mut evicted));
+        assert_eq!(evicted.pop(), Some(Evicted { file: FILE, folio: Extent::new(0, 1), wasted_for: Some(7) }));
+    }
+
+    #[test]
+    fn abandoning_a_request_keeps_what_was_read_of_it() {
+        let mut r = resident(1000);
+        r.insert(FILE, Extent::new(0, 64), RequestId(3), Some(1));
+        r.referenced(FILE, 0);
+        assert_eq!(r.abandoned(FILE, Extent::new(0, 64), RequestId(3)).len(), 1);
+        assert_eq!(r.next_hole(FILE, Extent::new(0, 64)), Some(Extent::new(32, 64)));
+    }
+}

@@ -1,0 +1,358 @@
+//! One stream of reads in one file: where it stands, how far ahead of it to read, in which parts.
+//!
+//! ```text
+//!                          ahead (wanted)
+//!                   |<------------------------->|
+//!   read so far     pos                    end
+//!   ################|===part===|===part===|. . . .      forward: parts follow one another
+//!                   ^mark      ^mark                    the reader entering a part asks for the next one
+//!
+//!   . . [rec] . . . [rec] . . . [rec] . . .             strided: a part is one record, or several that touch
+//!         pos <--delta--> next
+//! ```
+//!
+//! **How far.** Evidence bounds trust: never further ahead than the stream has been read already (four times as far once that is
+//! a megabyte, or where it began with the file). Within that, a reader that has to wait quadruples its window, one that does not
+//! lets it grow to half of what it has read, which only makes requests larger and fewer. Pages evicted unread halve it.
+//!
+//! **In which parts.** A reader that waits gets eight parts in parallel, one that does not gets two; a part is a power of two
+//! of pages. Origin: the on-demand readahead window (start, size, mark) of 2007, with the maximum replaced by measurement.
+
+use crate::units::{Extent, FOLIO_PAGES_MAX, Nanos};
+
+/// Where the reads of a stream lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pattern {
+    /// Each read begins where the last one ended.
+    Forward,
+    /// Records of `pages` pages, `delta` pages from one start to the next.
+    Strided { delta: i64, pages: u64 },
+}
+
+/// What to read ahead next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// The pages, some of which may be resident already.
+    pub(crate) extent: Extent,
+    /// The page to mark: the first of them that the reader will touch.
+    pub(crate) mark: u64,
+}
+
+/// How far a stream may go just now.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// The file's length.
+    pub(crate) file_pages: u64,
+    /// The stream's share of the memory for speculation.
+    pub(crate) ahead_pages_max: u64,
+}
+
+/// One stream; with `ahead` of 0 only a run of reads that may become one.
+#[derive(Debug, Clone)]
+pub(crate) struct Stream {
+    pub(crate) id: u64,
+    pub(crate) pattern: Pattern,
+    /// First page of the run.
+    pub(crate) start: u64,
+    /// Forward: the page after the last one read. Strided: first page of the record being read.
+    pub(crate) pos: u64,
+    /// Forward: the page after the last one planned. Strided: first page of the next record to plan; may leave the file.
+    end: i64,
+    /// Pages wanted ahead of the reader.
+    pub(crate) ahead: u64,
+    /// Pages read so far: the evidence.
+    pub(crate) seen: u64,
+    /// Reads of the run so far.
+    pub(crate) reads: u32,
+    /// The reader has had to wait since the stream was recognised.
+    waited: bool,
+    /// The last event of the stream.
+    pub(crate) last: Nanos,
+}
+
+impl Stream {
+    /// A run that begins with `read`.
+    pub(crate) fn new(id: u64, now: Nanos, read: Extent) -> Self {
+        Self {
+            id,
+            pattern: Pattern::Forward,
+            start: read.start,
+            pos: read.end,
+            end: read.end as i64,
+            ahead: 0,
+            seen: read.pages(),
+            reads: 1,
+            waited: false,
+            last: now,
+        }
+    }
+
+    /// Whether it is read ahead for.
+    pub(crate) fn is_recognised(&self) -> bool {
+        self.ahead > 0
+    }
+
+    /// Whether `read` is what the stream was expected to do next, or lies in what was planned for it.
+    pub(crate) fn expects(&self, read: Extent) -> bool {
+        match self.pattern {
+            Pattern::Forward => (read.start as i64) <= self.end.max(self.pos as i64) && read.end > self.pos,
+            Pattern::Strided { delta, pages } => {
+                let away = read.start as i64 - self.pos as i64;
+                let within = away.rem_euclid(delta.abs());
+                let records = (away - within) / delta;
+                let planned = (self.end - self.pos as i64) / delta;
+                within <= pages as i64 && (-1..=planned.max(1) + 1).contains(&records)
+            }
+        }
+    }
+
+    /// The stream has read `read`; `stalled` if it had to wait for it, `absent` if nobody had asked for it.
+    pub(crate) fn advance(&mut self, now: Nanos, read: Extent, stalled: bool, absent: bool) {
+        self.last = now;
+        self.reads = self.reads.saturating_add(1);
+        match self.pattern {
+            Pattern::Forward => {
+                self.seen += read.end.saturating_sub(self.pos.max(read.start));
+                self.pos = self.pos.max(read.end);
+                if absent && self.end >= read.start as i64 {
+                    self.end = read.start as i64;
+                } else {
+                    self.end = self.end.max(self.pos as i64);
+                }
+            }
+            Pattern::Strided { delta, pages } => {
+                let within = (read.start as i64 - self.pos as i64).rem_euclid(delta.abs()) as u64;
+                let record = read.start - within;
+                if record != self.pos {
+                    self.seen += pages;
+                    self.pos = record;
+                }
+                let pages = pages.max(within + read.pages()).min(delta.unsigned_abs());
+                self.pattern = Pattern::Strided { delta, pages };
+                let planned = (self.end - record as i64) / delta;
+                if absent || planned < 0 {
+                    self.end = record as i64;
+                }
+            }
+        }
+        if !self.is_recognised() {
+            return;
+        }
+        let trusted = self.seen * if self.start == 0 || self.seen >= TRUSTED_PAGES { TRUST } else { 1 };
+        if stalled {
+            self.waited = true;
+            self.ahead = (self.ahead * GROWTH).min(trusted).max(self.ahead);
+        } else {
+            self.ahead = self.ahead.max((self.seen / 2).min(QUIET_PAGES_MAX));
+        }
+    }
+
+    /// Reads that came just before this run's start belong to it: they overtook each other on their way here.
+    pub(crate) fn prepend(&mut self, now: Nanos, read: Extent) {
+        self.last = now;
+        self.seen += self.start.saturating_sub(read.start);
+        self.start = self.start.min(read.start);
+        self.reads = self.reads.saturating_add(1);
+    }
+
+    /// The run `other` begins where this one has come to: they are one.
+    pub(crate) fn append(&mut self, other: &Self) {
+        self.seen += other.pos - other.start;
+        self.pos = self.pos.max(other.pos);
+        self.end = self.end.max(other.end);
+        self.reads = self.reads.saturating_add(other.reads);
+    }
+
+    /// From now on the run is read ahead for. `read` is the read that showed it; `absent` if it has not been asked for.
+    pub(crate) fn recognise(&mut self, read: Extent, absent: bool) {
+        self.ahead = self.seen * if self.start == 0 { TRUST } else { 1 };
+        self.end = if absent { read.start as i64 } else { self.pos as i64 };
+    }
+
+    /// From now on the run is a record of a progression that `records` records have shown.
+    pub(crate) fn recognise_stride(&mut self, delta: i64, pages: u64, records: u64) {
+        self.pattern = Pattern::Strided { delta, pages };
+        self.pos = self.start;
+        self.end = self.start as i64;
+        self.seen = pages * records;
+        self.ahead = self.seen;
+    }
+
+    /// Pages read ahead for the stream were evicted before it came to them.
+    pub(crate) fn thrashed(&mut self) {
+        if self.is_recognised() {
+            self.ahead = (self.ahead / 2).max(1);
+        }
+    }
+
+    /// What to read ahead next, or `None` while enough is on its way. Call [`Stream::planned`] once it is.
+    pub(crate) fn next_part(&self, limits: Limits) -> Option<Part> {
+        if !self.is_recognised() {
+            return None;
+        }
+        let ahead = self.ahead.min(limits.ahead_pages_max);
+        let share = if self.waited { ahead / PARTS_WAITING } else { ahead / PARTS_QUIET };
+        let part = if share == 0 { 1 } else { 1 << share.ilog2() };
+        match self.pattern {
+            Pattern::Forward => self.next_forward(ahead, part.clamp(PART_PAGES_MIN, PART_PAGES_MAX), limits.file_pages),
+            Pattern::Strided { delta, pages } => {
+                self.next_strided(ahead, part.min(PART_PAGES_STRIDED_MAX), delta, pages, limits.file_pages)
+            }
+        }
+    }
+
+    fn next_forward(&self, ahead: u64, part: u64, file_pages: u64) -> Option<Part> {
+        let start = self.end as u64;
+        let goal = (self.pos + ahead).min(file_pages);
+        let first = start < self.pos;
+        let room = goal.saturating_sub(start);
+        if room == 0 || (room < part && goal < file_pages && !first) {
+            return None;
+        }
+        let mut end = (start + part).min(goal);
+        if end < file_pages {
+            // Requests that end with a folio keep every later folio whole.
+            let aligned = end / FOLIO_PAGES_MAX * FOLIO_PAGES_MAX;
+            if aligned > start.max(self.pos) {
+                end = aligned;
+            }
+        }
+        // A tail too small for a request of its own joins the last one.
+        if file_pages - end < part / 4 && goal == file_pages {
+            end = file_pages;
+        }
+        let mark = if first { self.pos.min(end - 1) } else { start };
+        Some(Part { extent: Extent::new(start, end), mark })
+    }
+
+    fn next_strided(&self, ahead: u64, part: u64, delta: i64, pages: u64, file_pages: u64) -> Option<Part> {
+        let touching = delta.unsigned_abs() == pages;
+        let group = if touching { (part / pages).max(1) } else { 1 } as i64;
+        let wanted = (ahead / pages).max(1) as i64;
+        let planned = (self.end - self.pos as i64) / delta;
+        let first = planned == 0;
+        if planned + group > wanted + 1 && !first {
+            return None;
+        }
+        let (low, high) = (self.end.min(self.end + delta * (group - 1)), self.end.max(self.end + delta * (group - 1)));
+        let start = low.max(0) as u64;
+        let end = (high + pages as i64).clamp(0, file_pages as i64) as u64;
+        (start < end).then(|| Part {
+            extent: Extent::new(start, end),
+            mark: self.end.clamp(start as i64, end as i64 - 1) as u64,
+        })
+    }
+
+    /// `part` has been submitted, or was resident.
+    pub(crate) fn planned(&mut self, part: Part) {
+        self.end = match self.pattern {
+            Pattern::Forward => part.extent.end as i64,
+            Pattern::Strided { delta, pages } => self.end + delta * part.extent.pages().div_ceil(pages) as i64,
+        };
+    }
+}
+
+/// How often further ahead than it has been read a trusted stream may be planned. Lower starts slower: each round trip
+/// multiplies what is read by at most 1 + this. Higher wastes more where a reader stops early.
+const TRUST: u64 = 4;
+
+/// Pages after which a stream that did not begin with its file is trusted as much: 1 MiB.
+const TRUSTED_PAGES: u64 = 256;
+
+/// How much the window grows when the reader has to wait.
+const GROWTH: u64 = 4;
+
+/// The furthest that a stream grows whose reader never waits: 16 MiB, two of the largest parts.
+const QUIET_PAGES_MAX: u64 = 2 * PART_PAGES_MAX;
+
+/// Parts in parallel for a reader that waits: enough that the first one's latency overlaps the others' transfer.
+const PARTS_WAITING: u64 = 8;
+
+/// Parts for a reader that never waits: one being read, one on its way.
+const PARTS_QUIET: u64 = 2;
+
+/// The largest part: 8 MiB, 128 requests per GiB. Larger saves little more and holds memory longer while it arrives.
+pub(crate) const PART_PAGES_MAX: u64 = 2048;
+
+/// The smallest part of a forward stream: 128 KiB, one folio.
+const PART_PAGES_MIN: u64 = 32;
+
+/// The largest part of touching records: 2 MiB. A backward reader wants the end of a part first, so what comes before delays it.
+const PART_PAGES_STRIDED_MAX: u64 = 512;
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    const LIMITS: Limits = Limits { file_pages: 1 << 20, ahead_pages_max: 1 << 14 };
+
+    fn plan(stream: &mut Stream, limits: Limits) -> Vec<Part> {
+        let mut parts = Vec::new();
+        while let Some(part) = stream.next_part(limits) {
+            stream.planned(part);
+            parts.push(part);
+            assert!(parts.len() < 1000, "planning ends");
+        }
+        parts
+    }
+
+    #[test]
+    fn a_stream_from_the_start_of_a_file_plans_the_read_and_four_times_as_much() {
+        let read = Extent::new(0, 32);
+        let mut stream = Stream::new(0, Nanos(0), read);
+        stream.recognise(read, true);
+        let parts = plan(&mut stream, LIMITS);
+        assert_eq!(parts[0], Part { extent: Extent::new(0, 64), mark: 32 });
+        assert_eq!(parts.last().unwrap().extent.end, 128, "what is left of the window is too small for a part");
+    }
+
+    #[test]
+    fn waiting_quadruples_the_window_and_splits_it_in_eight() {
+        let mut stream = Stream::new(0, Nanos(0), Extent::new(0, 32));
+        stream.recognise(Extent::new(0, 32), true);
+        plan(&mut stream, LIMITS);
+        for start in [32, 64, 96, 128] {
+            stream.advance(Nanos(1), Extent::new(start, start + 32), false, false);
+        }
+        stream.advance(Nanos(2), Extent::new(160, 192), true, true);
+        assert_eq!(stream.ahead, 512);
+        let parts = plan(&mut stream, LIMITS);
+        assert_eq!(parts[0].extent, Extent::new(160, 224));
+        assert!(parts.len() >= 8, "{parts:?}");
+    }
+
+    #[test]
+    fn the_last_part_ends_with_the_file() {
+        let limits = Limits { file_pages: 100, ..LIMITS };
+        let mut stream = Stream::new(0, Nanos(0), Extent::new(0, 32));
+        stream.recognise(Extent::new(0, 32), true);
+        assert_eq!(plan(&mut stream, limits).last().unwrap().extent.end, 100);
+    }
+
+    #[test]
+    fn a_backward_stream_plans_downward_and_stops_at_the_start_of_the_file() {
+        let read = Extent::new(1024, 1056);
+        let mut stream = Stream::new(0, Nanos(0), read);
+        stream.recognise_stride(-256, 256, 3);
+        let parts = plan(&mut stream, LIMITS);
+        assert_eq!(parts[0], Part { extent: Extent::new(1024, 1280), mark: 1024 });
+        assert_eq!(parts[1], Part { extent: Extent::new(768, 1024), mark: 768 });
+        stream.advance(Nanos(1), Extent::new(256, 288), true, false);
+        stream.advance(Nanos(1), Extent::new(0, 32), true, false);
+        let rest = plan(&mut stream, LIMITS);
+        assert!(rest.iter().all(|p| p.extent.end <= 768), "{rest:?}");
+    }
+
+    #[test]
+    fn a_strided_stream_plans_single_records() {
+        let mut stream = Stream::new(0, Nanos(0), Extent::new(768, 784));
+        stream.recognise_stride(256, 16, 4);
+        let starts: Vec<_> = plan(&mut stream, LIMITS).iter().map(|p| (p.extent.start, p.extent.pages())).collect();
+        assert_eq!(starts, [(768, 16), (1024, 16), (1280, 16), (1536, 16), (1792, 16)]);
+        assert!(stream.expects(Extent::new(1024, 1040)));
+        assert!(!stream.expects(Extent::new(1100, 1116)));
+        assert!(!stream.expects(Extent::new(40_960, 40_976)));
+    }
+}

@@ -1,0 +1,140 @@
+//! Finds reads that lie a constant distance apart: strided and backward readers, also when several interleave.
+//!
+//! ```text
+//!   starts seen    a        b           c     a+d      b+e      a+2d     b+2e     a+3d
+//!                  ^-----------------------------^-----------------^--------------^
+//!   the newest start s = a+3d: is there an r with s-r = d, and r-d, and r-2d, all seen?  -> stride d
+//! ```
+//!
+//! Only starts of *runs* are kept: a read that continues what came before is no start. Origin: the arithmetic-progression
+//! form of stride detection; the number of points is ours (see the constants).
+
+use alloc::collections::VecDeque;
+
+/// One run of contiguous reads, as long as it is remembered.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    id: u64,
+    start: u64,
+    pages: u64,
+}
+
+/// A progression that the newest run completes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stride {
+    /// From one record's first page to the next one's; negative for a backward reader.
+    pub(crate) delta: i64,
+    /// Pages of a record.
+    pub(crate) pages: u64,
+    /// How many records were seen, the newest counted.
+    pub(crate) records: u64,
+}
+
+/// The latest starts of runs in one file.
+#[derive(Debug, Default)]
+pub(crate) struct Starts {
+    runs: VecDeque<Run>,
+}
+
+impl Starts {
+    /// Remembers that run `id` starts at `start`, and tells the progression that this completes, if any.
+    pub(crate) fn push(&mut self, id: u64, start: u64, pages: u64) -> Option<Stride> {
+        let found = self.progression(start, pages);
+        if self.runs.len() == RUNS_MAX {
+            self.runs.pop_front();
+        }
+        self.runs.push_back(Run { id, start, pages });
+        found
+    }
+
+    /// Run `id` has grown to `pages`, from `start`.
+    pub(crate) fn grow(&mut self, id: u64, start: u64, pages: u64) {
+        if let Some(run) = self.runs.iter_mut().rev().find(|r| r.id == id) {
+            run.start = start;
+            run.pages = pages;
+        }
+    }
+
+    /// Run `id` turned out to be a part of another.
+    pub(crate) fn forget(&mut self, id: u64) {
+        self.runs.retain(|r| r.id != id);
+    }
+
+    fn progression(&self, start: u64, pages: u64) -> Option<Stride> {
+        let at = |page: i64| self.runs.iter().rev().find(|r| r.start as i64 == page);
+        for run in self.runs.iter().rev() {
+            let delta = start as i64 - run.start as i64;
+            if delta == 0 {
+                continue;
+            }
+            let Some(before) = at(run.start as i64 - delta) else { continue };
+            let record = pages.max(run.pages).max(before.pages);
+            if record > delta.unsigned_abs() {
+                continue;
+            }
+            if record == delta.unsigned_abs() {
+                return Some(Stride { delta, pages: record, records: POINTS_ADJACENT });
+            }
+            if at(before.start as i64 - delta).is_some() {
+                return Some(Stride { delta, pages: record, records: POINTS_APART });
+            }
+        }
+        None
+    }
+}
+
+/// Runs remembered per file. Fewer loses strides among interleaved readers (each needs four); more costs a longer scan at each
+/// random read (32 x 32 comparisons are under a microsecond) and finds progressions by chance.
+const RUNS_MAX: usize = 32;
+
+/// Points that make a progression when its records touch (a backward reader). Two adjacent steps do not happen by chance.
+const POINTS_ADJACENT: u64 = 3;
+
+/// Points that make a progression when its records lie apart. With three, one in twenty random 128 KiB reads of a 2 GiB file
+/// completes one by chance; with four, one in ten thousand.
+const POINTS_APART: u64 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn detect(starts: &[(u64, u64)]) -> Option<Stride> {
+        let mut seen = Starts::default();
+        let mut last = None;
+        for (id, &(start, pages)) in starts.iter().enumerate() {
+            last = seen.push(id as u64, start, pages);
+        }
+        last
+    }
+
+    #[test]
+    fn records_apart_need_four_points() {
+        assert_eq!(detect(&[(0, 16), (256, 16), (512, 16)]), None);
+        assert_eq!(
+            detect(&[(0, 16), (256, 16), (512, 16), (768, 16)]),
+            Some(Stride { delta: 256, pages: 16, records: 4 })
+        );
+    }
+
+    #[test]
+    fn a_backward_reader_needs_three() {
+        assert_eq!(
+            detect(&[(3072, 256), (2816, 256), (2560, 32)]),
+            Some(Stride { delta: -256, pages: 256, records: 3 })
+        );
+    }
+
+    #[test]
+    fn two_interleaved_strides_are_both_found() {
+        let starts = [(0, 4), (100_000, 4), (64, 4), (100_500, 4), (128, 4), (101_000, 4), (192, 4)];
+        assert_eq!(detect(&starts), Some(Stride { delta: 64, pages: 4, records: 4 }));
+        let mut more = starts.to_vec();
+        more.push((101_500, 4));
+        assert_eq!(detect(&more), Some(Stride { delta: 500, pages: 4, records: 4 }));
+    }
+
+    #[test]
+    fn random_starts_make_none() {
+        assert_eq!(detect(&[(7, 1), (93_111, 1), (412, 1), (77_020, 1), (5, 1), (31_337, 1)]), None);
+    }
+}
