@@ -1,0 +1,34 @@
+//! The workloads that the project pins, compiled in: `foreread bench` needs no checkout.
+
+use crate::workload::Workload;
+
+/// Name and text of each, in the order of a report.
+pub const TEXTS: &[(&str, &str)] = &[
+    ("sequential-1m", include_str!("../../../workloads/sequential-1m.toml")),
+    ("sequential-128k", include_str!("../../../workloads/sequential-128k.toml")),
+    ("files-16", include_str!("../../../workloads/files-16.toml")),
+    ("random-4k-1", include_str!("../../../workloads/random-4k-1.toml")),
+    ("random-4k-16", include_str!("../../../workloads/random-4k-16.toml")),
+    ("random-128k-1", include_str!("../../../workloads/random-128k-1.toml")),
+    ("random-128k-16", include_str!("../../../workloads/random-128k-16.toml")),
+    ("stride-64k-of-1m", include_str!("../../../workloads/stride-64k-of-1m.toml")),
+    ("backward-1m", include_str!("../../../workloads/backward-1m.toml")),
+    ("interleaved-2", include_str!("../../../workloads/interleaved-2.toml")),
+    ("interleaved-5", include_str!("../../../workloads/interleaved-5.toml")),
+    ("slow-200", include_str!("../../../workloads/slow-200.toml")),
+    ("mmap-random", include_str!("../../../workloads/mmap-random.toml")),
+];
+
+/// The text of the workload of that name.
+pub fn text(name: &str) -> Option<&'static str> {
+    TEXTS.iter().find(|(known, _)| *known == name).map(|&(_, text)| text)
+}
+
+/// The workload of that name.
+///
+/// # Panics
+/// Never in a build that passed its tests: they parse every text.
+pub fn find(name: &str) -> Option<Workload> {
+    let parsed = Workload::parse(&format!("workloads/{name}.toml"), text(name)?);
+    Some(parsed.unwrap_or_else(|error| panic!("{error}")))
+}

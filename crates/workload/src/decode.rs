@@ -1,0 +1,316 @@
+//! A workload's TOML, read by hand: every complaint names the file, the line and the dotted key, an unknown key is an
+//! error, and a key that has no meaning for the chosen pattern is one too. (A derived decoder loses the place as soon
+//! as an enum is tagged.)
+
+use std::fmt::Display;
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::error::{Error, Problem};
+use crate::figure::{Figure, Metric};
+use crate::quantity;
+use crate::workload::{Descriptor, Device, Files, Mount, Pattern, Workload};
+
+/// Threads at most: a thread is a real one when the workload runs in real time.
+const THREADS_MAX: u64 = 4096;
+/// Files at most: every one is an object of the testbed, and its name an argument.
+const FILES_MAX: u64 = 100_000;
+/// Bytes of a read at most; a read larger than this tests the allocator.
+const RECORD_BYTES_MAX: u64 = 1 << 30;
+
+/// Reads and checks a whole workload.
+pub(crate) fn workload(file: &str, text: &str) -> Result<Workload, Error> {
+    let source = Source { file, text };
+    let root = DeTable::parse(text).map_err(|error| {
+        let at = error.span().unwrap_or(0..0);
+        source.error("", &at, Problem::Syntax(error))
+    })?;
+    let mut top = Section::new(source, "", root.span(), root.into_inner());
+    let name = top.text("name", "a name such as \"random-4k-16\"")?;
+    let description = top.text("description", "a sentence")?;
+    let seed = top.integer("seed", "a whole number")?.value;
+    let threads = top.integer("threads", "a number of threads such as 16")?.within(1, THREADS_MAX)?;
+    let duration_ns = top.duration("duration")?.at_least(1)?;
+    let operations_max = top.optional_integer("operations", "a number of operations such as 200")?;
+    let operations_max = operations_max.map(|count| count.at_least(1)).transpose()?;
+
+    let mut section = top.section("files")?;
+    let count = section.integer("count", "a number of files such as 1")?.within(1, FILES_MAX)? as u32;
+    let size = section.size("size")?;
+    section.end()?;
+    let files = Files { count, size_bytes: size.at_least(1)? };
+
+    let mut section = top.section("pattern")?;
+    let pattern = pattern(&mut section, files.size_bytes)?;
+    section.end()?;
+
+    let mut section = top.section("device")?;
+    let device = Device {
+        first_byte_ns: section.duration("first_byte")?.value,
+        connection_bytes_per_s: section.rate("connection_rate")?.at_least(1)?,
+        total_bytes_per_s: section.optional_rate("total_rate")?.map(|rate| rate.at_least(1)).transpose()?,
+        ceiling_min_bytes_per_s: section.optional_rate("ceiling_min")?.map(|rate| rate.value),
+    };
+    section.end()?;
+
+    let mut section = top.section("mount")?;
+    let memory_bytes = section.size("memory")?.at_least(1 << 20)?;
+    let cgroup = section.optional_size("cgroup")?;
+    if let Some(cgroup) = &cgroup
+        && cgroup.value <= memory_bytes
+    {
+        return Err(cgroup.breaks("the cgroup must be larger than the mount's own memory"));
+    }
+    section.end()?;
+    let mount = Mount { memory_bytes, cgroup_bytes: cgroup.map(|cgroup| cgroup.value) };
+
+    let expect = match top.optional_section("expect")? {
+        Some(section) => figures(section)?,
+        None => Vec::new(),
+    };
+    top.end()?;
+    let threads = threads as u32;
+    Ok(Workload {
+        name,
+        description,
+        seed,
+        threads,
+        duration_ns,
+        operations_max,
+        files,
+        pattern,
+        device,
+        mount,
+        expect,
+    })
+}
+
+fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Pattern, Error> {
+    const KINDS: &str = "one of \"sequential\", \"backward\", \"strided\", \"interleaved\", \"random\", \"slow\", \
+                         \"mmap-random\"";
+    let kind = section.string("kind", KINDS)?;
+    let record = section.size("record")?;
+    let record_bytes = record.within(1, RECORD_BYTES_MAX)? as u32;
+    if record.value > size_bytes {
+        return Err(record.breaks("the record is larger than the file"));
+    }
+    Ok(match kind.value.as_str() {
+        "sequential" => Pattern::Sequential { record_bytes },
+        "backward" => Pattern::Backward { record_bytes },
+        "strided" => {
+            let stride = section.size("stride")?;
+            if stride.value < record.value {
+                return Err(stride.breaks("the stride is smaller than the record"));
+            }
+            Pattern::Strided { record_bytes, stride_bytes: stride.value }
+        }
+        "interleaved" => {
+            let streams = section.integer("streams", "a number of streams such as 2")?;
+            if streams.value < 2 || streams.value > size_bytes / record.value {
+                return Err(streams.breaks("interleaving needs at least 2 streams, and a record for each in the file"));
+            }
+            Pattern::Interleaved { record_bytes, streams: streams.value as u32 }
+        }
+        "random" => {
+            const WANTED: &str = "\"shared\" or \"own\"";
+            let descriptor = section.string("descriptor", WANTED)?;
+            let descriptor = match descriptor.value.as_str() {
+                "shared" => Descriptor::Shared,
+                "own" => Descriptor::Own,
+                _ => return Err(descriptor.is_not(WANTED)),
+            };
+            Pattern::Random { record_bytes, descriptor }
+        }
+        "slow" => Pattern::Slow { record_bytes, period_ns: section.duration("period")?.at_least(1)? },
+        "mmap-random" => Pattern::MmapRandom { record_bytes },
+        _ => return Err(kind.is_not(KINDS)),
+    })
+}
+
+fn figures(mut section: Section<'_>) -> Result<Vec<Figure>, Error> {
+    let mut figures = Vec::new();
+    for &metric in Metric::ALL {
+        if let Some(text) = section.optional_string(metric.key(), Figure::WANTED)? {
+            let figure = Figure::parse(metric, &text.value).ok_or_else(|| text.is_not(Figure::WANTED))?;
+            figures.push((text.at.start, figure));
+        }
+    }
+    section.end()?;
+    figures.sort_unstable_by_key(|&(start, _)| start);
+    Ok(figures.into_iter().map(|(_, figure)| figure).collect())
+}
+
+/// The text that is being read: makes errors.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    file: &'a str,
+    text: &'a str,
+}
+
+impl Source<'_> {
+    fn error(self, key: &str, at: &Range<usize>, problem: Problem) -> Error {
+        let before = self.text.get(..at.start).unwrap_or(self.text);
+        let line = 1 + before.matches('\n').count();
+        Error { file: self.file.to_owned(), line, key: key.to_owned(), problem: Box::new(problem) }
+    }
+}
+
+/// A value with its place, for rules that are checked later.
+struct Placed<'a, T> {
+    source: Source<'a>,
+    key: String,
+    at: Range<usize>,
+    value: T,
+}
+
+impl<T: Display> Placed<'_, T> {
+    fn is_not(&self, wanted: &'static str) -> Error {
+        self.source.error(&self.key, &self.at, Problem::Value { found: self.value.to_string(), wanted })
+    }
+
+    fn breaks(&self, rule: &'static str) -> Error {
+        let found = self.source.text.get(self.at.clone()).map_or_else(|| self.value.to_string(), str::to_owned);
+        self.source.error(&self.key, &self.at, Problem::Rule { found, rule })
+    }
+}
+
+impl Placed<'_, u64> {
+    fn at_least(&self, min: u64) -> Result<u64, Error> {
+        if self.value < min { Err(self.breaks("too small")) } else { Ok(self.value) }
+    }
+
+    fn within(&self, min: u64, max: u64) -> Result<u64, Error> {
+        if self.value > max { Err(self.breaks("too large")) } else { self.at_least(min) }
+    }
+}
+
+/// One table, from which known keys are taken; what is left at the end is unknown.
+struct Section<'a> {
+    source: Source<'a>,
+    path: String,
+    at: Range<usize>,
+    table: DeTable<'a>,
+    known: Vec<&'static str>,
+}
+
+impl<'a> Section<'a> {
+    fn new(source: Source<'a>, path: &str, at: Range<usize>, table: DeTable<'a>) -> Self {
+        Self { source, path: path.to_owned(), at, table, known: Vec::new() }
+    }
+
+    fn key(&self, name: &str) -> String {
+        if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
+    }
+
+    fn take(&mut self, name: &'static str) -> Option<Spanned<DeValue<'a>>> {
+        self.known.push(name);
+        let key = self.table.keys().find(|key| key.get_ref() == name)?.clone();
+        self.table.remove(&key)
+    }
+
+    fn missing(&self, name: &str, wanted: &'static str) -> Error {
+        self.source.error(&self.key(name), &self.at, Problem::Missing { wanted })
+    }
+
+    fn place<T>(&self, name: &str, at: Range<usize>, value: T) -> Placed<'a, T> {
+        Placed { source: self.source, key: self.key(name), at, value }
+    }
+
+    /// The value as it stands in the file, for a complaint about its type.
+    fn mistyped(&self, name: &str, value: &Spanned<DeValue<'_>>, wanted: &'static str) -> Error {
+        let found = self.source.text.get(value.span()).unwrap_or_default().to_owned();
+        self.place(name, value.span(), found).is_not(wanted)
+    }
+
+    fn optional_string(
+        &mut self,
+        name: &'static str,
+        wanted: &'static str,
+    ) -> Result<Option<Placed<'a, String>>, Error> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        match value.get_ref().as_str() {
+            Some(text) => Ok(Some(self.place(name, value.span(), text.to_owned()))),
+            None => Err(self.mistyped(name, &value, wanted)),
+        }
+    }
+
+    fn string(&mut self, name: &'static str, wanted: &'static str) -> Result<Placed<'a, String>, Error> {
+        self.optional_string(name, wanted)?.ok_or_else(|| self.missing(name, wanted))
+    }
+
+    fn text(&mut self, name: &'static str, wanted: &'static str) -> Result<String, Error> {
+        let text = self.string(name, wanted)?;
+        if text.value.trim().is_empty() { Err(text.is_not(wanted)) } else { Ok(text.value) }
+    }
+
+    fn optional_integer(&mut self, name: &'static str, wanted: &'static str) -> Result<Option<Placed<'a, u64>>, Error> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        let number = value.get_ref().as_integer();
+        match number.and_then(|number| u64::from_str_radix(number.as_str(), number.radix()).ok()) {
+            Some(number) => Ok(Some(self.place(name, value.span(), number))),
+            None => Err(self.mistyped(name, &value, wanted)),
+        }
+    }
+
+    fn integer(&mut self, name: &'static str, wanted: &'static str) -> Result<Placed<'a, u64>, Error> {
+        self.optional_integer(name, wanted)?.ok_or_else(|| self.missing(name, wanted))
+    }
+
+    fn optional_quantity(
+        &mut self,
+        name: &'static str,
+        wanted: &'static str,
+        read: fn(&str) -> Option<u64>,
+    ) -> Result<Option<Placed<'a, u64>>, Error> {
+        let Some(text) = self.optional_string(name, wanted)? else { return Ok(None) };
+        let value = read(&text.value).ok_or_else(|| text.is_not(wanted))?;
+        Ok(Some(self.place(name, text.at, value)))
+    }
+
+    fn optional_size(&mut self, name: &'static str) -> Result<Option<Placed<'a, u64>>, Error> {
+        self.optional_quantity(name, quantity::SIZE_WANTED, quantity::size)
+    }
+
+    fn size(&mut self, name: &'static str) -> Result<Placed<'a, u64>, Error> {
+        self.optional_size(name)?.ok_or_else(|| self.missing(name, quantity::SIZE_WANTED))
+    }
+
+    fn duration(&mut self, name: &'static str) -> Result<Placed<'a, u64>, Error> {
+        self.optional_quantity(name, quantity::DURATION_WANTED, quantity::duration)?
+            .ok_or_else(|| self.missing(name, quantity::DURATION_WANTED))
+    }
+
+    fn optional_rate(&mut self, name: &'static str) -> Result<Option<Placed<'a, u64>>, Error> {
+        self.optional_quantity(name, quantity::RATE_WANTED, quantity::rate)
+    }
+
+    fn rate(&mut self, name: &'static str) -> Result<Placed<'a, u64>, Error> {
+        self.optional_rate(name)?.ok_or_else(|| self.missing(name, quantity::RATE_WANTED))
+    }
+
+    fn optional_section(&mut self, name: &'static str) -> Result<Option<Section<'a>>, Error> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        let at = value.span();
+        match value.into_inner() {
+            DeValue::Table(table) => Ok(Some(Section::new(self.source, &self.key(name), at, table))),
+            other => Err(self.mistyped(name, &Spanned::new(at, other), "a table")),
+        }
+    }
+
+    fn section(&mut self, name: &'static str) -> Result<Section<'a>, Error> {
+        self.optional_section(name)?.ok_or_else(|| self.missing(name, "a table"))
+    }
+
+    /// Complains about the first key that nothing has taken.
+    fn end(self) -> Result<(), Error> {
+        match self.table.keys().min_by_key(|key| key.span().start) {
+            Some(key) => {
+                let path = self.key(key.get_ref());
+                Err(self.source.error(&path, &key.span(), Problem::Unknown { known: self.known }))
+            }
+            None => Ok(()),
+        }
+    }
+}

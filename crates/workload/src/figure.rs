@@ -1,0 +1,218 @@
+//! What a run measures, and what is expected of it.
+//!
+//! An expectation is written `">= 0.85"`, `"<= 160 MiB"`: an operator, a number, and the metric's unit. The unit must be
+//! written out, and there is only one for each metric, so no figure can be pinned in a unit other than the measured one.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// One measured quantity. [`Metric::unit`] says in what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Metric {
+    /// Bytes read over wall time, as a share of what 16 connections of a bare HTTP client reach in the same run.
+    ThroughputOfCeiling,
+    /// Bytes read over wall time.
+    Throughput,
+    /// Operations over wall time.
+    Operations,
+    /// Operations over wall time, as a share of a bare client that asks for the same ranges, as many at a time.
+    OperationsOfBare,
+    /// Bytes fetched from storage over bytes asked by the program.
+    Amp,
+    /// The largest resident set of the process that serves the mount.
+    Rss,
+    /// From `open()` to the end of the first read: the slowest of all readers.
+    FirstByte,
+    /// From `open()` to the end of the first read: the median of all readers.
+    FirstByteP50,
+    /// From `open()` until 64 MiB have been read.
+    #[serde(rename = "first_64_mib")]
+    First64Mib,
+    /// Reads that were done more than a period after they were due. A stream's first read is judged by the first byte.
+    Late,
+    /// Requests for data to storage, for each GiB that the program asked for.
+    RequestsPerGib,
+    /// Throughput of the slowest reader over that of the fastest.
+    SlowestOfFastest,
+}
+
+impl Metric {
+    /// Every metric, in the order in which a report lists them.
+    pub const ALL: &[Metric] = &[
+        Metric::ThroughputOfCeiling,
+        Metric::Throughput,
+        Metric::OperationsOfBare,
+        Metric::Operations,
+        Metric::SlowestOfFastest,
+        Metric::FirstByte,
+        Metric::FirstByteP50,
+        Metric::First64Mib,
+        Metric::Late,
+        Metric::Amp,
+        Metric::RequestsPerGib,
+        Metric::Rss,
+    ];
+
+    /// The key in `[expect]`, and the name in reports.
+    pub fn key(self) -> &'static str {
+        match self {
+            Metric::ThroughputOfCeiling => "throughput_of_ceiling",
+            Metric::Throughput => "throughput",
+            Metric::Operations => "operations",
+            Metric::OperationsOfBare => "operations_of_bare",
+            Metric::Amp => "amp",
+            Metric::Rss => "rss",
+            Metric::FirstByte => "first_byte",
+            Metric::FirstByteP50 => "first_byte_p50",
+            Metric::First64Mib => "first_64_mib",
+            Metric::Late => "late",
+            Metric::RequestsPerGib => "requests_per_gib",
+            Metric::SlowestOfFastest => "slowest_of_fastest",
+        }
+    }
+
+    /// The unit of its values; empty for a ratio.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Metric::Throughput => "MB/s",
+            Metric::Operations => "/s",
+            Metric::Rss => "MiB",
+            Metric::FirstByte | Metric::FirstByteP50 => "ms",
+            Metric::First64Mib => "s",
+            Metric::Late => "reads",
+            Metric::RequestsPerGib => "/GiB",
+            Metric::ThroughputOfCeiling | Metric::OperationsOfBare | Metric::Amp | Metric::SlowestOfFastest => "",
+        }
+    }
+
+    /// A value with its unit, as reports show it.
+    pub fn show(self, value: f64) -> String {
+        let digits = match value.abs() {
+            _ if value.fract() == 0.0 && value.abs() >= 1.0 => 0,
+            0.0 if self == Metric::Late => 0,
+            large if large >= 100.0 => 0,
+            middle if middle >= 10.0 => 1,
+            _ => 2,
+        };
+        let unit = self.unit();
+        let space = if unit.is_empty() || unit.starts_with('/') { "" } else { " " };
+        format!("{value:.digits$}{space}{unit}")
+    }
+}
+
+/// How a measured value is compared with the wanted one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub enum Operator {
+    /// `>=`
+    #[serde(rename = ">=")]
+    AtLeast,
+    /// `<=`
+    #[serde(rename = "<=")]
+    AtMost,
+}
+
+impl fmt::Display for Operator {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Operator::AtLeast => ">=",
+            Operator::AtMost => "<=",
+        })
+    }
+}
+
+/// An expectation: this metric, compared so, with this value in the metric's unit.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Figure {
+    /// What is measured.
+    pub metric: Metric,
+    /// How it is compared.
+    pub operator: Operator,
+    /// With what, in [`Metric::unit`].
+    pub value: f64,
+}
+
+impl Figure {
+    /// What an expectation looks like, for messages.
+    pub(crate) const WANTED: &str = "an expectation such as \">= 0.85\" or \"<= 160 MiB\", in the metric's own unit";
+
+    /// Reads `">= 0.85"` or `"<= 160 MiB"`.
+    pub(crate) fn parse(metric: Metric, text: &str) -> Option<Self> {
+        let text = text.trim();
+        let (operator, rest) = if let Some(rest) = text.strip_prefix(">=") {
+            (Operator::AtLeast, rest)
+        } else {
+            (Operator::AtMost, text.strip_prefix("<=")?)
+        };
+        let number = rest.trim().strip_suffix(metric.unit())?.trim_end();
+        let plain = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let value = if plain { number.parse().ok()? } else { return None };
+        Some(Self { metric, operator, value })
+    }
+
+    /// Whether `measured`, in the metric's unit, is what was wanted. A value that is not a number never is.
+    pub fn met(&self, measured: f64) -> bool {
+        match self.operator {
+            Operator::AtLeast => measured >= self.value,
+            Operator::AtMost => measured <= self.value,
+        }
+    }
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = self.metric.unit();
+        let space = if unit.is_empty() || unit.starts_with('/') { "" } else { " " };
+        write!(formatter, "{} {}{space}{unit}", self.operator, self.value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_reads_back_as_written() {
+        for (metric, text) in [
+            (Metric::ThroughputOfCeiling, ">= 0.85"),
+            (Metric::Rss, "<= 160 MiB"),
+            (Metric::Operations, ">= 800/s"),
+            (Metric::Late, "<= 0 reads"),
+        ] {
+            assert_eq!(Figure::parse(metric, text).unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_wrong_unit_or_operator_is_refused() {
+        for (metric, text) in [
+            (Metric::Rss, "<= 160 MB"),
+            (Metric::Rss, "<= 160"),
+            (Metric::Amp, "<= 2 x"),
+            (Metric::Amp, "< 2"),
+            (Metric::Amp, "2"),
+            (Metric::Amp, "<= inf"),
+            (Metric::Amp, "<= "),
+        ] {
+            assert_eq!(Figure::parse(metric, text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_bound_itself_is_met_and_not_a_number_is_not() {
+        let figure = Figure::parse(Metric::Amp, "<= 1.05").unwrap();
+        assert!(figure.met(1.05));
+        assert!(!figure.met(1.06));
+        assert!(!figure.met(f64::NAN));
+    }
+
+    #[test]
+    fn every_metric_has_its_own_key() {
+        let keys: std::collections::BTreeSet<_> = Metric::ALL.iter().map(|metric| metric.key()).collect();
+        assert_eq!(keys.len(), Metric::ALL.len());
+    }
+}

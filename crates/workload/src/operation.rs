@@ -1,0 +1,127 @@
+//! The operations of one thread, each a pure function of its number.
+//!
+//! ```text
+//!  sequential   0 1 2 3 4 5          a thread takes files t, t + threads, ... one after the other
+//!  backward     5 4 3 2 1 0
+//!  strided      0 . . 1 . . 2 . .
+//!  interleaved  0 2 4 | 1 3 5        two streams, each through its own half, in turn
+//!  random       4 0 5 2 1 3          a permutation over all files; threads take its entries in turn
+//!  slow         0 1 2 3 4 5          as sequential; read k is due k periods after the start
+//! ```
+//!
+//! Together the threads read every byte at most once, and the whole of every file unless the pattern leaves gaps
+//! (strided, and random where the size is no multiple of the record).
+
+use serde::Serialize;
+
+use crate::permutation::Permutation;
+use crate::workload::{Pattern, Workload};
+
+/// One read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Op {
+    /// Index of the file, below `files.count`.
+    pub file: u32,
+    /// Bytes from its start.
+    pub offset: u64,
+    /// Bytes to read; at least 1, and never past the end of the file.
+    pub len: u32,
+    /// When it is due, counted from the start of the run; it must not start before. 0 for a pattern without a rate.
+    pub not_before_ns: u64,
+}
+
+/// The operations of one thread, in order. Ends with the files, or with the workload's limit on operations, or where
+/// the next one would be due after the workload's duration.
+#[derive(Clone, Debug)]
+pub struct Operations<'a> {
+    workload: &'a Workload,
+    thread: u64,
+    order: Option<Permutation>,
+    next: u64,
+}
+
+impl<'a> Operations<'a> {
+    pub(crate) fn new(workload: &'a Workload, thread: u32) -> Self {
+        let order = match workload.pattern {
+            Pattern::Random { .. } | Pattern::MmapRandom { .. } => {
+                Some(Permutation::new(random_slots(workload), workload.seed))
+            }
+            _ => None,
+        };
+        Self { workload, thread: u64::from(thread), order, next: 0 }
+    }
+
+    /// Operation `number` of this thread.
+    fn at(&self, number: u64) -> Option<Op> {
+        if self.workload.operations_max.is_some_and(|max| number >= max) {
+            return None;
+        }
+        let (record, size) = (u64::from(self.workload.pattern.record_bytes()), self.workload.files.size_bytes);
+        let records = size.div_ceil(record);
+        let op = match self.workload.pattern {
+            Pattern::Sequential { .. } => self.walk(number, records, |step| step * record, 0),
+            Pattern::Backward { .. } => self.walk(number, records, |step| (records - 1 - step) * record, 0),
+            Pattern::Strided { stride_bytes, .. } => {
+                self.walk(number, size.div_ceil(stride_bytes), |step| step * stride_bytes, 0)
+            }
+            Pattern::Interleaved { streams, .. } => {
+                self.walk(number, records, |step| interleaved(step, records, u64::from(streams)) * record, 0)
+            }
+            Pattern::Slow { period_ns, .. } => {
+                self.walk(number, records, |step| step * record, number.checked_mul(period_ns)?)
+            }
+            Pattern::Random { .. } | Pattern::MmapRandom { .. } => self.random(number),
+        }?;
+        (op.not_before_ns < self.workload.duration_ns).then_some(op)
+    }
+
+    /// Step `number` of a walk of `steps` through each of this thread's files.
+    fn walk(&self, number: u64, steps: u64, offset: impl Fn(u64) -> u64, not_before_ns: u64) -> Option<Op> {
+        let (count, threads) = (u64::from(self.workload.files.count), u64::from(self.workload.threads));
+        // More threads than files: several walk through the same file, each through all of it.
+        let file = self.thread % count + (number / steps) * threads;
+        if file >= count {
+            return None;
+        }
+        let offset = offset(number % steps);
+        let len = u64::from(self.workload.pattern.record_bytes()).min(self.workload.files.size_bytes - offset);
+        Some(Op { file: file as u32, offset, len: len as u32, not_before_ns })
+    }
+
+    fn random(&self, number: u64) -> Option<Op> {
+        let index = number.checked_mul(u64::from(self.workload.threads))?.checked_add(self.thread)?;
+        if index >= random_slots(self.workload) {
+            return None;
+        }
+        let slot = self.order.as_ref()?.at(index);
+        let record = self.workload.pattern.record_bytes();
+        let slots_per_file = self.workload.files.size_bytes / u64::from(record);
+        Some(Op {
+            file: (slot / slots_per_file) as u32,
+            offset: (slot % slots_per_file) * u64::from(record),
+            len: record,
+            not_before_ns: 0,
+        })
+    }
+}
+
+impl Iterator for Operations<'_> {
+    type Item = Op;
+
+    fn next(&mut self) -> Option<Op> {
+        let op = self.at(self.next)?;
+        self.next += 1;
+        Some(op)
+    }
+}
+
+/// Whole records in all files together.
+fn random_slots(workload: &Workload) -> u64 {
+    workload.files.size_bytes / u64::from(workload.pattern.record_bytes()) * u64::from(workload.files.count)
+}
+
+/// The record that step `step` of an interleaved walk reads: `streams` equal parts in turn, then what is left over.
+fn interleaved(step: u64, records: u64, streams: u64) -> u64 {
+    let each = records / streams;
+    if step < each * streams { (step % streams) * each + step / streams } else { step }
+}

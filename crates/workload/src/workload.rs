@@ -1,0 +1,192 @@
+//! A workload: what is read, on what device, with how much memory, and what must come out of it.
+//!
+//! The form of the file is described in `workloads/README.md`; `decode.rs` reads it.
+
+use serde::Serialize;
+
+use crate::decode;
+use crate::error::Error;
+use crate::figure::Figure;
+use crate::operation::Operations;
+
+/// One workload. Made by [`Workload::parse`] only, which has checked every rule that is named at the fields.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Workload {
+    /// Its name on the command line and in reports; the file's stem.
+    pub name: String,
+    /// One sentence: what it is a model of.
+    pub description: String,
+    /// Chooses the order of random patterns.
+    pub seed: u64,
+    /// Readers at the same time; at least 1.
+    pub threads: u32,
+    /// No operation starts later than this.
+    pub duration_ns: u64,
+    /// Operations of each thread at most.
+    pub operations_max: Option<u64>,
+    /// What is read.
+    pub files: Files,
+    /// In which order.
+    pub pattern: Pattern,
+    /// From what.
+    pub device: Device,
+    /// Through what.
+    pub mount: Mount,
+    /// What must come out of it, in the order of the file. Empty: reported without judgement.
+    pub expect: Vec<Figure>,
+}
+
+/// The objects that a workload reads, all of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Files {
+    /// At least 1.
+    pub count: u32,
+    /// Bytes of each; at least one record.
+    pub size_bytes: u64,
+}
+
+/// The order in which a thread reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Pattern {
+    /// From the start to the end.
+    Sequential {
+        /// Bytes of a read.
+        record_bytes: u32,
+    },
+    /// From the last record to the first.
+    Backward {
+        /// Bytes of a read.
+        record_bytes: u32,
+    },
+    /// The first bytes of every stride, forward.
+    Strided {
+        /// Bytes of a read.
+        record_bytes: u32,
+        /// From the start of one read to the start of the next; at least the record.
+        stride_bytes: u64,
+    },
+    /// Several sequential streams in turn, each through its own part of the file, all on one descriptor.
+    Interleaved {
+        /// Bytes of a read.
+        record_bytes: u32,
+        /// At least 2.
+        streams: u32,
+    },
+    /// Records in random order, none twice.
+    Random {
+        /// Bytes of a read, and its alignment.
+        record_bytes: u32,
+        /// Whether the threads share one.
+        descriptor: Descriptor,
+    },
+    /// From the start to the end, a record a period, as a player does.
+    Slow {
+        /// Bytes of a read.
+        record_bytes: u32,
+        /// From one read to the next.
+        period_ns: u64,
+    },
+    /// Pages of a mapping touched in random order, none twice.
+    MmapRandom {
+        /// Bytes from one candidate to the next; one byte in each is touched.
+        record_bytes: u32,
+    },
+}
+
+/// Whether threads that read the same file read it through the same open file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Descriptor {
+    /// One for all threads.
+    Shared,
+    /// One for each thread.
+    Own,
+}
+
+/// The storage that the workload is measured on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Device {
+    /// From a request to the first byte of its answer.
+    pub first_byte_ns: u64,
+    /// What one connection carries.
+    pub connection_bytes_per_s: u64,
+    /// What all connections together carry; `None`: as much as the machine does.
+    pub total_bytes_per_s: Option<u64>,
+    /// A run in which the bare client reaches less than this says more about the machine than about the mount: it is
+    /// void.
+    pub ceiling_min_bytes_per_s: Option<u64>,
+}
+
+/// The mount that the workload reads through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Mount {
+    /// Its budget.
+    pub memory_bytes: u64,
+    /// Limit of a memory cgroup around mount and readers, which then holds the kernel's page cache as well.
+    pub cgroup_bytes: Option<u64>,
+}
+
+impl Workload {
+    /// Reads a workload. `file` is used in messages only.
+    pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
+        decode::workload(file, text)
+    }
+
+    /// What thread `thread` (below [`Workload::threads`]) reads, in order.
+    pub fn operations(&self, thread: u32) -> Operations<'_> {
+        debug_assert!(thread < self.threads);
+        Operations::new(self, thread)
+    }
+
+    /// Whether all threads read through one descriptor of each file.
+    pub fn descriptor(&self) -> Descriptor {
+        match self.pattern {
+            Pattern::Random { descriptor, .. } => descriptor,
+            Pattern::MmapRandom { .. } => Descriptor::Shared,
+            _ => Descriptor::Own,
+        }
+    }
+
+    /// The name of file `index` where the workload may choose it. All lie in the root: the path to a nested one
+    /// costs a request for each directory.
+    pub fn file_name(&self, index: u32) -> String {
+        format!("{}-{index:03}.bin", self.name)
+    }
+
+    /// The same workload, cut to `duration_ns` at most.
+    #[must_use]
+    pub fn shortened(mut self, duration_ns: u64) -> Self {
+        self.duration_ns = self.duration_ns.min(duration_ns);
+        self
+    }
+}
+
+impl Pattern {
+    /// Bytes of a read.
+    pub fn record_bytes(&self) -> u32 {
+        match *self {
+            Pattern::Sequential { record_bytes }
+            | Pattern::Backward { record_bytes }
+            | Pattern::Strided { record_bytes, .. }
+            | Pattern::Interleaved { record_bytes, .. }
+            | Pattern::Random { record_bytes, .. }
+            | Pattern::Slow { record_bytes, .. }
+            | Pattern::MmapRandom { record_bytes } => record_bytes,
+        }
+    }
+
+    /// The time between two reads, where the pattern has a rate.
+    pub fn period_ns(&self) -> Option<u64> {
+        match *self {
+            Pattern::Slow { period_ns, .. } => Some(period_ns),
+            _ => None,
+        }
+    }
+}

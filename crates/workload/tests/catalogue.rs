@@ -1,0 +1,99 @@
+//! The figures that the project promises, written out. Changing one here needs a decision record.
+
+use std::fs;
+use std::path::Path;
+
+use foreread_workload::{Workload, catalogue};
+
+const FIGURES: &[(&str, &[(&str, &str)])] = &[
+    (
+        "sequential-1m",
+        &[
+            ("throughput_of_ceiling", ">= 0.85"),
+            ("first_byte", "<= 70 ms"),
+            ("first_64_mib", "<= 0.3 s"),
+            ("requests_per_gib", "<= 160/GiB"),
+            ("rss", "<= 160 MiB"),
+        ],
+    ),
+    (
+        "sequential-128k",
+        &[
+            ("throughput_of_ceiling", ">= 0.85"),
+            ("first_byte", "<= 70 ms"),
+            ("first_64_mib", "<= 0.3 s"),
+            ("requests_per_gib", "<= 160/GiB"),
+            ("rss", "<= 160 MiB"),
+        ],
+    ),
+    ("files-16", &[("throughput_of_ceiling", ">= 0.9"), ("slowest_of_fastest", ">= 0.95"), ("rss", "<= 320 MiB")]),
+    ("random-4k-1", &[("operations_of_bare", ">= 0.95"), ("amp", "<= 2"), ("rss", "<= 320 MiB")]),
+    ("random-4k-16", &[("operations_of_bare", ">= 0.95"), ("amp", "<= 2"), ("rss", "<= 320 MiB")]),
+    ("random-128k-1", &[("operations_of_bare", ">= 0.95"), ("amp", "<= 1.05"), ("rss", "<= 320 MiB")]),
+    ("random-128k-16", &[("operations_of_bare", ">= 0.95"), ("amp", "<= 1.05"), ("rss", "<= 320 MiB")]),
+    ("stride-64k-of-1m", &[("operations", ">= 800/s"), ("amp", "<= 1.2"), ("rss", "<= 320 MiB")]),
+    ("backward-1m", &[("throughput", ">= 500 MB/s"), ("rss", "<= 320 MiB")]),
+    ("interleaved-2", &[("throughput", ">= 600 MB/s"), ("amp", "<= 1.1"), ("rss", "<= 320 MiB")]),
+    ("interleaved-5", &[("throughput", ">= 600 MB/s"), ("amp", "<= 1.1"), ("rss", "<= 320 MiB")]),
+    ("slow-200", &[("late", "<= 0 reads"), ("amp", "<= 1.1"), ("first_byte_p50", "<= 110 ms"), ("rss", "<= 128 MiB")]),
+    ("mmap-random", &[]),
+];
+
+#[test]
+fn the_expected_figures_are_those_that_were_promised() {
+    assert_eq!(
+        catalogue::TEXTS.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+        FIGURES.iter().map(|(name, _)| *name).collect::<Vec<_>>()
+    );
+    for (name, wanted) in FIGURES {
+        let found: Vec<(String, String)> = catalogue::find(name)
+            .unwrap()
+            .expect
+            .iter()
+            .map(|figure| (figure.metric.key().to_owned(), figure.to_string()))
+            .collect();
+        let wanted: Vec<(String, String)> = wanted.iter().map(|&(key, text)| (key.into(), text.into())).collect();
+        assert_eq!(found, wanted, "{name}");
+    }
+}
+
+#[test]
+fn the_conditions_are_those_under_which_the_figures_were_promised() {
+    const MIB: u64 = 1 << 20;
+    for (name, _) in FIGURES {
+        let workload = catalogue::find(name).unwrap();
+        assert_eq!(workload.device.first_byte_ns, 30_000_000, "{name}");
+        assert_eq!(workload.device.connection_bytes_per_s, 80_000_000, "{name}");
+        assert_eq!(workload.device.total_bytes_per_s, None, "{name}");
+        assert_eq!(workload.device.ceiling_min_bytes_per_s, Some(700_000_000), "{name}");
+        let memory_mib = match *name {
+            "sequential-1m" | "sequential-128k" => 96,
+            "slow-200" => 64,
+            _ => 256,
+        };
+        assert_eq!(workload.mount.memory_bytes, memory_mib * MIB, "{name}");
+        assert_eq!(workload.mount.cgroup_bytes, (*name == "slow-200").then_some(512 * MIB), "{name}");
+        for figure in workload.expect.iter().filter(|figure| figure.metric.key() == "rss") {
+            assert!(figure.value <= (memory_mib + 64) as f64, "{name}: memory stays under budget + 64 MiB");
+        }
+    }
+}
+
+#[test]
+fn every_file_is_compiled_in_under_its_own_name() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
+    let mut files: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    files.sort_unstable();
+    let mut names: Vec<&str> = catalogue::TEXTS.iter().map(|(name, _)| *name).collect();
+    names.sort_unstable();
+    assert_eq!(files, names);
+    for name in names {
+        let workload = Workload::parse(name, catalogue::text(name).unwrap()).unwrap();
+        assert_eq!(workload.name, name);
+    }
+}

@@ -1,0 +1,59 @@
+//! A file that is wrong is refused with its name, the line, the key, and what was wanted.
+
+use foreread_workload::{Workload, catalogue};
+
+/// The message for the text of a good workload in which `from` is replaced by `to`.
+fn message(name: &str, from: &str, to: &str) -> String {
+    let text = catalogue::text(name).unwrap();
+    assert!(text.contains(from), "{name} has no {from}");
+    Workload::parse("my.toml", &text.replacen(from, to, 1)).unwrap_err().to_string()
+}
+
+#[test]
+fn each_mistake_is_named_with_its_place() {
+    for (name, from, to, wanted) in [
+        ("sequential-1m", "record = \"1MiB\"", "record = \"1M\"", "my.toml:13: pattern.record: `1M` is not a size"),
+        ("sequential-1m", "record = \"1MiB\"", "record = 1", "my.toml:13: pattern.record: `1` is not a size"),
+        ("sequential-1m", "record = \"1MiB\"", "", "my.toml:11: pattern.record: missing; wanted a size"),
+        ("sequential-1m", "size = \"2GiB\"", "size = \"2KiB\"", "my.toml:13: pattern.record: `\"1MiB\"`: the record"),
+        (
+            "sequential-1m",
+            "kind = \"sequential\"",
+            "kind = \"zigzag\"",
+            "my.toml:12: pattern.kind: `zigzag` is not one of",
+        ),
+        (
+            "sequential-1m",
+            "[device]",
+            "stride = \"2MiB\"\n[device]",
+            "my.toml:15: pattern.stride: unknown key; known here: kind, record",
+        ),
+        ("sequential-1m", "seed = 1", "seed = -1", "my.toml:3: seed: `-1` is not a whole number"),
+        ("sequential-1m", "threads = 1", "threads = 0", "my.toml:4: threads: `0`: too small"),
+        ("sequential-1m", "threads = 1", "threads = 100000", "my.toml:4: threads: `100000`: too large"),
+        ("sequential-1m", "seed = 1", "sead = 1", "my.toml:1: seed: missing; wanted a whole number"),
+        ("sequential-1m", "seed = 1", "seed = 1\nhost = \"x\"", "my.toml:4: host: unknown key"),
+        ("sequential-1m", "[files]", "[files", "my.toml:7: not TOML: "),
+        ("sequential-1m", "[files]", "[fils]", "my.toml:1: files: missing; wanted a table"),
+        ("sequential-1m", "\"<= 160 MiB\"", "\"<= 160\"", "my.toml:28: expect.rss: `<= 160` is not an expectation"),
+        ("sequential-1m", "rss =", "rsss =", "my.toml:28: expect.rsss: unknown key"),
+        (
+            "stride-64k-of-1m",
+            "stride = \"1MiB\"",
+            "stride = \"1KiB\"",
+            "my.toml:14: pattern.stride: `\"1KiB\"`: the stride",
+        ),
+        ("interleaved-2", "streams = 2", "streams = 1", "my.toml:14: pattern.streams: `1`: interleaving needs"),
+        (
+            "random-4k-16",
+            "\"shared\"",
+            "\"both\"",
+            "my.toml:15: pattern.descriptor: `both` is not \"shared\" or \"own\"",
+        ),
+        ("slow-200", "period = \"160ms\"", "period = \"0ms\"", "my.toml:14: pattern.period: `\"0ms\"`: too small"),
+        ("slow-200", "cgroup = \"512MiB\"", "cgroup = \"64MiB\"", "my.toml:23: mount.cgroup: `\"64MiB\"`: the cgroup"),
+    ] {
+        let message = message(name, from, to);
+        assert!(message.starts_with(wanted), "{message}\n  should start with\n{wanted}");
+    }
+}
