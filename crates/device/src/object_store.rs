@@ -1,0 +1,342 @@
+//! An object store as its client sees it: a wait before the first byte, a rate per connection, a rate for all together.
+//!
+//! ```text
+//!             first byte          pipe: one per request             link: one for all, first come first served
+//!  Request ──> (latency) ──Head──> (quantum / connection rate) ──> [ q q q ] ──> (quantum / total rate) ──Body──> driver
+//!     │                                      ^                                                             │
+//!     └─ Refuse, above the request rate      └──────────── next quantum, while the window has room ────────┘
+//! ```
+//!
+//! A response passes in quanta of at most 64 KiB. A quantum first takes its time in the request's own pipe, then queues
+//! for the link. A request never has more than one quantum at the link, so requests that compete take turns: each gets the
+//! same share, and one that cannot use its share leaves it to the others.
+//!
+//! The window is what lets a driver be late without the device being slower: quanta are granted ahead of the driver's
+//! [`Event::Taken`] until [`WINDOW_QUANTA`] of them lie unsent, as in a socket's buffer; then the pipe stands still until
+//! there is room, and the time it stood still is not made good.
+//!
+//! Invariants: within any interval the granted bytes exceed neither rate by more than one quantum; a request is granted
+//! exactly the bytes that it asked for; grants of one request come after its head.
+//!
+//! Not modelled: connections (a request has its own pipe, as on HTTP/1.1 where a connection carries one at a time), slow
+//! start of TCP, and the time that writing takes.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+
+use crate::latency::FirstByte;
+use crate::{Random, Rate};
+
+/// What the store can do.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The time from a request to the head of its response.
+    pub first_byte: FirstByte,
+    /// What one response carries at most; `None` for no limit.
+    pub connection_rate: Option<Rate>,
+    /// What all responses together carry at most; `None` for no limit.
+    pub total_rate: Option<Rate>,
+    /// Requests per second above which the store refuses (with a burst of a tenth of a second); `None` for no limit.
+    pub request_rate: Option<NonZeroU32>,
+    /// Where randomness starts.
+    pub seed: u64,
+}
+
+/// A request, as named by the driver; never used again, not even after the request has ended.
+pub type RequestId = u64;
+
+/// What happens to the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// A request arrived whose response has `bytes` of body.
+    Request {
+        /// Its name.
+        id: RequestId,
+        /// The length of the response's body.
+        bytes: u64,
+        /// What the latency drawn for it is multiplied by: 1 for an ordinary request.
+        slowdown: u32,
+    },
+    /// The driver has sent (or at least taken) `bytes` of what was granted to the request.
+    Taken {
+        /// The request.
+        id: RequestId,
+        /// How much.
+        bytes: u64,
+    },
+    /// The request is gone: its client went away.
+    Cancel {
+        /// The request.
+        id: RequestId,
+    },
+    /// Nothing but time passed.
+    Tick,
+}
+
+/// What the driver may do, and since when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Send the head of the response.
+    Head {
+        /// The request.
+        id: RequestId,
+        /// When it was due.
+        at_ns: u64,
+    },
+    /// Send the next `bytes` of the body.
+    Body {
+        /// The request.
+        id: RequestId,
+        /// How many; at most [`QUANTUM_BYTES_MAX`].
+        bytes: u64,
+        /// When they were due.
+        at_ns: u64,
+    },
+    /// Refuse the request: there are too many. It has ended.
+    Refuse {
+        /// The request.
+        id: RequestId,
+        /// When it was refused.
+        at_ns: u64,
+        /// After how long it would be accepted.
+        retry_after_ns: u64,
+    },
+}
+
+/// An object store.
+///
+/// - Input: [`ObjectStore::handle`].
+/// - Output: [`ObjectStore::poll_action`] until `None`, then [`ObjectStore::next_deadline`].
+/// - Getters: [`ObjectStore::quantum_bytes`], [`ObjectStore::requests`].
+///
+/// Costs O(log n) an event and an action for n open requests.
+#[derive(Debug)]
+pub struct ObjectStore {
+    config: Config,
+    quantum_bytes: u64,
+    random: Random,
+    now_ns: u64,
+    requests: BTreeMap<RequestId, Response>,
+    /// When a request's pipe is done with what it does: (time, order of insertion, request).
+    pipes: BinaryHeap<Reverse<(u64, u64, RequestId)>>,
+    pipes_pushed: u64,
+    /// Requests with a quantum that waits for the link. May name requests that are gone.
+    link: VecDeque<RequestId>,
+    link_free_ns: u64,
+    /// When the next request would be on time, were they evenly spaced (the generic cell rate algorithm).
+    request_due_ns: u64,
+    actions: VecDeque<Action>,
+}
+
+#[derive(Debug)]
+struct Response {
+    /// Bytes not granted yet.
+    left: u64,
+    /// Bytes granted, but not taken.
+    unsent: u64,
+    stage: Stage,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Before the first byte.
+    Waiting,
+    /// A quantum is in the request's own pipe.
+    Piped,
+    /// A quantum waits for the link.
+    Linked,
+    /// The window is full.
+    Full,
+}
+
+impl ObjectStore {
+    /// An idle store.
+    pub fn new(config: Config) -> Self {
+        let slowest = [config.connection_rate, config.total_rate].into_iter().flatten().min();
+        let quantum_bytes = slowest
+            .map_or(QUANTUM_BYTES_MAX, |rate| rate.bytes_in(QUANTUM_NS))
+            .clamp(QUANTUM_BYTES_MIN, QUANTUM_BYTES_MAX);
+        Self {
+            quantum_bytes,
+            random: Random::new(config.seed),
+            config,
+            now_ns: 0,
+            requests: BTreeMap::new(),
+            pipes: BinaryHeap::new(),
+            pipes_pushed: 0,
+            link: VecDeque::new(),
+            link_free_ns: 0,
+            request_due_ns: 0,
+            actions: VecDeque::new(),
+        }
+    }
+
+    /// Takes what happened at `now_ns`, after everything that was due before.
+    ///
+    /// Events about requests that have ended are ignored: a client may go away at any time.
+    pub fn handle(&mut self, now_ns: u64, event: Event) {
+        debug_assert!(now_ns >= self.now_ns, "time went back");
+        self.advance(now_ns);
+        match event {
+            Event::Request { id, bytes, slowdown } => self.begin(id, bytes, slowdown),
+            Event::Taken { id, bytes } => self.taken(id, bytes),
+            Event::Cancel { id } => {
+                self.requests.remove(&id);
+            }
+            Event::Tick => {}
+        }
+        // An unlimited store grants at the very moment of the event.
+        self.advance(now_ns);
+    }
+
+    /// What may be done now, in the order of the times; `None` when that was all.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// When [`ObjectStore::handle`] has something to do by itself; `None` while it waits for events only.
+    pub fn next_deadline(&self) -> Option<u64> {
+        let pipe = self.pipes.peek().map(|Reverse((at_ns, ..))| *at_ns);
+        let link = self.link.front().map(|_| self.link_free_ns);
+        pipe.into_iter().chain(link).min()
+    }
+
+    /// The size of this store's quanta: 64 KiB, or less where a rate is so low that 64 KiB would come in jerks.
+    pub fn quantum_bytes(&self) -> u64 {
+        self.quantum_bytes
+    }
+
+    /// How many requests have bytes or a head to wait for.
+    pub fn requests(&self) -> usize {
+        self.requests.len()
+    }
+
+    fn begin(&mut self, id: RequestId, bytes: u64, slowdown: u32) {
+        if let Some(rate) = self.config.request_rate {
+            let due_ns = self.request_due_ns.max(self.now_ns);
+            let early_ns = due_ns - self.now_ns;
+            if early_ns > REQUEST_BURST_NS {
+                let retry_after_ns = early_ns - REQUEST_BURST_NS;
+                self.actions.push_back(Action::Refuse { id, at_ns: self.now_ns, retry_after_ns });
+                return;
+            }
+            self.request_due_ns = due_ns + 1_000_000_000u64.div_ceil(u64::from(rate.get()));
+        }
+        let latency_ns = self.config.first_byte.draw(&mut self.random).saturating_mul(u64::from(slowdown.max(1)));
+        self.requests.insert(id, Response { left: bytes, unsent: 0, stage: Stage::Waiting });
+        self.push_pipe(self.now_ns.saturating_add(latency_ns), id);
+    }
+
+    fn taken(&mut self, id: RequestId, bytes: u64) {
+        let Some(response) = self.requests.get_mut(&id) else { return };
+        response.unsent = response.unsent.saturating_sub(bytes);
+        if response.stage == Stage::Full {
+            self.fill_pipe(id, self.now_ns);
+        }
+    }
+
+    /// Does everything that is due until `now_ns`, in the order of time.
+    fn advance(&mut self, now_ns: u64) {
+        loop {
+            let pipe_ns = self.pipes.peek().map_or(u64::MAX, |Reverse((at_ns, ..))| *at_ns);
+            // A quantum that reaches the link while it is free passes at once, so its time is not in the past of `at_ns`.
+            let link_ns = self.link.front().map_or(u64::MAX, |_| self.link_free_ns.max(self.now_ns));
+            let at_ns = pipe_ns.min(link_ns);
+            if at_ns > now_ns || at_ns == u64::MAX {
+                break;
+            }
+            self.now_ns = self.now_ns.max(at_ns);
+            if link_ns <= pipe_ns {
+                self.pass_link();
+            } else if let Some(Reverse((_, _, id))) = self.pipes.pop() {
+                self.leave_pipe(id, at_ns);
+            }
+        }
+        self.now_ns = self.now_ns.max(now_ns);
+    }
+
+    /// The first quantum at the link passes.
+    fn pass_link(&mut self) {
+        let Some(id) = self.link.pop_front() else { return };
+        let Some(response) = self.requests.get(&id) else { return };
+        let bytes = response.left.min(self.quantum_bytes);
+        let time_ns = self.config.total_rate.map_or(0, |rate| rate.time_ns(bytes));
+        self.link_free_ns = self.now_ns.saturating_add(time_ns);
+        self.grant(id, self.now_ns);
+    }
+
+    /// What was in a request's pipe has come through: its head, or a quantum.
+    fn leave_pipe(&mut self, id: RequestId, at_ns: u64) {
+        let Some(response) = self.requests.get_mut(&id) else { return };
+        match response.stage {
+            Stage::Waiting => {
+                self.actions.push_back(Action::Head { id, at_ns });
+                if response.left == 0 {
+                    self.requests.remove(&id);
+                } else {
+                    self.fill_pipe(id, at_ns);
+                }
+            }
+            Stage::Piped if self.config.total_rate.is_some() => {
+                response.stage = Stage::Linked;
+                self.link.push_back(id);
+            }
+            Stage::Piped => self.grant(id, at_ns),
+            Stage::Linked | Stage::Full => unreachable!("only what is in a pipe leaves it"),
+        }
+    }
+
+    fn grant(&mut self, id: RequestId, at_ns: u64) {
+        let Some(response) = self.requests.get_mut(&id) else { return };
+        let bytes = response.left.min(self.quantum_bytes);
+        response.left -= bytes;
+        response.unsent += bytes;
+        self.actions.push_back(Action::Body { id, bytes, at_ns });
+        if response.left == 0 {
+            self.requests.remove(&id);
+        } else {
+            self.fill_pipe(id, at_ns);
+        }
+    }
+
+    /// Puts the next quantum into the request's pipe, if the window has room.
+    fn fill_pipe(&mut self, id: RequestId, at_ns: u64) {
+        let Some(response) = self.requests.get_mut(&id) else { return };
+        let bytes = response.left.min(self.quantum_bytes);
+        if response.unsent + bytes > WINDOW_QUANTA * self.quantum_bytes {
+            response.stage = Stage::Full;
+            return;
+        }
+        response.stage = Stage::Piped;
+        let time_ns = self.config.connection_rate.map_or(0, |rate| rate.time_ns(bytes));
+        self.push_pipe(at_ns.saturating_add(time_ns), id);
+    }
+
+    fn push_pipe(&mut self, at_ns: u64, id: RequestId) {
+        self.pipes.push(Reverse((at_ns, self.pipes_pushed, id)));
+        self.pipes_pushed += 1;
+    }
+}
+
+/// The largest quantum. Larger ones would let a response hold the link for long; smaller ones cost more actions.
+pub const QUANTUM_BYTES_MAX: u64 = 64 << 10;
+
+/// How many granted quanta may lie unsent. At 80 MB/s 16 of 64 KiB are 13 ms: a driver may be that late before the device
+/// appears slower than it is. More would let a connection that was held up burst for longer.
+pub const WINDOW_QUANTA: u64 = 16;
+
+/// The smallest quantum, a page: what a slow device delivers at a time.
+const QUANTUM_BYTES_MIN: u64 = 4 << 10;
+
+/// A quantum takes about this long at the slowest rate, 2 ms, so that slow devices deliver evenly too.
+const QUANTUM_NS: u64 = 2_000_000;
+
+/// How far requests may run ahead of the request rate. Zero would refuse two requests of the same moment at any rate.
+const REQUEST_BURST_NS: u64 = 100_000_000;
+
+#[cfg(test)]
+mod tests;
