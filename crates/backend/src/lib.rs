@@ -6,10 +6,17 @@
 //! *Invariant:* bytes that a body yields belong to the [`Version`] that was asked for, start at the first byte of the
 //! range, and never exceed it; a backend that cannot promise this returns an error instead.
 
+mod cloud;
+mod connect;
 mod error;
+mod file;
 mod object;
+mod response;
+mod wire;
 
+pub use connect::{ConnectOptions, Connected, connect};
 pub use error::{Error, ErrorKind, Operation};
+pub use file::Directory;
 pub use object::{Entry, Key, ListPage, Object, Version};
 
 use std::ops::Range;

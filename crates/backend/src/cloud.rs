@@ -1,0 +1,225 @@
+//! Object stores: `opendal` addresses and signs each request; sending, checking and paging are done here.
+//!
+//! ```text
+//!  stat, read, list ──> opendal service ──> Catch ──> signed request ──> Wire ──> response ──> verified here
+//!                       (URL, signature)      └─> requests for credentials pass through
+//! ```
+//!
+//! `opendal`'s operator trims and collapses keys, hides pages behind a lister and, with its layers, retries; so this
+//! talks to its services directly, where a key is taken as it is, and never lets it send (docs/decisions/0002). A key
+//! that HTTP cannot carry unchanged (a segment `.` or `..`, a leading `/`) is refused, never taken for another one.
+//!
+//! Storage that answers "wrong region" or "expired token" is asked once more with a service made anew; nothing else is
+//! tried twice.
+
+mod page;
+mod profile;
+mod s3;
+mod sign;
+
+use std::ops::Range;
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::StatusCode;
+use opendal::raw::Servicer;
+
+use crate::error::{Error, ErrorKind, Operation};
+use crate::object::{Entry, Key, ListPage, Object, Version};
+use crate::response::{self, Asked, Coding, Refusal, Rejection, TagHeader};
+use crate::wire::{Redirects, Wire};
+use crate::{Backend, Body, Capabilities};
+
+pub(crate) use page::Page;
+pub(crate) use s3::connect as connect_s3;
+use sign::{Request, Signed};
+
+/// What differs between the services besides what `opendal` knows.
+pub(crate) trait Dialect: Send + Sync + 'static {
+    /// The header that carries an object's strong validator.
+    fn tag_header(&self) -> &TagHeader;
+
+    /// The version told by the response to a stat.
+    fn version(&self, headers: &http::HeaderMap, body: &[u8]) -> Option<Version>;
+
+    /// The options that make a read conditional on a tag.
+    fn on_condition(&self, tag: &str) -> opendal::options::ReadOptions;
+
+    /// A page without entries that is followed by the page of `token`.
+    fn page_before(&self, token: &str) -> String;
+
+    /// Reads one page of a listing.
+    fn page(&self, body: &[u8]) -> Result<Page, String>;
+
+    /// Finds the code and the message in the body of an error.
+    fn cause(&self, body: &[u8]) -> (Option<String>, Option<String>);
+
+    /// Where credentials were looked for, and what to do when there are none.
+    fn credential_sources(&self) -> String;
+
+    /// Makes the service, for `region` where services have regions.
+    fn service(&self, region: Option<&str>) -> Result<Servicer, Error>;
+}
+
+/// One bucket or container.
+pub(crate) struct Cloud {
+    /// As users write it: `s3://bucket`.
+    name: String,
+    dialect: Box<dyn Dialect>,
+    service: RwLock<Service>,
+    wire: Wire,
+    /// Whether credentials were ever found: if so, not finding them is a fault that may pass.
+    signed: AtomicBool,
+}
+
+#[derive(Clone)]
+struct Service {
+    servicer: Servicer,
+    region: Option<String>,
+}
+
+impl Cloud {
+    /// A bucket that is called `name`; sends nothing yet.
+    pub(crate) fn new(name: String, dialect: Box<dyn Dialect>, region: Option<String>) -> Result<Self, Error> {
+        let servicer = dialect.service(region.as_deref())?;
+        let service = RwLock::new(Service { servicer, region });
+        Ok(Self { name, dialect, service, wire: Wire::new(Redirects::Refuse)?, signed: AtomicBool::new(false) })
+    }
+
+    /// Signs and sends one request. A response is a success; everything else is an error.
+    async fn ask(&self, request: Request<'_>) -> Result<reqwest::Response, Error> {
+        let (operation, object) = (request.operation(), request.object());
+        let mut renewed = false;
+        loop {
+            let service = self.service.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+            let signed = match sign::sign(&service.servicer, &*self.dialect, &self.wire, request).await {
+                Signed::Ready(signed) => signed,
+                Signed::NoCredentials(cause) => return Err(self.no_credentials(operation, object, &cause)),
+                Signed::Refused(cause) => return Err(Error::new(ErrorKind::Invalid, operation, object, cause)),
+            };
+            self.signed.store(true, Ordering::Relaxed);
+            let response = self.wire.send(signed).await.map_err(|failure| failure.on(operation, object))?;
+            if response.status().is_success() {
+                return Ok(response);
+            }
+            let region = region_hint(&response);
+            let rejection = Rejection::read(response, |body| self.dialect.cause(body)).await;
+            let expired = matches!(rejection.code.as_deref(), Some("ExpiredToken" | "TokenRefreshRequired"));
+            let elsewhere = region.filter(|hint| service.region.as_ref().is_some_and(|region| region != hint));
+            if renewed || !(expired || elsewhere.is_some()) {
+                return Err(rejection.on(operation, object));
+            }
+            // Another request may have renewed the service meanwhile; doing so twice does no harm.
+            renewed = true;
+            let region = elsewhere.or(service.region);
+            tracing::debug!(bucket = self.name, region, "renewing the service after {}", rejection.status);
+            let servicer = self.dialect.service(region.as_deref())?;
+            *self.service.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Service { servicer, region };
+        }
+    }
+
+    fn no_credentials(&self, operation: Operation, object: &str, cause: &str) -> Error {
+        if self.signed.load(Ordering::Relaxed) {
+            let message = format!("cannot refresh the credentials: {cause}");
+            return Error::new(ErrorKind::Transient, operation, object, message);
+        }
+        let sources = self.dialect.credential_sources();
+        let message = format!("no usable credentials for {}: {cause}; {sources}", self.name);
+        Error::new(ErrorKind::PermissionDenied, operation, object, message)
+    }
+
+    async fn stat(&self, key: &Key) -> Result<Object, Error> {
+        let fail = |message: String| Error::new(ErrorKind::Transient, Operation::Stat, key.as_str(), message);
+        let response = self.ask(Request::Stat { key: key.as_str() }).await?;
+        let headers = response.headers().clone();
+        let body = response.bytes().await.map_err(|e| fail(crate::wire::Failure::of(e).message))?;
+        let version = self.dialect.version(&headers, &body);
+        let version = version.ok_or_else(|| fail(String::from("the response does not tell the object's size")))?;
+        Ok(Object { key: key.clone(), version })
+    }
+
+    async fn read(&self, key: &Key, version: &Version, range: Range<u64>) -> Result<Body, Error> {
+        let fail = |kind, message| Error::new(kind, Operation::Read, key.as_str(), message).with_extent(range.clone());
+        let request = Request::Read { key: key.as_str(), range: (range.start, range.end), tag: version.tag.as_deref() };
+        let response = self.ask(request).await.map_err(|e| e.with_extent(range.clone()))?;
+        let asked = Asked {
+            object: key.as_str(),
+            version,
+            start: range.start,
+            end: range.end,
+            tag_header: self.dialect.tag_header(),
+            coding: Coding::Label,
+        };
+        match response::verify(asked, response.status(), response.headers()) {
+            Ok(skip) => Ok(response::body(response, key.as_str(), range, skip)),
+            Err(Refusal::Failed(error)) => Err(error),
+            // The storage confirmed the condition and yet shows another version. Which of the two is wrong?
+            Err(Refusal::Mismatch(difference)) => match self.stat(key).await {
+                Ok(object) if object.version == *version => {
+                    Err(fail(ErrorKind::Transient, format!("the response is for another version: {difference}")))
+                }
+                Ok(_) => Err(fail(ErrorKind::Changed, format!("the object was replaced: {difference}"))),
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    Err(fail(ErrorKind::Changed, String::from("the object was deleted")))
+                }
+                Err(error) => Err(error.with_extent(range.clone())),
+            },
+        }
+    }
+
+    async fn list(&self, prefix: &str, continuation: Option<&str>) -> Result<ListPage, Error> {
+        let fail = |message| Error::new(ErrorKind::Transient, Operation::List, prefix, message);
+        let response = self.ask(Request::List { prefix, token: continuation }).await?;
+        let body = response.bytes().await.map_err(|e| fail(crate::wire::Failure::of(e).message))?;
+        let page = self.dialect.page(&body).map_err(|e| fail(format!("the listing cannot be understood: {e}")))?;
+        if page.token.is_some() && page.token.as_deref() == continuation {
+            return Err(fail(String::from("the listing does not advance")));
+        }
+        Ok(page.into_list_page(prefix))
+    }
+}
+
+impl Backend for Cloud {
+    fn describe(&self) -> String {
+        self.name.clone()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { conditional_read: true, list: true, range: true }
+    }
+
+    fn stat<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Object, Error>> {
+        self.stat(key).boxed()
+    }
+
+    fn read<'a>(&'a self, key: &'a Key, version: &'a Version, range: Range<u64>) -> BoxFuture<'a, Result<Body, Error>> {
+        self.read(key, version, range).boxed()
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str, continuation: Option<&'a str>) -> BoxFuture<'a, Result<ListPage, Error>> {
+        self.list(prefix, continuation).boxed()
+    }
+}
+
+/// The region in which the storage says that the bucket is, on a refusal that may be about it.
+fn region_hint(response: &reqwest::Response) -> Option<String> {
+    let about_region = matches!(
+        response.status(),
+        StatusCode::MOVED_PERMANENTLY
+            | StatusCode::TEMPORARY_REDIRECT
+            | StatusCode::BAD_REQUEST
+            | StatusCode::FORBIDDEN
+    );
+    let region = response.headers().get("x-amz-bucket-region").filter(|_| about_region)?;
+    region.to_str().ok().map(str::to_owned)
+}
+
+/// The entries of a page that are direct children of `prefix`, in the order of their names.
+fn entry_name(entry: &Entry) -> &str {
+    match entry {
+        Entry::Object(object) => object.key.as_str(),
+        Entry::Prefix(prefix) => prefix,
+    }
+}

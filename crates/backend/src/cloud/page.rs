@@ -1,0 +1,106 @@
+//! One page of a listing as the storage sends it: XML for S3 and Azure, JSON for GCS.
+//!
+//! The XML is read event by event and not trimmed: a key may begin or end with a space.
+
+use std::time::SystemTime;
+
+use quick_xml::events::Event;
+
+use super::entry_name;
+use crate::object::{Entry, Key, ListPage, Object, Version};
+
+/// A page before it is known which of its names are children.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    pub(crate) objects: Vec<Listed>,
+    pub(crate) prefixes: Vec<String>,
+    /// Asks for the next page; `None` on the last.
+    pub(crate) token: Option<String>,
+}
+
+/// An object of a page.
+#[derive(Debug, Default)]
+pub(crate) struct Listed {
+    pub(crate) key: String,
+    pub(crate) size: Option<u64>,
+    pub(crate) tag: Option<String>,
+    pub(crate) modified: Option<SystemTime>,
+}
+
+impl Page {
+    /// The direct children of `prefix`, in the order of their names. An object with the prefix's own name is a marker
+    /// of a directory, not a child.
+    pub(crate) fn into_list_page(self, prefix: &str) -> ListPage {
+        let child = |name: &str| name.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty());
+        let objects = self.objects.into_iter().filter_map(|listed| {
+            let size = listed.size.filter(|_| child(&listed.key))?;
+            let version = Version { size, tag: listed.tag.map(Into::into), modified: listed.modified };
+            Some(Entry::Object(Object { key: Key::new(listed.key), version }))
+        });
+        let mut entries: Vec<_> = objects.collect();
+        entries.extend(self.prefixes.into_iter().filter(|name| child(name)).map(Entry::Prefix));
+        entries.sort_by(|a, b| entry_name(a).cmp(entry_name(b)));
+        ListPage { entries, continuation: self.token }
+    }
+}
+
+/// Calls `leaf` with the path of each element that holds text (as `["Contents", "Key"]`, without the root) and its
+/// text, in order; with an empty text for the end of each element that holds others.
+pub(super) fn walk_xml(body: &[u8], mut leaf: impl FnMut(&[String], &str)) -> Result<(), String> {
+    let mut reader = quick_xml::Reader::from_str(std::str::from_utf8(body).map_err(|e| e.to_string())?);
+    let (mut path, mut text) = (Vec::<String>::new(), String::new());
+    loop {
+        match reader.read_event().map_err(|e| e.to_string())? {
+            Event::Start(start) => {
+                path.push(start.local_name().as_ref().to_owned());
+                text.clear();
+            }
+            Event::Empty(_) => {}
+            Event::End(_) => {
+                leaf(path.get(1..).unwrap_or_default(), &text);
+                text.clear();
+                path.pop();
+            }
+            Event::Text(part) => text.push_str(&part),
+            Event::CData(part) => text.push_str(&part),
+            Event::GeneralRef(name) => match name.resolve_char_ref().map_err(|e| e.to_string())? {
+                Some(character) => text.push(character),
+                None => match &*name {
+                    "amp" => text.push('&'),
+                    "lt" => text.push('<'),
+                    "gt" => text.push('>'),
+                    "quot" => text.push('"'),
+                    "apos" => text.push('\''),
+                    other => return Err(format!("unknown entity {}", other)),
+                },
+            },
+            Event::Eof if path.is_empty() => return Ok(()),
+            Event::Eof => return Err(String::from("the document is cut off")),
+            _ => {}
+        }
+    }
+}
+
+/// The `Code` and `Message` of an XML error, at most a line long.
+pub(super) fn xml_cause(body: &[u8]) -> (Option<String>, Option<String>) {
+    let (mut code, mut message) = (None, None);
+    // What cannot be parsed tells nothing; the status still does.
+    let _ = walk_xml(body, |path, text| match path {
+        [name] if name == "Code" => code = Some(text.to_owned()),
+        [name] if name == "Message" => message = text.lines().next().map(str::to_owned),
+        _ => {}
+    });
+    (code, message)
+}
+
+/// Text as the content of an XML element.
+pub(super) fn escape_xml(text: &str) -> String {
+    quick_xml::escape::escape(text).into_owned()
+}
+
+/// A time as listings spell it, cut to whole seconds as in `Last-Modified`, so that a listing and a stat agree.
+pub(super) fn whole_seconds(text: &str) -> Option<SystemTime> {
+    let time = SystemTime::from(text.parse::<opendal::raw::Timestamp>().ok()?);
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    Some(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(since.as_secs()))
+}

@@ -1,0 +1,129 @@
+//! Amazon S3 and what speaks like it.
+//!
+//! Path-style addresses wherever an endpoint is given, since emulators and appliances rarely have a name for each
+//! bucket; virtual hosts on AWS, as it asks for, except where a dot in the bucket's name would not match its
+//! certificate.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use http::header::CONTENT_LENGTH;
+use opendal::Builder;
+use opendal::options::ReadOptions;
+use opendal::raw::Servicer;
+
+use super::page::{Listed, Page, escape_xml, walk_xml, whole_seconds, xml_cause};
+use super::{Cloud, Dialect, profile};
+use crate::connect::ConnectOptions;
+use crate::error::{Error, ErrorKind, Operation};
+use crate::object::Version;
+use crate::response::{TagHeader, last_modified, number};
+
+/// The region of requests when nothing tells one; a bucket elsewhere answers with its own.
+const REGION_DEFAULT: &str = "us-east-1";
+
+struct S3 {
+    bucket: String,
+    endpoint: Option<String>,
+    profile: Option<String>,
+    anonymous: bool,
+}
+
+/// The bucket of an `s3://` URL.
+pub(crate) fn connect(bucket: &str, options: &ConnectOptions) -> Result<Cloud, Error> {
+    let environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let profile = options.profile.as_deref();
+    let endpoint = options.endpoint.clone();
+    let endpoint = endpoint.or_else(|| environment("AWS_ENDPOINT_URL_S3")).or_else(|| environment("AWS_ENDPOINT_URL"));
+    let endpoint = endpoint.or_else(|| profile::setting(profile, "endpoint_url"));
+    let region = options.region.clone();
+    let region = region.or_else(|| environment("AWS_REGION")).or_else(|| environment("AWS_DEFAULT_REGION"));
+    let region = region.or_else(|| profile::setting(profile, "region"));
+    let dialect =
+        S3 { bucket: bucket.to_owned(), endpoint, profile: options.profile.clone(), anonymous: options.anonymous };
+    let region = region.unwrap_or_else(|| String::from(REGION_DEFAULT));
+    Cloud::new(format!("s3://{bucket}"), Box::new(dialect), Some(region))
+}
+
+impl Dialect for S3 {
+    fn tag_header(&self) -> &TagHeader {
+        &TagHeader::ETag
+    }
+
+    fn version(&self, headers: &HeaderMap, _: &[u8]) -> Option<Version> {
+        Some(Version {
+            size: number(headers, &CONTENT_LENGTH)?,
+            tag: TagHeader::ETag.tag(headers).map(Into::into),
+            modified: last_modified(headers),
+        })
+    }
+
+    fn on_condition(&self, tag: &str) -> ReadOptions {
+        ReadOptions { if_match: Some(tag.to_owned()), ..ReadOptions::default() }
+    }
+
+    fn page_before(&self, token: &str) -> String {
+        format!(
+            "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>{}</NextContinuationToken>\
+             </ListBucketResult>",
+            escape_xml(token)
+        )
+    }
+
+    fn page(&self, body: &[u8]) -> Result<Page, String> {
+        let (mut page, mut listed, mut truncated) = (Page::default(), Listed::default(), false);
+        walk_xml(body, |path, text| match path {
+            [a, b] if a == "Contents" => match b.as_str() {
+                "Key" => text.clone_into(&mut listed.key),
+                "Size" => listed.size = text.trim().parse().ok(),
+                "ETag" => listed.tag = Some(text.trim().to_owned()).filter(|tag| !tag.is_empty()),
+                "LastModified" => listed.modified = whole_seconds(text.trim()),
+                _ => {}
+            },
+            [a] if a == "Contents" => page.objects.push(std::mem::take(&mut listed)),
+            [a, b] if a == "CommonPrefixes" && b == "Prefix" => page.prefixes.push(text.to_owned()),
+            [a] if a == "IsTruncated" => truncated = text.trim() == "true",
+            [a] if a == "NextContinuationToken" => page.token = Some(text.to_owned()),
+            _ => {}
+        })?;
+        if truncated && page.token.is_none() {
+            return Err(String::from("there is more, but no token for it"));
+        }
+        page.token = page.token.filter(|_| truncated);
+        Ok(page)
+    }
+
+    fn cause(&self, body: &[u8]) -> (Option<String>, Option<String>) {
+        xml_cause(body)
+    }
+
+    fn credential_sources(&self) -> String {
+        let profile = self.profile.clone().or_else(|| std::env::var("AWS_PROFILE").ok());
+        format!(
+            "tried AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, the profile {} in ~/.aws/credentials and ~/.aws/config \
+             (keys, SSO, credential_process), web identity, container and instance metadata; a public bucket needs \
+             --anonymous",
+            profile.as_deref().unwrap_or("default")
+        )
+    }
+
+    fn service(&self, region: Option<&str>) -> Result<Servicer, Error> {
+        let mut builder = opendal::services::S3::default().bucket(&self.bucket);
+        builder = builder.region(region.unwrap_or(REGION_DEFAULT));
+        match &self.endpoint {
+            Some(endpoint) => builder = builder.endpoint(endpoint),
+            None if !self.bucket.contains('.') => builder = builder.enable_virtual_host_style(),
+            None => {}
+        }
+        if let Some(profile) = &self.profile {
+            builder = builder.profile(profile);
+        }
+        if self.anonymous {
+            builder = builder.skip_signature();
+        }
+        let service = builder.build().map_err(|e| {
+            Error::new(ErrorKind::Invalid, Operation::Configure, format!("s3://{}", self.bucket), e.message())
+        })?;
+        Ok(Arc::new(service))
+    }
+}

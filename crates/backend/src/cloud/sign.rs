@@ -1,0 +1,170 @@
+//! Lets `opendal` address and sign a request, and takes it from its hands before it is sent.
+//!
+//! `opendal`'s services hand each finished request to a transport. [`Catch`] is such a transport: it keeps the request
+//! and answers with an error, so that the service gives up at once. Requests without an operation attached come from
+//! the signer in search of credentials (instance metadata, STS, SSO): those are really sent, within a bounded time.
+//!
+//! A service asks for a later page of a listing only after it was answered with the page before. It gets one: an empty
+//! page, made here, that names the token.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::stream;
+use opendal::raw::{OpList, OpRead, OpStat, Servicer};
+use opendal::{Buffer, BytesRange, HttpBody, HttpTransport, HttpTransporter, OperationContext, options};
+
+use super::Dialect;
+use crate::error::Operation;
+use crate::wire::{Failure, Wire, chain};
+
+/// How long finding credentials may take in all; the mount command has to fail within 10 s.
+const CREDENTIALS_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// How long one metadata service on the local link may take. It answers in milliseconds, or there is none.
+const METADATA_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What is asked of the storage.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Request<'a> {
+    Stat { key: &'a str },
+    Read { key: &'a str, range: (u64, u64), tag: Option<&'a str> },
+    List { prefix: &'a str, token: Option<&'a str> },
+}
+
+impl<'a> Request<'a> {
+    pub(super) fn operation(&self) -> Operation {
+        match self {
+            Self::Stat { .. } => Operation::Stat,
+            Self::Read { .. } => Operation::Read,
+            Self::List { .. } => Operation::List,
+        }
+    }
+
+    pub(super) fn object(&self) -> &'a str {
+        match self {
+            Self::Stat { key } | Self::Read { key, .. } => key,
+            Self::List { prefix, .. } => prefix,
+        }
+    }
+}
+
+/// What became of a request.
+pub(super) enum Signed {
+    Ready(reqwest::Request),
+    NoCredentials(String),
+    /// It cannot be made at all.
+    Refused(String),
+}
+
+/// Has `service` address and sign a request.
+pub(super) async fn sign(service: &Servicer, dialect: &dyn Dialect, wire: &Wire, request: Request<'_>) -> Signed {
+    let object = request.object();
+    if object.starts_with('/') || (object.is_empty() && request.operation() != Operation::List) {
+        return Signed::Refused(String::from("a key that is empty or begins with / cannot be addressed"));
+    }
+    let answer = match request {
+        Request::List { token: Some(token), .. } => Some(dialect.page_before(token)),
+        _ => None,
+    };
+    let caught = Arc::new(Caught { request: Mutex::new(None), answer: Mutex::new(answer) });
+    let transport = HttpTransporter::new(Catch { caught: caught.clone(), wire: wire.clone() });
+    let context = OperationContext::default().with_http_transport(transport);
+    let gave_up = async {
+        match request {
+            Request::Stat { key } => service.stat_dyn(&context, key, OpStat::default()).await.err(),
+            Request::Read { key, range: (start, end), tag } => {
+                let options = tag.map(|tag| dialect.on_condition(tag)).unwrap_or_default();
+                let (_, options, _): (_, OpRead, _) = options.into();
+                match service.read_dyn(&context, key, options) {
+                    Ok(reader) => reader.open_dyn(BytesRange::new(start, Some(end - start))).await.err(),
+                    Err(error) => Some(error),
+                }
+            }
+            Request::List { prefix, .. } => {
+                match service.list_dyn(&context, prefix, OpList::from(options::ListOptions::default())) {
+                    Ok(mut lister) => lister.next_dyn().await.err(),
+                    Err(error) => Some(error),
+                }
+            }
+        }
+    };
+    let gave_up = tokio::time::timeout(CREDENTIALS_TIMEOUT, gave_up).await;
+    let request = caught.request.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+    match (request, gave_up) {
+        (Some(request), _) => ready(request, object),
+        (None, Ok(Some(error))) if error.kind() == opendal::ErrorKind::ConfigInvalid => {
+            Signed::Refused(error.message().to_owned())
+        }
+        (None, Ok(Some(error))) => Signed::NoCredentials(chain_of(&error)),
+        (None, Ok(None)) => Signed::Refused(String::from("the service made no request")),
+        (None, Err(_)) => Signed::NoCredentials(format!("none were found within {} s", CREDENTIALS_TIMEOUT.as_secs())),
+    }
+}
+
+/// The causes of an `opendal` error, without the context that it prints around them.
+fn chain_of(error: &opendal::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.message().to_owned(), chain)
+}
+
+/// Turns the signed request into the client's form, and makes sure that it still names the same object.
+fn ready(request: http::Request<Buffer>, object: &str) -> Signed {
+    let path = request.uri().path().to_owned();
+    let request = request.map(|body| reqwest::Body::from(body.to_bytes()));
+    match reqwest::Request::try_from(request) {
+        // URLs resolve the segments `.` and `..`: what is left would be another object.
+        Ok(request) if request.url().path() != path => {
+            Signed::Refused(format!("the name {object:?} cannot be addressed over HTTP"))
+        }
+        Ok(request) => Signed::Ready(request),
+        Err(error) => Signed::Refused(Failure::of(error).message),
+    }
+}
+
+struct Caught {
+    request: Mutex<Option<http::Request<Buffer>>>,
+    /// The page to answer the first request with, if the second is the one that is wanted.
+    answer: Mutex<Option<String>>,
+}
+
+struct Catch {
+    caught: Arc<Caught>,
+    wire: Wire,
+}
+
+impl HttpTransport for Catch {
+    async fn fetch(&self, request: http::Request<Buffer>) -> opendal::Result<http::Response<HttpBody>> {
+        if request.extensions().get::<opendal::raw::Operation>().is_none() {
+            return fetch_credentials(&self.wire, request).await;
+        }
+        if let Some(page) = self.caught.answer.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take() {
+            let page = Buffer::from(page.into_bytes());
+            return Ok(http::Response::new(HttpBody::new(stream::iter([Ok(page)]), None)));
+        }
+        *self.caught.request.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(request);
+        // Of the kinds, one for which no backtrace is taken.
+        Err(opendal::Error::new(opendal::ErrorKind::Conflict, "caught"))
+    }
+}
+
+/// Sends a request of the signer.
+async fn fetch_credentials(wire: &Wire, request: http::Request<Buffer>) -> opendal::Result<http::Response<HttpBody>> {
+    let temporary = |message: String| opendal::Error::new(opendal::ErrorKind::Unexpected, message).set_temporary();
+    let host = request.uri().host().unwrap_or_default().to_owned();
+    let on_link = host.starts_with("169.254.") || host.contains("fd00:ec2") || host == "metadata.google.internal";
+    let timeout = if on_link { METADATA_TIMEOUT } else { CREDENTIALS_TIMEOUT };
+    let request = request.map(|body| reqwest::Body::from(body.to_bytes()));
+    let request = reqwest::Request::try_from(request).map_err(|e| temporary(Failure::of(e).message))?;
+    let exchange = async {
+        let response = wire.send(request).await?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        Ok::<_, Failure>((status, headers, response.bytes().await.map_err(Failure::of)?))
+    };
+    let exchange = tokio::time::timeout(timeout, exchange).await;
+    let exchange = exchange.map_err(|_| temporary(format!("{host} does not answer")))?;
+    let (status, headers, body) = exchange.map_err(|failure| temporary(failure.message))?;
+    let mut response = http::Response::new(HttpBody::new(stream::iter([Ok(Buffer::from(body))]), None));
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    Ok(response)
+}

@@ -1,0 +1,101 @@
+//! From what a user types to a backend.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::Backend;
+use crate::cloud;
+use crate::error::{Error, ErrorKind, Operation};
+use crate::file::Directory;
+
+/// What is not part of a URL. Everything else comes from the environment, as other programs of each storage read it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ConnectOptions {
+    /// Where the service is, when it is not where its vendor runs it.
+    pub endpoint: Option<String>,
+    /// The region of the bucket, where services have regions.
+    pub region: Option<String>,
+    /// The AWS profile whose settings and credentials to use.
+    pub profile: Option<String>,
+    /// Requests are not signed: public buckets.
+    pub anonymous: bool,
+}
+
+/// A backend, and the place below its root that the URL names.
+pub struct Connected {
+    /// The storage.
+    pub backend: Arc<dyn Backend>,
+    /// What is below the root: empty, or a key without a slash at the end; it may name an object or a prefix.
+    pub path: String,
+}
+
+/// The forms that a URL may have, for messages.
+const FORMS: &str = "s3://BUCKET[/PREFIX], gs://BUCKET[/PREFIX], az://CONTAINER[/PREFIX], http://HOST/PATH, \
+                     https://HOST/PATH, file:///PATH, or the path of a directory";
+
+/// Makes the backend for a URL or a path. Sends nothing: a wrong bucket or wrong credentials show at the first request.
+///
+/// The part of an `s3`, `gs` or `az` URL after the bucket is the key as it is, not percent-decoded.
+pub fn connect(url: &str, options: &ConnectOptions) -> Result<Connected, Error> {
+    let invalid = |message: String| Error::new(ErrorKind::Invalid, Operation::Configure, shown(url), message);
+    if let Some((scheme, rest)) = url.split_once("://") {
+        let (bucket, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let path = path.trim_end_matches('/').to_owned();
+        if matches!(scheme, "s3" | "gs" | "az") && bucket.is_empty() {
+            return Err(invalid(format!("the URL names no bucket; it should look like {scheme}://BUCKET/PREFIX")));
+        }
+        let backend: Arc<dyn Backend> = match scheme {
+            "s3" | "s3a" => Arc::new(cloud::connect_s3(bucket, options)?),
+            "file" => return local(Path::new(rest.strip_prefix("localhost").unwrap_or(rest))),
+            _ => return Err(invalid(format!("unknown scheme {scheme}://; known are {FORMS}"))),
+        };
+        return Ok(Connected { backend, path });
+    }
+    if let Some((scheme @ ("s3" | "gs" | "az" | "http" | "https" | "file"), rest)) = url.split_once(':')
+        && !Path::new(url).exists()
+    {
+        return Err(invalid(format!(
+            "a URL has two slashes after its scheme: {scheme}://{}",
+            rest.trim_start_matches('/')
+        )));
+    }
+    if url.is_empty() {
+        return Err(invalid(format!("nothing is named; known are {FORMS}")));
+    }
+    local(Path::new(url))
+}
+
+/// A directory, or one file in its directory.
+fn local(path: &Path) -> Result<Connected, Error> {
+    let object = path.display().to_string();
+    let fail = |e: &std::io::Error| {
+        let kind = match e.kind() {
+            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+            std::io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
+            _ => ErrorKind::Invalid,
+        };
+        Error::new(kind, Operation::Configure, object.as_str(), e.to_string())
+    };
+    let full: PathBuf = path.canonicalize().map_err(|e| fail(&e))?;
+    if full.is_dir() {
+        return Ok(Connected { backend: Arc::new(Directory::open(&full)?), path: String::new() });
+    }
+    match (full.parent(), full.file_name().and_then(|name| name.to_str())) {
+        (Some(parent), Some(name)) if full.is_file() => {
+            Ok(Connected { backend: Arc::new(Directory::open(parent)?), path: name.to_owned() })
+        }
+        _ => Err(Error::new(ErrorKind::Invalid, Operation::Configure, object, "neither a directory nor a file")),
+    }
+}
+
+/// A URL without what may be secret in it: user, password and query.
+fn shown(url: &str) -> String {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    match url.split_once("://") {
+        Some((scheme, rest)) if scheme.starts_with("http") => {
+            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            format!("{scheme}://{}{path}", authority.rsplit('@').next().unwrap_or_default())
+        }
+        _ => url.to_owned(),
+    }
+}

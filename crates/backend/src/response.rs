@@ -1,0 +1,318 @@
+//! Trusts no response: decides from its head whether the bytes that follow are the ones that were asked for.
+//!
+//! ```text
+//!  asked: bytes a..b of the version {size, tag, modified}
+//!  206 Content-Range a-(b-1)/size, length b-a, same tag   -> its body, as it comes
+//!  200, length = size, same tag                           -> its body from a on, when that is affordable
+//!  another tag, size or time                              -> Mismatch: changed, or a wrong answer; the caller finds out
+//!  another range or length                                -> Transient: a response that contradicts itself
+//!  a content coding that nobody asked for                 -> Unsupported: these are not the stored bytes
+//! ```
+//!
+//! *Invariant:* [`body`] yields exactly the bytes asked for, in order, or ends with an error.
+
+use std::ops::Range;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
+
+use bytes::{Buf, Bytes};
+use futures::Stream;
+use http::StatusCode;
+use http::header::{
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED, RETRY_AFTER,
+};
+
+use crate::Body;
+use crate::error::{Error, ErrorKind, Operation};
+use crate::object::Version;
+use crate::wire::Failure;
+
+/// How much of a full response is read and thrown away to reach a range, when a server ignores ranges. Higher lets
+/// larger files be read on such servers, at a cost that is quadratic in their size.
+pub(crate) const SKIP_BYTES_MAX: u64 = 16 << 20;
+
+/// How much of an error's body is read for its cause.
+const CAUSE_BYTES_MAX: usize = 16 << 10;
+
+/// A read, to check its response against.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) object: &'a str,
+    pub(crate) version: &'a Version,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// Which header carries the tag.
+    pub(crate) tag_header: &'a TagHeader,
+    /// Whether the bytes may be labelled with a content coding: storage keeps that label and returns the bytes as they
+    /// were stored, while a web server may have encoded them on the way.
+    pub(crate) coding: Coding,
+}
+
+/// Where the strong validator of a response is found.
+#[derive(Debug)]
+pub(crate) enum TagHeader {
+    /// `ETag`, unless it is weak.
+    ETag,
+    /// Another header, verbatim.
+    Named(HeaderName),
+}
+
+impl TagHeader {
+    /// The strong validator of a response, if it has one.
+    pub(crate) fn tag<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
+        let name = match self {
+            Self::ETag => &ETAG,
+            Self::Named(name) => name,
+        };
+        let tag = headers.get(name)?.to_str().ok()?;
+        if matches!(self, Self::ETag) && tag.starts_with("W/") { None } else { Some(tag) }
+    }
+}
+
+/// What a `Content-Encoding` on a response means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Coding {
+    /// A label on stored bytes.
+    Label,
+    /// An encoding done by the server, unless the object's name announces it.
+    Transcoded,
+}
+
+/// How a response that was refused is to be understood.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// The response describes another version, though the request was made on condition of this one.
+    Mismatch(String),
+    /// Any other reason.
+    Failed(Error),
+}
+
+/// Checks the head of a successful response. Returns how many bytes of its body come before the range.
+pub(crate) fn verify(asked: Asked<'_>, status: StatusCode, headers: &HeaderMap) -> Result<u64, Refusal> {
+    let (version, length) = (asked.version, number(headers, &CONTENT_LENGTH));
+    let fail = |kind, message: String| {
+        let error = Error::new(kind, Operation::Read, asked.object, message);
+        Refusal::Failed(error.with_extent(asked.start..asked.end))
+    };
+    if let Some(coding) = foreign_coding(asked.coding, asked.object, headers) {
+        let message = format!("the server answers in the content coding {coding}, not in the stored bytes");
+        return Err(fail(ErrorKind::Unsupported, message));
+    }
+    if let Some(tag) = &version.tag
+        && let Some(found) = asked.tag_header.tag(headers)
+        && found != &**tag
+    {
+        return Err(Refusal::Mismatch(format!("tag {found}, not {tag}")));
+    }
+    if version.tag.is_none()
+        && let Some(modified) = version.modified
+        && let Some(found) = last_modified(headers)
+        && found != modified
+    {
+        return Err(Refusal::Mismatch(String::from("another modification time")));
+    }
+    if status == StatusCode::PARTIAL_CONTENT {
+        let (start, end, total) = content_range(headers)
+            .ok_or_else(|| fail(ErrorKind::Transient, String::from("206 without a usable Content-Range")))?;
+        if let Some(total) = total.filter(|&total| total != version.size) {
+            return Err(Refusal::Mismatch(format!("{total} bytes, not {}", version.size)));
+        }
+        if (start, end) != (asked.start, asked.end) {
+            return Err(fail(ErrorKind::Transient, format!("the response is for bytes [{start}, {end})")));
+        }
+        if let Some(length) = length.filter(|&length| length != asked.end - asked.start) {
+            return Err(fail(ErrorKind::Transient, format!("the response has {length} bytes")));
+        }
+        return Ok(0);
+    }
+    // The whole object: the server ignored the range.
+    match length {
+        Some(length) if length != version.size => {
+            Err(Refusal::Mismatch(format!("{length} bytes, not {}", version.size)))
+        }
+        _ if asked.start > SKIP_BYTES_MAX => {
+            let message = format!(
+                "the server ignores ranges, and this one starts beyond {} MiB; copy the object to read it",
+                SKIP_BYTES_MAX >> 20
+            );
+            Err(fail(ErrorKind::Unsupported, message))
+        }
+        _ => Ok(asked.start),
+    }
+}
+
+/// A content coding that makes the body differ from the stored bytes.
+pub(crate) fn foreign_coding<'h>(coding: Coding, object: &str, headers: &'h HeaderMap) -> Option<&'h str> {
+    let name = headers.get(CONTENT_ENCODING)?.to_str().unwrap_or("?").trim();
+    let suffixes: &[&str] = match name.to_ascii_lowercase().as_str() {
+        "" | "identity" => return None,
+        "gzip" | "x-gzip" => &["gz", "tgz", "svgz"],
+        "br" => &["br"],
+        "zstd" => &["zst", "tzst"],
+        "compress" | "x-compress" => &["Z"],
+        "bzip2" | "x-bzip2" => &["bz2", "tbz"],
+        _ => &[],
+    };
+    let announced = object.rsplit_once('.').is_some_and(|(_, suffix)| suffixes.contains(&suffix));
+    (coding == Coding::Transcoded && !announced).then_some(name)
+}
+
+/// Makes the verified body of a response: what follows `skip` bytes, as long as the range.
+pub(crate) fn body(response: reqwest::Response, object: &str, range: Range<u64>, skip: u64) -> Body {
+    Box::pin(RangeBody {
+        stream: Box::pin(response.bytes_stream()),
+        skip,
+        remaining: range.end - range.start,
+        object: object.into(),
+        range,
+    })
+}
+
+struct RangeBody<S> {
+    stream: Pin<Box<S>>,
+    skip: u64,
+    remaining: u64,
+    object: Box<str>,
+    range: Range<u64>,
+}
+
+impl<S: Stream<Item = reqwest::Result<Bytes>>> Stream for RangeBody<S> {
+    type Item = Result<Bytes, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if self.remaining == 0 {
+                return Poll::Ready(None);
+            }
+            let mut bytes = match std::task::ready!(self.stream.as_mut().poll_next(cx)) {
+                Some(Ok(bytes)) => bytes,
+                broken => {
+                    let failure = match broken {
+                        Some(Err(error)) => Failure::of(error).message,
+                        _ => String::from("the connection was closed"),
+                    };
+                    let message = format!("the body ended {} bytes early: {failure}", self.remaining);
+                    let error = Error::new(ErrorKind::Transient, Operation::Read, &*self.object, message);
+                    let error = error.with_extent(self.range.clone());
+                    self.remaining = 0;
+                    return Poll::Ready(Some(Err(error)));
+                }
+            };
+            let skipped = self.skip.min(bytes.len() as u64);
+            bytes.advance(skipped as usize);
+            self.skip -= skipped;
+            bytes.truncate(self.remaining.min(bytes.len() as u64) as usize);
+            if !bytes.is_empty() {
+                self.remaining -= bytes.len() as u64;
+                return Poll::Ready(Some(Ok(bytes)));
+            }
+        }
+    }
+}
+
+/// What an unsuccessful status means, with the storage's own words for it.
+#[derive(Debug)]
+pub(crate) struct Rejection {
+    pub(crate) status: StatusCode,
+    /// The storage's code for the cause, as `NoSuchKey`.
+    pub(crate) code: Option<String>,
+    pub(crate) message: Option<String>,
+    retry_after: Option<Duration>,
+}
+
+impl Rejection {
+    /// Reads a response's cause; `parse` finds code and message in its body.
+    pub(crate) async fn read(
+        response: reqwest::Response,
+        parse: impl Fn(&[u8]) -> (Option<String>, Option<String>),
+    ) -> Self {
+        let (status, retry_after) = (response.status(), retry_after(response.headers()));
+        let body = prefix(response).await;
+        let (code, message) = parse(&body);
+        Self { status, code, message, retry_after }
+    }
+
+    /// What can be done about it.
+    pub(crate) fn kind(&self) -> ErrorKind {
+        match self.code.as_deref() {
+            Some("InvalidObjectState" | "BlobArchived" | "BlobBeingRehydrated") => return ErrorKind::Unsupported,
+            Some("SlowDown" | "ServerBusy" | "TooManyRequests" | "Throttling") => return ErrorKind::Throttled,
+            Some("ExpiredToken" | "InvalidToken" | "InvalidAccessKeyId" | "RequestTimeTooSkewed") => {
+                return ErrorKind::PermissionDenied;
+            }
+            Some("RequestTimeout") => return ErrorKind::Transient,
+            _ => {}
+        }
+        match self.status.as_u16() {
+            404 | 410 => ErrorKind::NotFound,
+            401 | 403 | 407 => ErrorKind::PermissionDenied,
+            412 | 416 => ErrorKind::Changed,
+            429 | 503 => ErrorKind::Throttled,
+            408 | 425 | 500 | 502 | 504 | 509 => ErrorKind::Transient,
+            501 | 505 => ErrorKind::Unsupported,
+            506..=599 => ErrorKind::Transient,
+            _ => ErrorKind::Invalid,
+        }
+    }
+
+    /// The same as an error of `operation` on `object`.
+    pub(crate) fn on(&self, operation: Operation, object: &str) -> Error {
+        let kind = self.kind();
+        let mut message = self.status.to_string();
+        for part in [&self.code, &self.message].into_iter().flatten() {
+            message.push_str(": ");
+            message.push_str(part);
+        }
+        if kind == ErrorKind::Unsupported && self.status == StatusCode::FORBIDDEN || self.status == StatusCode::CONFLICT
+        {
+            message.push_str("; the object is archived: restore it before reading");
+        }
+        Error::new(kind, operation, object, message).with_retry_after(self.retry_after)
+    }
+}
+
+/// The start of an error's body; nothing when it does not come.
+async fn prefix(mut response: reqwest::Response) -> Vec<u8> {
+    let mut body = Vec::new();
+    while body.len() < CAUSE_BYTES_MAX {
+        match response.chunk().await {
+            Ok(Some(bytes)) => body.extend_from_slice(&bytes),
+            Ok(None) | Err(_) => break,
+        }
+    }
+    body
+}
+
+/// `Retry-After`: seconds, or a date.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let at = httpdate::parse_http_date(text).ok()?;
+    Some(at.duration_since(SystemTime::now()).unwrap_or_default())
+}
+
+/// A header that holds a plain number.
+pub(crate) fn number(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
+    headers.get(name)?.to_str().ok()?.trim().parse().ok()
+}
+
+/// `Last-Modified`.
+pub(crate) fn last_modified(headers: &HeaderMap) -> Option<SystemTime> {
+    httpdate::parse_http_date(headers.get(LAST_MODIFIED)?.to_str().ok()?).ok()
+}
+
+/// `Content-Range: bytes 0-9/100` as start, end (exclusive) and total where it is told.
+pub(crate) fn content_range(headers: &HeaderMap) -> Option<(u64, u64, Option<u64>)> {
+    let text = headers.get(CONTENT_RANGE)?.to_str().ok()?;
+    let (range, total) = text.strip_prefix("bytes ")?.trim().split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let (first, last): (u64, u64) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+    let total = match total.trim() {
+        "*" => None,
+        total => Some(total.parse().ok()?),
+    };
+    (first <= last).then_some((first, last.checked_add(1)?, total))
+}

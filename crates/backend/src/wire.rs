@@ -1,0 +1,182 @@
+//! The one HTTP client: connections, TLS, proxies, and what a failure to get any response means.
+//!
+//! HTTP/1.1 only: requests of one HTTP/2 connection share its window and its one core (about 250 MB/s), while parallel
+//! HTTP/1.1 connections add up. Nothing is decoded, so that a byte range means the stored bytes. There is no deadline
+//! for a response and no retry here: both belong to the engine, which knows what a request is worth.
+//!
+//! Proxies come from `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`; certificate authorities from the system's
+//! store or `SSL_CERT_FILE` and `SSL_CERT_DIR`, and in addition from `AWS_CA_BUNDLE`, `REQUESTS_CA_BUNDLE` and
+//! `CURL_CA_BUNDLE`.
+
+use std::error::Error as StdError;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+
+use crate::error::{Error, ErrorKind, Operation};
+
+/// How long a TCP and TLS handshake may take. Lower fails on slow links; higher delays the report of a dead endpoint
+/// beyond what a mount may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long an idle connection is kept. S3 closes after about 20 s; a connection closed by the peer while a request is
+/// sent costs that request a retry, a new one costs a handshake.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(18);
+
+/// Idle connections kept for each host: more than a mount ever has requests in flight.
+const IDLE_CONNECTIONS_MAX: usize = 512;
+
+/// Variables naming further files (or, for the last two, folders) of certificate authorities, as other programs use them.
+const CA_VARIABLES: [&str; 3] = ["AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"];
+
+/// Whether responses that point elsewhere are followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Redirects {
+    /// Up to ten times: web servers.
+    Follow,
+    /// Never: a signed request is worth nothing on another host.
+    Refuse,
+}
+
+/// A client with its own pool of connections. Clones share it.
+#[derive(Debug, Clone)]
+pub(crate) struct Wire {
+    client: reqwest::Client,
+}
+
+impl Wire {
+    /// A client configured from the environment.
+    pub(crate) fn new(redirects: Redirects) -> Result<Self, Error> {
+        let policy = match redirects {
+            Redirects::Follow => reqwest::redirect::Policy::default(),
+            Redirects::Refuse => reqwest::redirect::Policy::none(),
+        };
+        let client = reqwest::Client::builder()
+            .user_agent(concat!("foreread/", env!("CARGO_PKG_VERSION")))
+            .tls_backend_preconfigured(tls()?)
+            .http1_only()
+            .no_gzip()
+            .no_brotli()
+            .no_zstd()
+            .no_deflate()
+            .referer(false)
+            .redirect(policy)
+            .tcp_nodelay(true)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
+            .build()
+            .map_err(|e| configure(format!("cannot set up HTTP: {}", chain(&e.without_url()))))?;
+        Ok(Self { client })
+    }
+
+    /// Sends one request; returns when the head of the response has arrived.
+    pub(crate) async fn send(&self, request: reqwest::Request) -> Result<reqwest::Response, Failure> {
+        self.client.execute(request).await.map_err(|e| Failure::of(e))
+    }
+}
+
+/// Why there was no response, or why its body broke off.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) kind: ErrorKind,
+    pub(crate) message: String,
+}
+
+impl Failure {
+    /// Sorts a client's error; its text never holds the URL, which may be signed.
+    pub(crate) fn of(error: reqwest::Error) -> Self {
+        let error = error.without_url();
+        let kind = if error.is_builder() || error.is_redirect() || certificate_refused(&error) {
+            ErrorKind::Invalid
+        } else {
+            ErrorKind::Transient
+        };
+        let mut message = if error.is_connect() { String::from("cannot connect: ") } else { String::new() };
+        message.push_str(&chain(&error));
+        if kind == ErrorKind::Invalid && certificate_refused(&error) {
+            message.push_str("; name the certificate authority with SSL_CERT_FILE or AWS_CA_BUNDLE");
+        }
+        Self { kind, message }
+    }
+
+    /// The same as an error of `operation` on `object`.
+    pub(crate) fn on(self, operation: Operation, object: &str) -> Error {
+        Error::new(self.kind, operation, object, self.message)
+    }
+}
+
+/// An error's causes from the outermost in, each once.
+pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let part = error.to_string();
+        if !text.contains(&part) {
+            text.push_str(": ");
+            text.push_str(&part);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// Whether the handshake failed for a reason that stays: the peer's certificate.
+fn certificate_refused(error: &(dyn StdError + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(rustls::Error::InvalidCertificate(_)) = error.downcast_ref::<rustls::Error>() {
+            return true;
+        }
+        // A handshake's error travels as the inner error of an io::Error, which is not its `source`.
+        if let Some(inner) = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref)
+            && certificate_refused(inner)
+        {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// TLS with the system's certificate authorities and those that the environment adds.
+fn tls() -> Result<rustls::ClientConfig, Error> {
+    let mut roots = rustls::RootCertStore::empty();
+    // A system without any store may still talk plain HTTP: an empty set fails at the first TLS handshake, by name.
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    for variable in CA_VARIABLES {
+        let Some(path) = std::env::var_os(variable).filter(|v| !v.is_empty()) else { continue };
+        let certificates = bundle(Path::new(&path)).map_err(|e| configure(format!("cannot read {variable}: {e}")))?;
+        roots.add_parsable_certificates(certificates);
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    Ok(rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|e| configure(format!("cannot set up TLS: {e}")))?
+        .with_root_certificates(roots)
+        .with_no_client_auth())
+}
+
+/// The certificates of a PEM file, or of every file in a folder.
+fn bundle(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let files = if path.is_dir() {
+        let entries = path.read_dir().map_err(|e| e.to_string())?;
+        entries.filter_map(|entry| entry.ok().map(|e| e.path())).filter(|p| p.is_file()).collect()
+    } else {
+        vec![path.to_owned()]
+    };
+    let mut certificates = Vec::new();
+    for file in files {
+        for certificate in CertificateDer::pem_file_iter(&file).map_err(|e| format!("{}: {e}", file.display()))? {
+            certificates.push(certificate.map_err(|e| format!("{}: {e}", file.display()))?);
+        }
+    }
+    Ok(certificates)
+}
+
+fn configure(message: String) -> Error {
+    Error::new(ErrorKind::Invalid, Operation::Configure, "HTTP", message)
+}
