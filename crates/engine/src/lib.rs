@@ -1,1 +1,36 @@
-//! placeholder
+//! Executes the policy against real storage, in bounded memory.
+//!
+//! # Data flow of one read
+//!
+//! ```text
+//!   File::read ── all folios resident ──────────────────────────────> done(pages)     on the caller's thread
+//!        │                     └─ one of them marked ──> shard: Event::Read ─┐
+//!        └── absent or in flight ──> shard: Event::Read ─> policy ─> actions │
+//!                                      │                        Submit ──> a task: backend.read, bytes into folios
+//!                                      └─ wait on the folios <───────────────┘   each folio as it fills
+//!                                             └─ the last one ──────> done(pages)     on the task's thread
+//! ```
+//!
+//! The *shard* (`shard.rs`) is policy and the right to change the page table, behind one lock. Look-ups, pins and first-touch
+//! bits do not take it. A caller never waits for storage: what misses is completed from elsewhere.
+//!
+//! *Invariant:* no rule about what to read or drop lives here, and no byte reaches a reader that was not fetched on condition of the
+//! version that its [`File`] pins.
+
+mod buffer;
+mod engine;
+mod error;
+mod fetch;
+mod file;
+mod page_table;
+mod record;
+mod shard;
+mod stats;
+
+pub use engine::{Engine, Options, Patience};
+pub use error::{Error, ErrorKind};
+pub use file::File;
+pub use foreread_backend::{Backend, Capabilities, Entry, Key, ListPage, Object, Version};
+pub use page_table::Pages;
+pub use record::{ReplayError, Replayed, replay};
+pub use stats::{Latency, Stats};

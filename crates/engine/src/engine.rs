@@ -1,0 +1,328 @@
+//! The engine: owns the runtime, the shard and the files, and retries what has no shard to protect (stat, list).
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+use std::time::{Duration, Instant};
+
+use foreread_backend::{Backend, Key, ListPage, Object, Version};
+use foreread_policy::{Event, Extent, FileId, Found, Nanos, PAGE_BYTES, ReadPath};
+use parking_lot::Mutex;
+use tokio::runtime::{Handle, Runtime};
+
+use crate::buffer::Pool;
+use crate::error::{Error, ErrorKind};
+use crate::fetch::{Backoff, attempt};
+use crate::file::{File, Opened};
+use crate::page_table::{Folio, Lookup, Pages, Waiting};
+use crate::record::Recorder;
+use crate::shard::{Shard, Starved};
+use crate::stats::{Counters, Stats};
+
+/// What an engine is made with.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The budget for everything that the engine holds, in bytes. At least 16 MiB.
+    pub memory_bytes: u64,
+    /// Whether to read ahead at all: without, each read fetches its own pages.
+    pub readahead: bool,
+    /// Where to record every event and action (see [`crate::replay`]).
+    pub record: Option<PathBuf>,
+    /// How long to wait for storage.
+    pub patience: Patience,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { memory_bytes: 256 << 20, readahead: true, record: None, patience: Patience::default() }
+    }
+}
+
+/// How long to wait for storage before a request is made again, or given up.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// For the head of a response.
+    pub first_byte: Duration,
+    /// Between two pieces of a body.
+    pub idle: Duration,
+    /// For one read, stat or list altogether, retries included.
+    pub total: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { first_byte: Duration::from_secs(10), idle: Duration::from_secs(10), total: Duration::from_secs(30) }
+    }
+}
+
+/// Reads objects of one backend ahead of their readers, within one memory budget. Clones share everything.
+#[derive(Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+    runtime: Arc<Owned>,
+}
+
+/// The runtime, ended without waiting for storage: the last engine may be dropped on one of its own threads.
+struct Owned(Option<Runtime>);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// What the engine's parts share.
+pub(crate) struct Inner {
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) runtime: Handle,
+    pub(crate) shard: Mutex<Shard>,
+    /// First touches since the last event, in order.
+    referenced: Mutex<Vec<(FileId, u64)>>,
+    pub(crate) stats: Counters,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) patience: Patience,
+    started: Instant,
+    read_bytes_max: u64,
+}
+
+impl Engine {
+    /// An engine in front of `backend`. Starts its threads: fork before, not after.
+    ///
+    /// Errors: [`ErrorKind::Invalid`] for a budget below 16 MiB; [`ErrorKind::Io`] when threads or the record cannot be made.
+    pub fn new(backend: Arc<dyn Backend>, options: &Options) -> Result<Self, Error> {
+        if options.memory_bytes < MEMORY_BYTES_MIN {
+            let text =
+                format!("a memory budget of {} bytes is below the least of {MEMORY_BYTES_MIN}", options.memory_bytes);
+            return Err(Error::new(ErrorKind::Invalid, text));
+        }
+        let policy = foreread_policy::Options { capacity_bytes: options.memory_bytes, readahead: options.readahead };
+        let recorder = match &options.record {
+            Some(path) => Some(
+                Recorder::create(path, policy)
+                    .map_err(|e| Error::new(ErrorKind::Io, format!("cannot record to {}: {e}", path.display())))?,
+            ),
+            None => None,
+        };
+        let threads = std::thread::available_parallelism().map_or(2, usize::from).min(THREADS_MAX);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(threads)
+            .thread_name("foreread-io")
+            .enable_all()
+            .build()
+            .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start threads: {e}")))?;
+        let inner = Inner {
+            backend,
+            runtime: runtime.handle().clone(),
+            shard: Mutex::new(Shard::new(ReadPath::new(policy), recorder)),
+            referenced: Mutex::new(Vec::new()),
+            stats: Counters::default(),
+            pool: Arc::default(),
+            patience: options.patience,
+            started: Instant::now(),
+            read_bytes_max: options.memory_bytes / 8,
+        };
+        Ok(Self { inner: Arc::new(inner), runtime: Arc::new(Owned(Some(runtime))) })
+    }
+
+    /// The runtime that carries requests; front doors spawn on it.
+    pub fn runtime(&self) -> &Handle {
+        &self.inner.runtime
+    }
+
+    /// The storage.
+    pub fn backend(&self) -> &Arc<dyn Backend> {
+        &self.inner.backend
+    }
+
+    /// Describes an object, retrying within [`Patience`].
+    pub async fn stat(&self, key: &Key) -> Result<Object, Error> {
+        self.inner.stats.stats.fetch_add(1, Relaxed);
+        let mut backoff = Backoff::new(self.inner.patience.total);
+        loop {
+            let tried =
+                attempt(self.inner.patience.first_byte, "stat", key.as_str(), self.inner.backend.stat(key)).await;
+            match tried {
+                Ok(object) => return Ok(object),
+                Err(failure) => backoff.wait(failure).await?,
+            }
+            self.inner.stats.retries.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// One page of the direct children of `prefix`, retrying within [`Patience`].
+    pub async fn list(&self, prefix: &str, continuation: Option<&str>) -> Result<ListPage, Error> {
+        self.inner.stats.lists.fetch_add(1, Relaxed);
+        let mut backoff = Backoff::new(self.inner.patience.total);
+        loop {
+            let list = self.inner.backend.list(prefix, continuation);
+            match attempt(self.inner.patience.first_byte, "list", prefix, list).await {
+                Ok(page) => return Ok(page),
+                Err(failure) => backoff.wait(failure).await?,
+            }
+            self.inner.stats.retries.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Opens an object, pinned to the version that `object` says. No I/O.
+    pub fn open(&self, object: &Object) -> File {
+        let opened = self.inner.enter(|shard| {
+            let identity = (object.key.clone(), object.version.clone());
+            if let Some(opened) = shard.revive(&identity) {
+                opened.handles.fetch_add(1, AcqRel);
+                return opened;
+            }
+            let opened = Arc::new(Opened {
+                id: shard.next_file(),
+                object: object.clone(),
+                table: crate::page_table::PageTable::default(),
+                handles: AtomicUsize::new(1),
+            });
+            shard.add(identity, &opened);
+            let pages = object.version.size.div_ceil(PAGE_BYTES);
+            self.inner.tell(shard, Event::Open { file: opened.id, pages });
+            opened
+        });
+        File { engine: Arc::clone(&self.inner), opened }
+    }
+
+    /// What it has done so far and holds now.
+    pub fn stats(&self) -> Stats {
+        let (counters, memory) = {
+            let shard = self.inner.shard.lock();
+            (shard.policy.counters(), shard.policy.memory())
+        };
+        self.inner.stats.snapshot(counters, memory)
+    }
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("backend", &self.inner.backend.describe()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if Arc::strong_count(&self.runtime) == 1 {
+            self.inner.shard.lock().flush_record();
+        }
+    }
+}
+
+impl Inner {
+    /// Runs `f` with the shard, then completes, without it, the reads that this has readied.
+    pub(crate) fn enter<R>(self: &Arc<Self>, f: impl FnOnce(&mut Shard) -> R) -> R {
+        let mut shard = self.shard.lock();
+        let result = f(&mut shard);
+        let ready = std::mem::take(&mut shard.ready);
+        drop(shard);
+        for (pages, done) in ready {
+            Waiting::wait(pages, done);
+        }
+        result
+    }
+
+    /// Tells policy of `event`, first touches before it first, and does what it says.
+    pub(crate) fn tell(self: &Arc<Self>, shard: &mut Shard, event: Event) {
+        let referenced = std::mem::take(&mut *self.referenced.lock());
+        // Taken with the shard held: time never goes back for policy.
+        let now = self.now();
+        for (file, start) in referenced {
+            shard.handle(now, Event::Referenced { file, start });
+        }
+        shard.handle(now, event);
+        shard.execute(self);
+        shard.retry_starved(self);
+    }
+
+    /// Policy's clock.
+    pub(crate) fn now(&self) -> Nanos {
+        Nanos(self.started.elapsed().as_nanos() as u64)
+    }
+
+    /// A reader is about to be given bytes of `folio`.
+    pub(crate) fn reference(&self, opened: &Opened, folio: &Folio) {
+        if folio.reference() {
+            self.referenced.lock().push((opened.id, folio.extent.start));
+        }
+    }
+
+    /// A read did more than hit.
+    pub(crate) fn touched(self: &Arc<Self>, opened: &Opened, extent: Extent, found: Found, marked: bool) {
+        self.enter(|shard| self.tell(shard, Event::Read { file: opened.id, extent, found, marked }));
+    }
+
+    /// A read that did not find all its pages resident.
+    pub(crate) fn read_missing(
+        self: &Arc<Self>,
+        file: &File,
+        offset: u64,
+        len: usize,
+        done: Box<dyn FnOnce(Result<Pages, Error>) + Send>,
+    ) {
+        let len = (len as u64).min(self.read_bytes_max) as usize;
+        let extent = Extent::of_bytes(offset, len as u64);
+        let (keep, started) = (file.clone(), Instant::now());
+        let done = Box::new(move |result: Result<Pages, Error>| {
+            if let Ok(pages) = &result {
+                for folio in pages.folios() {
+                    keep.engine.reference(&keep.opened, folio);
+                }
+            }
+            keep.engine.stats.waited(result.as_ref().ok().map(Pages::len), started.elapsed());
+            done(result);
+        });
+        self.enter(|shard| {
+            let opened = &file.opened;
+            let (mut found, mut marked) = (Found::Absent, false);
+            if let Lookup::Present(pages) = opened.table.look_up(offset, len) {
+                marked = pages.take_marks();
+                found = Found::Resident;
+                for folio in pages.folios().iter().filter(|f| !f.is_resident()) {
+                    folio.fetch.demand();
+                    found = Found::InFlight;
+                }
+            }
+            if found != Found::Resident || marked {
+                self.tell(shard, Event::Read { file: opened.id, extent, found, marked });
+            }
+            match opened.table.look_up(offset, len) {
+                Lookup::Present(pages) => {
+                    pages.folios().iter().for_each(|f| f.fetch.demand());
+                    shard.ready.push((pages, done));
+                }
+                Lookup::Absent => shard.starved.push_back(Starved { opened: Arc::clone(opened), offset, len, done }),
+            }
+        });
+    }
+
+    /// The last handle of a file is gone.
+    pub(crate) fn release(self: &Arc<Self>, opened: &Arc<Opened>) {
+        self.enter(|shard| {
+            if opened.handles.load(Relaxed) > 0 {
+                return;
+            }
+            self.tell(shard, Event::Release { file: opened.id });
+            for file in shard.idle(opened) {
+                self.tell(shard, Event::Forget { file });
+                shard.forget(file);
+            }
+        });
+    }
+}
+
+/// An object and the version of it that is read.
+pub(crate) type Identity = (Key, Version);
+
+/// Every file that is open, or was lately.
+pub(crate) type Files = HashMap<FileId, (Identity, Arc<Opened>)>;
+
+/// The least memory that every mechanism has room in: 16 MiB, two of the largest requests.
+const MEMORY_BYTES_MIN: u64 = 16 << 20;
+
+/// Threads for requests. Four carry more than a 10 Gbit/s link.
+const THREADS_MAX: usize = 4;

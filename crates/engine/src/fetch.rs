@@ -1,0 +1,264 @@
+//! One request to the storage: its attempts, its patience, its bytes into folios.
+//!
+//! ```text
+//!   attempt ── head ── piece ── piece ── ... ── all bytes: Completed
+//!      │         └─ late, broken, wrong ─┐
+//!      └─ refused ───────────────────────┤ a reader waits?  no:  given up at once (counted, no reader sees it)
+//!                                        │                  yes: again from where it broke off, after a back-off with jitter
+//!                                        └─ for longer than patience allows: Failed, the waiting reads get the error
+//! ```
+
+use std::future::Future;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use foreread_backend::{self as backend, Object};
+use foreread_policy::{Event, Extent, Nanos, PAGE_BYTES, RequestId};
+use futures::StreamExt;
+
+use crate::buffer::{Buffer, Pool};
+use crate::engine::Inner;
+use crate::error::{Error, ErrorKind};
+use crate::file::Opened;
+use crate::page_table::Folio;
+
+/// What a folio knows of the request that fills it.
+#[derive(Debug)]
+pub(crate) struct Fetch {
+    request: RequestId,
+    extent: Extent,
+    /// A reader waits for some of it. Set with the shard held.
+    demanded: AtomicBool,
+}
+
+impl Fetch {
+    pub(crate) fn new(request: RequestId, extent: Extent, demanded: bool) -> Arc<Self> {
+        Arc::new(Self { request, extent, demanded: AtomicBool::new(demanded) })
+    }
+
+    /// A reader waits for it from now on.
+    pub(crate) fn demand(&self) {
+        self.demanded.store(true, Relaxed);
+    }
+}
+
+/// Why an attempt failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    error: Error,
+    retryable: bool,
+    retry_after: Option<Duration>,
+}
+
+impl From<backend::Error> for Failure {
+    fn from(error: backend::Error) -> Self {
+        Self { retryable: error.kind().is_retryable(), retry_after: error.retry_after(), error: error.into() }
+    }
+}
+
+/// One call to the backend, for at most `patience`.
+pub(crate) async fn attempt<T>(
+    patience: Duration,
+    operation: &str,
+    object: &str,
+    call: impl Future<Output = Result<T, backend::Error>>,
+) -> Result<T, Failure> {
+    if let Ok(result) = tokio::time::timeout(patience, call).await {
+        return result.map_err(Failure::from);
+    }
+    let text = format!("{operation} {object}: the storage was silent for {} s", patience.as_secs_f32());
+    Err(Failure { error: Error::new(ErrorKind::TimedOut, text), retryable: true, retry_after: None })
+}
+
+/// Waits between attempts: longer each time, never the same for two requests, and not for ever.
+pub(crate) struct Backoff {
+    deadline: Instant,
+    attempts: u32,
+    seed: u64,
+}
+
+impl Backoff {
+    /// Gives up `patience` from now.
+    pub(crate) fn new(patience: Duration) -> Self {
+        let now = Instant::now();
+        let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0u8);
+        Self { deadline: now + patience, attempts: 0, seed }
+    }
+
+    /// Waits before the next attempt, or says that there shall be none.
+    pub(crate) async fn wait(&mut self, failure: Failure) -> Result<(), Error> {
+        if !failure.retryable {
+            return Err(failure.error);
+        }
+        let pause = self.pause(failure.retry_after);
+        if Instant::now() + pause >= self.deadline {
+            let text = format!("{} (after {} attempts)", failure.error, self.attempts);
+            return Err(Error::new(failure.error.kind(), text));
+        }
+        tracing::debug!(error = %failure.error, ?pause, "trying again");
+        tokio::time::sleep(pause).await;
+        Ok(())
+    }
+
+    /// Doubles from 50 ms to 3.2 s, less up to half of it; never shorter than the storage asked for.
+    fn pause(&mut self, retry_after: Option<Duration>) -> Duration {
+        let whole = Duration::from_millis(50 << self.attempts.min(6));
+        self.attempts += 1;
+        // splitmix64: the attempts of many requests must not come back in step.
+        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.seed;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let per_mille = 500 + (z >> 33) % 500;
+        (whole * per_mille as u32 / 1000).max(retry_after.unwrap_or_default())
+    }
+}
+
+/// Puts bytes into folios, in order.
+struct Filling {
+    folios: std::vec::IntoIter<Arc<Folio>>,
+    current: Option<(Arc<Folio>, Buffer, usize)>,
+    /// The bytes of the object still to come.
+    rest: Range<u64>,
+    pool: Arc<Pool>,
+}
+
+impl Filling {
+    /// Takes one piece of the body. `false` if it has more bytes than asked for.
+    fn take(&mut self, mut piece: Bytes) -> bool {
+        while !piece.is_empty() {
+            let (folio, mut buffer, at) = match self.current.take() {
+                Some(current) => current,
+                None => match self.folios.next() {
+                    Some(folio) => {
+                        let end = (folio.extent.end * PAGE_BYTES).min(self.rest.end);
+                        let buffer = self.pool.take((end - folio.extent.start * PAGE_BYTES) as usize);
+                        (folio, buffer, 0)
+                    }
+                    None => return false,
+                },
+            };
+            let count = piece.len().min(buffer.len() - at);
+            buffer[at..at + count].copy_from_slice(&piece.split_to(count));
+            self.rest.start += count as u64;
+            if at + count == buffer.len() {
+                folio.fill(Ok(buffer));
+            } else {
+                self.current = Some((folio, buffer, at + count));
+            }
+        }
+        true
+    }
+
+    /// None of the rest will come.
+    fn fail(self, error: &Error) {
+        for folio in self.current.map(|(folio, ..)| folio).into_iter().chain(self.folios) {
+            folio.fill(Err(error.clone()));
+        }
+    }
+}
+
+/// Counts a request as in flight until it is over, however it ends.
+struct InFlight(Arc<Inner>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.stats.in_flight.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Carries one submitted request to its end.
+pub(crate) async fn fetch(engine: Arc<Inner>, opened: Arc<Opened>, made: Arc<Fetch>, folios: Vec<Arc<Folio>>) {
+    let _in_flight = InFlight(Arc::clone(&engine));
+    let size = opened.object.version.size;
+    let range = made.extent.start * PAGE_BYTES..(made.extent.end * PAGE_BYTES).min(size);
+    let mut filling =
+        Filling { folios: folios.into_iter(), current: None, rest: range, pool: Arc::clone(&engine.pool) };
+    let mut backoff: Option<Backoff> = None;
+    let submitted = Instant::now();
+    let mut first_byte = None;
+    loop {
+        let failure = match read_body(&engine, &opened.object, &mut filling, submitted, &mut first_byte).await {
+            Ok(()) => break,
+            Err(failure) => failure,
+        };
+        if !made.demanded.load(Acquire) && give_up_speculation(&engine, &made, &failure) {
+            return;
+        }
+        let patience = engine.patience.total;
+        if let Err(error) = backoff.get_or_insert_with(|| Backoff::new(patience)).wait(failure).await {
+            engine.stats.demand_failed.fetch_add(1, Relaxed);
+            engine.enter(|shard| {
+                if shard.finished(made.request) {
+                    engine.tell(shard, Event::Failed { request: made.request });
+                }
+            });
+            filling.fail(&error);
+            return;
+        }
+        engine.stats.retries.fetch_add(1, Relaxed);
+    }
+    let first_byte = first_byte.unwrap_or_default();
+    engine.stats.first_byte.record(first_byte);
+    let (first_byte, total) = (nanos(first_byte), nanos(submitted.elapsed()));
+    engine.enter(|shard| {
+        if shard.finished(made.request) {
+            engine.tell(shard, Event::Completed { request: made.request, first_byte, total });
+        }
+    });
+}
+
+/// One attempt at what is still missing.
+async fn read_body(
+    engine: &Inner,
+    object: &Object,
+    filling: &mut Filling,
+    submitted: Instant,
+    first_byte: &mut Option<Duration>,
+) -> Result<(), Failure> {
+    engine.stats.requests.fetch_add(1, Relaxed);
+    let patience = engine.patience;
+    let wanted = filling.rest.clone();
+    let read = engine.backend.read(&object.key, &object.version, wanted.clone());
+    let mut body = attempt(patience.first_byte, "read", object.key.as_str(), read).await?;
+    let wrong = |what: &str| {
+        let text = format!("read {} [{}, {}): {what}", object.key, wanted.start, wanted.end);
+        Failure { error: Error::new(ErrorKind::Io, text), retryable: true, retry_after: None }
+    };
+    while !filling.rest.is_empty() {
+        let next = async { Ok(body.next().await) };
+        let Some(piece) = attempt(patience.idle, "read", object.key.as_str(), next).await? else {
+            return Err(wrong("the body ended early"));
+        };
+        let piece = piece?;
+        first_byte.get_or_insert_with(|| submitted.elapsed());
+        engine.stats.fetched_bytes.fetch_add(piece.len() as u64, Relaxed);
+        if !filling.take(piece) {
+            return Err(wrong("more bytes came than were asked for"));
+        }
+    }
+    Ok(())
+}
+
+/// A failed speculative request is dropped, unless a reader has come to wait for it meanwhile.
+fn give_up_speculation(engine: &Arc<Inner>, made: &Fetch, failure: &Failure) -> bool {
+    engine.enter(|shard| {
+        if made.demanded.load(Acquire) {
+            return false;
+        }
+        tracing::debug!(error = %failure.error, "speculation failed");
+        engine.stats.speculation_failed.fetch_add(1, AcqRel);
+        if shard.finished(made.request) {
+            engine.tell(shard, Event::Failed { request: made.request });
+        }
+        true
+    })
+}
+
+fn nanos(time: Duration) -> Nanos {
+    Nanos(time.as_nanos() as u64)
+}

@@ -1,0 +1,249 @@
+//! What is resident or in flight of one file: folios by their first page, and the readers that wait for them.
+//!
+//! ```text
+//!   insert (shard) --> in flight --> filled (its task) --> resident --> removed (shard)
+//!                         │  waiting reads complete ──┘        │ pinned by Arc while a reply is written
+//!                         └--> failed: waiting reads get the error, the shard removes it
+//! ```
+//!
+//! Only the holder of the shard inserts and removes; anybody looks up. A folio that is removed while a reader holds it lives until
+//! that reader is done with it.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use foreread_policy::{Extent, FOLIO_PAGES_MAX, PAGE_BYTES};
+use parking_lot::{Mutex, RwLock};
+
+use crate::buffer::Buffer;
+use crate::error::Error;
+use crate::fetch::Fetch;
+
+/// Pages of one file held as one piece.
+#[derive(Debug)]
+pub(crate) struct Folio {
+    pub(crate) extent: Extent,
+    /// The request that fills it.
+    pub(crate) fetch: Arc<Fetch>,
+    outcome: OnceLock<Result<Buffer, Error>>,
+    /// Touching it is an event for policy.
+    marked: AtomicBool,
+    /// Some of it has been given to a reader.
+    referenced: AtomicBool,
+    /// Reads to complete once the outcome is known; `None` from then on.
+    waiting: Mutex<Option<Vec<Arc<Waiting>>>>,
+}
+
+impl Folio {
+    /// A folio in flight.
+    pub(crate) fn new(extent: Extent, marked: bool, fetch: Arc<Fetch>) -> Arc<Self> {
+        Arc::new(Self {
+            extent,
+            fetch,
+            outcome: OnceLock::new(),
+            marked: AtomicBool::new(marked),
+            referenced: AtomicBool::new(false),
+            waiting: Mutex::new(Some(Vec::new())),
+        })
+    }
+
+    /// Whether its bytes are there.
+    pub(crate) fn is_resident(&self) -> bool {
+        matches!(self.outcome.get(), Some(Ok(_)))
+    }
+
+    /// Whether its request gave up on it.
+    pub(crate) fn failure(&self) -> Option<&Error> {
+        self.outcome.get().and_then(|o| o.as_ref().err())
+    }
+
+    /// Takes the mark off. Whether there was one.
+    fn take_mark(&self) -> bool {
+        self.marked.load(Ordering::Relaxed) && self.marked.swap(false, Ordering::Relaxed)
+    }
+
+    /// Sets the reference bit. Whether it was clear.
+    pub(crate) fn reference(&self) -> bool {
+        !self.referenced.load(Ordering::Relaxed) && !self.referenced.swap(true, Ordering::Relaxed)
+    }
+
+    /// Its bytes have come, or never will. Completes the reads that waited for nothing else.
+    pub(crate) fn fill(&self, outcome: Result<Buffer, Error>) {
+        if self.outcome.set(outcome).is_err() {
+            return;
+        }
+        let waiting = self.waiting.lock().take();
+        for read in waiting.into_iter().flatten() {
+            read.one_ready();
+        }
+    }
+
+    /// Its bytes, if they are there.
+    fn bytes(&self) -> Option<&[u8]> {
+        match self.outcome.get() {
+            Some(Ok(buffer)) => Some(buffer),
+            _ => None,
+        }
+    }
+}
+
+/// What becomes of a read.
+type Done = Box<dyn FnOnce(Result<Pages, Error>) + Send>;
+
+/// A read that waits for folios.
+pub(crate) struct Waiting {
+    /// Folios still missing, and one more until all have been told.
+    missing: AtomicUsize,
+    read: Mutex<Option<(Pages, Done)>>,
+}
+
+impl std::fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Waiting").field("missing", &self.missing).finish_non_exhaustive()
+    }
+}
+
+impl Waiting {
+    /// Calls `done` with `pages` as soon as all its folios have an outcome: maybe at once, on this thread.
+    pub(crate) fn wait(pages: Pages, done: Done) {
+        let folios = pages.folios.clone();
+        let waiting =
+            Arc::new(Self { missing: AtomicUsize::new(folios.len() + 1), read: Mutex::new(Some((pages, done))) });
+        for folio in folios {
+            let mut readers = folio.waiting.lock();
+            if let Some(readers) = readers.as_mut() {
+                readers.push(Arc::clone(&waiting));
+            } else {
+                drop(readers);
+                waiting.one_ready();
+            }
+        }
+        waiting.one_ready();
+    }
+
+    fn one_ready(&self) {
+        if self.missing.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        let Some((pages, done)) = self.read.lock().take() else { return };
+        let failure = pages.folios.iter().find_map(|f| f.failure().cloned());
+        done(failure.map_or(Ok(pages), Err));
+    }
+}
+
+/// The bytes of one read, pinned in the page table until dropped.
+#[derive(Debug, Clone)]
+pub struct Pages {
+    folios: Vec<Arc<Folio>>,
+    /// Byte offset in the file.
+    offset: u64,
+    len: usize,
+}
+
+impl Pages {
+    pub(crate) fn empty() -> Self {
+        Self { folios: Vec::new(), offset: 0, len: 0 }
+    }
+
+    /// How many bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(crate) fn folios(&self) -> &[Arc<Folio>] {
+        &self.folios
+    }
+
+    /// Takes all marks off. Whether there was one.
+    pub(crate) fn take_marks(&self) -> bool {
+        self.folios.iter().filter(|f| f.take_mark()).count() > 0
+    }
+
+    /// The bytes, in order, in as many pieces as there are folios.
+    pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        let end = self.offset + self.len as u64;
+        self.folios.iter().filter_map(move |folio| {
+            let at = folio.extent.start * PAGE_BYTES;
+            let bytes = folio.bytes()?;
+            let from = self.offset.saturating_sub(at) as usize;
+            let to = ((end - at) as usize).min(bytes.len());
+            bytes.get(from..to)
+        })
+    }
+
+    /// The bytes as one slice, where they lie in one folio.
+    pub fn as_slice(&self) -> Option<&[u8]> {
+        match self.folios.len() {
+            0 => Some(&[]),
+            1 => self.slices().next(),
+            _ => None,
+        }
+    }
+
+    /// Copies all bytes to `to`, which is as long as they are.
+    pub fn copy_to(&self, to: &mut [u8]) {
+        let mut rest = to;
+        for piece in self.slices() {
+            let (head, tail) = rest.split_at_mut(piece.len());
+            head.copy_from_slice(piece);
+            rest = tail;
+        }
+        debug_assert!(rest.is_empty());
+    }
+}
+
+/// What a look-up found.
+pub(crate) enum Lookup {
+    /// Every page is resident or in flight.
+    Present(Pages),
+    /// A page is neither.
+    Absent,
+}
+
+/// The folios of one file.
+#[derive(Debug, Default)]
+pub(crate) struct PageTable {
+    folios: RwLock<BTreeMap<u64, Arc<Folio>>>,
+}
+
+impl PageTable {
+    /// The folios that hold bytes `[offset, offset + len)`.
+    pub(crate) fn look_up(&self, offset: u64, len: usize) -> Lookup {
+        let extent = Extent::of_bytes(offset, len as u64);
+        let table = self.folios.read();
+        let mut folios = Vec::with_capacity((extent.pages() / FOLIO_PAGES_MAX + 1) as usize);
+        let mut next = extent.start;
+        if let Some((_, folio)) = table.range(..=next).next_back()
+            && folio.extent.contains(next)
+        {
+            next = folio.extent.end;
+            folios.push(Arc::clone(folio));
+        }
+        if next < extent.end {
+            for (&start, folio) in table.range(next..extent.end) {
+                if start != next {
+                    return Lookup::Absent;
+                }
+                next = folio.extent.end;
+                folios.push(Arc::clone(folio));
+            }
+        }
+        if next < extent.end { Lookup::Absent } else { Lookup::Present(Pages { folios, offset, len }) }
+    }
+
+    /// Puts a folio in. For the holder of the shard.
+    pub(crate) fn insert(&self, folio: Arc<Folio>) {
+        self.folios.write().insert(folio.extent.start, folio);
+    }
+
+    /// Takes the folio that starts at `start` out. For the holder of the shard.
+    pub(crate) fn remove(&self, start: u64) -> Option<Arc<Folio>> {
+        self.folios.write().remove(&start)
+    }
+}

@@ -1,0 +1,189 @@
+//! Policy, and the right to change what is resident. Whoever holds the shard tells policy what happened and does what it says before
+//! anybody else may.
+//!
+//! *Invariant:* actions are executed in the order given, under the same lock as the event that caused them; no reader is
+//! completed and no storage is waited for while it is held.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use foreread_policy::{Action, Class, Event, Extent, FileId, Found, Nanos, ReadPath, RequestId};
+use tokio::task::AbortHandle;
+
+use crate::engine::{Files, Identity, Inner};
+use crate::error::Error;
+use crate::fetch::{Fetch, fetch};
+use crate::file::Opened;
+use crate::page_table::{Folio, Lookup, Pages};
+use crate::record::Recorder;
+
+/// A read that is completed once the shard is free.
+type Ready = (Pages, Box<dyn FnOnce(Result<Pages, Error>) + Send>);
+
+/// A read for whose pages there was no memory yet.
+pub(crate) struct Starved {
+    pub(crate) opened: Arc<Opened>,
+    pub(crate) offset: u64,
+    pub(crate) len: usize,
+    pub(crate) done: Box<dyn FnOnce(Result<Pages, Error>) + Send>,
+}
+
+/// See the module's text.
+pub(crate) struct Shard {
+    pub(crate) policy: ReadPath,
+    recorder: Option<Recorder>,
+    files: Files,
+    by_identity: HashMap<Identity, FileId>,
+    /// Files that nobody has open, the longest idle first.
+    idle: VecDeque<FileId>,
+    next_file: u64,
+    requests: HashMap<RequestId, AbortHandle>,
+    /// Reads to complete when the shard is free.
+    pub(crate) ready: Vec<Ready>,
+    /// Reads that wait for memory, in order.
+    pub(crate) starved: VecDeque<Starved>,
+}
+
+impl Shard {
+    pub(crate) fn new(policy: ReadPath, recorder: Option<Recorder>) -> Self {
+        Self {
+            policy,
+            recorder,
+            files: HashMap::new(),
+            by_identity: HashMap::new(),
+            idle: VecDeque::new(),
+            next_file: 0,
+            requests: HashMap::new(),
+            ready: Vec::new(),
+            starved: VecDeque::new(),
+        }
+    }
+
+    /// Tells policy of one event. [`Shard::execute`] comes next.
+    pub(crate) fn handle(&mut self, now: Nanos, event: Event) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.event(now, event);
+        }
+        self.policy.handle(now, event);
+    }
+
+    /// Does what policy says.
+    pub(crate) fn execute(&mut self, engine: &Arc<Inner>) {
+        while let Some(action) = self.policy.poll_action() {
+            if let Some(recorder) = &mut self.recorder {
+                recorder.action(action);
+            }
+            match action {
+                Action::Submit { request, file, extent, class, mark } => {
+                    self.submit(engine, request, file, extent, class, mark);
+                }
+                Action::Cancel { request } => {
+                    if let Some(task) = self.requests.remove(&request) {
+                        task.abort();
+                    }
+                }
+                Action::Drop { file, folio } => {
+                    if let Some((_, opened)) = self.files.get(&file) {
+                        opened.table.remove(folio.start);
+                    }
+                }
+            }
+        }
+    }
+
+    fn submit(
+        &mut self,
+        engine: &Arc<Inner>,
+        request: RequestId,
+        file: FileId,
+        extent: Extent,
+        class: Class,
+        mark: Option<u64>,
+    ) {
+        let Some((_, opened)) = self.files.get(&file) else { return };
+        let made = Fetch::new(request, extent, class == Class::Demand);
+        let folios: Vec<_> =
+            extent.folios().map(|f| Folio::new(f, mark.is_some_and(|m| f.contains(m)), Arc::clone(&made))).collect();
+        for folio in &folios {
+            opened.table.insert(Arc::clone(folio));
+        }
+        engine.stats.in_flight.fetch_add(1, Relaxed);
+        let task = engine.runtime.spawn(fetch(Arc::clone(engine), Arc::clone(opened), made, folios));
+        self.requests.insert(request, task.abort_handle());
+    }
+
+    /// A request is over. Whether it still counted: a cancelled one does not.
+    pub(crate) fn finished(&mut self, request: RequestId) -> bool {
+        self.requests.remove(&request).is_some()
+    }
+
+    /// Readies the reads whose pages have found memory, and asks once more for the first of the others.
+    pub(crate) fn retry_starved(&mut self, engine: &Arc<Inner>) {
+        let mut still = VecDeque::new();
+        for (at, read) in std::mem::take(&mut self.starved).into_iter().enumerate() {
+            let extent = Extent::of_bytes(read.offset, read.len as u64);
+            let mut found = read.opened.table.look_up(read.offset, read.len);
+            if at == 0 && matches!(found, Lookup::Absent) && self.requests.is_empty() {
+                let event = Event::Read { file: read.opened.id, extent, found: Found::Absent, marked: false };
+                self.handle(engine.now(), event);
+                self.execute(engine);
+                found = read.opened.table.look_up(read.offset, read.len);
+            }
+            match found {
+                Lookup::Present(pages) => {
+                    pages.folios().iter().for_each(|f| f.fetch.demand());
+                    self.ready.push((pages, read.done));
+                }
+                Lookup::Absent => still.push_back(read),
+            }
+        }
+        self.starved = still;
+    }
+
+    /// An identity for a new file.
+    pub(crate) fn next_file(&mut self) -> FileId {
+        self.next_file += 1;
+        FileId(self.next_file)
+    }
+
+    /// Takes a new file in.
+    pub(crate) fn add(&mut self, identity: Identity, opened: &Arc<Opened>) {
+        self.by_identity.insert(identity.clone(), opened.id);
+        self.files.insert(opened.id, (identity, Arc::clone(opened)));
+    }
+
+    /// The file with this identity, if it is known, no longer idle.
+    pub(crate) fn revive(&mut self, identity: &Identity) -> Option<Arc<Opened>> {
+        let id = *self.by_identity.get(identity)?;
+        self.idle.retain(|&f| f != id);
+        self.files.get(&id).map(|(_, opened)| Arc::clone(opened))
+    }
+
+    /// Nobody has `opened` open. The files that are to be forgotten now.
+    pub(crate) fn idle(&mut self, opened: &Opened) -> Vec<FileId> {
+        if !self.idle.contains(&opened.id) {
+            self.idle.push_back(opened.id);
+        }
+        let over = self.idle.len().saturating_sub(IDLE_FILES_MAX);
+        self.idle.drain(..over).collect()
+    }
+
+    /// The file is no longer known.
+    pub(crate) fn forget(&mut self, file: FileId) {
+        if let Some((identity, _)) = self.files.remove(&file) {
+            self.by_identity.remove(&identity);
+        }
+    }
+
+    /// Writes out what has been recorded.
+    pub(crate) fn flush_record(&mut self) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.flush();
+        }
+    }
+}
+
+/// Files remembered after their last close, with what is resident of them: an epoch that comes back finds its pages. Each costs
+/// under a kilobyte without pages.
+const IDLE_FILES_MAX: usize = 4096;

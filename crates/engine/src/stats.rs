@@ -1,0 +1,180 @@
+//! What the engine is doing: counters that cost one atomic addition each.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// Counts of times in powers of two of a microsecond.
+#[derive(Debug)]
+pub(crate) struct Histogram {
+    buckets: [AtomicU64; 40],
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { buckets: [const { AtomicU64::new(0) }; 40] }
+    }
+}
+
+impl Histogram {
+    pub(crate) fn record(&self, time: Duration) {
+        let micros = time.as_micros() as u64;
+        let bucket = (u64::BITS - micros.leading_zeros()).min(39) as usize;
+        self.buckets[bucket].fetch_add(1, Relaxed);
+    }
+
+    fn summary(&self) -> Latency {
+        let counts: Vec<u64> = self.buckets.iter().map(|b| b.load(Relaxed)).collect();
+        let total: u64 = counts.iter().sum();
+        let at = |per_mille: u64| {
+            let mut seen = 0;
+            let rank = (total * per_mille).div_ceil(1000);
+            counts.iter().position(|c| {
+                seen += c;
+                seen >= rank && total > 0
+            })
+        };
+        let micros = |bucket: Option<usize>| bucket.map_or(0, |b| 1 << b);
+        Latency { count: total, p50_us: micros(at(500)), p99_us: micros(at(990)), max_us: micros(at(1000)) }
+    }
+}
+
+/// A summary of times: upper bounds in microseconds, each a power of two.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Latency {
+    /// How many.
+    pub count: u64,
+    /// Half took at most this long.
+    pub p50_us: u64,
+    /// 99 in 100 took at most this long.
+    pub p99_us: u64,
+    /// All took at most this long.
+    pub max_us: u64,
+}
+
+/// The engine's own counters.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) reads: AtomicU64,
+    pub(crate) read_bytes: AtomicU64,
+    pub(crate) hits: AtomicU64,
+    pub(crate) read_errors: AtomicU64,
+    pub(crate) requests: AtomicU64,
+    pub(crate) fetched_bytes: AtomicU64,
+    pub(crate) retries: AtomicU64,
+    pub(crate) demand_failed: AtomicU64,
+    pub(crate) speculation_failed: AtomicU64,
+    pub(crate) stats: AtomicU64,
+    pub(crate) lists: AtomicU64,
+    pub(crate) in_flight: AtomicU64,
+    pub(crate) waited: Histogram,
+    pub(crate) first_byte: Histogram,
+}
+
+impl Counters {
+    pub(crate) fn hit(&self, len: usize) {
+        self.reads.fetch_add(1, Relaxed);
+        self.hits.fetch_add(1, Relaxed);
+        self.read_bytes.fetch_add(len as u64, Relaxed);
+    }
+
+    pub(crate) fn waited(&self, len: Option<usize>, time: Duration) {
+        self.reads.fetch_add(1, Relaxed);
+        match len {
+            Some(len) => self.read_bytes.fetch_add(len as u64, Relaxed),
+            None => self.read_errors.fetch_add(1, Relaxed),
+        };
+        self.waited.record(time);
+    }
+
+    pub(crate) fn snapshot(&self, policy: foreread_policy::Counters, memory: foreread_policy::Memory) -> Stats {
+        let page = foreread_policy::PAGE_BYTES;
+        Stats {
+            reads: self.reads.load(Relaxed),
+            read_bytes: self.read_bytes.load(Relaxed),
+            read_errors: self.read_errors.load(Relaxed),
+            hits: self.hits.load(Relaxed),
+            misses: policy.misses,
+            waits: policy.waits,
+            requests: self.requests.load(Relaxed),
+            requests_demand: policy.requests_demand,
+            requests_speculative: policy.requests_speculative,
+            fetched_bytes: self.fetched_bytes.load(Relaxed),
+            retries: self.retries.load(Relaxed),
+            demand_failed: self.demand_failed.load(Relaxed),
+            speculation_failed: self.speculation_failed.load(Relaxed),
+            cancelled: policy.cancelled,
+            wasted_bytes: policy.pages_wasted * page,
+            thrashed_bytes: policy.pages_thrashed * page,
+            streams_forward: policy.streams_forward,
+            streams_strided: policy.streams_strided,
+            in_flight: self.in_flight.load(Relaxed),
+            stats: self.stats.load(Relaxed),
+            lists: self.lists.load(Relaxed),
+            memory_budget_bytes: memory.capacity_bytes,
+            memory_charged_bytes: memory.charged_bytes,
+            memory_ahead_bytes: memory.ahead_bytes,
+            waited: self.waited.summary(),
+            first_byte: self.first_byte.summary(),
+        }
+    }
+}
+
+/// What the engine has done since it started, and holds now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Reads answered, hits included.
+    pub reads: u64,
+    /// Bytes given to readers.
+    pub read_bytes: u64,
+    /// Reads that ended in an error.
+    pub read_errors: u64,
+    /// Reads whose pages were all resident.
+    pub hits: u64,
+    /// Reads that found a page absent.
+    pub misses: u64,
+    /// Reads that found nothing absent and waited for pages in flight.
+    pub waits: u64,
+    /// Range requests made, retries included.
+    pub requests: u64,
+    /// Extents submitted because a reader waited for them.
+    pub requests_demand: u64,
+    /// Extents submitted ahead of any reader.
+    pub requests_speculative: u64,
+    /// Bytes received from the storage.
+    pub fetched_bytes: u64,
+    /// Requests made again after a failure.
+    pub retries: u64,
+    /// Demand requests given up.
+    pub demand_failed: u64,
+    /// Speculative requests given up; no reader has seen these.
+    pub speculation_failed: u64,
+    /// Requests cancelled because nobody needed them any more.
+    pub cancelled: u64,
+    /// Bytes read ahead that died unread.
+    pub wasted_bytes: u64,
+    /// Of those, bytes evicted for want of memory.
+    pub thrashed_bytes: u64,
+    /// Forward streams recognised.
+    pub streams_forward: u64,
+    /// Strided and backward streams recognised.
+    pub streams_strided: u64,
+    /// Range requests in flight now.
+    pub in_flight: u64,
+    /// Objects described.
+    pub stats: u64,
+    /// Listing pages fetched.
+    pub lists: u64,
+    /// The budget.
+    pub memory_budget_bytes: u64,
+    /// Resident or in flight, bookkeeping included.
+    pub memory_charged_bytes: u64,
+    /// Of those, read ahead and not read yet.
+    pub memory_ahead_bytes: u64,
+    /// How long reads waited that did not hit.
+    pub waited: Latency,
+    /// From submission of a request to its first byte.
+    pub first_byte: Latency,
+}
