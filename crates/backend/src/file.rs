@@ -167,9 +167,12 @@ async fn blocking<T: Send + 'static>(
 
 /// Opens a path below the root.
 fn beneath(root: impl AsFd, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let mut flags = flags | OFlags::CLOEXEC;
+    if !flags.contains(OFlags::PATH) {
+        // Opening a pipe must not wait for its writer.
+        flags |= OFlags::NONBLOCK | OFlags::NOCTTY;
+    }
     loop {
-        // O_NONBLOCK: opening a pipe must not wait for its writer.
-        let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         match rustix::fs::openat2(&root, path, flags, Mode::empty(), resolve) {
             // A rename somewhere raced with the look-up of `..` in a symlink.

@@ -7,6 +7,7 @@
 //! range, and never exceed it; a backend that cannot promise this returns an error instead.
 
 mod cloud;
+pub mod conformance;
 mod connect;
 mod error;
 mod file;

@@ -1,0 +1,72 @@
+//! Starts emulators of other people's storage.
+
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Where `emulators.sh` installed them; `None`, with a line that says so, where it did not.
+pub(crate) fn installed() -> Option<PathBuf> {
+    let folder = std::env::var_os("FOREREAD_EMULATORS").map(PathBuf::from);
+    if folder.is_none() {
+        println!("skipped: FOREREAD_EMULATORS is not set (crates/backend/tests/emulators.sh installs them)");
+    }
+    folder
+}
+
+/// A server on a port of its own, ended when dropped.
+pub(crate) struct Emulator {
+    child: Child,
+    pub(crate) port: u16,
+}
+
+impl Emulator {
+    /// Starts what `command` makes for a free port, and waits until that port accepts connections.
+    pub(crate) fn start(command: impl FnOnce(u16) -> Command) -> Self {
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        let mut command = command(port);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).stdin(Stdio::null()).spawn();
+        let mut emulator = Self { child: child.unwrap_or_else(|e| panic!("cannot start {command:?}: {e}")), port };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+            assert!(emulator.child.try_wait().unwrap().is_none(), "{command:?} has ended");
+            assert!(Instant::now() < deadline, "{command:?} does not listen");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        emulator
+    }
+
+    pub(crate) fn endpoint(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs the test `name` again in a process with these variables and without any other of a cloud's; true in there.
+///
+/// Credentials, proxies and certificate authorities come from the environment, which belongs to a whole process.
+pub(crate) fn with_environment(name: &str, variables: &[(&str, &str)]) -> bool {
+    const INSIDE: &str = "FOREREAD_TEST_INSIDE";
+    if std::env::var_os(INSIDE).is_some() {
+        return true;
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([name, "--exact", "--nocapture"]);
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if ["AWS_", "AZURE_", "GOOGLE_", "STORAGE_", "SSL_CERT_"].iter().any(|prefix| name.starts_with(prefix)) {
+            command.env_remove(&*name);
+        }
+    }
+    // No settings of whoever runs the tests, and no instance metadata of where they run.
+    command.env("HOME", "/nonexistent").env("AWS_EC2_METADATA_DISABLED", "true").env(INSIDE, "1");
+    let status = command.envs(variables.iter().copied()).status().unwrap();
+    assert!(status.success(), "{name}: {status}");
+    false
+}

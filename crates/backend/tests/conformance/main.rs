@@ -1,0 +1,9 @@
+//! Every backend against the suite, and what only one of them can do.
+//!
+//! Tests against emulators need `FOREREAD_EMULATORS` to name the folder that `tests/emulators.sh` installed them into;
+//! without it they say so and pass.
+
+mod emulator;
+mod file;
+mod s3;
+mod seed;
