@@ -36,6 +36,11 @@ impl Error {
         Self { kind, cause: cause.into() }
     }
 
+    /// There is nothing of that name, which `cause` explains.
+    pub fn not_found(cause: &str) -> Self {
+        Self::new(ErrorKind::NotFound, cause)
+    }
+
     /// What can be done about it.
     pub fn kind(&self) -> ErrorKind {
         self.kind

@@ -1,1 +1,26 @@
-//! placeholder
+//! The mount: FUSE requests in, reads of the engine out.
+//!
+//! ```text
+//!   LOOKUP ─> one HEAD and one listing page, at once ─> an inode: one directory, or one *version* of one object
+//!   OPEN   ─> still that version? (the LOOKUP that came with it just asked) no: ESTALE, and the kernel looks up again
+//!   READ   ─> engine.read: a hit is answered on this thread, anything else from the engine's
+//! ```
+//!
+//! The kernel caches pages by inode. One inode number per version makes its cache right by construction: pages outlive a
+//! close, and no two versions ever meet under one number.
+//!
+//! *Invariant:* this crate translates. What to fetch, when and how much is decided below; a heuristic here is a bug. A FUSE
+//! thread never waits for storage.
+
+mod directory;
+mod errno;
+mod error;
+mod filesystem;
+mod inode;
+mod mount;
+mod name;
+mod statistics;
+
+pub use error::Error;
+pub use mount::{MountOptions, Mounted, Unmounter, mount, unmount};
+pub use statistics::query_stats;

@@ -1,0 +1,26 @@
+//! Failures of the engine as a program sees them.
+
+use foreread_engine::{Error, ErrorKind};
+use fuser::Errno;
+
+/// For operations on names.
+pub(crate) fn of_name(error: &Error) -> Errno {
+    match error.kind() {
+        ErrorKind::NotFound => Errno::ENOENT,
+        ErrorKind::Changed => Errno::ESTALE,
+        ErrorKind::PermissionDenied => Errno::EACCES,
+        ErrorKind::TimedOut => Errno::ETIMEDOUT,
+        ErrorKind::Unsupported => Errno::EOPNOTSUPP,
+        ErrorKind::Invalid => Errno::EINVAL,
+        _ => Errno::EIO,
+    }
+}
+
+/// For reads of an open file: an object that is gone was replaced by nothing, and a read says EIO where a name would say more.
+pub(crate) fn of_read(error: &Error) -> Errno {
+    match error.kind() {
+        ErrorKind::Changed | ErrorKind::NotFound => Errno::ESTALE,
+        ErrorKind::PermissionDenied => Errno::EACCES,
+        _ => Errno::EIO,
+    }
+}

@@ -1,0 +1,466 @@
+//! The file system as fuser calls it. Each operation is answered here or handed to the engine's runtime with its reply.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant, SystemTime};
+
+use foreread_engine::{Engine, Error, ErrorKind, File, Key, Object, Pages};
+use fuser::{
+    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags,
+    KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
+    ReplyEntry, ReplyIoctl, ReplyOpen, ReplyStatfs, ReplyXattr, Request,
+};
+use parking_lot::Mutex;
+
+use crate::directory::{Child, FIRST_CHILD, Listing};
+use crate::inode::{Inode, Inodes, Node, ROOT};
+use crate::mount::MountOptions;
+use crate::{errno, name, statistics};
+
+/// A mounted prefix.
+pub(crate) struct Mount {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    engine: Engine,
+    inodes: Inodes,
+    look: Look,
+    files: Mutex<HashMap<u64, File>>,
+    directories: Mutex<HashMap<u64, Arc<tokio::sync::Mutex<Listing>>>>,
+    next_handle: AtomicU64,
+}
+
+/// What all files look like.
+struct Look {
+    uid: u32,
+    gid: u32,
+    file_mode: u16,
+    dir_mode: u16,
+    mounted: SystemTime,
+}
+
+impl Mount {
+    pub(crate) fn new(engine: Engine, prefix: &str, options: &MountOptions) -> Self {
+        let look = Look {
+            uid: options.uid.unwrap_or_else(|| rustix::process::geteuid().as_raw()),
+            gid: options.gid.unwrap_or_else(|| rustix::process::getegid().as_raw()),
+            file_mode: options.file_mode,
+            dir_mode: options.dir_mode,
+            mounted: SystemTime::now(),
+        };
+        let shared = Shared {
+            engine,
+            inodes: Inodes::new(prefix),
+            look,
+            files: Mutex::default(),
+            directories: Mutex::default(),
+            next_handle: AtomicU64::new(1),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Runs `f` on the engine's runtime: the FUSE thread goes on.
+    fn spawn<F: Future<Output = ()> + Send + 'static>(&self, f: impl FnOnce(Arc<Shared>) -> F) {
+        self.shared.engine.runtime().spawn(f(Arc::clone(&self.shared)));
+    }
+}
+
+impl Shared {
+    fn attributes(&self, inode: &Inode) -> FileAttr {
+        let (kind, perm, nlink, size, modified) = match &inode.node {
+            Node::Directory(_) => (FileType::Directory, self.look.dir_mode, 2, 0, None),
+            Node::File(object) => {
+                let version = &object.version;
+                (FileType::RegularFile, self.look.file_mode, 1, version.size, version.modified)
+            }
+        };
+        let time = modified.unwrap_or(self.look.mounted);
+        FileAttr {
+            ino: INodeNo(inode.number),
+            size,
+            blocks: size.div_ceil(512),
+            atime: time,
+            mtime: time,
+            ctime: time,
+            crtime: time,
+            kind,
+            perm,
+            nlink,
+            uid: self.look.uid,
+            gid: self.look.gid,
+            rdev: 0,
+            blksize: BLOCK_BYTES,
+            flags: 0,
+        }
+    }
+
+    /// What `name` in `prefix` is now. Where an object and a prefix have the same name the prefix is it: all below it would be
+    /// out of reach otherwise.
+    async fn resolve(&self, prefix: &str, name: &OsStr) -> Result<Child, Error> {
+        let Some(key) = name::to_key(prefix, name) else {
+            return Err(not_found());
+        };
+        let below = format!("{key}/");
+        let key = Key::new(key);
+        let (object, children) = futures::join!(self.engine.stat(&key), self.engine.list(&below, None));
+        let has_children = match children {
+            Ok(page) => !page.entries.is_empty(),
+            // Where nothing can be listed there are no directories to find.
+            Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::NotFound) => false,
+            Err(error) if object.is_err() => return Err(error),
+            Err(_) => false,
+        };
+        if has_children {
+            return Ok(Child::Directory(below));
+        }
+        match object {
+            Ok(object) => Ok(Child::File(object)),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                // An empty directory is an object whose key ends in a slash.
+                self.engine.stat(&Key::new(below.as_str())).await.map(|_| Child::Directory(below))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The current inode of `child`, looked up once more.
+    fn inode(&self, child: &Child) -> Arc<Inode> {
+        match child {
+            Child::Directory(prefix) => self.inodes.directory(prefix),
+            Child::File(object) => self.inodes.file(object),
+        }
+    }
+
+    /// Opens the object of an inode if that is still its version.
+    async fn open(&self, inode: &Inode, object: &Object) -> Result<File, Errno> {
+        if inode.is_outdated() {
+            return Err(Errno::ESTALE);
+        }
+        if !inode.take_confirmation() {
+            let now = self.engine.stat(&object.key).await.map_err(|e| errno::of_read(&e))?;
+            if now.version != object.version {
+                return Err(Errno::ESTALE);
+            }
+        }
+        Ok(self.engine.open(object))
+    }
+
+    fn handle(&self) -> u64 {
+        self.next_handle.fetch_add(1, Relaxed)
+    }
+}
+
+impl Filesystem for Mount {
+    fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        for wanted in [
+            InitFlags::FUSE_ASYNC_READ,
+            InitFlags::FUSE_PARALLEL_DIROPS,
+            InitFlags::FUSE_DO_READDIRPLUS,
+            InitFlags::FUSE_READDIRPLUS_AUTO,
+            InitFlags::FUSE_HAS_IOCTL_DIR,
+        ] {
+            // An older kernel does without.
+            let _ = config.add_capabilities(wanted);
+        }
+        let _ = config.set_max_background(BACKGROUND_MAX);
+        let _ = config.set_congestion_threshold(BACKGROUND_MAX / 4 * 3);
+        // Also the longest read: direct I/O sends up to this much in one request.
+        let _ = config.set_max_write(REQUEST_BYTES_MAX);
+        Ok(())
+    }
+
+    fn lookup(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let Some(parent) = self.shared.inodes.get(parent.0) else { return reply.error(Errno::ESTALE) };
+        let name = name.to_owned();
+        self.spawn(|shared| async move {
+            let Node::Directory(prefix) = &parent.node else { return reply.error(Errno::ENOTDIR) };
+            let asked = Instant::now();
+            match shared.resolve(prefix, &name).await {
+                Ok(child) => {
+                    let inode = shared.inode(&child);
+                    let entry_ttl = match child {
+                        Child::Directory(_) => DIRECTORY_TTL,
+                        Child::File(_) => {
+                            inode.confirm(asked);
+                            Duration::ZERO
+                        }
+                    };
+                    reply.entry_with_ttls(
+                        &attribute_ttl(&inode),
+                        &entry_ttl,
+                        &shared.attributes(&inode),
+                        Generation(0),
+                    );
+                }
+                Err(error) => {
+                    if error.kind() != ErrorKind::NotFound {
+                        tracing::warn!(%error, ?name, "look-up failed");
+                    }
+                    reply.error(errno::of_name(&error));
+                }
+            }
+        });
+    }
+
+    fn forget(&self, _req: &Request, ino: INodeNo, nlookup: u64) {
+        self.shared.inodes.forget(ino.0, nlookup);
+    }
+
+    fn getattr(&self, _req: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
+        match self.shared.inodes.get(ino.0) {
+            Some(inode) => reply.attr(&attribute_ttl(&inode), &self.shared.attributes(&inode)),
+            None => reply.error(Errno::ESTALE),
+        }
+    }
+
+    fn open(&self, _req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let Some(inode) = self.shared.inodes.get(ino.0) else { return reply.error(Errno::ESTALE) };
+        if flags.0 & libc::O_ACCMODE != libc::O_RDONLY {
+            return reply.error(Errno::EROFS);
+        }
+        self.spawn(|shared| async move {
+            let Node::File(object) = &inode.node else { return reply.error(Errno::EISDIR) };
+            match shared.open(&inode, object).await {
+                Ok(file) => {
+                    let handle = shared.handle();
+                    shared.files.lock().insert(handle, file);
+                    // The inode is the version: what the kernel has cached of it stays right.
+                    let flags = FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH;
+                    reply.opened(FileHandle(handle), flags);
+                }
+                Err(errno) => reply.error(errno),
+            }
+        });
+    }
+
+    fn read(
+        &self,
+        _req: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        offset: u64,
+        size: u32,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let file = self.shared.files.lock().get(&fh.0).cloned();
+        let Some(file) = file else { return reply.error(Errno::EBADF) };
+        file.read(offset, size as usize, move |result| answer(result, reply));
+    }
+
+    fn release(
+        &self,
+        _req: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        _flush: bool,
+        reply: ReplyEmpty,
+    ) {
+        let file = self.shared.files.lock().remove(&fh.0);
+        drop(file);
+        reply.ok();
+    }
+
+    fn opendir(&self, _req: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        let Some(inode) = self.shared.inodes.get(ino.0) else { return reply.error(Errno::ESTALE) };
+        let Node::Directory(prefix) = &inode.node else { return reply.error(Errno::ENOTDIR) };
+        let handle = self.shared.handle();
+        let listing = Arc::new(tokio::sync::Mutex::new(Listing::new(prefix)));
+        self.shared.directories.lock().insert(handle, listing);
+        reply.opened(FileHandle(handle), FopenFlags::empty());
+    }
+
+    fn readdir(&self, _req: &Request, ino: INodeNo, fh: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        let listing = self.shared.directories.lock().get(&fh.0).map(Arc::clone);
+        let Some(listing) = listing else { return reply.error(Errno::EBADF) };
+        self.spawn(|shared| async move {
+            let mut listing = listing.lock().await;
+            for at in offset.. {
+                let full = match at {
+                    0 => reply.add(ino, 1, FileType::Directory, "."),
+                    1 => reply.add(ino, 2, FileType::Directory, ".."),
+                    _ => match listing.child(&shared.engine, at).await {
+                        Ok(Some((name, child))) => {
+                            let kind = match child {
+                                Child::Directory(_) => FileType::Directory,
+                                Child::File(_) => FileType::RegularFile,
+                            };
+                            // Not looked up: the number only has to be one.
+                            reply.add(INodeNo(UNKNOWN_INODE), at + 1, kind, name)
+                        }
+                        Ok(None) => return reply.ok(),
+                        Err(error) => return listing_failed(&error, |errno| reply.error(errno)),
+                    },
+                };
+                if full {
+                    return reply.ok();
+                }
+            }
+        });
+    }
+
+    fn readdirplus(&self, _req: &Request, ino: INodeNo, fh: FileHandle, offset: u64, mut reply: ReplyDirectoryPlus) {
+        let listing = self.shared.directories.lock().get(&fh.0).map(Arc::clone);
+        let Some(listing) = listing else { return reply.error(Errno::EBADF) };
+        let Some(this) = self.shared.inodes.get(ino.0) else { return reply.error(Errno::ESTALE) };
+        self.spawn(|shared| async move {
+            let mut listing = listing.lock().await;
+            for at in offset.. {
+                let full = if at < FIRST_CHILD {
+                    // The kernel takes these two as names only, never as look-ups.
+                    let name = if at == 0 { "." } else { ".." };
+                    reply.add(ino, at + 1, name, &Duration::ZERO, &shared.attributes(&this), Generation(0))
+                } else {
+                    match listing.child(&shared.engine, at).await {
+                        Ok(Some((name, child))) => {
+                            let inode = shared.inode(child);
+                            inode.unconfirm();
+                            let attributes = shared.attributes(&inode);
+                            let number = INodeNo(inode.number);
+                            let full = reply.add(number, at + 1, name, &DIRECTORY_TTL, &attributes, Generation(0));
+                            if full {
+                                shared.inodes.forget(inode.number, 1);
+                            }
+                            full
+                        }
+                        Ok(None) => return reply.ok(),
+                        Err(error) => return listing_failed(&error, |errno| reply.error(errno)),
+                    }
+                };
+                if full {
+                    return reply.ok();
+                }
+            }
+        });
+    }
+
+    fn releasedir(&self, _req: &Request, _ino: INodeNo, fh: FileHandle, _flags: OpenFlags, reply: ReplyEmpty) {
+        self.shared.directories.lock().remove(&fh.0);
+        reply.ok();
+    }
+
+    fn statfs(&self, _req: &Request, _ino: INodeNo, reply: ReplyStatfs) {
+        reply.statfs(0, 0, 0, 0, 0, BLOCK_BYTES, name::NAME_BYTES_MAX as u32, BLOCK_BYTES);
+    }
+
+    fn ioctl(
+        &self,
+        _req: &Request,
+        _ino: INodeNo,
+        _fh: FileHandle,
+        _flags: IoctlFlags,
+        cmd: u32,
+        _in_data: &[u8],
+        out_size: u32,
+        reply: ReplyIoctl,
+    ) {
+        if cmd != statistics::COMMAND {
+            return reply.error(Errno::ENOTTY);
+        }
+        match serde_json::to_vec(&self.shared.engine.stats()) {
+            Ok(text) if text.len() <= out_size as usize => reply.ioctl(0, &text),
+            _ => reply.error(Errno::EOVERFLOW),
+        }
+    }
+
+    // Said once each: the kernel does not ask again.
+
+    fn getxattr(&self, _req: &Request, _ino: INodeNo, _name: &OsStr, _size: u32, reply: ReplyXattr) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn listxattr(&self, _req: &Request, _ino: INodeNo, _size: u32, reply: ReplyXattr) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn setxattr(
+        &self,
+        _req: &Request,
+        _ino: INodeNo,
+        _name: &OsStr,
+        _value: &[u8],
+        _flags: i32,
+        _position: u32,
+        reply: ReplyEmpty,
+    ) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn flush(&self, _req: &Request, _ino: INodeNo, _fh: FileHandle, _lock_owner: LockOwner, reply: ReplyEmpty) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn lseek(
+        &self,
+        _req: &Request,
+        _ino: INodeNo,
+        _fh: FileHandle,
+        _offset: i64,
+        _whence: i32,
+        reply: fuser::ReplyLseek,
+    ) {
+        // The kernel knows by itself where data and holes of a file without holes are.
+        reply.error(Errno::ENOSYS);
+    }
+}
+
+/// Sends what a read has come to.
+fn answer(result: Result<Pages, Error>, reply: ReplyData) {
+    let pages = match result {
+        Ok(pages) => pages,
+        Err(error) => {
+            tracing::warn!(%error, "read failed");
+            return reply.error(errno::of_read(&error));
+        }
+    };
+    if let Some(bytes) = pages.as_slice() {
+        return reply.data(bytes);
+    }
+    // The protocol's library takes one slice: what lies in several folios is gathered.
+    GATHERED.with_borrow_mut(|gathered| {
+        gathered.resize(pages.len(), 0);
+        pages.copy_to(gathered);
+        reply.data(gathered);
+    });
+}
+
+thread_local! {
+    static GATHERED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+fn listing_failed(error: &Error, reply: impl FnOnce(Errno)) {
+    tracing::warn!(%error, "listing failed");
+    reply(errno::of_name(error));
+}
+
+fn not_found() -> Error {
+    Error::not_found("no object can have this name")
+}
+
+/// An inode is one version: what a file's attributes are never changes. A directory's say nothing that could.
+fn attribute_ttl(inode: &Inode) -> Duration {
+    if inode.number == ROOT { DIRECTORY_TTL } else { Duration::from_secs(3600) }
+}
+
+/// How long the kernel may take a directory's existence, or what a listing has just said, for granted. An open asks anyway.
+const DIRECTORY_TTL: Duration = Duration::from_secs(1);
+
+/// Told to programs as the size that reads best: one folio.
+const BLOCK_BYTES: u32 = 128 << 10;
+
+/// The longest request: 1 MiB, the kernel's own limit.
+const REQUEST_BYTES_MAX: u32 = 1 << 20;
+
+/// Requests that the kernel may have waiting. Its default of 12 holds sixteen readers down to a few hundred reads a second.
+const BACKGROUND_MAX: u16 = 512;
+
+/// What the protocol means by an inode that has no number.
+const UNKNOWN_INODE: u64 = 0xffff_ffff;

@@ -1,0 +1,114 @@
+//! Mounting, waiting, unmounting.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use foreread_engine::Engine;
+use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
+use rustix::mount::UnmountFlags;
+
+use crate::error::Error;
+use crate::filesystem::Mount;
+
+/// How a mount looks and who may see it.
+#[derive(Debug, Clone)]
+pub struct MountOptions {
+    /// Shown as the source in `/proc/mounts`. No secrets: everybody can read it.
+    pub source: String,
+    /// Other users may read it. Without being root this needs `user_allow_other` in `/etc/fuse.conf`.
+    pub allow_other: bool,
+    /// Owner of everything in it; the caller by default.
+    pub uid: Option<u32>,
+    /// Group of everything in it; the caller's by default.
+    pub gid: Option<u32>,
+    /// Permission bits of files.
+    pub file_mode: u16,
+    /// Permission bits of directories.
+    pub dir_mode: u16,
+}
+
+impl Default for MountOptions {
+    fn default() -> Self {
+        let source = "foreread".to_owned();
+        Self { source, allow_other: false, uid: None, gid: None, file_mode: 0o444, dir_mode: 0o555 }
+    }
+}
+
+/// A mount that works. Dropping it unmounts.
+#[derive(Debug)]
+pub struct Mounted {
+    dir: PathBuf,
+    session: BackgroundSession,
+}
+
+/// Ends a mount from another thread.
+#[derive(Debug, Clone)]
+pub struct Unmounter {
+    dir: Arc<Path>,
+}
+
+impl Unmounter {
+    /// Unmounts. With `lazy` at once from the name space, even while files are open.
+    pub fn unmount(&self, lazy: bool) -> Result<(), Error> {
+        unmount(&self.dir, lazy)
+    }
+}
+
+impl Mounted {
+    /// Waits until the mount is unmounted, by whomever.
+    pub fn wait(self) -> Result<(), Error> {
+        self.session.join().map_err(Error::Session)
+    }
+
+    /// A handle that ends it.
+    pub fn unmounter(&self) -> Unmounter {
+        Unmounter { dir: self.dir.as_path().into() }
+    }
+}
+
+/// Mounts what lies below `prefix` (empty, or ending in `/`) on `dir`. Returns once the kernel has accepted it.
+pub fn mount(engine: Engine, prefix: &str, dir: &Path, options: &MountOptions) -> Result<Mounted, Error> {
+    let failed = |cause| Error::Mount { dir: dir.to_owned(), cause };
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::FSName(options.source.replace(',', "\\,")),
+        MountOption::Subtype("foreread".to_owned()),
+        MountOption::RO,
+        MountOption::NoSuid,
+        MountOption::NoDev,
+        MountOption::NoAtime,
+        MountOption::DefaultPermissions,
+    ];
+    config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
+    config.n_threads = Some(THREADS);
+    config.clone_fd = true;
+    let filesystem = Mount::new(engine, prefix, options);
+    let session = Session::new(filesystem, dir, &config).map_err(failed)?;
+    let session = session.spawn().map_err(failed)?;
+    Ok(Mounted { dir: dir.to_owned(), session })
+}
+
+/// Unmounts `dir`: directly where allowed, else through `fusermount3`.
+pub fn unmount(dir: &Path, lazy: bool) -> Result<(), Error> {
+    let failed = |cause| Error::Unmount { dir: dir.to_owned(), cause };
+    let flags = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() } | UnmountFlags::NOFOLLOW;
+    match rustix::mount::unmount(dir, flags) {
+        Ok(()) => return Ok(()),
+        Err(rustix::io::Errno::PERM) => {}
+        Err(error) => return Err(failed(error.into())),
+    }
+    let mut command = Command::new("fusermount3");
+    command.arg(if lazy { "-uz" } else { "-u" }).arg("--").arg(dir);
+    let output = command.output().map_err(|e| failed(io::Error::new(e.kind(), format!("fusermount3: {e}"))))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    let kind = if said.contains("busy") { io::ErrorKind::ResourceBusy } else { io::ErrorKind::Other };
+    Err(failed(io::Error::new(kind, said)))
+}
+
+/// Threads that read requests. Each answers a hit by itself and hands everything else on, so a few more than cores do.
+const THREADS: usize = 4;

@@ -1,0 +1,50 @@
+//! Which keys can be names in a directory.
+//!
+//! ```text
+//!   prefix photos/   key photos/a b.jpg   -> "a b.jpg"
+//!                    key photos//x        -> none: an empty name
+//!                    key photos/../x      -> none: it would leave the mount
+//! ```
+
+use std::ffi::OsStr;
+
+/// The longest name that the kernel takes from a FUSE file system, in bytes.
+pub(crate) const NAME_BYTES_MAX: usize = 1024;
+
+/// The name under which `key`, a child of `prefix`, appears, or `None` where POSIX cannot express it.
+pub(crate) fn of_key<'a>(prefix: &str, key: &'a str) -> Option<&'a str> {
+    let rest = key.strip_prefix(prefix)?;
+    let name = rest.strip_suffix('/').unwrap_or(rest);
+    is_possible(name).then_some(name)
+}
+
+/// The key that `name` in `prefix` stands for, or `None` if no object can have it.
+pub(crate) fn to_key(prefix: &str, name: &OsStr) -> Option<String> {
+    let name = name.to_str()?;
+    is_possible(name).then(|| format!("{prefix}{name}"))
+}
+
+fn is_possible(name: &str) -> bool {
+    !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']) && name.len() <= NAME_BYTES_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_keys_without_their_prefix() {
+        assert_eq!(of_key("", "a b"), Some("a b"));
+        assert_eq!(of_key("x/", "x/ü/"), Some("ü"));
+        assert_eq!(to_key("x/", OsStr::new("ü")).as_deref(), Some("x/ü"));
+    }
+
+    #[test]
+    fn what_posix_cannot_express_has_no_name() {
+        for key in ["x//", "x/", "x/./", "x/..", "x/../", "y/a"] {
+            assert_eq!(of_key("x/", key), None, "{key}");
+        }
+        assert_eq!(of_key("", &"n".repeat(1025)), None);
+        assert_eq!(of_key("", &"n".repeat(1024)).map(str::len), Some(1024));
+    }
+}
