@@ -12,6 +12,8 @@
 //! Storage that answers "wrong region" or "expired token" is asked once more with a service made anew; nothing else is
 //! tried twice.
 
+mod azblob;
+mod gcs;
 mod page;
 mod profile;
 mod s3;
@@ -32,6 +34,8 @@ use crate::response::{self, Asked, Coding, Refusal, Rejection, TagHeader};
 use crate::wire::{Redirects, Wire};
 use crate::{Backend, Body, Capabilities};
 
+pub(crate) use azblob::connect as connect_azblob;
+pub(crate) use gcs::connect as connect_gcs;
 pub(crate) use page::Page;
 pub(crate) use s3::connect as connect_s3;
 use sign::{Request, Signed};
@@ -46,6 +50,9 @@ pub(crate) trait Dialect: Send + Sync + 'static {
 
     /// The options that make a read conditional on a tag.
     fn on_condition(&self, tag: &str) -> opendal::options::ReadOptions;
+
+    /// Adds to the headers of a signed read; only what signatures do not cover.
+    fn prepare_read(&self, _headers: &mut http::HeaderMap) {}
 
     /// A page without entries that is followed by the page of `token`.
     fn page_before(&self, token: &str) -> String;
@@ -95,7 +102,12 @@ impl Cloud {
         loop {
             let service = self.service.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
             let signed = match sign::sign(&service.servicer, &*self.dialect, &self.wire, request).await {
-                Signed::Ready(signed) => signed,
+                Signed::Ready(mut signed) => {
+                    if operation == Operation::Read {
+                        self.dialect.prepare_read(signed.headers_mut());
+                    }
+                    signed
+                }
                 Signed::NoCredentials(cause) => return Err(self.no_credentials(operation, object, &cause)),
                 Signed::Refused(cause) => return Err(Error::new(ErrorKind::Invalid, operation, object, cause)),
             };

@@ -46,6 +46,8 @@ pub fn connect(url: &str, options: &ConnectOptions) -> Result<Connected, Error> 
         }
         let backend: Arc<dyn Backend> = match scheme {
             "s3" | "s3a" => Arc::new(cloud::connect_s3(bucket, options)?),
+            "gs" | "gcs" => Arc::new(cloud::connect_gcs(bucket, options)?),
+            "az" | "azblob" => Arc::new(cloud::connect_azblob(bucket, options)?),
             "file" => return local(Path::new(rest.strip_prefix("localhost").unwrap_or(rest))),
             _ => return Err(invalid(format!("unknown scheme {scheme}://; known are {FORMS}"))),
         };

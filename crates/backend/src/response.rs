@@ -35,6 +35,9 @@ pub(crate) const SKIP_BYTES_MAX: u64 = 16 << 20;
 /// How much of an error's body is read for its cause.
 const CAUSE_BYTES_MAX: usize = 16 << 10;
 
+/// Codes that say that an object's bytes are in an archive.
+const ARCHIVED: [&str; 3] = ["InvalidObjectState", "BlobArchived", "BlobBeingRehydrated"];
+
 /// A read, to check its response against.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked<'a> {
@@ -131,6 +134,7 @@ pub(crate) fn verify(asked: Asked<'_>, status: StatusCode, headers: &HeaderMap) 
         Some(length) if length != version.size => {
             Err(Refusal::Mismatch(format!("{length} bytes, not {}", version.size)))
         }
+        None => Err(fail(ErrorKind::Unsupported, String::from("the server ignores ranges and does not tell lengths"))),
         _ if asked.start > SKIP_BYTES_MAX => {
             let message = format!(
                 "the server ignores ranges, and this one starts beyond {} MiB; copy the object to read it",
@@ -228,15 +232,18 @@ impl Rejection {
         parse: impl Fn(&[u8]) -> (Option<String>, Option<String>),
     ) -> Self {
         let (status, retry_after) = (response.status(), retry_after(response.headers()));
+        // The answer to a HEAD has no body; Azure tells the code in a header, too.
+        let header = response.headers().get("x-ms-error-code").and_then(|code| code.to_str().ok()).map(str::to_owned);
         let body = prefix(response).await;
         let (code, message) = parse(&body);
+        let code = code.or(header);
         Self { status, code, message, retry_after }
     }
 
     /// What can be done about it.
     pub(crate) fn kind(&self) -> ErrorKind {
         match self.code.as_deref() {
-            Some("InvalidObjectState" | "BlobArchived" | "BlobBeingRehydrated") => return ErrorKind::Unsupported,
+            Some(code) if ARCHIVED.contains(&code) => return ErrorKind::Unsupported,
             Some("SlowDown" | "ServerBusy" | "TooManyRequests" | "Throttling") => return ErrorKind::Throttled,
             Some("ExpiredToken" | "InvalidToken" | "InvalidAccessKeyId" | "RequestTimeTooSkewed") => {
                 return ErrorKind::PermissionDenied;
@@ -258,17 +265,15 @@ impl Rejection {
 
     /// The same as an error of `operation` on `object`.
     pub(crate) fn on(&self, operation: Operation, object: &str) -> Error {
-        let kind = self.kind();
         let mut message = self.status.to_string();
         for part in [&self.code, &self.message].into_iter().flatten() {
             message.push_str(": ");
             message.push_str(part);
         }
-        if kind == ErrorKind::Unsupported && self.status == StatusCode::FORBIDDEN || self.status == StatusCode::CONFLICT
-        {
+        if matches!(self.code.as_deref(), Some(code) if ARCHIVED.contains(&code)) {
             message.push_str("; the object is archived: restore it before reading");
         }
-        Error::new(kind, operation, object, message).with_retry_after(self.retry_after)
+        Error::new(self.kind(), operation, object, message).with_retry_after(self.retry_after)
     }
 }
 

@@ -1,0 +1,133 @@
+//! Azure Blob Storage.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use http::header::CONTENT_LENGTH;
+use opendal::Builder;
+use opendal::options::ReadOptions;
+use opendal::raw::Servicer;
+
+use super::page::{ENCODED, Listed, Page, escape_xml, walk_xml, xml_cause};
+use super::{Cloud, Dialect};
+use crate::connect::ConnectOptions;
+use crate::error::{Error, ErrorKind, Operation};
+use crate::object::Version;
+use crate::response::{TagHeader, last_modified, number};
+
+struct Azblob {
+    container: String,
+    endpoint: Option<String>,
+    anonymous: bool,
+}
+
+/// The container of an `az://` URL.
+pub(crate) fn connect(container: &str, options: &ConnectOptions) -> Result<Cloud, Error> {
+    let dialect =
+        Azblob { container: container.to_owned(), endpoint: options.endpoint.clone(), anonymous: options.anonymous };
+    Cloud::new(format!("az://{container}"), Box::new(dialect), None)
+}
+
+/// The first of these variables that is set, and not to nothing.
+fn environment(names: &[&str]) -> Option<String> {
+    names.iter().find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+}
+
+impl Dialect for Azblob {
+    fn tag_header(&self) -> &TagHeader {
+        &TagHeader::ETag
+    }
+
+    fn version(&self, headers: &HeaderMap, _: &[u8]) -> Option<Version> {
+        Some(Version {
+            size: number(headers, &CONTENT_LENGTH)?,
+            tag: TagHeader::ETag.tag(headers).map(Into::into),
+            modified: last_modified(headers),
+        })
+    }
+
+    fn on_condition(&self, tag: &str) -> ReadOptions {
+        ReadOptions { if_match: Some(tag.to_owned()), ..ReadOptions::default() }
+    }
+
+    fn page_before(&self, token: &str) -> String {
+        format!("<EnumerationResults><Blobs/><NextMarker>{}</NextMarker></EnumerationResults>", escape_xml(token))
+    }
+
+    fn page(&self, body: &[u8]) -> Result<Page, String> {
+        let (mut page, mut listed) = (Page::default(), Listed::default());
+        // A name with characters that XML cannot hold is percent-encoded and marked so.
+        let encoded = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
+        walk_xml(body, |path, text| match path {
+            [_, blob, name] if blob == "Blob" && name == "Name" => text.clone_into(&mut listed.key),
+            [_, blob, name] if blob == "Blob" && name.strip_suffix(ENCODED) == Some("Name") => {
+                listed.key = encoded(text);
+            }
+            [_, blob, properties, property] if blob == "Blob" && properties == "Properties" => {
+                match property.as_str() {
+                    "Content-Length" => listed.size = text.trim().parse().ok(),
+                    // Listings spell it without the quotes of the header.
+                    "Etag" => listed.tag = Some(format!("\"{}\"", text.trim().trim_matches('"'))),
+                    "Last-Modified" => listed.modified = httpdate::parse_http_date(text.trim()).ok(),
+                    _ => {}
+                }
+            }
+            [_, blob] if blob == "Blob" => page.objects.push(std::mem::take(&mut listed)),
+            [_, prefix, name] if prefix == "BlobPrefix" && name == "Name" => page.prefixes.push(text.to_owned()),
+            [_, prefix, name] if prefix == "BlobPrefix" && name.strip_suffix(ENCODED) == Some("Name") => {
+                page.prefixes.push(encoded(text));
+            }
+            [marker] if marker == "NextMarker" => page.token = Some(text.to_owned()).filter(|t| !t.is_empty()),
+            _ => {}
+        })?;
+        Ok(page)
+    }
+
+    fn cause(&self, body: &[u8]) -> (Option<String>, Option<String>) {
+        xml_cause(body)
+    }
+
+    fn credential_sources(&self) -> String {
+        String::from(
+            "tried AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN, az login, service \
+             principal and workload identity variables and instance metadata; a public container needs --anonymous",
+        )
+    }
+
+    fn service(&self, _: Option<&str>) -> Result<Servicer, Error> {
+        let fail = |message: &str| {
+            Error::new(ErrorKind::Invalid, Operation::Configure, format!("az://{}", self.container), message)
+        };
+        let account = environment(&["AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME"]);
+        let mut builder = match environment(&["AZURE_STORAGE_CONNECTION_STRING"]) {
+            Some(connection) => {
+                let builder = opendal::services::Azblob::from_connection_string(&connection);
+                builder.map_err(|_| fail("AZURE_STORAGE_CONNECTION_STRING cannot be understood"))?
+            }
+            None => {
+                let mut builder = opendal::services::Azblob::default();
+                if let Some(account) = &account {
+                    builder = builder.account_name(account);
+                    builder = builder.endpoint(&format!("https://{account}.blob.core.windows.net"));
+                } else if self.endpoint.is_none() {
+                    return Err(fail("no account is named; set AZURE_STORAGE_ACCOUNT or --endpoint"));
+                }
+                if let Some(key) = environment(&["AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY"]) {
+                    builder = builder.account_key(&key);
+                }
+                if let Some(token) = environment(&["AZURE_STORAGE_SAS_TOKEN"]) {
+                    builder = builder.sas_token(token.trim_start_matches('?'));
+                }
+                builder
+            }
+        };
+        if let Some(endpoint) = &self.endpoint {
+            builder = builder.endpoint(endpoint.trim_end_matches('/'));
+        }
+        if self.anonymous {
+            builder = builder.skip_signature();
+        }
+        let service = builder.container(&self.container).build().map_err(|e| fail(e.message()))?;
+        Ok(Arc::new(service))
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! The XML is read event by event and not trimmed: a key may begin or end with a space.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use quick_xml::events::Event;
 
@@ -44,6 +44,9 @@ impl Page {
     }
 }
 
+/// What [`walk_xml`] appends to the name of an element that has the attribute `Encoded="true"`.
+pub(super) const ENCODED: &str = " encoded";
+
 /// Calls `leaf` with the path of each element that holds text (as `["Contents", "Key"]`, without the root) and its
 /// text, in order; with an empty text for the end of each element that holds others.
 pub(super) fn walk_xml(body: &[u8], mut leaf: impl FnMut(&[String], &str)) -> Result<(), String> {
@@ -52,7 +55,11 @@ pub(super) fn walk_xml(body: &[u8], mut leaf: impl FnMut(&[String], &str)) -> Re
     loop {
         match reader.read_event().map_err(|e| e.to_string())? {
             Event::Start(start) => {
-                path.push(start.local_name().as_ref().to_owned());
+                let mut name = start.local_name().as_ref().to_owned();
+                if start.try_get_attribute("Encoded").ok().flatten().is_some_and(|encoded| *encoded.value == *"true") {
+                    name.push_str(ENCODED);
+                }
+                path.push(name);
                 text.clear();
             }
             Event::Empty(_) => {}
@@ -98,9 +105,13 @@ pub(super) fn escape_xml(text: &str) -> String {
     quick_xml::escape::escape(text).into_owned()
 }
 
-/// A time as listings spell it, cut to whole seconds as in `Last-Modified`, so that a listing and a stat agree.
+/// A time as listings spell it.
+pub(super) fn time(text: &str) -> Option<SystemTime> {
+    Some(text.parse::<opendal::raw::Timestamp>().ok()?.into())
+}
+
+/// The same, cut to whole seconds as in `Last-Modified`, so that a listing and a stat agree.
 pub(super) fn whole_seconds(text: &str) -> Option<SystemTime> {
-    let time = SystemTime::from(text.parse::<opendal::raw::Timestamp>().ok()?);
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-    Some(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(since.as_secs()))
+    let since = time(text)?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    Some(SystemTime::UNIX_EPOCH + Duration::from_secs(since.as_secs()))
 }

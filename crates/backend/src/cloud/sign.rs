@@ -24,6 +24,9 @@ const CREDENTIALS_TIMEOUT: Duration = Duration::from_secs(8);
 /// How long one metadata service on the local link may take. It answers in milliseconds, or there is none.
 const METADATA_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Entries on a page: what S3 gives at most, so that a page has the same size everywhere.
+const PAGE_ENTRIES_MAX: usize = 1000;
+
 /// What is asked of the storage.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Request<'a> {
@@ -82,7 +85,11 @@ pub(super) async fn sign(service: &Servicer, dialect: &dyn Dialect, wire: &Wire,
                 }
             }
             Request::List { prefix, .. } => {
-                match service.list_dyn(&context, prefix, OpList::from(options::ListOptions::default())) {
+                match service.list_dyn(
+                    &context,
+                    prefix,
+                    OpList::from(options::ListOptions { limit: Some(PAGE_ENTRIES_MAX), ..Default::default() }),
+                ) {
                     Ok(mut lister) => lister.next_dyn().await.err(),
                     Err(error) => Some(error),
                 }

@@ -3,7 +3,9 @@
 //! Tests against emulators need `FOREREAD_EMULATORS` to name the folder that `tests/emulators.sh` installed them into;
 //! without it they say so and pass.
 
+mod azblob;
 mod emulator;
 mod file;
+mod gcs;
 mod s3;
 mod seed;
