@@ -1,2 +1,56 @@
-//! The foreread command.
-fn main() {}
+//! The foreread command: one file per subcommand, dispatched here.
+//!
+//! *Invariant:* nothing here reads or decides on its own; subcommands put the library crates together and turn their errors
+//! into advice. No thread starts before [`mount`] has forked.
+
+mod bench;
+mod cat;
+mod command;
+mod completions;
+mod demo;
+mod failure;
+mod log;
+mod man;
+mod memory;
+mod mount;
+mod mount_table;
+mod progress;
+mod range;
+mod size;
+mod stats;
+mod storage;
+mod testbed;
+mod umount;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use clap::Parser;
+use command::{Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // On a terminal text is wrapped to its width; elsewhere one message stays on one line, for grep.
+    let wrap = std::io::stderr().is_terminal();
+    let _ = miette::set_hook(Box::new(move |_| {
+        Box::new(miette::MietteHandlerOpts::new().terminal_links(false).wrap_lines(wrap).build())
+    }));
+    run(&cli).unwrap_or_else(|report| {
+        eprintln!("{report:?}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run(cli: &Cli) -> miette::Result<ExitCode> {
+    match &cli.command {
+        Command::Mount(args) => mount::run(args, cli.verbose),
+        Command::Umount(args) => umount::run(args),
+        Command::Cat(args) => cat::run(args, cli.verbose),
+        Command::Stats(args) => stats::run(args),
+        Command::Testbed(args) => testbed::run(args, cli.verbose),
+        Command::Demo(args) => demo::run(args),
+        Command::Bench(args) => bench::run(args),
+        Command::Completions(args) => completions::run(args),
+        Command::Man(args) => man::run(args),
+    }
+}

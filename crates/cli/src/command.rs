@@ -1,0 +1,67 @@
+//! The command line: every option is defined once, beside the subcommand that obeys it; parsing, help, man pages and
+//! completions come from the same definition.
+
+use clap::{ArgAction, Parser, Subcommand};
+
+use crate::{bench, cat, completions, demo, man, mount, stats, testbed, umount};
+
+/// Mount remote storage and read it at full speed.
+///
+/// foreread shows a bucket, a web server's file or a directory as a local directory, and reads ahead so that programs
+/// get their data as fast as the link delivers it, within one memory budget.
+#[derive(Debug, Parser)]
+#[command(
+    name = "foreread",
+    version,
+    arg_required_else_help = true,
+    subcommand_required = true,
+    disable_help_subcommand = true,
+    after_help = "Try it without any account: `foreread demo`. Each subcommand explains itself: `foreread mount --help`.",
+    after_long_help = EXAMPLES
+)]
+pub(crate) struct Cli {
+    /// Say more on stderr; twice for every decision
+    #[arg(short, long, action = ArgAction::Count, global = true)]
+    pub(crate) verbose: u8,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// One variant per subcommand; each has a file of its name.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Mount(mount::Args),
+    Umount(umount::Args),
+    Cat(cat::Args),
+    Stats(stats::Args),
+    Testbed(testbed::Args),
+    Demo(demo::DemoArgs),
+    Bench(Box<bench::BenchArgs>),
+    Completions(completions::Args),
+    Man(man::Args),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  foreread mount s3://bucket/prefix /mnt/data   mount, in the background
+  foreread stats /mnt/data --watch              see what it does
+  foreread umount /mnt/data                     unmount
+  foreread cat s3://bucket/key --range 0-1023   read without a mount
+  foreread demo                                 try it against an emulated store
+
+Exit status:
+  0  success
+  1  failure; the cause and the next step are on stderr
+  2  wrong usage";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

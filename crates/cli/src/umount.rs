@@ -1,0 +1,48 @@
+//! `foreread umount DIR`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::failure::Failure;
+use crate::mount_table;
+
+/// Unmount a directory
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Works for root and, through fusermount3, for the user who mounted. Example:
+  foreread umount /mnt/data")]
+pub(crate) struct Args {
+    /// Directory on which `foreread mount` mounted
+    dir: PathBuf,
+
+    /// Remove it from the tree at once even if it is in use; open files work until they are closed
+    #[arg(short, long)]
+    lazy: bool,
+}
+
+/// Unmounts, and returns when the directory shows what was there before.
+pub(crate) fn run(args: &Args) -> miette::Result<ExitCode> {
+    let dir = mount_table::resolve(&args.dir).map_err(|cause| match cause.kind() {
+        std::io::ErrorKind::NotFound => Failure::DirectoryMissing { dir: args.dir.clone() },
+        _ => Failure::DirectoryUnusable { dir: args.dir.clone(), cause },
+    })?;
+    let mounts = || mount_table::read().map_err(|cause| Failure::File { path: "/proc/self/mountinfo".into(), cause });
+    let count = |mounts: &[mount_table::Mount]| mounts.iter().filter(|mount| mount.point == dir).count();
+
+    let before = mounts()?;
+    match before.iter().rev().find(|mount| mount.point == dir) {
+        None => return Err(Failure::NotMounted { dir: args.dir.clone() }.into()),
+        Some(mount) if !mount.is_ours() => {
+            return Err(Failure::NotOurs { dir: args.dir.clone(), kind: mount.kind.clone() }.into());
+        }
+        Some(_) => {}
+    }
+    match foreread_fuse::unmount(&dir, args.lazy) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        // Someone else, the mount's own signal handler for one, was faster.
+        Err(_) if count(&mounts()?) < count(&before) => Ok(ExitCode::SUCCESS),
+        Err(foreread_fuse::Error::Unmount { cause, .. }) if cause.kind() == std::io::ErrorKind::ResourceBusy => {
+            Err(Failure::Busy { dir: args.dir.clone() }.into())
+        }
+        Err(cause) => Err(Failure::Unmount { dir: args.dir.clone(), cause }.into()),
+    }
+}

@@ -1,0 +1,133 @@
+//! /dev/fuse absent or forbidden, users without privileges, `--allow-other`.
+//!
+//! Each script runs in a mount namespace of its own with a /dev of its own, so the machine's stays as it is.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use crate::fixture::{Finished, directory, have, shell};
+
+/// The binary where every user can run it, a directory to mount, and one to mount on.
+struct Stage {
+    dir: TempDir,
+}
+
+impl Stage {
+    fn new() -> Option<Self> {
+        if !have("unshare") || !have("setpriv") || !have("mknod") {
+            return None;
+        }
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root can make a /dev of its own");
+            return None;
+        }
+        let dir = directory();
+        fs::copy(env!("CARGO_BIN_EXE_foreread"), dir.path().join("foreread")).expect("the binary");
+        for name in ["source", "mnt"] {
+            fs::create_dir(dir.path().join(name)).expect("a directory");
+        }
+        fs::write(dir.path().join("source/file"), "text").expect("a file");
+        fs::set_permissions(dir.path().join("mnt"), fs::Permissions::from_mode(0o777)).expect("a mode");
+        std::os::unix::fs::chown(dir.path().join("mnt"), Some(NOBODY), Some(NOBODY)).expect("an owner");
+        Some(Self { dir })
+    }
+
+    /// Runs `script` in a namespace whose /dev holds null and what `device` makes.
+    fn run(&self, device: &str, script: &str) -> Finished {
+        let prepared = format!(
+            r#"unshare --mount --propagation private bash -euo pipefail -c '
+                mount -t tmpfs tmpfs /dev; mknod -m 666 /dev/null c 1 3; {device}
+                cd "$1"; {script}' test "$1""#
+        );
+        shell(&prepared, &[self.path()])
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+}
+
+const NOBODY: u32 = 65534;
+const AS_NOBODY: &str = "setpriv --reuid 65534 --regid 65534 --clear-groups";
+
+#[test]
+fn an_absent_device_is_named() {
+    let Some(stage) = Stage::new() else { return };
+    stage.run("", "./foreread mount source mnt").failed_saying(&["/dev/fuse does not exist", "modprobe fuse"]);
+}
+
+#[test]
+fn a_device_without_its_module_is_absent_too() {
+    let Some(stage) = Stage::new() else { return };
+    // No driver has this minor number.
+    stage
+        .run("mknod -m 666 /dev/fuse c 10 253", "./foreread mount source mnt")
+        .failed_saying(&["/dev/fuse does not exist"]);
+}
+
+#[test]
+fn a_forbidden_device_is_named() {
+    let Some(stage) = Stage::new() else { return };
+    stage
+        .run("mknod -m 600 /dev/fuse c 10 229", &format!("{AS_NOBODY} ./foreread mount source mnt"))
+        .failed_saying(&["/dev/fuse cannot be opened", "chmod 666 /dev/fuse"]);
+}
+
+#[test]
+fn users_need_fusermount3() {
+    let Some(stage) = Stage::new() else { return };
+    let hidden = r#"for at in /bin /usr/bin /sbin /usr/sbin; do
+        if test -e $at/fusermount3; then mount --bind /dev/null $at/fusermount3; fi; done"#;
+    let script = format!("{hidden}; {AS_NOBODY} ./foreread mount source mnt");
+    stage.run("mknod -m 666 /dev/fuse c 10 229", &script).failed_saying(&["fusermount3 is not installed", "fuse3"]);
+}
+
+#[test]
+fn allow_other_needs_a_line_in_fuse_conf() {
+    let Some(stage) = Stage::new() else { return };
+    if !have("fusermount3") {
+        return;
+    }
+    let script = format!("mount --bind /dev/null /etc/fuse.conf; {AS_NOBODY} ./foreread mount --allow-other source mnt");
+    stage.run("mknod -m 666 /dev/fuse c 10 229", &script).failed_saying(&["--allow-other", "user_allow_other"]);
+}
+
+#[test]
+fn a_user_mounts_reads_and_unmounts() {
+    let Some(stage) = Stage::new() else { return };
+    if !have("fusermount3") {
+        return;
+    }
+    let script = format!(
+        "{AS_NOBODY} ./foreread mount source mnt
+         {AS_NOBODY} cat mnt/file
+         {AS_NOBODY} ./foreread stats mnt >/dev/null
+         ! cat mnt/file 2>/dev/null
+         {AS_NOBODY} ./foreread umount mnt
+         test -z \"$(ls mnt)\""
+    );
+    let finished = stage.run("mknod -m 666 /dev/fuse c 10 229", &script).ok();
+    assert_eq!(finished.text(), "text");
+}
+
+#[test]
+fn a_user_recovers_what_a_kill_left_behind() {
+    let Some(stage) = Stage::new() else { return };
+    if !have("fusermount3") {
+        return;
+    }
+    let script = format!(
+        "{AS_NOBODY} ./foreread mount --foreground source mnt & pid=$!
+         until test -e /proc/$pid/exe && {AS_NOBODY} test -e mnt/file; do sleep 0.05; done
+         kill -KILL $pid; wait $pid || true
+         {AS_NOBODY} ./foreread mount source mnt
+         {AS_NOBODY} cat mnt/file
+         {AS_NOBODY} ./foreread umount mnt"
+    );
+    let finished = stage.run("mknod -m 666 /dev/fuse c 10 229", &script).ok();
+    assert_eq!(finished.text(), "text");
+    assert!(finished.stderr.contains("killed foreread left behind"), "{}", finished.stderr);
+}

@@ -1,0 +1,45 @@
+//! `foreread stats`: the mount tells what it does.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::fixture::{Mount, Store, foreread, run};
+
+fn stats(mounted: &Mount) -> Value {
+    let text = run(foreread().args(["stats", "--json"]).arg(mounted.path())).ok().text();
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn counters_follow_what_is_read() {
+    let store = Store::with(&[("file", 20 << 20)]);
+    let mounted = Mount::of(&store);
+    let before = stats(&mounted);
+    fs::read(mounted.file("file")).expect("the file");
+    let after = stats(&mounted);
+    let grown = |name: &str| after[name].as_u64().unwrap_or_default() - before[name].as_u64().unwrap_or_default();
+    assert_eq!(grown("read_bytes"), 20 << 20);
+    assert_eq!(grown("fetched_bytes"), 20 << 20, "a sequential reader fetches each byte once");
+    assert!(grown("requests") > 0);
+    assert_eq!(after["memory_budget_bytes"], 64 << 20);
+    assert!(after["memory_charged_bytes"].as_u64().unwrap_or(u64::MAX) <= 64 << 20);
+}
+
+#[test]
+fn the_table_tells_people() {
+    let store = Store::with(&[("file", 20 << 20)]);
+    let mounted = Mount::of(&store);
+    fs::read(mounted.file("file")).expect("the file");
+    let text = run(foreread().arg("stats").arg(mounted.path())).ok().text();
+    for word in ["requests per GiB", "amp", "hits", "waits", "thrash", "waste", "memory", "in flight", "p50", "20 MiB"] {
+        assert!(text.contains(word), "{word:?} is not in:\n{text}");
+    }
+}
+
+#[test]
+fn any_directory_of_the_mount_answers() {
+    let store = Store::with(&[("a/b/file", 1)]);
+    let mounted = Mount::of(&store);
+    run(foreread().arg("stats").arg(mounted.file("a/b"))).ok();
+}

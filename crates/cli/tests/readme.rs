@@ -1,0 +1,106 @@
+//! The commands that README and the book show are run as they stand.
+//!
+//! A block marked `sh` is run by bash, the blocks of one file as one script from top to bottom, in a directory of its own,
+//! with this build of foreread first on the path. A block marked `console` needs an account, another machine or much time:
+//! it is not run, but each of its `foreread` lines must be accepted by the command's own parser.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the workspace").to_owned()
+}
+
+fn documents() -> Vec<PathBuf> {
+    let mut found = vec![root().join("README.md")];
+    let mut pending = vec![root().join("docs")];
+    while let Some(dir) = pending.pop() {
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                pending.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// The text of each fenced block of this language.
+fn blocks(text: &str, language: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut open: Option<(bool, String)> = None;
+    for line in text.lines() {
+        match (line.trim().strip_prefix("```"), open.take()) {
+            (Some(info), None) => open = Some((info.trim() == language, String::new())),
+            (Some(_), Some((wanted, block))) => found.extend(wanted.then_some(block)),
+            (None, Some((wanted, block))) => open = Some((wanted, block + line + "\n")),
+            (None, None) => {}
+        }
+    }
+    found
+}
+
+#[test]
+fn shell_snippets_run() {
+    let binary = Path::new(env!("CARGO_BIN_EXE_foreread"));
+    let bin = binary.parent().expect("its directory");
+    let path = std::env::join_paths(
+        [bin.to_owned()].into_iter().chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())),
+    )
+    .expect("a path");
+    for document in documents() {
+        let script = blocks(&fs::read_to_string(&document).unwrap_or_default(), "sh").join("\n");
+        if script.is_empty() {
+            continue;
+        }
+        let dir = tempfile::tempdir().expect("a directory");
+        // Whatever the snippets start or mount goes away, even if one of them fails.
+        let whole = format!(
+            "trap 'kill $(jobs -p) 2>/dev/null; for at in $(grep -o \"$PWD[^ ]* fuse.foreread\" /proc/mounts); do \
+             foreread umount --lazy $at 2>/dev/null; done' EXIT\n{script}"
+        );
+        let output = Command::new("timeout")
+            .args(["--kill-after=10", "300", "bash", "-euo", "pipefail", "-c", &whole])
+            .current_dir(dir.path())
+            .env("PATH", &path)
+            .env("HOME", dir.path())
+            .output()
+            .expect("bash");
+        assert!(
+            output.status.success(),
+            "{}: {}\n{script}\n{}{}",
+            document.display(),
+            output.status,
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+}
+
+#[test]
+fn command_lines_that_are_not_run_are_parsed() {
+    for document in documents() {
+        for block in blocks(&fs::read_to_string(&document).unwrap_or_default(), "console") {
+            for line in block.lines().map(|line| line.trim().trim_start_matches("$ ")) {
+                let line =
+                    line.split(" #").next().unwrap_or_default().split(['|', '>', '&']).next().unwrap_or_default();
+                let Some(arguments) = line.strip_prefix("foreread ") else { continue };
+                // clap answers --help wherever it stands, but only after it has accepted what stands before.
+                let script = format!("\"$0\" {arguments} --help");
+                let output =
+                    Command::new("bash").args(["-c", &script, env!("CARGO_BIN_EXE_foreread")]).output().expect("bash");
+                assert!(output.status.success(), "{}: {line}", document.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn blocks_are_found_by_their_language() {
+    let text = "a\n```sh\none\n```\n```\nnone\n```\n```sh\ntwo\nthree\n```\n";
+    assert_eq!(blocks(text, "sh"), ["one\n", "two\nthree\n"]);
+    assert_eq!(blocks(text, "console"), Vec::<String>::new());
+}

@@ -1,0 +1,281 @@
+//! Rules of the source that a compiler does not check. Each exists because this can fail on it.
+//!
+//! Import edges, the purity of `policy`, lengths and names of files, words that mark unfinished work, tests that nobody runs.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Which of our crates each crate may depend on, and which it may use in its tests besides.
+const EDGES: &[(&str, &[&str], &[&str])] = &[
+    ("policy", &[], &[]),
+    ("device", &[], &[]),
+    ("workload", &[], &[]),
+    ("backend", &[], &["testbed"]),
+    ("engine", &["policy", "backend"], &["testbed"]),
+    ("fuse", &["engine"], &["testbed", "backend"]),
+    ("testbed", &["device"], &["backend"]),
+    ("cli", &["policy", "device", "workload", "backend", "engine", "fuse", "testbed"], &[]),
+];
+
+/// A file of more lines is two files.
+const LINES_MAX: usize = 800;
+
+#[test]
+fn crates_import_along_the_edges_of_the_design() {
+    let mut wrong = Vec::new();
+    for (name, manifest) in manifests() {
+        let Some((_, normal, dev)) = EDGES.iter().find(|(known, ..)| *known == name) else {
+            wrong.push(format!("{name}: a new crate needs its line in EDGES"));
+            continue;
+        };
+        for (section, imported) in our_dependencies(&manifest) {
+            let allowed = match section.as_str() {
+                "dependencies" => normal.contains(&imported.as_str()),
+                "dev-dependencies" => normal.contains(&imported.as_str()) || dev.contains(&imported.as_str()),
+                _ => false,
+            };
+            if !allowed {
+                wrong.push(format!("{name}: [{section}] must not name {imported}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn policy_is_pure() {
+    let manifest = fs::read_to_string(root().join("crates/policy/Cargo.toml")).expect("the manifest");
+    let dependencies = dependency_lines(&manifest).into_iter().filter(|(section, _)| section != "dev-dependencies");
+    assert_eq!(dependencies.count(), 0, "policy has no dependencies");
+
+    let lib = fs::read_to_string(root().join("crates/policy/src/lib.rs")).expect("lib.rs");
+    // `no_std` may be lifted for the crate's own tests.
+    assert!(lib.contains("#![no_std]") || lib.contains("#![cfg_attr(not(test), no_std)]"), "policy is no_std");
+    assert!(lib.contains("#![forbid(unsafe_code)]"), "policy forbids unsafe code");
+
+    let banned = ["f32", "f64", "std", "Instant", "SystemTime", "Mutex", "RwLock", "RefCell", "UnsafeCell", "unsafe"];
+    let mut wrong = Vec::new();
+    for path in rust_files(&root().join("crates/policy/src")) {
+        if path.file_name().is_some_and(|name| name == "tests.rs") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).expect("a source file");
+        for (number, line) in without_tests(&text).lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            if code.trim_start().starts_with("#!") {
+                continue;
+            }
+            wrong.extend(
+                words(code)
+                    .filter(|word| banned.contains(word) || word.starts_with("Atomic"))
+                    .map(|word| format!("{}:{}: {word}", shown(&path), number + 1)),
+            );
+        }
+    }
+    assert!(wrong.is_empty(), "no float, clock, lock or unsafe in policy: {wrong:#?}");
+}
+
+#[test]
+fn unsafe_code_is_forbidden_where_no_system_call_needs_it() {
+    for name in ["policy", "backend", "device", "workload", "testbed"] {
+        let lib = fs::read_to_string(root().join(format!("crates/{name}/src/lib.rs"))).expect("lib.rs");
+        assert!(lib.contains("#![forbid(unsafe_code)]"), "crates/{name}/src/lib.rs lacks #![forbid(unsafe_code)]");
+    }
+}
+
+#[test]
+fn unsafe_blocks_say_why() {
+    let mut wrong = Vec::new();
+    for path in all_rust_files() {
+        let text = fs::read_to_string(&path).expect("a source file");
+        let lines: Vec<&str> = text.lines().collect();
+        for (index, line) in lines.iter().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            let quoted = code.contains('"') || code.contains("unsafe_");
+            if quoted || !words(code).any(|word| word == "unsafe") {
+                continue;
+            }
+            let above = &lines[index.saturating_sub(8)..=index];
+            if !above.iter().any(|line| line.contains("SAFETY:") || line.contains("# Safety")) {
+                wrong.push(format!("{}:{}", shown(&path), index + 1));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "unsafe without a SAFETY comment: {wrong:#?}");
+}
+
+#[test]
+fn files_are_short_and_well_named() {
+    let names = ["mod.rs", "utils.rs", "util.rs", "common.rs", "helpers.rs", "helper.rs", "prelude.rs", "misc.rs"];
+    let mut wrong = Vec::new();
+    for path in all_rust_files() {
+        let lines = fs::read_to_string(&path).expect("a source file").lines().count();
+        if lines > LINES_MAX {
+            wrong.push(format!("{}: {lines} lines, at most {LINES_MAX}", shown(&path)));
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if names.contains(&&*name) {
+            wrong.push(format!("{}: a name that says nothing", shown(&path)));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn files_begin_with_what_they_are() {
+    let mut wrong = Vec::new();
+    for path in all_rust_files() {
+        let text = fs::read_to_string(&path).expect("a source file");
+        let first = text.lines().find(|line| !line.starts_with("#!")).unwrap_or_default();
+        if !first.starts_with("//!") || first.to_lowercase().contains("placeholder") {
+            wrong.push(shown(&path));
+        }
+    }
+    assert!(wrong.is_empty(), "files without a header: {wrong:#?}");
+}
+
+#[test]
+fn nothing_is_left_unfinished() {
+    // Put together here so that this file does not find itself.
+    let banned = [("to", "do!("), ("unimple", "mented!("), ("db", "g!("), ("FIX", "ME"), ("XX", "X:"), ("TO", "DO")]
+        .map(|(head, tail)| format!("{head}{tail}"));
+    let mut wrong = Vec::new();
+    for path in all_rust_files() {
+        let text = fs::read_to_string(&path).expect("a source file");
+        for (number, line) in text.lines().enumerate() {
+            wrong.extend(
+                banned
+                    .iter()
+                    .filter(|word| line.contains(word.as_str()))
+                    .map(|word| format!("{}:{}: {word}", shown(&path), number + 1)),
+            );
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn an_ignored_test_says_why() {
+    let bare = format!("#[{}]", "ignore");
+    let mut wrong = Vec::new();
+    for path in all_rust_files() {
+        let text = fs::read_to_string(&path).expect("a source file");
+        let lines = text.lines().enumerate().filter(|(_, line)| line.trim() == bare);
+        wrong.extend(lines.map(|(number, _)| format!("{}:{}", shown(&path), number + 1)));
+    }
+    assert!(wrong.is_empty(), "write #[ignore = \"why\"]: {wrong:#?}");
+}
+
+#[test]
+fn no_test_asserts_the_wall_clock() {
+    let mut wrong = Vec::new();
+    for path in all_rust_files() {
+        let text = fs::read_to_string(&path).expect("a source file");
+        for (number, line) in text.lines().enumerate() {
+            let clock = format!("{}()", "elapsed");
+            if line.trim_start().starts_with("assert") && line.contains(&clock) {
+                wrong.push(format!("{}:{}", shown(&path), number + 1));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "times belong to `foreread bench`: {wrong:#?}");
+}
+
+#[test]
+fn manifests_inherit_from_the_workspace() {
+    let mut wrong = Vec::new();
+    for (name, manifest) in manifests() {
+        if !manifest.contains("[lints]\nworkspace = true") {
+            wrong.push(format!("{name}: no [lints] workspace = true"));
+        }
+        let pinned = dependency_lines(&manifest)
+            .into_iter()
+            .filter(|(_, line)| !line.contains(".workspace = true") && !line.contains("workspace = true,"));
+        wrong.extend(pinned.map(|(_, line)| format!("{name}: {line} has a version of its own")));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn decisions_are_numbered_without_gaps() {
+    let dir = root().join("docs/decisions");
+    let mut names: Vec<String> = fs::read_dir(&dir)
+        .map(|entries| entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+        .unwrap_or_default();
+    names.retain(|name| Path::new(name).extension().is_some_and(|extension| extension == "md") && name != "README.md");
+    names.sort();
+    for (index, name) in names.iter().enumerate() {
+        assert!(name.starts_with(&format!("{:04}-", index + 1)), "{name} should be number {:04}", index + 1);
+    }
+}
+
+/// The last `#[cfg(test)] mod tests` of a file is not what the rules for `policy` are about.
+fn without_tests(text: &str) -> &str {
+    text.split("#[cfg(test)]\nmod ").next().unwrap_or(text)
+}
+
+fn words(code: &str) -> impl Iterator<Item = &str> {
+    code.split(|c: char| !c.is_alphanumeric() && c != '_')
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the workspace").to_owned()
+}
+
+fn shown(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap_or(path).display().to_string()
+}
+
+fn manifests() -> BTreeMap<String, String> {
+    let entries = fs::read_dir(root().join("crates")).expect("the crates").flatten();
+    entries
+        .filter_map(|entry| {
+            let manifest = fs::read_to_string(entry.path().join("Cargo.toml")).ok()?;
+            Some((entry.file_name().to_string_lossy().into_owned(), manifest))
+        })
+        .collect()
+}
+
+fn dependency_lines(manifest: &str) -> Vec<(String, String)> {
+    let mut section = String::new();
+    let mut found = Vec::new();
+    for line in manifest.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix('[') {
+            name.trim_end_matches(']').clone_into(&mut section);
+        } else if section.ends_with("dependencies") && !line.is_empty() && !line.starts_with('#') {
+            found.push((section.clone(), line.to_owned()));
+        }
+    }
+    found
+}
+
+/// The section and the crate's short name, for each dependency on one of ours.
+fn our_dependencies(manifest: &str) -> Vec<(String, String)> {
+    let ours = |(section, line): (String, String)| {
+        let name = line.split(['.', ' ', '=']).next()?.strip_prefix("foreread-")?;
+        Some((section, name.to_owned()))
+    };
+    dependency_lines(manifest).into_iter().filter_map(ours).collect()
+}
+
+fn all_rust_files() -> Vec<PathBuf> {
+    rust_files(&root().join("crates"))
+}
+
+fn rust_files(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut pending = vec![dir.to_owned()];
+    while let Some(dir) = pending.pop() {
+        for entry in fs::read_dir(&dir).expect("a directory").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                pending.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
