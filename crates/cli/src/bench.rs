@@ -1,0 +1,253 @@
+//! `foreread bench`: the promised figures, measured.
+//!
+//! ```text
+//!                 ┌─ testbed ────────────── a process; serves the row's objects behind its device
+//!  bench (this) ──┼─ bare client ────────── threads of this process; the yardstick
+//!                 ├─ mount ──────────────── a process for each run; foreread or another client
+//!                 └─ reader ─────────────── a process for each run; preads, verifies, keeps time
+//! ```
+//!
+//! Everything that is measured is a process of its own and is ended by number. Workloads and figures come from the
+//! `workload` crate; this module starts, reads off and compares.
+
+mod bare;
+mod cgroup;
+mod error;
+pub(crate) mod interrupt;
+mod mapping;
+mod objects;
+mod process;
+mod reader;
+pub(crate) mod report;
+pub(crate) mod row;
+mod server;
+mod subject;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use foreread_workload::{Workload, catalogue};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::storage::StorageArgs;
+pub(crate) use error::Error;
+use interrupt::Interrupt;
+use report::Conditions;
+use row::{Bench, Row};
+use subject::{Storage, Subject};
+
+/// Measure reading through a mount, against what the link can do and against other clients
+///
+/// Each workload runs on an emulated object store (`foreread testbed`) through a fresh mount, and stands beside the same
+/// without readahead. Ratios are to a bare HTTP client in the same run.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "More, with command lines of other clients: `foreread bench --help`.", after_long_help = EXAMPLES)]
+pub(crate) struct BenchArgs {
+    /// Names of workloads, or paths of TOML files; all that are built in, if none is given
+    workloads: Vec<String>,
+
+    /// Read this storage instead of a testbed: `s3://BUCKET/PREFIX` and so on
+    ///
+    /// It must hold files that are large enough, at its top. There is no ceiling then, bytes are not verified, and what
+    /// was fetched is what the mount itself counts.
+    #[arg(long)]
+    url: Option<String>,
+
+    #[command(flatten)]
+    storage: StorageArgs,
+
+    /// Measure another client too: a command that mounts {bucket} of {endpoint} on {dir} and stays in the foreground
+    ///
+    /// Run by the shell, with the testbed's credentials in the variables `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`;
+    /// `{memory_mib}` is the workload's budget. Can be given several times.
+    #[arg(long, value_name = "MOUNT COMMAND")]
+    against: Vec<String>,
+
+    /// Valid runs of each workload; the median counts. The baselines run once
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
+    repeat: u32,
+
+    /// Write everything that was measured to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Exit with 1 if a figure is not what its workload wants, naming each
+    #[arg(long)]
+    check: bool,
+
+    /// List the workloads that are built in, and end
+    #[arg(long)]
+    list: bool,
+
+    /// Read as this plan says (used by the benchmark itself)
+    #[arg(long, value_name = "PLAN", hide = true, exclusive = true)]
+    reader: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  foreread bench                               every workload, about a quarter of an hour
+  foreread bench sequential-1m random-4k-16    these two
+  foreread bench --check --json result.json    for a script
+  foreread bench ./mine.toml                   one of your own; `workloads/README.md` describes the form
+  foreread bench backward-1m --url s3://bucket/large-files
+
+Other clients, as Debian packages them (they read the testbed's credentials from the environment):
+  --against 'rclone mount :s3,provider=Other,env_auth=true,force_path_style=true,endpoint=\"{endpoint}\":{bucket} {dir}
+             --read-only --vfs-cache-mode off --buffer-size 16M'
+  --against 's3fs {bucket} {dir} -f -o url={endpoint} -o use_path_request_style -o ro'
+
+Exit status:
+  0  measured; with --check: all figures are as wanted
+  1  a figure is not, or something failed; named on stderr
+  2  wrong usage";
+
+/// Runs the command.
+pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
+    if let Some(plan) = &args.reader {
+        return read(plan);
+    }
+    let chosen = select(&args.workloads)?;
+    if args.list {
+        for (workload, _) in &chosen {
+            println!("{:17} {}", workload.name, workload.description);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    need_fuse()?;
+    let interrupt = Interrupt::listen()?;
+    let scratch = scratch()?;
+    let user = args.url.as_deref().map(|url| user_storage(url, &args.storage));
+    let shown = user.as_ref().map_or_else(|| device(&chosen), |user| crate::storage::shown(&user.url));
+    let conditions = Conditions::now(args.repeat, shown, &args.against);
+    let progress = spinner();
+    let say = |what: &str| progress.set_message(what.to_owned());
+    let bench = Bench {
+        interrupt,
+        scratch: scratch.path(),
+        repeat: args.repeat,
+        against: &args.against,
+        user,
+        yardsticks: true,
+        say: &say,
+    };
+    let others = args.against.iter().cloned().map(Subject::Other);
+    let columns: Vec<String> = [Subject::Foreread { readahead: true }, Subject::Foreread { readahead: false }]
+        .into_iter()
+        .chain(others)
+        .map(|subject| subject.name())
+        .collect();
+    progress.suspend(|| println!("{}", report::header(&columns)));
+    let mut rows = Vec::new();
+    for (workload, text) in &chosen {
+        let row = Row::measure(&bench, workload, text)?;
+        progress.suspend(|| print!("{}", report::table(&row)));
+        rows.push(row);
+        // After each row: an interrupted run keeps what it has.
+        if let Some(path) = &args.json {
+            write_json(path, &conditions, &rows)?;
+        }
+    }
+    progress.finish_and_clear();
+    println!("\n{}", conditions.told());
+    let misses = report::misses(&rows);
+    if args.check && !misses.is_empty() {
+        for miss in &misses {
+            eprintln!("{miss}");
+        }
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The workloads of those names, each with its text.
+fn select(names: &[String]) -> Result<Vec<(Workload, String)>, Error> {
+    if names.is_empty() {
+        return catalogue::TEXTS.iter().map(|(name, text)| parse(name, (*text).to_owned())).collect();
+    }
+    names
+        .iter()
+        .map(|name| {
+            let path = Path::new(name);
+            if path.extension().is_some_and(|extension| extension == "toml") {
+                let text = fs::read_to_string(path);
+                parse(name, text.map_err(|cause| Error::Unreadable { path: path.to_owned(), cause })?)
+            } else if let Some(text) = catalogue::text(name) {
+                parse(name, text.to_owned())
+            } else {
+                let known: Vec<&str> = catalogue::TEXTS.iter().map(|(name, _)| *name).collect();
+                Err(Error::NoWorkload { name: name.clone(), known: known.join(", ") })
+            }
+        })
+        .collect()
+}
+
+fn parse(file: &str, text: String) -> Result<(Workload, String), Error> {
+    Ok((Workload::parse(file, &text).map_err(Error::Workload)?, text))
+}
+
+/// Fails early and clearly where nothing can be mounted.
+pub(crate) fn need_fuse() -> Result<(), Error> {
+    if Path::new("/dev/fuse").exists() { Ok(()) } else { Err(Error::NoFuse) }
+}
+
+/// A directory for mount points; removed at the end.
+pub(crate) fn scratch() -> Result<tempfile::TempDir, Error> {
+    tempfile::Builder::new().prefix("foreread-bench-").tempdir().map_err(Error::io("making a temporary directory"))
+}
+
+/// Says what goes on, on a terminal.
+pub(crate) fn spinner() -> ProgressBar {
+    let progress = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} ({elapsed})") {
+        progress.set_style(style);
+    }
+    progress.enable_steady_tick(Duration::from_millis(100));
+    progress
+}
+
+fn user_storage(url: &str, args: &StorageArgs) -> Storage {
+    let mut options: Vec<OsString> = Vec::new();
+    for (name, value) in [("--endpoint", &args.endpoint), ("--region", &args.region), ("--profile", &args.profile)] {
+        if let Some(value) = value {
+            options.extend([OsString::from(name), OsString::from(value)]);
+        }
+    }
+    if args.anonymous {
+        options.push("--anonymous".into());
+    }
+    let below = url.split_once("://").map_or(url, |(_, rest)| rest);
+    Storage {
+        url: url.to_owned(),
+        options,
+        endpoint: args.endpoint.clone().unwrap_or_default(),
+        bucket: below.split('/').next().unwrap_or_default().to_owned(),
+        testbed: false,
+    }
+}
+
+/// The device of the first workload; the files that are built in share one.
+fn device(chosen: &[(Workload, String)]) -> String {
+    chosen.first().map_or_else(String::new, |(workload, _)| {
+        let device = &workload.device;
+        let (first, rate) = (device.first_byte_ns / 1_000_000, device.connection_bytes_per_s / 1_000_000);
+        format!("testbed with {first} ms first byte and {rate} MB/s per connection")
+    })
+}
+
+fn write_json(path: &Path, conditions: &Conditions, rows: &[Row]) -> Result<(), Error> {
+    let text = format!("{:#}\n", report::json(conditions, rows));
+    fs::write(path, text).map_err(Error::io("writing the JSON file"))
+}
+
+/// The reading process.
+fn read(plan: &Path) -> miette::Result<ExitCode> {
+    let text = fs::read(plan).map_err(|cause| Error::Unreadable { path: plan.to_owned(), cause })?;
+    let plan = serde_json::from_slice(&text).map_err(|error| Error::Protocol { what: error.to_string() })?;
+    let reading = reader::run(&plan)?;
+    println!("{}", serde_json::to_string(&reading).map_err(|error| Error::Protocol { what: error.to_string() })?);
+    Ok(ExitCode::SUCCESS)
+}

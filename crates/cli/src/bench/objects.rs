@@ -1,0 +1,46 @@
+//! A workload on storage that is the user's: which objects it may read, and what was fetched for it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use foreread_workload::Workload;
+
+use super::error::Error;
+use super::row::Bench;
+use super::server::Counters;
+use super::subject::{Storage, Subject};
+
+/// Files at the top of the mounted storage that are large enough, as many as the workload reads, by name.
+///
+/// They are looked for through a mount of their own, so that the measured one starts without knowing them.
+pub(crate) fn find(bench: &Bench<'_>, storage: &Storage, workload: &Workload) -> Result<Vec<PathBuf>, Error> {
+    let dir = tempfile::tempdir_in(bench.scratch).map_err(Error::io("making a mount point"))?;
+    let subject = Subject::Foreread { readahead: false };
+    let mounted = subject.mount(storage, &workload.mount, dir.path(), None, &bench.interrupt)?;
+    let mut found: Vec<PathBuf> = fs::read_dir(mounted.dir())
+        .map_err(Error::io("listing the storage"))?
+        .filter_map(Result::ok)
+        .filter(|entry| entry.metadata().is_ok_and(|about| about.is_file() && about.len() >= workload.files.size_bytes))
+        .map(|entry| PathBuf::from(entry.file_name()))
+        .collect();
+    found.sort_unstable();
+    let wanted = workload.files.count;
+    if found.len() < wanted as usize {
+        return Err(Error::Objects {
+            url: storage.url.clone(),
+            workload: workload.name.clone(),
+            wanted,
+            size: workload.files.size_bytes,
+            found: found.len(),
+        });
+    }
+    found.truncate(wanted as usize);
+    Ok(found)
+}
+
+/// What the mount on `dir` says that it has fetched. `None` for another client's mount.
+pub(crate) fn counters(dir: &Path) -> Option<Counters> {
+    let stats: serde_json::Value = serde_json::from_str(&foreread_fuse::query_stats(dir).ok()?).ok()?;
+    let number = |name: &str| stats.get(name).and_then(serde_json::Value::as_u64);
+    Some(Counters { gets: number("requests")?, bytes: number("fetched_bytes")?, others: 0 })
+}

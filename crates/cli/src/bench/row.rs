@@ -1,0 +1,336 @@
+//! One row: a workload, measured as often as asked, beside its baselines.
+//!
+//! ```text
+//!  testbed ──> ceiling ──> bare client ──> foreread        once per repetition; void if the ceiling is too low
+//!                                      ──> readahead off, others            once, after the last one
+//! ```
+//!
+//! Every subject is mounted afresh for every run, so nothing is warm: neither its own memory nor the kernel's page cache
+//! of its files. Counters are read after the unmount: what was fetched and never asked for counts as fetched.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use foreread_workload::{Metric, Pattern, Workload};
+use serde::Serialize;
+
+use super::bare;
+use super::cgroup::Cgroup;
+use super::error::Error;
+use super::interrupt::Interrupt;
+use super::objects;
+use super::process::Process;
+use super::reader::{Plan, Reading};
+use super::server::{BUCKET, Counters, Server};
+use super::subject::{Spent, Storage, Subject};
+
+/// A run that is void is tried again this often: on a shared machine, neighbours come and go.
+const VOID_RETRIES: u32 = 2;
+/// What a reader may take beyond the workload's duration: opening, a last slow read, starting and ending.
+const READER_SLACK: Duration = Duration::from_mins(1);
+
+/// What all rows have in common.
+pub(crate) struct Bench<'a> {
+    pub(crate) interrupt: Interrupt,
+    /// For mount points and plans.
+    pub(crate) scratch: &'a Path,
+    /// Valid runs wanted.
+    pub(crate) repeat: u32,
+    /// Command lines of other clients.
+    pub(crate) against: &'a [String],
+    /// The user's own storage instead of a testbed.
+    pub(crate) user: Option<Storage>,
+    /// Whether to measure what the machine can do before each run. Without, ratios are missing and nothing is void.
+    pub(crate) yardsticks: bool,
+    /// Told what goes on.
+    pub(crate) say: &'a dyn Fn(&str),
+}
+
+/// A workload's measurements.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    pub(crate) workload: Workload,
+    /// foreread, foreread with readahead off, then the others.
+    pub(crate) columns: Vec<Column>,
+    /// MB/s of the ceiling in each run that was void.
+    pub(crate) void_ceilings: Vec<f64>,
+}
+
+/// A subject's runs.
+#[derive(Debug, Serialize)]
+pub(crate) struct Column {
+    pub(crate) name: String,
+    pub(crate) runs: Vec<Run>,
+    /// Why there is no run, or not all of them.
+    pub(crate) failure: Option<String>,
+}
+
+/// One run of one subject.
+#[derive(Debug, Serialize)]
+pub(crate) struct Run {
+    pub(crate) ceiling_mb_per_s: Option<f64>,
+    pub(crate) bare_operations_per_s: Option<f64>,
+    pub(crate) reading: Reading,
+    pub(crate) fetched: Option<Counters>,
+    pub(crate) mount: Spent,
+    pub(crate) testbed_cpu_s: Option<f64>,
+    pub(crate) values: BTreeMap<Metric, f64>,
+}
+
+/// What the machine gave when a run was made.
+#[derive(Clone, Copy, Default)]
+struct Yardstick {
+    ceiling_mb_per_s: Option<f64>,
+    bare_operations_per_s: Option<f64>,
+}
+
+impl Column {
+    fn new(subject: &Subject) -> Self {
+        Self { name: subject.name(), runs: Vec::new(), failure: None }
+    }
+
+    /// The median over the runs.
+    pub(crate) fn value(&self, metric: Metric) -> Option<f64> {
+        let mut values: Vec<f64> = self.runs.iter().filter_map(|run| run.values.get(&metric).copied()).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        let middle = values.len() / 2;
+        if values.len() % 2 == 1 {
+            Some(values[middle])
+        } else {
+            Some(f64::midpoint(*values.get(middle.checked_sub(1)?)?, *values.get(middle)?))
+        }
+    }
+
+    /// Takes a run, or remembers why there is none. Only an interruption goes further up.
+    fn take(&mut self, run: Result<Run, Error>) -> Result<(), Error> {
+        match run {
+            Ok(run) => self.runs.push(run),
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(error) => self.failure = Some(error.told()),
+        }
+        Ok(())
+    }
+}
+
+impl Row {
+    /// Measures a workload. Only an interruption, or what would fail every row, is an error.
+    pub(crate) fn measure(bench: &Bench<'_>, workload: &Workload, text: &str) -> Result<Self, Error> {
+        let mut subjects = vec![Subject::Foreread { readahead: true }, Subject::Foreread { readahead: false }];
+        subjects.extend(bench.against.iter().cloned().map(Subject::Other));
+        let columns = subjects.iter().map(Column::new).collect();
+        let mut row = Self { workload: workload.clone(), columns, void_ceilings: Vec::new() };
+
+        let program = std::env::current_exe().map_err(Error::io("finding this program"))?;
+        let server = match bench.user {
+            Some(_) => None,
+            None => Some(Server::start(program.as_os_str(), workload, &bench.interrupt)?),
+        };
+        let site = Site::new(bench, workload, text, server.as_ref())?;
+        let mut yardstick = Yardstick::default();
+        let mut attempts = 0;
+        while row.columns[0].runs.len() < bench.repeat as usize
+            && row.columns[0].failure.is_none()
+            && attempts < bench.repeat + VOID_RETRIES
+        {
+            attempts += 1;
+            let of = format!("run {attempts} of {}", bench.repeat.max(attempts));
+            yardstick = site.yardstick(&of)?;
+            if let (Some(min), Some(ceiling)) = (workload.device.ceiling_min_bytes_per_s, yardstick.ceiling_mb_per_s)
+                && ceiling * 1e6 < min as f64
+            {
+                row.void_ceilings.push(ceiling);
+                continue;
+            }
+            site.say(&format!("foreread, {of}"));
+            row.columns[0].take(site.run(&subjects[0], yardstick))?;
+        }
+        if row.columns[0].runs.is_empty() && row.columns[0].failure.is_none() {
+            return Ok(row);
+        }
+        for (subject, column) in subjects.iter().zip(&mut row.columns).skip(1) {
+            site.say(&subject.name());
+            column.take(site.run(subject, yardstick))?;
+        }
+        Ok(row)
+    }
+
+    /// Whether no run was good enough to be judged.
+    pub(crate) fn is_void(&self) -> bool {
+        self.columns[0].runs.is_empty() && self.columns[0].failure.is_none()
+    }
+}
+
+/// Where a row is measured.
+struct Site<'a> {
+    bench: &'a Bench<'a>,
+    workload: &'a Workload,
+    text: &'a str,
+    server: Option<&'a Server>,
+    storage: Storage,
+    /// Below the mount point.
+    files: Vec<PathBuf>,
+    keys: Vec<String>,
+}
+
+impl<'a> Site<'a> {
+    fn new(
+        bench: &'a Bench<'a>,
+        workload: &'a Workload,
+        text: &'a str,
+        server: Option<&'a Server>,
+    ) -> Result<Self, Error> {
+        let names = || (0..workload.files.count).map(|index| workload.file_name(index));
+        let (storage, files, keys) = match (server, &bench.user) {
+            (None, Some(user)) => (user.clone(), objects::find(bench, user, workload)?, Vec::new()),
+            (server, _) => {
+                let endpoint = server.map(Server::endpoint).unwrap_or_default().to_owned();
+                let storage = Storage {
+                    url: format!("s3://{BUCKET}"),
+                    options: vec![OsString::from("--endpoint"), OsString::from(&endpoint)],
+                    endpoint,
+                    bucket: BUCKET.to_owned(),
+                    testbed: true,
+                };
+                (storage, names().map(PathBuf::from).collect(), names().collect())
+            }
+        };
+        Ok(Self { bench, workload, text, server, storage, files, keys })
+    }
+
+    fn say(&self, what: &str) {
+        (self.bench.say)(&format!("{}: {what}", self.workload.name));
+    }
+
+    fn yardstick(&self, of: &str) -> Result<Yardstick, Error> {
+        let Some(server) = self.server.filter(|_| self.bench.yardsticks) else { return Ok(Yardstick::default()) };
+        self.say(&format!("the ceiling, {of}"));
+        let ceiling = bare::ceiling(server.endpoint(), self.workload, &self.bench.interrupt)?;
+        let bare = match self.workload.pattern {
+            Pattern::Random { .. } | Pattern::MmapRandom { .. } => {
+                self.say(&format!("a bare client, {of}"));
+                Some(bare::operations(server.endpoint(), self.workload, &self.bench.interrupt)?)
+            }
+            _ => None,
+        };
+        Ok(Yardstick { ceiling_mb_per_s: Some(ceiling), bare_operations_per_s: bare })
+    }
+
+    /// One cold run.
+    fn run(&self, subject: &Subject, yardstick: Yardstick) -> Result<Run, Error> {
+        let group = self.workload.mount.cgroup_bytes.map(Cgroup::new).transpose()?;
+        let before = self.server.map(Server::counters).transpose()?;
+        let cpu = || self.server.and_then(|server| super::process::cpu_s(server.id()));
+        let cpu_before = cpu();
+        let dir = tempfile::tempdir_in(self.bench.scratch).map_err(Error::io("making a mount point"))?;
+        let interrupt = &self.bench.interrupt;
+        let mut mounted = subject.mount(&self.storage, &self.workload.mount, dir.path(), group.as_ref(), interrupt)?;
+        let reading = self.read(mounted.dir(), group.as_ref());
+        let spent = mounted.spent();
+        let own = if self.server.is_none() { objects::counters(mounted.dir()) } else { None };
+        let alive = mounted.check();
+        drop(mounted);
+        let killed = group.as_ref().map_or(0, Cgroup::killed);
+        // A reader's error is a consequence where the mount has died.
+        let reading = if killed > 0 { Err(Error::OutOfMemory { killed }) } else { alive.and(reading) }?;
+        let fetched = match (self.server, before) {
+            (Some(server), Some(before)) => Some(server.counters()?.since(before)),
+            _ => own,
+        };
+        let testbed_cpu_s = cpu().zip(cpu_before).map(|(after, before)| after - before);
+        let values = self.values(&reading, fetched, spent, yardstick);
+        Ok(Run {
+            ceiling_mb_per_s: yardstick.ceiling_mb_per_s,
+            bare_operations_per_s: yardstick.bare_operations_per_s,
+            reading,
+            fetched,
+            mount: spent,
+            testbed_cpu_s,
+            values,
+        })
+    }
+
+    fn read(&self, dir: &Path, group: Option<&Cgroup>) -> Result<Reading, Error> {
+        let plan = Plan {
+            workload: self.text.to_owned(),
+            duration_ns: self.workload.duration_ns,
+            paths: self.files.iter().map(|file| dir.join(file)).collect(),
+            keys: self.keys.clone(),
+        };
+        let path = self.bench.scratch.join("plan.json");
+        let json = serde_json::to_vec(&plan).map_err(|error| Error::Protocol { what: error.to_string() })?;
+        fs::write(&path, json).map_err(Error::io("writing the reader's plan"))?;
+        let program = std::env::current_exe().map_err(Error::io("finding this program"))?;
+        let mut command = Command::new(program);
+        command.args(["bench", "--reader"]).arg(&path);
+        let mut process = Process::start(&mut Cgroup::enter_if(group, command), "the reader".to_owned())?;
+        let mut stdout = process.stdout().expect("it was just started");
+        process.finish(Duration::from_nanos(self.workload.duration_ns) + READER_SLACK, &self.bench.interrupt)?;
+        let mut answer = String::new();
+        stdout.read_to_string(&mut answer).map_err(Error::io("reading the reader's result"))?;
+        serde_json::from_str(&answer).map_err(|error| Error::Protocol { what: format!("the reader's result: {error}") })
+    }
+
+    fn values(
+        &self,
+        reading: &Reading,
+        fetched: Option<Counters>,
+        spent: Spent,
+        yardstick: Yardstick,
+    ) -> BTreeMap<Metric, f64> {
+        let mut values = BTreeMap::new();
+        let mut put = |metric, value: Option<f64>| {
+            if let Some(value) = value.filter(|value| value.is_finite()) {
+                values.insert(metric, value);
+            }
+        };
+        let throughput = reading.bytes as f64 / 1e6 / reading.seconds;
+        let operations = reading.operations as f64 / reading.seconds;
+        put(Metric::Throughput, Some(throughput));
+        put(Metric::ThroughputOfCeiling, yardstick.ceiling_mb_per_s.map(|ceiling| throughput / ceiling));
+        put(Metric::Operations, Some(operations));
+        put(Metric::OperationsOfBare, yardstick.bare_operations_per_s.map(|bare| operations / bare));
+        let (slowest, fastest) = reading.thread_mb_per_s;
+        put(Metric::SlowestOfFastest, (self.workload.threads > 1).then_some(slowest / fastest));
+        put(Metric::FirstByte, Some(reading.first_byte_max_ms));
+        put(Metric::FirstByteP50, Some(reading.first_byte_p50_ms));
+        put(Metric::First64Mib, reading.first_64_mib_s);
+        put(Metric::Late, self.workload.pattern.period_ns().map(|_| reading.late as f64));
+        put(Metric::Amp, fetched.map(|fetched| fetched.bytes as f64 / reading.bytes as f64));
+        let gib = reading.bytes as f64 / f64::from(1 << 30);
+        put(Metric::RequestsPerGib, fetched.map(|fetched| fetched.gets as f64 / gib));
+        put(Metric::Rss, Some(spent.rss_max_bytes as f64 / f64::from(1 << 20)));
+        values
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(values: &[f64]) -> Column {
+        let run = |&value: &f64| Run {
+            ceiling_mb_per_s: None,
+            bare_operations_per_s: None,
+            reading: Reading::default(),
+            fetched: None,
+            mount: Spent::default(),
+            testbed_cpu_s: None,
+            values: BTreeMap::from([(Metric::Amp, value)]),
+        };
+        Column { name: "x".to_owned(), runs: values.iter().map(run).collect(), failure: None }
+    }
+
+    #[test]
+    fn the_median_is_the_middle_one_or_the_mean_of_the_middle_two() {
+        assert_eq!(column(&[]).value(Metric::Amp), None);
+        assert_eq!(column(&[3.0]).value(Metric::Amp), Some(3.0));
+        assert_eq!(column(&[3.0, 1.0]).value(Metric::Amp), Some(2.0));
+        assert_eq!(column(&[9.0, 1.0, 2.0]).value(Metric::Amp), Some(2.0));
+        assert_eq!(column(&[3.0]).value(Metric::Late), None);
+    }
+}

@@ -1,0 +1,133 @@
+//! The testbed of one row, as a process of its own: what it costs is not charged to the reader, and its counters are read
+//! over HTTP like anyone else's.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use foreread_workload::Workload;
+use serde_json::Value;
+
+use super::error::Error;
+use super::interrupt::Interrupt;
+use super::process::{Process, TICK};
+
+/// The name of the testbed's only bucket.
+pub(crate) const BUCKET: &str = "testbed";
+/// Which content its objects have: the first, as nothing replaces them.
+pub(crate) const GENERATION: u64 = 1;
+/// From start to the line that says where it listens.
+const START_MAX: Duration = Duration::from_secs(10);
+/// For one answer about counters.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// A running testbed that holds a workload's files behind its device. Dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct Server {
+    process: Process,
+    endpoint: String,
+}
+
+/// What the testbed has served so far.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub(crate) struct Counters {
+    /// Requests for data.
+    pub(crate) gets: u64,
+    /// Bytes of their answers' bodies.
+    pub(crate) bytes: u64,
+    /// Requests of other kinds: attributes, listings.
+    pub(crate) others: u64,
+}
+
+impl Server {
+    pub(crate) fn start(program: &OsStr, workload: &Workload, interrupt: &Interrupt) -> Result<Self, Error> {
+        let mut command = Command::new(program);
+        command.args(["testbed", "--listen", "127.0.0.1:0"]);
+        command.args(["--first-byte", &format!("{}us", workload.device.first_byte_ns / 1000)]);
+        command.args(["--connection-rate", &format!("{}B/s", workload.device.connection_bytes_per_s)]);
+        if let Some(rate) = workload.device.total_bytes_per_s {
+            command.args(["--total-rate", &format!("{rate}B/s")]);
+        }
+        for index in 0..workload.files.count {
+            command.args(["--object", &format!("{}={}", workload.file_name(index), workload.files.size_bytes)]);
+        }
+        let mut process = Process::start(&mut command, "foreread testbed".to_owned())?;
+        let stdout = process.stdout().expect("it was just started");
+        let (send, said) = mpsc::channel();
+        thread::spawn(move || {
+            // Reads on to the end: a testbed that could not write would stop.
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let _ = send.send(line);
+            }
+        });
+        let deadline = Instant::now() + START_MAX;
+        loop {
+            match said.recv_timeout(TICK) {
+                Ok(line) => {
+                    if let Some(at) = line.find("http://") {
+                        return Ok(Self { process, endpoint: line[at..].trim().to_owned() });
+                    }
+                }
+                Err(_) if Instant::now() >= deadline => return Err(process.timed_out("listen", START_MAX)),
+                Err(mpsc::RecvTimeoutError::Timeout) => process.check()?,
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    process.check()?;
+                    thread::sleep(TICK);
+                }
+            }
+            interrupt.check()?;
+        }
+    }
+
+    /// `http://127.0.0.1:PORT`
+    pub(crate) fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// What it has served since it was started.
+    pub(crate) fn counters(&self) -> Result<Counters, Error> {
+        let body = get(&self.endpoint, "/-/counters").map_err(Error::io("asking the testbed for its counters"))?;
+        let value: Value = serde_json::from_str(&body)
+            .map_err(|error| Error::Protocol { what: format!("the testbed's counters: {error}") })?;
+        let number = |name: &str| value.get(name).and_then(Value::as_u64);
+        let wanted = |name: &str| {
+            number(name).ok_or_else(|| Error::Protocol { what: format!("no `{name}` among the testbed's counters") })
+        };
+        let others = ["head", "list", "put", "other"].iter().filter_map(|name| number(name)).sum();
+        Ok(Counters { gets: wanted("get")?, bytes: wanted("bytes_sent")?, others })
+    }
+}
+
+impl Counters {
+    /// What came after `earlier`.
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        Self { gets: self.gets - earlier.gets, bytes: self.bytes - earlier.bytes, others: self.others - earlier.others }
+    }
+}
+
+/// The body of a plain answer.
+fn get(endpoint: &str, path: &str) -> std::io::Result<String> {
+    let host = endpoint.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(host)?;
+    stream.set_read_timeout(Some(ANSWER_MAX))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or(std::io::ErrorKind::UnexpectedEof)?;
+    if head.split(' ').nth(1) == Some("200") {
+        // A chunked body of JSON has its braces in one piece at this size.
+        let from = body.find('{').unwrap_or(0);
+        let to = body.rfind('}').map_or(body.len(), |at| at + 1);
+        Ok(body[from..to].to_owned())
+    } else {
+        Err(std::io::Error::other(head.lines().next().unwrap_or_default().to_owned()))
+    }
+}
