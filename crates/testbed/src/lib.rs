@@ -1,1 +1,66 @@
-//! placeholder
+//! An emulated object store to try things against: the real protocol, synthetic objects, a device in front, and faults.
+//!
+//! ```text
+//!              ┌ /-/...      control: counters, log, objects, faults
+//!  connection ─┼ /http/KEY   plain HTTP with a listing as nginx makes it
+//!              └ /BUCKET/KEY S3: signatures, ranges, conditions, listings
+//!                   │
+//!                   ├─ fault?   which of the faults in force happens to this request
+//!                   ├─ answer   objects, conditions, listing
+//!                   ├─ pacer    the device model in real time: when the head, when each 64 KiB
+//!                   └─ body     out to the connection, cut or stalled where a fault says so
+//! ```
+//!
+//! ```no_run
+//! use foreread_testbed::{Config, ObjectSpec, Testbed, content};
+//!
+//! let config = Config { objects: vec![ObjectSpec::new("big", 5 << 40)], ..Config::default() };
+//! let testbed = Testbed::start(config)?;
+//! println!("aws --endpoint-url {} s3 ls s3://testbed", testbed.endpoint());
+//! let mut expected = vec![0; 4096];
+//! content::fill("big", 1, 1 << 40, &mut expected);
+//! # Ok::<(), foreread_testbed::Error>(())
+//! ```
+//!
+//! # Control
+//!
+//! | request | what it does |
+//! |---|---|
+//! | `GET /-/counters` | [`Counters`] |
+//! | `POST /-/counters/reset` | starts them, and the log, from zero |
+//! | `GET /-/requests` | the last requests, oldest first: a list of [`LoggedRequest`] |
+//! | `POST /-/objects` | adds or replaces: an [`ObjectSpec`] or a list of them; 404 for nothing, 400 with a reason |
+//! | `DELETE /-/objects` | removes: `{"key": ...}` |
+//! | `GET /-/faults` | the faults in force, and how often each happened |
+//! | `POST /-/faults` | replaces them: a list of specs, see [`fault`] |
+//!
+//! *Invariant:* what is served depends on the requests and the config only, never on the time.
+
+mod answer;
+mod body;
+mod conditions;
+pub mod config;
+pub mod content;
+mod control;
+mod counters;
+mod error;
+pub mod fault;
+mod fault_plan;
+mod listing;
+mod objects;
+mod pacer;
+mod plain;
+pub mod quantity;
+mod s3;
+mod server;
+mod tls;
+mod wire;
+
+pub mod bare;
+
+pub use config::{Config, ObjectSpec, TlsFiles};
+pub use counters::{Counters, Kind, LoggedRequest};
+pub use error::Error;
+pub use fault::{Effect, Fault, FaultError};
+pub use server::Testbed;
+pub use tls::OwnAuthority;

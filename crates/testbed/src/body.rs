@@ -1,0 +1,202 @@
+//! The body of a response: paced by the device, with what a fault does to it.
+//!
+//! ```text
+//!   object, bytes or gzip ──> paced: only what the device grants ──> cut, stalled or let through ──> HTTP
+//! ```
+
+use std::io::{self, Write};
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http_body::{Frame, SizeHint};
+use tokio::time::Sleep;
+
+use crate::content::BLOCK_BYTES;
+use crate::counters::{Accounts, Entry};
+use crate::objects::Reader;
+use crate::pacer::Pass;
+use crate::wire::Cut;
+
+/// Where the bytes come from.
+#[derive(Debug)]
+pub(crate) enum Payload {
+    Bytes(Bytes),
+    Object { reader: Reader, range: Range<u64> },
+    Gzip { reader: Reader, range: Range<u64>, encoder: Option<GzEncoder<Vec<u8>>> },
+}
+
+impl Payload {
+    pub(crate) fn gzip(reader: Reader, range: Range<u64>) -> Self {
+        Self::Gzip { reader, range, encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())) }
+    }
+
+    /// How many bytes there are; `None` where nobody knows.
+    pub(crate) fn len(&self) -> Option<u64> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes.len() as u64),
+            Self::Object { range, .. } => Some(range.end - range.start),
+            Self::Gzip { .. } => None,
+        }
+    }
+
+    /// How many bytes the device must carry.
+    pub(crate) fn device_bytes(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Object { range, .. } | Self::Gzip { range, .. } => range.end - range.start,
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        match self {
+            Self::Bytes(bytes) => bytes.is_empty(),
+            Self::Object { range, .. } => range.is_empty(),
+            Self::Gzip { encoder, .. } => encoder.is_none(),
+        }
+    }
+
+    /// The next piece that uses up at most `budget` (not 0) of what the device granted, and how much it uses up.
+    fn next(&mut self, budget: u64) -> io::Result<(Bytes, u64)> {
+        match self {
+            Self::Bytes(bytes) => {
+                let piece = bytes.split_to(bytes.len().min(budget as usize));
+                let used = piece.len() as u64;
+                Ok((piece, used))
+            }
+            Self::Object { reader, range } => {
+                let piece = reader.chunk(range.start, budget.min(range.end - range.start))?;
+                range.start += piece.len() as u64;
+                let used = piece.len() as u64;
+                Ok((piece, used))
+            }
+            Self::Gzip { reader, range, encoder } => {
+                let Some(gzip) = encoder else { return Ok((Bytes::new(), 0)) };
+                if range.is_empty() {
+                    let gzip = encoder.take().expect("just seen");
+                    return Ok((gzip.finish()?.into(), 0));
+                }
+                let piece = reader.chunk(range.start, budget.min(range.end - range.start))?;
+                range.start += piece.len() as u64;
+                gzip.write_all(&piece)?;
+                Ok((std::mem::take(gzip.get_mut()).into(), piece.len() as u64))
+            }
+        }
+    }
+}
+
+/// What happens within a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Twist {
+    Reset,
+    Close,
+    Stall(Option<Duration>),
+}
+
+/// The body of a response.
+#[derive(Debug)]
+pub(crate) struct Body {
+    payload: Payload,
+    /// What `Content-Length` says.
+    length: Option<u64>,
+    /// `None` where the device has no part in it: the control API.
+    course: Option<Box<Course>>,
+}
+
+/// How the body passes.
+#[derive(Debug)]
+pub(crate) struct Course {
+    pub(crate) pass: Pass,
+    pub(crate) accounts: Arc<Accounts>,
+    /// The request counts as in flight until the body is dropped.
+    pub(crate) _entry: Entry,
+    pub(crate) cut: Cut,
+    /// What happens, after how many bytes.
+    pub(crate) twist: Option<(u64, Twist)>,
+    /// Granted by the device, not sent.
+    pub(crate) granted: u64,
+    /// Sent until now.
+    pub(crate) sent: u64,
+    pub(crate) stalled: Option<Pin<Box<Sleep>>>,
+}
+
+impl Body {
+    /// A body that is sent at once.
+    pub(crate) fn unpaced(bytes: impl Into<Bytes>) -> Self {
+        let payload = Payload::Bytes(bytes.into());
+        Self { length: payload.len(), payload, course: None }
+    }
+
+    pub(crate) fn paced(payload: Payload, course: Course) -> Self {
+        Self { length: payload.len(), payload, course: Some(Box::new(course)) }
+    }
+}
+
+impl Course {
+    /// Ready when the twist has been gone through or has not been reached; then with the bytes that lie before it.
+    fn poll_twist(&mut self, cx: &mut Context<'_>) -> Poll<u64> {
+        let Some((after, twist)) = self.twist else { return Poll::Ready(u64::MAX) };
+        if self.sent < after {
+            return Poll::Ready(after - self.sent);
+        }
+        match twist {
+            // The connection ends once it has flushed what was sent before. Nobody wakes this body again.
+            Twist::Reset => self.cut.reset(),
+            Twist::Close => self.cut.close(),
+            Twist::Stall(None) => {}
+            Twist::Stall(Some(time)) => {
+                let sleep = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(time)));
+                ready!(sleep.as_mut().poll(cx));
+                self.twist = None;
+                return Poll::Ready(u64::MAX);
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let this = self.get_mut();
+        let Some(course) = &mut this.course else {
+            let frame = if this.payload.is_done() { None } else { Some(this.payload.next(u64::MAX)) };
+            return Poll::Ready(frame.map(|piece| piece.map(|(bytes, _)| Frame::data(bytes))));
+        };
+        loop {
+            let until_twist = ready!(course.poll_twist(cx));
+            if this.payload.is_done() {
+                return Poll::Ready(None);
+            }
+            // The end of a compressed body follows its last byte and needs no grant.
+            let needs_grant = this.payload.device_bytes() > 0;
+            if needs_grant && course.granted == 0 {
+                course.granted = ready!(course.pass.poll_bytes(cx));
+            }
+            let budget = if needs_grant { course.granted.min(until_twist) } else { BLOCK_BYTES };
+            let (piece, used) = this.payload.next(budget)?;
+            course.granted -= used;
+            course.sent += piece.len() as u64;
+            course.accounts.sent(piece.len() as u64);
+            if !piece.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(piece))));
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.payload.is_done() && self.course.as_ref().is_none_or(|course| course.twist.is_none())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let sent = self.course.as_ref().map_or(0, |course| course.sent);
+        self.length.map_or_else(SizeHint::default, |length| SizeHint::with_exact(length - sent))
+    }
+}

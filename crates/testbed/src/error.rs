@@ -1,0 +1,75 @@
+//! What can fail: starting a testbed, and reading with the bare client.
+
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::path::PathBuf;
+
+/// What can fail: starting a testbed, and reading with the bare client.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The address to listen on could not be had.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// The address asked for.
+        address: SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The threads that serve could not be started.
+    #[error("cannot start the testbed's threads")]
+    Threads {
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The directory to serve cannot be read.
+    #[error("cannot serve the directory {}", path.display())]
+    Directory {
+        /// The directory asked for.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A certificate or key file cannot be read.
+    #[error("cannot read {}", path.display())]
+    TlsFile {
+        /// The file.
+        path: PathBuf,
+        /// What was wrong with it.
+        source: rustls::pki_types::pem::Error,
+    },
+    /// A certificate and a key that do not make a server.
+    #[error("the certificate and its key are not usable")]
+    Tls {
+        /// What was wrong with them.
+        source: rustls::Error,
+    },
+    /// A certificate could not be issued.
+    #[error("cannot issue a certificate")]
+    Issue {
+        /// What was wrong.
+        source: rcgen::Error,
+    },
+    /// The bare client could not read a range.
+    #[error("cannot read bytes {}-{} of {path}", range.start, range.end)]
+    Read {
+        /// What was read, as in the request.
+        path: String,
+        /// Which bytes.
+        range: Range<u64>,
+        /// What the connection said.
+        source: std::io::Error,
+    },
+    /// The bare client got something else than what it asked for.
+    #[error("bytes {}-{} of {path} gave status {status} and {bytes} bytes", range.start, range.end)]
+    Answer {
+        /// What was read, as in the request.
+        path: String,
+        /// Which bytes.
+        range: Range<u64>,
+        /// The status of the response.
+        status: u16,
+        /// The length of its body.
+        bytes: u64,
+    },
+}

@@ -1,0 +1,332 @@
+//! A running testbed: accepts connections, and leads each request through fault, answer, device and wire.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use percent_encoding::percent_decode_str;
+use s3s::service::S3Service;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+use tokio_rustls::TlsAcceptor;
+
+use crate::answer::{self, Answer, Chosen};
+use crate::body::{Body, Course, Payload, Twist};
+use crate::conditions::ByteRange;
+use crate::counters::{Accounts, Entry};
+use crate::fault_plan::FaultPlan;
+use crate::objects::Objects;
+use crate::pacer::Pacer;
+use crate::wire::{Cut, Wire};
+use crate::{Config, Counters, Effect, Error, Fault, Kind, LoggedRequest, ObjectSpec, control, plain, s3, tls};
+
+/// A testbed that is serving. It has its own threads and stops when it is dropped.
+#[derive(Debug)]
+pub struct Testbed {
+    address: SocketAddr,
+    secure: bool,
+    state: Arc<State>,
+    runtime: Option<Runtime>,
+}
+
+impl Testbed {
+    /// Starts serving. When this returns, clients can connect.
+    pub fn start(config: Config) -> Result<Self, Error> {
+        let threads = |source| Error::Threads { source };
+        let acceptor = config.tls.as_ref().map(tls::acceptor).transpose()?;
+        let objects = Objects::new(&config.objects, config.dir.clone())
+            .map_err(|source| Error::Directory { path: config.dir.clone().unwrap_or_default(), source })?;
+        let objects = Arc::new(objects);
+        let state = Arc::new(State {
+            s3: s3::service(&config, Arc::clone(&objects)),
+            bucket: config.bucket.clone(),
+            objects,
+            faults: FaultPlan::new(config.faults.clone()),
+            accounts: Arc::new(Accounts::new(config.request_log)),
+            pacer: Pacer::start(config.device()).map_err(threads)?,
+        });
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(WORKERS)
+            .thread_name("testbed")
+            .enable_all()
+            .build()
+            .map_err(threads)?;
+        let listen = |source| Error::Listen { address: config.listen, source };
+        let listener = runtime.block_on(TcpListener::bind(config.listen)).map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+        let secure = acceptor.is_some();
+        runtime.spawn(accept(listener, acceptor, Arc::clone(&state)));
+        Ok(Self { address, secure, state, runtime: Some(runtime) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The URL of its root: `http://127.0.0.1:PORT`.
+    pub fn endpoint(&self) -> String {
+        format!("{}://{}", if self.secure { "https" } else { "http" }, self.address)
+    }
+
+    /// What was asked for until now.
+    pub fn counters(&self) -> Counters {
+        self.state.accounts.counters()
+    }
+
+    /// The last requests, oldest first.
+    pub fn requests(&self) -> Vec<LoggedRequest> {
+        self.state.accounts.log()
+    }
+
+    /// Starts counters and log from zero.
+    pub fn reset_counters(&self) {
+        self.state.accounts.reset();
+    }
+
+    /// Adds a synthetic object, or replaces what is under its key.
+    pub fn set_object(&self, spec: &ObjectSpec) {
+        self.state.objects.set(spec);
+    }
+
+    /// Removes an object; whether there was one.
+    pub fn remove_object(&self, key: &str) -> bool {
+        self.state.objects.remove(key)
+    }
+
+    /// Replaces the faults in force.
+    pub fn set_faults(&self, faults: Vec<Fault>) {
+        self.state.faults.set(faults);
+    }
+
+    /// Stops, and breaks every connection.
+    pub fn stop(self) {}
+}
+
+impl Drop for Testbed {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // Waiting would be wrong where the owner is itself a task of some runtime.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// What all connections share.
+#[derive(Debug)]
+pub(crate) struct State {
+    s3: S3Service,
+    bucket: String,
+    pub(crate) objects: Arc<Objects>,
+    pub(crate) faults: FaultPlan,
+    pub(crate) accounts: Arc<Accounts>,
+    pacer: Pacer,
+}
+
+async fn accept(listener: TcpListener, acceptor: Option<TlsAcceptor>, state: Arc<State>) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                tokio::spawn(converse(stream, acceptor.clone(), Arc::clone(&state)));
+            }
+            Err(error) => {
+                // Out of descriptors, most likely: others may be closed meanwhile.
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Serves one connection until it ends.
+async fn converse(stream: TcpStream, acceptor: Option<TlsAcceptor>, state: Arc<State>) {
+    state.accounts.connected();
+    // Heads must not wait for the acknowledgement of what was sent before.
+    let _ = stream.set_nodelay(true);
+    let cut = Cut::default();
+    let wire = match acceptor {
+        None => Wire::plain(stream, cut.clone()),
+        Some(acceptor) => match acceptor.accept(stream).await {
+            Ok(stream) => Wire::tls(stream, cut.clone()),
+            Err(error) => {
+                tracing::debug!(%error, "no TLS with this client");
+                return;
+            }
+        },
+    };
+    let service = service_fn(|request| serve(Arc::clone(&state), cut.clone(), request));
+    let connection = http1::Builder::new().header_read_timeout(None).serve_connection(TokioIo::new(wire), service);
+    if let Err(error) = connection.await {
+        tracing::debug!(%error, "a connection ended badly");
+    }
+}
+
+/// What a request is about.
+struct Topic {
+    kind: Kind,
+    key: String,
+    /// S3, or else plain HTTP.
+    s3: bool,
+}
+
+impl Topic {
+    fn of(parts: &Parts, bucket: &str) -> Self {
+        let path = percent_decode_str(parts.uri.path()).decode_utf8_lossy();
+        let query = parts.uri.query().unwrap_or_default();
+        if let Some(key) = path.strip_prefix(plain::ROOT) {
+            let directory = key.is_empty() || key.ends_with('/');
+            let kind = match parts.method {
+                Method::GET if directory => Kind::List,
+                Method::GET => Kind::Get,
+                Method::HEAD => Kind::Head,
+                _ => Kind::Other,
+            };
+            return Self { kind, key: key.to_owned(), s3: false };
+        }
+        let inside = path.strip_prefix('/').and_then(|path| path.strip_prefix(bucket));
+        let key = inside.map(|inside| inside.strip_prefix('/').unwrap_or(inside)).unwrap_or_default();
+        let kind = match parts.method {
+            _ if inside.is_none() => Kind::Other,
+            Method::GET if key.is_empty() && !is_about_bucket(query) => {
+                let prefix = query.split('&').find_map(|pair| pair.strip_prefix("prefix=")).unwrap_or_default();
+                let prefix = percent_decode_str(prefix).decode_utf8_lossy().into_owned();
+                return Self { kind: Kind::List, key: prefix, s3: true };
+            }
+            _ if key.is_empty() => Kind::Other,
+            Method::GET => Kind::Get,
+            Method::HEAD => Kind::Head,
+            Method::PUT | Method::DELETE => Kind::Put,
+            _ => Kind::Other,
+        };
+        Self { kind, key: key.to_owned(), s3: true }
+    }
+}
+
+/// A query for something else than keys.
+fn is_about_bucket(query: &str) -> bool {
+    query.split('&').any(|pair| matches!(pair.split('=').next(), Some("location" | "versioning" | "acl" | "uploads")))
+}
+
+/// Serves one request; an error breaks the connection.
+async fn serve(state: Arc<State>, cut: Cut, request: Request<Incoming>) -> io::Result<Response<Body>> {
+    let path = request.uri().path();
+    if let Some(name) = path.strip_prefix(control::ROOT) {
+        let name = name.to_owned();
+        let (parts, body) = request.into_parts();
+        let body = Limited::new(body, CONTROL_BYTES_MAX).collect().await.map_err(io::Error::other)?.to_bytes();
+        return Ok(control::answer(&state, &parts.method, &name, &body));
+    }
+
+    let (parts, body) = request.into_parts();
+    let topic = Topic::of(&parts, &state.bucket);
+    let decision = state.faults.decide(topic.kind, &topic.key);
+    if decision.replace {
+        state.objects.replace(&topic.key);
+    }
+    let effect = decision.effect;
+    let asked = match ByteRange::of(&parts.headers) {
+        Some(ByteRange::Between(first, last)) => Some((first, last.saturating_add(1))),
+        _ => None,
+    };
+    let happens = decision.replace || effect.is_some();
+    let entry = state.accounts.enter(topic.kind, &topic.key, asked, happens);
+    let head_only = parts.method == Method::HEAD;
+
+    let mut slowdown = 1;
+    let mut size = None;
+    let mut answer = match effect {
+        Some(Effect::Reset) => {
+            cut.reset();
+            return Err(io::ErrorKind::ConnectionReset.into());
+        }
+        Some(Effect::Status { status, retry_after }) => answer::status_error(topic.s3, status, retry_after),
+        Some(Effect::Archived) => {
+            let message = "The operation is not valid for the object's storage class";
+            answer::error(topic.s3, StatusCode::FORBIDDEN, "InvalidObjectState", message, None)
+        }
+        _ if topic.s3 => s3_answer(&state.s3, parts, body, effect, &mut size).await?,
+        _ => {
+            size = state.objects.get(&topic.key).map(|object| object.size);
+            plain::answer(&state.objects, &parts, &topic.key, effect)?
+        }
+    };
+    if head_only && answer.status().is_client_error() | answer.status().is_server_error() {
+        *answer.body_mut() = Payload::Bytes(bytes::Bytes::new());
+    }
+    match effect {
+        Some(Effect::Slow { factor }) => slowdown = factor,
+        Some(effect) => answer::falsify(&mut answer, effect, size),
+        None => {}
+    }
+
+    let pass = state.pacer.request(answer.body().device_bytes(), slowdown);
+    if let Err(refused) = pass.head().await {
+        let seconds = refused.retry_after.as_secs() + u64::from(refused.retry_after.subsec_nanos() > 0);
+        let (parts, payload) = answer::status_error(topic.s3, 503, Some(seconds)).into_parts();
+        entry.answered(parts.status.as_u16(), None);
+        let Payload::Bytes(bytes) = payload else { return Err(io::ErrorKind::InvalidData.into()) };
+        return Ok(Response::from_parts(parts, Body::unpaced(if head_only { bytes::Bytes::new() } else { bytes })));
+    }
+    match effect {
+        Some(Effect::Stall { time: None }) => std::future::pending().await,
+        Some(Effect::Stall { time: Some(time) }) => tokio::time::sleep(time).await,
+        _ => {}
+    }
+    let twist = match effect {
+        Some(Effect::ResetBody { after }) => Some((after, Twist::Reset)),
+        Some(Effect::Truncate { after }) => Some((after, Twist::Close)),
+        Some(Effect::StallBody { after, time }) => Some((after, Twist::Stall(time))),
+        _ => None,
+    };
+    let (parts, payload) = answer.into_parts();
+    let sent = match &payload {
+        Payload::Object { range, .. } => Some((range.start, range.end)),
+        Payload::Bytes(_) | Payload::Gzip { .. } => None,
+    };
+    entry.answered(parts.status.as_u16(), sent.filter(|_| parts.status == StatusCode::PARTIAL_CONTENT));
+    let course = course(&state, pass, entry, cut, twist);
+    Ok(Response::from_parts(parts, Body::paced(payload, course)))
+}
+
+fn course(state: &State, pass: crate::pacer::Pass, entry: Entry, cut: Cut, twist: Option<(u64, Twist)>) -> Course {
+    let accounts = Arc::clone(&state.accounts);
+    Course { pass, accounts, _entry: entry, cut, twist, granted: 0, sent: 0, stalled: None }
+}
+
+/// Has the S3 library answer; `size` becomes the size of the object that the answer is about.
+async fn s3_answer(
+    service: &S3Service,
+    parts: Parts,
+    body: Incoming,
+    effect: Option<Effect>,
+    size: &mut Option<u64>,
+) -> io::Result<Answer> {
+    let mut request = Request::from_parts(parts, s3s::Body::from(body));
+    request.extensions_mut().insert(s3::Wanted(effect));
+    let response = service.call(request).await.map_err(|error| io::Error::other(format!("{error:?}")))?;
+    let (mut parts, body) = response.into_parts();
+    let payload = if let Some(chosen) = parts.extensions.remove::<Chosen>() {
+        *size = Some(chosen.object.size);
+        chosen.payload()?
+    } else {
+        Payload::Bytes(body.collect().await.map_err(io::Error::other)?.to_bytes())
+    };
+    Ok(Response::from_parts(parts, payload))
+}
+
+/// Threads that serve. Two fill a link of a few GB/s; more only take the processors from the clients on the same machine.
+const WORKERS: usize = 2;
+
+/// How long accepting rests after an error.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// The largest body of a control request.
+const CONTROL_BYTES_MAX: usize = 16 << 20;
