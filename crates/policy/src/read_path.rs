@@ -176,12 +176,12 @@ impl ReadPath {
     /// The pages that `stream` may have ahead: all that is worth having if the others leave it, else in proportion to what
     /// each wants.
     fn share(&mut self, now: Nanos, file: FileId, stream: u64) -> u64 {
+        let room = (self.resident.ahead_bytes_max() / PAGE_BYTES).min(self.link.ahead_pages_max(PART_PAGES_MAX));
         if now.since(self.wanted_at) >= WANTED_INTERVAL || self.wanted_pages == 0 {
             let since = Nanos(now.0.saturating_sub(ACTIVE.0));
-            self.wanted_pages = self.files.values().map(|f| f.readahead.wanted(since)).sum();
+            self.wanted_pages = self.files.values().map(|f| f.readahead.wanted(since, room)).sum();
             self.wanted_at = now;
         }
-        let room = (self.resident.ahead_bytes_max() / PAGE_BYTES).min(self.link.ahead_pages_max(PART_PAGES_MAX));
         let own = self.files.get(&file).map_or(0, |f| f.readahead.ahead(stream)).min(room);
         let all = self.wanted_pages.max(own);
         if all <= room { own } else { (u128::from(own) * u128::from(room) / u128::from(all)) as u64 }.max(1)

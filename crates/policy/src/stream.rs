@@ -66,6 +66,8 @@ pub(crate) struct Stream {
     pub(crate) reads: u32,
     /// The reader has had to wait since the stream was recognised.
     waited: bool,
+    /// The page after the last read: where a record that is longer than thought goes on.
+    last_end: u64,
     /// The last event of the stream.
     pub(crate) last: Nanos,
 }
@@ -83,6 +85,7 @@ impl Stream {
             seen: read.pages(),
             reads: 1,
             waited: false,
+            last_end: read.end,
             last: now,
         }
     }
@@ -101,7 +104,8 @@ impl Stream {
                 let within = away.rem_euclid(delta.abs());
                 let records = (away - within) / delta;
                 let planned = (self.end - self.pos as i64) / delta;
-                within <= pages as i64 && (-1..=planned.max(1) + 1).contains(&records)
+                let goes_on = within == pages as i64 && read.start == self.last_end;
+                (within < pages as i64 || goes_on) && (-1..=planned.max(1) + 1).contains(&records)
             }
         }
     }
@@ -109,6 +113,7 @@ impl Stream {
     /// The stream has read `read`; `stalled` if it had to wait for it, `absent` if nobody had asked for it.
     pub(crate) fn advance(&mut self, now: Nanos, read: Extent, stalled: bool, absent: bool) {
         self.last = now;
+        self.last_end = read.end;
         self.reads = self.reads.saturating_add(1);
         match self.pattern {
             Pattern::Forward => {

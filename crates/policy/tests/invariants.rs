@@ -1,0 +1,239 @@
+//! Invariants of the read path under random events: never past the end of a file, never a page in flight or resident twice, never
+//! beyond the budget, nothing left behind by a file that is closed, and a reader that stops stops the fetching.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use foreread_policy::{Action, Class, Event, Extent, FileId, Found, Nanos, Options, PAGE_BYTES, ReadPath, RequestId};
+use proptest::prelude::*;
+
+const CAPACITY_BYTES: u64 = 16 << 20;
+
+/// What a driver's page table would hold, and the checks on every action.
+struct Driver {
+    policy: ReadPath,
+    now: u64,
+    files: BTreeMap<FileId, u64>,
+    folios: BTreeMap<(FileId, u64), (u64, RequestId, bool)>,
+    requests: BTreeMap<RequestId, (FileId, Extent)>,
+    marks: BTreeSet<(FileId, u64)>,
+    referenced: Vec<(FileId, u64)>,
+    submitted_pages: u64,
+}
+
+impl Driver {
+    fn new(readahead: bool) -> Self {
+        Self {
+            policy: ReadPath::new(Options { capacity_bytes: CAPACITY_BYTES, readahead }),
+            now: 0,
+            files: BTreeMap::new(),
+            folios: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            marks: BTreeSet::new(),
+            referenced: Vec::new(),
+            submitted_pages: 0,
+        }
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.now += 1_000_000;
+        for (file, start) in std::mem::take(&mut self.referenced) {
+            self.policy.handle(Nanos(self.now), Event::Referenced { file, start });
+        }
+        self.policy.handle(Nanos(self.now), event);
+        while let Some(action) = self.policy.poll_action() {
+            self.execute(action);
+        }
+        let held: u64 = self.folios.iter().map(|(&(_, start), &(end, ..))| (end - start) * PAGE_BYTES).sum();
+        assert!(held <= CAPACITY_BYTES, "{held} bytes held");
+        let memory = self.policy.memory();
+        assert!(memory.charged_bytes >= held && memory.charged_bytes <= CAPACITY_BYTES, "{memory:?} for {held}");
+    }
+
+    fn execute(&mut self, action: Action) {
+        match action {
+            Action::Submit { request, file, extent, mark, .. } => {
+                assert!(!extent.is_empty() && extent.end <= self.files[&file], "{extent:?} of {:?}", self.files[&file]);
+                assert!(mark.is_none_or(|m| extent.contains(m)), "{mark:?} outside {extent:?}");
+                self.submitted_pages += extent.pages();
+                for folio in extent.folios() {
+                    let overlapping = self.folios.range((file, 0)..(file, folio.end)).next_back();
+                    assert!(overlapping.is_none_or(|(_, &(end, ..))| end <= folio.start), "asked twice for {folio:?}");
+                    self.folios.insert((file, folio.start), (folio.end, request, false));
+                    if mark.is_some_and(|m| folio.contains(m)) {
+                        self.marks.insert((file, folio.start));
+                    }
+                }
+                assert!(self.requests.insert(request, (file, extent)).is_none());
+            }
+            Action::Cancel { request } => {
+                assert!(self.requests.remove(&request).is_some(), "cancelled what is not in flight")
+            }
+            Action::Drop { file, folio } => {
+                let gone = self.folios.remove(&(file, folio.start));
+                assert_eq!(gone.map(|(end, ..)| end), Some(folio.end), "dropped what is not there");
+                self.marks.remove(&(file, folio.start));
+            }
+        }
+    }
+
+    fn overlapping(&self, file: FileId, extent: Extent) -> Vec<(u64, u64, bool)> {
+        let folios = self.folios.range((file, 0)..(file, extent.end));
+        folios.filter(|(_, f)| f.0 > extent.start).map(|(&(_, start), &(end, _, there))| (start, end, there)).collect()
+    }
+
+    fn read(&mut self, file: FileId, extent: Extent) {
+        let folios = self.overlapping(file, extent);
+        let covered: u64 = folios.iter().map(|&(s, e, _)| e.min(extent.end) - s.max(extent.start)).sum();
+        let found = if covered < extent.pages() {
+            Found::Absent
+        } else if folios.iter().all(|f| f.2) {
+            Found::Resident
+        } else {
+            Found::InFlight
+        };
+        let mut marked = false;
+        for &(start, _, there) in &folios {
+            marked |= found != Found::Absent && self.marks.remove(&(file, start));
+            if there && found == Found::Resident {
+                self.referenced.push((file, start));
+            }
+        }
+        if found != Found::Resident || marked {
+            self.tell(Event::Read { file, extent, found, marked });
+        }
+    }
+
+    fn complete(&mut self, nth: usize, failed: bool) {
+        let Some((&request, &(file, extent))) = self.requests.iter().nth(nth % self.requests.len().max(1)) else {
+            return;
+        };
+        self.requests.remove(&request);
+        if failed {
+            return self.tell(Event::Failed { request });
+        }
+        for (_, folio) in self.folios.range_mut((file, extent.start)..(file, extent.end)) {
+            folio.2 |= folio.1 == request;
+        }
+        self.tell(Event::Completed { request, first_byte: Nanos::from_millis(30), total: Nanos::from_millis(40) });
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Random { file: u64, at: u64, pages: u64 },
+    Next { file: u64, pages: u64 },
+    Back { file: u64, pages: u64 },
+    Skip { file: u64, pages: u64, gap: u64 },
+    Complete { nth: usize, failed: bool },
+    Release { file: u64 },
+    Forget { file: u64 },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let file = 0..3u64;
+    prop_oneof![
+        2 => (file.clone(), 0..20_000u64, 1..64u64).prop_map(|(file, at, pages)| Step::Random { file, at, pages }),
+        6 => (file.clone(), prop_oneof![Just(32u64), 1..300u64]).prop_map(|(file, pages)| Step::Next { file, pages }),
+        3 => (file.clone(), Just(32u64)).prop_map(|(file, pages)| Step::Back { file, pages }),
+        3 => (file.clone(), Just(16u64), Just(240u64)).prop_map(|(file, pages, gap)| Step::Skip { file, pages, gap }),
+        8 => (any::<usize>(), prop::bool::weighted(0.1)).prop_map(|(nth, failed)| Step::Complete { nth, failed }),
+        1 => file.clone().prop_map(|file| Step::Release { file }),
+        1 => file.prop_map(|file| Step::Forget { file }),
+    ]
+}
+
+const SIZES: [u64; 3] = [1, 5_000, 20_000];
+
+fn run(steps: &[Step], readahead: bool) -> Driver {
+    let mut driver = Driver::new(readahead);
+    let mut at = [0u64; 3];
+    for step in steps {
+        let (index, start, pages) = match *step {
+            Step::Random { file, at, pages } => (file, at, pages),
+            Step::Next { file, pages } => (file, at[file as usize], pages),
+            Step::Back { file, pages } => (file, at[file as usize].saturating_sub(2 * pages), pages),
+            Step::Skip { file, pages, gap } => (file, at[file as usize] + gap, pages),
+            Step::Complete { nth, failed } => {
+                driver.complete(nth, failed);
+                continue;
+            }
+            Step::Release { file } => {
+                if driver.files.contains_key(&FileId(file)) {
+                    driver.tell(Event::Release { file: FileId(file) });
+                    assert!(driver.requests.values().all(|r| r.0 != FileId(file)), "a released file is still fetched");
+                }
+                continue;
+            }
+            Step::Forget { file } => {
+                if driver.files.remove(&FileId(file)).is_some() {
+                    driver.tell(Event::Forget { file: FileId(file) });
+                    assert!(driver.folios.keys().all(|k| k.0 != FileId(file)), "a forgotten file leaves pages behind");
+                }
+                continue;
+            }
+        };
+        let (file, size) = (FileId(index), SIZES[index as usize]);
+        if driver.files.insert(file, size).is_none() {
+            driver.tell(Event::Open { file, pages: size });
+        }
+        let start = start % size;
+        let extent = Extent::new(start, (start + pages).min(size));
+        at[index as usize] = extent.end;
+        driver.read(file, extent);
+    }
+    driver
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn hold_for_any_events(steps in prop::collection::vec(step(), 1..400)) {
+        let mut driver = run(&steps, true);
+        // Every read that is still wanted can be completed: nothing starves once requests come back.
+        for _ in 0..10_000 {
+            if driver.requests.is_empty() {
+                break;
+            }
+            driver.complete(0, false);
+        }
+        prop_assert!(driver.requests.is_empty(), "a reader that stopped is still fetched for");
+    }
+
+    #[test]
+    fn without_readahead_nothing_is_fetched_that_was_not_asked_for(steps in prop::collection::vec(step(), 1..200)) {
+        let driver = run(&steps, false);
+        prop_assert_eq!(driver.policy.counters().requests_speculative, 0);
+    }
+}
+
+#[test]
+fn a_random_reader_is_given_its_own_pages_only() {
+    let mut driver = Driver::new(true);
+    driver.files.insert(FileId(0), 1 << 20);
+    driver.tell(Event::Open { file: FileId(0), pages: 1 << 20 });
+    let mut x = 12_345u64;
+    for _ in 0..2_000 {
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let page = (x >> 33) % (1 << 20);
+        driver.read(FileId(0), Extent::new(page, page + 1));
+        driver.complete(0, false);
+    }
+    assert!(driver.submitted_pages <= 2_000 * 102 / 100, "{} pages for 2000 reads", driver.submitted_pages);
+}
+
+#[test]
+fn classes_tell_who_waits() {
+    let mut policy = ReadPath::new(Options { capacity_bytes: CAPACITY_BYTES, readahead: true });
+    policy.handle(Nanos(0), Event::Open { file: FileId(0), pages: 10_000 });
+    let extent = Extent::new(0, 32);
+    policy.handle(Nanos(0), Event::Read { file: FileId(0), extent, found: Found::Absent, marked: false });
+    let mut classes = Vec::new();
+    while let Some(action) = policy.poll_action() {
+        if let Action::Submit { class, extent: submitted, .. } = action {
+            assert_eq!(class == Class::Demand, submitted.overlaps(extent));
+            classes.push(class);
+        }
+    }
+    assert_eq!(classes.first(), Some(&Class::Demand), "demand goes first");
+}
