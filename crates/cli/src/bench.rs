@@ -10,7 +10,6 @@
 //! Everything that is measured is a process of its own and is ended by number. Workloads and figures come from the
 //! `workload` crate; this module starts, reads off and compares.
 
-mod bare;
 mod cgroup;
 mod error;
 pub(crate) mod interrupt;
@@ -22,6 +21,7 @@ pub(crate) mod report;
 pub(crate) mod row;
 mod server;
 mod subject;
+mod yardstick;
 
 use std::ffi::OsString;
 use std::fs;

@@ -93,10 +93,7 @@ pub(crate) enum Error {
     OutOfMemory { killed: u64 },
 
     #[error("the testbed cannot be read by the bare client")]
-    Bare {
-        #[source]
-        cause: std::io::Error,
-    },
+    Bare(#[source] foreread_testbed::Error),
 }
 
 impl Error {

@@ -33,6 +33,12 @@ impl Interrupt {
         Ok(Self(wanted))
     }
 
+    /// One that never comes.
+    #[cfg(test)]
+    pub(crate) fn never() -> Self {
+        Self(Arc::new(AtomicBool::new(false)))
+    }
+
     /// An error once a signal has come.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.came() { Err(Error::Interrupted) } else { Ok(()) }

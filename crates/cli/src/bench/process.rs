@@ -131,9 +131,9 @@ impl Drop for Process {
         if self.gone_within(Duration::ZERO) {
             return;
         }
-        let _ = rustix::process::kill_process(Pid::from_child(&self.child), Signal::TERM);
+        // The group: a shell that is ended leaves its children behind.
+        let _ = rustix::process::kill_process_group(Pid::from_child(&self.child), Signal::TERM);
         if !self.gone_within(GRACE) {
-            // The group: a shell that was ended by force leaves its children behind.
             let _ = rustix::process::kill_process_group(Pid::from_child(&self.child), Signal::KILL);
             let _ = self.child.wait();
         }
@@ -187,4 +187,48 @@ pub(crate) fn rss_max_bytes(pid: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Process {
+        Process::start(Command::new("sh").args(["-c", script]), "the script".to_owned()).expect("there is a shell")
+    }
+
+    #[test]
+    fn a_dropped_process_is_gone_with_its_children() {
+        let mut process = shell("sleep 1000 & echo ready; wait");
+        let mut ready = [0; 6];
+        process.stdout().expect("once").read_exact(&mut ready).expect("it says so");
+        let members = tree(process.id());
+        assert_eq!(members.len(), 2);
+        drop(process);
+        let alive =
+            |pid: &u32| fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
+        // The orphan is reaped by someone else, in its own time.
+        while members.iter().any(alive) {
+            thread::sleep(TICK);
+        }
+    }
+
+    #[test]
+    fn an_early_end_is_told_with_what_the_program_said() {
+        let interrupt = Interrupt::never();
+        let failed = shell("echo no bucket >&2; exit 3").finish(Duration::from_mins(1), &interrupt);
+        let told = failed.expect_err("it exits with 3").to_string();
+        assert!(
+            told.contains("the script") && told.contains("exit status: 3") && told.ends_with("no bucket"),
+            "{told}"
+        );
+        assert!(shell("exit 0").finish(Duration::from_mins(1), &interrupt).is_ok());
+    }
+
+    #[test]
+    fn memory_and_time_of_this_process_are_known() {
+        assert!(rss_max_bytes(std::process::id()).is_some_and(|bytes| bytes > 1 << 20));
+        assert!(cpu_s(std::process::id()).is_some());
+        assert_eq!(rss_max_bytes(0), None);
+    }
 }

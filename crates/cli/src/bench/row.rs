@@ -16,10 +16,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use foreread_workload::{Metric, Pattern, Workload};
+use foreread_workload::{Metric, Workload};
 use serde::Serialize;
 
-use super::bare;
 use super::cgroup::Cgroup;
 use super::error::Error;
 use super::interrupt::Interrupt;
@@ -28,6 +27,7 @@ use super::process::Process;
 use super::reader::{Plan, Reading};
 use super::server::{BUCKET, Counters, Server};
 use super::subject::{Spent, Storage, Subject};
+use super::yardstick::{self, Yardstick};
 
 /// A run that is void is tried again this often: on a shared machine, neighbours come and go.
 const VOID_RETRIES: u32 = 2;
@@ -80,13 +80,6 @@ pub(crate) struct Run {
     pub(crate) mount: Spent,
     pub(crate) testbed_cpu_s: Option<f64>,
     pub(crate) values: BTreeMap<Metric, f64>,
-}
-
-/// What the machine gave when a run was made.
-#[derive(Clone, Copy, Default)]
-struct Yardstick {
-    ceiling_mb_per_s: Option<f64>,
-    bare_operations_per_s: Option<f64>,
 }
 
 impl Column {
@@ -209,15 +202,11 @@ impl<'a> Site<'a> {
     fn yardstick(&self, of: &str) -> Result<Yardstick, Error> {
         let Some(server) = self.server.filter(|_| self.bench.yardsticks) else { return Ok(Yardstick::default()) };
         self.say(&format!("the ceiling, {of}"));
-        let ceiling = bare::ceiling(server.endpoint(), self.workload, &self.bench.interrupt)?;
-        let bare = match self.workload.pattern {
-            Pattern::Random { .. } | Pattern::MmapRandom { .. } => {
-                self.say(&format!("a bare client, {of}"));
-                Some(bare::operations(server.endpoint(), self.workload, &self.bench.interrupt)?)
-            }
-            _ => None,
-        };
-        Ok(Yardstick { ceiling_mb_per_s: Some(ceiling), bare_operations_per_s: bare })
+        let interrupt = &self.bench.interrupt;
+        let ceiling = yardstick::ceiling(server, self.workload, interrupt)?;
+        self.say(&format!("a bare client, {of}"));
+        let bare_operations_per_s = yardstick::operations(server, self.workload, interrupt)?;
+        Ok(Yardstick { ceiling_mb_per_s: Some(ceiling), bare_operations_per_s })
     }
 
     /// One cold run.

@@ -46,7 +46,8 @@ pub(crate) struct Counters {
 impl Server {
     pub(crate) fn start(program: &OsStr, workload: &Workload, interrupt: &Interrupt) -> Result<Self, Error> {
         let mut command = Command::new(program);
-        command.args(["testbed", "--listen", "127.0.0.1:0"]);
+        // Anonymous: the bare client does not sign. Signatures that are there are still checked.
+        command.args(["testbed", "--listen", "127.0.0.1:0", "--allow-anonymous"]);
         command.args(["--first-byte", &format!("{}us", workload.device.first_byte_ns / 1000)]);
         command.args(["--connection-rate", &format!("{}B/s", workload.device.connection_bytes_per_s)]);
         if let Some(rate) = workload.device.total_bytes_per_s {
