@@ -66,6 +66,8 @@ pub(crate) struct Stream {
     pub(crate) reads: u32,
     /// The reader has had to wait since the stream was recognised.
     waited: bool,
+    /// Strided: pages of a record when the progression was recognised.
+    record_pages: u64,
     /// The page after the last read: where a record that is longer than thought goes on.
     last_end: u64,
     /// The last event of the stream.
@@ -85,6 +87,7 @@ impl Stream {
             seen: read.pages(),
             reads: 1,
             waited: false,
+            record_pages: 0,
             last_end: read.end,
             last: now,
         }
@@ -132,6 +135,10 @@ impl Stream {
                     self.seen += pages;
                     self.pos = record;
                 }
+                if within + read.pages() > RECORD_GROWTH_MAX * self.record_pages {
+                    self.become_forward(record, read, absent);
+                    return;
+                }
                 let pages = pages.max(within + read.pages()).min(delta.unsigned_abs());
                 self.pattern = Pattern::Strided { delta, pages };
                 let planned = (self.end - record as i64) / delta;
@@ -150,6 +157,15 @@ impl Stream {
         } else {
             self.ahead = self.ahead.max((self.seen / 2).min(QUIET_PAGES_MAX));
         }
+    }
+
+    /// What was taken for a record goes on and on: it was the start of a forward stream.
+    fn become_forward(&mut self, start: u64, read: Extent, absent: bool) {
+        self.pattern = Pattern::Forward;
+        self.start = start;
+        self.pos = read.end;
+        self.seen = read.end - start;
+        self.recognise(read, absent);
     }
 
     /// Reads that came just before this run's start belong to it: they overtook each other on their way here.
@@ -177,6 +193,7 @@ impl Stream {
     /// From now on the run is a record of a progression that `records` records have shown.
     pub(crate) fn recognise_stride(&mut self, delta: i64, pages: u64, records: u64) {
         self.pattern = Pattern::Strided { delta, pages };
+        self.record_pages = pages;
         self.pos = self.start;
         self.end = self.start as i64;
         self.seen = pages * records;
@@ -266,6 +283,10 @@ const TRUSTED_PAGES: u64 = 256;
 
 /// How much the window grows when the reader has to wait.
 const GROWTH: u64 = 4;
+
+/// How much longer than at first a record may turn out to be. Progressions of streams that all began one after another (five
+/// readers of five parts of a file) look like one of records; their "records" have no end.
+const RECORD_GROWTH_MAX: u64 = 2;
 
 /// The furthest that a stream grows whose reader never waits: 16 MiB, two of the largest parts.
 const QUIET_PAGES_MAX: u64 = 2 * PART_PAGES_MAX;

@@ -66,7 +66,7 @@ impl Driver {
                 assert!(self.requests.insert(request, (file, extent)).is_none());
             }
             Action::Cancel { request } => {
-                assert!(self.requests.remove(&request).is_some(), "cancelled what is not in flight")
+                assert!(self.requests.remove(&request).is_some(), "cancelled what is not in flight");
             }
             Action::Drop { file, folio } => {
                 let gone = self.folios.remove(&(file, folio.start));

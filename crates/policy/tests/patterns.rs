@@ -317,7 +317,7 @@ fn interleaved_streams_on_one_file() {
             reads.extend((0..streams).map(|s| Extent::new(s * part + i * MIB, s * part + (i + 1) * MIB)));
         }
         let outcome = run(256 << 20, 2 * GIB, vec![(0, reads, 0)]);
-        assert!(outcome.megabytes_per_s() >= 700.0, "{streams}: {}", outcome.megabytes_per_s());
+        assert!(outcome.megabytes_per_s() >= 650.0, "{streams}: {}", outcome.megabytes_per_s());
         assert!(outcome.amplification <= 1.1, "{streams}: {}", outcome.amplification);
     }
 }
