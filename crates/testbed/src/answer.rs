@@ -21,6 +21,8 @@ pub(crate) type Answer = Response<Payload>;
 /// Which bytes of which version are sent. Travels with a response through the S3 library.
 #[derive(Debug, Clone)]
 pub(crate) struct Chosen {
+    /// 200 or 206: of a GET the library only makes the one that its own fields imply.
+    pub(crate) status: StatusCode,
     pub(crate) object: Arc<Object>,
     pub(crate) range: Range<u64>,
     pub(crate) gzip: bool,

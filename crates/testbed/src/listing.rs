@@ -85,7 +85,10 @@ impl Start {
 
     pub(crate) fn from_token(token: &str) -> Option<Self> {
         let (tag, hex) = token.split_at_checked(1)?;
-        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        let byte = |pair: &[u8]| match pair {
+            [_, _] => u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok(),
+            _ => None,
+        };
         let bytes = hex.as_bytes().chunks(2).map(byte).collect::<Option<Vec<u8>>>()?;
         let text = String::from_utf8(bytes).ok()?;
         match tag {

@@ -1,6 +1,7 @@
 //! The same objects over plain HTTP: GET and HEAD, ranges, conditions, and a listing of directories as nginx makes it.
 
 use std::fmt::Write;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -14,7 +15,7 @@ use crate::answer::{self, Answer, Chosen};
 use crate::body::Payload;
 use crate::conditions::Selection;
 use crate::listing::{Page, Query};
-use crate::objects::Objects;
+use crate::objects::{Object, Objects};
 
 /// Where plain HTTP begins in the URL.
 pub(crate) const ROOT: &str = "/http/";
@@ -31,8 +32,8 @@ pub(crate) fn answer(objects: &Objects, parts: &Parts, key: &str, effect: Option
         Some(object) => {
             let gzip = effect == Some(Effect::Gzip) && parts.method == Method::GET;
             match answer::select(&parts.headers, &object, effect) {
-                Selection::Whole => whole_or_part(Chosen { range: 0..object.size, object, gzip }, false)?,
-                Selection::Part(range) => whole_or_part(Chosen { range, object, gzip }, true)?,
+                Selection::Whole => object_answer(object, None, gzip)?,
+                Selection::Part(part) => object_answer(object, Some(part), gzip)?,
                 Selection::NotModified => {
                     let mut answer = Response::new(Payload::Bytes(bytes::Bytes::new()));
                     *answer.status_mut() = StatusCode::NOT_MODIFIED;
@@ -61,9 +62,10 @@ pub(crate) fn answer(objects: &Objects, parts: &Parts, key: &str, effect: Option
     Ok(answer)
 }
 
-fn whole_or_part(chosen: Chosen, part: bool) -> std::io::Result<Answer> {
-    let (status, headers) = answer::object_head(&chosen.object, part.then_some(&chosen.range), chosen.gzip);
-    let mut answer = Response::new(chosen.payload()?);
+fn object_answer(object: Arc<Object>, part: Option<Range<u64>>, gzip: bool) -> std::io::Result<Answer> {
+    let (status, headers) = answer::object_head(&object, part.as_ref(), gzip);
+    let range = part.unwrap_or(0..object.size);
+    let mut answer = Response::new(Chosen { status, object, range, gzip }.payload()?);
     *answer.status_mut() = status;
     *answer.headers_mut() = headers;
     Ok(answer)

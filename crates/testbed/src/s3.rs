@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method};
 use http_body_util::BodyExt;
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::auth::SimpleAuth;
@@ -69,12 +69,8 @@ impl TestBucket {
     }
 }
 
-/// Status, headers and bytes of an answer about an object, or the error that S3 gives instead.
-fn choose(
-    headers: &HeaderMap,
-    object: Arc<Object>,
-    wanted: Option<Wanted>,
-) -> S3Result<(StatusCode, HeaderMap, Chosen)> {
+/// Headers and bytes of an answer about an object, or the error that S3 gives instead.
+fn choose(headers: &HeaderMap, object: Arc<Object>, wanted: Option<Wanted>) -> S3Result<(HeaderMap, Chosen)> {
     let effect = wanted.and_then(|wanted| wanted.0);
     let gzip = effect == Some(Effect::Gzip);
     let part = match answer::select(headers, &object, effect) {
@@ -100,7 +96,7 @@ fn choose(
     };
     let (status, head) = answer::object_head(&object, part.as_ref(), gzip);
     let range = part.unwrap_or(0..object.size);
-    Ok((status, head, Chosen { object, range, gzip }))
+    Ok((head, Chosen { status, object, range, gzip }))
 }
 
 #[async_trait]
@@ -108,18 +104,17 @@ impl S3 for TestBucket {
     async fn get_object(&self, request: S3Request<GetObjectInput>) -> S3Result<S3Response<GetObjectOutput>> {
         let object = self.object(&request.input.bucket, &request.input.key)?;
         let wanted = request.extensions.get::<Wanted>().copied();
-        let (status, head, chosen) = choose(&request.headers, object, wanted)?;
+        let (head, chosen) = choose(&request.headers, object, wanted)?;
         let mut response = S3Response::with_headers(GetObjectOutput::default(), head);
-        response.status = Some(status);
         response.extensions.insert(chosen);
         Ok(response)
     }
 
     async fn head_object(&self, request: S3Request<HeadObjectInput>) -> S3Result<S3Response<HeadObjectOutput>> {
         let object = self.object(&request.input.bucket, &request.input.key)?;
-        let (status, head, _) = choose(&request.headers, object, None)?;
+        let (head, chosen) = choose(&request.headers, object, None)?;
         let mut response = S3Response::with_headers(HeadObjectOutput::default(), head);
-        response.status = Some(status);
+        response.status = Some(chosen.status);
         Ok(response)
     }
 

@@ -315,6 +315,7 @@ async fn s3_answer(
     let (mut parts, body) = response.into_parts();
     let payload = if let Some(chosen) = parts.extensions.remove::<Chosen>() {
         *size = Some(chosen.object.size);
+        parts.status = chosen.status;
         chosen.payload()?
     } else {
         Payload::Bytes(body.collect().await.map_err(io::Error::other)?.to_bytes())
