@@ -153,7 +153,6 @@ impl Cloud {
     }
 
     async fn read(&self, key: &Key, version: &Version, range: Range<u64>) -> Result<Body, Error> {
-        let fail = |kind, message| Error::new(kind, Operation::Read, key.as_str(), message).with_extent(range.clone());
         let request = Request::Read { key: key.as_str(), range: (range.start, range.end), tag: version.tag.as_deref() };
         let response = self.ask(request).await.map_err(|e| e.with_extent(range.clone()))?;
         let asked = Asked {
@@ -167,17 +166,10 @@ impl Cloud {
         match response::verify(asked, response.status(), response.headers()) {
             Ok(skip) => Ok(response::body(response, key.as_str(), range, skip)),
             Err(Refusal::Failed(error)) => Err(error),
-            // The storage confirmed the condition and yet shows another version. Which of the two is wrong?
-            Err(Refusal::Mismatch(difference)) => match self.stat(key).await {
-                Ok(object) if object.version == *version => {
-                    Err(fail(ErrorKind::Transient, format!("the response is for another version: {difference}")))
-                }
-                Ok(_) => Err(fail(ErrorKind::Changed, format!("the object was replaced: {difference}"))),
-                Err(error) if error.kind() == ErrorKind::NotFound => {
-                    Err(fail(ErrorKind::Changed, String::from("the object was deleted")))
-                }
-                Err(error) => Err(error.with_extent(range.clone())),
-            },
+            Err(Refusal::Mismatch(difference)) => {
+                let now = self.stat(key).await;
+                Err(response::settle(now, key.as_str(), version, &difference).with_extent(range))
+            }
         }
     }
 

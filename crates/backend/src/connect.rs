@@ -7,6 +7,7 @@ use crate::Backend;
 use crate::cloud;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::file::Directory;
+use crate::web::Web;
 
 /// What is not part of a URL. Everything else comes from the environment, as other programs of each storage read it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,6 +39,10 @@ const FORMS: &str = "s3://BUCKET[/PREFIX], gs://BUCKET[/PREFIX], az://CONTAINER[
 /// The part of an `s3`, `gs` or `az` URL after the bucket is the key as it is, not percent-decoded.
 pub fn connect(url: &str, options: &ConnectOptions) -> Result<Connected, Error> {
     let invalid = |message: String| Error::new(ErrorKind::Invalid, Operation::Configure, shown(url), message);
+    if url.starts_with("http://") || url.starts_with("https://") {
+        let (web, path) = Web::new(url).map_err(invalid)?;
+        return Ok(Connected { backend: Arc::new(web), path });
+    }
     if let Some((scheme, rest)) = url.split_once("://") {
         let (bucket, path) = rest.split_once('/').unwrap_or((rest, ""));
         let path = path.trim_end_matches('/').to_owned();

@@ -13,6 +13,7 @@ mod error;
 mod file;
 mod object;
 mod response;
+mod web;
 mod wire;
 
 pub use connect::{ConnectOptions, Connected, connect};

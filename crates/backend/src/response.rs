@@ -25,7 +25,7 @@ use http::header::{
 
 use crate::Body;
 use crate::error::{Error, ErrorKind, Operation};
-use crate::object::Version;
+use crate::object::{Object, Version};
 use crate::wire::Failure;
 
 /// How much of a full response is read and thrown away to reach a range, when a server ignores ranges. Higher lets
@@ -144,6 +144,25 @@ pub(crate) fn verify(asked: Asked<'_>, status: StatusCode, headers: &HeaderMap) 
         }
         _ => Ok(asked.start),
     }
+}
+
+/// Decides about a [`Refusal::Mismatch`]: the storage confirmed the condition and yet shows another version, so either
+/// it ignores conditions or this one response is wrong. `now` is what it says when asked once more.
+pub(crate) fn settle(now: Result<Object, Error>, key: &str, version: &Version, difference: &str) -> Error {
+    let (kind, message) = match now {
+        Ok(object) if object.version == *version => {
+            (ErrorKind::Transient, format!("the response is for another version: {difference}"))
+        }
+        Ok(_) => (ErrorKind::Changed, format!("the object was replaced: {difference}")),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            (ErrorKind::Changed, String::from("the object was deleted"))
+        }
+        Err(error) => {
+            let message = format!("the response is for another version ({difference}); {}", error.message());
+            return Error::new(error.kind(), Operation::Read, key, message).with_retry_after(error.retry_after());
+        }
+    };
+    Error::new(kind, Operation::Read, key, message)
 }
 
 /// A content coding that makes the body differ from the stored bytes.

@@ -73,6 +73,11 @@ impl Wire {
         Ok(Self { client })
     }
 
+    /// Begins a request; a user and password in the URL become a header.
+    pub(crate) fn request(&self, method: http::Method, url: reqwest::Url) -> reqwest::RequestBuilder {
+        self.client.request(method, url)
+    }
+
     /// Sends one request; returns when the head of the response has arrived.
     pub(crate) async fn send(&self, request: reqwest::Request) -> Result<reqwest::Response, Failure> {
         self.client.execute(request).await.map_err(|e| Failure::of(e))

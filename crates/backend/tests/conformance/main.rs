@@ -9,3 +9,4 @@ mod file;
 mod gcs;
 mod s3;
 mod seed;
+mod web;

@@ -17,24 +17,38 @@ pub(crate) fn client() -> reqwest::Client {
 }
 
 /// A directory, read as such or served by something.
-pub(crate) struct Folder(PathBuf);
+pub(crate) struct Folder {
+    path: PathBuf,
+    served: bool,
+    hides: fn(&str) -> bool,
+}
 
 impl Folder {
+    /// A directory that is read as such.
     pub(crate) fn new(path: &Path) -> Self {
-        Self(path.to_owned())
+        Self { path: path.to_owned(), served: false, hides: |_| false }
+    }
+
+    /// A directory that a web server serves: files are known by size and time, and some names are hidden.
+    pub(crate) fn served(path: &Path, hides: fn(&str) -> bool) -> Self {
+        Self { path: path.to_owned(), served: true, hides }
     }
 }
 
 impl Seeder for Folder {
+    fn tells_contents_apart(&self) -> bool {
+        !self.served
+    }
+
     fn put<'a>(&'a self, key: &'a str, size: u64, generation: u64) -> BoxFuture<'a, Result<bool, String>> {
         async move {
-            if key.ends_with('/') {
+            if key.ends_with('/') || (self.hides)(key) {
                 return Ok(false);
             }
-            let path = self.0.join(key);
+            let path = self.path.join(key);
             std::fs::create_dir_all(path.parent().unwrap()).map_err(|e| e.to_string())?;
             // A new inode, as every careful writer makes: an open file keeps its content.
-            let new = tempfile::NamedTempFile::new_in(&self.0).map_err(|e| e.to_string())?;
+            let new = tempfile::NamedTempFile::new_in(&self.path).map_err(|e| e.to_string())?;
             std::fs::write(new.path(), self.content(key, generation, 0..size)).map_err(|e| e.to_string())?;
             let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
             std::fs::set_permissions(new.path(), mode).map_err(|e| e.to_string())?;

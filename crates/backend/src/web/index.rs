@@ -1,0 +1,181 @@
+//! Index pages, as nginx, Apache, lighttpd, Caddy and Python's `http.server` make them: HTML with one link an entry.
+//!
+//! No HTML parser: only the `href` of each `a` counts. Whatever else such a page shows (sizes, dates, columns to sort
+//! by) differs from server to server and is asked of the files themselves.
+
+use percent_encoding::percent_decode_str;
+use reqwest::Url;
+
+/// What the title or heading of an index page begins with, in lower case.
+const HEADINGS: [&str; 4] = ["index of", "directory listing for", "directory: ", "listing of"];
+
+/// The names of the direct children of `base` that a page links to, directories with a `/` at the end; `None` if the
+/// page is no index.
+pub(super) fn children(page: &str, base: &Url) -> Option<Vec<String>> {
+    let is_index = ["<title", "<h1", "<h2"].iter().any(|tag| {
+        let heading = find_ignoring_case(page, tag).and_then(|at| page[at..].split_once('>')).map(|(_, rest)| rest);
+        heading.is_some_and(|heading| {
+            let heading = heading.trim_start();
+            HEADINGS.iter().any(|h| heading.get(..h.len()).is_some_and(|start| start.eq_ignore_ascii_case(h)))
+        })
+    });
+    if !is_index {
+        return None;
+    }
+    let (mut names, mut seen) = (Vec::new(), std::collections::HashSet::new());
+    let mut rest = page;
+    while let Some(at) = find_ignoring_case(rest, "<a") {
+        let tag = &rest[at + 2..];
+        rest = tag;
+        if !tag.starts_with(|c: char| c.is_ascii_whitespace()) {
+            continue;
+        }
+        let tag = &tag[..tag.find('>').unwrap_or(tag.len())];
+        if let Some(name) = href(tag).and_then(|href| child(&unescape(href), base))
+            && seen.insert(name.clone())
+        {
+            names.push(name);
+        }
+    }
+    Some(names)
+}
+
+/// The `href` of a tag's attributes.
+fn href(attributes: &str) -> Option<&str> {
+    let at = find_ignoring_case(attributes, "href")?;
+    let value = attributes[at + 4..].trim_start().strip_prefix('=')?.trim_start();
+    match value.chars().next()? {
+        quote @ ('"' | '\'') => value[1..].split(quote).next(),
+        _ => value.split_ascii_whitespace().next(),
+    }
+}
+
+/// The name that a link has as a direct child of `base`.
+fn child(link: &str, base: &Url) -> Option<String> {
+    let target = base.join(link).ok()?;
+    let (ours, theirs) = (base.origin(), target.origin());
+    // A query sorts the page, a fragment leads into it.
+    if ours != theirs || target.query().is_some() || target.fragment().is_some() {
+        return None;
+    }
+    let name = target.path().strip_prefix(base.path())?;
+    let (name, slash) = match name.strip_suffix('/') {
+        Some(name) => (name, "/"),
+        None => (name, ""),
+    };
+    if name.is_empty() || name.contains('/') {
+        return None;
+    }
+    let name = percent_decode_str(name).decode_utf8().ok()?;
+    if name.contains(['/', '\0']) || matches!(&*name, "." | "..") {
+        return None;
+    }
+    Some(format!("{name}{slash}"))
+}
+
+/// Resolves the character references of an attribute.
+fn unescape(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('&') {
+        plain.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let reference = rest[1..].split_once(';').map(|(name, _)| name).filter(|name| name.len() <= 8);
+        let character = reference.and_then(|name| match name {
+            "amp" => Some('&'),
+            "lt" => Some('<'),
+            "gt" => Some('>'),
+            "quot" => Some('"'),
+            "apos" => Some('\''),
+            _ => {
+                let digits = name.strip_prefix('#')?;
+                let code = match digits.strip_prefix(['x', 'X']) {
+                    Some(hex) => u32::from_str_radix(hex, 16).ok()?,
+                    None => digits.parse().ok()?,
+                };
+                char::from_u32(code)
+            }
+        });
+        match (character, reference) {
+            (Some(character), Some(name)) => {
+                plain.push(character);
+                rest = &rest[name.len() + 2..];
+            }
+            _ => {
+                plain.push('&');
+                rest = &rest[1..];
+            }
+        }
+    }
+    plain.push_str(rest);
+    plain
+}
+
+/// Where `needle`, in lower case, first is.
+fn find_ignoring_case(text: &str, needle: &str) -> Option<usize> {
+    text.as_bytes().windows(needle.len()).position(|window| window.eq_ignore_ascii_case(needle.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(links: &[&str]) -> Vec<String> {
+        let links: String = links.iter().map(|link| format!("<a href=\"{link}\">x</a>")).collect();
+        let page = format!("<html><head><title>Index of /pub/</title></head><body>{links}</body></html>");
+        children(&page, &Url::parse("http://host:8080/pub/").unwrap()).unwrap()
+    }
+
+    #[test]
+    fn children_are_what_is_directly_below() {
+        let links = ["a", "b/", "./c", "/pub/d", "http://host:8080/pub/e", "a%20b", "x&amp;y", "%D0%96", "a"];
+        assert_eq!(listed(&links), ["a", "b/", "c", "d", "e", "a b", "x&y", "Ж"]);
+    }
+
+    #[test]
+    fn no_link_escapes() {
+        let links = [
+            "../",
+            "/",
+            "/etc/passwd",
+            "..",
+            ".",
+            "",
+            "?C=N;O=D",
+            "#top",
+            "b/c",
+            "../../pub/b/c",
+            "http://other/pub/a",
+            "https://host:8080/pub/a",
+            "//other/pub/a",
+            "javascript:alert(1)",
+            "mailto:a@b",
+            "%2e%2e/",
+            "%2E%2E%2Fa",
+            "a%2Fb",
+            "a%00b",
+            "a%FF",
+            "..%5c..",
+            "/pub/../etc",
+        ];
+        assert_eq!(listed(&links), ["..\\.."]);
+    }
+
+    #[test]
+    fn only_an_index_is_read_as_one() {
+        let base = Url::parse("http://host/").unwrap();
+        assert_eq!(children("<title>My page</title><a href=\"a\">", &base), None);
+        assert_eq!(children("", &base), None);
+        let python =
+            "<TITLE>Directory listing for /</TITLE>\n<UL>\n<LI><A HREF='a%23b'>a#b</A>\n<li><a class=x href=c>";
+        assert_eq!(children(python, &base).unwrap(), ["a#b", "c"]);
+    }
+
+    #[test]
+    fn character_references_are_resolved() {
+        assert_eq!(
+            unescape("a&amp;amp;b&#x41;&#66;&nbsp;&;&lt;&unknownreference;&"),
+            "a&amp;bAB&nbsp;&;<&unknownreference;&"
+        );
+    }
+}
