@@ -71,10 +71,11 @@ pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
     let config = args.config()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|cause| Failure::Output { cause })?;
-    runtime.block_on(async {
+    // Outside: a testbed waits for its own runtime until it listens, and for its end when it stops.
+    let testbed = Testbed::start(config).map_err(|cause| Failure::Testbed { cause })?;
+    let served = runtime.block_on(async {
         let listen = || Ok((signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?));
         let (mut interrupt, mut terminate) = listen().map_err(|cause: std::io::Error| Failure::Output { cause })?;
-        let testbed = Testbed::start(config).map_err(|cause| Failure::Testbed { cause })?;
         let ready = format!("foreread testbed: listening on {}\n", testbed.endpoint());
         let mut stdout = std::io::stdout();
         stdout.write_all(ready.as_bytes()).and_then(|()| stdout.flush()).map_err(|cause| Failure::Output { cause })?;
@@ -82,9 +83,10 @@ pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
-        testbed.stop();
         Ok(ExitCode::SUCCESS)
-    })
+    });
+    testbed.stop();
+    served
 }
 
 impl Args {
