@@ -53,6 +53,8 @@ impl Process {
     pub(crate) fn start(command: &mut Command, shown: String) -> Result<Self, Error> {
         let stderr = tempfile::tempfile().map_err(Error::io("making a temporary file"))?;
         let to = stderr.try_clone().map_err(Error::io("making a temporary file"))?;
+        // A backtrace would be all that is seen of the end of its complaints.
+        command.env_remove("RUST_BACKTRACE");
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(to).process_group(0).spawn();
         let child = child.map_err(|cause| Error::Spawn { command: shown.clone(), cause })?;
         Ok(Self { child, shown, stderr })
