@@ -12,7 +12,9 @@
 //! Storage that answers "wrong region" or "expired token" is asked once more with a service made anew; nothing else is
 //! tried twice.
 
+mod aws;
 mod azblob;
+mod credentials;
 mod gcs;
 mod page;
 mod profile;
@@ -66,8 +68,8 @@ pub(crate) trait Dialect: Send + Sync + 'static {
     /// Where credentials were looked for, and what to do when there are none.
     fn credential_sources(&self) -> String;
 
-    /// Makes the service, for `region` where services have regions.
-    fn service(&self, region: Option<&str>) -> Result<Servicer, Error>;
+    /// Makes the service, for `region` where services have regions. Credentials are looked for at the first request.
+    fn service(&self, region: Option<&str>, wire: &Wire) -> Result<Servicer, Error>;
 }
 
 /// One bucket or container.
@@ -90,9 +92,10 @@ struct Service {
 impl Cloud {
     /// A bucket that is called `name`; sends nothing yet.
     pub(crate) fn new(name: String, dialect: Box<dyn Dialect>, region: Option<String>) -> Result<Self, Error> {
-        let servicer = dialect.service(region.as_deref())?;
+        let wire = Wire::new(Redirects::Refuse)?;
+        let servicer = dialect.service(region.as_deref(), &wire)?;
         let service = RwLock::new(Service { servicer, region });
-        Ok(Self { name, dialect, service, wire: Wire::new(Redirects::Refuse)?, signed: AtomicBool::new(false) })
+        Ok(Self { name, dialect, service, wire, signed: AtomicBool::new(false) })
     }
 
     /// Signs and sends one request. A response is a success; everything else is an error.
@@ -127,7 +130,7 @@ impl Cloud {
             renewed = true;
             let region = elsewhere.or(service.region);
             tracing::debug!(bucket = self.name, region, "renewing the service after {}", rejection.status);
-            let servicer = self.dialect.service(region.as_deref())?;
+            let servicer = self.dialect.service(region.as_deref(), &self.wire)?;
             *self.service.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Service { servicer, region };
         }
     }
@@ -137,8 +140,7 @@ impl Cloud {
             let message = format!("cannot refresh the credentials: {cause}");
             return Error::new(ErrorKind::Transient, operation, object, message);
         }
-        let sources = self.dialect.credential_sources();
-        let message = format!("no usable credentials for {}: {cause}; {sources}", self.name);
+        let message = format!("{cause}; {}", self.dialect.credential_sources());
         Error::new(ErrorKind::PermissionDenied, operation, object, message)
     }
 
@@ -161,6 +163,7 @@ impl Cloud {
             start: range.start,
             end: range.end,
             tag_header: self.dialect.tag_header(),
+            conditions_hold: true,
             coding: Coding::Label,
         };
         match response::verify(asked, response.status(), response.headers()) {

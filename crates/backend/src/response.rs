@@ -47,6 +47,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) end: u64,
     /// Which header carries the tag.
     pub(crate) tag_header: &'a TagHeader,
+    /// Whether the storage heeds conditions, so that a success without a tag can be believed.
+    pub(crate) conditions_hold: bool,
     /// Whether the bytes may be labelled with a content coding: storage keeps that label and returns the bytes as they
     /// were stored, while a web server may have encoded them on the way.
     pub(crate) coding: Coding,
@@ -102,11 +104,12 @@ pub(crate) fn verify(asked: Asked<'_>, status: StatusCode, headers: &HeaderMap) 
         let message = format!("the server answers in the content coding {coding}, not in the stored bytes");
         return Err(fail(ErrorKind::Unsupported, message));
     }
-    if let Some(tag) = &version.tag
-        && let Some(found) = asked.tag_header.tag(headers)
-        && found != &**tag
-    {
-        return Err(Refusal::Mismatch(format!("tag {found}, not {tag}")));
+    if let Some(tag) = &version.tag {
+        match asked.tag_header.tag(headers) {
+            Some(found) if found != &**tag => return Err(Refusal::Mismatch(format!("tag {found}, not {tag}"))),
+            None if !asked.conditions_hold => return Err(Refusal::Mismatch(format!("no tag, not {tag}"))),
+            _ => {}
+        }
     }
     if version.tag.is_none()
         && let Some(modified) = version.modified

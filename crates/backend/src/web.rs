@@ -153,6 +153,7 @@ impl Web {
             start: range.start,
             end: range.end,
             tag_header: &TagHeader::ETag,
+            conditions_hold: false,
             coding: Coding::Transcoded,
         };
         match response::verify(asked, response.status(), response.headers()) {

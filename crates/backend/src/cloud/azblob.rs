@@ -14,6 +14,7 @@ use crate::connect::ConnectOptions;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::object::Version;
 use crate::response::{TagHeader, last_modified, number};
+use crate::wire::Wire;
 
 struct Azblob {
     container: String,
@@ -94,7 +95,7 @@ impl Dialect for Azblob {
         )
     }
 
-    fn service(&self, _: Option<&str>) -> Result<Servicer, Error> {
+    fn service(&self, _: Option<&str>, _: &Wire) -> Result<Servicer, Error> {
         let fail = |message: &str| {
             Error::new(ErrorKind::Invalid, Operation::Configure, format!("az://{}", self.container), message)
         };

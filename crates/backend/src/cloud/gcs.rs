@@ -21,6 +21,7 @@ use crate::connect::ConnectOptions;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::object::Version;
 use crate::response::TagHeader;
+use crate::wire::Wire;
 
 static GENERATION: LazyLock<TagHeader> =
     LazyLock::new(|| TagHeader::Named(HeaderName::from_static("x-goog-generation")));
@@ -125,7 +126,7 @@ impl Dialect for Gcs {
         )
     }
 
-    fn service(&self, _: Option<&str>) -> Result<Servicer, Error> {
+    fn service(&self, _: Option<&str>, _: &Wire) -> Result<Servicer, Error> {
         let mut builder = opendal::services::Gcs::default().bucket(&self.bucket);
         if let Some(endpoint) = &self.endpoint {
             builder = builder.endpoint(endpoint.trim_end_matches('/'));

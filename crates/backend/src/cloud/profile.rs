@@ -1,34 +1,59 @@
-//! The settings of an AWS profile that are not credentials: region and endpoint, from `~/.aws/config`.
+//! The settings of an AWS profile that are not credentials, from `~/.aws/config`: region, endpoint, role.
 
 use std::path::PathBuf;
 
-/// Looks `name` up in the section of a profile: `profile`, else `AWS_PROFILE`, else `default`.
-pub(super) fn setting(profile: Option<&str>, name: &str) -> Option<String> {
-    let path = std::env::var_os("AWS_CONFIG_FILE").map(PathBuf::from);
-    let path = path.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".aws/config")))?;
-    let profile = match profile {
-        Some(profile) => profile.to_owned(),
-        None => std::env::var("AWS_PROFILE").ok().filter(|p| !p.is_empty()).unwrap_or_else(|| "default".into()),
-    };
-    find(&std::fs::read_to_string(path).ok()?, &profile, name)
+/// The profile that applies: the given one, else `AWS_PROFILE`, else `default`.
+pub(super) fn name(profile: Option<&str>) -> String {
+    let chosen = profile.map(str::to_owned).or_else(|| std::env::var("AWS_PROFILE").ok());
+    chosen.filter(|name| !name.is_empty()).unwrap_or_else(|| String::from("default"))
 }
 
-/// The value of `name` in the section `[profile P]`, or `[default]`.
-fn find(config: &str, profile: &str, name: &str) -> Option<String> {
+/// Looks `key` up in the section of the profile that applies.
+pub(super) fn setting(profile: Option<&str>, key: &str) -> Option<String> {
+    find(&read("AWS_CONFIG_FILE", "config")?, &name(profile), key)
+}
+
+/// Whether a profile is in one of the two files.
+pub(super) fn exists(profile: &str) -> bool {
+    let config = read("AWS_CONFIG_FILE", "config").unwrap_or_default();
+    let credentials = read("AWS_SHARED_CREDENTIALS_FILE", "credentials").unwrap_or_default();
+    config.lines().any(|line| section(line).is_some_and(|section| is_profile(section, profile)))
+        || credentials.lines().any(|line| section(line) == Some(profile))
+}
+
+/// One of the files, from where the variable says or from `~/.aws`.
+fn read(variable: &str, file: &str) -> Option<String> {
+    let path = std::env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let path = path.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".aws").join(file)))?;
+    std::fs::read_to_string(path).ok()
+}
+
+/// The name in `[name]`.
+fn section(line: &str) -> Option<&str> {
+    line.strip_prefix('[')?.split_once(']').map(|(section, _)| section.trim())
+}
+
+/// Whether a section of the configuration, `[default]` or `[profile P]`, is that of `profile`.
+fn is_profile(section: &str, profile: &str) -> bool {
+    let name = section.strip_prefix("profile").filter(|name| name.starts_with([' ', '\t']));
+    name.is_some_and(|name| name.trim() == profile) || (profile == "default" && section == "default")
+}
+
+/// The value of `key` in the section of `profile`.
+fn find(config: &str, profile: &str, key: &str) -> Option<String> {
     let mut here = false;
     for line in config.lines() {
         // An indented line belongs to the setting above it.
         if line.starts_with([' ', '\t', '#', ';']) {
             continue;
         }
-        if let Some(section) = line.strip_prefix('[').and_then(|l| l.split_once(']')).map(|(s, _)| s.trim()) {
-            here = section.strip_prefix("profile").is_some_and(|p| p.starts_with([' ', '\t']) && p.trim() == profile)
-                || (profile == "default" && section == "default");
-        } else if let Some((key, value)) = line.split_once('=')
+        if let Some(section) = section(line) {
+            here = is_profile(section, profile);
+        } else if let Some((name, value)) = line.split_once('=')
             && here
-            && key.trim() == name
+            && name.trim() == key
         {
-            return Some(value.trim().to_owned()).filter(|v| !v.is_empty());
+            return Some(value.trim().to_owned()).filter(|value| !value.is_empty());
         }
     }
     None

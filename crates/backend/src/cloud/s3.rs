@@ -12,12 +12,14 @@ use opendal::Builder;
 use opendal::options::ReadOptions;
 use opendal::raw::Servicer;
 
+use super::credentials::{Courier, Notes};
 use super::page::{Listed, Page, escape_xml, walk_xml, whole_seconds, xml_cause};
-use super::{Cloud, Dialect, profile};
+use super::{Cloud, Dialect, aws, profile};
 use crate::connect::ConnectOptions;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::object::Version;
 use crate::response::{TagHeader, last_modified, number};
+use crate::wire::Wire;
 
 /// The region of requests when nothing tells one; a bucket elsewhere answers with its own.
 const REGION_DEFAULT: &str = "us-east-1";
@@ -27,20 +29,30 @@ struct S3 {
     endpoint: Option<String>,
     profile: Option<String>,
     anonymous: bool,
+    notes: Notes,
 }
 
 /// The bucket of an `s3://` URL.
 pub(crate) fn connect(bucket: &str, options: &ConnectOptions) -> Result<Cloud, Error> {
     let environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let profile = options.profile.as_deref();
+    if let Some(name) = profile.filter(|name| !options.anonymous && !profile::exists(name)) {
+        let message = format!("there is no profile {name} in ~/.aws/config or ~/.aws/credentials");
+        return Err(Error::new(ErrorKind::Invalid, Operation::Configure, format!("s3://{bucket}"), message));
+    }
     let endpoint = options.endpoint.clone();
     let endpoint = endpoint.or_else(|| environment("AWS_ENDPOINT_URL_S3")).or_else(|| environment("AWS_ENDPOINT_URL"));
     let endpoint = endpoint.or_else(|| profile::setting(profile, "endpoint_url"));
     let region = options.region.clone();
     let region = region.or_else(|| environment("AWS_REGION")).or_else(|| environment("AWS_DEFAULT_REGION"));
     let region = region.or_else(|| profile::setting(profile, "region"));
-    let dialect =
-        S3 { bucket: bucket.to_owned(), endpoint, profile: options.profile.clone(), anonymous: options.anonymous };
+    let dialect = S3 {
+        bucket: bucket.to_owned(),
+        endpoint,
+        profile: options.profile.clone(),
+        anonymous: options.anonymous,
+        notes: Notes::default(),
+    };
     let region = region.unwrap_or_else(|| String::from(REGION_DEFAULT));
     Cloud::new(format!("s3://{bucket}"), Box::new(dialect), Some(region))
 }
@@ -98,25 +110,25 @@ impl Dialect for S3 {
     }
 
     fn credential_sources(&self) -> String {
-        let profile = self.profile.clone().or_else(|| std::env::var("AWS_PROFILE").ok());
+        let notes = self.notes.take();
         format!(
-            "tried AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, the profile {} in ~/.aws/credentials and ~/.aws/config \
-             (keys, SSO, credential_process), web identity, container and instance metadata; a public bucket needs \
+            "tried AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, the profile {} in ~/.aws (role, keys, SSO, \
+             credential_process), web identity, container and instance metadata{}{notes}; a public bucket needs \
              --anonymous",
-            profile.as_deref().unwrap_or("default")
+            profile::name(self.profile.as_deref()),
+            if notes.is_empty() { "" } else { "; " },
         )
     }
 
-    fn service(&self, region: Option<&str>) -> Result<Servicer, Error> {
-        let mut builder = opendal::services::S3::default().bucket(&self.bucket);
-        builder = builder.region(region.unwrap_or(REGION_DEFAULT));
+    fn service(&self, region: Option<&str>, wire: &Wire) -> Result<Servicer, Error> {
+        let region = region.unwrap_or(REGION_DEFAULT);
+        let credentials = aws::chain(self.profile.as_deref(), region, &Courier(wire.clone()), &self.notes);
+        let mut builder = opendal::services::S3::default().bucket(&self.bucket).region(region);
+        builder = builder.credential_provider_chain(credentials);
         match &self.endpoint {
             Some(endpoint) => builder = builder.endpoint(endpoint),
             None if !self.bucket.contains('.') => builder = builder.enable_virtual_host_style(),
             None => {}
-        }
-        if let Some(profile) = &self.profile {
-            builder = builder.profile(profile);
         }
         if self.anonymous {
             builder = builder.skip_signature();

@@ -8,21 +8,15 @@
 //! page, made here, that names the token.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use futures::stream;
 use opendal::raw::{OpList, OpRead, OpStat, Servicer};
 use opendal::{Buffer, BytesRange, HttpBody, HttpTransport, HttpTransporter, OperationContext, options};
 
 use super::Dialect;
+use super::credentials::{self, Courier};
 use crate::error::Operation;
 use crate::wire::{Failure, Wire, chain};
-
-/// How long finding credentials may take in all; the mount command has to fail within 10 s.
-const CREDENTIALS_TIMEOUT: Duration = Duration::from_secs(8);
-
-/// How long one metadata service on the local link may take. It answers in milliseconds, or there is none.
-const METADATA_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Entries on a page: what S3 gives at most, so that a page has the same size everywhere.
 const PAGE_ENTRIES_MAX: usize = 1000;
@@ -71,7 +65,7 @@ pub(super) async fn sign(service: &Servicer, dialect: &dyn Dialect, wire: &Wire,
         _ => None,
     };
     let caught = Arc::new(Caught { request: Mutex::new(None), answer: Mutex::new(answer) });
-    let transport = HttpTransporter::new(Catch { caught: caught.clone(), wire: wire.clone() });
+    let transport = HttpTransporter::new(Catch { caught: caught.clone(), courier: Courier(wire.clone()) });
     let context = OperationContext::default().with_http_transport(transport);
     let gave_up = async {
         match request {
@@ -96,7 +90,7 @@ pub(super) async fn sign(service: &Servicer, dialect: &dyn Dialect, wire: &Wire,
             }
         }
     };
-    let gave_up = tokio::time::timeout(CREDENTIALS_TIMEOUT, gave_up).await;
+    let gave_up = tokio::time::timeout(credentials::TIMEOUT, gave_up).await;
     let request = caught.request.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
     match (request, gave_up) {
         (Some(request), _) => ready(request, object),
@@ -105,7 +99,7 @@ pub(super) async fn sign(service: &Servicer, dialect: &dyn Dialect, wire: &Wire,
         }
         (None, Ok(Some(error))) => Signed::NoCredentials(chain_of(&error)),
         (None, Ok(None)) => Signed::Refused(String::from("the service made no request")),
-        (None, Err(_)) => Signed::NoCredentials(format!("none were found within {} s", CREDENTIALS_TIMEOUT.as_secs())),
+        (None, Err(_)) => Signed::NoCredentials(format!("none were found within {} s", credentials::TIMEOUT.as_secs())),
     }
 }
 
@@ -136,13 +130,16 @@ struct Caught {
 
 struct Catch {
     caught: Arc<Caught>,
-    wire: Wire,
+    courier: Courier,
 }
 
 impl HttpTransport for Catch {
     async fn fetch(&self, request: http::Request<Buffer>) -> opendal::Result<http::Response<HttpBody>> {
         if request.extensions().get::<opendal::raw::Operation>().is_none() {
-            return fetch_credentials(&self.wire, request).await;
+            let response = self.courier.send(request.map(|body| body.to_bytes())).await;
+            let response =
+                response.map_err(|e| opendal::Error::new(opendal::ErrorKind::Unexpected, e).set_temporary())?;
+            return Ok(response.map(|body| HttpBody::new(stream::iter([Ok(Buffer::from(body))]), None)));
         }
         if let Some(page) = self.caught.answer.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take() {
             let page = Buffer::from(page.into_bytes());
@@ -152,26 +149,4 @@ impl HttpTransport for Catch {
         // Of the kinds, one for which no backtrace is taken.
         Err(opendal::Error::new(opendal::ErrorKind::Conflict, "caught"))
     }
-}
-
-/// Sends a request of the signer.
-async fn fetch_credentials(wire: &Wire, request: http::Request<Buffer>) -> opendal::Result<http::Response<HttpBody>> {
-    let temporary = |message: String| opendal::Error::new(opendal::ErrorKind::Unexpected, message).set_temporary();
-    let host = request.uri().host().unwrap_or_default().to_owned();
-    let on_link = host.starts_with("169.254.") || host.contains("fd00:ec2") || host == "metadata.google.internal";
-    let timeout = if on_link { METADATA_TIMEOUT } else { CREDENTIALS_TIMEOUT };
-    let request = request.map(|body| reqwest::Body::from(body.to_bytes()));
-    let request = reqwest::Request::try_from(request).map_err(|e| temporary(Failure::of(e).message))?;
-    let exchange = async {
-        let response = wire.send(request).await?;
-        let (status, headers) = (response.status(), response.headers().clone());
-        Ok::<_, Failure>((status, headers, response.bytes().await.map_err(Failure::of)?))
-    };
-    let exchange = tokio::time::timeout(timeout, exchange).await;
-    let exchange = exchange.map_err(|_| temporary(format!("{host} does not answer")))?;
-    let (status, headers, body) = exchange.map_err(|failure| temporary(failure.message))?;
-    let mut response = http::Response::new(HttpBody::new(stream::iter([Ok(Buffer::from(body))]), None));
-    *response.status_mut() = status;
-    *response.headers_mut() = headers;
-    Ok(response)
 }

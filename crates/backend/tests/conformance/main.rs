@@ -4,9 +4,13 @@
 //! without it they say so and pass.
 
 mod azblob;
+mod credentials;
 mod emulator;
+mod faults;
 mod file;
 mod gcs;
 mod s3;
+mod scripted;
 mod seed;
+mod tls;
 mod web;

@@ -1,11 +1,16 @@
-//! S3, against moto.
+//! S3, against the testbed, which checks signatures, and against moto.
 
+use std::ops::Range;
 use std::process::Command;
 
-use foreread_backend::{ConnectOptions, conformance, connect};
+use foreread_backend::conformance::Seeder;
+use foreread_backend::{ConnectOptions, ErrorKind, conformance, connect};
+use foreread_testbed::{Config, ObjectSpec, Testbed, content};
+use futures::FutureExt;
+use futures::future::BoxFuture;
 
 use crate::emulator::{Emulator, installed, with_environment};
-use crate::seed::{Bucket, client};
+use crate::seed::{self, Bucket, client};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn moto_conforms() {
@@ -25,4 +30,55 @@ async fn moto_conforms() {
     let builder = opendal::services::S3::default().bucket("bucket").endpoint(&moto.endpoint()).region("us-east-1");
     let builder = builder.access_key_id("key").secret_access_key("secret").disable_ec2_metadata();
     conformance::check(&*backend, &Bucket::new(builder, |key| key.contains('\n'))).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_testbed_conforms() {
+    let credentials = [("AWS_ACCESS_KEY_ID", "testbed"), ("AWS_SECRET_ACCESS_KEY", "testbedsecret")];
+    if !with_environment("s3::the_testbed_conforms", &credentials) {
+        return;
+    }
+    let testbed = seed::testbed(Config::default());
+    let options = ConnectOptions { endpoint: Some(testbed.endpoint()), ..ConnectOptions::default() };
+    let backend = connect("s3://testbed", &options).unwrap().backend;
+    conformance::check(&*backend, &Synthetic(testbed)).await;
+}
+
+#[tokio::test]
+async fn a_wrong_secret_is_permission_denied() {
+    let credentials = [("AWS_ACCESS_KEY_ID", "testbed"), ("AWS_SECRET_ACCESS_KEY", "wrong")];
+    if !with_environment("s3::a_wrong_secret_is_permission_denied", &credentials) {
+        return;
+    }
+    let testbed = seed::testbed(Config::default());
+    let options = ConnectOptions { endpoint: Some(testbed.endpoint()), ..ConnectOptions::default() };
+    let error = connect("s3://testbed", &options).unwrap().backend.list("", None).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+    assert!(error.to_string().contains("SignatureDoesNotMatch"), "{error}");
+    assert!(!error.to_string().contains("wrong"), "{error}");
+}
+
+#[tokio::test]
+async fn a_missing_bucket_is_not_found() {
+    let testbed = seed::testbed(Config { anonymous: true, ..Config::default() });
+    let options = ConnectOptions { endpoint: Some(testbed.endpoint()), anonymous: true, ..ConnectOptions::default() };
+    let error = connect("s3://other", &options).unwrap().backend.list("", None).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    assert!(error.to_string().contains("NoSuchBucket"), "{error}");
+}
+
+/// Objects of the testbed, whose bytes are a function of their names.
+struct Synthetic(Testbed);
+
+impl Seeder for Synthetic {
+    fn put<'a>(&'a self, key: &'a str, size: u64, generation: u64) -> BoxFuture<'a, Result<bool, String>> {
+        self.0.set_object(&ObjectSpec { generation, ..ObjectSpec::new(key, size) });
+        std::future::ready(Ok(true)).boxed()
+    }
+
+    fn content(&self, key: &str, generation: u64, range: Range<u64>) -> Vec<u8> {
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        content::fill(key, generation, range.start, &mut bytes);
+        bytes
+    }
 }

@@ -111,3 +111,8 @@ impl Seeder for Bucket {
         .boxed()
     }
 }
+
+/// Starts a testbed; it blocks on a runtime of its own, which a thread of another one must not.
+pub(crate) fn testbed(config: foreread_testbed::Config) -> foreread_testbed::Testbed {
+    std::thread::spawn(|| foreread_testbed::Testbed::start(config)).join().unwrap().unwrap()
+}

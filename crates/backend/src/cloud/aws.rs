@@ -1,0 +1,90 @@
+//! Where AWS credentials come from, in the order that AWS's own tools use.
+//!
+//! ```text
+//!  --profile given:  profile: role > keys > SSO > credential_process    then web identity, container, instance
+//!  otherwise:        environment, then the same with AWS_PROFILE or `default`
+//! ```
+//!
+//! A role of a profile (`role_arn` with `source_profile` or `credential_source`, or with `web_identity_token_file`) is
+//! assumed through STS. Credentials are fetched anew shortly before they expire.
+
+use reqsign_aws_v4::{
+    AssumeRoleCredentialProvider, AssumeRoleWithWebIdentityCredentialProvider, Credential, ECSCredentialProvider,
+    EnvCredentialProvider, IMDSv2CredentialProvider, ProcessCredentialProvider, ProfileCredentialProvider,
+    RequestSigner, SSOCredentialProvider,
+};
+use reqsign_core::{Context, OsEnv, ProvideCredentialChain, Signer};
+use reqsign_file_read_tokio::TokioFileRead;
+
+use super::credentials::{Courier, Notes};
+use super::profile;
+
+/// How many profiles may name each other as the source of their role.
+const ROLES_MAX: usize = 4;
+
+/// The sources for `profile`, which is the user's explicit choice, or none.
+pub(super) fn chain(
+    profile: Option<&str>,
+    region: &str,
+    courier: &Courier,
+    notes: &Notes,
+) -> ProvideCredentialChain<Credential> {
+    let mut chain = ProvideCredentialChain::new();
+    if profile.is_none() {
+        chain = chain.push(notes.watch("environment", EnvCredentialProvider::new()));
+    }
+    let name = profile::name(profile);
+    chain = push_profile(chain, &name, region, courier, notes, ROLES_MAX);
+    let web_identity = AssumeRoleWithWebIdentityCredentialProvider::new().with_region(region.to_owned());
+    chain
+        .push(notes.watch("web identity", web_identity))
+        .push(notes.watch("container metadata", ECSCredentialProvider::new()))
+        .push(notes.watch("instance metadata", IMDSv2CredentialProvider::new()))
+}
+
+/// Appends what a profile offers.
+fn push_profile(
+    mut chain: ProvideCredentialChain<Credential>,
+    name: &str,
+    region: &str,
+    courier: &Courier,
+    notes: &Notes,
+    roles_left: usize,
+) -> ProvideCredentialChain<Credential> {
+    let setting = |key: &str| profile::setting(Some(name), key);
+    if let Some(role) = setting("role_arn").filter(|_| roles_left > 0) {
+        if let Some(token) = setting("web_identity_token_file") {
+            let provider = AssumeRoleWithWebIdentityCredentialProvider::with_config(role, token.into());
+            chain = chain.push(notes.watch("web identity of the profile", provider.with_region(region.to_owned())));
+        } else {
+            let source = match (setting("source_profile"), setting("credential_source").as_deref()) {
+                (Some(source), _) => {
+                    // A profile may be its own source: then its keys assume its role.
+                    let roles_left = if source == name { 0 } else { roles_left - 1 };
+                    push_profile(ProvideCredentialChain::new(), &source, region, courier, notes, roles_left)
+                }
+                (None, Some("Ec2InstanceMetadata")) => ProvideCredentialChain::new()
+                    .push(notes.watch("instance metadata", IMDSv2CredentialProvider::new())),
+                (None, Some("EcsContainer")) => {
+                    ProvideCredentialChain::new().push(notes.watch("container metadata", ECSCredentialProvider::new()))
+                }
+                (None, _) => {
+                    ProvideCredentialChain::new().push(notes.watch("environment", EnvCredentialProvider::new()))
+                }
+            };
+            let context = Context::new().with_file_read(TokioFileRead).with_env(OsEnv).with_http_send(courier.clone());
+            let signer = Signer::new(context, source, RequestSigner::new("sts", region));
+            let mut provider = AssumeRoleCredentialProvider::new(role, signer);
+            provider = provider.with_region(region.to_owned()).with_regional_sts_endpoint();
+            if let Some(id) = setting("external_id") {
+                provider = provider.with_external_id(id);
+            }
+            let session = setting("role_session_name").unwrap_or_else(|| String::from("foreread"));
+            chain = chain.push(notes.watch("role of the profile", provider.with_role_session_name(session)));
+        }
+    }
+    chain
+        .push(notes.watch("profile", ProfileCredentialProvider::new().with_profile(name)))
+        .push(notes.watch("SSO", SSOCredentialProvider::new().with_profile(name)))
+        .push(notes.watch("credential_process", ProcessCredentialProvider::new().with_profile(name)))
+}

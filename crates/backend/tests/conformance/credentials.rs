@@ -1,0 +1,120 @@
+//! Where AWS credentials come from, told from the signatures that a server receives.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
+
+use foreread_backend::{Backend, ConnectOptions, ErrorKind, Key, connect};
+
+use crate::emulator::with_environment;
+use crate::scripted::{Scripted, answer};
+
+const OBJECT: &str = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nETag: \"t\"\r\n\r\n";
+
+fn options(server: &Scripted) -> ConnectOptions {
+    ConnectOptions { endpoint: Some(server.endpoint.clone()), ..ConnectOptions::default() }
+}
+
+async fn stat(backend: &dyn Backend) {
+    assert_eq!(backend.stat(&Key::new("a")).await.unwrap().version.size, 3);
+}
+
+/// `KEY/date/region` of the signature.
+fn signed_by(head: &str) -> (&str, &str) {
+    let head = head.split_once("Credential=").unwrap_or_else(|| panic!("not signed: {head}")).1;
+    let mut parts = head.split('/');
+    (parts.next().unwrap(), parts.nth(1).unwrap())
+}
+
+#[tokio::test]
+async fn missing_credentials_are_told_with_what_was_tried() {
+    // A metadata service that nobody provides.
+    let variables = [
+        ("AWS_EC2_METADATA_DISABLED", "false"),
+        ("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1"),
+        ("AWS_PROFILE", "lab"),
+    ];
+    if !with_environment("credentials::missing_credentials_are_told_with_what_was_tried", &variables) {
+        return;
+    }
+    let server = Scripted::start(|_, _| OBJECT.into()).await;
+    let backend = connect("s3://bucket", &options(&server)).unwrap().backend;
+    let error = backend.stat(&Key::new("a")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+    for part in ["AWS_ACCESS_KEY_ID", "profile lab", "SSO", "instance metadata", "--anonymous"] {
+        assert!(error.to_string().contains(part), "{part} is not in: {error}");
+    }
+    assert_eq!(server.heads().len(), 0, "nothing is sent unsigned");
+}
+
+#[tokio::test]
+async fn an_explicit_profile_comes_before_the_environment() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, credentials) = (folder.path().join("config"), folder.path().join("credentials"));
+    std::fs::write(&config, "[profile lab]\nregion = eu-west-3\n").unwrap();
+    std::fs::write(&credentials, "[lab]\naws_access_key_id = LAB\naws_secret_access_key = s\n").unwrap();
+    let variables = [
+        ("AWS_CONFIG_FILE", config.to_str().unwrap()),
+        ("AWS_SHARED_CREDENTIALS_FILE", credentials.to_str().unwrap()),
+        ("AWS_ACCESS_KEY_ID", "ENV"),
+        ("AWS_SECRET_ACCESS_KEY", "s"),
+    ];
+    if !with_environment("credentials::an_explicit_profile_comes_before_the_environment", &variables) {
+        return;
+    }
+    let server = Scripted::start(|_, _| OBJECT.into()).await;
+    stat(&*connect("s3://bucket", &options(&server)).unwrap().backend).await;
+    let profile = |name: &str| ConnectOptions { profile: Some(name.into()), ..options(&server) };
+    stat(&*connect("s3://bucket", &profile("lab")).unwrap().backend).await;
+    let heads = server.heads();
+    assert_eq!(signed_by(&heads[0]), ("ENV", "us-east-1"));
+    assert_eq!(signed_by(&heads[1]), ("LAB", "eu-west-3"));
+    let error = connect("s3://bucket", &profile("typo")).err().unwrap();
+    assert!(error.to_string().contains("no profile typo"), "{error}");
+}
+
+#[tokio::test]
+async fn credentials_are_renewed_when_they_expire() {
+    const NAME: &str = "credentials::credentials_are_renewed_when_they_expire";
+    const URI: &str = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
+    if std::env::var_os(URI).is_none() {
+        // The first two sets are about to expire; the third one is refused by the storage.
+        let issued = AtomicUsize::new(0);
+        let metadata = Scripted::start(move |_, _| {
+            let number = issued.fetch_add(1, Ordering::Relaxed) + 1;
+            let life = if number < 3 { 5 } else { 3600 };
+            let expires = rfc3339(SystemTime::now() + Duration::from_secs(life));
+            let body = format!(
+                r#"{{"AccessKeyId":"KEY{number}","SecretAccessKey":"s","Token":"t","Expiration":"{expires}"}}"#
+            );
+            answer("200 OK\nContent-Type: application/json", &body)
+        })
+        .await;
+        let uri = format!("{}/credentials", metadata.endpoint);
+        assert!(!tokio::task::spawn_blocking(move || with_environment(NAME, &[(URI, &uri)])).await.unwrap());
+        return;
+    }
+    let server = Scripted::start(|head, _| {
+        if head.contains("Credential=KEY3/") && head.starts_with("GET") {
+            return answer("400 Bad Request", "<Error><Code>ExpiredToken</Code><Message>old</Message></Error>");
+        }
+        if head.starts_with("GET") {
+            return answer("200 OK", "<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>");
+        }
+        OBJECT.into()
+    })
+    .await;
+    let backend = connect("s3://bucket", &options(&server)).unwrap().backend;
+    for _ in 0..4 {
+        stat(&*backend).await;
+    }
+    backend.list("", None).await.unwrap();
+    stat(&*backend).await;
+    let heads = server.heads();
+    let keys: Vec<_> = heads.iter().map(|head| signed_by(head).0).collect();
+    assert_eq!(keys, ["KEY1", "KEY2", "KEY3", "KEY3", "KEY3", "KEY4", "KEY4"]);
+}
+
+/// A time as AWS spells it.
+fn rfc3339(time: SystemTime) -> String {
+    opendal::raw::Timestamp::try_from(time).unwrap().to_string()
+}
