@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
     let shown = storage::shown(&args.url);
     let connected = storage::connect(&args.url, &args.storage)?;
     let engine =
-        Engine::new(connected.backend.clone(), args.engine.options()?).map_err(|cause| Failure::Engine { cause })?;
+        Engine::new(connected.backend.clone(), &args.engine.options()?).map_err(|cause| Failure::Engine { cause })?;
     let runtime = engine.runtime().clone();
 
     let spinner = Progress::spinner(&format!("looking for {shown}"));

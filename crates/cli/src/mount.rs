@@ -170,7 +170,7 @@ fn serve(args: &Args, options: Options, point: &MountPoint, herald: &mut Herald)
             (single, String::new())
         }
     };
-    let engine = Engine::new(backend, options).map_err(|cause| Failure::Engine { cause })?;
+    let engine = Engine::new(backend, &options).map_err(|cause| Failure::Engine { cause })?;
 
     let signals = signals::listen(engine.runtime()).map_err(|cause| Failure::Background { cause })?;
     let mount_options = MountOptions {

@@ -32,7 +32,8 @@ fn wrong_credentials() {
     let store = Store::with(&[("object", 1)]);
     let mut wrong = store.foreread();
     wrong.env("AWS_SECRET_ACCESS_KEY", "wrong-but-not-less-secret");
-    let finished = mount(wrong, "s3://testbed", &[]).failed_saying(&["access denied", "AWS_SECRET_ACCESS_KEY", "--profile"]);
+    let finished =
+        mount(wrong, "s3://testbed", &[]).failed_saying(&["access denied", "AWS_SECRET_ACCESS_KEY", "--profile"]);
     assert!(!finished.stderr.contains("wrong-but-not-less-secret"), "{}", finished.stderr);
 }
 

@@ -13,7 +13,8 @@ const SIZE: usize = 5_000_003;
 #[test]
 fn the_whole_object_byte_for_byte() {
     let store = Store::with(&[("a b/key", SIZE as u64), ("empty", 0), ("one", 1)]);
-    let cat = |key: &str| run(store.foreread().args(["cat", &format!("s3://testbed/{key}"), "--memory", "32M"])).ok().stdout;
+    let cat =
+        |key: &str| run(store.foreread().args(["cat", &format!("s3://testbed/{key}"), "--memory", "32M"])).ok().stdout;
     assert!(cat("a b/key") == expected("a b/key", 0, SIZE));
     assert_eq!(cat("empty"), b"");
     assert_eq!(cat("one"), expected("one", 0, 1));
@@ -33,7 +34,8 @@ fn ranges_are_those_of_http() {
         ("-99999999999", &whole),
     ];
     for (range, wanted) in cases {
-        let finished = run(store.foreread().args(["cat", "s3://testbed/key", "--range", range, "--memory", "32M"])).ok();
+        let finished =
+            run(store.foreread().args(["cat", "s3://testbed/key", "--range", range, "--memory", "32M"])).ok();
         assert!(finished.stdout == wanted, "{range}: {} bytes", finished.stdout.len());
     }
     run(store.foreread().args(["cat", "s3://testbed/key", "--range", "5000003-"]))
@@ -43,7 +45,8 @@ fn ranges_are_those_of_http() {
 #[test]
 fn a_range_fetches_little_else() {
     let store = Store::with(&[("big", 5 << 40)]);
-    let finished = run(store.foreread().args(["cat", "s3://testbed/big", "--range", "3000000000000-3000000000099"])).ok();
+    let finished =
+        run(store.foreread().args(["cat", "s3://testbed/big", "--range", "3000000000000-3000000000099"])).ok();
     assert!(finished.stdout == expected("big", 3_000_000_000_000, 100));
 }
 
@@ -94,7 +97,8 @@ fn a_full_disk_is_told() {
     let store = Store::with(&[("key", 100_000)]);
     let full = fs::File::options().write(true).open("/dev/full").expect("/dev/full");
     let mut command = store.foreread();
-    let output = command.args(["cat", "s3://testbed/key"]).stdout(full).stderr(Stdio::piped()).output().expect("foreread");
+    let output =
+        command.args(["cat", "s3://testbed/key"]).stdout(full).stderr(Stdio::piped()).output().expect("foreread");
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("writing the output failed"));
 }

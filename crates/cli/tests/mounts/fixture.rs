@@ -23,7 +23,8 @@ pub(crate) fn foreread() -> Command {
     // Nothing of the machine's own accounts may leak into a test.
     for (name, _) in std::env::vars_os() {
         let name_text = name.to_string_lossy();
-        if ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|prefix| name_text.starts_with(prefix)) || name_text.ends_with("_proxy")
+        if ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|prefix| name_text.starts_with(prefix))
+            || name_text.ends_with("_proxy")
         {
             command.env_remove(&name);
         }

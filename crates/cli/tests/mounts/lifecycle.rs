@@ -20,10 +20,7 @@ fn a_bucket_is_a_directory_tree() {
     assert_eq!(names, ["a", "top", "with space"]);
     assert_eq!(fs::read(mounted.file("a/b/deep")).expect("a file"), expected("a/b/deep", 0, 3 * MIB as usize + 7));
     assert_eq!(fs::read(mounted.file("a/other")).expect("an empty file"), b"");
-    assert_eq!(
-        fs::read(mounted.file("with space/and üñí")).expect("a file"),
-        expected("with space/and üñí", 0, 5)
-    );
+    assert_eq!(fs::read(mounted.file("with space/and üñí")).expect("a file"), expected("with space/and üñí", 0, 5));
     assert_eq!(fs::metadata(mounted.file("a/b/deep")).expect("its attributes").len(), 3 * MIB + 7);
     assert_eq!(fs::metadata(mounted.file("missing")).expect_err("no such file").kind(), std::io::ErrorKind::NotFound);
 }
@@ -193,8 +190,7 @@ fn a_recording_is_written() {
     let store = Store::with(&[("file", 4 * MIB)]);
     let dir = directory();
     let record = dir.path().join("record");
-    let mut mounted =
-        Mount::foreground(store.foreread(), "s3://testbed", &["--record", &record.to_string_lossy()]);
+    let mut mounted = Mount::foreground(store.foreread(), "s3://testbed", &["--record", &record.to_string_lossy()]);
     fs::read(mounted.file("file")).expect("the file");
     mounted.signal(Signal::TERM);
     assert!(mounted.ended().success());

@@ -91,7 +91,8 @@ fn allow_other_needs_a_line_in_fuse_conf() {
     if !have("fusermount3") {
         return;
     }
-    let script = format!("mount --bind /dev/null /etc/fuse.conf; {AS_NOBODY} ./foreread mount --allow-other source mnt");
+    let script =
+        format!("mount --bind /dev/null /etc/fuse.conf; {AS_NOBODY} ./foreread mount --allow-other source mnt");
     stage.run("mknod -m 666 /dev/fuse c 10 229", &script).failed_saying(&["--allow-other", "user_allow_other"]);
 }
 

@@ -162,7 +162,8 @@ fn python_maps_sends_and_forks() {
     fs::write(&wanted, expected("file", 0, size)).expect("a file");
     let script = out.path().join("script.py");
     fs::write(&script, PYTHON).expect("the script");
-    let finished = run(Command::new("python3").arg(&script).arg(mounted.file("file")).arg(&wanted).arg(out.path())).ok();
+    let finished =
+        run(Command::new("python3").arg(&script).arg(mounted.file("file")).arg(&wanted).arg(out.path())).ok();
     assert_eq!(finished.text().lines().collect::<Vec<_>>(), ["mmap", "sendfile", "fadvise", "fork", "threads"]);
 }
 

@@ -32,7 +32,8 @@ fn the_table_tells_people() {
     let mounted = Mount::of(&store);
     fs::read(mounted.file("file")).expect("the file");
     let text = run(foreread().arg("stats").arg(mounted.path())).ok().text();
-    for word in ["requests per GiB", "amp", "hits", "waits", "thrash", "waste", "memory", "in flight", "p50", "20 MiB"] {
+    for word in ["requests per GiB", "amp", "hits", "waits", "thrash", "waste", "memory", "in flight", "p50", "20 MiB"]
+    {
         assert!(text.contains(word), "{word:?} is not in:\n{text}");
     }
 }
