@@ -63,14 +63,13 @@ impl FirstByte {
     /// The time of the next request, in nanoseconds.
     pub fn draw(&self, random: &mut Random) -> u64 {
         let ordinary = match self.spread {
-            Spread::None => self.base_ns,
             Spread::Uniform(jitter_ns) => self.base_ns.saturating_add(random.below(jitter_ns.saturating_add(1))),
             Spread::LogNormal(percent) if percent > 100 => {
                 let deviation = log2_q16(percent) - log2_q16(100);
                 let exponent = (standard_normal_q16(random) * deviation) >> 16;
                 scale_by_power_of_two(self.base_ns, exponent)
             }
-            Spread::LogNormal(_) => self.base_ns,
+            Spread::None | Spread::LogNormal(_) => self.base_ns,
         };
         if self.slow.per_million > 0 && random.chance(self.slow.per_million) {
             ordinary.saturating_mul(u64::from(self.slow.multiplier.max(1)))

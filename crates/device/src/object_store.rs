@@ -110,7 +110,8 @@ pub enum Action {
 /// An object store.
 ///
 /// - Input: [`ObjectStore::handle`].
-/// - Output: [`ObjectStore::poll_action`] until `None`, then [`ObjectStore::next_deadline`].
+/// - Output: [`ObjectStore::poll_action`] until `None`, then [`ObjectStore::next_deadline`], or for a driver that gathers
+///   what it sends [`ObjectStore::next_urgent`].
 /// - Getters: [`ObjectStore::quantum_bytes`], [`ObjectStore::requests`].
 ///
 /// Costs O(log n) an event and an action for n open requests.
@@ -121,16 +122,23 @@ pub struct ObjectStore {
     random: Random,
     now_ns: u64,
     requests: BTreeMap<RequestId, Response>,
-    /// When a request's pipe is done with what it does: (time, order of insertion, request).
-    pipes: BinaryHeap<Reverse<(u64, u64, RequestId)>>,
-    pipes_pushed: u64,
+    /// When pipes are done with heads, first quanta and last quanta, which clients wait for.
+    urgent: Deadlines,
+    /// When pipes are done with quanta that others follow.
+    steady: Deadlines,
+    deadlines_pushed: u64,
     /// Requests with a quantum that waits for the link. May name requests that are gone.
     link: VecDeque<RequestId>,
+    /// How many of them wait with their last quantum.
+    link_last: usize,
     link_free_ns: u64,
     /// When the next request would be on time, were they evenly spaced (the generic cell rate algorithm).
     request_due_ns: u64,
     actions: VecDeque<Action>,
 }
+
+/// (time, order of insertion, request), the earliest on top. May name requests that are gone.
+type Deadlines = BinaryHeap<Reverse<(u64, u64, RequestId)>>;
 
 #[derive(Debug)]
 struct Response {
@@ -166,9 +174,11 @@ impl ObjectStore {
             config,
             now_ns: 0,
             requests: BTreeMap::new(),
-            pipes: BinaryHeap::new(),
-            pipes_pushed: 0,
+            urgent: BinaryHeap::new(),
+            steady: BinaryHeap::new(),
+            deadlines_pushed: 0,
             link: VecDeque::new(),
+            link_last: 0,
             link_free_ns: 0,
             request_due_ns: 0,
             actions: VecDeque::new(),
@@ -184,9 +194,7 @@ impl ObjectStore {
         match event {
             Event::Request { id, bytes, slowdown } => self.begin(id, bytes, slowdown),
             Event::Taken { id, bytes } => self.taken(id, bytes),
-            Event::Cancel { id } => {
-                self.requests.remove(&id);
-            }
+            Event::Cancel { id } => self.cancel(id),
             Event::Tick => {}
         }
         // An unlimited store grants at the very moment of the event.
@@ -200,9 +208,16 @@ impl ObjectStore {
 
     /// When [`ObjectStore::handle`] has something to do by itself; `None` while it waits for events only.
     pub fn next_deadline(&self) -> Option<u64> {
-        let pipe = self.pipes.peek().map(|Reverse((at_ns, ..))| *at_ns);
+        let pipes = [&self.urgent, &self.steady].into_iter().filter_map(earliest).min();
         let link = self.link.front().map(|_| self.link_free_ns);
-        pipe.into_iter().chain(link).min()
+        pipes.into_iter().chain(link).min()
+    }
+
+    /// As [`ObjectStore::next_deadline`], but only when a head or the start or the end of a body is due: what a client waits
+    /// for. What is due in between may be fetched less often, and then comes in larger pieces.
+    pub fn next_urgent(&self) -> Option<u64> {
+        let link = (self.link_last > 0).then_some(self.link_free_ns);
+        earliest(&self.urgent).into_iter().chain(link).min()
     }
 
     /// The size of this store's quanta: 64 KiB, or less where a rate is so low that 64 KiB would come in jerks.
@@ -228,7 +243,15 @@ impl ObjectStore {
         }
         let latency_ns = self.config.first_byte.draw(&mut self.random).saturating_mul(u64::from(slowdown.max(1)));
         self.requests.insert(id, Response { left: bytes, unsent: 0, stage: Stage::Waiting });
-        self.push_pipe(self.now_ns.saturating_add(latency_ns), id);
+        let at_ns = self.now_ns.saturating_add(latency_ns);
+        self.urgent.push(Reverse((at_ns, self.deadlines_pushed, id)));
+        self.deadlines_pushed += 1;
+    }
+
+    fn cancel(&mut self, id: RequestId) {
+        let Some(response) = self.requests.remove(&id) else { return };
+        let waits_with_its_last = response.stage == Stage::Linked && response.left <= self.quantum_bytes;
+        self.link_last -= usize::from(waits_with_its_last);
     }
 
     fn taken(&mut self, id: RequestId, bytes: u64) {
@@ -242,7 +265,12 @@ impl ObjectStore {
     /// Does everything that is due until `now_ns`, in the order of time.
     fn advance(&mut self, now_ns: u64) {
         loop {
-            let pipe_ns = self.pipes.peek().map_or(u64::MAX, |Reverse((at_ns, ..))| *at_ns);
+            let (pipes, pipe_ns) = match (earliest(&self.urgent), earliest(&self.steady)) {
+                (Some(urgent_ns), steady_ns) if steady_ns.is_none_or(|steady_ns| urgent_ns <= steady_ns) => {
+                    (&mut self.urgent, urgent_ns)
+                }
+                (_, steady_ns) => (&mut self.steady, steady_ns.unwrap_or(u64::MAX)),
+            };
             // A quantum that reaches the link while it is free passes at once, so its time is not in the past of `at_ns`.
             let link_ns = self.link.front().map_or(u64::MAX, |_| self.link_free_ns.max(self.now_ns));
             let at_ns = pipe_ns.min(link_ns);
@@ -252,7 +280,7 @@ impl ObjectStore {
             self.now_ns = self.now_ns.max(at_ns);
             if link_ns <= pipe_ns {
                 self.pass_link();
-            } else if let Some(Reverse((_, _, id))) = self.pipes.pop() {
+            } else if let Some(Reverse((_, _, id))) = pipes.pop() {
                 self.leave_pipe(id, at_ns);
             }
         }
@@ -264,6 +292,7 @@ impl ObjectStore {
         let Some(id) = self.link.pop_front() else { return };
         let Some(response) = self.requests.get(&id) else { return };
         let bytes = response.left.min(self.quantum_bytes);
+        self.link_last -= usize::from(bytes == response.left);
         let time_ns = self.config.total_rate.map_or(0, |rate| rate.time_ns(bytes));
         self.link_free_ns = self.now_ns.saturating_add(time_ns);
         self.grant(id, self.now_ns);
@@ -283,6 +312,7 @@ impl ObjectStore {
             }
             Stage::Piped if self.config.total_rate.is_some() => {
                 response.stage = Stage::Linked;
+                self.link_last += usize::from(response.left <= self.quantum_bytes);
                 self.link.push_back(id);
             }
             Stage::Piped => self.grant(id, at_ns),
@@ -311,15 +341,17 @@ impl ObjectStore {
             response.stage = Stage::Full;
             return;
         }
+        let is_first = response.stage == Stage::Waiting;
         response.stage = Stage::Piped;
         let time_ns = self.config.connection_rate.map_or(0, |rate| rate.time_ns(bytes));
-        self.push_pipe(at_ns.saturating_add(time_ns), id);
+        let deadlines = if is_first || bytes == response.left { &mut self.urgent } else { &mut self.steady };
+        deadlines.push(Reverse((at_ns.saturating_add(time_ns), self.deadlines_pushed, id)));
+        self.deadlines_pushed += 1;
     }
+}
 
-    fn push_pipe(&mut self, at_ns: u64, id: RequestId) {
-        self.pipes.push(Reverse((at_ns, self.pipes_pushed, id)));
-        self.pipes_pushed += 1;
-    }
+fn earliest(deadlines: &Deadlines) -> Option<u64> {
+    deadlines.peek().map(|Reverse((at_ns, ..))| *at_ns)
 }
 
 /// The largest quantum. Larger ones would let a response hold the link for long; smaller ones cost more actions.

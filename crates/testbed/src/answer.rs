@@ -87,7 +87,7 @@ pub(crate) fn falsify(answer: &mut Answer, effect: Effect, size: Option<u64>) {
     let headers = answer.headers_mut();
     match effect {
         Effect::WrongEtag if headers.contains_key(ETAG) => {
-            headers.insert(ETAG, HeaderValue::from_static("\"00000000000000000000000000000bad\""));
+            headers.insert(ETAG, HeaderValue::from_static("\"0000000000000000000000000000bad-1\""));
         }
         Effect::NoEtag => {
             headers.remove(ETAG);

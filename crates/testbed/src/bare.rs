@@ -101,13 +101,12 @@ impl<'a> Connection<'a> {
     }
 
     fn read_one(&mut self, range: &Range<u64>) -> io::Result<Head> {
-        let mut stream = match self.stream.take() {
-            Some(stream) => stream,
-            None => {
-                let stream = TcpStream::connect(self.target.address)?;
-                stream.set_nodelay(true)?;
-                stream
-            }
+        let mut stream = if let Some(stream) = self.stream.take() {
+            stream
+        } else {
+            let stream = TcpStream::connect(self.target.address)?;
+            stream.set_nodelay(true)?;
+            stream
         };
         let Target { address, path } = self.target;
         let request =

@@ -68,7 +68,7 @@ impl Content {
     }
 
     /// Where in the pool the content from `offset` on lies, up to the end of the block or `bytes_max`.
-    fn place(&self, offset: u64, bytes_max: u64) -> (usize, usize) {
+    fn place(self, offset: u64, bytes_max: u64) -> (usize, usize) {
         let (block, within) = (offset / BLOCK_BYTES, offset % BLOCK_BYTES);
         let position = Random::new(self.seed ^ block.wrapping_mul(0x9e37_79b9_7f4a_7c15)).below(POOL_POSITIONS);
         let start = position + within;

@@ -29,10 +29,12 @@
 //! | `GET /-/counters` | [`Counters`] |
 //! | `POST /-/counters/reset` | starts them, and the log, from zero |
 //! | `GET /-/requests` | the last requests, oldest first: a list of [`LoggedRequest`] |
-//! | `POST /-/objects` | adds or replaces: an [`ObjectSpec`] or a list of them; 404 for nothing, 400 with a reason |
+//! | `POST /-/objects` | adds or replaces: an [`ObjectSpec`], or a list of them |
 //! | `DELETE /-/objects` | removes: `{"key": ...}` |
 //! | `GET /-/faults` | the faults in force, and how often each happened |
 //! | `POST /-/faults` | replaces them: a list of specs, see [`fault`] |
+//!
+//! Bodies are JSON. What cannot be read gets 400, with the reason as text.
 //!
 //! *Invariant:* what is served depends on the requests and the config only, never on the time.
 

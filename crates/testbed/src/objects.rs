@@ -121,12 +121,12 @@ impl Objects {
     }
 
     /// Adds an object of these bytes, or replaces what is under its key.
-    pub(crate) fn put(&self, key: &str, bytes: Bytes) -> Arc<Object> {
+    pub(crate) fn put(&self, key: &str, bytes: &Bytes) -> Arc<Object> {
         let generation = self.get(key).map_or(1, |object| object.generation + 1);
         // The ETag of an object that was put follows its bytes, too: two different ones may be put as the same generation
         // after a deletion.
         let mut object = Object::new(key.to_owned(), bytes.len() as u64, generation, Source::Memory(bytes.clone()));
-        object.etag = etag(&format!("{}\n{:016x}", object.etag, hash(&bytes)));
+        object.etag = etag(&format!("{}\n{:016x}", object.etag, hash(bytes)));
         self.hold(object)
     }
 
@@ -252,10 +252,11 @@ fn successor(prefix: &str) -> Option<String> {
     None
 }
 
-/// 32 hexadecimal digits, as the `ETag` of an object that was put in one piece has.
+/// 32 hexadecimal digits and a number of parts, as an object has that was uploaded in parts: clients take the digits alone
+/// for an MD5 of the content, and refuse what does not match.
 fn etag(version: &str) -> String {
     let mut random = Random::new(hash(version.as_bytes()));
-    format!("{:016x}{:016x}", random.next_u64(), random.next_u64())
+    format!("{:016x}{:016x}-1", random.next_u64(), random.next_u64())
 }
 
 /// When generation 0 was modified, 2024-01-01 00:00:00 UTC, in seconds since 1970; each generation is a second younger than
@@ -287,7 +288,7 @@ mod tests {
         let second = objects.get("a").unwrap();
         assert_eq!((second.size, second.generation), (100, 2));
         assert_ne!(first.etag, second.etag);
-        assert_eq!(second.etag.len(), 32);
+        assert_eq!((second.etag.len(), second.etag.ends_with("-1")), (34, true));
         assert_eq!(second.modified, first.modified + Duration::from_secs(1));
         let chunk = |object: &Arc<Object>| object.open().unwrap().chunk(0, 100).unwrap();
         assert_ne!(chunk(&first), chunk(&second));
@@ -297,8 +298,8 @@ mod tests {
     #[test]
     fn what_was_put_is_read_back() {
         let objects = Objects::new(&[], None).unwrap();
-        let first = objects.put("k", Bytes::from_static(b"hello"));
-        let second = objects.put("k", Bytes::from_static(b"world"));
+        let first = objects.put("k", &Bytes::from_static(b"hello"));
+        let second = objects.put("k", &Bytes::from_static(b"world"));
         assert_ne!(first.etag, second.etag);
         assert_eq!(objects.get("k").unwrap().open().unwrap().chunk(1, 100).unwrap(), "orld");
         assert!(objects.remove("k") && !objects.remove("k") && objects.get("k").is_none());

@@ -52,7 +52,7 @@ pub fn duration(text: &str) -> Result<Duration, QuantityError> {
 pub fn write_duration(duration: Duration) -> String {
     let ns = duration.as_nanos();
     let units = [(60_000_000_000, "m"), (1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")];
-    match units.iter().find(|(factor, _)| ns > 0 && ns % factor == 0) {
+    match units.iter().find(|(factor, _)| ns > 0 && ns.is_multiple_of(*factor)) {
         Some((factor, unit)) => format!("{}{unit}", ns / factor),
         None => format!("{ns}ns"),
     }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use http::{HeaderMap, Method};
 use http_body_util::BodyExt;
 use s3s::access::{S3Access, S3AccessContext};
-use s3s::auth::SimpleAuth;
+use s3s::auth::{S3Auth, SecretKey};
 use s3s::dto::{
     Bucket, BucketLocationConstraint, CommonPrefix, DeleteObjectInput, DeleteObjectOutput, ETag, EncodingType,
     GetBucketLocationInput, GetBucketLocationOutput, GetObjectInput, GetObjectOutput, HeadBucketInput,
@@ -31,9 +31,27 @@ pub(crate) struct Wanted(pub(crate) Option<Effect>);
 pub(crate) fn service(config: &Config, objects: Arc<Objects>) -> S3Service {
     let bucket = TestBucket { name: config.bucket.clone(), region: config.region.clone(), objects };
     let mut builder = S3ServiceBuilder::new(bucket);
-    builder.set_auth(SimpleAuth::from_single(config.access_key.clone(), config.secret_key.clone()));
+    builder.set_auth(Keys { access_key: config.access_key.clone(), secret_key: config.secret_key.clone().into() });
     builder.set_access(Access { anonymous: config.anonymous });
     builder.build()
+}
+
+/// The only pair of keys.
+struct Keys {
+    access_key: String,
+    secret_key: SecretKey,
+}
+
+#[async_trait]
+impl S3Auth for Keys {
+    async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
+        if access_key == self.access_key {
+            Ok(self.secret_key.clone())
+        } else {
+            let message = "The AWS Access Key Id you provided does not exist in our records.";
+            Err(S3Error::with_message(S3ErrorCode::InvalidAccessKeyId, message))
+        }
+    }
 }
 
 struct Access {
@@ -228,7 +246,7 @@ impl S3 for TestBucket {
             }
             None => bytes::Bytes::new(),
         };
-        let object = self.objects.put(&input.key, bytes);
+        let object = self.objects.put(&input.key, &bytes);
         let e_tag = Some(ETag::Strong(object.etag.clone()));
         Ok(S3Response::new(PutObjectOutput { e_tag, ..PutObjectOutput::default() }))
     }

@@ -38,31 +38,30 @@ pub struct Testbed {
 }
 
 impl Testbed {
-    /// Starts serving. When this returns, clients can connect.
+    /// Starts serving. When this returns, clients can connect. May be called on a task of another runtime.
     pub fn start(config: Config) -> Result<Self, Error> {
         let threads = |source| Error::Threads { source };
         let acceptor = config.tls.as_ref().map(tls::acceptor).transpose()?;
         let objects = Objects::new(&config.objects, config.dir.clone())
             .map_err(|source| Error::Directory { path: config.dir.clone().unwrap_or_default(), source })?;
         let objects = Arc::new(objects);
-        let state = Arc::new(State {
-            s3: s3::service(&config, Arc::clone(&objects)),
-            bucket: config.bucket.clone(),
-            objects,
-            faults: FaultPlan::new(config.faults.clone()),
-            accounts: Arc::new(Accounts::new(config.request_log)),
-            pacer: Pacer::start(config.device()).map_err(threads)?,
-        });
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(WORKERS)
             .thread_name("testbed")
             .enable_all()
             .build()
             .map_err(threads)?;
-        let listen = |source| Error::Listen { address: config.listen, source };
-        let listener = runtime.block_on(TcpListener::bind(config.listen)).map_err(listen)?;
-        let address = listener.local_addr().map_err(listen)?;
+        let (listener, address) =
+            listen(config.listen, &runtime).map_err(|source| Error::Listen { address: config.listen, source })?;
         let secure = acceptor.is_some();
+        let state = Arc::new(State {
+            s3: s3::service(&config, Arc::clone(&objects)),
+            pacer: Pacer::start(config.device()).map_err(threads)?,
+            accounts: Arc::new(Accounts::new(config.request_log)),
+            faults: FaultPlan::new(config.faults),
+            bucket: config.bucket,
+            objects,
+        });
         runtime.spawn(accept(listener, acceptor, Arc::clone(&state)));
         Ok(Self { address, secure, state, runtime: Some(runtime) })
     }
@@ -129,6 +128,15 @@ pub(crate) struct State {
     pub(crate) faults: FaultPlan,
     pub(crate) accounts: Arc<Accounts>,
     pacer: Pacer,
+}
+
+/// Listens from now on; the runtime will accept.
+fn listen(address: SocketAddr, runtime: &Runtime) -> io::Result<(TcpListener, SocketAddr)> {
+    let listener = std::net::TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    let _context = runtime.enter();
+    Ok((TcpListener::from_std(listener)?, address))
 }
 
 async fn accept(listener: TcpListener, acceptor: Option<TlsAcceptor>, state: Arc<State>) {

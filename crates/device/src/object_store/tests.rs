@@ -169,6 +169,25 @@ fn a_cancelled_request_gets_nothing_more() {
 }
 
 #[test]
+fn heads_starts_and_ends_are_urgent_and_the_rest_is_not() {
+    for total_rate in [0, 80_000_000] {
+        let mut driver = Driver::new(config(30, 80_000_000, total_rate));
+        driver.request(1, 10 * QUANTUM_BYTES_MAX);
+        assert_eq!(driver.store.next_urgent(), Some(30 * MS));
+        driver.run_until(30 * MS);
+        assert_eq!(driver.store.next_urgent(), Some(30 * MS + 819_200));
+        driver.run_until(32 * MS);
+        assert_eq!(driver.store.next_urgent(), None, "there is more to come");
+        assert!(driver.store.next_deadline().is_some());
+        driver.run_until(30 * MS + 7_500_000);
+        assert_eq!(driver.store.next_urgent(), Some(30 * MS + 8_192_000));
+        driver.event(Event::Cancel { id: 1 });
+        driver.run_until(100 * MS);
+        assert_eq!(driver.store.next_urgent(), None);
+    }
+}
+
+#[test]
 fn the_slowdown_multiplies_the_latency_only() {
     let mut driver = Driver::new(config(10, 1_000_000, 0));
     driver.event(Event::Request { id: 1, bytes: 1000, slowdown: 7 });
