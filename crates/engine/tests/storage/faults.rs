@@ -1,0 +1,91 @@
+//! What storage does wrong, and what a reader notices of it.
+
+use foreread_engine::{ErrorKind, Options};
+use foreread_testbed::ObjectSpec;
+
+use crate::{Rig, patience, rig};
+
+fn faulty(fault: &str) -> Rig {
+    let rig = rig(&[("a", 64 << 20), ("b", 1 << 20)], &Options { patience: patience(), ..Options::default() });
+    rig.testbed.set_faults(vec![fault.parse().expect("a fault")]);
+    rig
+}
+
+#[test]
+fn a_fault_that_stays_fails_that_read_and_no_other() {
+    for fault in [
+        "status=500,key=a",
+        "status=503,key=a",
+        "reset,key=a",
+        "stall,key=a",
+        "truncate=1KiB,key=a",
+        "wrong-range,key=a",
+    ] {
+        let rig = faulty(fault);
+        let (a, b) = (rig.open("a"), rig.open("b"));
+        let failed = rig.read(&a, 40 << 20, 4096, 1).expect_err(fault);
+        assert!(matches!(failed.kind(), ErrorKind::Io | ErrorKind::TimedOut), "{fault}: {failed}");
+        rig.read(&b, 0, 1 << 20, 1).expect("another object is not affected");
+        rig.testbed.set_faults(Vec::new());
+        rig.read(&a, 40 << 20, 4096, 1).expect("the read works once the storage does");
+    }
+}
+
+#[test]
+fn a_body_that_breaks_off_is_gone_on_with() {
+    let rig = faulty("reset-body=300KiB,count=3");
+    let a = rig.open("a");
+    rig.read(&a, 8 << 20, 1 << 20, 1).expect("a read over three resets");
+    let fetched = rig.engine.stats().fetched_bytes;
+    assert!(fetched <= (1 << 20) + 4096, "{fetched} bytes fetched for 1 MiB: what had arrived was not fetched again");
+}
+
+#[test]
+fn speculation_that_fails_is_never_seen() {
+    // The first read succeeds; everything read ahead of it fails, and is dropped.
+    let rig = faulty("status=500,after=1,count=12");
+    let a = rig.open("a");
+    for i in 0..64u64 {
+        rig.read(&a, i << 20, 1 << 20, 1).expect("demand is retried");
+    }
+    let stats = rig.engine.stats();
+    assert_eq!(stats.read_errors, 0);
+    assert!(stats.speculation_failed > 0, "{stats:?}");
+}
+
+#[test]
+fn a_replaced_object_fails_cleanly_and_opens_anew() {
+    let rig = faulty("slow=1");
+    let old = rig.open("b");
+    rig.read(&old, 0, 4096, 1).expect("the first version");
+    rig.testbed.set_object(&ObjectSpec { generation: 2, ..ObjectSpec::new("b", 1 << 20) });
+    let mut changed = false;
+    for i in 0..256u64 {
+        match rig.read(&old, i * 4096, 4096, 1) {
+            Ok(_) => {}
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Changed, "{error}");
+                changed = true;
+            }
+        }
+    }
+    let new = rig.open("b");
+    assert_ne!(new.object().version, old.object().version);
+    rig.read(&new, 0, 1 << 20, 2).expect("the second version");
+    rig.testbed.remove_object("a");
+    assert!(
+        changed || rig.engine.stats().fetched_bytes >= 1 << 20,
+        "either all was in memory or the change was noticed"
+    );
+}
+
+#[test]
+fn every_range_is_asked_for_on_condition_of_the_version() {
+    let rig = rig(&[("a", 64 << 20)], &Options { patience: patience(), ..Options::default() });
+    let file = rig.open("a");
+    rig.testbed.set_object(&ObjectSpec { generation: 2, ..ObjectSpec::new("a", 64 << 20) });
+    let error = rig.read(&file, 0, 4096, 1).expect_err("the version that was opened is gone");
+    assert_eq!(error.kind(), ErrorKind::Changed);
+    let gets: Vec<_> = rig.testbed.requests().into_iter().filter(|r| r.status == 412).collect();
+    assert!(!gets.is_empty(), "the storage refused on the condition");
+}

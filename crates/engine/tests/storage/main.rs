@@ -1,0 +1,57 @@
+//! The engine over real requests: against a reference, with faults, recorded and replayed.
+
+mod faults;
+mod model;
+mod record;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use foreread_backend::{ConnectOptions, Key, connect};
+use foreread_engine::{Engine, Error, File, Options, Patience};
+use foreread_testbed::{Config, ObjectSpec, Testbed, content};
+
+/// A store with these objects, and an engine in front of it.
+struct Rig {
+    testbed: Testbed,
+    engine: Engine,
+}
+
+/// Short enough that a fault that lasts for ever ends a test soon.
+fn patience() -> Patience {
+    let (step, total) = (Duration::from_millis(400), Duration::from_secs(3));
+    Patience { first_byte: step, idle: step, total }
+}
+
+fn rig(objects: &[(&str, u64)], options: &Options) -> Rig {
+    let config = Config {
+        objects: objects.iter().map(|&(key, size)| ObjectSpec::new(key, size)).collect(),
+        first_byte: Duration::from_millis(1),
+        jitter: Duration::ZERO,
+        connection_rate: None,
+        total_rate: None,
+        anonymous: true,
+        ..Config::default()
+    };
+    let testbed = Testbed::start(config).expect("a testbed on loopback");
+    let storage = ConnectOptions { endpoint: Some(testbed.endpoint()), anonymous: true, ..ConnectOptions::default() };
+    let connected = connect("s3://testbed", &storage).expect("a backend");
+    let engine = Engine::new(Arc::clone(&connected.backend), options).expect("an engine");
+    Rig { testbed, engine }
+}
+
+impl Rig {
+    fn open(&self, key: &str) -> File {
+        let object = self.engine.runtime().block_on(self.engine.stat(&Key::new(key))).expect("the object is there");
+        self.engine.open(&object)
+    }
+
+    /// Reads and compares every byte with what the object of this generation holds.
+    fn read(&self, file: &File, offset: u64, len: usize, generation: u64) -> Result<usize, Error> {
+        let bytes = self.engine.runtime().block_on(file.read_at(offset, len))?;
+        let expected = len.min(file.size().saturating_sub(offset) as usize);
+        assert_eq!(bytes.len(), expected, "a short read at {offset}");
+        content::verify(file.object().key.as_str(), generation, offset, &bytes).expect("the bytes that are stored");
+        Ok(bytes.len())
+    }
+}

@@ -1,0 +1,116 @@
+//! Random reads from several threads, with faults, against what is stored: every byte is compared.
+
+use foreread_engine::Options;
+use proptest::prelude::*;
+
+use crate::{patience, rig};
+
+const SIZES: [(&str, u64); 6] =
+    [("empty", 0), ("one", 1), ("page", 4096), ("odd", 1_000_003), ("folios", 9 << 20), ("huge", 5 << 40)];
+
+/// Faults that pass: every read succeeds in spite of them.
+const PASSING: [&str; 9] = [
+    "status=500,every=9",
+    "status=503,every=7",
+    "reset,every=8",
+    "reset-body=70KiB,every=6",
+    "truncate=5KiB,every=7",
+    "short=100,every=9",
+    "wrong-range,every=8",
+    "stall,every=23",
+    "stall-body=64KiB,every=19",
+];
+
+#[derive(Debug, Clone)]
+enum Walk {
+    Random,
+    Forward(u64),
+    Backward(u64),
+    Strided { record: u64, stride: u64 },
+}
+
+fn walk() -> impl Strategy<Value = Walk> {
+    prop_oneof![
+        Just(Walk::Random),
+        (1..300_000u64).prop_map(Walk::Forward),
+        (1..300_000u64).prop_map(Walk::Backward),
+        (1..70_000u64, 70_000..1_000_000u64).prop_map(|(record, stride)| Walk::Strided { record, stride }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_byte_is_the_stored_one(
+        walks in prop::collection::vec((0..SIZES.len(), walk(), any::<u64>()), 1..6),
+        fault in prop::option::of(0..PASSING.len()),
+        memory in prop_oneof![Just(16u64 << 20), Just(64 << 20)],
+    ) {
+        let rig = rig(&SIZES, &Options { memory_bytes: memory, patience: patience(), ..Options::default() });
+        if let Some(fault) = fault {
+            rig.testbed.set_faults(vec![PASSING[fault].parse().expect("a fault")]);
+        }
+        std::thread::scope(|threads| {
+            for (object, walk, seed) in walks {
+                let rig = &rig;
+                threads.spawn(move || {
+                    let (key, size) = SIZES[object];
+                    let file = rig.open(key);
+                    let mut random = seed;
+                    let mut at = seed % size.max(1);
+                    for _ in 0..40 {
+                        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                        let (offset, len) = match walk {
+                            Walk::Random => ((random >> 20) % size.max(1), (random >> 8) % 200_000),
+                            Walk::Forward(record) => (at, record),
+                            Walk::Backward(record) => (at.saturating_sub(record), record),
+                            Walk::Strided { record, .. } => (at, record),
+                        };
+                        rig.read(&file, offset, len as usize, 1).expect("a fault that passes fails no read");
+                        at = match walk {
+                            Walk::Backward(_) => offset,
+                            Walk::Strided { stride, .. } => offset + stride,
+                            _ => offset + len,
+                        };
+                    }
+                });
+            }
+        });
+        let stats = rig.engine.stats();
+        prop_assert!(stats.memory_charged_bytes <= memory);
+        prop_assert_eq!(stats.read_errors, 0);
+    }
+}
+
+#[test]
+fn a_reader_that_stops_stops_the_fetching() {
+    let rig = rig(&[("big", 1 << 30)], &Options { memory_bytes: 64 << 20, patience: patience(), ..Options::default() });
+    let file = rig.open("big");
+    for i in 0..32u64 {
+        rig.read(&file, i << 20, 1 << 20, 1).expect("a read");
+    }
+    drop(file);
+    while rig.engine.stats().in_flight > 0 {
+        std::thread::yield_now();
+    }
+    let fetched = rig.engine.stats().fetched_bytes;
+    assert!(fetched <= (32 << 20) + (64 << 20), "{fetched} bytes for 32 MiB read and 64 MiB of memory");
+    let file = rig.open("big");
+    rig.read(&file, 31 << 20, 1 << 20, 1).expect("a read");
+    assert_eq!(rig.engine.stats().fetched_bytes, fetched, "a file opened again finds its pages");
+}
+
+#[test]
+fn readers_of_the_same_bytes_share_one_request() {
+    let rig = rig(&[("big", 1 << 30)], &Options { patience: patience(), readahead: false, ..Options::default() });
+    let file = rig.open("big");
+    rig.testbed.reset_counters();
+    std::thread::scope(|threads| {
+        for _ in 0..8 {
+            let (rig, file) = (&rig, file.clone());
+            threads.spawn(move || rig.read(&file, 500 << 20, 128 << 10, 1).expect("a read"));
+        }
+    });
+    assert_eq!(rig.testbed.counters().get, 1);
+}

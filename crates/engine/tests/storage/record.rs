@@ -1,0 +1,44 @@
+//! A recorded engine replays through policy to the same actions.
+
+use std::fs::File;
+use std::io::BufReader;
+
+use foreread_engine::{Options, ReplayError, replay};
+
+use crate::{patience, rig};
+
+#[test]
+fn a_record_replays_to_the_same_actions() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("record.log");
+    let options =
+        Options { memory_bytes: 16 << 20, record: Some(path.clone()), patience: patience(), ..Options::default() };
+    let rig = rig(&[("a", 100 << 20), ("b", 3 << 20)], &options);
+    rig.testbed.set_faults(vec!["status=500,every=11".parse().expect("a fault")]);
+    std::thread::scope(|threads| {
+        for (key, step) in [("a", 1u64 << 20), ("a", 3 << 20), ("b", 64 << 10)] {
+            let rig = &rig;
+            threads.spawn(move || {
+                let file = rig.open(key);
+                for i in 0..30 {
+                    rig.read(&file, (i * step) % file.size(), 128 << 10, 1).expect("a read");
+                }
+            });
+        }
+    });
+    drop(rig);
+    let replayed = replay(BufReader::new(File::open(&path).expect("the record"))).expect("the same actions");
+    assert!(replayed.events > 50 && replayed.actions > 50, "{replayed:?}");
+}
+
+#[test]
+fn a_record_that_was_tampered_with_does_not() {
+    let log = "foreread-log 1 capacity_bytes=67108864 readahead=true\n\
+               @1 open 1 100\n\
+               @2 read 1 50 51 absent -\n\
+               ! submit 0 1 50 99 demand -\n";
+    assert!(matches!(replay(log.as_bytes()), Err(ReplayError::Differs { line: 4, .. })));
+    let garbage = "foreread-log 1 capacity_bytes=67108864 readahead=true\nnonsense\n";
+    assert!(matches!(replay(garbage.as_bytes()), Err(ReplayError::Malformed { line: 2, .. })));
+    assert!(matches!(replay("".as_bytes()), Err(ReplayError::Malformed { line: 1, .. })));
+}
