@@ -40,7 +40,7 @@ pub(crate) use azblob::connect as connect_azblob;
 pub(crate) use gcs::connect as connect_gcs;
 pub(crate) use page::Page;
 pub(crate) use s3::connect as connect_s3;
-use sign::{Request, Signed};
+use sign::{Request, Unsigned};
 
 /// What differs between the services besides what `opendal` knows.
 pub(crate) trait Dialect: Send + Sync + 'static {
@@ -104,16 +104,14 @@ impl Cloud {
         let mut renewed = false;
         loop {
             let service = self.service.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-            let signed = match sign::sign(&service.servicer, &*self.dialect, &self.wire, request).await {
-                Signed::Ready(mut signed) => {
-                    if operation == Operation::Read {
-                        self.dialect.prepare_read(signed.headers_mut());
-                    }
-                    signed
-                }
-                Signed::NoCredentials(cause) => return Err(self.no_credentials(operation, object, &cause)),
-                Signed::Refused(cause) => return Err(Error::new(ErrorKind::Invalid, operation, object, cause)),
-            };
+            let signed = sign::sign(&service.servicer, &*self.dialect, &self.wire, request).await;
+            let mut signed = signed.map_err(|unsigned| match unsigned {
+                Unsigned::NoCredentials(cause) => self.no_credentials(operation, object, &cause),
+                Unsigned::Impossible(cause) => Error::new(ErrorKind::Invalid, operation, object, cause),
+            })?;
+            if operation == Operation::Read {
+                self.dialect.prepare_read(signed.headers_mut());
+            }
             self.signed.store(true, Ordering::Relaxed);
             let response = self.wire.send(signed).await.map_err(|failure| failure.on(operation, object))?;
             if response.status().is_success() {

@@ -46,7 +46,7 @@ pub fn connect(url: &str, options: &ConnectOptions) -> Result<Connected, Error> 
     if let Some((scheme, rest)) = url.split_once("://") {
         let (bucket, path) = rest.split_once('/').unwrap_or((rest, ""));
         let path = path.trim_end_matches('/').to_owned();
-        if matches!(scheme, "s3" | "gs" | "az") && bucket.is_empty() {
+        if matches!(scheme, "s3" | "s3a" | "gs" | "gcs" | "az" | "azblob") && bucket.is_empty() {
             return Err(invalid(format!("the URL names no bucket; it should look like {scheme}://BUCKET/PREFIX")));
         }
         let backend: Arc<dyn Backend> = match scheme {
@@ -104,5 +104,43 @@ fn shown(url: &str) -> String {
             format!("{scheme}://{}{path}", authority.rsplit('@').next().unwrap_or_default())
         }
         _ => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(url: &str) -> String {
+        let options = ConnectOptions { anonymous: true, ..ConnectOptions::default() };
+        let error = connect(url, &options).err().unwrap_or_else(|| panic!("{url} is taken"));
+        error.to_string()
+    }
+
+    #[test]
+    fn mistakes_are_answered_with_the_right_form() {
+        assert!(refused("ftp://host/path").contains("known are s3://BUCKET"));
+        assert!(refused("s3:bucket/prefix").contains("s3://bucket/prefix"));
+        assert!(refused("s3:/bucket").contains("s3://bucket"));
+        assert!(refused("s3://").contains("names no bucket"));
+        assert!(refused("gs:///prefix").contains("names no bucket"));
+        assert!(refused("http://").contains("host"));
+        assert!(refused("http://host/a%2Fb").contains("%2F"));
+        assert!(refused("").contains("nothing is named"));
+        assert!(refused("/nonexistent/dir").contains("No such file"));
+        assert!(!refused("http://user:hunter2@:x/?hunter2").contains("hunter2"));
+    }
+
+    #[test]
+    fn what_follows_the_bucket_is_the_path_as_it_is() {
+        let options = ConnectOptions { anonymous: true, ..ConnectOptions::default() };
+        let path = |url: &str| connect(url, &options).unwrap().path;
+        assert_eq!(path("s3://bucket"), "");
+        assert_eq!(path("s3://bucket/"), "");
+        assert_eq!(path("s3://bucket/a/b/"), "a/b");
+        assert_eq!(path("s3://bucket/a%20b ?#"), "a%20b ?#");
+        assert_eq!(path("gs://bucket/a//b"), "a//b");
+        assert_eq!(path("https://host:8080/a%20b/c?x#y"), "a b/c");
+        assert_eq!(connect("s3://bucket/x", &options).unwrap().backend.describe(), "s3://bucket");
     }
 }

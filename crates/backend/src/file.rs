@@ -203,9 +203,9 @@ fn version(stat: &Stat) -> Option<Version> {
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return None;
     }
-    let (seconds, nanos) = (stat.st_mtime, stat.st_mtime_nsec as u64);
+    let (seconds, nanos) = (stat.st_mtime, stat.st_mtime_nsec);
     let mtime = i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
-    let ctime = i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec as u64);
+    let ctime = i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec);
     let tag = format!("{:x}-{:x}-{mtime:x}-{ctime:x}", stat.st_dev, stat.st_ino);
     let since = |seconds: i64| Duration::new(seconds.unsigned_abs(), 0);
     let modified = if seconds < 0 {
@@ -235,7 +235,7 @@ fn page(root: &OwnedFd, prefix: &str, from: Option<&str>) -> Result<ListPage, Er
         })?;
         rustix::fs::seek(&directory, SeekFrom::Start(cookie)).map_err(fail)?;
     }
-    let mut buffer = [MaybeUninit::<u8>::uninit(); 32 << 10];
+    let mut buffer = [MaybeUninit::<u8>::uninit(); 16 << 10];
     let (mut page, mut entries) = (ListPage::default(), RawDir::new(&directory, &mut buffer));
     while let Some(entry) = entries.next() {
         let entry = entry.map_err(fail)?;

@@ -41,7 +41,7 @@ impl Borrow<str> for Key {
 
 /// Which content an object has: two equal versions of one key have the same bytes.
 ///
-/// `tag` is the strong validator where the storage has one (a strong ETag; inode, mtime and size for a local file).
+/// `tag` is the strong validator where the storage has one (a strong `ETag`; inode, mtime and size for a local file).
 /// Without a tag, size and modification time must do.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Version {

@@ -278,9 +278,8 @@ impl Rejection {
             401 | 403 | 407 => ErrorKind::PermissionDenied,
             412 | 416 => ErrorKind::Changed,
             429 | 503 => ErrorKind::Throttled,
-            408 | 425 | 500 | 502 | 504 | 509 => ErrorKind::Transient,
             501 | 505 => ErrorKind::Unsupported,
-            506..=599 => ErrorKind::Transient,
+            408 | 425 | 500..=599 => ErrorKind::Transient,
             _ => ErrorKind::Invalid,
         }
     }
@@ -342,4 +341,92 @@ pub(crate) fn content_range(headers: &HeaderMap) -> Option<(u64, u64, Option<u64
         total => Some(total.parse().ok()?),
     };
     (first <= last).then_some((first, last.checked_add(1)?, total))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use super::*;
+
+    fn head(fields: &[(&str, &str)]) -> HeaderMap {
+        fields.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+    }
+
+    /// Checks a response to a read of bytes 10..20 of 100.
+    fn checked(status: u16, fields: &[(&str, &str)], modify: impl Fn(&mut Asked<'_>, &mut Version)) -> String {
+        let mut version = Version { size: 100, tag: Some("\"t\"".into()), modified: Some(UNIX_EPOCH) };
+        let spare = version.clone();
+        let tag_header = TagHeader::ETag;
+        let mut asked = Asked {
+            object: "a.txt",
+            version: &spare,
+            start: 10,
+            end: 20,
+            tag_header: &tag_header,
+            conditions_hold: true,
+            coding: Coding::Transcoded,
+        };
+        modify(&mut asked, &mut version);
+        asked.version = &version;
+        match verify(asked, StatusCode::from_u16(status).unwrap(), &head(fields)) {
+            Ok(skip) => format!("skip {skip}"),
+            Err(Refusal::Mismatch(_)) => String::from("mismatch"),
+            Err(Refusal::Failed(error)) => format!("{:?}", error.kind()),
+        }
+    }
+
+    #[test]
+    fn a_response_is_believed_only_if_all_of_it_fits() {
+        let same = |_: &mut Asked<'_>, _: &mut Version| {};
+        let (range, length, tag) = (("content-range", "bytes 10-19/100"), ("content-length", "10"), ("etag", "\"t\""));
+        assert_eq!(checked(206, &[range, length, tag], same), "skip 0");
+        assert_eq!(checked(206, &[("content-range", "bytes 10-19/*"), tag], same), "skip 0");
+        assert_eq!(checked(206, &[range, length, ("etag", "\"u\"")], same), "mismatch");
+        assert_eq!(checked(206, &[("content-range", "bytes 10-19/101"), length, tag], same), "mismatch");
+        for wrong in
+            ["bytes 11-20/100", "bytes 10-18/100", "bytes 0-9/100", "10-19/100", "bytes */100", "bytes 19-10/100"]
+        {
+            assert_eq!(checked(206, &[("content-range", wrong), tag], same), "Transient", "{wrong}");
+        }
+        assert_eq!(checked(206, &[length, tag], same), "Transient");
+        assert_eq!(checked(206, &[range, ("content-length", "9"), tag], same), "Transient");
+        assert_eq!(checked(206, &[range, tag, ("content-encoding", "gzip")], same), "Unsupported");
+        assert_eq!(checked(206, &[range, tag, ("content-encoding", "identity")], same), "skip 0");
+        assert_eq!(checked(206, &[range, tag, ("content-encoding", "br")], |a, _| a.coding = Coding::Label), "skip 0");
+    }
+
+    #[test]
+    fn a_whole_object_serves_for_a_range_near_its_start() {
+        let same = |_: &mut Asked<'_>, _: &mut Version| {};
+        let (length, tag) = (("content-length", "100"), ("etag", "\"t\""));
+        assert_eq!(checked(200, &[length, tag], same), "skip 10");
+        assert_eq!(checked(200, &[tag], same), "Unsupported");
+        assert_eq!(checked(200, &[("content-length", "99"), tag], same), "mismatch");
+        let far = |asked: &mut Asked<'_>, _: &mut Version| (asked.start, asked.end) = (1 << 40, (1 << 40) + 1);
+        assert_eq!(checked(200, &[length, tag], far), "Unsupported");
+    }
+
+    #[test]
+    fn without_a_tag_times_are_compared() {
+        let untagged = |_: &mut Asked<'_>, version: &mut Version| version.tag = None;
+        let range = ("content-range", "bytes 10-19/100");
+        assert_eq!(checked(206, &[range, ("last-modified", "Thu, 01 Jan 1970 00:00:00 GMT")], untagged), "skip 0");
+        assert_eq!(checked(206, &[range, ("last-modified", "Thu, 01 Jan 1970 00:00:01 GMT")], untagged), "mismatch");
+        let heedless = |asked: &mut Asked<'_>, _: &mut Version| asked.conditions_hold = false;
+        assert_eq!(checked(206, &[range], heedless), "mismatch");
+        assert_eq!(checked(206, &[range, ("etag", "W/\"t\"")], heedless), "mismatch");
+    }
+
+    #[test]
+    fn a_wish_to_wait_is_seconds_or_a_date() {
+        let wish = |value: &str| retry_after(&head(&[("retry-after", value)]));
+        assert_eq!(wish("120"), Some(Duration::from_mins(2)));
+        assert_eq!(wish("Thu, 01 Jan 1970 00:00:00 GMT"), Some(Duration::ZERO));
+        assert!(
+            wish(&httpdate::fmt_http_date(SystemTime::now() + Duration::from_hours(1))).unwrap()
+                > Duration::from_mins(59)
+        );
+        assert_eq!(wish("soon"), None);
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! A key is the percent-decoded path below the host. Servers differ in what they tell, so this asks twice where once may
 //! not be enough: a HEAD that is refused is repeated as a GET of one byte; a file that an index page names is described
-//! by a HEAD of its own. A version is the strong ETag, or size and `Last-Modified` where there is none; conditions go
+//! by a HEAD of its own. A version is the strong `ETag`, or size and `Last-Modified` where there is none; conditions go
 //! along with every read, and since many servers ignore them, every response is compared as well.
 //!
 //! *Invariant:* a link on an index page becomes a child only if it stays directly below the page that it is on.
@@ -112,21 +112,20 @@ impl Web {
         } else {
             return Err(Rejection::read(response, |_| (None, None)).await.on(Operation::Stat, key));
         };
-        let size = match size {
-            Some(size) => size,
-            None => {
-                let headers = HeaderMap::from_iter([(RANGE, HeaderValue::from_static("bytes=0-0"))]);
-                response = self.send(Operation::Stat, Method::GET, key, headers).await?;
-                let headers = response.headers();
-                let size = match response.status() {
-                    StatusCode::PARTIAL_CONTENT => response::content_range(headers).and_then(|(_, _, total)| total),
-                    StatusCode::OK => response::number(headers, &CONTENT_LENGTH),
-                    // The one size of which there is no first byte.
-                    StatusCode::RANGE_NOT_SATISFIABLE => Some(0),
-                    _ => return Err(Rejection::read(response, |_| (None, None)).await.on(Operation::Stat, key)),
-                };
-                size.ok_or_else(|| fail(ErrorKind::Unsupported, "the server does not tell the size"))?
-            }
+        let size = if let Some(size) = size {
+            size
+        } else {
+            let headers = HeaderMap::from_iter([(RANGE, HeaderValue::from_static("bytes=0-0"))]);
+            response = self.send(Operation::Stat, Method::GET, key, headers).await?;
+            let headers = response.headers();
+            let size = match response.status() {
+                StatusCode::PARTIAL_CONTENT => response::content_range(headers).and_then(|(_, _, total)| total),
+                StatusCode::OK => response::number(headers, &CONTENT_LENGTH),
+                // The one size of which there is no first byte.
+                StatusCode::RANGE_NOT_SATISFIABLE => Some(0),
+                _ => return Err(Rejection::read(response, |_| (None, None)).await.on(Operation::Stat, key)),
+            };
+            size.ok_or_else(|| fail(ErrorKind::Unsupported, "the server does not tell the size"))?
         };
         let headers = response.headers();
         if let Some(coding) = response::foreign_coding(Coding::Transcoded, key, headers) {

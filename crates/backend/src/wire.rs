@@ -80,7 +80,7 @@ impl Wire {
 
     /// Sends one request; returns when the head of the response has arrived.
     pub(crate) async fn send(&self, request: reqwest::Request) -> Result<reqwest::Response, Failure> {
-        self.client.execute(request).await.map_err(|e| Failure::of(e))
+        self.client.execute(request).await.map_err(Failure::of)
     }
 }
 

@@ -100,28 +100,24 @@ impl Dialect for Azblob {
             Error::new(ErrorKind::Invalid, Operation::Configure, format!("az://{}", self.container), message)
         };
         let account = environment(&["AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME"]);
-        let mut builder = match environment(&["AZURE_STORAGE_CONNECTION_STRING"]) {
-            Some(connection) => {
-                let builder = opendal::services::Azblob::from_connection_string(&connection);
-                builder.map_err(|_| fail("AZURE_STORAGE_CONNECTION_STRING cannot be understood"))?
+        let mut builder = opendal::services::Azblob::default();
+        if let Some(connection) = environment(&["AZURE_STORAGE_CONNECTION_STRING"]) {
+            builder = opendal::services::Azblob::from_connection_string(&connection)
+                .map_err(|_| fail("AZURE_STORAGE_CONNECTION_STRING cannot be understood"))?;
+        } else {
+            if let Some(account) = &account {
+                builder = builder.account_name(account);
+                builder = builder.endpoint(&format!("https://{account}.blob.core.windows.net"));
+            } else if self.endpoint.is_none() {
+                return Err(fail("no account is named; set AZURE_STORAGE_ACCOUNT or --endpoint"));
             }
-            None => {
-                let mut builder = opendal::services::Azblob::default();
-                if let Some(account) = &account {
-                    builder = builder.account_name(account);
-                    builder = builder.endpoint(&format!("https://{account}.blob.core.windows.net"));
-                } else if self.endpoint.is_none() {
-                    return Err(fail("no account is named; set AZURE_STORAGE_ACCOUNT or --endpoint"));
-                }
-                if let Some(key) = environment(&["AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY"]) {
-                    builder = builder.account_key(&key);
-                }
-                if let Some(token) = environment(&["AZURE_STORAGE_SAS_TOKEN"]) {
-                    builder = builder.sas_token(token.trim_start_matches('?'));
-                }
-                builder
+            if let Some(key) = environment(&["AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY"]) {
+                builder = builder.account_key(&key);
             }
-        };
+            if let Some(token) = environment(&["AZURE_STORAGE_SAS_TOKEN"]) {
+                builder = builder.sas_token(token.trim_start_matches('?'));
+            }
+        }
         if let Some(endpoint) = &self.endpoint {
             builder = builder.endpoint(endpoint.trim_end_matches('/'));
         }

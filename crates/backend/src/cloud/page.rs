@@ -51,7 +51,7 @@ pub(super) const ENCODED: &str = " encoded";
 /// text, in order; with an empty text for the end of each element that holds others.
 pub(super) fn walk_xml(body: &[u8], mut leaf: impl FnMut(&[String], &str)) -> Result<(), String> {
     let mut reader = quick_xml::Reader::from_str(std::str::from_utf8(body).map_err(|e| e.to_string())?);
-    let (mut path, mut text) = (Vec::<String>::new(), String::new());
+    let (mut path, mut text, mut seen) = (Vec::<String>::new(), String::new(), false);
     loop {
         match reader.read_event().map_err(|e| e.to_string())? {
             Event::Start(start) => {
@@ -60,9 +60,9 @@ pub(super) fn walk_xml(body: &[u8], mut leaf: impl FnMut(&[String], &str)) -> Re
                     name.push_str(ENCODED);
                 }
                 path.push(name);
+                seen = true;
                 text.clear();
             }
-            Event::Empty(_) => {}
             Event::End(_) => {
                 leaf(path.get(1..).unwrap_or_default(), &text);
                 text.clear();
@@ -78,10 +78,10 @@ pub(super) fn walk_xml(body: &[u8], mut leaf: impl FnMut(&[String], &str)) -> Re
                     "gt" => text.push('>'),
                     "quot" => text.push('"'),
                     "apos" => text.push('\''),
-                    other => return Err(format!("unknown entity {}", other)),
+                    other => return Err(format!("unknown entity {other}")),
                 },
             },
-            Event::Eof if path.is_empty() => return Ok(()),
+            Event::Eof if path.is_empty() && seen => return Ok(()),
             Event::Eof => return Err(String::from("the document is cut off")),
             _ => {}
         }
@@ -114,4 +114,51 @@ pub(super) fn time(text: &str) -> Option<SystemTime> {
 pub(super) fn whole_seconds(text: &str) -> Option<SystemTime> {
     let since = time(text)?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
     Some(SystemTime::UNIX_EPOCH + Duration::from_secs(since.as_secs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leaves(xml: &str) -> Result<Vec<(String, String)>, String> {
+        let mut leaves = Vec::new();
+        walk_xml(xml.as_bytes(), |path, text| leaves.push((path.join("/"), text.to_owned())))?;
+        Ok(leaves)
+    }
+
+    #[test]
+    fn text_is_taken_as_it_is() {
+        let xml = "<?xml version=\"1.0\"?><r>\n <a> x &amp;&#x20;&lt;\n </a><b><![CDATA[<&>]]></b><Name Encoded=\"true\">%01</Name></r>";
+        let leaves = leaves(xml).unwrap();
+        assert_eq!(leaves[0], ("a".into(), " x & <\n ".into()));
+        assert_eq!(leaves[1], ("b".into(), "<&>".into()));
+        assert_eq!(leaves[2], ("Name encoded".into(), "%01".into()));
+    }
+
+    #[test]
+    fn a_cut_document_is_an_error() {
+        for xml in ["<r><a>x</a>", "<r><a>x", "", "<r>&nbsp;</r>"] {
+            assert!(leaves(xml).is_err(), "{xml}");
+        }
+    }
+
+    #[test]
+    fn children_are_sorted_and_markers_left_out() {
+        let object = |key: &str| Listed { key: key.into(), size: Some(1), ..Listed::default() };
+        let page = Page {
+            objects: vec![object("p/"), object("p/b"), object("q"), Listed { size: None, ..object("p/broken") }],
+            prefixes: vec!["p/a/".into(), "p/".into(), "q/".into()],
+            token: Some("t".into()),
+        };
+        let page = page.into_list_page("p/");
+        assert_eq!(page.entries.iter().map(entry_name).collect::<Vec<_>>(), ["p/a/", "p/b"]);
+        assert_eq!(page.continuation.as_deref(), Some("t"));
+    }
+
+    #[test]
+    fn causes_are_one_line() {
+        let body = b"<Error><Code>NoSuchKey</Code><Message>line 1\nline 2</Message></Error>";
+        assert_eq!(xml_cause(body), (Some("NoSuchKey".into()), Some("line 1".into())));
+        assert_eq!(xml_cause(b"<html>"), (None, None));
+    }
 }

@@ -46,19 +46,23 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What became of a request.
-pub(super) enum Signed {
-    Ready(reqwest::Request),
+/// Why there is no signed request.
+pub(super) enum Unsigned {
     NoCredentials(String),
     /// It cannot be made at all.
-    Refused(String),
+    Impossible(String),
 }
 
 /// Has `service` address and sign a request.
-pub(super) async fn sign(service: &Servicer, dialect: &dyn Dialect, wire: &Wire, request: Request<'_>) -> Signed {
+pub(super) async fn sign(
+    service: &Servicer,
+    dialect: &dyn Dialect,
+    wire: &Wire,
+    request: Request<'_>,
+) -> Result<reqwest::Request, Unsigned> {
     let object = request.object();
     if object.starts_with('/') || (object.is_empty() && request.operation() != Operation::List) {
-        return Signed::Refused(String::from("a key that is empty or begins with / cannot be addressed"));
+        return Err(Unsigned::Impossible(String::from("a key that is empty or begins with / cannot be addressed")));
     }
     let answer = match request {
         Request::List { token: Some(token), .. } => Some(dialect.page_before(token)),
@@ -95,11 +99,13 @@ pub(super) async fn sign(service: &Servicer, dialect: &dyn Dialect, wire: &Wire,
     match (request, gave_up) {
         (Some(request), _) => ready(request, object),
         (None, Ok(Some(error))) if error.kind() == opendal::ErrorKind::ConfigInvalid => {
-            Signed::Refused(error.message().to_owned())
+            Err(Unsigned::Impossible(error.message().to_owned()))
         }
-        (None, Ok(Some(error))) => Signed::NoCredentials(chain_of(&error)),
-        (None, Ok(None)) => Signed::Refused(String::from("the service made no request")),
-        (None, Err(_)) => Signed::NoCredentials(format!("none were found within {} s", credentials::TIMEOUT.as_secs())),
+        (None, Ok(Some(error))) => Err(Unsigned::NoCredentials(chain_of(&error))),
+        (None, Ok(None)) => Err(Unsigned::Impossible(String::from("the service made no request"))),
+        (None, Err(_)) => {
+            Err(Unsigned::NoCredentials(format!("none were found within {} s", credentials::TIMEOUT.as_secs())))
+        }
     }
 }
 
@@ -109,16 +115,16 @@ fn chain_of(error: &opendal::Error) -> String {
 }
 
 /// Turns the signed request into the client's form, and makes sure that it still names the same object.
-fn ready(request: http::Request<Buffer>, object: &str) -> Signed {
+fn ready(request: http::Request<Buffer>, object: &str) -> Result<reqwest::Request, Unsigned> {
     let path = request.uri().path().to_owned();
     let request = request.map(|body| reqwest::Body::from(body.to_bytes()));
     match reqwest::Request::try_from(request) {
         // URLs resolve the segments `.` and `..`: what is left would be another object.
         Ok(request) if request.url().path() != path => {
-            Signed::Refused(format!("the name {object:?} cannot be addressed over HTTP"))
+            Err(Unsigned::Impossible(format!("the name {object:?} cannot be addressed over HTTP")))
         }
-        Ok(request) => Signed::Ready(request),
-        Err(error) => Signed::Refused(Failure::of(error).message),
+        Ok(request) => Ok(request),
+        Err(error) => Err(Unsigned::Impossible(Failure::of(error).message)),
     }
 }
 

@@ -96,15 +96,12 @@ fn unescape(text: &str) -> String {
                 char::from_u32(code)
             }
         });
-        match (character, reference) {
-            (Some(character), Some(name)) => {
-                plain.push(character);
-                rest = &rest[name.len() + 2..];
-            }
-            _ => {
-                plain.push('&');
-                rest = &rest[1..];
-            }
+        if let (Some(character), Some(name)) = (character, reference) {
+            plain.push(character);
+            rest = &rest[name.len() + 2..];
+        } else {
+            plain.push('&');
+            rest = &rest[1..];
         }
     }
     plain.push_str(rest);
@@ -121,7 +118,8 @@ mod tests {
     use super::*;
 
     fn listed(links: &[&str]) -> Vec<String> {
-        let links: String = links.iter().map(|link| format!("<a href=\"{link}\">x</a>")).collect();
+        let links: Vec<_> = links.iter().map(|link| format!("<a href=\"{link}\">x</a>")).collect();
+        let links = links.concat();
         let page = format!("<html><head><title>Index of /pub/</title></head><body>{links}</body></html>");
         children(&page, &Url::parse("http://host:8080/pub/").unwrap()).unwrap()
     }

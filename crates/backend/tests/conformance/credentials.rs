@@ -77,11 +77,11 @@ async fn credentials_are_renewed_when_they_expire() {
     const NAME: &str = "credentials::credentials_are_renewed_when_they_expire";
     const URI: &str = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
     if std::env::var_os(URI).is_none() {
-        // The first two sets are about to expire; the third one is refused by the storage.
+        // The first two sets expire within the two minutes before which others are fetched; the storage refuses the third.
         let issued = AtomicUsize::new(0);
         let metadata = Scripted::start(move |_, _| {
             let number = issued.fetch_add(1, Ordering::Relaxed) + 1;
-            let life = if number < 3 { 5 } else { 3600 };
+            let life = if number < 3 { 60 } else { 3600 };
             let expires = rfc3339(SystemTime::now() + Duration::from_secs(life));
             let body = format!(
                 r#"{{"AccessKeyId":"KEY{number}","SecretAccessKey":"s","Token":"t","Expiration":"{expires}"}}"#

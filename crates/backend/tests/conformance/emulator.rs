@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 /// Where `emulators.sh` installed them; `None`, with a line that says so, where it did not.
@@ -23,11 +24,11 @@ pub(crate) struct Emulator {
 impl Emulator {
     /// Starts what `command` makes for a free port, and waits until that port accepts connections.
     pub(crate) fn start(command: impl FnOnce(u16) -> Command) -> Self {
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let mut command = command(port);
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).stdin(Stdio::null()).spawn();
         let mut emulator = Self { child: child.unwrap_or_else(|e| panic!("cannot start {command:?}: {e}")), port };
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_mins(1);
         while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
             assert!(emulator.child.try_wait().unwrap().is_none(), "{command:?} has ended");
             assert!(Instant::now() < deadline, "{command:?} does not listen");
@@ -48,6 +49,14 @@ impl Drop for Emulator {
     }
 }
 
+/// A port that nobody listens on, below those that the kernel gives to others meanwhile.
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = 20_000 + (std::process::id() % 1000) as u16 * 8;
+    let mut ports = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed));
+    ports.find(|&port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()).unwrap()
+}
+
 /// Runs the test `name` again in a process with these variables and without any other of a cloud's; true in there.
 ///
 /// Credentials, proxies and certificate authorities come from the environment, which belongs to a whole process.
@@ -66,7 +75,8 @@ pub(crate) fn with_environment(name: &str, variables: &[(&str, &str)]) -> bool {
     }
     // No settings of whoever runs the tests, and no instance metadata of where they run.
     command.env("HOME", "/nonexistent").env("AWS_EC2_METADATA_DISABLED", "true").env(INSIDE, "1");
-    let status = command.envs(variables.iter().copied()).status().unwrap();
-    assert!(status.success(), "{name}: {status}");
+    let output = command.envs(variables.iter().copied()).output().unwrap();
+    let texts = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+    assert!(output.status.success(), "{name} in its own process:\n{}", texts.concat());
     false
 }

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Installs emulators of other people's storage from the ordinary registries, and runs the conformance tests against them.
+#
+#   crates/backend/tests/emulators.sh             install what is missing, then run the tests
+#   crates/backend/tests/emulators.sh --install   only install
+#
+# Needs python3 with venv, Go, and npm; no root. Everything lands in target/emulators (or $FOREREAD_EMULATORS). nginx is used where
+# it is installed.
+set -euo pipefail
+cd "$(dirname "$0")/../../.."
+
+folder=${FOREREAD_EMULATORS:-$PWD/target/emulators}
+mkdir -p "$folder"
+
+# Pinned, so that a test that passed yesterday passes tomorrow.
+moto=5.2.5 range_server=1.4.0 fake_gcs=v1.56.1 azurite=3.35.0
+
+missing=()
+need() {
+    command -v "$1" >/dev/null || { missing+=("$1 (for $2)"); return 1; }
+}
+
+stamp="$folder/python/moto-$moto-$range_server"
+if [[ ! -e $stamp ]] && need python3 'S3 and HTTP'; then
+    python3 -m venv "$folder/python"
+    "$folder/python/bin/pip" install --quiet "moto[server,s3]==$moto" "rangehttpserver==$range_server"
+    touch "$stamp"
+fi
+stamp="$folder/bin/fake-gcs-server-$fake_gcs"
+if [[ ! -e $stamp ]] && need go 'GCS'; then
+    GOBIN="$folder/bin" GOFLAGS=-mod=mod go install "github.com/fsouza/fake-gcs-server@$fake_gcs"
+    touch "$stamp"
+fi
+stamp="$folder/node/azurite-$azurite"
+if [[ ! -e $stamp ]] && need npm 'Azure'; then
+    npm install --silent --no-audit --no-fund --prefix "$folder/node" "azurite@$azurite"
+    touch "$stamp"
+fi
+if ((${#missing[@]})); then
+    printf 'emulators.sh: not installed: %s\n' "${missing[*]}" >&2
+    exit 1
+fi
+
+if [[ ${1:-} != --install ]]; then
+    FOREREAD_EMULATORS=$folder cargo test --package foreread-backend --test conformance
+fi
