@@ -1,6 +1,6 @@
 //! Measures the ceiling of this machine: a bare client against the testbed, and what the testbed costs.
 //!
-//!     cargo run --release -p foreread-testbed --example bare_client -- [GiB] [connections] [connection-rate] [first-byte]
+//!     cargo run --release -p foreread-testbed --example bare_client -- [size] [connections] [connection-rate] [first-byte] [range]
 //!
 //! The testbed runs in a process of its own, so that its processor time is told apart from the client's.
 
@@ -10,21 +10,19 @@ use std::process::{Child, Command, Stdio};
 use foreread_testbed::bare::{self, Target};
 use foreread_testbed::{Config, ObjectSpec, Testbed, quantity};
 
-const RANGE_BYTES: u64 = 8 << 20;
-
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let first = arguments.next();
-    if first.as_deref() == Some("serve") {
-        return serve(&arguments.next().unwrap_or_default(), &arguments.next().unwrap_or_default());
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().is_some_and(|first| first == "serve") {
+        return serve(&arguments[1], &arguments[2]);
     }
-    let size: u64 = first.map_or(Ok(8), |text| text.parse())? << 30;
-    let connections: usize = arguments.next().map_or(Ok(16), |text| text.parse())?;
-    let rate = arguments.next().unwrap_or_else(|| "80MB/s".to_owned());
-    let first_byte = arguments.next().unwrap_or_else(|| "30ms".to_owned());
+    let argument = |index: usize, default: &'static str| arguments.get(index).map_or(default, String::as_str);
+    let size = quantity::size(argument(0, "8GiB"))?;
+    let connections: usize = argument(1, "16").parse()?;
+    let (rate, first_byte, range) = (argument(2, "80MB/s"), argument(3, "30ms"), argument(4, "8MiB"));
+    let range_bytes = quantity::size(range)?;
 
     let mut server = Command::new(std::env::current_exe()?)
-        .args(["serve", &rate, &first_byte])
+        .args(["serve", rate, first_byte])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
@@ -32,19 +30,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     BufReader::new(server.stdout.take().ok_or("no stdout")?).read_line(&mut line)?;
     let target = Target { address: line.trim().parse()?, path: "/testbed/big".to_owned() };
 
-    let ranges = |bytes: u64| (0..bytes / RANGE_BYTES).map(|index| index * RANGE_BYTES..(index + 1) * RANGE_BYTES);
-    bare::read(&target, connections, ranges(1 << 30))?;
+    let ranges = |bytes: u64| (0..bytes / range_bytes).map(move |index| index * range_bytes..(index + 1) * range_bytes);
+    bare::read(&target, connections, ranges(size / 8))?;
     let (server_before, client_before) = (cpu_seconds(server.id())?, cpu_seconds(std::process::id())?);
     let report = bare::read(&target, connections, ranges(size))?;
     let gigabytes = report.bytes as f64 / 1e9;
     let server_cost = (cpu_seconds(server.id())? - server_before) / gigabytes;
     let client_cost = (cpu_seconds(std::process::id())? - client_before) / gigabytes;
-    println!(
-        "{connections} connections, ranges of 8 MiB, first byte {first_byte}, {rate} each: {:.0} MB/s; first byte p50 {:.1} ms; \
-         server {server_cost:.2} CPU-s/GB, client {client_cost:.2} CPU-s/GB",
-        report.bytes_per_second() / 1e6,
-        report.first_bytes[report.first_bytes.len() / 2].as_secs_f64() * 1e3,
-    );
+    let first_bytes =
+        |part: f64| report.first_bytes[(report.first_bytes.len() as f64 * part) as usize].as_secs_f64() * 1e3;
+    println!("{connections} connections, ranges of {range}, first byte {first_byte}, {rate} each:");
+    println!("  {:.0} MB/s, {:.0} requests/s", report.bytes_per_second() / 1e6, report.requests_per_second());
+    println!("  first byte p50 {:.1} ms, p99 {:.1} ms", first_bytes(0.5), first_bytes(0.99));
+    println!("  server {server_cost:.2} CPU-s/GB, client {client_cost:.2} CPU-s/GB");
     stop(&mut server)
 }
 
