@@ -106,8 +106,13 @@ impl Testbed {
         self.state.faults.set(faults);
     }
 
-    /// Stops, and breaks every connection.
-    pub fn stop(self) {}
+    /// Stops, and breaks every connection; when this returns, the port is free. Not for a task of some runtime, since it
+    /// waits: there, drop the testbed.
+    pub fn stop(mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(STOP_WAIT);
+        }
+    }
 }
 
 impl Drop for Testbed {
@@ -336,6 +341,9 @@ const WORKERS: usize = 2;
 
 /// How long accepting rests after an error.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How long stopping waits for what cannot be interrupted, such as reading a file.
+const STOP_WAIT: Duration = Duration::from_secs(5);
 
 /// The largest body of a control request.
 const CONTROL_BYTES_MAX: usize = 16 << 20;

@@ -188,6 +188,16 @@ fn heads_starts_and_ends_are_urgent_and_the_rest_is_not() {
 }
 
 #[test]
+fn a_cancelled_last_quantum_at_the_link_is_not_urgent() {
+    let mut driver = Driver::new(config(0, 0, 1_000_000));
+    driver.request(1, QUANTUM_BYTES_MIN);
+    driver.request(2, QUANTUM_BYTES_MIN);
+    assert_eq!(driver.store.next_urgent(), Some(4_096_000));
+    driver.event(Event::Cancel { id: 2 });
+    assert_eq!(driver.store.next_urgent(), None);
+}
+
+#[test]
 fn the_slowdown_multiplies_the_latency_only() {
     let mut driver = Driver::new(config(10, 1_000_000, 0));
     driver.event(Event::Request { id: 1, bytes: 1000, slowdown: 7 });

@@ -194,3 +194,15 @@ fn a_directory_is_served() {
     let changed = get(testbed.address(), "/testbed/sub/file", &[("If-Match", part.header("etag").unwrap())]);
     assert_eq!(changed.status, 412);
 }
+
+#[test]
+fn a_port_is_taken_while_it_serves_and_free_after() {
+    let first = testbed(&[], &[]);
+    let config = Config { listen: first.address(), ..Config::default() };
+    let error = Testbed::start(config.clone()).unwrap_err();
+    assert_eq!(error.to_string(), format!("cannot listen on {}", config.listen));
+    let mut connection = Connection::open(first.address());
+    assert_eq!(connection.request("GET", "/-/counters", &[], b"").status, 200);
+    first.stop();
+    Testbed::start(config).unwrap();
+}
