@@ -24,7 +24,8 @@ use crate::storage::{self, StorageArgs};
   foreread cat s3://bucket/data.parquet --range -8 | xxd     the last 8 bytes
   foreread cat https://example.com/big.iso --range 32768-34815
 
-The object is pinned when it is opened: if it is replaced in the middle, the command fails; it never mixes two versions.")]
+The object is pinned when it is opened: if it is replaced in the middle, the command fails; it never mixes two \
+versions.")]
 pub(crate) struct Args {
     /// The object: `s3://BUCKET/KEY`, `gs://`, `az://`, `http(s)://HOST/FILE` or a local file
     url: String,

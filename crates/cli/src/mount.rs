@@ -149,7 +149,7 @@ pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
     match serve(args, options, &point, &mut herald) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(failure) => {
-            tracing::error!(error = %failure, "the mount failed");
+            tracing::error!(error = &failure as &dyn std::error::Error, "the mount failed");
             herald.failed(&failure.into());
             Ok(ExitCode::FAILURE)
         }
@@ -241,13 +241,13 @@ Examples:
   foreread mount https://example.com/big.iso /mnt/data
   foreread mount /srv/slow-disk /mnt/data
 
-The command returns when the mount works; until then nothing stays behind if it fails. What next:
+The command returns when the mount works; if it fails, nothing stays behind. What next:
   foreread stats /mnt/data --watch    what it is doing
   foreread umount /mnt/data           unmount
 
-Credentials come from where the cloud's own tools find them: environment variables, profiles and their single sign-on,
-instance metadata. HTTPS_PROXY, NO_PROXY and SSL_CERT_FILE are honoured. No secret is taken on the command line, where
-other users could read it.
+Credentials come from where the cloud's own tools find them: environment variables, profiles and their single \
+sign-on, instance metadata. HTTPS_PROXY, NO_PROXY and SSL_CERT_FILE are honoured. No secret is taken on the command \
+line, where other users could read it.
 
 SIGINT and SIGTERM unmount. After SIGKILL, mounting on the same directory again recovers it.";
 

@@ -21,8 +21,8 @@ use crate::size::Size;
   foreread stats /mnt/data --watch
   foreread stats /mnt/data --json | jq .
 
-What to look at: amp (bytes fetched for each byte served: 1 is ideal), requests per GiB (they cost money), waste (read ahead
-and never used) and thrash (read ahead and evicted before use: more --memory helps).")]
+What to look at: amp (bytes fetched for each byte read: 1 is ideal), requests per GiB (they cost money), wasted (read \
+ahead and never used) and thrashed (read ahead and evicted before use: more --memory helps).")]
 pub(crate) struct Args {
     /// Directory on which `foreread mount` mounted
     dir: PathBuf,

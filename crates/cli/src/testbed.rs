@@ -124,8 +124,8 @@ fn object(text: &str) -> Result<ObjectSpec, String> {
 }
 
 const EXAMPLES: &str = "\
-The store listens on 127.0.0.1:9000 unless told otherwise. Its bucket is `testbed`, its access key `testbed`, the secret
-`testbedsecret`, the region `us-east-1`. Signatures are checked as S3 checks them.
+The store listens on 127.0.0.1:9000 unless told otherwise. Its bucket is `testbed`, its access key `testbed`, the \
+secret `testbedsecret`, the region `us-east-1`. Signatures are checked as S3 checks them.
 
 Examples:
   foreread testbed --object big=2GiB --first-byte 30ms --connection-rate 80MB/s
@@ -138,9 +138,9 @@ Then, in another shell:
   curl -s http://127.0.0.1:9000/-/counters                  requests so far, by kind
   curl -X POST http://127.0.0.1:9000/-/counters/reset
 
-A fault is terms separated by commas: what happens (status=503, reset, reset-body=64KiB, stall, stall-body=64KiB,
-truncate=64KiB, short=100, wrong-range, wrong-etag, no-etag, ignore-range, gzip, archived, slow=20, replace), then to which
-requests (kind=get, key=a/*, after=5, every=10, probability=0.1, count=3).";
+A fault is terms separated by commas: what happens (status=503, reset, reset-body=64KiB, stall, stall-body=64KiB, \
+truncate=64KiB, short=100, wrong-range, wrong-etag, no-etag, ignore-range, gzip, archived, slow=20, replace), then to \
+which requests (kind=get, key=a/*, after=5, every=10, probability=0.1, count=3).";
 
 #[cfg(test)]
 mod tests {

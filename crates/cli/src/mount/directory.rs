@@ -53,13 +53,18 @@ fn resolve(dir: &Path) -> Result<Found, Failure> {
         _ => Failure::DirectoryUnusable { dir: dir.to_owned(), cause },
     };
     let resolved = mount_table::resolve(dir).map_err(unusable)?;
-    let ours = mount_table::at(&resolved).map_err(unusable)?.filter(mount_table::Mount::is_ours);
-    match (std::fs::metadata(&resolved), ours) {
-        (Err(cause), Some(_)) if is_dead(&cause) => Ok(Found::LeftBehind(resolved)),
-        (Err(cause), _) => Err(unusable(cause)),
-        (Ok(_), Some(mount)) => Err(Failure::AlreadyMounted { dir: dir.to_owned(), source_shown: mount.source }),
-        (Ok(found), None) if found.is_dir() => Ok(Found::Free(resolved)),
-        (Ok(_), None) => Err(Failure::NotADirectory { path: dir.to_owned() }),
+    if let Some(mount) = mount_table::at(&resolved).map_err(unusable)?.filter(mount_table::Mount::is_ours) {
+        // Attributes may come from the kernel's cache; this question always reaches the process behind the mount.
+        return match rustix::fs::statfs(&resolved).map_err(io::Error::from) {
+            Err(cause) if is_dead(&cause) => Ok(Found::LeftBehind(resolved)),
+            Err(cause) => Err(unusable(cause)),
+            Ok(_) => Err(Failure::AlreadyMounted { dir: dir.to_owned(), source_shown: mount.source }),
+        };
+    }
+    match std::fs::metadata(&resolved) {
+        Err(cause) => Err(unusable(cause)),
+        Ok(found) if found.is_dir() => Ok(Found::Free(resolved)),
+        Ok(_) => Err(Failure::NotADirectory { path: dir.to_owned() }),
     }
 }
 
