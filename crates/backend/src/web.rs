@@ -9,8 +9,10 @@
 
 mod index;
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
@@ -33,6 +35,9 @@ const PATH: AsciiSet = NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').r
 /// Files of one page of a listing; each costs a HEAD.
 const PAGE_ENTRIES: usize = 1000;
 
+/// Index pages kept while their later pages are asked for.
+const INDEXES_MAX: usize = 8;
+
 /// HEADs for one page at the same time.
 const DESCRIBED_AT_ONCE: usize = 16;
 
@@ -46,6 +51,8 @@ pub(crate) struct Web {
     wire: Wire,
     /// Whether a range was ever answered with the whole object.
     ignores_ranges: AtomicBool,
+    /// The names on the index pages that are being listed, newest last; one that was dropped is read again.
+    indexes: Mutex<VecDeque<(String, Arc<Vec<String>>)>>,
 }
 
 impl Web {
@@ -63,7 +70,7 @@ impl Web {
         }
         root.set_path("/");
         let wire = Wire::new(Redirects::Follow).map_err(|e| e.message().to_owned())?;
-        Ok((Self { root, wire, ignores_ranges: AtomicBool::new(false) }, key))
+        Ok((Self { root, wire, ignores_ranges: AtomicBool::new(false), indexes: Mutex::default() }, key))
     }
 
     /// The URL of a key, or of a prefix.
@@ -169,9 +176,37 @@ impl Web {
         let skip: usize = continuation
             .map_or(Ok(0), str::parse)
             .map_err(|_| fail(ErrorKind::Invalid, "this continuation is not from a listing"))?;
+        let kept = self.indexes().iter().find(|(of, _)| of == prefix).map(|(_, names)| names.clone());
+        let names = match kept.filter(|_| skip > 0) {
+            Some(names) => names,
+            None => Arc::new(self.index(prefix).await?),
+        };
+        let page: Vec<_> = names.iter().skip(skip).take(PAGE_ENTRIES).cloned().collect();
+        let more = names.len() > skip + PAGE_ENTRIES;
+        if more && skip == 0 {
+            let mut indexes = self.indexes();
+            indexes.retain(|(of, _)| of != prefix);
+            indexes.push_back((prefix.to_owned(), names));
+            if indexes.len() > INDEXES_MAX {
+                indexes.pop_front();
+            }
+        }
+        let entries = stream::iter(page.into_iter().map(|name| self.describe_child(prefix, name)));
+        let entries: Vec<_> = entries.buffered(DESCRIBED_AT_ONCE).try_collect().await?;
+        let continuation = more.then(|| (skip + PAGE_ENTRIES).to_string());
+        Ok(ListPage { entries: entries.into_iter().flatten().collect(), continuation })
+    }
+
+    fn indexes(&self) -> MutexGuard<'_, VecDeque<(String, Arc<Vec<String>>)>> {
+        self.indexes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The names on the index page of a directory.
+    async fn index(&self, prefix: &str) -> Result<Vec<String>, Error> {
+        let fail = |kind, message: &str| Error::new(kind, Operation::List, prefix, message);
         let response = self.send(Operation::List, Method::GET, prefix, HeaderMap::new()).await?;
         if response.status() == StatusCode::NOT_FOUND && !prefix.is_empty() {
-            return Ok(ListPage::default());
+            return Ok(Vec::new());
         }
         if !response.status().is_success() {
             return Err(Rejection::read(response, |_| (None, None)).await.on(Operation::List, prefix));
@@ -183,13 +218,7 @@ impl Web {
             return Err(not_an_index());
         }
         let page = whole(response).await.map_err(|message| fail(ErrorKind::Transient, &message))?;
-        let names = index::children(&page, &base).ok_or_else(not_an_index)?;
-        let more = names.len() > skip + PAGE_ENTRIES;
-        let names = names.into_iter().skip(skip).take(PAGE_ENTRIES);
-        let entries = names.map(|name| self.describe_child(prefix, name));
-        let entries: Vec<_> = stream::iter(entries).buffered(DESCRIBED_AT_ONCE).try_collect().await?;
-        let continuation = more.then(|| (skip + PAGE_ENTRIES).to_string());
-        Ok(ListPage { entries: entries.into_iter().flatten().collect(), continuation })
+        index::children(&page, &base).ok_or_else(not_an_index)
     }
 
     /// The child that an index page names; `None` for a link that leads nowhere or may not be followed.

@@ -45,32 +45,19 @@ pub(crate) enum Redirects {
 #[derive(Debug, Clone)]
 pub(crate) struct Wire {
     client: reqwest::Client,
+    /// The same without a proxy, for metadata services on the local link.
+    direct: reqwest::Client,
 }
 
 impl Wire {
     /// A client configured from the environment.
     pub(crate) fn new(redirects: Redirects) -> Result<Self, Error> {
-        let policy = match redirects {
-            Redirects::Follow => reqwest::redirect::Policy::default(),
-            Redirects::Refuse => reqwest::redirect::Policy::none(),
+        let tls = tls()?;
+        let build = |builder: reqwest::ClientBuilder| {
+            let client = builder.tls_backend_preconfigured(tls.clone()).build();
+            client.map_err(|e| configure(format!("cannot set up HTTP: {}", chain(&e.without_url()))))
         };
-        let client = reqwest::Client::builder()
-            .user_agent(concat!("foreread/", env!("CARGO_PKG_VERSION")))
-            .tls_backend_preconfigured(tls()?)
-            .http1_only()
-            .no_gzip()
-            .no_brotli()
-            .no_zstd()
-            .no_deflate()
-            .referer(false)
-            .redirect(policy)
-            .tcp_nodelay(true)
-            .connect_timeout(CONNECT_TIMEOUT)
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
-            .build()
-            .map_err(|e| configure(format!("cannot set up HTTP: {}", chain(&e.without_url()))))?;
-        Ok(Self { client })
+        Ok(Self { client: build(builder(redirects))?, direct: build(builder(redirects).no_proxy())? })
     }
 
     /// Begins a request; a user and password in the URL become a header.
@@ -82,6 +69,32 @@ impl Wire {
     pub(crate) async fn send(&self, request: reqwest::Request) -> Result<reqwest::Response, Failure> {
         self.client.execute(request).await.map_err(Failure::of)
     }
+
+    /// The same past any proxy.
+    pub(crate) async fn send_directly(&self, request: reqwest::Request) -> Result<reqwest::Response, Failure> {
+        self.direct.execute(request).await.map_err(Failure::of)
+    }
+}
+
+/// All that does not depend on the environment.
+fn builder(redirects: Redirects) -> reqwest::ClientBuilder {
+    let policy = match redirects {
+        Redirects::Follow => reqwest::redirect::Policy::default(),
+        Redirects::Refuse => reqwest::redirect::Policy::none(),
+    };
+    reqwest::Client::builder()
+        .user_agent(concat!("foreread/", env!("CARGO_PKG_VERSION")))
+        .http1_only()
+        .no_gzip()
+        .no_brotli()
+        .no_zstd()
+        .no_deflate()
+        .referer(false)
+        .redirect(policy)
+        .tcp_nodelay(true)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
 }
 
 /// Why there was no response, or why its body broke off.

@@ -4,8 +4,9 @@
 #   crates/backend/tests/emulators.sh             install what is missing, then run the tests
 #   crates/backend/tests/emulators.sh --install   only install
 #
-# Needs python3 with venv, Go, and npm; no root. Everything lands in target/emulators (or $FOREREAD_EMULATORS). nginx is used where
-# it is installed.
+# Needs python3 with venv, Go, and npm; no root. Everything lands in target/emulators (or $FOREREAD_EMULATORS). Where a tool is
+# missing, the tests that need it are skipped and say so; FOREREAD_REQUIRE_CLIENTS=1 makes that a failure. nginx comes from the
+# system.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 
@@ -37,8 +38,8 @@ if [[ ! -e $stamp ]] && need npm 'Azure'; then
     touch "$stamp"
 fi
 if ((${#missing[@]})); then
-    printf 'emulators.sh: not installed: %s\n' "${missing[*]}" >&2
-    exit 1
+    printf 'emulators.sh: missing: %s\n' "${missing[*]}" >&2
+    [[ ${FOREREAD_REQUIRE_CLIENTS:-} != 1 ]]
 fi
 
 if [[ ${1:-} != --install ]]; then

@@ -59,7 +59,7 @@ impl Dialect for Azblob {
         let (mut page, mut listed) = (Page::default(), Listed::default());
         // A name with characters that XML cannot hold is percent-encoded and marked so.
         let encoded = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
-        walk_xml(body, |path, text| match path {
+        walk_xml(body, "EnumerationResults", |path, text| match path {
             [_, blob, name] if blob == "Blob" && name == "Name" => text.clone_into(&mut listed.key),
             [_, blob, name] if blob == "Blob" && name.strip_suffix(ENCODED) == Some("Name") => {
                 listed.key = encoded(text);

@@ -26,7 +26,8 @@ impl Courier {
         let on_link = host.starts_with("169.254.") || host.contains("fd00:ec2") || host == "metadata.google.internal";
         let timeout = if on_link { METADATA_TIMEOUT } else { TIMEOUT };
         let exchange = async {
-            let response = self.0.send(request.try_into().map_err(Failure::of)?).await?;
+            let request = request.try_into().map_err(Failure::of)?;
+            let response = if on_link { self.0.send_directly(request).await? } else { self.0.send(request).await? };
             let (status, headers) = (response.status(), response.headers().clone());
             Ok::<_, Failure>((status, headers, response.bytes().await.map_err(Failure::of)?))
         };

@@ -48,8 +48,9 @@ impl Page {
 pub(super) const ENCODED: &str = " encoded";
 
 /// Calls `leaf` with the path of each element that holds text (as `["Contents", "Key"]`, without the root) and its
-/// text, in order; with an empty text for the end of each element that holds others.
-pub(super) fn walk_xml(body: &[u8], mut leaf: impl FnMut(&[String], &str)) -> Result<(), String> {
+/// text, in order; with an empty text for the end of each element that holds others. Another root than `root` is an
+/// error: storage may send one with a status of success.
+pub(super) fn walk_xml(body: &[u8], root: &str, mut leaf: impl FnMut(&[String], &str)) -> Result<(), String> {
     let mut reader = quick_xml::Reader::from_str(std::str::from_utf8(body).map_err(|e| e.to_string())?);
     let (mut path, mut text, mut seen) = (Vec::<String>::new(), String::new(), false);
     loop {
@@ -58,6 +59,9 @@ pub(super) fn walk_xml(body: &[u8], mut leaf: impl FnMut(&[String], &str)) -> Re
                 let mut name = start.local_name().as_ref().to_owned();
                 if start.try_get_attribute("Encoded").ok().flatten().is_some_and(|encoded| *encoded.value == *"true") {
                     name.push_str(ENCODED);
+                }
+                if path.is_empty() && name != root {
+                    return Err(format!("the document is a {name}, not a {root}"));
                 }
                 path.push(name);
                 seen = true;
@@ -92,7 +96,7 @@ pub(super) fn walk_xml(body: &[u8], mut leaf: impl FnMut(&[String], &str)) -> Re
 pub(super) fn xml_cause(body: &[u8]) -> (Option<String>, Option<String>) {
     let (mut code, mut message) = (None, None);
     // What cannot be parsed tells nothing; the status still does.
-    let _ = walk_xml(body, |path, text| match path {
+    let _ = walk_xml(body, "Error", |path, text| match path {
         [name] if name == "Code" => code = Some(text.to_owned()),
         [name] if name == "Message" => message = text.lines().next().map(str::to_owned),
         _ => {}
@@ -122,7 +126,7 @@ mod tests {
 
     fn leaves(xml: &str) -> Result<Vec<(String, String)>, String> {
         let mut leaves = Vec::new();
-        walk_xml(xml.as_bytes(), |path, text| leaves.push((path.join("/"), text.to_owned())))?;
+        walk_xml(xml.as_bytes(), "r", |path, text| leaves.push((path.join("/"), text.to_owned())))?;
         Ok(leaves)
     }
 
@@ -136,8 +140,8 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_document_is_an_error() {
-        for xml in ["<r><a>x</a>", "<r><a>x", "", "<r>&nbsp;</r>"] {
+    fn a_cut_or_another_document_is_an_error() {
+        for xml in ["<r><a>x</a>", "<r><a>x", "", "<r>&nbsp;</r>", "<s></s>"] {
             assert!(leaves(xml).is_err(), "{xml}");
         }
     }

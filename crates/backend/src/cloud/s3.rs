@@ -41,7 +41,9 @@ pub(crate) fn connect(bucket: &str, options: &ConnectOptions) -> Result<Cloud, E
         return Err(Error::new(ErrorKind::Invalid, Operation::Configure, format!("s3://{bucket}"), message));
     }
     let endpoint = options.endpoint.clone();
-    let endpoint = endpoint.or_else(|| environment("AWS_ENDPOINT_URL_S3")).or_else(|| environment("AWS_ENDPOINT_URL"));
+    // The first two are AWS's own; the others are read by other programs, and by opendal if this did not.
+    let variables = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_S3_ENDPOINT"];
+    let endpoint = endpoint.or_else(|| variables.into_iter().find_map(environment));
     let endpoint = endpoint.or_else(|| profile::setting(profile, "endpoint_url"));
     let region = options.region.clone();
     let region = region.or_else(|| environment("AWS_REGION")).or_else(|| environment("AWS_DEFAULT_REGION"));
@@ -83,8 +85,8 @@ impl Dialect for S3 {
     }
 
     fn page(&self, body: &[u8]) -> Result<Page, String> {
-        let (mut page, mut listed, mut truncated) = (Page::default(), Listed::default(), false);
-        walk_xml(body, |path, text| match path {
+        let (mut page, mut listed, mut truncated) = (Page::default(), Listed::default(), None);
+        walk_xml(body, "ListBucketResult", |path, text| match path {
             [a, b] if a == "Contents" => match b.as_str() {
                 "Key" => text.clone_into(&mut listed.key),
                 "Size" => listed.size = text.trim().parse().ok(),
@@ -94,14 +96,14 @@ impl Dialect for S3 {
             },
             [a] if a == "Contents" => page.objects.push(std::mem::take(&mut listed)),
             [a, b] if a == "CommonPrefixes" && b == "Prefix" => page.prefixes.push(text.to_owned()),
-            [a] if a == "IsTruncated" => truncated = text.trim() == "true",
+            [a] if a == "IsTruncated" => truncated = Some(text.trim() == "true"),
             [a] if a == "NextContinuationToken" => page.token = Some(text.to_owned()),
             _ => {}
         })?;
-        if truncated && page.token.is_none() {
+        if truncated == Some(true) && page.token.is_none() {
             return Err(String::from("there is more, but no token for it"));
         }
-        page.token = page.token.filter(|_| truncated);
+        page.token = page.token.filter(|_| truncated != Some(false));
         Ok(page)
     }
 

@@ -42,11 +42,21 @@ pub(super) fn children(page: &str, base: &Url) -> Option<Vec<String>> {
 
 /// The `href` of a tag's attributes.
 fn href(attributes: &str) -> Option<&str> {
-    let at = find_ignoring_case(attributes, "href")?;
-    let value = attributes[at + 4..].trim_start().strip_prefix('=')?.trim_start();
-    match value.chars().next()? {
-        quote @ ('"' | '\'') => value[1..].split(quote).next(),
-        _ => value.split_ascii_whitespace().next(),
+    let mut rest = attributes;
+    loop {
+        let at = find_ignoring_case(rest, "href")?;
+        let (before, after) = (&rest[..at], &rest[at + 4..]);
+        rest = after;
+        // Not the end of another name, as in `data-href`.
+        let begins =
+            before.is_empty() || before.ends_with(|c: char| c.is_ascii_whitespace() || matches!(c, '"' | '\''));
+        if let Some(value) = after.trim_start().strip_prefix('=').filter(|_| begins) {
+            let value = value.trim_start();
+            return match value.chars().next()? {
+                quote @ ('"' | '\'') => value[1..].split(quote).next(),
+                _ => value.split_ascii_whitespace().next(),
+            };
+        }
     }
 }
 
@@ -164,9 +174,9 @@ mod tests {
         let base = Url::parse("http://host/").unwrap();
         assert_eq!(children("<title>My page</title><a href=\"a\">", &base), None);
         assert_eq!(children("", &base), None);
-        let python =
-            "<TITLE>Directory listing for /</TITLE>\n<UL>\n<LI><A HREF='a%23b'>a#b</A>\n<li><a class=x href=c>";
-        assert_eq!(children(python, &base).unwrap(), ["a#b", "c"]);
+        let python = "<TITLE>Directory listing for /</TITLE>\n<UL>\n<LI><A HREF='a%23b'>a#b</A>\n<li><a class=x href=c>\
+                      <a data-href=no href=d><a id=\"x\"href=e>";
+        assert_eq!(children(python, &base).unwrap(), ["a#b", "c", "d", "e"]);
     }
 
     #[test]

@@ -15,14 +15,14 @@ const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6t
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn azurite_conforms() {
-    let Some(installed) = installed() else { return };
+    let Some(program) = installed("node/node_modules/.bin/azurite-blob") else { return };
     if !with_environment("azblob::azurite_conforms", &[("AZURE_STORAGE_ACCOUNT", ACCOUNT), ("AZURE_STORAGE_KEY", KEY)])
     {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let server = Emulator::start(|port| {
-        let mut command = Command::new(installed.join("node/node_modules/.bin/azurite-blob"));
+        let mut command = Command::new(program);
         command.args(["--blobHost", "127.0.0.1", "--blobPort", &port.to_string(), "--silent", "--skipApiVersionCheck"]);
         command.args(["--inMemoryPersistence", "--disableTelemetry"]).current_dir(folder.path());
         command

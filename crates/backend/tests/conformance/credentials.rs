@@ -47,6 +47,21 @@ async fn missing_credentials_are_told_with_what_was_tried() {
 }
 
 #[tokio::test]
+async fn other_clouds_tell_what_they_tried_too() {
+    let variables = [("GCE_METADATA_HOST", "127.0.0.1:1"), ("AZURE_STORAGE_ACCOUNT", "account"), ("PATH", "")];
+    if !with_environment("credentials::other_clouds_tell_what_they_tried_too", &variables) {
+        return;
+    }
+    let server = Scripted::start(|_, _| OBJECT.into()).await;
+    for (url, part) in [("gs://bucket", "GOOGLE_APPLICATION_CREDENTIALS"), ("az://container", "AZURE_STORAGE_KEY")] {
+        let error = connect(url, &options(&server)).unwrap().backend.stat(&Key::new("a")).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+        assert!(error.to_string().contains(part), "{error}");
+    }
+    assert_eq!(server.heads().len(), 0, "nothing is sent unsigned");
+}
+
+#[tokio::test]
 async fn an_explicit_profile_comes_before_the_environment() {
     let folder = tempfile::tempdir().unwrap();
     let (config, credentials) = (folder.path().join("config"), folder.path().join("credentials"));

@@ -6,13 +6,28 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-/// Where `emulators.sh` installed them; `None`, with a line that says so, where it did not.
-pub(crate) fn installed() -> Option<PathBuf> {
+/// A program that `emulators.sh` installs; `None`, with a line that says so, where it did not.
+pub(crate) fn installed(program: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("FOREREAD_EMULATORS").map(PathBuf::from);
-    if folder.is_none() {
-        println!("skipped: FOREREAD_EMULATORS is not set (crates/backend/tests/emulators.sh installs them)");
+    available(program, folder.map(|folder| folder.join(program)), "crates/backend/tests/emulators.sh installs it")
+}
+
+/// A program of the system, in `PATH` or where Debian keeps servers.
+pub(crate) fn of_system(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
+    let found = folders.map(|folder| folder.join(program)).find(|file| file.is_file());
+    available(program, found, "it is in Debian's package of that name")
+}
+
+fn available(program: &str, path: Option<PathBuf>, advice: &str) -> Option<PathBuf> {
+    let path = path.filter(|path| path.is_file());
+    if path.is_none() {
+        println!("skipped: {program} is not there; {advice}");
+        let required = std::env::var_os("FOREREAD_REQUIRE_CLIENTS").is_some_and(|required| required == "1");
+        assert!(!required || std::env::var_os("FOREREAD_EMULATORS").is_none(), "{program} is required; {advice}");
     }
-    folder
+    path
 }
 
 /// A server on a port of its own, ended when dropped.

@@ -9,9 +9,9 @@ use crate::seed::{Bucket, client};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fake_gcs_server_conforms() {
-    let Some(installed) = installed() else { return };
+    let Some(program) = installed("bin/fake-gcs-server") else { return };
     let server = Emulator::start(|port| {
-        let mut command = Command::new(installed.join("bin/fake-gcs-server"));
+        let mut command = Command::new(program);
         command.args(["-backend", "memory", "-scheme", "http", "-host", "127.0.0.1", "-port", &port.to_string()]);
         command
     });

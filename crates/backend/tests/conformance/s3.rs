@@ -14,12 +14,12 @@ use crate::seed::{self, Bucket, client};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn moto_conforms() {
-    let Some(installed) = installed() else { return };
+    let Some(program) = installed("python/bin/moto_server") else { return };
     if !with_environment("s3::moto_conforms", &[("AWS_ACCESS_KEY_ID", "key"), ("AWS_SECRET_ACCESS_KEY", "secret")]) {
         return;
     }
     let moto = Emulator::start(|port| {
-        let mut command = Command::new(installed.join("python/bin/moto_server"));
+        let mut command = Command::new(program);
         command.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
         command
     });

@@ -1,12 +1,12 @@
 //! Web servers: nginx (strong tags, conditions), and Python's with ranges (times only, conditions ignored).
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use foreread_backend::{ConnectOptions, ErrorKind, Key, conformance, connect};
 
-use crate::emulator::{Emulator, installed};
+use crate::emulator::{Emulator, installed, of_system};
 use crate::seed::Folder;
 
 /// Its own main function serves one request at a time, and turns further connections away.
@@ -18,13 +18,7 @@ http.server.ThreadingHTTPServer(('127.0.0.1', int(sys.argv[1])), RangeHTTPServer
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nginx_conforms() {
-    if installed().is_none() {
-        return;
-    }
-    let Some(nginx) = program("nginx") else {
-        println!("skipped: there is no nginx");
-        return;
-    };
+    let Some(nginx) = of_system("nginx") else { return };
     let folder = tempfile::tempdir().unwrap();
     let server = start_nginx(&nginx, folder.path());
     let backend = connect(&server.endpoint(), &ConnectOptions::default()).unwrap().backend;
@@ -34,10 +28,10 @@ async fn nginx_conforms() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_without_tags_conforms() {
-    let Some(installed) = installed() else { return };
+    let Some(python) = installed("python/bin/python") else { return };
     let folder = tempfile::tempdir().unwrap();
     let server = Emulator::start(|port| {
-        let mut command = Command::new(installed.join("python/bin/python"));
+        let mut command = Command::new(python);
         command.args(["-c", RANGE_SERVER, &port.to_string()]).current_dir(folder.path());
         command
     });
@@ -47,13 +41,13 @@ async fn a_server_without_tags_conforms() {
 
 #[tokio::test]
 async fn a_url_names_an_object_or_a_directory() {
-    let Some(installed) = installed() else { return };
+    let Some(python) = installed("python/bin/python") else { return };
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("a b")).unwrap();
     std::fs::write(folder.path().join("a b/file"), "0123456789").unwrap();
     // Without ranges: the whole file is sent, and cut here.
     let server = Emulator::start(|port| {
-        let mut command = Command::new(installed.join("python/bin/python"));
+        let mut command = Command::new(python);
         command.args(["-m", "http.server", "--bind", "127.0.0.1", &port.to_string()]).current_dir(folder.path());
         command
     });
@@ -76,13 +70,6 @@ async fn a_url_names_an_object_or_a_directory() {
     let directory = connect(&format!("{}/a%20b/", server.endpoint()), &options).unwrap();
     assert_eq!(directory.path, "a b");
     assert_eq!(directory.backend.list("a b/", None).await.unwrap().entries.len(), 1);
-}
-
-/// A program in `PATH` or where Debian keeps servers.
-fn program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
-    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
 /// nginx as a single process of this user, with all that it writes in `folder`; serves `folder/files`.
