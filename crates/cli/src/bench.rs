@@ -96,8 +96,8 @@ Examples:
   foreread bench backward-1m --url s3://bucket/large-files
 
 Other clients, as Debian packages them (they read the testbed's credentials from the environment):
-  --against 'rclone mount :s3,provider=Other,env_auth=true,force_path_style=true,endpoint=\"{endpoint}\":{bucket} {dir}
-             --read-only --vfs-cache-mode off --buffer-size 16M'
+  --against 'rclone mount :s3:{bucket} {dir} --s3-provider Other --s3-env-auth --s3-force-path-style \\
+             --s3-endpoint {endpoint} --read-only'
   --against 's3fs {bucket} {dir} -f -o url={endpoint} -o use_path_request_style -o ro'
 
 Exit status:

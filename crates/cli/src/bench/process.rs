@@ -32,6 +32,7 @@ const FOREIGN: &[&str] = &[
     "AWS_SHARED_CREDENTIALS_FILE",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
     "AWS_ROLE_ARN",
+    "AWS_CA_BUNDLE",
     "HTTP_PROXY",
     "HTTPS_PROXY",
     "ALL_PROXY",
@@ -165,6 +166,15 @@ pub(crate) fn cpu_s(pid: u32) -> Option<f64> {
     Some(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
+/// Processor time that the whole machine has spent so far, including what its host took away.
+pub(crate) fn machine_cpu_s() -> Option<f64> {
+    let text = fs::read_to_string("/proc/stat").ok()?;
+    // proc(5): user nice system idle iowait irq softirq steal; the rest is counted in user already.
+    let fields: Vec<u64> = text.lines().next()?.split_whitespace().skip(1).map_while(|n| n.parse().ok()).collect();
+    let busy: u64 = fields.iter().take(8).sum::<u64>() - fields.get(3)? - fields.get(4)?;
+    Some(busy as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
 /// The process and all its descendants, by the parents that /proc names.
 pub(crate) fn tree(root: u32) -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -230,7 +240,7 @@ mod tests {
     #[test]
     fn memory_and_time_of_this_process_are_known() {
         assert!(rss_max_bytes(std::process::id()).is_some_and(|bytes| bytes > 1 << 20));
-        assert!(cpu_s(std::process::id()).is_some());
+        assert!(cpu_s(std::process::id()).is_some() && machine_cpu_s().is_some());
         assert_eq!(rss_max_bytes(0), None);
     }
 }

@@ -27,6 +27,9 @@ const FIGURE_WIDTH: usize = 22;
 const WANTED_WIDTH: usize = 12;
 const VALUE_WIDTH: usize = 15;
 
+/// Other programs' load that is worth a word. Idle machines show a few hundredths.
+const DISTURBANCE_CPUS: f64 = 0.2;
+
 /// How a figure came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -112,6 +115,10 @@ pub(crate) fn table(row: &Row) -> String {
         let found: Vec<String> = row.void_ceilings.iter().map(|ceiling| format!("{ceiling:.0}")).collect();
         let _ =
             writeln!(text, "  void: 16 connections of a bare client reached {} MB/s, wanted {min}", found.join(", "));
+    }
+    let others = row.columns.iter().flat_map(|column| &column.runs).filter_map(|run| run.others_cpus);
+    if let Some(cpus) = others.reduce(f64::max).filter(|cpus| *cpus >= DISTURBANCE_CPUS) {
+        let _ = writeln!(text, "  disturbed: other programs kept up to {cpus:.1} CPUs busy");
     }
     for column in &row.columns {
         if let Some(failure) = &column.failure {
@@ -275,6 +282,7 @@ mod tests {
             fetched: None,
             mount: Spent::default(),
             testbed_cpu_s: None,
+            others_cpus: None,
             values: values.iter().copied().collect::<BTreeMap<_, _>>(),
         };
         let column = |name: &str, runs| Column { name: name.to_owned(), runs, failure: None };

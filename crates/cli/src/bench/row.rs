@@ -14,7 +14,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use foreread_workload::{Metric, Workload};
 use serde::Serialize;
@@ -23,7 +23,7 @@ use super::cgroup::Cgroup;
 use super::error::Error;
 use super::interrupt::Interrupt;
 use super::objects;
-use super::process::Process;
+use super::process::{self, Process};
 use super::reader::{Plan, Reading};
 use super::server::{BUCKET, Counters, Server};
 use super::subject::{Spent, Storage, Subject};
@@ -79,6 +79,8 @@ pub(crate) struct Run {
     pub(crate) fetched: Option<Counters>,
     pub(crate) mount: Spent,
     pub(crate) testbed_cpu_s: Option<f64>,
+    /// CPUs that everything else on the machine kept busy meanwhile.
+    pub(crate) others_cpus: Option<f64>,
     pub(crate) values: BTreeMap<Metric, f64>,
 }
 
@@ -213,8 +215,8 @@ impl<'a> Site<'a> {
     fn run(&self, subject: &Subject, yardstick: Yardstick) -> Result<Run, Error> {
         let group = self.workload.mount.cgroup_bytes.map(Cgroup::new).transpose()?;
         let before = self.server.map(Server::counters).transpose()?;
-        let cpu = || self.server.and_then(|server| super::process::cpu_s(server.id()));
-        let cpu_before = cpu();
+        let cpu = || self.server.and_then(|server| process::cpu_s(server.id()));
+        let (cpu_before, machine_before, started) = (cpu(), process::machine_cpu_s(), Instant::now());
         let dir = tempfile::tempdir_in(self.bench.scratch).map_err(Error::io("making a mount point"))?;
         let interrupt = &self.bench.interrupt;
         let mut mounted = subject.mount(&self.storage, &self.workload.mount, dir.path(), group.as_ref(), interrupt)?;
@@ -230,7 +232,11 @@ impl<'a> Site<'a> {
             (Some(server), Some(before)) => Some(server.counters()?.since(before)),
             _ => own,
         };
-        let testbed_cpu_s = cpu().zip(cpu_before).map(|(after, before)| after - before);
+        let since = |after: Option<f64>, before: Option<f64>| Some(after? - before?);
+        let testbed_cpu_s = since(cpu(), cpu_before);
+        let ours = spent.cpu_s + reading.cpu_s + testbed_cpu_s.unwrap_or(0.0);
+        let others_cpus = since(process::machine_cpu_s(), machine_before)
+            .map(|busy| (busy - ours).max(0.0) / started.elapsed().as_secs_f64());
         let values = self.values(&reading, fetched, spent, yardstick);
         Ok(Run {
             ceiling_mb_per_s: yardstick.ceiling_mb_per_s,
@@ -239,6 +245,7 @@ impl<'a> Site<'a> {
             fetched,
             mount: spent,
             testbed_cpu_s,
+            others_cpus,
             values,
         })
     }
@@ -309,6 +316,7 @@ mod tests {
             fetched: None,
             mount: Spent::default(),
             testbed_cpu_s: None,
+            others_cpus: None,
             values: BTreeMap::from([(Metric::Amp, value)]),
         };
         Column { name: "x".to_owned(), runs: values.iter().map(run).collect(), failure: None }

@@ -119,7 +119,7 @@ impl Subject {
         let mut command = Cgroup::enter_if(group, self.command(storage, mount, &dir)?);
         let shown = match self {
             Subject::Foreread { .. } => "foreread mount".to_owned(),
-            Subject::Other(template) => template.clone(),
+            Subject::Other(_) => self.name(),
         };
         let process = Process::start(&mut command, shown)?;
         let mut mounted = Mounted { process, dir };
