@@ -41,7 +41,7 @@ pub(crate) struct Args {
     engine: EngineArgs,
 }
 
-/// Writes the bytes. A reader that goes away (SIGPIPE) ends it quietly, with the status a shell shows for that.
+/// Writes the bytes.
 pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
     log::start(verbose, None);
     let shown = storage::shown(&args.url);
@@ -75,11 +75,7 @@ pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
         if piece.len() != wanted {
             return Err(Failure::Cut { url: shown, offset: offset + piece.len() as u64, size }.into());
         }
-        match output.write_all(&piece) {
-            Ok(()) => {}
-            Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitCode::from(DIED_OF_SIGPIPE)),
-            Err(cause) => return Err(Failure::Output { cause }.into()),
-        }
+        output.write_all(&piece).map_err(|cause| Failure::Output { cause })?;
         offset += wanted as u64;
         if let Some(progress) = &progress {
             progress.advance(wanted as u64);
@@ -91,9 +87,6 @@ pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
 /// How much is asked for at once. Lower costs a call for each; higher delays the first byte on stdout and holds more of the
 /// budget in hand.
 const PIECE_BYTES: u64 = 1 << 20;
-
-/// 128 + SIGPIPE: what a shell reports for `cat` in the same place.
-const DIED_OF_SIGPIPE: u8 = 141;
 
 /// stdout without the line buffer that std puts in front of it.
 fn stdout() -> io::Result<File> {

@@ -22,11 +22,12 @@ mod storage;
 mod testbed;
 mod umount;
 
-use std::io::IsTerminal;
+use std::io::{ErrorKind, IsTerminal};
 use std::process::ExitCode;
 
 use clap::Parser;
 use command::{Cli, Command};
+use failure::Failure;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -35,11 +36,18 @@ fn main() -> ExitCode {
     let _ = miette::set_hook(Box::new(move |_| {
         Box::new(miette::MietteHandlerOpts::new().terminal_links(false).wrap_lines(wrap).build())
     }));
-    run(&cli).unwrap_or_else(|report| {
-        eprintln!("{report:?}");
-        ExitCode::FAILURE
+    run(&cli).unwrap_or_else(|report| match report.downcast_ref::<Failure>() {
+        // `foreread ... | head`: whoever read the output has enough. Rust ignores the signal, so the write failed instead.
+        Some(Failure::Output { cause }) if cause.kind() == ErrorKind::BrokenPipe => ExitCode::from(DIED_OF_SIGPIPE),
+        _ => {
+            eprintln!("{report:?}");
+            ExitCode::FAILURE
+        }
     })
 }
+
+/// 128 + SIGPIPE: what a shell reports for a program in the same place that does not ignore it.
+const DIED_OF_SIGPIPE: u8 = 141;
 
 fn run(cli: &Cli) -> miette::Result<ExitCode> {
     match &cli.command {

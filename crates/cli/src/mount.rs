@@ -146,7 +146,7 @@ pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
     for note in &point.notes {
         herald.note(note);
     }
-    match serve(args, options, &point, &mut herald) {
+    match serve(args, &options, &point, &mut herald) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(failure) => {
             tracing::error!(error = &failure as &dyn std::error::Error, "the mount failed");
@@ -156,7 +156,7 @@ pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
     }
 }
 
-fn serve(args: &Args, options: Options, point: &MountPoint, herald: &mut Herald) -> Result<(), Failure> {
+fn serve(args: &Args, options: &Options, point: &MountPoint, herald: &mut Herald) -> Result<(), Failure> {
     let dir = &point.dir;
     let spinner = args.foreground.then(|| Progress::spinner(&format!("mounting {}", storage::shown(&args.url))));
 
@@ -170,7 +170,7 @@ fn serve(args: &Args, options: Options, point: &MountPoint, herald: &mut Herald)
             (single, String::new())
         }
     };
-    let engine = Engine::new(backend, &options).map_err(|cause| Failure::Engine { cause })?;
+    let engine = Engine::new(backend, options).map_err(|cause| Failure::Engine { cause })?;
 
     let signals = signals::listen(engine.runtime()).map_err(|cause| Failure::Background { cause })?;
     let mount_options = MountOptions {

@@ -44,11 +44,11 @@ pub(crate) fn run(args: &Args) -> miette::Result<ExitCode> {
         let text = if args.json { format!("{}\n", json.trim_end()) } else { table(&args.dir, &json) };
         // A table is redrawn in place; JSON makes a line each time, for a program that reads along.
         let clear = if args.watch && !args.json { CLEAR } else { "" };
-        let written = io::stdout().write_all(format!("{clear}{text}").as_bytes()).and_then(|()| io::stdout().flush());
-        match written {
-            Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
-            other => other.map_err(|cause| Failure::Output { cause })?,
-        }
+        let mut stdout = io::stdout();
+        stdout
+            .write_all(format!("{clear}{text}").as_bytes())
+            .and_then(|()| stdout.flush())
+            .map_err(|cause| Failure::Output { cause })?;
         if !args.watch {
             return Ok(ExitCode::SUCCESS);
         }

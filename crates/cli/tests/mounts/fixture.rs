@@ -15,7 +15,7 @@ use tempfile::TempDir;
 pub(crate) const SECRET: &str = "testbedsecret";
 
 /// Longer than anything here takes on a loaded machine; reached only if something hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// The command under test.
 pub(crate) fn foreread() -> Command {

@@ -79,8 +79,8 @@ fn a_forbidden_device_is_named() {
 #[test]
 fn users_need_fusermount3() {
     let Some(stage) = Stage::new() else { return };
-    let hidden = r#"for at in /bin /usr/bin /sbin /usr/sbin; do
-        if test -e $at/fusermount3; then mount --bind /dev/null $at/fusermount3; fi; done"#;
+    let hidden = r"for at in /bin /usr/bin /sbin /usr/sbin; do
+        if test -e $at/fusermount3; then mount --bind /dev/null $at/fusermount3; fi; done";
     let script = format!("{hidden}; {AS_NOBODY} ./foreread mount source mnt");
     stage.run("mknod -m 666 /dev/fuse c 10 229", &script).failed_saying(&["fusermount3 is not installed", "fuse3"]);
 }
