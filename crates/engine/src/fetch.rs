@@ -1,6 +1,8 @@
 //! One request to the storage: its attempts, its patience, its bytes into folios.
 //!
 //! ```text
+//!   (granted a megabyte at a time: a body that finds no memory waits in its connection)
+//!
 //!   attempt ── head ── piece ── piece ── ... ── all bytes: Completed
 //!      │         └─ late, broken, wrong ─┐
 //!      └─ refused ───────────────────────┤ a reader waits?  no:  given up at once (counted, no reader sees it)
@@ -11,14 +13,15 @@
 use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use foreread_backend::{self as backend, Object};
 use foreread_policy::{Event, Extent, Nanos, PAGE_BYTES, RequestId};
 use futures::StreamExt;
+use tokio::sync::Notify;
 
 use crate::buffer::{Buffer, Pool};
 use crate::engine::Inner;
@@ -33,11 +36,32 @@ pub(crate) struct Fetch {
     extent: Extent,
     /// A reader waits for some of it. Set with the shard held.
     demanded: AtomicBool,
+    /// There is memory for the pages before this one.
+    granted: AtomicU64,
+    grown: Notify,
 }
 
 impl Fetch {
-    pub(crate) fn new(request: RequestId, extent: Extent, demanded: bool) -> Arc<Self> {
-        Arc::new(Self { request, extent, demanded: AtomicBool::new(demanded) })
+    pub(crate) fn new(request: RequestId, extent: Extent, demanded: bool, granted: u64) -> Arc<Self> {
+        let (demanded, granted) = (AtomicBool::new(demanded), AtomicU64::new(granted));
+        Arc::new(Self { request, extent, demanded, granted, grown: Notify::new() })
+    }
+
+    /// There is memory for the pages before `granted`.
+    pub(crate) fn grant(&self, granted: u64) {
+        self.granted.store(granted, Release);
+        self.grown.notify_one();
+    }
+
+    /// Waits until `page` may be taken in. The connection holds back what comes meanwhile.
+    async fn granted(&self, engine: &Arc<Inner>, page: u64) {
+        if page < self.granted.load(Acquire) {
+            return;
+        }
+        engine.enter(|shard| engine.tell(shard, Event::Wants { request: self.request }));
+        while page >= self.granted.load(Acquire) {
+            self.grown.notified().await;
+        }
     }
 
     /// A reader waits for it from now on.
@@ -128,13 +152,14 @@ struct Filling {
 }
 
 impl Filling {
-    /// Takes one piece of the body. `false` if it has more bytes than asked for.
-    fn take(&mut self, mut piece: Bytes) -> bool {
+    /// Takes one piece of the body, as far as it is granted. `false` if it has more bytes than asked for.
+    async fn take(&mut self, engine: &Arc<Inner>, made: &Fetch, mut piece: Bytes) -> bool {
         while !piece.is_empty() {
             let (folio, mut buffer, at) = match self.current.take() {
                 Some(current) => current,
                 None => match self.folios.next() {
                     Some(folio) => {
+                        made.granted(engine, folio.extent.start).await;
                         let end = (folio.extent.end * PAGE_BYTES).min(self.rest.end);
                         let buffer = self.pool.take((end - folio.extent.start * PAGE_BYTES) as usize);
                         (folio, buffer, 0)
@@ -182,7 +207,7 @@ pub(crate) async fn fetch(engine: Arc<Inner>, opened: Arc<Opened>, made: Arc<Fet
     let submitted = Instant::now();
     let mut first_byte = None;
     loop {
-        let failure = match read_body(&engine, &opened.object, &mut filling, submitted, &mut first_byte).await {
+        let failure = match read_body(&engine, &opened.object, &made, &mut filling, submitted, &mut first_byte).await {
             Ok(()) => break,
             Err(failure) => failure,
         };
@@ -214,8 +239,9 @@ pub(crate) async fn fetch(engine: Arc<Inner>, opened: Arc<Opened>, made: Arc<Fet
 
 /// One attempt at what is still missing.
 async fn read_body(
-    engine: &Inner,
+    engine: &Arc<Inner>,
     object: &Object,
+    made: &Fetch,
     filling: &mut Filling,
     submitted: Instant,
     first_byte: &mut Option<Duration>,
@@ -237,7 +263,7 @@ async fn read_body(
         let piece = piece?;
         first_byte.get_or_insert_with(|| submitted.elapsed());
         engine.stats.fetched_bytes.fetch_add(piece.len() as u64, Relaxed);
-        if !filling.take(piece) {
+        if !filling.take(engine, made, piece).await {
             return Err(wrong("more bytes came than were asked for"));
         }
     }

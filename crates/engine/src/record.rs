@@ -3,7 +3,7 @@
 //! ```text
 //!   foreread-log 1 capacity_bytes=268435456 readahead=true
 //!   @1200345 read 1 0 32 absent -           an event: time in ns, name, file, pages, what was found, mark touched or not
-//!   ! submit 0 1 0 64 demand 32             an action, after the event that caused it
+//!   ! submit 0 1 0 64 demand 32 64          an action, after the event that caused it
 //! ```
 //!
 //! One line each, fields separated by blanks. Policy is pure: replaying the events gives the same actions, or the log is not of
@@ -150,20 +150,22 @@ fn event_text(event: Event) -> String {
         Event::Completed { request, first_byte, total } => {
             format!("completed {} {} {}", request.0, first_byte.0, total.0)
         }
+        Event::Wants { request } => format!("wants {}", request.0),
         Event::Failed { request } => format!("failed {}", request.0),
     }
 }
 
 fn action_text(action: Action) -> String {
     match action {
-        Action::Submit { request, file, extent, class, mark } => {
+        Action::Submit { request, file, extent, class, mark, granted } => {
             let class = match class {
                 Class::Demand => "demand",
                 Class::Speculative => "speculative",
             };
             let mark = mark.map_or_else(|| "-".to_owned(), |m| m.to_string());
-            format!("submit {} {} {} {} {class} {mark}", request.0, file.0, extent.start, extent.end)
+            format!("submit {} {} {} {} {class} {mark} {granted}", request.0, file.0, extent.start, extent.end)
         }
+        Action::Grant { request, granted } => format!("grant {} {granted}", request.0),
         Action::Cancel { request } => format!("cancel {}", request.0),
         Action::Drop { file, folio } => format!("drop {} {} {}", file.0, folio.start, folio.end),
     }
@@ -194,6 +196,7 @@ fn parse_event(text: &str) -> Option<(Nanos, Event)> {
         ("completed", 3) => {
             Event::Completed { request: RequestId(number(0)?), first_byte: Nanos(number(1)?), total: Nanos(number(2)?) }
         }
+        ("wants", 1) => Event::Wants { request: RequestId(number(0)?) },
         ("failed", 1) => Event::Failed { request: RequestId(number(0)?) },
         _ => return None,
     };

@@ -38,7 +38,7 @@ pub(crate) struct Shard {
     /// Files that nobody has open, the longest idle first.
     idle: VecDeque<FileId>,
     next_file: u64,
-    requests: HashMap<RequestId, AbortHandle>,
+    requests: HashMap<RequestId, (AbortHandle, Arc<Fetch>)>,
     /// Reads to complete when the shard is free.
     pub(crate) ready: Vec<Ready>,
     /// Reads that wait for memory, in order.
@@ -75,11 +75,14 @@ impl Shard {
                 recorder.action(action);
             }
             match action {
-                Action::Submit { request, file, extent, class, mark } => {
-                    self.submit(engine, request, file, extent, class, mark);
+                action @ Action::Submit { .. } => self.submit(engine, action),
+                Action::Grant { request, granted } => {
+                    if let Some((_, made)) = self.requests.get(&request) {
+                        made.grant(granted);
+                    }
                 }
                 Action::Cancel { request } => {
-                    if let Some(task) = self.requests.remove(&request) {
+                    if let Some((task, _)) = self.requests.remove(&request) {
                         task.abort();
                     }
                 }
@@ -92,25 +95,18 @@ impl Shard {
         }
     }
 
-    fn submit(
-        &mut self,
-        engine: &Arc<Inner>,
-        request: RequestId,
-        file: FileId,
-        extent: Extent,
-        class: Class,
-        mark: Option<u64>,
-    ) {
+    fn submit(&mut self, engine: &Arc<Inner>, action: Action) {
+        let Action::Submit { request, file, extent, class, mark, granted } = action else { return };
         let Some((_, opened)) = self.files.get(&file) else { return };
-        let made = Fetch::new(request, extent, class == Class::Demand);
+        let made = Fetch::new(request, extent, class == Class::Demand, granted);
         let folios: Vec<_> =
             extent.folios().map(|f| Folio::new(f, mark.is_some_and(|m| f.contains(m)), Arc::clone(&made))).collect();
         for folio in &folios {
             opened.table.insert(Arc::clone(folio));
         }
         engine.stats.in_flight.fetch_add(1, Relaxed);
-        let task = engine.runtime.spawn(fetch(Arc::clone(engine), Arc::clone(opened), made, folios));
-        self.requests.insert(request, task.abort_handle());
+        let task = engine.runtime.spawn(fetch(Arc::clone(engine), Arc::clone(opened), Arc::clone(&made), folios));
+        self.requests.insert(request, (task.abort_handle(), made));
     }
 
     /// A request is over. Whether it still counted: a cancelled one does not.

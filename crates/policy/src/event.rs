@@ -51,6 +51,11 @@ pub enum Event {
         /// First page of the folio.
         start: u64,
     },
+    /// A request has been given all that it was granted, and more of it could arrive.
+    Wants {
+        /// The request.
+        request: RequestId,
+    },
     /// All bytes of a request have arrived.
     Completed {
         /// The request.
@@ -91,6 +96,15 @@ pub enum Action {
         class: Class,
         /// The folio that holds this page gets the mark: touching it is an event even when it is resident.
         mark: Option<u64>,
+        /// There is memory for the pages before this one. The driver takes in no more before it is granted.
+        granted: u64,
+    },
+    /// There is memory for the pages of a request before `granted`. May come long after it was wanted.
+    Grant {
+        /// The request.
+        request: RequestId,
+        /// The page after the last one that may be taken in.
+        granted: u64,
     },
     /// Give a request up: no event answers this. Its pages that nobody has read are dropped by the actions that follow.
     Cancel {

@@ -35,7 +35,7 @@ impl Link {
         self.interval_bytes += bytes;
         let elapsed = now.since(self.interval_start).0;
         if elapsed >= INTERVAL.0 {
-            self.throughput = drift_up(self.throughput, per_second(self.interval_bytes, elapsed));
+            self.throughput = settle(self.throughput, per_second(self.interval_bytes, elapsed));
             self.interval_start = now;
             self.interval_bytes = 0;
         }
@@ -68,14 +68,26 @@ fn drift_up(value: u64, sample: u64) -> u64 {
     if sample > value { sample } else { value - (value - sample) / 64 }
 }
 
+/// Half way to a sample above, a 16th of the way to one below: whole requests that happen to end together look like more than
+/// the link carries.
+fn settle(value: u64, sample: u64) -> u64 {
+    if value == 0 {
+        sample
+    } else if sample > value {
+        u64::midpoint(value, sample)
+    } else {
+        value - (value - sample) / 16
+    }
+}
+
 /// Requests smaller than this (256 KiB) say more about buffering than about bandwidth.
 const TRANSFER_BYTES_MIN: u64 = 256 << 10;
 
 /// Throughput is taken over intervals of 200 ms: longer than a request, shorter than a phase of a program.
 const INTERVAL: Nanos = Nanos::from_millis(200);
 
-/// Half as much again as the product covers what the estimate misses: without headroom a throughput limited by the window
-/// could never be seen to grow.
+/// Half as much again as the product covers what the estimate misses: without headroom a throughput limited by the window could
+/// never be seen to grow. More is fetched in vain where a reader stops.
 const HEADROOM_PERCENT: u128 = 150;
 
 /// Never less than 64 MiB: a start must not be held back by what the start itself has measured.

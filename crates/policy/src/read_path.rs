@@ -1,15 +1,15 @@
 //! Wires the mechanisms: matches each event, forwards it, and turns what they want into actions. Holds no rule of its own but
 //! the order: demand is submitted before speculation, and room is made before anything is submitted.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use crate::event::{Action, Class, Counters, Event, Found};
 use crate::file_readahead::{FileReadahead, Read, Shown};
 use crate::link::Link;
 use crate::replacement::{Evicted, Resident, wasted};
-use crate::stream::{Limits, PART_PAGES_MAX, Part};
-use crate::units::{Extent, FileId, Nanos, PAGE_BYTES, RequestId};
+use crate::stream::{Limits, PART_PAGES_MAX, PARTS_WAITING, Part};
+use crate::units::{Extent, FOLIO_PAGES_MAX, FileId, Nanos, PAGE_BYTES, RequestId};
 
 /// What a driver decides once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +40,8 @@ struct Request {
     file: FileId,
     extent: Extent,
     class: Class,
+    /// The page after the last one that may arrive.
+    granted: u64,
 }
 
 /// The whole read path of one mount or library: one value a backend. See the crate's text for the contract.
@@ -52,6 +54,8 @@ pub struct ReadPath {
     link: Link,
     actions: VecDeque<Action>,
     evicted: Vec<Evicted>,
+    /// Requests that could be given more than they are granted, the oldest first.
+    wanting: BTreeSet<RequestId>,
     /// Demand that found no room: tried again whenever memory comes free.
     waiting: VecDeque<(FileId, Extent)>,
     /// How far ahead all streams want to be, in pages, as of `wanted_at`.
@@ -73,6 +77,7 @@ impl ReadPath {
             link: Link::default(),
             actions: VecDeque::new(),
             evicted: Vec::new(),
+            wanting: BTreeSet::new(),
             waiting: VecDeque::new(),
             wanted_pages: 0,
             wanted_at: Nanos(0),
@@ -91,6 +96,11 @@ impl ReadPath {
             Event::Forget { file } => self.forget(file),
             Event::Read { file, extent, found, marked } => self.read(now, file, extent, found, marked),
             Event::Referenced { file, start } => self.resident.referenced(file, start),
+            Event::Wants { request } => {
+                if self.requests.get(&request).is_some_and(|r| r.granted < r.extent.end) {
+                    self.wanting.insert(request);
+                }
+            }
             Event::Completed { request, first_byte, total } => {
                 if let Some(Request { file, extent, .. }) = self.finish(request) {
                     self.link.completed(now, extent.pages(), first_byte, total);
@@ -99,13 +109,14 @@ impl ReadPath {
                 }
             }
             Event::Failed { request } => {
-                if let Some(Request { file, extent, class }) = self.finish(request) {
+                if let Some(Request { file, extent, class, .. }) = self.finish(request) {
                     self.counters.speculation_failed += u64::from(class == Class::Speculative);
                     self.abandon(file, extent, request);
                     self.retry_waiting();
                 }
             }
         }
+        self.grant();
     }
 
     /// What to do next, until `None`.
@@ -176,7 +187,8 @@ impl ReadPath {
     /// The pages that `stream` may have ahead: all that is worth having if the others leave it, else in proportion to what
     /// each wants.
     fn share(&mut self, now: Nanos, file: FileId, stream: u64) -> u64 {
-        let room = (self.resident.ahead_bytes_max() / PAGE_BYTES).min(self.link.ahead_pages_max(PART_PAGES_MAX));
+        let memory = self.resident.ahead_bytes_max() / PAGE_BYTES * OVERCOMMIT;
+        let room = memory.min(self.link.ahead_pages_max(PART_PAGES_MAX));
         if now.since(self.wanted_at) >= WANTED_INTERVAL || self.wanted_pages == 0 {
             let since = Nanos(now.0.saturating_sub(ACTIVE.0));
             self.wanted_pages = self.files.values().map(|f| f.readahead.wanted(since, room)).sum();
@@ -184,7 +196,11 @@ impl ReadPath {
         }
         let own = self.files.get(&file).map_or(0, |f| f.readahead.ahead(stream)).min(room);
         let all = self.wanted_pages.max(own);
-        if all <= room { own } else { (u128::from(own) * u128::from(room) / u128::from(all)) as u64 }.max(1)
+        let of =
+            |room: u64| if all <= room { own } else { (u128::from(own) * u128::from(room) / u128::from(all)) as u64 };
+        // Smaller shares are fetched in smaller parts, which come sooner: less of them is worth having.
+        let part = (of(room) / PARTS_WAITING).clamp(1, PART_PAGES_MAX);
+        of(room.min(self.link.ahead_pages_max(part))).max(1)
     }
 
     /// Submits what `part` lacks. `false` if there is no room or enough is in flight.
@@ -195,7 +211,7 @@ impl ReadPath {
             if class == Class::Speculative && self.speculative_in_flight >= SPECULATIVE_REQUESTS_MAX {
                 return false;
             }
-            if !self.make_room(hole, false) {
+            if !self.resident.admits(hole) || !self.make_room(next_grant(hole), false) {
                 return false;
             }
             let mark = part.mark.clamp(hole.start, hole.end - 1);
@@ -210,7 +226,8 @@ impl ReadPath {
         let mut from = extent.start;
         while let Some(hole) = self.resident.next_hole(file, Extent::new(from, extent.end)) {
             let hole = Extent::new(hole.start, hole.end.min(hole.start + DEMAND_PAGES_MAX));
-            if !self.make_room(hole, true) && !self.cancel_speculation(hole) {
+            let first = next_grant(hole);
+            if !self.make_room(first, true) && !self.cancel_speculation(first) {
                 self.waiting.push_back((file, Extent::new(hole.start, extent.end)));
                 return;
             }
@@ -233,8 +250,11 @@ impl ReadPath {
     fn submit(&mut self, file: FileId, extent: Extent, class: Class, ahead_for: Option<u64>, mark: Option<u64>) {
         let request = RequestId(self.next_request);
         self.next_request += 1;
+        let granted = next_grant(extent);
         self.resident.insert(file, extent, request, ahead_for);
-        self.requests.insert(request, Request { file, extent, class });
+        self.resident.grant(file, granted, request);
+        let granted = granted.end;
+        self.requests.insert(request, Request { file, extent, class, granted });
         self.counters.pages_submitted += extent.pages();
         match class {
             Class::Demand => self.counters.requests_demand += 1,
@@ -243,7 +263,31 @@ impl ReadPath {
                 self.speculative_in_flight += 1;
             }
         }
-        self.actions.push_back(Action::Submit { request, file, extent, class, mark });
+        self.actions.push_back(Action::Submit { request, file, extent, class, mark, granted });
+    }
+
+    /// Grants what is wanted, as far as there is memory: the oldest first, but whoever is waited for before all.
+    fn grant(&mut self) {
+        while !self.wanting.is_empty() {
+            let demanded = |id: &&RequestId| self.requests.get(id).is_some_and(|r| r.class == Class::Demand);
+            let next = self.wanting.iter().find(demanded).or_else(|| self.wanting.first());
+            let Some(&request) = next else { return };
+            let Some(&Request { file, extent, class, granted }) = self.requests.get(&request) else {
+                self.wanting.remove(&request);
+                continue;
+            };
+            let next = next_grant(Extent::new(granted, extent.end));
+            let demand = class == Class::Demand;
+            if !self.make_room(next, demand) && !(demand && self.cancel_speculation(next)) {
+                return;
+            }
+            self.wanting.remove(&request);
+            self.resident.grant(file, next, request);
+            if let Some(request) = self.requests.get_mut(&request) {
+                request.granted = next.end;
+            }
+            self.actions.push_back(Action::Grant { request, granted: next.end });
+        }
     }
 
     fn make_room(&mut self, extent: Extent, demand: bool) -> bool {
@@ -326,10 +370,23 @@ impl ReadPath {
 
     fn finish(&mut self, request: RequestId) -> Option<Request> {
         let finished = self.requests.remove(&request)?;
+        self.wanting.remove(&request);
         self.speculative_in_flight -= usize::from(finished.class == Class::Speculative);
         Some(finished)
     }
 }
+
+/// The pages that a request for `rest` is granted next: whole folios.
+fn next_grant(rest: Extent) -> Extent {
+    Extent::new(rest.start, ((rest.start + GRANT_PAGES) / FOLIO_PAGES_MAX * FOLIO_PAGES_MAX).min(rest.end))
+}
+
+/// Pages granted at a time: 1 MiB. Smaller makes more events (a thousand a second at 1 GB/s as it is), larger holds memory
+/// for what has not come.
+const GRANT_PAGES: u64 = 256;
+
+/// How much more may be in flight and unread than there is memory for speculation: what is not granted counts half.
+const OVERCOMMIT: u64 = 2;
 
 /// Speculative requests in flight at once. Above the useful concurrency of every storage measured (16 to 64 connections fill a
 /// link); higher only makes demand wait behind speculation.

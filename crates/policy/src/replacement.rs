@@ -3,13 +3,18 @@
 //! ```text
 //!   submit            complete             first touch            room needed
 //!   ------> InFlight ----------> Unread ---------------> Used ------------------> dropped, oldest first
-//!              |                    |                                ^
-//!              |                    +--- only for a demand read -----+   (thrash: counted, fed back to the stream)
-//!              +-- failed, cancelled --> absent
+//!            | granted             |                                ^
+//!            | = charged           +--- only for a demand read -----+   (thrash: counted, fed back to the stream)
+//!            +-- failed, cancelled --> absent
 //! ```
 //!
-//! A folio is charged when it is submitted and released when it is dropped, so what is in flight can always arrive. Pages
-//! that have been read leave before pages that have not: whoever reads through a mount has them in the kernel's cache
+//! A folio is charged when its arrival is granted and released when it is dropped. A request is granted its first megabyte with its
+//! submission and the rest piece by piece, as it arrives: a large request takes a tenth of a second to come, and holding
+//! memory for all of it from the start would halve what the same memory carries (docs/decisions/0003). So more may be
+//! in flight than there is memory for; what waits for a grant waits in the connection, and a reader that waits
+//! is granted before anybody.
+//!
+//! Pages that have been read leave before pages that have not: whoever reads through a mount has them in the kernel's cache
 //! already. Speculation never evicts what is unread, and leaves a reserve to demand. The charge of a folio covers what both
 //! driver and policy keep beside its bytes.
 
@@ -30,6 +35,8 @@ struct Folio {
     end: u64,
     request: RequestId,
     state: State,
+    /// Its memory is spoken for.
+    charged: bool,
     /// The stream that it is read ahead for, until it is read.
     ahead_for: Option<u64>,
 }
@@ -55,6 +62,8 @@ pub(crate) struct Resident {
     charged_bytes: u64,
     /// Of those, read ahead and not read yet.
     ahead_bytes: u64,
+    /// In flight and not granted yet.
+    pending_bytes: u64,
 }
 
 impl Resident {
@@ -66,6 +75,7 @@ impl Resident {
             capacity_bytes,
             charged_bytes: 0,
             ahead_bytes: 0,
+            pending_bytes: 0,
         }
     }
 
@@ -122,10 +132,16 @@ impl Resident {
         (page - start).min(most)
     }
 
+    /// Whether speculation may have `extent` in flight as well. What is not granted yet counts half: of a request that takes its
+    /// time to arrive, half is there on average.
+    pub(crate) fn admits(&self, extent: Extent) -> bool {
+        self.ahead_bytes + u64::midpoint(self.pending_bytes, charges(extent)) <= self.ahead_bytes_max()
+    }
+
     /// Makes room for `extent`, evicting what has been read and, if `demand`, what has not. Says what went; `false` if there
     /// is no room all the same.
     pub(crate) fn make_room(&mut self, extent: Extent, demand: bool, evicted: &mut Vec<Evicted>) -> bool {
-        let bytes: u64 = extent.folios().map(charge).sum();
+        let bytes = charges(extent);
         if !demand && self.ahead_bytes + bytes > self.ahead_bytes_max() {
             return false;
         }
@@ -150,14 +166,26 @@ impl Resident {
 
     /// `extent`, all of it a hole, is on its way.
     pub(crate) fn insert(&mut self, file: FileId, extent: Extent, request: RequestId, ahead_for: Option<u64>) {
+        self.pending_bytes += charges(extent);
         for folio in extent.folios() {
-            self.charged_bytes += charge(folio);
-            if ahead_for.is_some() {
-                self.ahead_bytes += charge(folio);
-            }
-            let entry = Folio { end: folio.end, request, state: State::InFlight, ahead_for };
+            let entry = Folio { end: folio.end, request, state: State::InFlight, charged: false, ahead_for };
             let before = self.folios.insert((file, folio.start), entry);
             debug_assert!(before.is_none(), "submitted twice: {folio:?}");
+        }
+    }
+
+    /// `extent` of `request`, for which there is room, may arrive.
+    pub(crate) fn grant(&mut self, file: FileId, extent: Extent, request: RequestId) {
+        for (&(_, start), folio) in self.folios.range_mut((file, extent.start)..(file, extent.end)) {
+            if folio.request == request && !folio.charged {
+                folio.charged = true;
+                let bytes = charge(Extent::new(start, folio.end));
+                self.pending_bytes -= bytes;
+                self.charged_bytes += bytes;
+                if folio.ahead_for.is_some() {
+                    self.ahead_bytes += bytes;
+                }
+            }
         }
     }
 
@@ -179,7 +207,7 @@ impl Resident {
             return;
         }
         folio.state = State::Used;
-        if folio.ahead_for.take().is_some() {
+        if folio.ahead_for.take().is_some() && folio.charged {
             self.ahead_bytes -= charge(Extent::new(start, folio.end));
         }
         self.used.push_back((file, start, folio.request));
@@ -205,9 +233,13 @@ impl Resident {
     fn remove(&mut self, file: FileId, start: u64) -> Option<Evicted> {
         let folio = self.folios.remove(&(file, start))?;
         let extent = Extent::new(start, folio.end);
-        self.charged_bytes -= charge(extent);
-        if folio.ahead_for.is_some() {
-            self.ahead_bytes -= charge(extent);
+        if folio.charged {
+            self.charged_bytes -= charge(extent);
+            if folio.ahead_for.is_some() {
+                self.ahead_bytes -= charge(extent);
+            }
+        } else {
+            self.pending_bytes -= charge(extent);
         }
         Some(Evicted { file, folio: extent, wasted_for: folio.ahead_for })
     }
@@ -233,6 +265,11 @@ impl Resident {
 /// The pages of `evicted` that were read ahead in vain.
 pub(crate) fn wasted(evicted: Evicted) -> u64 {
     if evicted.wasted_for.is_some() { evicted.folio.pages() } else { 0 }
+}
+
+/// What holding all folios of `extent` costs, in bytes.
+fn charges(extent: Extent) -> u64 {
+    extent.folios().map(charge).sum()
 }
 
 /// What holding a folio costs, in bytes.
@@ -278,6 +315,7 @@ mod tests {
         for page in 0..14 {
             assert!(r.make_room(Extent::new(page, page + 1), false, &mut evicted));
             r.insert(FILE, Extent::new(page, page + 1), RequestId(page), Some(7));
+            r.grant(FILE, Extent::new(page, page + 1), RequestId(page));
             r.arrived(FILE, Extent::new(page, page + 1), RequestId(page));
         }
         assert!(!r.make_room(Extent::new(20, 21), false, &mut evicted), "the reserve is demand's");
@@ -287,6 +325,7 @@ mod tests {
         assert!(r.make_room(Extent::new(20, 23), true, &mut evicted));
         assert_eq!(evicted.pop(), Some(Evicted { file: FILE, folio: Extent::new(5, 6), wasted_for: None }));
         r.insert(FILE, Extent::new(20, 23), RequestId(99), None);
+        r.grant(FILE, Extent::new(20, 23), RequestId(99));
         assert!(r.make_room(Extent::new(30, 31), true, &mut evicted));
         assert_eq!(evicted.pop(), Some(Evicted { file: FILE, folio: Extent::new(0, 1), wasted_for: Some(7) }));
     }

@@ -108,7 +108,8 @@ impl Stream {
                 let records = (away - within) / delta;
                 let planned = (self.end - self.pos as i64) / delta;
                 let goes_on = within == pages as i64 && read.start == self.last_end;
-                (within < pages as i64 || goes_on) && (-1..=planned.max(1) + 1).contains(&records)
+                let exists = within <= read.start as i64;
+                exists && (within < pages as i64 || goes_on) && (-1..=planned.max(1) + 1).contains(&records)
             }
         }
     }
@@ -292,7 +293,7 @@ const RECORD_GROWTH_MAX: u64 = 2;
 const QUIET_PAGES_MAX: u64 = 2 * PART_PAGES_MAX;
 
 /// Parts in parallel for a reader that waits: enough that the first one's latency overlaps the others' transfer.
-const PARTS_WAITING: u64 = 8;
+pub(crate) const PARTS_WAITING: u64 = 8;
 
 /// Parts for a reader that never waits: one being read, one on its way.
 const PARTS_QUIET: u64 = 2;

@@ -14,9 +14,27 @@ const KERNEL_PAGES: u64 = 32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Happening {
-    Arrives { request: RequestId, start: u64 },
-    Completes { request: RequestId },
-    Reads { reader: usize },
+    /// The connection would have the next folio by now.
+    Sends {
+        request: RequestId,
+    },
+    /// The link has carried it.
+    Arrives {
+        request: RequestId,
+    },
+    Reads {
+        reader: usize,
+    },
+}
+
+struct InFlight {
+    file: FileId,
+    extent: Extent,
+    since: u64,
+    granted: u64,
+    /// The next page that the connection has, were it granted.
+    next: u64,
+    paused: bool,
 }
 
 struct Folio {
@@ -44,7 +62,7 @@ struct World {
     agenda: BinaryHeap<Reverse<(u64, u64, Happening)>>,
     order: u64,
     folios: BTreeMap<(FileId, u64), Folio>,
-    requests: BTreeMap<RequestId, (FileId, Extent, u64)>,
+    requests: BTreeMap<RequestId, InFlight>,
     referenced: Vec<(FileId, u64)>,
     readers: Vec<Reader>,
     link_free_ns: u64,
@@ -123,13 +141,8 @@ impl World {
         while let Some(Reverse((time, _, what))) = self.agenda.pop() {
             self.now = time;
             match what {
-                Happening::Arrives { request, start } => self.arrives(request, start),
-                Happening::Completes { request } => {
-                    if let Some((_, _, since)) = self.requests.remove(&request) {
-                        let total = Nanos(self.now - since);
-                        self.tell(Event::Completed { request, first_byte: Nanos(LATENCY_NS), total });
-                    }
-                }
+                Happening::Sends { request } => self.sends(request),
+                Happening::Arrives { request } => self.arrives(request),
                 Happening::Reads { reader } => self.reads(reader),
             }
         }
@@ -142,7 +155,17 @@ impl World {
         self.policy.handle(Nanos(self.now), event);
         while let Some(action) = self.policy.poll_action() {
             match action {
-                Action::Submit { request, file, extent, mark, .. } => self.submit(request, file, extent, mark),
+                Action::Submit { request, file, extent, mark, granted, .. } => {
+                    self.submit(request, file, extent, mark);
+                    self.requests.get_mut(&request).unwrap().granted = granted;
+                }
+                Action::Grant { request, granted } => {
+                    let this = self.requests.get_mut(&request).unwrap();
+                    this.granted = granted;
+                    if std::mem::take(&mut this.paused) {
+                        self.at(self.now, Happening::Arrives { request });
+                    }
+                }
                 Action::Cancel { request } => {
                     self.requests.remove(&request);
                 }
@@ -154,36 +177,68 @@ impl World {
     }
 
     fn submit(&mut self, request: RequestId, file: FileId, extent: Extent, mark: Option<u64>) {
-        self.requests.insert(request, (file, extent, self.now));
+        let (since, next) = (self.now, extent.start);
+        self.requests.insert(request, InFlight { file, extent, since, granted: 0, next, paused: false });
         self.fetched_pages += extent.pages();
         self.made += 1;
-        let mut own = self.now + LATENCY_NS;
         for folio in extent.folios() {
             let marked = mark.is_some_and(|m| folio.contains(m));
             let entry = Folio { end: folio.end, request, there: false, marked, waiting: Vec::new() };
             self.folios.insert((file, folio.start), entry);
-            let bytes = folio.pages() * PAGE_BYTES;
-            own += bytes * 1_000_000_000 / REQUEST_BYTES_PER_S;
-            self.link_free_ns = self.link_free_ns.max(self.now + LATENCY_NS) + bytes * 1_000_000_000 / ALL_BYTES_PER_S;
-            own = own.max(self.link_free_ns);
-            self.at(own, Happening::Arrives { request, start: folio.start });
         }
-        self.at(own, Happening::Completes { request });
+        self.schedule(request, self.now + LATENCY_NS);
     }
 
-    fn arrives(&mut self, request: RequestId, start: u64) {
-        let Some(&(file, ..)) = self.requests.get(&request) else { return };
-        let Some(folio) = self.folios.get_mut(&(file, start)).filter(|f| f.request == request) else { return };
-        folio.there = true;
-        let waiting = std::mem::take(&mut folio.waiting);
-        if !waiting.is_empty() {
-            self.referenced.push((file, start));
+    /// The bytes of the next folio of `request`.
+    fn next_bytes(&self, request: RequestId) -> Option<u64> {
+        let this = self.requests.get(&request)?;
+        Extent::new(this.next, this.extent.end).folios().next().map(|f| f.pages() * PAGE_BYTES)
+    }
+
+    /// The next folio of `request` is sent from `from` on, at the rate of one request.
+    fn schedule(&mut self, request: RequestId, from: u64) {
+        if let Some(bytes) = self.next_bytes(request) {
+            self.at(from + bytes * 1_000_000_000 / REQUEST_BYTES_PER_S, Happening::Sends { request });
         }
-        for reader in waiting {
-            self.readers[reader].missing -= 1;
-            if self.readers[reader].missing == 0 {
-                self.done(reader);
+    }
+
+    /// The link carries what has been sent, at the rate of all.
+    fn sends(&mut self, request: RequestId) {
+        let Some(bytes) = self.next_bytes(request) else { return };
+        let takes = bytes * 1_000_000_000 / ALL_BYTES_PER_S;
+        self.link_free_ns = self.link_free_ns.max(self.now - takes) + takes;
+        self.at(self.link_free_ns, Happening::Arrives { request });
+    }
+
+    /// The next folio of `request` has come, if it is granted.
+    fn arrives(&mut self, request: RequestId) {
+        let Some(this) = self.requests.get_mut(&request) else { return };
+        if this.next >= this.granted {
+            this.paused = true;
+            return self.tell(Event::Wants { request });
+        }
+        let (file, start) = (this.file, this.next);
+        this.next = Extent::new(start, this.extent.end).folios().next().unwrap().end;
+        let (ended, since) = (this.next == this.extent.end, this.since);
+        if let Some(folio) = self.folios.get_mut(&(file, start)).filter(|f| f.request == request) {
+            folio.there = true;
+            let waiting = std::mem::take(&mut folio.waiting);
+            if !waiting.is_empty() {
+                self.referenced.push((file, start));
             }
+            for reader in waiting {
+                self.readers[reader].missing -= 1;
+                if self.readers[reader].missing == 0 {
+                    self.done(reader);
+                }
+            }
+        }
+        if ended {
+            self.requests.remove(&request);
+            let total = Nanos(self.now - since);
+            self.tell(Event::Completed { request, first_byte: Nanos(LATENCY_NS), total });
+        } else {
+            self.schedule(request, self.now);
         }
     }
 
@@ -269,7 +324,7 @@ fn forward(from: u64, to: u64, step: u64) -> Vec<Extent> {
 #[test]
 fn one_sequential_reader_fills_the_link_with_few_requests() {
     let outcome = run(256 << 20, 2 * GIB, vec![(0, forward(0, 2 * GIB, MIB), 0)]);
-    assert!(outcome.megabytes_per_s() >= 800.0, "{}", outcome.megabytes_per_s());
+    assert!(outcome.megabytes_per_s() >= 770.0, "{}", outcome.megabytes_per_s());
     assert!(outcome.requests_per_gib() <= 160.0, "{}", outcome.requests_per_gib());
     assert!(outcome.amplification <= 1.0);
     let start = run(96 << 20, 64 * MIB, vec![(0, forward(0, 64 * MIB, MIB), 0)]);
@@ -287,7 +342,7 @@ fn a_sequential_reader_in_little_memory() {
 fn sixteen_files_at_once_share_the_link() {
     let readers = (0..16).map(|f| (f, forward(0, 256 * MIB, MIB), 0)).collect();
     let outcome = run(256 << 20, 256 * MIB, readers);
-    assert!(outcome.megabytes_per_s() >= 820.0, "{}", outcome.megabytes_per_s());
+    assert!(outcome.megabytes_per_s() >= 780.0, "{}", outcome.megabytes_per_s());
     assert!(outcome.amplification <= 1.001, "{}", outcome.amplification);
 }
 
@@ -318,7 +373,7 @@ fn interleaved_streams_on_one_file() {
         }
         let outcome = run(256 << 20, 2 * GIB, vec![(0, reads, 0)]);
         assert!(outcome.megabytes_per_s() >= 650.0, "{streams}: {}", outcome.megabytes_per_s());
-        assert!(outcome.amplification <= 1.1, "{streams}: {}", outcome.amplification);
+        assert!(outcome.amplification <= 1.15, "{streams}: {}", outcome.amplification);
     }
 }
 
