@@ -122,7 +122,7 @@ fn a_user_recovers_what_a_kill_left_behind() {
     }
     let script = format!(
         "{AS_NOBODY} ./foreread mount --foreground source mnt & pid=$!
-         until test -e /proc/$pid/exe && {AS_NOBODY} test -e mnt/file; do sleep 0.05; done
+         until {AS_NOBODY} test -e mnt/file; do kill -0 $pid; sleep 0.05; done
          kill -KILL $pid; wait $pid || true
          {AS_NOBODY} ./foreread mount source mnt
          {AS_NOBODY} cat mnt/file
