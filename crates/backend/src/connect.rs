@@ -46,13 +46,13 @@ pub fn connect(url: &str, options: &ConnectOptions) -> Result<Connected, Error> 
     if let Some((scheme, rest)) = url.split_once("://") {
         let (bucket, path) = rest.split_once('/').unwrap_or((rest, ""));
         let path = path.trim_end_matches('/').to_owned();
-        if matches!(scheme, "s3" | "s3a" | "gs" | "gcs" | "az" | "azblob") && bucket.is_empty() {
+        if matches!(scheme, "s3" | "gs" | "az") && bucket.is_empty() {
             return Err(invalid(format!("the URL names no bucket; it should look like {scheme}://BUCKET/PREFIX")));
         }
         let backend: Arc<dyn Backend> = match scheme {
-            "s3" | "s3a" => Arc::new(cloud::connect_s3(bucket, options)?),
-            "gs" | "gcs" => Arc::new(cloud::connect_gcs(bucket, options)?),
-            "az" | "azblob" => Arc::new(cloud::connect_azblob(bucket, options)?),
+            "s3" => Arc::new(cloud::connect_s3(bucket, options)?),
+            "gs" => Arc::new(cloud::connect_gcs(bucket, options)?),
+            "az" => Arc::new(cloud::connect_azblob(bucket, options)?),
             "file" => return local(Path::new(rest.strip_prefix("localhost").unwrap_or(rest))),
             _ => return Err(invalid(format!("unknown scheme {scheme}://; known are {FORMS}"))),
         };

@@ -3,8 +3,16 @@
 //! A [`Backend`] makes **one attempt** at each call and classifies what went wrong ([`ErrorKind`]); retrying, deadlines,
 //! deduplication and memory belong to the engine. Every backend passes the suite in [`conformance`].
 //!
+//! ```text
+//!  connect.rs ─┬─ cloud.rs  s3, gs, az: opendal signs ─┐
+//!              ├─ web.rs    http, https ───────────────┴─ wire.rs: one HTTP client   response.rs: what is believed
+//!              └─ file.rs   directories
+//! ```
+//!
 //! *Invariant:* bytes that a body yields belong to the [`Version`] that was asked for, start at the first byte of the
 //! range, and never exceed it; a backend that cannot promise this returns an error instead.
+
+#![forbid(unsafe_code)]
 
 mod cloud;
 pub mod conformance;

@@ -29,7 +29,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(18);
 /// Idle connections kept for each host: more than a mount ever has requests in flight.
 const IDLE_CONNECTIONS_MAX: usize = 512;
 
-/// Variables naming further files (or, for the last two, folders) of certificate authorities, as other programs use them.
+/// Variables naming further certificate authorities, a file or a folder of them, as other programs use them.
 const CA_VARIABLES: [&str; 3] = ["AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"];
 
 /// Whether responses that point elsewhere are followed.
