@@ -47,6 +47,21 @@ fn a_single_object_is_a_directory_with_one_file() {
 }
 
 #[test]
+fn a_web_server_is_mounted_by_file_and_by_index() {
+    let store = Store::with(&[("dir/page.bin", 2 * MIB), ("dir/other", 10)]);
+    let root = format!("{}/http", store.testbed.endpoint());
+    let single = Mount::background(foreread(), &format!("{root}/dir/page.bin"), &["--memory", "32M"]);
+    let names: Vec<_> =
+        fs::read_dir(single.path()).expect("a listing").map(|entry| entry.expect("an entry").file_name()).collect();
+    assert_eq!(names, ["page.bin"]);
+    assert_eq!(fs::read(single.file("page.bin")).expect("the file"), expected("dir/page.bin", 0, 2 * MIB as usize));
+
+    let index = Mount::background(foreread(), &format!("{root}/dir/"), &["--memory", "32M"]);
+    assert_eq!(fs::read_dir(index.path()).expect("a listing").count(), 2);
+    assert_eq!(fs::read(index.file("other")).expect("the file"), expected("dir/other", 0, 10));
+}
+
+#[test]
 fn a_local_directory_is_mounted_by_its_path() {
     let source = directory();
     fs::create_dir(source.path().join("sub")).expect("a directory");

@@ -1,10 +1,11 @@
 //! `foreread stats`: the mount tells what it does.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 
-use crate::fixture::{Mount, Store, foreread, run};
+use crate::fixture::{Mount, Store, foreread, run, shell};
 
 fn stats(mounted: &Mount) -> Value {
     let text = run(foreread().args(["stats", "--json"]).arg(mounted.path())).ok().text();
@@ -43,4 +44,14 @@ fn any_directory_of_the_mount_answers() {
     let store = Store::with(&[("a/b/file", 1)]);
     let mounted = Mount::of(&store);
     run(foreread().arg("stats").arg(mounted.file("a/b"))).ok();
+}
+
+#[test]
+fn watching_goes_on_until_the_reader_has_enough() {
+    let store = Store::with(&[("file", 1)]);
+    let mounted = Mount::of(&store);
+    let script = r#""$1" stats --watch --json "$2" | head -n 2 | wc -l"#;
+    let script = format!("set +o pipefail; {script}");
+    let finished = shell(&script, &[Path::new(env!("CARGO_BIN_EXE_foreread")), mounted.path()]).ok();
+    assert_eq!(finished.text().trim(), "2");
 }
