@@ -56,9 +56,6 @@ pub(crate) struct BenchArgs {
     #[arg(long)]
     url: Option<String>,
 
-    #[command(flatten)]
-    storage: StorageArgs,
-
     /// Measure another client too: a command that mounts {bucket} of {endpoint} on {dir} and stays in the foreground
     ///
     /// Run by the shell, with the testbed's credentials in the variables `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`;
@@ -85,6 +82,10 @@ pub(crate) struct BenchArgs {
     /// Read as this plan says (used by the benchmark itself)
     #[arg(long, value_name = "PLAN", hide = true, exclusive = true)]
     reader: Option<PathBuf>,
+
+    // Last: its heading holds for everything after it.
+    #[command(flatten)]
+    storage: StorageArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -92,12 +93,12 @@ Examples:
   foreread bench                               every workload, about a quarter of an hour
   foreread bench sequential-1m random-4k-16    these two
   foreread bench --check --json result.json    for a script
-  foreread bench ./mine.toml                   one of your own; `workloads/README.md` describes the form
+  foreread bench ./mine.toml                   one of your own (see workloads/README.md)
   foreread bench backward-1m --url s3://bucket/large-files
 
 Other clients, as Debian packages them (they read the testbed's credentials from the environment):
-  --against 'rclone mount :s3:{bucket} {dir} --s3-provider Other --s3-env-auth --s3-force-path-style \\
-             --s3-endpoint {endpoint} --read-only'
+  --against 'rclone mount :s3:{bucket} {dir} --read-only --s3-provider Other \\
+             --s3-env-auth --s3-force-path-style --s3-endpoint {endpoint}'
   --against 's3fs {bucket} {dir} -f -o url={endpoint} -o use_path_request_style -o ro'
 
 Exit status:
