@@ -447,7 +447,7 @@ fn not_found() -> Error {
 
 /// An inode is one version: what a file's attributes are never changes. A directory's say nothing that could.
 fn attribute_ttl(inode: &Inode) -> Duration {
-    if inode.number == ROOT { DIRECTORY_TTL } else { Duration::from_secs(3600) }
+    if inode.number == ROOT { DIRECTORY_TTL } else { Duration::from_hours(1) }
 }
 
 /// How long the kernel may take a directory's existence, or what a listing has just said, for granted. An open asks anyway.

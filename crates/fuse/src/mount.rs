@@ -1,13 +1,17 @@
 //! Mounting, waiting, unmounting.
 
+use std::ffi::CString;
+use std::fs::File;
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
 use foreread_engine::Engine;
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
-use rustix::mount::UnmountFlags;
+use rustix::mount::{MountFlags, UnmountFlags};
 
 use crate::error::Error;
 use crate::filesystem::Mount;
@@ -40,7 +44,8 @@ impl Default for MountOptions {
 #[derive(Debug)]
 pub struct Mounted {
     dir: PathBuf,
-    session: BackgroundSession,
+    /// Absent once somebody waits for its end.
+    session: Option<BackgroundSession>,
 }
 
 /// Ends a mount from another thread.
@@ -58,13 +63,21 @@ impl Unmounter {
 
 impl Mounted {
     /// Waits until the mount is unmounted, by whomever.
-    pub fn wait(self) -> Result<(), Error> {
-        self.session.join().map_err(Error::Session)
+    pub fn wait(mut self) -> Result<(), Error> {
+        self.session.take().map_or(Ok(()), BackgroundSession::join).map_err(Error::Session)
     }
 
     /// A handle that ends it.
     pub fn unmounter(&self) -> Unmounter {
         Unmounter { dir: self.dir.as_path().into() }
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if self.session.take().is_some() {
+            let _ = unmount(&self.dir, true);
+        }
     }
 }
 
@@ -85,9 +98,38 @@ pub fn mount(engine: Engine, prefix: &str, dir: &Path, options: &MountOptions) -
     config.n_threads = Some(THREADS);
     config.clone_fd = true;
     let filesystem = Mount::new(engine, prefix, options);
-    let session = Session::new(filesystem, dir, &config).map_err(failed)?;
-    let session = session.spawn().map_err(failed)?;
-    Ok(Mounted { dir: dir.to_owned(), session })
+    let session = match mount_directly(dir, options).map_err(failed)? {
+        Some(device) => Session::from_fd(filesystem, device, config.acl, config),
+        None => Session::new(filesystem, dir, &config),
+    };
+    let spawned = session.and_then(Session::spawn);
+    let session = spawned.map_err(|cause| {
+        // A session made from a descriptor does not undo the mount by itself.
+        let _ = unmount(dir, true);
+        failed(cause)
+    })?;
+    Ok(Mounted { dir: dir.to_owned(), session: Some(session) })
+}
+
+/// Mounts by the system call, where this process may; `None` where it needs `fusermount3`.
+///
+/// `fuser` would do this too, but under the bare type `fuse`: tools could not tell whose mount it is.
+fn mount_directly(dir: &Path, options: &MountOptions) -> io::Result<Option<OwnedFd>> {
+    let device: OwnedFd = File::options().read(true).write(true).open("/dev/fuse")?.into();
+    let mode = std::fs::metadata(dir)?.mode();
+    let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    let mut data =
+        format!("fd={},rootmode={mode:o},user_id={uid},group_id={gid},default_permissions", device.as_raw_fd());
+    if options.allow_other {
+        data.push_str(",allow_other");
+    }
+    let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOATIME;
+    let data = CString::new(data)?;
+    match rustix::mount::mount(options.source.as_str(), dir, "fuse.foreread", flags, data.as_c_str()) {
+        Ok(()) => Ok(Some(device)),
+        Err(rustix::io::Errno::PERM) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Unmounts `dir`: directly where allowed, else through `fusermount3`.

@@ -8,7 +8,7 @@ use crate::event::{Action, Class, Counters, Event, Found};
 use crate::file_readahead::{FileReadahead, Read, Shown};
 use crate::link::Link;
 use crate::replacement::{Evicted, Resident, wasted};
-use crate::stream::{Limits, PART_PAGES_MAX, PARTS_WAITING, Part};
+use crate::stream::{Limits, PART_PAGES_MAX, Part};
 use crate::units::{Extent, FOLIO_PAGES_MAX, FileId, Nanos, PAGE_BYTES, RequestId};
 
 /// What a driver decides once.
@@ -172,8 +172,7 @@ impl ReadPath {
         self.counters.streams_strided += u64::from(shown == Shown::Strided);
         let Some(stream) = stream else { return };
         // A reader that waits is served first; its stream's own first part may hold what it waits for.
-        let ahead_pages_max = self.share(now, file, stream);
-        let limits = Limits { file_pages, ahead_pages_max };
+        let limits = self.limits(now, file, stream, file_pages);
         while let Some(part) = self.files.get(&file).and_then(|f| f.readahead.next_part(stream, limits)) {
             if !self.submit_part(file, stream, part, extent) {
                 break;
@@ -184,9 +183,9 @@ impl ReadPath {
         }
     }
 
-    /// The pages that `stream` may have ahead: all that is worth having if the others leave it, else in proportion to what
-    /// each wants.
-    fn share(&mut self, now: Nanos, file: FileId, stream: u64) -> u64 {
+    /// How far `stream` may go: all that is worth having if the others leave it, else in proportion to what each wants. Among
+    /// many streams each needs fewer parts in parallel, and smaller ones, of which less is worth having.
+    fn limits(&mut self, now: Nanos, file: FileId, stream: u64, file_pages: u64) -> Limits {
         let memory = self.resident.ahead_bytes_max() / PAGE_BYTES * OVERCOMMIT;
         let room = memory.min(self.link.ahead_pages_max(PART_PAGES_MAX));
         if now.since(self.wanted_at) >= WANTED_INTERVAL || self.wanted_pages == 0 {
@@ -194,13 +193,13 @@ impl ReadPath {
             self.wanted_pages = self.files.values().map(|f| f.readahead.wanted(since, room)).sum();
             self.wanted_at = now;
         }
-        let own = self.files.get(&file).map_or(0, |f| f.readahead.ahead(stream)).min(room);
+        let own = self.files.get(&file).map_or(0, |f| f.readahead.ahead(stream)).clamp(1, room);
         let all = self.wanted_pages.max(own);
-        let of =
-            |room: u64| if all <= room { own } else { (u128::from(own) * u128::from(room) / u128::from(all)) as u64 };
-        // Smaller shares are fetched in smaller parts, which come sooner: less of them is worth having.
-        let part = (of(room) / PARTS_WAITING).clamp(1, PART_PAGES_MAX);
-        of(room.min(self.link.ahead_pages_max(part))).max(1)
+        let streams = all.div_ceil(own);
+        let part_pages_max = (PART_PAGES_MAX / streams).max(PART_PAGES_SHARED);
+        let room = room.min(self.link.ahead_pages_max(part_pages_max));
+        let ahead = if all <= room { own } else { (u128::from(own) * u128::from(room) / u128::from(all)) as u64 };
+        Limits { file_pages, ahead_pages_max: ahead.max(1), part_pages_max, streams }
     }
 
     /// Submits what `part` lacks. `false` if there is no room or enough is in flight.
@@ -278,7 +277,8 @@ impl ReadPath {
             };
             let next = next_grant(Extent::new(granted, extent.end));
             let demand = class == Class::Demand;
-            if !self.make_room(next, demand) && !(demand && self.cancel_speculation(next)) {
+            let room = self.make_room(next, demand) || (demand && self.cancel_speculation(next));
+            if !room {
                 return;
             }
             self.wanting.remove(&request);
@@ -384,6 +384,9 @@ fn next_grant(rest: Extent) -> Extent {
 /// Pages granted at a time: 1 MiB. Smaller makes more events (a thousand a second at 1 GB/s as it is), larger holds memory
 /// for what has not come.
 const GRANT_PAGES: u64 = 256;
+
+/// The largest part where many streams share a link: 2 MiB, which takes about as long to come as its first byte.
+const PART_PAGES_SHARED: u64 = 512;
 
 /// How much more may be in flight and unread than there is memory for speculation: what is not granted counts half.
 const OVERCOMMIT: u64 = 2;

@@ -12,11 +12,11 @@
 //! ```
 //!
 //! **How far.** Evidence bounds trust: never further ahead than the stream has been read already (four times as far once that is
-//! a megabyte, or where it began with the file). Within that, a reader that has to wait quadruples its window, one that does not
+//! a megabyte, or where it began with the file; eight times at that beginning). Within that, a reader that has to wait quadruples its window, one that does not
 //! lets it grow to half of what it has read, which only makes requests larger and fewer. Pages evicted unread halve it.
 //!
-//! **In which parts.** A reader that waits gets eight parts in parallel, one that does not gets two; a part is a power of two
-//! of pages. Origin: the on-demand readahead window (start, size, mark) of 2007, with the maximum replaced by measurement.
+//! **In which parts.** A reader that waits gets up to twelve parts in parallel, fewer where many streams share the link; one that
+//! does not wait gets two. A part is a power of two of pages. Origin: the on-demand readahead window (start, size, mark) of 2007, with the maximum replaced by measurement.
 
 use crate::units::{Extent, FOLIO_PAGES_MAX, Nanos};
 
@@ -45,6 +45,10 @@ pub(crate) struct Limits {
     pub(crate) file_pages: u64,
     /// The stream's share of the memory for speculation.
     pub(crate) ahead_pages_max: u64,
+    /// The largest part.
+    pub(crate) part_pages_max: u64,
+    /// How many streams like this one share the link.
+    pub(crate) streams: u64,
 }
 
 /// One stream; with `ahead` of 0 only a run of reads that may become one.
@@ -187,7 +191,7 @@ impl Stream {
 
     /// From now on the run is read ahead for. `read` is the read that showed it; `absent` if it has not been asked for.
     pub(crate) fn recognise(&mut self, read: Extent, absent: bool) {
-        self.ahead = self.seen * if self.start == 0 { TRUST } else { 1 };
+        self.ahead = self.seen * if self.start == 0 { TRUST_AT_START } else { 1 };
         self.end = if absent { read.start as i64 } else { self.pos as i64 };
     }
 
@@ -214,8 +218,8 @@ impl Stream {
             return None;
         }
         let ahead = self.ahead.min(limits.ahead_pages_max);
-        let share = if self.waited { ahead / PARTS_WAITING } else { ahead / PARTS_QUIET };
-        let part = if share == 0 { 1 } else { 1 << share.ilog2() };
+        let parts = if self.waited { (PARTS_WAITING / limits.streams).max(PARTS_QUIET) } else { PARTS_QUIET };
+        let part = (ahead / parts).next_power_of_two().min(limits.part_pages_max);
         match self.pattern {
             Pattern::Forward => self.next_forward(ahead, part.clamp(PART_PAGES_MIN, PART_PAGES_MAX), limits.file_pages),
             Pattern::Strided { delta, pages } => {
@@ -279,6 +283,10 @@ impl Stream {
 /// multiplies what is read by at most 1 + this. Higher wastes more where a reader stops early.
 const TRUST: u64 = 4;
 
+/// The same for the first read of a file from its start: a megabyte after the 128 KiB that a mount is asked for first, so that a
+/// program's first read of a megabyte waits for one round trip and not for two.
+const TRUST_AT_START: u64 = 8;
+
 /// Pages after which a stream that did not begin with its file is trusted as much: 1 MiB.
 const TRUSTED_PAGES: u64 = 256;
 
@@ -293,7 +301,7 @@ const RECORD_GROWTH_MAX: u64 = 2;
 const QUIET_PAGES_MAX: u64 = 2 * PART_PAGES_MAX;
 
 /// Parts in parallel for a reader that waits: enough that the first one's latency overlaps the others' transfer.
-pub(crate) const PARTS_WAITING: u64 = 8;
+const PARTS_WAITING: u64 = 12;
 
 /// Parts for a reader that never waits: one being read, one on its way.
 const PARTS_QUIET: u64 = 2;
@@ -313,7 +321,8 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: Limits = Limits { file_pages: 1 << 20, ahead_pages_max: 1 << 14 };
+    const LIMITS: Limits =
+        Limits { file_pages: 1 << 20, ahead_pages_max: 1 << 14, part_pages_max: PART_PAGES_MAX, streams: 1 };
 
     fn plan(stream: &mut Stream, limits: Limits) -> Vec<Part> {
         let mut parts = Vec::new();
@@ -326,27 +335,27 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_from_the_start_of_a_file_plans_the_read_and_four_times_as_much() {
+    fn a_stream_from_the_start_of_a_file_plans_the_read_and_eight_times_as_much() {
         let read = Extent::new(0, 32);
         let mut stream = Stream::new(0, Nanos(0), read);
         stream.recognise(read, true);
         let parts = plan(&mut stream, LIMITS);
-        assert_eq!(parts[0], Part { extent: Extent::new(0, 64), mark: 32 });
-        assert_eq!(parts.last().unwrap().extent.end, 128, "what is left of the window is too small for a part");
+        assert_eq!(parts[0], Part { extent: Extent::new(0, 128), mark: 32 });
+        assert_eq!(parts.last().unwrap().extent.end, 256, "what is left of the window is too small for a part");
     }
 
     #[test]
-    fn waiting_quadruples_the_window_and_splits_it_in_eight() {
+    fn waiting_grows_the_window_as_far_as_it_is_trusted_and_splits_it() {
         let mut stream = Stream::new(0, Nanos(0), Extent::new(0, 32));
         stream.recognise(Extent::new(0, 32), true);
         plan(&mut stream, LIMITS);
-        for start in [32, 64, 96, 128] {
+        for start in (32..256).step_by(32) {
             stream.advance(Nanos(1), Extent::new(start, start + 32), false, false);
         }
-        stream.advance(Nanos(2), Extent::new(160, 192), true, true);
-        assert_eq!(stream.ahead, 512);
+        stream.advance(Nanos(2), Extent::new(256, 288), true, true);
+        assert_eq!(stream.ahead, GROWTH * 256);
         let parts = plan(&mut stream, LIMITS);
-        assert_eq!(parts[0].extent, Extent::new(160, 224));
+        assert_eq!(parts[0].extent, Extent::new(256, 384));
         assert!(parts.len() >= 8, "{parts:?}");
     }
 
@@ -364,12 +373,12 @@ mod tests {
         let mut stream = Stream::new(0, Nanos(0), read);
         stream.recognise_stride(-256, 256, 3);
         let parts = plan(&mut stream, LIMITS);
-        assert_eq!(parts[0], Part { extent: Extent::new(1024, 1280), mark: 1024 });
-        assert_eq!(parts[1], Part { extent: Extent::new(768, 1024), mark: 768 });
+        assert_eq!(parts[0], Part { extent: Extent::new(768, 1280), mark: 1024 });
+        assert_eq!(parts[1], Part { extent: Extent::new(256, 768), mark: 512 });
         stream.advance(Nanos(1), Extent::new(256, 288), true, false);
         stream.advance(Nanos(1), Extent::new(0, 32), true, false);
         let rest = plan(&mut stream, LIMITS);
-        assert!(rest.iter().all(|p| p.extent.end <= 768), "{rest:?}");
+        assert!(rest.iter().all(|p| p.extent.end <= 256), "{rest:?}");
     }
 
     #[test]

@@ -219,7 +219,7 @@ proptest! {
         for at in 0..10_000 {
             driver.complete(at, false);
         }
-        for (_, &(file, extent, granted)) in &driver.requests {
+        for &(file, extent, granted) in driver.requests.values() {
             prop_assert!(granted < extent.end, "a reader that stopped is still fetched for");
             for folio in extent.folios().filter(|f| f.start >= granted) {
                 prop_assert!(!driver.waited_for.contains(&(file, folio.start)), "a reader starves for {folio:?}");

@@ -324,7 +324,7 @@ fn forward(from: u64, to: u64, step: u64) -> Vec<Extent> {
 #[test]
 fn one_sequential_reader_fills_the_link_with_few_requests() {
     let outcome = run(256 << 20, 2 * GIB, vec![(0, forward(0, 2 * GIB, MIB), 0)]);
-    assert!(outcome.megabytes_per_s() >= 770.0, "{}", outcome.megabytes_per_s());
+    assert!(outcome.megabytes_per_s() >= 740.0, "{}", outcome.megabytes_per_s());
     assert!(outcome.requests_per_gib() <= 160.0, "{}", outcome.requests_per_gib());
     assert!(outcome.amplification <= 1.0);
     let start = run(96 << 20, 64 * MIB, vec![(0, forward(0, 64 * MIB, MIB), 0)]);
@@ -372,8 +372,8 @@ fn interleaved_streams_on_one_file() {
             reads.extend((0..streams).map(|s| Extent::new(s * part + i * MIB, s * part + (i + 1) * MIB)));
         }
         let outcome = run(256 << 20, 2 * GIB, vec![(0, reads, 0)]);
-        assert!(outcome.megabytes_per_s() >= 650.0, "{streams}: {}", outcome.megabytes_per_s());
-        assert!(outcome.amplification <= 1.15, "{streams}: {}", outcome.amplification);
+        assert!(outcome.megabytes_per_s() >= 600.0, "{streams}: {}", outcome.megabytes_per_s());
+        assert!(outcome.amplification <= 1.1, "{streams}: {}", outcome.amplification);
     }
 }
 

@@ -38,6 +38,8 @@
 //!
 //! *Invariant:* what is served depends on the requests and the config only, never on the time.
 
+#![forbid(unsafe_code)]
+
 mod answer;
 mod body;
 mod conditions;

@@ -63,9 +63,8 @@ proptest! {
                         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                         let (offset, len) = match walk {
                             Walk::Random => ((random >> 20) % size.max(1), (random >> 8) % 200_000),
-                            Walk::Forward(record) => (at, record),
+                            Walk::Forward(record) | Walk::Strided { record, .. } => (at, record),
                             Walk::Backward(record) => (at.saturating_sub(record), record),
-                            Walk::Strided { record, .. } => (at, record),
                         };
                         rig.read(&file, offset, len as usize, 1).expect("a fault that passes fails no read");
                         at = match walk {
