@@ -161,7 +161,9 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
         }
         return Ok(ExitCode::FAILURE);
     }
-    Ok(ExitCode::SUCCESS)
+    // A failure stands in the table already.
+    let failed = rows.iter().any(|row| row.columns[0].failure.is_some());
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// The workloads of those names, each with its text.

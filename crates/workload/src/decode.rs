@@ -67,7 +67,7 @@ pub(crate) fn workload(file: &str, text: &str) -> Result<Workload, Error> {
     let mount = Mount { memory_bytes, cgroup_bytes: cgroup.map(|cgroup| cgroup.value) };
 
     let expect = match top.optional_section("expect")? {
-        Some(section) => figures(section)?,
+        Some(section) => figures(section, &pattern, files.count)?,
         None => Vec::new(),
     };
     top.end()?;
@@ -129,12 +129,21 @@ fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Pattern, Error>
     })
 }
 
-fn figures(mut section: Section<'_>) -> Result<Vec<Figure>, Error> {
+fn figures(mut section: Section<'_>, pattern: &Pattern, files: u32) -> Result<Vec<Figure>, Error> {
+    let random = matches!(pattern, Pattern::Random { .. } | Pattern::MmapRandom { .. });
     let mut figures = Vec::new();
     for &metric in Metric::ALL {
         if let Some(text) = section.optional_string(metric.key(), Figure::WANTED)? {
             let figure = Figure::parse(metric, &text.value).ok_or_else(|| text.is_not(Figure::WANTED))?;
-            figures.push((text.at.start, figure));
+            match metric {
+                Metric::OperationsOfBare if !random || files != 1 => {
+                    return Err(text.breaks("only random reads of one file are compared with a bare client"));
+                }
+                Metric::Late if pattern.period_ns().is_none() => {
+                    return Err(text.breaks("only a slow pattern can be late"));
+                }
+                _ => figures.push((text.at.start, figure)),
+            }
         }
     }
     section.end()?;

@@ -91,9 +91,10 @@ impl Metric {
     /// A value with its unit, as reports show it.
     pub fn show(self, value: f64) -> String {
         let digits = match value.abs() {
-            _ if value.fract() == 0.0 && value.abs() >= 1.0 => 0,
-            0.0 if self == Metric::Late => 0,
-            large if large >= 100.0 => 0,
+            _ if self == Metric::Late => 0,
+            // A ratio is wanted with two digits: a third tells which side of the bound it lies on.
+            small if self.unit().is_empty() && small < 10.0 => 3,
+            large if large >= 1000.0 => 0,
             middle if middle >= 10.0 => 1,
             _ => 2,
         };
@@ -200,6 +201,16 @@ mod tests {
         ] {
             assert_eq!(Figure::parse(metric, text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn values_are_shown_as_finely_as_their_bounds_need() {
+        assert_eq!(Metric::ThroughputOfCeiling.show(0.848), "0.848");
+        assert_eq!(Metric::Amp.show(7440.2), "7440");
+        assert_eq!(Metric::Rss.show(320.4), "320.4 MiB");
+        assert_eq!(Metric::First64Mib.show(0.297), "0.30 s");
+        assert_eq!(Metric::Late.show(2.0), "2 reads");
+        assert_eq!(Metric::RequestsPerGib.show(158.5), "158.5/GiB");
     }
 
     #[test]

@@ -38,6 +38,18 @@ fn each_mistake_is_named_with_its_place() {
         ("sequential-1m", "\"<= 160 MiB\"", "\"<= 160\"", "my.toml:28: expect.rss: `<= 160` is not an expectation"),
         ("sequential-1m", "rss =", "rsss =", "my.toml:28: expect.rsss: unknown key"),
         (
+            "sequential-1m",
+            "rss = ",
+            "late = \"<= 0 reads\"\nrss = ",
+            "my.toml:28: expect.late: `\"<= 0 reads\"`: only a slow",
+        ),
+        (
+            "files-16",
+            "rss = ",
+            "operations_of_bare = \">= 1\"\nrss = ",
+            "my.toml:26: expect.operations_of_bare: `\">= 1\"`: only random",
+        ),
+        (
             "stride-64k-of-1m",
             "stride = \"1MiB\"",
             "stride = \"1KiB\"",

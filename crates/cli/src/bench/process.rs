@@ -166,12 +166,14 @@ pub(crate) fn cpu_s(pid: u32) -> Option<f64> {
     Some(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// Processor time that the whole machine has spent so far, including what its host took away.
+/// Processor time that all processes of the machine have spent so far, and that its host took away.
+///
+/// Interrupts are left out: they carry our own packets, and are charged to nobody.
 pub(crate) fn machine_cpu_s() -> Option<f64> {
     let text = fs::read_to_string("/proc/stat").ok()?;
-    // proc(5): user nice system idle iowait irq softirq steal; the rest is counted in user already.
+    // proc(5): user nice system idle iowait irq softirq steal ...
     let fields: Vec<u64> = text.lines().next()?.split_whitespace().skip(1).map_while(|n| n.parse().ok()).collect();
-    let busy: u64 = fields.iter().take(8).sum::<u64>() - fields.get(3)? - fields.get(4)?;
+    let busy = fields.get(..3)?.iter().sum::<u64>() + fields.get(7)?;
     Some(busy as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 

@@ -57,8 +57,8 @@ pub(crate) struct Row {
     pub(crate) workload: Workload,
     /// foreread, foreread with readahead off, then the others.
     pub(crate) columns: Vec<Column>,
-    /// MB/s of the ceiling in each run that was void.
-    pub(crate) void_ceilings: Vec<f64>,
+    /// Why runs were void: the machine was not up to them.
+    pub(crate) void: Vec<String>,
 }
 
 /// A subject's runs.
@@ -101,11 +101,12 @@ impl Column {
         }
     }
 
-    /// Takes a run, or remembers why there is none. Only an interruption goes further up.
+    /// Takes a run, or remembers why there is none.
     fn take(&mut self, run: Result<Run, Error>) -> Result<(), Error> {
         match run {
             Ok(run) => self.runs.push(run),
-            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            // These say nothing about the subject.
+            Err(error @ (Error::Interrupted | Error::NoCgroup { .. })) => return Err(error),
             Err(error) => self.failure = Some(error.told()),
         }
         Ok(())
@@ -113,45 +114,55 @@ impl Column {
 }
 
 impl Row {
-    /// Measures a workload. Only an interruption, or what would fail every row, is an error.
+    /// Measures a workload. What goes wrong is kept in the row; only an interruption is an error.
     pub(crate) fn measure(bench: &Bench<'_>, workload: &Workload, text: &str) -> Result<Self, Error> {
         let mut subjects = vec![Subject::Foreread { readahead: true }, Subject::Foreread { readahead: false }];
         subjects.extend(bench.against.iter().cloned().map(Subject::Other));
         let columns = subjects.iter().map(Column::new).collect();
-        let mut row = Self { workload: workload.clone(), columns, void_ceilings: Vec::new() };
+        let mut row = Self { workload: workload.clone(), columns, void: Vec::new() };
+        match row.fill(bench, text, &subjects) {
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(error @ Error::NoCgroup { .. }) => row.void.push(error.told()),
+            Err(error) => row.columns[0].failure = Some(error.told()),
+            Ok(()) => {}
+        }
+        Ok(row)
+    }
 
-        let program = std::env::current_exe().map_err(Error::io("finding this program"))?;
+    fn fill(&mut self, bench: &Bench<'_>, text: &str, subjects: &[Subject]) -> Result<(), Error> {
+        let workload = self.workload.clone();
         let server = match bench.user {
             Some(_) => None,
-            None => Some(Server::start(program.as_os_str(), workload, &bench.interrupt)?),
+            None => Some(Server::start(&workload, &bench.interrupt)?),
         };
-        let site = Site::new(bench, workload, text, server.as_ref())?;
+        let site = Site::new(bench, &workload, text, server.as_ref())?;
         let mut yardstick = Yardstick::default();
         let mut attempts = 0;
-        while row.columns[0].runs.len() < bench.repeat as usize
-            && row.columns[0].failure.is_none()
+        while self.columns[0].runs.len() < bench.repeat as usize
+            && self.columns[0].failure.is_none()
             && attempts < bench.repeat + VOID_RETRIES
         {
             attempts += 1;
             let of = format!("run {attempts} of {}", bench.repeat.max(attempts));
             yardstick = site.yardstick(&of)?;
-            if let (Some(min), Some(ceiling)) = (workload.device.ceiling_min_bytes_per_s, yardstick.ceiling_mb_per_s)
-                && ceiling * 1e6 < min as f64
+            let (min, found) = (workload.device.ceiling_min_bytes_per_s, yardstick.ceiling_mb_per_s);
+            if let (Some(min), Some(found)) = (min.map(|min| min as f64 / 1e6), found)
+                && found < min
             {
-                row.void_ceilings.push(ceiling);
+                self.void.push(format!("16 connections of a bare client reached {found:.0} MB/s, wanted {min:.0}"));
                 continue;
             }
             site.say(&format!("foreread, {of}"));
-            row.columns[0].take(site.run(&subjects[0], yardstick))?;
+            self.columns[0].take(site.run(&subjects[0], yardstick))?;
         }
-        if row.columns[0].runs.is_empty() && row.columns[0].failure.is_none() {
-            return Ok(row);
+        if self.is_void() {
+            return Ok(());
         }
-        for (subject, column) in subjects.iter().zip(&mut row.columns).skip(1) {
+        for (subject, column) in subjects.iter().zip(&mut self.columns).skip(1) {
             site.say(&subject.name());
             column.take(site.run(subject, yardstick))?;
         }
-        Ok(row)
+        Ok(())
     }
 
     /// Whether no run was good enough to be judged.

@@ -1,7 +1,6 @@
 //! The testbed of one row, as a process of its own: what it costs is not charged to the reader, and its counters are read
 //! over HTTP like anyone else's.
 
-use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
@@ -44,7 +43,8 @@ pub(crate) struct Counters {
 }
 
 impl Server {
-    pub(crate) fn start(program: &OsStr, workload: &Workload, interrupt: &Interrupt) -> Result<Self, Error> {
+    pub(crate) fn start(workload: &Workload, interrupt: &Interrupt) -> Result<Self, Error> {
+        let program = std::env::current_exe().map_err(Error::io("finding this program"))?;
         let mut command = Command::new(program);
         // Anonymous: the bare client does not sign. Signatures that are there are still checked.
         command.args(["testbed", "--listen", "127.0.0.1:0", "--allow-anonymous"]);

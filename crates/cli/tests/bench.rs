@@ -1,0 +1,114 @@
+//! The benchmark itself, on a workload that takes no time: what it counts, what it judges, and what it leaves behind.
+//!
+//! Needs /dev/fuse.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Three files of 9 MiB, read by one thread each; `pattern` and `expect` are sections' bodies.
+fn workload(dir: &Path, pattern: &str, expect: &str) -> PathBuf {
+    let path = dir.join("small.toml");
+    let text = format!(
+        "name = \"small\"\ndescription = \"Small\"\nseed = 1\nthreads = 3\nduration = \"60s\"\n\
+         [files]\ncount = 3\nsize = \"9MiB\"\n[pattern]\n{pattern}\n\
+         [device]\nfirst_byte = \"1ms\"\nconnection_rate = \"1GB/s\"\n[mount]\nmemory = \"32MiB\"\n[expect]\n{expect}\n"
+    );
+    fs::write(&path, text).expect("a writable directory");
+    path
+}
+
+fn bench(dir: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
+    command.arg("bench").args(arguments).env("TMPDIR", dir).env("NO_COLOR", "1").stdin(Stdio::null());
+    command
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// Mount points below `dir`.
+fn mounts_below(dir: &Path) -> Vec<String> {
+    let table = fs::read_to_string("/proc/self/mountinfo").expect("the table of mounts");
+    let points = table.lines().filter_map(|line| line.split(' ').nth(4));
+    points.filter(|point| Path::new(point).starts_with(dir)).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_row_counts_what_is_read_and_names_the_figure_that_misses() {
+    let dir = TempDir::new().expect("a temporary directory");
+    let dir = dir.path().canonicalize().expect("it exists");
+    let scratch = dir.join("scratch");
+    fs::create_dir(&scratch).expect("a writable directory");
+    let expect = "late = \"<= 0 reads\"\nrequests_per_gib = \"<= 0/GiB\"";
+    let path = workload(&dir, "kind = \"slow\"\nrecord = \"1MiB\"\nperiod = \"50ms\"", expect);
+    let json = dir.join("result.json");
+    let arguments = [path.to_str().unwrap(), "--repeat", "1", "--check", "--json", json.to_str().unwrap()];
+    let output = bench(&scratch, &arguments).output().expect("the command starts");
+    let text = told(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("small: requests per gib is "), "{text}");
+
+    let result: Value = serde_json::from_slice(&fs::read(&json).expect("it was written")).expect("it is JSON");
+    let columns = result["rows"][0]["measured"]["columns"].as_array().expect("columns");
+    assert_eq!(columns.len(), 2, "with and without readahead");
+    for column in columns {
+        assert_eq!(column["failure"], Value::Null, "{column}");
+        let run = &column["runs"][0];
+        assert_eq!(run["reading"]["bytes"], 27 << 20, "{column}");
+        assert_eq!(run["reading"]["operations"], 27);
+        assert!(run["fetched"]["bytes"].as_u64() >= Some(27 << 20), "{column}");
+        assert!(run["mount"]["rss_max_bytes"].as_u64() > Some(0));
+    }
+    assert_eq!(result["rows"][0]["figures"][1]["verdict"], "missed");
+    assert_eq!(fs::read_dir(&scratch).expect("it is still there").count(), 0, "nothing is left behind");
+}
+
+#[test]
+fn another_client_stands_beside_and_its_failure_is_told_not_judged() {
+    let dir = TempDir::new().expect("a temporary directory");
+    let path = workload(dir.path(), "kind = \"random\"\nrecord = \"4KiB\"\ndescriptor = \"shared\"", "amp = \"<= 2\"");
+    let mount = format!("'{}' mount s3://{{bucket}} {{dir}} --endpoint {{endpoint}}", env!("CARGO_BIN_EXE_foreread"));
+    let ours = format!("{mount} --foreground --memory {{memory_mib}}M");
+    let arguments =
+        [path.to_str().unwrap(), "--repeat", "1", "--against", &ours, "--against", "echo no credentials >&2; false"];
+    let output = bench(dir.path(), &arguments).output().expect("the command starts");
+    let text = told(&output);
+    assert!(output.status.success(), "{text}");
+    let amp = text.lines().find(|line| line.contains(" amp ")).expect("a line about amp");
+    let values: Vec<&str> = amp.split_whitespace().skip_while(|word| *word != "2").skip(1).collect();
+    assert!(matches!(values[..], [_, "ok", _, other, "-"] if other.parse::<f64>().is_ok()), "{amp}");
+    assert!(text.contains("no credentials"), "{text}");
+}
+
+#[test]
+fn an_interrupted_run_leaves_no_mount_and_no_directory() {
+    let dir = TempDir::new().expect("a temporary directory");
+    let dir = dir.path().canonicalize().expect("it exists");
+    let scratch = dir.join("scratch");
+    fs::create_dir(&scratch).expect("a writable directory");
+    // A read every 10 s: it cannot end by itself first.
+    let path = workload(&dir, "kind = \"slow\"\nrecord = \"1MiB\"\nperiod = \"10s\"", "");
+    let mut child = bench(&scratch, &[path.to_str().unwrap()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    while mounts_below(&scratch).is_empty() {
+        assert!(child.try_wait().expect("a child").is_none(), "it ended before it mounted");
+        thread::sleep(Duration::from_millis(10));
+    }
+    rustix::process::kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(told(&output).contains("interrupted"), "{}", told(&output));
+    assert_eq!(mounts_below(&scratch), Vec::<String>::new());
+    assert_eq!(fs::read_dir(&scratch).expect("it is still there").count(), 0, "nothing is left behind");
+}
