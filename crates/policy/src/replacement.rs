@@ -132,8 +132,8 @@ impl Resident {
         (page - start).min(most)
     }
 
-    /// Whether speculation may have `extent` in flight as well. What is not granted yet counts half: of a request that takes its
-    /// time to arrive, half is there on average.
+    /// Whether speculation may have `extent` in flight as well. What is not granted yet counts for a quarter: of a request that takes
+    /// its time to arrive half is there on average, and by the time that it is, what came before has been read.
     pub(crate) fn admits(&self, extent: Extent) -> bool {
         self.ahead_bytes + u64::midpoint(self.pending_bytes, charges(extent)) <= self.ahead_bytes_max()
     }

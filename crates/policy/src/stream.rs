@@ -105,7 +105,10 @@ impl Stream {
     /// Whether `read` is what the stream was expected to do next, or lies in what was planned for it.
     pub(crate) fn expects(&self, read: Extent) -> bool {
         match self.pattern {
-            Pattern::Forward => (read.start as i64) <= self.end.max(self.pos as i64) && read.end > self.pos,
+            Pattern::Forward => {
+                let from = self.pos.saturating_sub(OVERTAKEN_PAGES_MAX).max(self.start);
+                from <= read.start && read.start as i64 <= self.end.max(self.pos as i64)
+            }
             Pattern::Strided { delta, pages } => {
                 let away = read.start as i64 - self.pos as i64;
                 let within = away.rem_euclid(delta.abs());
@@ -218,7 +221,11 @@ impl Stream {
             return None;
         }
         let ahead = self.ahead.min(limits.ahead_pages_max);
-        let parts = if self.waited { (PARTS_WAITING / limits.streams).max(PARTS_QUIET) } else { PARTS_QUIET };
+        let parts = match (self.waited, self.reads) {
+            (true, _) => (PARTS_WAITING / limits.streams).max(PARTS_QUIET),
+            (false, 1) => PARTS_FIRST,
+            (false, _) => PARTS_QUIET,
+        };
         let part = (ahead / parts).next_power_of_two().min(limits.part_pages_max);
         match self.pattern {
             Pattern::Forward => self.next_forward(ahead, part.clamp(PART_PAGES_MIN, PART_PAGES_MAX), limits.file_pages),
@@ -293,6 +300,10 @@ const TRUSTED_PAGES: u64 = 256;
 /// How much the window grows when the reader has to wait.
 const GROWTH: u64 = 4;
 
+/// How far behind the latest read of a stream one may come that was sent before it: 1 MiB. The kernel has up to eight requests of
+/// its own readahead on their way, by several threads.
+const OVERTAKEN_PAGES_MAX: u64 = 256;
+
 /// How much longer than at first a record may turn out to be. Progressions of streams that all began one after another (five
 /// readers of five parts of a file) look like one of records; their "records" have no end.
 const RECORD_GROWTH_MAX: u64 = 2;
@@ -302,6 +313,9 @@ const QUIET_PAGES_MAX: u64 = 2 * PART_PAGES_MAX;
 
 /// Parts in parallel for a reader that waits: enough that the first one's latency overlaps the others' transfer.
 const PARTS_WAITING: u64 = 12;
+
+/// Parts of the first window: a quarter of a megabyte each, where the mount is asked for 128 KiB.
+const PARTS_FIRST: u64 = 4;
 
 /// Parts for a reader that never waits: one being read, one on its way.
 const PARTS_QUIET: u64 = 2;
@@ -340,7 +354,7 @@ mod tests {
         let mut stream = Stream::new(0, Nanos(0), read);
         stream.recognise(read, true);
         let parts = plan(&mut stream, LIMITS);
-        assert_eq!(parts[0], Part { extent: Extent::new(0, 128), mark: 32 });
+        assert_eq!(parts[0], Part { extent: Extent::new(0, 64), mark: 32 });
         assert_eq!(parts.last().unwrap().extent.end, 256, "what is left of the window is too small for a part");
     }
 

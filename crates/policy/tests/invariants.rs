@@ -123,8 +123,9 @@ impl Driver {
     fn complete(&mut self, nth: usize, failed: bool) {
         let Some(&request) = self.requests.keys().nth(nth % self.requests.len().max(1)) else { return };
         if failed {
+            self.tell(Event::Failed { request });
             self.requests.remove(&request);
-            return self.tell(Event::Failed { request });
+            return;
         }
         while let Some(&(_, extent, granted)) = self.requests.get(&request) {
             if granted == extent.end {
