@@ -387,8 +387,8 @@ mod tests {
         let mut stream = Stream::new(0, Nanos(0), read);
         stream.recognise_stride(-256, 256, 3);
         let parts = plan(&mut stream, LIMITS);
-        assert_eq!(parts[0], Part { extent: Extent::new(768, 1280), mark: 1024 });
-        assert_eq!(parts[1], Part { extent: Extent::new(256, 768), mark: 512 });
+        assert_eq!(parts[0], Part { extent: Extent::new(1024, 1280), mark: 1024 });
+        assert_eq!(parts[1], Part { extent: Extent::new(768, 1024), mark: 768 });
         stream.advance(Nanos(1), Extent::new(256, 288), true, false);
         stream.advance(Nanos(1), Extent::new(0, 32), true, false);
         let rest = plan(&mut stream, LIMITS);
