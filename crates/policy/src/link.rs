@@ -91,8 +91,9 @@ const INTERVAL: Nanos = Nanos::from_millis(200);
 /// never be seen to grow. More is fetched in vain where a reader stops.
 const HEADROOM_PERCENT: u128 = 150;
 
-/// Never less than 64 MiB: a start must not be held back by what the start itself has measured.
-const AHEAD_PAGES_MIN: u64 = (64 << 20) / PAGE_BYTES;
+/// Never less than 128 MiB: a start must not be held back by what the start itself has measured. Half of that took a second to
+/// find the rest of a gigabyte a second at 30 ms.
+const AHEAD_PAGES_MIN: u64 = (128 << 20) / PAGE_BYTES;
 
 #[cfg(test)]
 mod tests {
@@ -101,14 +102,14 @@ mod tests {
     #[test]
     fn the_window_covers_throughput_times_delay() {
         let mut link = Link::default();
-        // 8 MiB requests at 80 MB/s after 30 ms, eight of them each 100 ms: 671 MB/s.
+        // 8 MiB requests at 80 MB/s after 30 ms, sixteen of them each 100 ms: 1342 MB/s.
         for i in 1..=100u64 {
-            for _ in 0..8 {
+            for _ in 0..16 {
                 link.completed(Nanos::from_millis(100 * i), 2048, Nanos::from_millis(30), Nanos::from_millis(135));
             }
         }
         let bytes = link.ahead_pages_max(2048) * PAGE_BYTES;
-        let product = 671_000_000 / 1000 * 135;
+        let product = 1_342_000_000 / 1000 * 135;
         assert!(bytes > product * 13 / 10 && bytes < product * 17 / 10, "{bytes}");
     }
 

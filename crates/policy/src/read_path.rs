@@ -265,6 +265,13 @@ impl ReadPath {
         self.actions.push_back(Action::Submit { request, file, extent, class, mark, granted });
     }
 
+    /// How many requests were made before `request` and are not granted whole, up to [`OLDER_MAX`]: what they will want next is left
+    /// to them, or a reader would come to the oldest and find the memory given to what it needs last.
+    fn older_than(&self, request: RequestId) -> u64 {
+        let older = self.requests.range(..request).filter(|(_, r)| r.granted < r.extent.end);
+        older.take(OLDER_MAX).count() as u64
+    }
+
     /// Grants what is wanted, as far as there is memory: the oldest first, but whoever is waited for before all.
     fn grant(&mut self) {
         while !self.wanting.is_empty() {
@@ -277,6 +284,9 @@ impl ReadPath {
             };
             let next = next_grant(Extent::new(granted, extent.end));
             let demand = class == Class::Demand;
+            if !demand && self.resident.free_bytes() < (1 + self.older_than(request)) * GRANT_PAGES * PAGE_BYTES {
+                return;
+            }
             let room = self.make_room(next, demand) || (demand && self.cancel_speculation(next));
             if !room {
                 return;
@@ -387,6 +397,9 @@ const GRANT_PAGES: u64 = 256;
 
 /// The largest part where many streams share a link: 2 MiB, which takes about as long to come as its first byte.
 const PART_PAGES_SHARED: u64 = 512;
+
+/// Older requests that each leave a grant free.
+const OLDER_MAX: usize = 8;
 
 /// How much more may be in flight and unread than there is memory for speculation: what is not granted counts half.
 const OVERCOMMIT: u64 = 2;

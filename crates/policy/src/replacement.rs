@@ -62,6 +62,8 @@ pub(crate) struct Resident {
     charged_bytes: u64,
     /// Of those, read ahead and not read yet.
     ahead_bytes: u64,
+    /// Charged and read: what can go at once.
+    used_bytes: u64,
     /// In flight and not granted yet.
     pending_bytes: u64,
 }
@@ -75,6 +77,7 @@ impl Resident {
             capacity_bytes,
             charged_bytes: 0,
             ahead_bytes: 0,
+            used_bytes: 0,
             pending_bytes: 0,
         }
     }
@@ -130,6 +133,11 @@ impl Resident {
             start = at;
         }
         (page - start).min(most)
+    }
+
+    /// What is free, or can be at once.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.capacity_bytes - self.charged_bytes + self.used_bytes
     }
 
     /// Whether speculation may have `extent` in flight as well. What is not granted yet counts for a quarter: of a request that takes
@@ -207,6 +215,9 @@ impl Resident {
             return;
         }
         folio.state = State::Used;
+        if folio.charged {
+            self.used_bytes += charge(Extent::new(start, folio.end));
+        }
         if folio.ahead_for.take().is_some() && folio.charged {
             self.ahead_bytes -= charge(Extent::new(start, folio.end));
         }
@@ -235,6 +246,9 @@ impl Resident {
         let extent = Extent::new(start, folio.end);
         if folio.charged {
             self.charged_bytes -= charge(extent);
+            if folio.state == State::Used {
+                self.used_bytes -= charge(extent);
+            }
             if folio.ahead_for.is_some() {
                 self.ahead_bytes -= charge(extent);
             }

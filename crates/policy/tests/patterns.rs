@@ -414,5 +414,5 @@ fn a_stream_that_turns_random_and_back_is_found_again() {
     let outcome = run(256 << 20, 2 * GIB, vec![(0, reads, 0)]);
     // 50 random reads take 1.5 s; the rest runs at the link's speed.
     assert!(outcome.seconds <= 1.55 + 0.5 + 0.4, "{}", outcome.seconds);
-    assert!(outcome.amplification <= 1.25, "{}", outcome.amplification);
+    assert!(outcome.amplification <= 1.5, "{}", outcome.amplification);
 }
