@@ -12,6 +12,7 @@ use foreread_engine::{Engine, ErrorKind};
 
 use crate::failure::Failure;
 use crate::log;
+use crate::memory;
 use crate::mount::EngineArgs;
 use crate::progress::Progress;
 use crate::range::ByteRange;
@@ -43,6 +44,7 @@ pub(crate) struct Args {
 
 /// Writes the bytes.
 pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
+    memory::give_back_what_is_freed();
     log::start(verbose, None);
     let shown = storage::shown(&args.url);
     let connected = storage::connect(&args.url, &args.storage)?;

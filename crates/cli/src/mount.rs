@@ -129,6 +129,7 @@ impl EngineArgs {
 
 /// Mounts; returns when the mount stands (background) or has ended (foreground).
 pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
+    memory::give_back_what_is_freed();
     let options = args.engine.options()?;
     let log = args.log.as_deref().map(log::open).transpose()?;
     let point = directory::check(&args.dir)?;

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use crate::event::{Action, Class, Counters, Event, Found};
 use crate::file_readahead::{FileReadahead, Read, Shown};
 use crate::link::Link;
-use crate::replacement::{Evicted, Resident, wasted};
+use crate::replacement::{Evicted, Resident, charges, connection, wasted};
 use crate::stream::{Limits, PART_PAGES_MAX, Part};
 use crate::units::{Extent, FOLIO_PAGES_MAX, FileId, Nanos, PAGE_BYTES, RequestId};
 
@@ -210,7 +210,7 @@ impl ReadPath {
             if class == Class::Speculative && self.speculative_in_flight >= SPECULATIVE_REQUESTS_MAX {
                 return false;
             }
-            if !self.resident.admits(hole) || !self.make_room(next_grant(hole), false) {
+            if !self.resident.admits(hole) || !self.make_room(first_bytes(hole), false) {
                 return false;
             }
             let mark = part.mark.clamp(hole.start, hole.end - 1);
@@ -225,7 +225,7 @@ impl ReadPath {
         let mut from = extent.start;
         while let Some(hole) = self.resident.next_hole(file, Extent::new(from, extent.end)) {
             let hole = Extent::new(hole.start, hole.end.min(hole.start + DEMAND_PAGES_MAX));
-            let first = next_grant(hole);
+            let first = first_bytes(hole);
             if !self.make_room(first, true) && !self.cancel_speculation(first) {
                 self.waiting.push_back((file, Extent::new(hole.start, extent.end)));
                 return;
@@ -250,6 +250,7 @@ impl ReadPath {
         let request = RequestId(self.next_request);
         self.next_request += 1;
         let granted = next_grant(extent);
+        self.resident.connect(extent);
         self.resident.insert(file, extent, request, ahead_for);
         self.resident.grant(file, granted, request);
         let granted = granted.end;
@@ -287,7 +288,8 @@ impl ReadPath {
             if !demand && self.resident.free_bytes() < (1 + self.older_than(request)) * GRANT_PAGES * PAGE_BYTES {
                 return;
             }
-            let room = self.make_room(next, demand) || (demand && self.cancel_speculation(next));
+            let bytes = charges(next);
+            let room = self.make_room(bytes, demand) || (demand && self.cancel_speculation(bytes));
             if !room {
                 return;
             }
@@ -300,9 +302,9 @@ impl ReadPath {
         }
     }
 
-    fn make_room(&mut self, extent: Extent, demand: bool) -> bool {
+    fn make_room(&mut self, bytes: u64, demand: bool) -> bool {
         let mut evicted = core::mem::take(&mut self.evicted);
-        let room = self.resident.make_room(extent, demand, &mut evicted);
+        let room = self.resident.make_room(bytes, demand, &mut evicted);
         for gone in evicted.drain(..) {
             self.actions.push_back(Action::Drop { file: gone.file, folio: gone.folio });
             self.counters.pages_wasted += wasted(gone);
@@ -317,13 +319,13 @@ impl ReadPath {
         room
     }
 
-    /// Gives up speculation in flight, the latest first, until `extent` has room. `false` if that is not enough.
-    fn cancel_speculation(&mut self, extent: Extent) -> bool {
+    /// Gives up speculation in flight, the latest first, until there is room for `bytes`. `false` if that is not enough.
+    fn cancel_speculation(&mut self, bytes: u64) -> bool {
         loop {
             let latest = self.requests.iter().rev().find(|(_, r)| r.class == Class::Speculative).map(|(&id, _)| id);
             let Some(request) = latest else { return false };
             self.cancel(request);
-            if self.make_room(extent, true) {
+            if self.make_room(bytes, true) {
                 return true;
             }
         }
@@ -381,6 +383,7 @@ impl ReadPath {
     fn finish(&mut self, request: RequestId) -> Option<Request> {
         let finished = self.requests.remove(&request)?;
         self.wanting.remove(&request);
+        self.resident.disconnect(finished.extent);
         self.speculative_in_flight -= usize::from(finished.class == Class::Speculative);
         Some(finished)
     }
@@ -389,6 +392,11 @@ impl ReadPath {
 /// The pages that a request for `rest` is granted next: whole folios.
 fn next_grant(rest: Extent) -> Extent {
     Extent::new(rest.start, ((rest.start + GRANT_PAGES) / FOLIO_PAGES_MAX * FOLIO_PAGES_MAX).min(rest.end))
+}
+
+/// What a request for `extent` needs to begin, in bytes.
+fn first_bytes(extent: Extent) -> u64 {
+    charges(next_grant(extent)) + connection(extent)
 }
 
 /// Pages granted at a time: 1 MiB. Smaller makes more events (a thousand a second at 1 GB/s as it is), larger holds memory

@@ -146,10 +146,9 @@ impl Resident {
         self.ahead_bytes + u64::midpoint(self.pending_bytes, charges(extent)) <= self.ahead_bytes_max()
     }
 
-    /// Makes room for `extent`, evicting what has been read and, if `demand`, what has not. Says what went; `false` if there
+    /// Makes room for `bytes`, evicting what has been read and, if `demand`, what has not. Says what went; `false` if there
     /// is no room all the same.
-    pub(crate) fn make_room(&mut self, extent: Extent, demand: bool, evicted: &mut Vec<Evicted>) -> bool {
-        let bytes = charges(extent);
+    pub(crate) fn make_room(&mut self, bytes: u64, demand: bool, evicted: &mut Vec<Evicted>) -> bool {
         if !demand && self.ahead_bytes + bytes > self.ahead_bytes_max() {
             return false;
         }
@@ -180,6 +179,16 @@ impl Resident {
             let before = self.folios.insert((file, folio.start), entry);
             debug_assert!(before.is_none(), "submitted twice: {folio:?}");
         }
+    }
+
+    /// A request for `extent` is on its way, or is no longer.
+    pub(crate) fn connect(&mut self, extent: Extent) {
+        self.charged_bytes += connection(extent);
+    }
+
+    /// The reverse of [`Resident::connect`].
+    pub(crate) fn disconnect(&mut self, extent: Extent) {
+        self.charged_bytes -= connection(extent);
     }
 
     /// `extent` of `request`, for which there is room, may arrive.
@@ -281,8 +290,14 @@ pub(crate) fn wasted(evicted: Evicted) -> u64 {
     if evicted.wasted_for.is_some() { evicted.folio.pages() } else { 0 }
 }
 
+/// What a request for `extent` holds besides its folios while it is in flight, in bytes: what its connection has read and not
+/// handed on. The buffer of a connection that is busy for long grows to 400 KiB; a short response is handed on as it comes.
+pub(crate) fn connection(extent: Extent) -> u64 {
+    if extent.pages() * PAGE_BYTES < CONNECTION_BUSY_BYTES { 0 } else { CONNECTION_BYTES }
+}
+
 /// What holding all folios of `extent` costs, in bytes.
-fn charges(extent: Extent) -> u64 {
+pub(crate) fn charges(extent: Extent) -> u64 {
     extent.folios().map(charge).sum()
 }
 
@@ -294,6 +309,13 @@ fn charge(folio: Extent) -> u64 {
 /// What policy and driver keep beside a folio's bytes: map entries on both sides, a queue entry, the allocator's header.
 /// Lower and a cache of single pages outgrows its budget; higher and it holds fewer pages than it could.
 const FOLIO_OVERHEAD_BYTES: u64 = 512;
+
+/// What a busy connection is charged. Less and forty connections outgrow the budget by 16 MiB; more and a small budget carries
+/// fewer requests than it could.
+const CONNECTION_BYTES: u64 = 256 << 10;
+
+/// The response from which on a connection counts as busy: 1 MiB.
+const CONNECTION_BUSY_BYTES: u64 = 1 << 20;
 
 /// Demand keeps at least an eighth of the memory, but no more than 4 MiB: a hundred reads of 32 KiB.
 const DEMAND_SHARE: u64 = 8;
@@ -327,20 +349,20 @@ mod tests {
         let mut r = resident(16);
         let mut evicted = Vec::new();
         for page in 0..14 {
-            assert!(r.make_room(Extent::new(page, page + 1), false, &mut evicted));
+            assert!(r.make_room(charges(Extent::new(page, page + 1)), false, &mut evicted));
             r.insert(FILE, Extent::new(page, page + 1), RequestId(page), Some(7));
             r.grant(FILE, Extent::new(page, page + 1), RequestId(page));
             r.arrived(FILE, Extent::new(page, page + 1), RequestId(page));
         }
-        assert!(!r.make_room(Extent::new(20, 21), false, &mut evicted), "the reserve is demand's");
+        assert!(!r.make_room(charges(Extent::new(20, 21)), false, &mut evicted), "the reserve is demand's");
         r.referenced(FILE, 5);
-        assert!(r.make_room(Extent::new(20, 22), true, &mut evicted));
+        assert!(r.make_room(charges(Extent::new(20, 22)), true, &mut evicted));
         assert!(evicted.is_empty());
-        assert!(r.make_room(Extent::new(20, 23), true, &mut evicted));
+        assert!(r.make_room(charges(Extent::new(20, 23)), true, &mut evicted));
         assert_eq!(evicted.pop(), Some(Evicted { file: FILE, folio: Extent::new(5, 6), wasted_for: None }));
         r.insert(FILE, Extent::new(20, 23), RequestId(99), None);
         r.grant(FILE, Extent::new(20, 23), RequestId(99));
-        assert!(r.make_room(Extent::new(30, 31), true, &mut evicted));
+        assert!(r.make_room(charges(Extent::new(30, 31)), true, &mut evicted));
         assert_eq!(evicted.pop(), Some(Evicted { file: FILE, folio: Extent::new(0, 1), wasted_for: Some(7) }));
     }
 
