@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 
 use crate::directory::{Child, FIRST_CHILD, Listing};
 use crate::inode::{Inode, Inodes, Node, ROOT};
+use crate::killed::{killed, killed_while};
 use crate::mount::MountOptions;
 use crate::{errno, name, statistics};
 
@@ -174,13 +175,17 @@ impl Filesystem for Mount {
         Ok(())
     }
 
-    fn lookup(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+    fn lookup(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let Some(parent) = self.shared.inodes.get(parent.0) else { return reply.error(Errno::ESTALE) };
-        let name = name.to_owned();
+        let (name, pid) = (name.to_owned(), req.pid());
         self.spawn(|shared| async move {
             let Node::Directory(prefix) = &parent.node else { return reply.error(Errno::ENOTDIR) };
             let asked = Instant::now();
-            match shared.resolve(prefix, &name).await {
+            let resolved = tokio::select! {
+                resolved = shared.resolve(prefix, &name) => resolved,
+                () = killed(pid) => return reply.error(Errno::EINTR),
+            };
+            match resolved {
                 Ok(child) => {
                     let inode = shared.inode(&child);
                     let entry_ttl = match child {
@@ -218,14 +223,19 @@ impl Filesystem for Mount {
         }
     }
 
-    fn open(&self, _req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let Some(inode) = self.shared.inodes.get(ino.0) else { return reply.error(Errno::ESTALE) };
         if flags.0 & libc::O_ACCMODE != libc::O_RDONLY {
             return reply.error(Errno::EROFS);
         }
+        let pid = req.pid();
         self.spawn(|shared| async move {
             let Node::File(object) = &inode.node else { return reply.error(Errno::EISDIR) };
-            match shared.open(&inode, object).await {
+            let opened = tokio::select! {
+                opened = shared.open(&inode, object) => opened,
+                () = killed(pid) => return reply.error(Errno::EINTR),
+            };
+            match opened {
                 Ok(file) => {
                     let handle = shared.handle();
                     shared.files.lock().insert(handle, file);
@@ -240,7 +250,7 @@ impl Filesystem for Mount {
 
     fn read(
         &self,
-        _req: &Request,
+        req: &Request,
         _ino: INodeNo,
         fh: FileHandle,
         offset: u64,
@@ -251,7 +261,25 @@ impl Filesystem for Mount {
     ) {
         let file = self.shared.files.lock().get(&fh.0).cloned();
         let Some(file) = file else { return reply.error(Errno::EBADF) };
-        file.read(offset, size as usize, move |result| answer(result, reply));
+        // Whoever takes the reply answers: the read, or the end of who waits for it.
+        let reply = Arc::new(Mutex::new(Some(reply)));
+        let waiting = Arc::clone(&reply);
+        file.read(offset, size as usize, move |result| {
+            let reply = reply.lock().take();
+            if let Some(reply) = reply {
+                answer(result, reply);
+            }
+        });
+        if waiting.lock().is_some() {
+            let pid = req.pid();
+            self.spawn(|_| async move {
+                if killed_while(pid, || waiting.lock().is_some()).await
+                    && let Some(reply) = waiting.lock().take()
+                {
+                    reply.error(Errno::EINTR);
+                }
+            });
+        }
     }
 
     fn release(

@@ -17,6 +17,7 @@ mod errno;
 mod error;
 mod filesystem;
 mod inode;
+mod killed;
 mod mount;
 mod name;
 mod statistics;

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::process::Command;
 
 use rustix::process::Signal;
 
@@ -149,6 +150,26 @@ fn sigterm_in_use_detaches_and_serves_the_open_file() {
     assert_eq!(bytes, expected("file", 0, 4 * MIB as usize));
     drop(file);
     assert!(mounted.ended().success());
+}
+
+#[test]
+fn a_killed_reader_ends_though_the_storage_is_silent() {
+    for direct in [true, false] {
+        let store = Store::with(&[("file", 4 * MIB)]);
+        let mounted = Mount::of(&store);
+        store.testbed.set_faults(vec!["stall".parse().expect("a fault")]);
+        let mut reader = Command::new("dd");
+        reader.arg(format!("if={}", mounted.file("file").display())).args(["of=/dev/null", "bs=128K", "status=none"]);
+        let mut reader = reader.args(direct.then_some("iflag=direct")).spawn().expect("dd");
+        let stats = || {
+            let text = run(foreread().args(["stats", "--json"]).arg(mounted.path())).ok().text();
+            serde_json::from_str::<serde_json::Value>(&text).expect("statistics")
+        };
+        until("it waits for the storage", || stats()["in_flight"] != 0);
+        reader.kill().expect("the signal");
+        reader.wait().expect("it ends");
+        assert_eq!(stats()["read_errors"], 0, "it ended before the read was given up, direct: {direct}");
+    }
 }
 
 #[test]
