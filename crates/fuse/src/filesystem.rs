@@ -100,32 +100,30 @@ impl Shared {
         }
     }
 
-    /// What `name` in `prefix` is now. Where an object and a prefix have the same name the prefix is it: all below it would be
-    /// out of reach otherwise.
+    /// What `name` in `prefix` is now: the object of that name, else the prefix. An empty object is taken for the mark of a directory
+    /// where something lies below it. One request for a file, two for a directory, which the kernel then remembers for a second.
     async fn resolve(&self, prefix: &str, name: &OsStr) -> Result<Child, Error> {
         let Some(key) = name::to_key(prefix, name) else {
             return Err(not_found());
         };
         let below = format!("{key}/");
-        let key = Key::new(key);
-        let (object, children) = futures::join!(self.engine.stat(&key), self.engine.list(&below, None));
-        let has_children = match children {
+        let object = match self.engine.stat(&Key::new(key)).await {
+            Ok(object) if object.version.size > 0 => return Ok(Child::File(object)),
+            Ok(object) => Some(object),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        let has_children = match self.engine.list(&below, None).await {
             Ok(page) => !page.entries.is_empty(),
             // Where nothing can be listed there are no directories to find.
             Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::NotFound) => false,
-            Err(error) if object.is_err() => return Err(error),
-            Err(_) => false,
+            Err(error) => return Err(error),
         };
-        if has_children {
-            return Ok(Child::Directory(below));
-        }
         match object {
-            Ok(object) => Ok(Child::File(object)),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                // An empty directory is an object whose key ends in a slash.
-                self.engine.stat(&Key::new(below.as_str())).await.map(|_| Child::Directory(below))
-            }
-            Err(error) => Err(error),
+            _ if has_children => Ok(Child::Directory(below)),
+            Some(object) => Ok(Child::File(object)),
+            // A directory without children is an object whose key ends in a slash.
+            None => self.engine.stat(&Key::new(below.as_str())).await.map(|_| Child::Directory(below)),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The mount: FUSE requests in, reads of the engine out.
 //!
 //! ```text
-//!   LOOKUP ─> one HEAD and one listing page, at once ─> an inode: one directory, or one *version* of one object
+//!   LOOKUP ─> a HEAD; without an object a listing page ─> an inode: one *version* of one object, or one directory
 //!   OPEN   ─> still that version? (the LOOKUP that came with it just asked) no: ESTALE, and the kernel looks up again
 //!   READ   ─> engine.read: a hit is answered on this thread, anything else from the engine's
 //! ```

@@ -4,7 +4,7 @@
 //!   read --> expected by a stream? -----------------------------> it advances
 //!        --> continues a run? ---- second adjacent read --------> recognised: forward
 //!        --> starts a run -------- at the start of the file ----> recognised: forward
-//!                              \-- enough resident before it ---> recognised: forward (context)
+//!                              \-- enough read before it -------> recognised: forward (context)
 //!                              \-- completes a progression -----> recognised: strided or backward
 //!                              \-- else ------------------------> random: its own pages, nothing more
 //! ```
@@ -27,8 +27,10 @@ pub(crate) struct Read {
     pub(crate) absent: bool,
     /// It has to wait.
     pub(crate) stalled: bool,
-    /// Pages directly before it that are resident or in flight.
+    /// Pages directly before it that have been read.
     pub(crate) before: u64,
+    /// Pages directly before it that are there and have not been read.
+    pub(crate) skipped: u64,
 }
 
 /// What kind of stream a read has shown for the first time.
@@ -56,7 +58,7 @@ impl FileReadahead {
 
     /// Takes note of `read`. Says which stream to plan for, if any, and whether it is new.
     pub(crate) fn observe(&mut self, now: Nanos, read: Read) -> (Option<u64>, Shown) {
-        if let Some(at) = self.expecting(read.extent) {
+        if let Some(at) = self.expecting(read) {
             return self.continued(now, at, read);
         }
         if let Some(at) = self.streams.iter().position(|s| !s.is_recognised() && s.start == read.extent.end) {
@@ -69,9 +71,9 @@ impl FileReadahead {
     }
 
     /// The stream that `read` belongs to: recognised ones first, the one that stands nearest before it.
-    fn expecting(&self, read: Extent) -> Option<usize> {
-        let expecting = self.streams.iter().enumerate().filter(|(_, s)| s.expects(read));
-        expecting.min_by_key(|(_, s)| (!s.is_recognised(), s.pos.abs_diff(read.start))).map(|(at, _)| at)
+    fn expecting(&self, read: Read) -> Option<usize> {
+        let expecting = self.streams.iter().enumerate().filter(|(_, s)| s.expects(read.extent, read.skipped));
+        expecting.min_by_key(|(_, s)| (!s.is_recognised(), s.pos.abs_diff(read.extent.start))).map(|(at, _)| at)
     }
 
     fn continued(&mut self, now: Nanos, at: usize, read: Read) -> (Option<u64>, Shown) {

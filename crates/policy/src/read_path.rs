@@ -161,12 +161,9 @@ impl ReadPath {
     fn read_ahead(&mut self, now: Nanos, file: FileId, extent: Extent, found: Found) {
         let Some(File { pages, readahead }) = self.files.get_mut(&file) else { return };
         let file_pages = *pages;
-        let read = Read {
-            extent,
-            absent: found == Found::Absent,
-            stalled: found != Found::Resident,
-            before: self.resident.present_before(file, extent.start, CONTEXT_PAGES_MAX),
-        };
+        let (before, skipped) = self.resident.before(file, extent.start, CONTEXT_PAGES_MAX);
+        let (absent, stalled) = (found == Found::Absent, found != Found::Resident);
+        let read = Read { extent, absent, stalled, before, skipped };
         let (stream, shown) = readahead.observe(now, read);
         self.counters.streams_forward += u64::from(shown == Shown::Forward);
         self.counters.streams_strided += u64::from(shown == Shown::Strided);
@@ -419,7 +416,7 @@ const SPECULATIVE_REQUESTS_MAX: usize = 64;
 /// The largest demand request, 1 MiB: a large read is fetched in parallel.
 const DEMAND_PAGES_MAX: u64 = 256;
 
-/// How far back resident pages count as context: the largest window of the kernel's form, 1 MiB.
+/// How far back pages that were read count as context: the largest window of the kernel's form, 1 MiB.
 const CONTEXT_PAGES_MAX: u64 = 256;
 
 /// A stream counts among those that share memory until it has not been read for this long.

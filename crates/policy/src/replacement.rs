@@ -123,16 +123,19 @@ impl Resident {
         requests
     }
 
-    /// How many pages directly before `page` are resident or in flight, up to `most`.
-    pub(crate) fn present_before(&self, file: FileId, page: u64, most: u64) -> u64 {
-        let mut start = page;
+    /// How many pages directly before `page` have been read, or else how many are there and have not: `(read, unread)`, one of them
+    /// zero, each up to `most`.
+    pub(crate) fn before(&self, file: FileId, page: u64, most: u64) -> (u64, u64) {
+        let (mut start, mut read) = (page, None);
         for (&(_, at), folio) in self.folios.range((file, 0)..(file, page)).rev() {
-            if folio.end < start || page - start >= most {
+            let used = folio.state == State::Used;
+            if folio.end < start || page - start >= most || *read.get_or_insert(used) != used {
                 break;
             }
             start = at;
         }
-        (page - start).min(most)
+        let pages = (page - start).min(most);
+        if read == Some(true) { (pages, 0) } else { (0, pages) }
     }
 
     /// What is free, or can be at once.
@@ -339,9 +342,11 @@ mod tests {
         assert_eq!(r.next_hole(FILE, Extent::new(0, 20)), Some(Extent::new(0, 4)));
         assert_eq!(r.next_hole(FILE, Extent::new(5, 20)), Some(Extent::new(10, 20)));
         assert_eq!(r.next_hole(FILE, Extent::new(5, 9)), None);
-        assert_eq!(r.present_before(FILE, 10, 100), 6);
-        assert_eq!(r.present_before(FILE, 11, 100), 0);
-        assert_eq!(r.present_before(FILE, 10, 3), 3);
+        assert_eq!(r.before(FILE, 10, 100), (0, 6));
+        assert_eq!(r.before(FILE, 11, 100), (0, 0));
+        assert_eq!(r.before(FILE, 10, 3), (0, 3));
+        r.referenced(FILE, 8);
+        assert_eq!(r.before(FILE, 10, 100), (2, 0));
     }
 
     #[test]

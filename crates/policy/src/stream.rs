@@ -102,12 +102,14 @@ impl Stream {
         self.ahead > 0
     }
 
-    /// Whether `read` is what the stream was expected to do next, or lies in what was planned for it.
-    pub(crate) fn expects(&self, read: Extent) -> bool {
+    /// Whether `read` is what the stream was expected to do next, or lies in what was planned for it. `skipped` pages before it
+    /// are there and unread: a reader that jumps over what was fetched for it is not going forward.
+    pub(crate) fn expects(&self, read: Extent, skipped: u64) -> bool {
         match self.pattern {
             Pattern::Forward => {
                 let from = self.pos.saturating_sub(OVERTAKEN_PAGES_MAX).max(self.start);
-                from <= read.start && read.start as i64 <= self.end.max(self.pos as i64)
+                let jumped = skipped.min(read.start.saturating_sub(self.pos)) > SKIPPED_PAGES_MAX;
+                from <= read.start && read.start as i64 <= self.end.max(self.pos as i64) && !jumped
             }
             Pattern::Strided { delta, pages } => {
                 let away = read.start as i64 - self.pos as i64;
@@ -304,6 +306,9 @@ const GROWTH: u64 = 4;
 /// its own readahead on their way, by several threads.
 const OVERTAKEN_PAGES_MAX: u64 = 256;
 
+/// How far ahead of those sent before it a read may come: two requests of the kernel's readahead. A strided reader jumps further.
+const SKIPPED_PAGES_MAX: u64 = 64;
+
 /// How much longer than at first a record may turn out to be. Progressions of streams that all began one after another (five
 /// readers of five parts of a file) look like one of records; their "records" have no end.
 const RECORD_GROWTH_MAX: u64 = 2;
@@ -401,8 +406,8 @@ mod tests {
         stream.recognise_stride(256, 16, 4);
         let starts: Vec<_> = plan(&mut stream, LIMITS).iter().map(|p| (p.extent.start, p.extent.pages())).collect();
         assert_eq!(starts, [(768, 16), (1024, 16), (1280, 16), (1536, 16), (1792, 16)]);
-        assert!(stream.expects(Extent::new(1024, 1040)));
-        assert!(!stream.expects(Extent::new(1100, 1116)));
-        assert!(!stream.expects(Extent::new(40_960, 40_976)));
+        assert!(stream.expects(Extent::new(1024, 1040), 0));
+        assert!(!stream.expects(Extent::new(1100, 1116), 0));
+        assert!(!stream.expects(Extent::new(40_960, 40_976), 0));
     }
 }

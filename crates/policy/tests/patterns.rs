@@ -364,6 +364,16 @@ fn a_strided_reader() {
 }
 
 #[test]
+fn a_strided_reader_whose_first_window_ends_where_its_second_record_begins() {
+    // 64 KiB read at the start of a file come as 128 KiB from the kernel: eight times that is a megabyte.
+    let reads: Vec<_> = (0..2048).map(|i| Extent::new(i * MIB, i * MIB + if i == 0 { 32 } else { 16 })).collect();
+    let outcome = run(256 << 20, 2 * GIB, vec![(0, reads, 0)]);
+    let per_s = 2048.0 / outcome.seconds;
+    assert!(per_s >= 1000.0, "{per_s}");
+    assert!(outcome.amplification <= 1.2, "{}", outcome.amplification);
+}
+
+#[test]
 fn interleaved_streams_on_one_file() {
     for streams in [2, 5] {
         let part = 2 * GIB / streams / MIB * MIB;
