@@ -16,7 +16,7 @@ use crate::buffer::Pool;
 use crate::error::{Error, ErrorKind};
 use crate::fetch::{Backoff, attempt};
 use crate::file::{File, Opened};
-use crate::page_table::{Folio, Lookup, Pages, Waiting};
+use crate::page_table::{Lookup, Pages, Waiting};
 use crate::record::Recorder;
 use crate::shard::{Shard, Starved};
 use crate::stats::{Counters, Stats};
@@ -81,7 +81,7 @@ pub(crate) struct Inner {
     pub(crate) runtime: Handle,
     pub(crate) shard: Mutex<Shard>,
     /// First touches since the last event, in order.
-    referenced: Mutex<Vec<(FileId, u64)>>,
+    referenced: Mutex<Vec<Event>>,
     pub(crate) stats: Counters,
     pub(crate) pool: Arc<Pool>,
     pub(crate) patience: Patience,
@@ -231,8 +231,8 @@ impl Inner {
         let referenced = std::mem::take(&mut *self.referenced.lock());
         // Taken with the shard held: time never goes back for policy.
         let now = self.now();
-        for (file, start) in referenced {
-            shard.handle(now, Event::Referenced { file, start });
+        for event in referenced {
+            shard.handle(now, event);
         }
         shard.handle(now, event);
         shard.execute(self);
@@ -244,10 +244,13 @@ impl Inner {
         Nanos(self.started.elapsed().as_nanos() as u64)
     }
 
-    /// A reader is about to be given bytes of `folio`.
-    pub(crate) fn reference(&self, opened: &Opened, folio: &Folio) {
-        if folio.reference() {
-            self.referenced.lock().push((opened.id, folio.extent.start));
+    /// A reader is about to be given `pages`.
+    pub(crate) fn reference(&self, opened: &Opened, pages: &Pages) {
+        let file = opened.id;
+        let mut news = pages.reference().peekable();
+        if news.peek().is_some() {
+            let events = news.map(|(folio, finished)| Event::Referenced { file, start: folio.extent.start, finished });
+            self.referenced.lock().extend(events);
         }
     }
 
@@ -269,9 +272,7 @@ impl Inner {
         let (keep, started) = (file.clone(), Instant::now());
         let done = Box::new(move |result: Result<Pages, Error>| {
             if let Ok(pages) = &result {
-                for folio in pages.folios() {
-                    keep.engine.reference(&keep.opened, folio);
-                }
+                keep.engine.reference(&keep.opened, pages);
             }
             keep.engine.stats.waited(result.as_ref().ok().map(Pages::len), started.elapsed());
             done(result);

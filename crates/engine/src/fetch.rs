@@ -187,8 +187,15 @@ impl Filling {
     }
 }
 
-/// Counts a request as in flight until it is over, however it ends.
-struct InFlight(Arc<Inner>);
+/// Counts a request as in flight until it is over, however it ends: also where its task is cancelled before it ever ran.
+pub(crate) struct InFlight(Arc<Inner>);
+
+impl InFlight {
+    pub(crate) fn new(engine: &Arc<Inner>) -> Self {
+        engine.stats.in_flight.fetch_add(1, Relaxed);
+        Self(Arc::clone(engine))
+    }
+}
 
 impl Drop for InFlight {
     fn drop(&mut self) {
@@ -197,8 +204,8 @@ impl Drop for InFlight {
 }
 
 /// Carries one submitted request to its end.
-pub(crate) async fn fetch(engine: Arc<Inner>, opened: Arc<Opened>, made: Arc<Fetch>, folios: Vec<Arc<Folio>>) {
-    let _in_flight = InFlight(Arc::clone(&engine));
+pub(crate) async fn fetch(in_flight: InFlight, opened: Arc<Opened>, made: Arc<Fetch>, folios: Vec<Arc<Folio>>) {
+    let engine = Arc::clone(&in_flight.0);
     let size = opened.object.version.size;
     let range = made.extent.start * PAGE_BYTES..(made.extent.end * PAGE_BYTES).min(size);
     let mut filling =

@@ -77,9 +77,7 @@ impl File {
             && pages.folios().iter().all(|f| f.is_resident())
         {
             let marked = pages.take_marks();
-            for folio in pages.folios() {
-                self.engine.reference(&self.opened, folio);
-            }
+            self.engine.reference(&self.opened, &pages);
             stats.hit(len);
             done(Ok(pages));
             if marked {

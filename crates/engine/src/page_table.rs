@@ -31,6 +31,8 @@ pub(crate) struct Folio {
     marked: AtomicBool,
     /// Some of it has been given to a reader.
     referenced: AtomicBool,
+    /// Its last page has.
+    finished: AtomicBool,
     /// Reads to complete once the outcome is known; `None` from then on.
     waiting: Mutex<Option<Vec<Arc<Waiting>>>>,
 }
@@ -44,6 +46,7 @@ impl Folio {
             outcome: OnceLock::new(),
             marked: AtomicBool::new(marked),
             referenced: AtomicBool::new(false),
+            finished: AtomicBool::new(false),
             waiting: Mutex::new(Some(Vec::new())),
         })
     }
@@ -63,9 +66,12 @@ impl Folio {
         self.marked.load(Ordering::Relaxed) && self.marked.swap(false, Ordering::Relaxed)
     }
 
-    /// Sets the reference bit. Whether it was clear.
-    pub(crate) fn reference(&self) -> bool {
-        !self.referenced.load(Ordering::Relaxed) && !self.referenced.swap(true, Ordering::Relaxed)
+    /// Sets the bits for a read of the pages before `end`. Whether that is news, and whether its last page is among them.
+    fn reference(&self, end: u64) -> Option<bool> {
+        let finished = end >= self.extent.end;
+        let bit = if finished { &self.finished } else { &self.referenced };
+        let news = !bit.load(Ordering::Relaxed) && !bit.swap(true, Ordering::Relaxed);
+        news.then_some(finished)
     }
 
     /// Its bytes have come, or never will. Completes the reads that waited for nothing else.
@@ -154,6 +160,12 @@ impl Pages {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Sets the reference bits of what is read. What is news: the folio, and whether it is finished.
+    pub(crate) fn reference(&self) -> impl Iterator<Item = (&Folio, bool)> {
+        let end = Extent::of_bytes(self.offset, self.len as u64).end;
+        self.folios.iter().filter_map(move |f| f.reference(end).map(|finished| (&**f, finished)))
     }
 
     pub(crate) fn folios(&self) -> &[Arc<Folio>] {

@@ -146,7 +146,9 @@ fn event_text(event: Event) -> String {
             };
             format!("read {} {} {} {found} {}", file.0, extent.start, extent.end, if marked { "marked" } else { "-" })
         }
-        Event::Referenced { file, start } => format!("referenced {} {start}", file.0),
+        Event::Referenced { file, start, finished } => {
+            format!("referenced {} {start} {}", file.0, if finished { "finished" } else { "-" })
+        }
         Event::Completed { request, first_byte, total } => {
             format!("completed {} {} {}", request.0, first_byte.0, total.0)
         }
@@ -192,7 +194,9 @@ fn parse_event(text: &str) -> Option<(Nanos, Event)> {
             },
             marked: rest[4] == "marked",
         },
-        ("referenced", 2) => Event::Referenced { file: FileId(number(0)?), start: number(1)? },
+        ("referenced", 3) => {
+            Event::Referenced { file: FileId(number(0)?), start: number(1)?, finished: rest[2] == "finished" }
+        }
         ("completed", 3) => {
             Event::Completed { request: RequestId(number(0)?), first_byte: Nanos(number(1)?), total: Nanos(number(2)?) }
         }

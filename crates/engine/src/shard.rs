@@ -6,14 +6,13 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use foreread_policy::{Action, Class, Event, Extent, FileId, Found, Nanos, ReadPath, RequestId};
 use tokio::task::AbortHandle;
 
 use crate::engine::{Files, Identity, Inner};
 use crate::error::Error;
-use crate::fetch::{Fetch, fetch};
+use crate::fetch::{Fetch, InFlight, fetch};
 use crate::file::Opened;
 use crate::page_table::{Folio, Lookup, Pages};
 use crate::record::Recorder;
@@ -104,8 +103,7 @@ impl Shard {
         for folio in &folios {
             opened.table.insert(Arc::clone(folio));
         }
-        engine.stats.in_flight.fetch_add(1, Relaxed);
-        let task = engine.runtime.spawn(fetch(Arc::clone(engine), Arc::clone(opened), Arc::clone(&made), folios));
+        let task = engine.runtime.spawn(fetch(InFlight::new(engine), Arc::clone(opened), Arc::clone(&made), folios));
         self.requests.insert(request, (task.abort_handle(), made));
     }
 

@@ -44,12 +44,14 @@ pub enum Event {
         /// Whether it touched a marked folio. The driver has cleared the mark.
         marked: bool,
     },
-    /// A reader was given bytes of the folio that starts at `start`, for the first time since the folio was submitted.
+    /// A reader was given bytes of the folio that starts at `start`: for the first time, or for the first time its last page.
     Referenced {
         /// The file.
         file: FileId,
         /// First page of the folio.
         start: u64,
+        /// Its last page has been read.
+        finished: bool,
     },
     /// A request has been given all that it was granted, and more of it could arrive.
     Wants {

@@ -88,6 +88,7 @@ impl ReadPath {
 
     /// Tells what happened. Poll the actions afterwards.
     pub fn handle(&mut self, now: Nanos, event: Event) {
+        self.resident.pass(now);
         match event {
             Event::Open { file, pages } => {
                 self.files.insert(file, File { pages, readahead: FileReadahead::new() });
@@ -95,7 +96,7 @@ impl ReadPath {
             Event::Release { file } => self.release(file),
             Event::Forget { file } => self.forget(file),
             Event::Read { file, extent, found, marked } => self.read(now, file, extent, found, marked),
-            Event::Referenced { file, start } => self.resident.referenced(file, start),
+            Event::Referenced { file, start, finished } => self.resident.referenced(file, start, finished),
             Event::Wants { request } => {
                 if self.requests.get(&request).is_some_and(|r| r.granted < r.extent.end) {
                     self.wanting.insert(request);

@@ -1,10 +1,11 @@
 //! The memory budget, what it is spent on, and what leaves it first.
 //!
 //! ```text
-//!   submit            complete             first touch            room needed
-//!   ------> InFlight ----------> Unread ---------------> Used ------------------> dropped, oldest first
-//!            | granted             |                                ^
-//!            | = charged           +--- only for a demand read -----+   (thrash: counted, fed back to the stream)
+//!   submit          complete           first touch       last page         room needed
+//!   ------> InFlight -------> Unread ------------> Partly --------> Used ----------------> dropped, oldest first
+//!            | granted           |                   |                            ^
+//!            | = charged         |                   +--- when nobody came back --+
+//!            |                   +------------------------ only for demand -------+   (thrash: fed back to the stream)
 //!            +-- failed, cancelled --> absent
 //! ```
 //!
@@ -21,12 +22,14 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-use crate::units::{Extent, FileId, PAGE_BYTES, RequestId};
+use crate::units::{Extent, FileId, Nanos, PAGE_BYTES, RequestId};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     InFlight,
     Unread,
+    /// Read, but not to its end: somebody is likely to go on. Whoever reads 128 KiB at a time has one such folio for ever.
+    Partly,
     Used,
 }
 
@@ -54,8 +57,10 @@ pub(crate) struct Evicted {
 #[derive(Debug)]
 pub(crate) struct Resident {
     folios: BTreeMap<(FileId, u64), Folio>,
-    /// Folios in the order in which they were first read. May name folios that are gone.
+    /// Folios in the order in which they were read to the end. May name folios that are gone.
     used: VecDeque<(FileId, u64, RequestId)>,
+    /// Folios in the order in which they were first read, and when. May name folios that are gone or finished by now.
+    partly: VecDeque<(FileId, u64, RequestId, Nanos)>,
     /// Folios in the order in which they arrived. May name folios that are gone or read by now.
     unread: VecDeque<(FileId, u64, RequestId)>,
     capacity_bytes: u64,
@@ -66,6 +71,7 @@ pub(crate) struct Resident {
     used_bytes: u64,
     /// In flight and not granted yet.
     pending_bytes: u64,
+    now: Nanos,
 }
 
 impl Resident {
@@ -73,6 +79,8 @@ impl Resident {
         Self {
             folios: BTreeMap::new(),
             used: VecDeque::new(),
+            partly: VecDeque::new(),
+            now: Nanos(0),
             unread: VecDeque::new(),
             capacity_bytes,
             charged_bytes: 0,
@@ -80,6 +88,11 @@ impl Resident {
             used_bytes: 0,
             pending_bytes: 0,
         }
+    }
+
+    /// It is `now`.
+    pub(crate) fn pass(&mut self, now: Nanos) {
+        self.now = now;
     }
 
     pub(crate) fn charged_bytes(&self) -> u64 {
@@ -128,7 +141,7 @@ impl Resident {
     pub(crate) fn before(&self, file: FileId, page: u64, most: u64) -> (u64, u64) {
         let (mut start, mut read) = (page, None);
         for (&(_, at), folio) in self.folios.range((file, 0)..(file, page)).rev() {
-            let used = folio.state == State::Used;
+            let used = matches!(folio.state, State::Partly | State::Used);
             if folio.end < start || page - start >= most || *read.get_or_insert(used) != used {
                 break;
             }
@@ -156,18 +169,45 @@ impl Resident {
             return false;
         }
         while self.charged_bytes + bytes > self.capacity_bytes {
-            let victim =
-                self.next_victim(State::Used).or_else(|| if demand { self.next_victim(State::Unread) } else { None });
+            let victim = self.next_used().or_else(|| self.next_partly(demand));
+            let victim = victim.or_else(|| if demand { self.next_unread() } else { None });
             let Some((file, start)) = victim else { return false };
             evicted.extend(self.remove(file, start));
         }
         true
     }
 
-    fn next_victim(&mut self, state: State) -> Option<(FileId, u64)> {
-        let queue = if state == State::Used { &mut self.used } else { &mut self.unread };
-        while let Some((file, start, request)) = queue.pop_front() {
-            if self.folios.get(&(file, start)).is_some_and(|f| f.request == request && f.state == state) {
+    fn is(&self, file: FileId, start: u64, request: RequestId, state: State) -> bool {
+        self.folios.get(&(file, start)).is_some_and(|f| f.request == request && f.state == state)
+    }
+
+    fn next_used(&mut self) -> Option<(FileId, u64)> {
+        while let Some((file, start, request)) = self.used.pop_front() {
+            if self.is(file, start, request, State::Used) {
+                return Some((file, start));
+            }
+        }
+        None
+    }
+
+    /// For demand any; for speculation only what nobody has come back to for a while.
+    fn next_partly(&mut self, demand: bool) -> Option<(FileId, u64)> {
+        while let Some(&(file, start, request, since)) = self.partly.front() {
+            let there = self.is(file, start, request, State::Partly);
+            if there && !demand && self.now.since(since) < LEFT {
+                return None;
+            }
+            self.partly.pop_front();
+            if there {
+                return Some((file, start));
+            }
+        }
+        None
+    }
+
+    fn next_unread(&mut self) -> Option<(FileId, u64)> {
+        while let Some((file, start, request)) = self.unread.pop_front() {
+            if self.is(file, start, request, State::Unread) {
                 return Some((file, start));
             }
         }
@@ -220,20 +260,27 @@ impl Resident {
         self.forget_stale();
     }
 
-    /// The folio at `start` has been read.
-    pub(crate) fn referenced(&mut self, file: FileId, start: u64) {
+    /// The folio at `start` has been read, to its end if `finished`.
+    pub(crate) fn referenced(&mut self, file: FileId, start: u64, finished: bool) {
+        let now = self.now;
         let Some(folio) = self.folios.get_mut(&(file, start)) else { return };
-        if folio.state == State::Used {
+        if folio.state == State::Used || (folio.state == State::Partly && !finished) {
             return;
         }
-        folio.state = State::Used;
-        if folio.charged {
-            self.used_bytes += charge(Extent::new(start, folio.end));
-        }
+        let bytes = charge(Extent::new(start, folio.end));
         if folio.ahead_for.take().is_some() && folio.charged {
-            self.ahead_bytes -= charge(Extent::new(start, folio.end));
+            self.ahead_bytes -= bytes;
         }
-        self.used.push_back((file, start, folio.request));
+        if finished {
+            folio.state = State::Used;
+            if folio.charged {
+                self.used_bytes += bytes;
+            }
+            self.used.push_back((file, start, folio.request));
+        } else {
+            folio.state = State::Partly;
+            self.partly.push_back((file, start, folio.request, now));
+        }
     }
 
     /// `request` for `extent` was given up: what nobody has read of it goes.
@@ -273,17 +320,18 @@ impl Resident {
     /// The queues may name folios that are gone; they stay in proportion to what is there.
     fn forget_stale(&mut self) {
         let most = 2 * self.folios.len() + 1024;
+        let folios = &self.folios;
+        let is = |file, start, request, state| {
+            folios.get(&(file, start)).is_some_and(|f: &Folio| f.request == request && f.state == state)
+        };
         if self.unread.len() > most {
-            let folios = &self.folios;
-            self.unread.retain(|&(file, start, request)| {
-                folios.get(&(file, start)).is_some_and(|f| f.request == request && f.state == State::Unread)
-            });
+            self.unread.retain(|&(file, start, request)| is(file, start, request, State::Unread));
+        }
+        if self.partly.len() > most {
+            self.partly.retain(|&(file, start, request, _)| is(file, start, request, State::Partly));
         }
         if self.used.len() > most {
-            let folios = &self.folios;
-            self.used.retain(|&(file, start, request)| {
-                folios.get(&(file, start)).is_some_and(|f| f.request == request && f.state == State::Used)
-            });
+            self.used.retain(|&(file, start, request)| is(file, start, request, State::Used));
         }
     }
 }
@@ -312,6 +360,10 @@ fn charge(folio: Extent) -> u64 {
 /// What policy and driver keep beside a folio's bytes: map entries on both sides, a queue entry, the allocator's header.
 /// Lower and a cache of single pages outgrows its budget; higher and it holds fewer pages than it could.
 const FOLIO_OVERHEAD_BYTES: u64 = 512;
+
+/// How long a folio that was read in part is kept from speculation: longer than a slow stream takes from one read to the next
+/// (100 KB/s through a mount: 1.3 s).
+const LEFT: Nanos = Nanos::from_millis(5_000);
 
 /// What a busy connection is charged. Less and forty connections outgrow the budget by 16 MiB; more and a small budget carries
 /// fewer requests than it could.
@@ -345,7 +397,7 @@ mod tests {
         assert_eq!(r.before(FILE, 10, 100), (0, 6));
         assert_eq!(r.before(FILE, 11, 100), (0, 0));
         assert_eq!(r.before(FILE, 10, 3), (0, 3));
-        r.referenced(FILE, 8);
+        r.referenced(FILE, 8, true);
         assert_eq!(r.before(FILE, 10, 100), (2, 0));
     }
 
@@ -360,7 +412,7 @@ mod tests {
             r.arrived(FILE, Extent::new(page, page + 1), RequestId(page));
         }
         assert!(!r.make_room(charges(Extent::new(20, 21)), false, &mut evicted), "the reserve is demand's");
-        r.referenced(FILE, 5);
+        r.referenced(FILE, 5, true);
         assert!(r.make_room(charges(Extent::new(20, 22)), true, &mut evicted));
         assert!(evicted.is_empty());
         assert!(r.make_room(charges(Extent::new(20, 23)), true, &mut evicted));
@@ -375,7 +427,7 @@ mod tests {
     fn abandoning_a_request_keeps_what_was_read_of_it() {
         let mut r = resident(1000);
         r.insert(FILE, Extent::new(0, 64), RequestId(3), Some(1));
-        r.referenced(FILE, 0);
+        r.referenced(FILE, 0, true);
         assert_eq!(r.abandoned(FILE, Extent::new(0, 64), RequestId(3)).len(), 1);
         assert_eq!(r.next_hole(FILE, Extent::new(0, 64)), Some(Extent::new(32, 64)));
     }

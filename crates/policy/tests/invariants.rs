@@ -17,7 +17,7 @@ struct Driver {
     /// File, extent, and the page up to which it is granted.
     requests: BTreeMap<RequestId, (FileId, Extent, u64)>,
     marks: BTreeSet<(FileId, u64)>,
-    referenced: Vec<(FileId, u64)>,
+    referenced: Vec<(FileId, u64, bool)>,
     submitted_pages: u64,
     /// Folios that the latest read of each file waits for.
     waited_for: BTreeSet<(FileId, u64)>,
@@ -40,8 +40,8 @@ impl Driver {
 
     fn tell(&mut self, event: Event) {
         self.now += 1_000_000;
-        for (file, start) in std::mem::take(&mut self.referenced) {
-            self.policy.handle(Nanos(self.now), Event::Referenced { file, start });
+        for (file, start, finished) in std::mem::take(&mut self.referenced) {
+            self.policy.handle(Nanos(self.now), Event::Referenced { file, start, finished });
         }
         self.policy.handle(Nanos(self.now), event);
         while let Some(action) = self.policy.poll_action() {
@@ -105,10 +105,10 @@ impl Driver {
             Found::InFlight
         };
         let mut marked = false;
-        for &(start, _, there) in &folios {
+        for &(start, end, there) in &folios {
             marked |= found != Found::Absent && self.marks.remove(&(file, start));
             if there && found == Found::Resident {
-                self.referenced.push((file, start));
+                self.referenced.push((file, start, extent.end >= end));
             }
         }
         if found != Found::Resident || marked {
