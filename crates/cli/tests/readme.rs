@@ -59,8 +59,8 @@ fn shell_snippets_run() {
         let dir = tempfile::tempdir().expect("a directory");
         // Whatever the snippets start or mount goes away, even if one of them fails.
         let whole = format!(
-            "trap 'kill $(jobs -p) 2>/dev/null; for at in $(grep -o \"$PWD[^ ]* fuse.foreread\" /proc/mounts); do \
-             foreread umount --lazy $at 2>/dev/null; done' EXIT\n{script}"
+            "trap 'status=$?; set +e; kill $(jobs -p) 2>/dev/null; for at in $(grep -o \"$PWD[^ ]* fuse.foreread\" /proc/mounts); do \
+             foreread umount --lazy $at 2>/dev/null; done; exit $status' EXIT\n{script}"
         );
         let output = Command::new("timeout")
             .args(["--kill-after=10", "300", "bash", "-euo", "pipefail", "-c", &whole])
