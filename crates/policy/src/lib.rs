@@ -13,7 +13,7 @@
 //! 3. Getters ([`ReadPath::counters`], [`ReadPath::memory`]) may be called at any time and change nothing.
 //!
 //! A plain hit is no event: only a read that finds a page absent, in flight or marked is ([`Event::Read`]). First touches of
-//! resident folios arrive in batches ([`Event::Referenced`]), before the next event that could evict.
+//! folios, and of their last pages, arrive in batches ([`Event::Referenced`]), before the next event that could evict.
 //!
 //! # Reading order
 //!

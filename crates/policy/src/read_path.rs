@@ -169,7 +169,7 @@ impl ReadPath {
         self.counters.streams_forward += u64::from(shown == Shown::Forward);
         self.counters.streams_strided += u64::from(shown == Shown::Strided);
         let Some(stream) = stream else { return };
-        // A reader that waits is served first; its stream's own first part may hold what it waits for.
+        // The first part may hold what the reader waits for: one request then serves both.
         let limits = self.limits(now, file, stream, file_pages);
         while let Some(part) = self.files.get(&file).and_then(|f| f.readahead.next_part(stream, limits)) {
             if !self.submit_part(file, stream, part, extent) {
