@@ -66,6 +66,9 @@ const MANY: usize = 1_050;
 /// Objects that are put at the same time.
 const PUTS: usize = 16;
 
+/// How often a call is made before a failure that passes counts as one that stays.
+const ATTEMPTS: usize = 3;
+
 /// The sizes at which ends and pages are missed by one.
 const SIZES: [u64; 6] = [0, 1, 4095, 4096, 4097, (1 << 20) + 3];
 
@@ -184,9 +187,10 @@ pub async fn missing_objects_are_not_found(backend: &dyn Backend, seeder: &dyn S
     for key in
         ["missing/none", "missing/prefix", "missing/prefix/", "missing/prefix/object/", "missing/prefix/object/x"]
     {
-        match backend.stat(&Key::new(key)).await {
-            Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "a stat of {key:?}: {error}"),
-            Ok(object) => panic!("a stat of {key:?} found {object:?}"),
+        let key = &Key::new(key);
+        match persist(|| backend.stat(key)).await {
+            Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "a stat of {key}: {error}"),
+            Ok(object) => panic!("a stat of {key} found {object:?}"),
         }
     }
     object.key = Key::new("missing/none");
@@ -283,10 +287,11 @@ pub async fn listings_have_pages(backend: &dyn Backend, seeder: &dyn Seeder) {
     assert_eq!(listed.len(), MANY, "a listing of pages is complete");
     let prefixes = listed.values().filter(|entry| matches!(entry, Entry::Prefix(_))).count();
     assert_eq!(prefixes, MANY.div_ceil(10), "a listing of pages has its prefixes");
-    let first = backend.list("many/", None).await.expect("the first page");
+    let page = |continuation| persist(move || backend.list("many/", continuation));
+    let first = page(None).await.expect("the first page");
     if let Some(token) = &first.continuation {
-        let second = backend.list("many/", Some(token)).await.expect("the second page");
-        let again = backend.list("many/", Some(token)).await.expect("the second page again");
+        let second = page(Some(token)).await.expect("the second page");
+        let again = page(Some(token)).await.expect("the second page again");
         assert_eq!(second, again, "a page can be asked for again");
     }
 }
@@ -323,17 +328,32 @@ async fn put(seeder: &dyn Seeder, key: &str, size: u64, generation: u64) {
 }
 
 async fn stat(backend: &dyn Backend, key: &str) -> Object {
-    let key = Key::new(key);
-    backend.stat(&key).await.unwrap_or_else(|e| panic!("a stat of an object that is there: {e}"))
+    let key = &Key::new(key);
+    persist(|| backend.stat(key)).await.unwrap_or_else(|e| panic!("a stat of an object that is there: {e}"))
 }
 
 async fn read(backend: &dyn Backend, object: &Object, range: Range<u64>) -> Result<Vec<u8>, Error> {
-    let body = backend.read(&object.key, &object.version, range).await?;
-    body.try_fold(Vec::new(), |mut bytes, piece| async move {
-        bytes.extend_from_slice(&piece);
-        Ok(bytes)
+    persist(|| async {
+        let body = backend.read(&object.key, &object.version, range.clone()).await?;
+        body.try_fold(Vec::new(), |mut bytes, piece| async move {
+            bytes.extend_from_slice(&piece);
+            Ok(bytes)
+        })
+        .await
     })
     .await
+}
+
+/// Repeats a call while it fails in a way that passes, as callers do: a server may close a connection that it kept open
+/// at any moment, also in the one in which it is used again.
+async fn persist<T, F: Future<Output = Result<T, Error>>>(call: impl Fn() -> F) -> Result<T, Error> {
+    for _ in 1..ATTEMPTS {
+        match call().await {
+            Err(error) if error.kind().is_retryable() => {}
+            settled => return settled,
+        }
+    }
+    call().await
 }
 
 /// Reads a range and compares every byte.
@@ -350,7 +370,7 @@ async fn expect(backend: &dyn Backend, seeder: &dyn Seeder, object: &Object, gen
 async fn list(backend: &dyn Backend, prefix: &str) -> BTreeMap<String, Entry> {
     let (mut entries, mut continuation) = (BTreeMap::new(), None);
     loop {
-        let page = backend.list(prefix, continuation.as_deref()).await;
+        let page = persist(|| backend.list(prefix, continuation.as_deref())).await;
         let page = page.unwrap_or_else(|e| panic!("a listing of {prefix:?}: {e}"));
         for entry in page.entries {
             let name = match &entry {
