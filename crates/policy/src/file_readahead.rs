@@ -149,14 +149,19 @@ impl FileReadahead {
     }
 
     /// What to read ahead next for stream `id`.
-    pub(crate) fn next_part(&self, id: u64, limits: Limits) -> Option<Part> {
-        self.streams.iter().find(|s| s.id == id)?.next_part(limits)
+    pub(crate) fn next_part(&mut self, now: Nanos, id: u64, limits: Limits) -> Option<Part> {
+        self.stream_mut(id)?.next_part(now, limits)
+    }
+
+    /// A stream whose next part was held back, and is due.
+    pub(crate) fn due(&self, now: Nanos) -> Option<u64> {
+        self.streams.iter().find(|s| s.pace.due(now)).map(|s| s.id)
     }
 
     /// `part` has been seen to.
-    pub(crate) fn planned(&mut self, id: u64, part: Part) {
+    pub(crate) fn planned(&mut self, now: Nanos, id: u64, part: Part) {
         if let Some(stream) = self.stream_mut(id) {
-            stream.planned(part);
+            stream.planned(now, part);
         }
     }
 

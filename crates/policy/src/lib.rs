@@ -28,6 +28,7 @@ extern crate alloc;
 mod event;
 mod file_readahead;
 mod link;
+mod pace;
 mod read_path;
 mod replacement;
 mod stream;

@@ -18,6 +18,7 @@
 //! **In which parts.** A reader that waits gets up to twelve parts in parallel, fewer where many streams share the link; one that
 //! does not wait gets two. A part is a power of two of pages. Origin: the on-demand readahead window (start, size, mark) of 2007, with the maximum replaced by measurement.
 
+use crate::pace::Pace;
 use crate::units::{Extent, FOLIO_PAGES_MAX, Nanos};
 
 /// Where the reads of a stream lie.
@@ -76,6 +77,7 @@ pub(crate) struct Stream {
     last_end: u64,
     /// The last event of the stream.
     pub(crate) last: Nanos,
+    pub(crate) pace: Pace,
 }
 
 impl Stream {
@@ -94,6 +96,7 @@ impl Stream {
             record_pages: 0,
             last_end: read.end,
             last: now,
+            pace: Pace::new(now, read.end),
         }
     }
 
@@ -130,7 +133,7 @@ impl Stream {
         self.reads = self.reads.saturating_add(1);
         match self.pattern {
             Pattern::Forward => {
-                self.seen += read.end.saturating_sub(self.pos.max(read.start));
+                self.seen += read.end.saturating_sub(self.pos);
                 self.pos = self.pos.max(read.end);
                 if absent && self.end >= read.start as i64 {
                     self.end = read.start as i64;
@@ -160,6 +163,7 @@ impl Stream {
         if !self.is_recognised() {
             return;
         }
+        self.pace.progressed(now, self.pos);
         let trusted = self.seen * if self.start == 0 || self.seen >= TRUSTED_PAGES { TRUST } else { 1 };
         if stalled {
             self.waited = true;
@@ -218,9 +222,13 @@ impl Stream {
     }
 
     /// What to read ahead next, or `None` while enough is on its way. Call [`Stream::planned`] once it is.
-    pub(crate) fn next_part(&self, limits: Limits) -> Option<Part> {
+    pub(crate) fn next_part(&mut self, now: Nanos, limits: Limits) -> Option<Part> {
+        self.pace.release();
         if !self.is_recognised() {
             return None;
+        }
+        if self.ahead < limits.ahead_pages_max {
+            self.pace.unsettle();
         }
         let ahead = self.ahead.min(limits.ahead_pages_max);
         let parts = match (self.waited, self.reads) {
@@ -230,7 +238,19 @@ impl Stream {
         };
         let part = (ahead / parts).next_power_of_two().min(limits.part_pages_max);
         match self.pattern {
-            Pattern::Forward => self.next_forward(ahead, part.clamp(PART_PAGES_MIN, PART_PAGES_MAX), limits.file_pages),
+            Pattern::Forward => {
+                let distance = (self.end as u64).saturating_sub(self.pos);
+                if part == limits.part_pages_max && distance > ahead / 2 && self.pace.holds_back(now) {
+                    return None;
+                }
+                // What is needed soon comes in small parts, or the reader would wait for a whole large one.
+                let near = if self.waited && parts > PARTS_QUIET {
+                    (distance / (parts - 1)).next_power_of_two()
+                } else {
+                    part
+                };
+                self.next_forward(ahead, part.min(near).clamp(PART_PAGES_MIN, PART_PAGES_MAX), limits.file_pages)
+            }
             Pattern::Strided { delta, pages } => {
                 self.next_strided(ahead, part.min(PART_PAGES_STRIDED_MAX), delta, pages, limits.file_pages)
             }
@@ -280,7 +300,8 @@ impl Stream {
     }
 
     /// `part` has been submitted, or was resident.
-    pub(crate) fn planned(&mut self, part: Part) {
+    pub(crate) fn planned(&mut self, now: Nanos, part: Part) {
+        self.pace.submitted(now, part.extent.pages());
         self.end = match self.pattern {
             Pattern::Forward => part.extent.end as i64,
             Pattern::Strided { delta, pages } => self.end + delta * part.extent.pages().div_ceil(pages) as i64,
@@ -345,8 +366,8 @@ mod tests {
 
     fn plan(stream: &mut Stream, limits: Limits) -> Vec<Part> {
         let mut parts = Vec::new();
-        while let Some(part) = stream.next_part(limits) {
-            stream.planned(part);
+        while let Some(part) = stream.next_part(Nanos(0), limits) {
+            stream.planned(Nanos(0), part);
             parts.push(part);
             assert!(parts.len() < 1000, "planning ends");
         }
@@ -374,8 +395,10 @@ mod tests {
         stream.advance(Nanos(2), Extent::new(256, 288), true, true);
         assert_eq!(stream.ahead, GROWTH * 256);
         let parts = plan(&mut stream, LIMITS);
-        assert_eq!(parts[0].extent, Extent::new(256, 384));
-        assert!(parts.len() >= 8, "{parts:?}");
+        let sizes: Vec<u64> = parts.iter().map(|p| p.extent.pages()).collect();
+        assert_eq!((parts[0].extent.start, sizes[0]), (256, 32));
+        assert_eq!(sizes.iter().max(), Some(&128), "{sizes:?}");
+        assert!(sizes.is_sorted(), "what is needed first comes in small parts: {sizes:?}");
     }
 
     #[test]

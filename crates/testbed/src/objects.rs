@@ -16,7 +16,7 @@ use bytes::Bytes;
 use foreread_device::Random;
 
 use crate::ObjectSpec;
-use crate::content::{BLOCK_BYTES, Content, hash};
+use crate::content::{self, BLOCK_BYTES, Content, hash};
 
 /// One version of one object. Never changes: replacing makes another.
 #[derive(Debug)]
@@ -104,6 +104,9 @@ impl Objects {
         let dir = dir.map(|dir| dir.canonicalize()).transpose()?;
         if let Some(dir) = &dir {
             std::fs::read_dir(dir)?;
+        }
+        if !specs.is_empty() {
+            content::prepare();
         }
         let held = specs.iter().map(|spec| (spec.key.clone(), Arc::new(Object::synthetic(spec)))).collect();
         Ok(Self { held: RwLock::new(held), dir })
@@ -269,7 +272,6 @@ const GENERATION_SECONDS_MAX: u64 = 200_000_000_000;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content;
 
     fn keys(objects: &Objects, prefix: &str, from: &str) -> Vec<String> {
         let mut keys = Vec::new();

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::{Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
-use foreread_testbed::content::Content;
+use foreread_testbed::content::{self, Content};
 use foreread_workload::{Descriptor, Op, Pattern, Workload};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -83,6 +83,9 @@ pub(crate) fn run(plan: &Plan) -> Result<Reading, Error> {
     let shared = workload.descriptor() == Descriptor::Shared;
     let ready = Barrier::new(workload.threads as usize + 1);
     let opened: OnceLock<Result<Opened, Error>> = OnceLock::new();
+    if !plan.keys.is_empty() {
+        content::prepare();
+    }
     let threads = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..workload.threads)
             .map(|thread| {
