@@ -31,6 +31,7 @@ mod link;
 mod pace;
 mod read_path;
 mod replacement;
+mod share;
 mod stream;
 mod stride;
 pub mod units;

@@ -8,6 +8,7 @@ use crate::event::{Action, Class, Counters, Event, Found};
 use crate::file_readahead::{FileReadahead, Read, Shown};
 use crate::link::Link;
 use crate::replacement::{Evicted, Resident, charges, connection, wasted};
+use crate::share::Shares;
 use crate::stream::{Limits, PART_PAGES_MAX, Part};
 use crate::units::{Extent, FOLIO_PAGES_MAX, FileId, Nanos, PAGE_BYTES, RequestId};
 
@@ -58,9 +59,9 @@ pub struct ReadPath {
     wanting: BTreeSet<RequestId>,
     /// Demand that found no room: tried again whenever memory comes free.
     waiting: VecDeque<(FileId, Extent)>,
-    /// How far ahead all streams want to be, in pages, as of `wanted_at`.
-    wanted_pages: u64,
-    wanted_at: Nanos,
+    /// How far ahead all streams want to be, in pages, as of `shares_at`.
+    shares: Shares,
+    shares_at: Option<Nanos>,
     next_request: u64,
     counters: Counters,
 }
@@ -79,8 +80,8 @@ impl ReadPath {
             evicted: Vec::new(),
             wanting: BTreeSet::new(),
             waiting: VecDeque::new(),
-            wanted_pages: 0,
-            wanted_at: Nanos(0),
+            shares: Shares::default(),
+            shares_at: None,
             next_request: 0,
             counters: Counters::default(),
         }
@@ -202,23 +203,22 @@ impl ReadPath {
         }
     }
 
-    /// How far `stream` may go: all that is worth having if the others leave it, else in proportion to what each wants. Among
-    /// many streams each needs fewer parts in parallel, and smaller ones, of which less is worth having.
+    /// How far `stream` may go. Among many streams each needs fewer parts in parallel, and smaller ones, of which less is worth
+    /// having.
     fn limits(&mut self, now: Nanos, file: FileId, stream: u64, file_pages: u64) -> Limits {
         let memory = self.resident.ahead_bytes_max() / PAGE_BYTES * OVERCOMMIT;
         let room = memory.min(self.link.ahead_pages_max(PART_PAGES_MAX));
-        if now.since(self.wanted_at) >= WANTED_INTERVAL || self.wanted_pages == 0 {
+        if self.shares_at.is_none_or(|at| now.since(at) >= SHARES_INTERVAL) {
             let since = Nanos(now.0.saturating_sub(ACTIVE.0));
-            self.wanted_pages = self.files.values().map(|f| f.readahead.wanted(since, room)).sum();
-            self.wanted_at = now;
+            self.shares.set(self.files.values().flat_map(|f| f.readahead.wanted(since)).map(|want| want.min(room)));
+            self.shares_at = Some(now);
         }
         let own = self.files.get(&file).map_or(0, |f| f.readahead.ahead(stream)).clamp(1, room);
-        let all = self.wanted_pages.max(own);
-        let streams = all.div_ceil(own);
+        let streams = self.shares.like(own);
         let part_pages_max = (PART_PAGES_MAX / streams).max(PART_PAGES_SHARED);
         let room = room.min(self.link.ahead_pages_max(part_pages_max));
-        let ahead = if all <= room { own } else { (u128::from(own) * u128::from(room) / u128::from(all)) as u64 };
-        Limits { file_pages, ahead_pages_max: ahead.max(1), part_pages_max, streams }
+        let ahead_pages_max = own.min(self.shares.level(room)).max(1);
+        Limits { file_pages, ahead_pages_max, part_pages_max, streams }
     }
 
     /// Submits what `part` lacks. `false` if there is no room or enough is in flight.
@@ -444,5 +444,5 @@ const CONTEXT_PAGES_MAX: u64 = 256;
 /// A stream counts among those that share memory until it has not been read for this long.
 const ACTIVE: Nanos = Nanos::from_millis(5_000);
 
-/// What all streams want is added up at most this often.
-const WANTED_INTERVAL: Nanos = Nanos::from_millis(10);
+/// What all streams want is looked at anew at most this often.
+const SHARES_INTERVAL: Nanos = Nanos::from_millis(10);

@@ -249,7 +249,8 @@ impl Stream {
                 } else {
                     part
                 };
-                self.next_forward(ahead, part.min(near).clamp(PART_PAGES_MIN, PART_PAGES_MAX), limits.file_pages)
+                let least = if self.reads == 1 { PART_PAGES_MIN_FIRST } else { PART_PAGES_MIN };
+                self.next_forward(ahead, part.min(near).clamp(least, PART_PAGES_MAX), limits.file_pages)
             }
             Pattern::Strided { delta, pages } => {
                 self.next_strided(ahead, part.min(PART_PAGES_STRIDED_MAX), delta, pages, limits.file_pages)
@@ -351,6 +352,10 @@ pub(crate) const PART_PAGES_MAX: u64 = 2048;
 
 /// The smallest part of a forward stream: 128 KiB, one folio.
 const PART_PAGES_MIN: u64 = 32;
+
+/// The smallest part of the first window: 256 KiB. Two hundred programs that start at once are kept waiting by twice as many
+/// requests, not by the bytes behind their first ones.
+const PART_PAGES_MIN_FIRST: u64 = 64;
 
 /// The largest part of touching records: 2 MiB. A backward reader wants the end of a part first, so what comes before delays it.
 const PART_PAGES_STRIDED_MAX: u64 = 512;

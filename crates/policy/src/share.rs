@@ -1,0 +1,103 @@
+//! How far each stream may go where all together want to go further than there is room for: max-min fair shares.
+//!
+//! ```text
+//!   wants   ##  ####  ##########  ############      what is wanted, least first
+//!   level ------------######------######------      the same for all who want more than it
+//!           ##  ####  ######      ######            what each may have: together all the room
+//! ```
+//!
+//! Nobody gets more than it wants, and nobody gets less than another unless it wants less. In proportion to what each wants
+//! would be another rule, but what a stream wants grows with what it has been given: the first of sixteen readers then
+//! stays ahead of the last for good. Origin: max-min fairness, as in the allocation of bandwidth to flows.
+
+use alloc::vec::Vec;
+
+/// What the streams that share a room want, as of some moment.
+#[derive(Debug, Default)]
+pub(crate) struct Shares {
+    /// The least first.
+    wants: Vec<u64>,
+    /// `below[i]` is the sum of the first `i` wants.
+    below: Vec<u64>,
+}
+
+impl Shares {
+    /// Replaces what is wanted.
+    pub(crate) fn set(&mut self, wants: impl Iterator<Item = u64>) {
+        self.wants.clear();
+        self.wants.extend(wants);
+        self.wants.sort_unstable();
+        self.below.clear();
+        self.below.push(0);
+        self.below.extend(self.wants.iter().scan(0, |sum: &mut u64, want| {
+            *sum = sum.saturating_add(*want);
+            Some(*sum)
+        }));
+    }
+
+    /// The most that one may have of `room`; what wants less has all that it wants.
+    pub(crate) fn level(&self, room: u64) -> u64 {
+        let count = self.wants.len();
+        let satisfied = self.first(|at| self.up_to(at, self.wants[at]) > room);
+        if satisfied == count { room } else { (room - self.below[satisfied]) / (count - satisfied) as u64 }
+    }
+
+    /// How many streams wanting `want` would want as much as all together, none counted for more than that: at least one.
+    pub(crate) fn like(&self, want: u64) -> u64 {
+        let at = self.first(|at| self.wants[at] >= want);
+        if self.wants.is_empty() { 1 } else { self.up_to(at, want).div_ceil(want.max(1)).max(1) }
+    }
+
+    /// What is wanted if nobody wants more than `most`, which the first `at` do not.
+    fn up_to(&self, at: usize, most: u64) -> u64 {
+        self.below[at].saturating_add(most.saturating_mul((self.wants.len() - at) as u64))
+    }
+
+    /// The first place where `over` holds, which does from there on.
+    fn first(&self, over: impl Fn(usize) -> bool) -> usize {
+        let (mut low, mut high) = (0, self.wants.len());
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            (low, high) = if over(middle) { (low, middle) } else { (middle + 1, high) };
+        }
+        low
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shares(wants: &[u64]) -> Shares {
+        let mut shares = Shares::default();
+        shares.set(wants.iter().copied());
+        shares
+    }
+
+    #[test]
+    fn who_wants_little_has_it_and_the_others_share_the_rest() {
+        let shares = shares(&[100, 2, 50, 4]);
+        assert_eq!(shares.level(46), 20);
+        assert_eq!(shares.level(8), 2);
+        assert_eq!(shares.level(1000), 1000, "nobody is held back where there is room for all");
+    }
+
+    #[test]
+    fn all_the_room_is_shared_and_no_more() {
+        for room in 1..400 {
+            let wants = [3, 90, 17, 17, 200, 1];
+            let level = shares(&wants).level(room);
+            let given: u64 = wants.iter().map(|w| level.min(*w)).sum();
+            assert!(given <= room, "{room}: {given}");
+            assert!(given + wants.len() as u64 > room.min(328), "{room}: {given}");
+        }
+    }
+
+    #[test]
+    fn likes_are_counted_by_what_they_want() {
+        assert_eq!(shares(&[100; 16]).like(100), 16);
+        assert_eq!(shares(&[1, 1, 1, 1, 100]).like(100), 2);
+        assert_eq!(shares(&[1, 100, 100]).like(1), 3);
+        assert_eq!(shares(&[]).like(7), 1);
+    }
+}
