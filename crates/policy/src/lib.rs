@@ -18,8 +18,9 @@
 //! # Reading order
 //!
 //! [`mod@units`] (pages, extents, folios), [`event`](Event) (the driver's side), `read_path` (the wiring), then the mechanisms, one file
-//! each: `file_readahead` (streams of one file), `stream` (one stream's window), `stride` (arithmetic progressions),
-//! `replacement` (the budget and what leaves it), `link` (what the storage costs).
+//! each: `file_readahead` (streams of one file), `stream` (one stream's window), `pace` (when its next part is due), `stride`
+//! (arithmetic progressions), `share` (how far each of many may go), `replacement` (the budget and what leaves it), `requests`
+//! (what is in flight and is granted memory next), `link` (what the storage costs).
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -31,6 +32,7 @@ mod link;
 mod pace;
 mod read_path;
 mod replacement;
+mod requests;
 mod share;
 mod stream;
 mod stride;

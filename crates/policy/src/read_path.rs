@@ -1,16 +1,17 @@
 //! Wires the mechanisms: matches each event, forwards it, and turns what they want into actions. Holds no rule of its own but
 //! the order: demand is submitted before speculation, and room is made before anything is submitted.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use crate::event::{Action, Class, Counters, Event, Found};
 use crate::file_readahead::{FileReadahead, Read, Shown};
 use crate::link::Link;
 use crate::replacement::{Evicted, Resident, charges, connection, wasted};
+use crate::requests::{Request, Requests};
 use crate::share::Shares;
 use crate::stream::{Limits, PART_PAGES_MAX, Part};
-use crate::units::{Extent, FOLIO_PAGES_MAX, FileId, Nanos, PAGE_BYTES, RequestId};
+use crate::units::{Extent, FileId, Nanos, PAGE_BYTES, RequestId};
 
 /// What a driver decides once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,32 +38,20 @@ struct File {
     readahead: FileReadahead,
 }
 
-struct Request {
-    file: FileId,
-    extent: Extent,
-    class: Class,
-    /// The page after the last one that may arrive.
-    granted: u64,
-}
-
 /// The whole read path of one mount or library: one value a backend. See the crate's text for the contract.
 pub struct ReadPath {
     options: Options,
     files: BTreeMap<FileId, File>,
     resident: Resident,
-    requests: BTreeMap<RequestId, Request>,
-    speculative_in_flight: usize,
+    requests: Requests,
     link: Link,
     actions: VecDeque<Action>,
     evicted: Vec<Evicted>,
-    /// Requests that could be given more than they are granted, the oldest first.
-    wanting: BTreeSet<RequestId>,
     /// Demand that found no room: tried again whenever memory comes free.
     waiting: VecDeque<(FileId, Extent)>,
     /// How far ahead all streams want to be, in pages, as of `shares_at`.
     shares: Shares,
     shares_at: Option<Nanos>,
-    next_request: u64,
     counters: Counters,
 }
 
@@ -73,16 +62,13 @@ impl ReadPath {
             options,
             files: BTreeMap::new(),
             resident: Resident::new(options.capacity_bytes),
-            requests: BTreeMap::new(),
-            speculative_in_flight: 0,
+            requests: Requests::default(),
             link: Link::default(),
             actions: VecDeque::new(),
             evicted: Vec::new(),
-            wanting: BTreeSet::new(),
             waiting: VecDeque::new(),
             shares: Shares::default(),
             shares_at: None,
-            next_request: 0,
             counters: Counters::default(),
         }
     }
@@ -102,10 +88,8 @@ impl ReadPath {
                 self.resume(now, file);
             }
             Event::Wants { request } => {
-                if let Some(&Request { file, extent, granted, .. }) = self.requests.get(&request) {
-                    if granted < extent.end {
-                        self.wanting.insert(request);
-                    }
+                self.requests.wants(request);
+                if let Some(Request { file, .. }) = self.requests.get(request) {
                     self.resume(now, file);
                 }
             }
@@ -226,10 +210,10 @@ impl ReadPath {
         let mut from = part.extent.start;
         while let Some(hole) = self.resident.next_hole(file, Extent::new(from, part.extent.end)) {
             let class = if hole.overlaps(read) { Class::Demand } else { Class::Speculative };
-            if class == Class::Speculative && self.speculative_in_flight >= SPECULATIVE_REQUESTS_MAX {
+            if class == Class::Speculative && self.requests.is_speculation_full() {
                 return false;
             }
-            if !self.resident.admits(hole) || !self.make_room(first_bytes(hole), false) {
+            if !self.resident.admits(hole) || !self.make_room(first_bytes(file, hole), false) {
                 return false;
             }
             let mark = part.mark.clamp(hole.start, hole.end - 1);
@@ -244,7 +228,7 @@ impl ReadPath {
         let mut from = extent.start;
         while let Some(hole) = self.resident.next_hole(file, Extent::new(from, extent.end)) {
             let hole = Extent::new(hole.start, hole.end.min(hole.start + DEMAND_PAGES_MAX));
-            let first = first_bytes(hole);
+            let first = first_bytes(file, hole);
             if !self.make_room(first, true) && !self.cancel_speculation(first) {
                 self.waiting.push_back((file, Extent::new(hole.start, extent.end)));
                 return;
@@ -266,59 +250,44 @@ impl ReadPath {
     }
 
     fn submit(&mut self, file: FileId, extent: Extent, class: Class, ahead_for: Option<u64>, mark: Option<u64>) {
-        let request = RequestId(self.next_request);
-        self.next_request += 1;
-        let granted = next_grant(extent);
+        let request = self.requests.make(file, extent, class);
         self.resident.connect(extent);
         self.resident.insert(file, extent, request, ahead_for);
-        self.resident.grant(file, granted, request);
-        let granted = granted.end;
-        self.requests.insert(request, Request { file, extent, class, granted });
         self.counters.pages_submitted += extent.pages();
         match class {
             Class::Demand => self.counters.requests_demand += 1,
-            Class::Speculative => {
-                self.counters.requests_speculative += 1;
-                self.speculative_in_flight += 1;
-            }
+            Class::Speculative => self.counters.requests_speculative += 1,
         }
+        let granted = self.grant_next(request).unwrap_or(extent.start);
         self.actions.push_back(Action::Submit { request, file, extent, class, mark, granted });
     }
 
-    /// How many requests were made before `request` and are not granted whole, up to [`OLDER_MAX`]: what they will want next is left
-    /// to them, or a reader would come to the oldest and find the memory given to what it needs last.
-    fn older_than(&self, request: RequestId) -> u64 {
-        let older = self.requests.range(..request).filter(|(_, r)| r.granted < r.extent.end);
-        older.take(OLDER_MAX).count() as u64
-    }
-
-    /// Grants what is wanted, as far as there is memory: the oldest first, but whoever is waited for before all.
+    /// Grants what is wanted, as far as there is memory.
     fn grant(&mut self) {
-        while !self.wanting.is_empty() {
-            let demanded = |id: &&RequestId| self.requests.get(id).is_some_and(|r| r.class == Class::Demand);
-            let next = self.wanting.iter().find(demanded).or_else(|| self.wanting.first());
-            let Some(&request) = next else { return };
-            let Some(&Request { file, extent, class, granted }) = self.requests.get(&request) else {
-                self.wanting.remove(&request);
-                continue;
-            };
-            let next = next_grant(Extent::new(granted, extent.end));
-            let demand = class == Class::Demand;
-            if !demand && self.resident.free_bytes() < (1 + self.older_than(request)) * GRANT_PAGES * PAGE_BYTES {
+        while let Some((id, request)) = self.requests.first_wanting() {
+            let bytes = charges(request.next_grant());
+            let demand = request.class == Class::Demand;
+            let left = self.requests.left_to_older(id) * PAGE_BYTES;
+            if !demand && self.resident.free_bytes() < left + bytes {
                 return;
             }
-            let bytes = charges(next);
             let room = self.make_room(bytes, demand) || (demand && self.cancel_speculation(bytes));
             if !room {
                 return;
             }
-            self.wanting.remove(&request);
-            self.resident.grant(file, next, request);
-            if let Some(request) = self.requests.get_mut(&request) {
-                request.granted = next.end;
+            if let Some(granted) = self.grant_next(id) {
+                self.actions.push_back(Action::Grant { request: id, granted });
             }
-            self.actions.push_back(Action::Grant { request, granted: next.end });
         }
+    }
+
+    /// Charges for the next pages of a request. Room has been made. Up to where it is granted now.
+    fn grant_next(&mut self, id: RequestId) -> Option<u64> {
+        let request = self.requests.get(id)?;
+        let next = request.next_grant();
+        self.resident.grant(request.file, next, id);
+        self.requests.grant(id, next.end);
+        Some(next.end)
     }
 
     fn make_room(&mut self, bytes: u64, demand: bool) -> bool {
@@ -341,9 +310,8 @@ impl ReadPath {
     /// Gives up speculation in flight, the latest first, until there is room for `bytes`. `false` if that is not enough.
     fn cancel_speculation(&mut self, bytes: u64) -> bool {
         loop {
-            let latest = self.requests.iter().rev().find(|(_, r)| r.class == Class::Speculative).map(|(&id, _)| id);
-            let Some(request) = latest else { return false };
-            self.cancel(request);
+            let Some(latest) = self.requests.latest_speculative() else { return false };
+            self.cancel(latest);
             if self.make_room(bytes, true) {
                 return true;
             }
@@ -368,20 +336,14 @@ impl ReadPath {
     /// A reader waits for pages that are in flight: whatever they were fetched for, they are demand now.
     fn promote(&mut self, file: FileId, extent: Extent) {
         for request in self.resident.requests_in(file, extent) {
-            if let Some(request) = self.requests.get_mut(&request)
-                && request.class == Class::Speculative
-            {
-                request.class = Class::Demand;
-                self.speculative_in_flight -= 1;
-            }
+            self.requests.promote(request);
         }
     }
 
     /// Nobody has `file` open: nothing more is fetched for it, and what is there may stay until room is needed.
     fn release(&mut self, file: FileId) {
         self.waiting.retain(|&(f, _)| f != file);
-        let open: Vec<RequestId> = self.requests.iter().filter(|(_, r)| r.file == file).map(|(&id, _)| id).collect();
-        for request in open {
+        for request in self.requests.of_file(file) {
             self.cancel(request);
         }
         if let Some(file) = self.files.get_mut(&file) {
@@ -400,40 +362,23 @@ impl ReadPath {
     }
 
     fn finish(&mut self, request: RequestId) -> Option<Request> {
-        let finished = self.requests.remove(&request)?;
-        self.wanting.remove(&request);
+        let finished = self.requests.finish(request)?;
         self.resident.disconnect(finished.extent);
-        self.speculative_in_flight -= usize::from(finished.class == Class::Speculative);
         Some(finished)
     }
 }
 
-/// The pages that a request for `rest` is granted next: whole folios.
-fn next_grant(rest: Extent) -> Extent {
-    Extent::new(rest.start, ((rest.start + GRANT_PAGES) / FOLIO_PAGES_MAX * FOLIO_PAGES_MAX).min(rest.end))
-}
-
 /// What a request for `extent` needs to begin, in bytes.
-fn first_bytes(extent: Extent) -> u64 {
-    charges(next_grant(extent)) + connection(extent)
+fn first_bytes(file: FileId, extent: Extent) -> u64 {
+    let request = Request { file, extent, class: Class::Demand, granted: extent.start };
+    charges(request.next_grant()) + connection(extent)
 }
-
-/// Pages granted at a time: 256 KiB. Smaller makes more events (four thousand a second at 1 GB/s as it is), larger holds memory for
-/// what has not come: 1 MiB cost 5 % of a stream's throughput in 96 MiB.
-const GRANT_PAGES: u64 = 64;
 
 /// The largest part where many streams share a link: 2 MiB, which takes about as long to come as its first byte.
 const PART_PAGES_SHARED: u64 = 512;
 
-/// Older requests that each leave a grant free.
-const OLDER_MAX: usize = 8;
-
 /// How much more may be in flight and unread than there is memory for speculation: what is not granted counts half.
 const OVERCOMMIT: u64 = 2;
-
-/// Speculative requests in flight at once. Above the useful concurrency of every storage measured (16 to 64 connections fill a
-/// link); higher only makes demand wait behind speculation.
-const SPECULATIVE_REQUESTS_MAX: usize = 64;
 
 /// The largest demand request, 1 MiB: a large read is fetched in parallel.
 const DEMAND_PAGES_MAX: u64 = 256;
