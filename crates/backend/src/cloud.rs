@@ -17,6 +17,7 @@ mod azblob;
 mod credentials;
 mod gcs;
 mod page;
+mod process;
 mod profile;
 mod s3;
 mod sign;

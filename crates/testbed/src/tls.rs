@@ -45,10 +45,15 @@ pub struct OwnAuthority {
 impl OwnAuthority {
     /// Makes an authority, and has it issue a certificate for `localhost` and 127.0.0.1.
     pub fn issue() -> Result<Self, Error> {
-        Self::try_issue().map_err(|source| Error::Issue { source })
+        Self::issue_for(&["localhost", "127.0.0.1"])
     }
 
-    fn try_issue() -> Result<Self, rcgen::Error> {
+    /// The same for other names, to stand in for whoever has them.
+    pub fn issue_for(names: &[&str]) -> Result<Self, Error> {
+        Self::try_issue(names).map_err(|source| Error::Issue { source })
+    }
+
+    fn try_issue(names: &[&str]) -> Result<Self, rcgen::Error> {
         let mut authority = CertificateParams::default();
         authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
@@ -56,7 +61,7 @@ impl OwnAuthority {
         let authority_key = KeyPair::generate()?;
         let authority_pem = authority.self_signed(&authority_key)?.pem();
 
-        let mut server = CertificateParams::new(vec!["localhost".to_owned(), "127.0.0.1".to_owned()])?;
+        let mut server = CertificateParams::new(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())?;
         server.distinguished_name.push(DnType::CommonName, "foreread testbed");
         server.use_authority_key_identifier_extension = true;
         server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A role of a profile (`role_arn` with `source_profile` or `credential_source`, or with `web_identity_token_file`) is
-//! assumed through STS. Credentials are fetched anew shortly before they expire.
+//! assumed through STS. Credentials are fetched anew shortly before they expire. Single sign-on uses the token that
+//! `aws sso login` has left in `~/.aws/sso/cache`, for a profile with its own start URL and for one with an `sso_session`.
 
 use reqsign_aws_v4::{
     AssumeRoleCredentialProvider, AssumeRoleWithWebIdentityCredentialProvider, Credential, ECSCredentialProvider,
@@ -85,6 +86,21 @@ fn push_profile(
     }
     chain
         .push(notes.watch("profile", ProfileCredentialProvider::new().with_profile(name)))
-        .push(notes.watch("SSO", SSOCredentialProvider::new().with_profile(name)))
+        .push(notes.watch("SSO", single_sign_on(name)))
         .push(notes.watch("credential_process", ProcessCredentialProvider::new().with_profile(name)))
+}
+
+/// Single sign-on as `profile` says.
+fn single_sign_on(profile: &str) -> SSOCredentialProvider {
+    let setting = |key: &str| profile::setting(Some(profile), key);
+    let provider = SSOCredentialProvider::new().with_profile(profile);
+    let Some(session) = setting("sso_session") else { return provider };
+    let (account, role) = (setting("sso_account_id"), setting("sso_role_name"));
+    match (account, role, profile::session_setting(&session, "sso_region")) {
+        // The token of a session is kept under its name, as that of a profile is under its start URL.
+        (Some(account), Some(role), Some(region)) => {
+            provider.with_account_id(account).with_role_name(role).with_region(region).with_start_url(session)
+        }
+        _ => provider,
+    }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use reqsign_core::{Context, HttpSend, ProvideCredential};
 
+use super::process::Processes;
 use crate::wire::{Failure, Wire};
 
 /// How long finding credentials may take in all; the mount command has to fail within 10 s.
@@ -87,7 +88,9 @@ impl<P: ProvideCredential> ProvideCredential for Watched<P> {
     type Credential = P::Credential;
 
     async fn provide_credential(&self, context: &Context) -> reqsign_core::Result<Option<P::Credential>> {
-        let result = self.provider.provide_credential(context).await;
+        // A request's own context cannot run programs.
+        let context = context.clone().with_command_execute(Processes);
+        let result = self.provider.provide_credential(&context).await;
         if let Err(error) = &result {
             // Only the outermost text: what lies below may quote a request.
             let note = format!("{}: {error}", self.source);

@@ -10,7 +10,13 @@ pub(super) fn name(profile: Option<&str>) -> String {
 
 /// Looks `key` up in the section of the profile that applies.
 pub(super) fn setting(profile: Option<&str>, key: &str) -> Option<String> {
-    find(&read("AWS_CONFIG_FILE", "config")?, &name(profile), key)
+    let name = name(profile);
+    find(&read("AWS_CONFIG_FILE", "config")?, |section| is_profile(section, &name), key)
+}
+
+/// Looks `key` up in the section of a session of single sign-on, which several profiles may share.
+pub(super) fn session_setting(session: &str, key: &str) -> Option<String> {
+    find(&read("AWS_CONFIG_FILE", "config")?, |section| named(section, "sso-session") == Some(session), key)
 }
 
 /// Whether a profile is in one of the two files.
@@ -35,12 +41,16 @@ fn section(line: &str) -> Option<&str> {
 
 /// Whether a section of the configuration, `[default]` or `[profile P]`, is that of `profile`.
 fn is_profile(section: &str, profile: &str) -> bool {
-    let name = section.strip_prefix("profile").filter(|name| name.starts_with([' ', '\t']));
-    name.is_some_and(|name| name.trim() == profile) || (profile == "default" && section == "default")
+    named(section, "profile") == Some(profile) || (profile == "default" && section == "default")
 }
 
-/// The value of `key` in the section of `profile`.
-fn find(config: &str, profile: &str, key: &str) -> Option<String> {
+/// The name in `[kind name]`.
+fn named<'a>(section: &'a str, kind: &str) -> Option<&'a str> {
+    section.strip_prefix(kind).filter(|name| name.starts_with([' ', '\t'])).map(str::trim)
+}
+
+/// The value of `key` in the section that is `wanted`.
+fn find(config: &str, wanted: impl Fn(&str) -> bool, key: &str) -> Option<String> {
     let mut here = false;
     for line in config.lines() {
         // An indented line belongs to the setting above it.
@@ -48,7 +58,7 @@ fn find(config: &str, profile: &str, key: &str) -> Option<String> {
             continue;
         }
         if let Some(section) = section(line) {
-            here = is_profile(section, profile);
+            here = wanted(section);
         } else if let Some((name, value)) = line.split_once('=')
             && here
             && name.trim() == key
@@ -61,14 +71,18 @@ fn find(config: &str, profile: &str, key: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::find;
+    use super::*;
+
+    fn of_profile(config: &str, profile: &str, key: &str) -> Option<String> {
+        find(config, |section| is_profile(section, profile), key)
+    }
 
     #[test]
     fn a_setting_is_found_in_its_profile_only() {
         let config = "[default]\nregion = eu-west-1\n[profile lab]\ns3 =\n  region = no\nregion=us-west-2 \n[other]\n";
-        assert_eq!(find(config, "default", "region").as_deref(), Some("eu-west-1"));
-        assert_eq!(find(config, "lab", "region").as_deref(), Some("us-west-2"));
-        assert_eq!(find(config, "other", "region"), None);
-        assert_eq!(find(config, "lab", "endpoint_url"), None);
+        assert_eq!(of_profile(config, "default", "region").as_deref(), Some("eu-west-1"));
+        assert_eq!(of_profile(config, "lab", "region").as_deref(), Some("us-west-2"));
+        assert_eq!(of_profile(config, "other", "region"), None);
+        assert_eq!(of_profile(config, "lab", "endpoint_url"), None);
     }
 }

@@ -8,7 +8,7 @@ use foreread_backend::{Backend, ConnectOptions, ErrorKind, Key, connect};
 use crate::emulator::with_environment;
 use crate::scripted::{Scripted, answer};
 
-const OBJECT: &str = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nETag: \"t\"\r\n\r\n";
+pub(crate) const OBJECT: &str = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nETag: \"t\"\r\n\r\n";
 
 fn options(server: &Scripted) -> ConnectOptions {
     ConnectOptions { endpoint: Some(server.endpoint.clone()), ..ConnectOptions::default() }
@@ -19,7 +19,7 @@ async fn stat(backend: &dyn Backend) {
 }
 
 /// `KEY/date/region` of the signature.
-fn signed_by(head: &str) -> (&str, &str) {
+pub(crate) fn signed_by(head: &str) -> (&str, &str) {
     let head = head.split_once("Credential=").unwrap_or_else(|| panic!("not signed: {head}")).1;
     let mut parts = head.split('/');
     (parts.next().unwrap(), parts.nth(1).unwrap())
@@ -130,6 +130,6 @@ async fn credentials_are_renewed_when_they_expire() {
 }
 
 /// A time as AWS spells it.
-fn rfc3339(time: SystemTime) -> String {
+pub(crate) fn rfc3339(time: SystemTime) -> String {
     opendal::raw::Timestamp::try_from(time).unwrap().to_string()
 }

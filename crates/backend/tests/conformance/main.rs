@@ -9,6 +9,7 @@ mod emulator;
 mod faults;
 mod file;
 mod gcs;
+mod identity;
 mod s3;
 mod scripted;
 mod seed;
