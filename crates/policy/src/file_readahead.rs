@@ -180,9 +180,9 @@ impl FileReadahead {
         self.streams.iter().find(|s| s.id == id).map_or(0, |s| s.ahead)
     }
 
-    /// How far ahead each stream that was read since `since` wants to be, in pages.
+    /// How far ahead each stream that was read since `since` wants to be soon, in pages.
     pub(crate) fn wanted(&self, since: Nanos) -> impl Iterator<Item = u64> {
-        self.streams.iter().filter(move |s| s.is_recognised() && s.last >= since).map(|s| s.ahead)
+        self.streams.iter().filter(move |s| s.is_recognised() && s.last >= since).map(Stream::wants)
     }
 }
 

@@ -71,6 +71,8 @@ pub(crate) struct Stream {
     pub(crate) reads: u32,
     /// The reader has had to wait since the stream was recognised.
     waited: bool,
+    /// It had to wait for its last read.
+    stalled: bool,
     /// Strided: pages of a record when the progression was recognised.
     record_pages: u64,
     /// The page after the last read: where a record that is longer than thought goes on.
@@ -93,6 +95,7 @@ impl Stream {
             seen: read.pages(),
             reads: 1,
             waited: false,
+            stalled: false,
             record_pages: 0,
             last_end: read.end,
             last: now,
@@ -103,6 +106,12 @@ impl Stream {
     /// Whether it is read ahead for.
     pub(crate) fn is_recognised(&self) -> bool {
         self.ahead > 0
+    }
+
+    /// How far ahead it wants to be, one step of growth ahead of time where it grows: sixteen streams that start together would
+    /// otherwise give all the room to those that grow first.
+    pub(crate) fn wants(&self) -> u64 {
+        if self.stalled { self.ahead.saturating_mul(GROWTH) } else { self.ahead }
     }
 
     /// Whether `read` is what the stream was expected to do next, or lies in what was planned for it. `skipped` pages before it
@@ -165,6 +174,7 @@ impl Stream {
         }
         self.pace.progressed(now, self.pos);
         let trusted = self.seen * if self.start == 0 || self.seen >= TRUSTED_PAGES { TRUST } else { 1 };
+        self.stalled = stalled;
         if stalled {
             self.waited = true;
             self.ahead = (self.ahead * GROWTH).min(trusted).max(self.ahead);
