@@ -9,7 +9,7 @@ use crate::file_readahead::{FileReadahead, Read, Shown};
 use crate::link::Link;
 use crate::replacement::{Evicted, Resident, charges, connection, wasted};
 use crate::requests::{Request, Requests};
-use crate::share::Shares;
+use crate::share::{Round, Shares};
 use crate::stream::{Limits, PART_PAGES_MAX, Part};
 use crate::units::{Extent, FileId, Nanos, PAGE_BYTES, RequestId};
 
@@ -52,6 +52,7 @@ pub struct ReadPath {
     /// How far ahead all streams want to be, in pages, as of `shares_at`.
     shares: Shares,
     shares_at: Option<Nanos>,
+    round: Round,
     counters: Counters,
 }
 
@@ -69,6 +70,7 @@ impl ReadPath {
             waiting: VecDeque::new(),
             shares: Shares::default(),
             shares_at: None,
+            round: Round::default(),
             counters: Counters::default(),
         }
     }
@@ -196,12 +198,16 @@ impl ReadPath {
             let since = Nanos(now.0.saturating_sub(ACTIVE.0));
             self.shares.set(self.files.values().flat_map(|f| f.readahead.wanted(since)).map(|want| want.min(room)));
             self.shares_at = Some(now);
+            let (level, round) = (self.shares.level(room), self.round.number);
+            let contending = self.files.values_mut().flat_map(|f| f.readahead.contending(since, level, round));
+            self.round.observe(contending);
         }
         let own = self.files.get(&file).map_or(0, |f| f.readahead.ahead(stream)).clamp(1, room);
         let streams = self.shares.like(own);
         let part_pages_max = (PART_PAGES_MAX / streams).max(PART_PAGES_SHARED);
         let room = room.min(self.link.ahead_pages_max(part_pages_max));
-        let ahead_pages_max = own.min(self.shares.level(room)).max(1);
+        let read = self.files.get_mut(&file).map_or(0, |f| f.readahead.read_in(stream, self.round.number));
+        let ahead_pages_max = own.min(self.round.share(self.shares.level(room), read)).max(1);
         Limits { file_pages, ahead_pages_max, part_pages_max, streams }
     }
 

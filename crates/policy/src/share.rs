@@ -12,6 +12,41 @@
 
 use alloc::vec::Vec;
 
+/// What those who share alike have read since their number last changed: whoever has read less than the others has its share
+/// raised, and the other way round, by up to a quarter. Equal shares alone leave to chance who is ahead, and chances add up.
+#[derive(Debug, Default)]
+pub(crate) struct Round {
+    /// Counts up whenever the number of contenders changes.
+    pub(crate) number: u64,
+    contenders: u64,
+    mean: u64,
+}
+
+impl Round {
+    /// Takes what each contender has read in this round.
+    pub(crate) fn observe(&mut self, read: impl Iterator<Item = u64>) {
+        let (count, sum) = read.fold((0, 0), |(count, sum), read| (count + 1, sum + read));
+        if count == self.contenders {
+            self.mean = sum / count.max(1);
+        } else {
+            *self = Self { number: self.number + 1, contenders: count, mean: 0 };
+        }
+    }
+
+    /// The share of one that has read `read` pages in this round, where `level` is that of all.
+    pub(crate) fn share(&self, level: u64, read: u64) -> u64 {
+        let most = level / ADJUSTMENT;
+        if self.mean == 0 {
+            level
+        } else {
+            level + self.mean.saturating_sub(read).min(most) - read.saturating_sub(self.mean).min(most)
+        }
+    }
+}
+
+/// The part of a share by which it may be raised or lowered: a quarter.
+const ADJUSTMENT: u64 = 4;
+
 /// What the streams that share a room want, as of some moment.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
@@ -91,6 +126,18 @@ mod tests {
             assert!(given <= room, "{room}: {given}");
             assert!(given + wants.len() as u64 > room.min(328), "{room}: {given}");
         }
+    }
+
+    #[test]
+    fn who_has_read_less_than_the_others_may_go_further() {
+        let mut round = Round::default();
+        for _ in 0..2 {
+            round.observe([100, 300].into_iter());
+        }
+        assert_eq!((round.share(1000, 100), round.share(1000, 300)), (1100, 900));
+        assert_eq!((round.share(80, 100), round.share(80, 300)), (100, 60), "by a quarter at most");
+        round.observe([100, 300, 0].into_iter());
+        assert_eq!(round.share(1000, 100), 1000, "another contender begins another round");
     }
 
     #[test]

@@ -80,6 +80,9 @@ pub(crate) struct Stream {
     /// The last event of the stream.
     pub(crate) last: Nanos,
     pub(crate) pace: Pace,
+    /// Pages seen when `round` began.
+    round_from: u64,
+    round: u64,
 }
 
 impl Stream {
@@ -100,6 +103,8 @@ impl Stream {
             last_end: read.end,
             last: now,
             pace: Pace::new(now, read.end),
+            round_from: 0,
+            round: 0,
         }
     }
 
@@ -112,6 +117,14 @@ impl Stream {
     /// otherwise give all the room to those that grow first.
     pub(crate) fn wants(&self) -> u64 {
         if self.stalled { self.ahead.saturating_mul(GROWTH) } else { self.ahead }
+    }
+
+    /// Pages read since `round` began, or since the stream was begun anew in that round.
+    pub(crate) fn read_in(&mut self, round: u64) -> u64 {
+        if self.round != round || self.seen < self.round_from {
+            (self.round, self.round_from) = (round, self.seen);
+        }
+        self.seen - self.round_from
     }
 
     /// Whether `read` is what the stream was expected to do next, or lies in what was planned for it. `skipped` pages before it
