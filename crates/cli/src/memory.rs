@@ -15,9 +15,8 @@ const SHARE: u64 = 4;
 /// The largest default, so that a big machine does not lose gigabytes to a program that streams.
 const DEFAULT_MAX: Size = Size(1 << 30);
 
-/// The smallest budget that is accepted. Below it two parts of one window and a page for each of a few readers do not
-/// fit, and every reader waits for every other one.
-pub(crate) const MIN: Size = Size(16 << 20);
+/// The smallest budget that is accepted.
+pub(crate) const MIN: Size = Size(foreread_engine::MEMORY_BYTES_MIN);
 
 /// The budget of an engine that was not told one.
 pub(crate) fn default_budget() -> Size {

@@ -322,8 +322,9 @@ pub(crate) type Identity = (Key, Version);
 /// Every file that is open, or was lately.
 pub(crate) type Files = HashMap<FileId, (Identity, Arc<Opened>)>;
 
-/// The least memory that every mechanism has room in: 16 MiB, two of the largest requests.
-const MEMORY_BYTES_MIN: u64 = 16 << 20;
+/// The least memory budget, 16 MiB: two of the largest requests. With less, parts of one window and a page for each of a few
+/// readers do not fit, and every reader waits for every other one.
+pub const MEMORY_BYTES_MIN: u64 = 16 << 20;
 
 /// Threads for requests. Four carry more than a 10 Gbit/s link.
 const THREADS_MAX: usize = 4;

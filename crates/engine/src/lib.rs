@@ -27,7 +27,7 @@ mod record;
 mod shard;
 mod stats;
 
-pub use engine::{Engine, Options, Patience};
+pub use engine::{Engine, MEMORY_BYTES_MIN, Options, Patience};
 pub use error::{Error, ErrorKind};
 pub use file::File;
 pub use foreread_backend::{Backend, Capabilities, Entry, Key, ListPage, Object, Version};
