@@ -180,15 +180,15 @@ impl FileReadahead {
         self.streams.iter().find(|s| s.id == id).map_or(0, |s| s.ahead)
     }
 
-    /// Pages that stream `id` has read since `round` began.
-    pub(crate) fn read_in(&mut self, id: u64, round: u64) -> u64 {
-        self.stream_mut(id).map_or(0, |s| s.read_in(round))
+    /// Pages that stream `id` had read in its round when it was last counted.
+    pub(crate) fn standing(&self, id: u64) -> u64 {
+        self.streams.iter().find(|s| s.id == id).map_or(0, |s| s.standing)
     }
 
-    /// What each stream has read in `round` that was read since `since` and wants to be at least `level` ahead.
+    /// Counts what each stream has read in `round` that was read since `since` and wants to be at least `level` ahead.
     pub(crate) fn contending(&mut self, since: Nanos, level: u64, round: u64) -> impl Iterator<Item = u64> {
         let contends = move |s: &&mut Stream| s.is_recognised() && s.last >= since && s.wants() >= level;
-        self.streams.iter_mut().filter(contends).map(move |s| s.read_in(round))
+        self.streams.iter_mut().filter(contends).map(move |s| s.count_in(round))
     }
 
     /// How far ahead each stream that was read since `since` wants to be soon, in pages.

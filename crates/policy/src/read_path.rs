@@ -206,7 +206,7 @@ impl ReadPath {
         let streams = self.shares.like(own);
         let part_pages_max = (PART_PAGES_MAX / streams).max(PART_PAGES_SHARED);
         let room = room.min(self.link.ahead_pages_max(part_pages_max));
-        let read = self.files.get_mut(&file).map_or(0, |f| f.readahead.read_in(stream, self.round.number));
+        let read = self.files.get(&file).map_or(0, |f| f.readahead.standing(stream));
         let ahead_pages_max = own.min(self.round.share(self.shares.level(room), read)).max(1);
         Limits { file_pages, ahead_pages_max, part_pages_max, streams }
     }

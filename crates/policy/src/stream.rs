@@ -83,6 +83,8 @@ pub(crate) struct Stream {
     /// Pages seen when `round` began.
     round_from: u64,
     round: u64,
+    /// Pages read in the round when it was last counted.
+    pub(crate) standing: u64,
 }
 
 impl Stream {
@@ -105,6 +107,7 @@ impl Stream {
             pace: Pace::new(now, read.end),
             round_from: 0,
             round: 0,
+            standing: 0,
         }
     }
 
@@ -119,12 +122,13 @@ impl Stream {
         if self.stalled { self.ahead.saturating_mul(GROWTH) } else { self.ahead }
     }
 
-    /// Pages read since `round` began, or since the stream was begun anew in that round.
-    pub(crate) fn read_in(&mut self, round: u64) -> u64 {
+    /// Counts the pages read since `round` began, or since the stream was begun anew in that round.
+    pub(crate) fn count_in(&mut self, round: u64) -> u64 {
         if self.round != round || self.seen < self.round_from {
             (self.round, self.round_from) = (round, self.seen);
         }
-        self.seen - self.round_from
+        self.standing = self.seen - self.round_from;
+        self.standing
     }
 
     /// Whether `read` is what the stream was expected to do next, or lies in what was planned for it. `skipped` pages before it
