@@ -10,6 +10,7 @@
 //! Everything that is measured is a process of its own and is ended by number. Workloads and figures come from the
 //! `workload` crate; this module starts, reads off and compares.
 
+mod backing;
 mod cgroup;
 mod error;
 pub(crate) mod interrupt;
@@ -29,10 +30,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use foreread_workload::{Workload, catalogue};
+use foreread_workload::Workload;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::storage::StorageArgs;
+use crate::workloads;
 pub(crate) use error::Error;
 use interrupt::Interrupt;
 use report::Conditions;
@@ -111,7 +113,10 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
     if let Some(plan) = &args.reader {
         return read(plan);
     }
-    let chosen = select(&args.workloads)?;
+    let chosen = workloads::select(&args.workloads, |workload| workload.device.store().is_some())?;
+    if let Some((workload, _)) = chosen.iter().find(|(workload, _)| workload.device.store().is_none()) {
+        return Err(Error::SimulatedOnly { name: workload.name.clone() }.into());
+    }
     if args.list {
         for (workload, _) in &chosen {
             println!("{:17} {}", workload.name, workload.description);
@@ -166,32 +171,6 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The workloads of those names, each with its text.
-fn select(names: &[String]) -> Result<Vec<(Workload, String)>, Error> {
-    if names.is_empty() {
-        return catalogue::TEXTS.iter().map(|(name, text)| parse(name, (*text).to_owned())).collect();
-    }
-    names
-        .iter()
-        .map(|name| {
-            let path = Path::new(name);
-            if path.extension().is_some_and(|extension| extension == "toml") {
-                let text = fs::read_to_string(path);
-                parse(name, text.map_err(|cause| Error::Unreadable { path: path.to_owned(), cause })?)
-            } else if let Some(text) = catalogue::text(name) {
-                parse(name, text.to_owned())
-            } else {
-                let known: Vec<&str> = catalogue::TEXTS.iter().map(|(name, _)| *name).collect();
-                Err(Error::NoWorkload { name: name.clone(), known: known.join(", ") })
-            }
-        })
-        .collect()
-}
-
-fn parse(file: &str, text: String) -> Result<(Workload, String), Error> {
-    Ok((Workload::parse(file, &text).map_err(Error::Workload)?, text))
-}
-
 /// Fails early and clearly where nothing can be mounted.
 pub(crate) fn need_fuse() -> Result<(), Error> {
     if Path::new("/dev/fuse").exists() { Ok(()) } else { Err(Error::NoFuse) }
@@ -234,9 +213,8 @@ fn user_storage(url: &str, args: &StorageArgs) -> Storage {
 
 /// The device of the first workload; the files that are built in share one.
 fn device(chosen: &[(Workload, String)]) -> String {
-    chosen.first().map_or_else(String::new, |(workload, _)| {
-        let device = &workload.device;
-        let (first, rate) = (device.first_byte_ns / 1_000_000, device.connection_bytes_per_s / 1_000_000);
+    chosen.first().and_then(|(workload, _)| workload.device.store()).map_or_else(String::new, |store| {
+        let (first, rate) = (store.first_byte_ns / 1_000_000, store.connection_bytes_per_s / 1_000_000);
         format!("testbed with {first} ms first byte and {rate} MB/s per connection")
     })
 }

@@ -3,7 +3,7 @@
 
 use clap::{ArgAction, Parser, Subcommand};
 
-use crate::{bench, cat, completions, demo, man, mount, stats, testbed, umount};
+use crate::{bench, cat, completions, demo, man, mount, simulate, stats, testbed, umount};
 
 /// Mount remote storage and read it at full speed.
 ///
@@ -38,6 +38,7 @@ pub(crate) enum Command {
     Testbed(testbed::Args),
     Demo(demo::DemoArgs),
     Bench(Box<bench::BenchArgs>),
+    Simulate(simulate::SimulateArgs),
     Completions(completions::Args),
     Man(man::Args),
 }

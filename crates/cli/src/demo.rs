@@ -7,9 +7,9 @@ use std::process::ExitCode;
 
 use foreread_workload::{Metric, Workload, catalogue};
 
+use crate::bench;
 use crate::bench::interrupt::Interrupt;
 use crate::bench::row::{Bench, Row};
-use crate::bench::{self, Error};
 
 /// What is shown, and by which metric.
 const SHOWN: &[(&str, &str, Metric)] = &[
@@ -45,7 +45,7 @@ pub(crate) fn run(_args: &DemoArgs) -> miette::Result<ExitCode> {
     });
     for &(name, title, metric) in SHOWN {
         let text = catalogue::text(name).unwrap_or_default();
-        let workload = Workload::parse(name, text).map_err(Error::Workload)?;
+        let workload = Workload::parse(name, text).map_err(crate::workloads::Error::Workload)?;
         let row = Row::measure(&bench, &workload.shortened(RUN_NS), text)?;
         let (ours, off) = (row.columns[0].value(metric), row.columns[1].value(metric));
         let show = |value: Option<f64>| value.map_or_else(|| "failed".to_owned(), |value| metric.show(value));

@@ -16,11 +16,13 @@ mod mount;
 mod mount_table;
 mod progress;
 mod range;
+mod simulate;
 mod size;
 mod stats;
 mod storage;
 mod testbed;
 mod umount;
+mod workloads;
 
 use std::io::{ErrorKind, IsTerminal};
 use std::process::ExitCode;
@@ -58,6 +60,7 @@ fn run(cli: &Cli) -> miette::Result<ExitCode> {
         Command::Testbed(args) => testbed::run(args, cli.verbose),
         Command::Demo(args) => demo::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Simulate(args) => simulate::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
     }

@@ -21,12 +21,17 @@ pub(crate) const MIN: Size = Size(foreread_engine::MEMORY_BYTES_MIN);
 /// The budget of an engine that was not told one.
 pub(crate) fn default_budget() -> Size {
     let read = |path: &Path| std::fs::read_to_string(path).ok();
-    let machine = read(Path::new("/proc/meminfo")).and_then(|text| machine_bytes(&text));
+    let machine = read(Path::new("/proc/meminfo")).and_then(|text| meminfo_bytes(&text, "MemTotal:"));
     let cgroup = read(Path::new("/proc/self/cgroup")).and_then(|membership| {
         let mounts = mount_table::read().unwrap_or_default();
         cgroup_bytes(&membership, &mounts, &read)
     });
     quarter(machine, cgroup)
+}
+
+/// What the machine has left, in bytes: free, or a cache that can go.
+pub(crate) fn available_bytes() -> Option<u64> {
+    meminfo_bytes(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")
 }
 
 /// Makes the C library give large blocks back when they are freed.
@@ -48,9 +53,9 @@ fn quarter(machine: Option<u64>, cgroup: Option<u64>) -> Size {
     Size(allowed / SHARE).clamp(MIN, DEFAULT_MAX)
 }
 
-/// `MemTotal` of `/proc/meminfo`, in bytes.
-fn machine_bytes(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+/// A line of `/proc/meminfo`, in bytes.
+fn meminfo_bytes(meminfo: &str, name: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
@@ -139,8 +144,8 @@ mod tests {
 
     #[test]
     fn meminfo_counts_in_kib() {
-        assert_eq!(machine_bytes("MemTotal:        2048 kB\nMemFree:  1 kB\n"), Some(2 << 20));
-        assert_eq!(machine_bytes("MemFree: 1 kB"), None);
+        assert_eq!(meminfo_bytes("MemTotal:        2048 kB\nMemFree:  1 kB\n", "MemTotal:"), Some(2 << 20));
+        assert_eq!(meminfo_bytes("MemFree: 1 kB", "MemTotal:"), None);
     }
 
     #[test]

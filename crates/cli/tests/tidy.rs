@@ -15,7 +15,8 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("engine", &["policy", "backend"], &["testbed"]),
     ("fuse", &["engine"], &["testbed", "backend"]),
     ("testbed", &["device"], &["backend"]),
-    ("cli", &["policy", "device", "workload", "backend", "engine", "fuse", "testbed"], &[]),
+    ("sim", &["policy", "device", "workload"], &[]),
+    ("cli", &["policy", "device", "workload", "backend", "engine", "fuse", "testbed", "sim"], &[]),
 ];
 
 /// A file of more lines is two files.
@@ -78,7 +79,7 @@ fn policy_is_pure() {
 
 #[test]
 fn unsafe_code_is_forbidden_where_no_system_call_needs_it() {
-    for name in ["policy", "backend", "device", "workload", "testbed"] {
+    for name in ["policy", "backend", "device", "workload", "sim", "testbed"] {
         let lib = fs::read_to_string(root().join(format!("crates/{name}/src/lib.rs"))).expect("lib.rs");
         assert!(lib.contains("#![forbid(unsafe_code)]"), "crates/{name}/src/lib.rs lacks #![forbid(unsafe_code)]");
     }

@@ -22,10 +22,13 @@
 
 #![forbid(unsafe_code)]
 
+pub mod disk;
 pub mod latency;
 pub mod object_store;
+mod profile;
 mod random;
 mod rate;
 
+pub use profile::Profile;
 pub use random::Random;
 pub use rate::Rate;

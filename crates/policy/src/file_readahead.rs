@@ -177,7 +177,7 @@ impl FileReadahead {
 
     /// How far ahead stream `id` wants to be, in pages.
     pub(crate) fn ahead(&self, id: u64) -> u64 {
-        self.streams.iter().find(|s| s.id == id).map_or(0, |s| s.ahead)
+        self.streams.iter().find(|s| s.id == id).map_or(0, |s| s.within_horizon(s.ahead))
     }
 
     /// Pages that stream `id` had read in its round when it was last counted.

@@ -16,37 +16,46 @@ use crate::units::Nanos;
 /// The pace of one stream.
 #[derive(Debug, Clone)]
 pub(crate) struct Pace {
-    /// Since when, and from which page on, progress is being measured.
+    /// Since when, and from how many pages on, progress is being measured.
     since: Nanos,
     from: u64,
     /// The window has been as large as it may be since then. Before, it is the window that is measured.
     settled: bool,
-    /// 0 while it is not known.
+    /// Of a settled window; 0 while it is not known.
     pages_per_s: u64,
+    /// Whatever the window; `None` while it is not known.
+    rate: Option<u64>,
     /// When the next part is due.
     next: Nanos,
     held_back: bool,
 }
 
 impl Pace {
-    /// The pace of a stream whose reader is at page `pos`.
-    pub(crate) fn new(now: Nanos, pos: u64) -> Self {
-        Self { since: now, from: pos, settled: false, pages_per_s: 0, next: now, held_back: false }
+    /// The pace of a stream whose reader has read `seen` pages.
+    pub(crate) fn new(now: Nanos, seen: u64) -> Self {
+        Self { since: now, from: seen, settled: false, pages_per_s: 0, rate: None, next: now, held_back: false }
     }
 
-    /// The reader has come to `pos`.
-    pub(crate) fn progressed(&mut self, now: Nanos, pos: u64) {
+    /// The reader has read `seen` pages.
+    pub(crate) fn progressed(&mut self, now: Nanos, seen: u64) {
         let elapsed = now.since(self.since).0;
         if elapsed < INTERVAL.0 {
             return;
         }
-        let measured = pos.saturating_sub(self.from) * SECOND_NS / elapsed;
+        let measured = seen.saturating_sub(self.from) * SECOND_NS / elapsed;
+        self.rate = Some(self.rate.map_or(measured, |before| u64::midpoint(before, measured)));
         self.pages_per_s = match self.pages_per_s {
             _ if !self.settled => 0,
             0 => measured,
             before => u64::midpoint(before, measured),
         };
-        (self.since, self.from, self.settled) = (now, pos, true);
+        (self.since, self.from, self.settled) = (now, seen, true);
+    }
+
+    /// The pages that the reader comes to before long: further ahead is of no use to it, however often it had to wait. `None` while its
+    /// rate is not known.
+    pub(crate) fn horizon(&self) -> Option<u64> {
+        self.rate.map(|rate| rate.saturating_mul(HORIZON_S))
     }
 
     /// The window could still grow.
@@ -85,6 +94,10 @@ const INTERVAL: Nanos = Nanos::from_millis(250);
 /// How much faster than the reader parts may be submitted. Lower follows a reader or link that speeds up too slowly (5 % costs 2 %),
 /// higher lets bursts pass (50 % costs 5 % where memory holds two thirds of a window).
 const GAIN_PERCENT: u64 = 115;
+
+/// A reader is served this far ahead in time at most, 10 s: hundreds of round trips of a slow store, and a queue on a disk that
+/// two hundred streams share. Longer holds memory that other streams lack.
+const HORIZON_S: u64 = 10;
 
 const SECOND_NS: u64 = 1_000_000_000;
 

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use crate::event::{Action, Class, Counters, Event, Found};
 use crate::file_readahead::{FileReadahead, Read, Shown};
 use crate::link::Link;
-use crate::replacement::{Evicted, Resident, charges, connection, wasted};
+use crate::replacement::{Evicted, PER_MILLE, Resident, charges, connection, wasted};
 use crate::requests::{Request, Requests};
 use crate::share::{Round, Shares};
 use crate::stream::{Limits, PART_PAGES_MAX, Part};
@@ -192,12 +192,12 @@ impl ReadPath {
     /// How far `stream` may go. Among many streams each needs fewer parts in parallel, and smaller ones, of which less is worth
     /// having.
     fn limits(&mut self, now: Nanos, file: FileId, stream: u64, file_pages: u64) -> Limits {
-        let memory = self.resident.ahead_bytes_max() / PAGE_BYTES * OVERCOMMIT;
-        let room = memory.min(self.link.ahead_pages_max(PART_PAGES_MAX));
+        let room = self.room_pages().min(self.link.ahead_pages_max(PART_PAGES_MAX));
         if self.shares_at.is_none_or(|at| now.since(at) >= SHARES_INTERVAL) {
             let since = Nanos(now.0.saturating_sub(ACTIVE.0));
             self.shares.set(self.files.values().flat_map(|f| f.readahead.wanted(since)).map(|want| want.min(room)));
             self.shares_at = Some(now);
+            self.resident.measure();
             let (level, round) = (self.shares.level(room), self.round.number);
             let contending = self.files.values_mut().flat_map(|f| f.readahead.contending(since, level, round));
             self.round.observe(contending);
@@ -209,6 +209,12 @@ impl ReadPath {
         let read = self.files.get(&file).map_or(0, |f| f.readahead.standing(stream));
         let ahead_pages_max = own.min(self.round.share(self.shares.level(room), read)).max(1);
         Limits { file_pages, ahead_pages_max, part_pages_max, streams }
+    }
+
+    /// How far ahead all streams together may be, in pages: what fits into memory, and what takes none because it is on its way.
+    fn room_pages(&self) -> u64 {
+        let bytes = self.resident.ahead_bytes_max().saturating_sub(self.resident.partly_bytes());
+        bytes * PER_MILLE / (PER_MILLE - self.resident.on_the_way_per_mille()) / PAGE_BYTES
     }
 
     /// Submits what `part` lacks. `false` if there is no room or enough is in flight.
@@ -382,9 +388,6 @@ fn first_bytes(file: FileId, extent: Extent) -> u64 {
 
 /// The largest part where many streams share a link: 2 MiB, which takes about as long to come as its first byte.
 const PART_PAGES_SHARED: u64 = 512;
-
-/// How much more may be in flight and unread than there is memory for speculation: what is not granted counts half.
-const OVERCOMMIT: u64 = 2;
 
 /// The largest demand request, 1 MiB: a large read is fetched in parallel.
 const DEMAND_PAGES_MAX: u64 = 256;

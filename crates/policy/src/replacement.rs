@@ -69,8 +69,12 @@ pub(crate) struct Resident {
     ahead_bytes: u64,
     /// Charged and read: what can go at once.
     used_bytes: u64,
+    /// Charged and read in part: what readers are in the middle of.
+    partly_bytes: u64,
     /// In flight and not granted yet.
     pending_bytes: u64,
+    /// How much of what is in flight or unread takes no memory yet, averaged, in thousandths.
+    on_the_way: u64,
     now: Nanos,
 }
 
@@ -86,7 +90,9 @@ impl Resident {
             charged_bytes: 0,
             ahead_bytes: 0,
             used_bytes: 0,
+            partly_bytes: 0,
             pending_bytes: 0,
+            on_the_way: ON_THE_WAY_MAX,
         }
     }
 
@@ -103,9 +109,28 @@ impl Resident {
         self.ahead_bytes
     }
 
+    /// What readers are in the middle of.
+    pub(crate) fn partly_bytes(&self) -> u64 {
+        self.partly_bytes
+    }
+
     /// The most that speculation may hold in flight and unread.
     pub(crate) fn ahead_bytes_max(&self) -> u64 {
         self.capacity_bytes - (self.capacity_bytes / DEMAND_SHARE).min(DEMAND_BYTES_MAX)
+    }
+
+    /// Looks how much of what is in flight or unread takes no memory yet. To be called now and then.
+    pub(crate) fn measure(&mut self) {
+        let all = self.pending_bytes + self.ahead_bytes;
+        if let Some(sample) = (self.pending_bytes * PER_MILLE).checked_div(all) {
+            self.on_the_way = (self.on_the_way * (SAMPLES - 1) + sample.min(ON_THE_WAY_MAX)) / SAMPLES;
+        }
+    }
+
+    /// The same, averaged over the last looks, in thousandths; a half at most. Where storage is the limit half of each request has come
+    /// on average; where readers are slow all has, and waits for them.
+    pub(crate) fn on_the_way_per_mille(&self) -> u64 {
+        self.on_the_way
     }
 
     /// The first run of pages in `within` that are neither resident nor in flight.
@@ -271,14 +296,17 @@ impl Resident {
         if folio.ahead_for.take().is_some() && folio.charged {
             self.ahead_bytes -= bytes;
         }
+        let charged = if folio.charged { bytes } else { 0 };
+        if folio.state == State::Partly {
+            self.partly_bytes -= charged;
+        }
         if finished {
             folio.state = State::Used;
-            if folio.charged {
-                self.used_bytes += bytes;
-            }
+            self.used_bytes += charged;
             self.used.push_back((file, start, folio.request));
         } else {
             folio.state = State::Partly;
+            self.partly_bytes += charged;
             self.partly.push_back((file, start, folio.request, now));
         }
     }
@@ -305,8 +333,10 @@ impl Resident {
         let extent = Extent::new(start, folio.end);
         if folio.charged {
             self.charged_bytes -= charge(extent);
-            if folio.state == State::Used {
-                self.used_bytes -= charge(extent);
+            match folio.state {
+                State::Used => self.used_bytes -= charge(extent),
+                State::Partly => self.partly_bytes -= charge(extent),
+                State::InFlight | State::Unread => {}
             }
             if folio.ahead_for.is_some() {
                 self.ahead_bytes -= charge(extent);
@@ -360,6 +390,15 @@ fn charge(folio: Extent) -> u64 {
 /// What policy and driver keep beside a folio's bytes: map entries on both sides, a queue entry, the allocator's header.
 /// Lower and a cache of single pages outgrows its budget; higher and it holds fewer pages than it could.
 const FOLIO_OVERHEAD_BYTES: u64 = 512;
+
+/// Thousandths in one.
+pub(crate) const PER_MILLE: u64 = 1000;
+
+/// Half of what is asked for may be on its way: more would be asked for than there is room for when it comes.
+const ON_THE_WAY_MAX: u64 = PER_MILLE / 2;
+
+/// Looks that are averaged: a sixth of a second, longer than a request takes.
+const SAMPLES: u64 = 16;
 
 /// How long a folio that was read in part is kept from speculation: longer than a slow stream takes from one read to the next
 /// (100 KB/s through a mount: 1.3 s).

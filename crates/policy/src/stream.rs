@@ -104,7 +104,7 @@ impl Stream {
             record_pages: 0,
             last_end: read.end,
             last: now,
-            pace: Pace::new(now, read.end),
+            pace: Pace::new(now, read.pages()),
             round_from: 0,
             round: 0,
             standing: 0,
@@ -119,7 +119,13 @@ impl Stream {
     /// How far ahead it wants to be, one step of growth ahead of time where it grows: sixteen streams that start together would
     /// otherwise give all the room to those that grow first.
     pub(crate) fn wants(&self) -> u64 {
-        if self.stalled { self.ahead.saturating_mul(GROWTH) } else { self.ahead }
+        let wants = if self.stalled { self.ahead.saturating_mul(GROWTH) } else { self.ahead };
+        self.within_horizon(wants)
+    }
+
+    /// `ahead`, but no more pages than its reader comes to before long.
+    pub(crate) fn within_horizon(&self, ahead: u64) -> u64 {
+        self.pace.horizon().map_or(ahead, |horizon| ahead.min(horizon.max(2 * PART_PAGES_MIN)))
     }
 
     /// Counts the pages read since `round` began, or since the stream was begun anew in that round.
@@ -189,7 +195,7 @@ impl Stream {
         if !self.is_recognised() {
             return;
         }
-        self.pace.progressed(now, self.pos);
+        self.pace.progressed(now, self.seen);
         let trusted = self.seen * if self.start == 0 || self.seen >= TRUSTED_PAGES { TRUST } else { 1 };
         self.stalled = stalled;
         if stalled {
@@ -305,7 +311,10 @@ impl Stream {
         if file_pages - end < part / 4 && goal == file_pages {
             end = file_pages;
         }
-        let mark = if first { self.pos.min(end - 1) } else { start };
+        // Where there will be room for another such part: at the start of a folio, for that is what a mark is noticed at.
+        let room_from = (end + part).saturating_sub(ahead).next_multiple_of(FOLIO_PAGES_MAX);
+        let last_folio = ((end - 1) / FOLIO_PAGES_MAX * FOLIO_PAGES_MAX).max(start);
+        let mark = if first { self.pos.min(end - 1) } else { room_from.clamp(start, last_folio) };
         Some(Part { extent: Extent::new(start, end), mark })
     }
 

@@ -17,6 +17,7 @@ pub const TEXTS: &[(&str, &str)] = &[
     ("interleaved-5", include_str!("../../../workloads/interleaved-5.toml")),
     ("slow-200", include_str!("../../../workloads/slow-200.toml")),
     ("mmap-random", include_str!("../../../workloads/mmap-random.toml")),
+    ("thrash-200-streams", include_str!("../../../workloads/thrash-200-streams.toml")),
 ];
 
 /// The text of the workload of that name.

@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 use crate::error::{Error, Problem};
 use crate::figure::{Figure, Metric};
 use crate::quantity;
-use crate::workload::{Descriptor, Device, Files, Mount, Pattern, Workload};
+use crate::workload::{Descriptor, Device, Files, Mount, Pattern, Ratio, Simulate, Store, Workload};
 
 /// Threads at most: a thread is a real one when the workload runs in real time.
 const THREADS_MAX: u64 = 4096;
@@ -47,12 +47,7 @@ pub(crate) fn workload(file: &str, text: &str) -> Result<Workload, Error> {
     section.end()?;
 
     let mut section = top.section("device")?;
-    let device = Device {
-        first_byte_ns: section.duration("first_byte")?.value,
-        connection_bytes_per_s: section.rate("connection_rate")?.at_least(1)?,
-        total_bytes_per_s: section.optional_rate("total_rate")?.map(|rate| rate.at_least(1)).transpose()?,
-        ceiling_min_bytes_per_s: section.optional_rate("ceiling_min")?.map(|rate| rate.value),
-    };
+    let device = device(&mut section)?;
     section.end()?;
 
     let mut section = top.section("mount")?;
@@ -70,6 +65,10 @@ pub(crate) fn workload(file: &str, text: &str) -> Result<Workload, Error> {
         Some(section) => figures(section, &pattern, files.count)?,
         None => Vec::new(),
     };
+    let simulate = match top.optional_section("simulate")? {
+        Some(section) => simulate(section, &pattern, files.count)?,
+        None => Simulate::default(),
+    };
     top.end()?;
     let threads = threads as u32;
     Ok(Workload {
@@ -84,7 +83,21 @@ pub(crate) fn workload(file: &str, text: &str) -> Result<Workload, Error> {
         device,
         mount,
         expect,
+        simulate,
     })
+}
+
+fn device(section: &mut Section<'_>) -> Result<Device, Error> {
+    const PROFILE: &str = "the name of a device model such as \"hdd-w1\"";
+    if let Some(profile) = section.optional_string("profile", PROFILE)? {
+        return Ok(Device::Profile(profile.value));
+    }
+    Ok(Device::Store(Store {
+        first_byte_ns: section.duration("first_byte")?.value,
+        connection_bytes_per_s: section.rate("connection_rate")?.at_least(1)?,
+        total_bytes_per_s: section.optional_rate("total_rate")?.map(|rate| rate.at_least(1)).transpose()?,
+        ceiling_min_bytes_per_s: section.optional_rate("ceiling_min")?.map(|rate| rate.value),
+    }))
 }
 
 fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Pattern, Error> {
@@ -123,7 +136,12 @@ fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Pattern, Error>
             };
             Pattern::Random { record_bytes, descriptor }
         }
-        "slow" => Pattern::Slow { record_bytes, period_ns: section.duration("period")?.at_least(1)? },
+        "slow" => {
+            let period_ns = section.duration("period")?.at_least(1)?;
+            let start_every_ns = section.optional_duration("start_every")?.map_or(0, |every| every.value);
+            let catches_up = section.optional_bool("catch_up")?.unwrap_or(true);
+            Pattern::Slow { record_bytes, period_ns, start_every_ns, catches_up }
+        }
         "mmap-random" => Pattern::MmapRandom { record_bytes },
         _ => return Err(kind.is_not(KINDS)),
     })
@@ -134,7 +152,8 @@ fn figures(mut section: Section<'_>, pattern: &Pattern, files: u32) -> Result<Ve
     let mut figures = Vec::new();
     for &metric in Metric::ALL {
         if let Some(text) = section.optional_string(metric.key(), Figure::WANTED)? {
-            let figure = Figure::parse(metric, &text.value).ok_or_else(|| text.is_not(Figure::WANTED))?;
+            let parsed =
+                Figure::parse_all(metric, &text.value, metric.unit()).ok_or_else(|| text.is_not(Figure::WANTED))?;
             match metric {
                 Metric::OperationsOfBare if !random || files != 1 => {
                     return Err(text.breaks("only random reads of one file are compared with a bare client"));
@@ -142,13 +161,46 @@ fn figures(mut section: Section<'_>, pattern: &Pattern, files: u32) -> Result<Ve
                 Metric::Late if pattern.period_ns().is_none() => {
                     return Err(text.breaks("only a slow pattern can be late"));
                 }
-                _ => figures.push((text.at.start, figure)),
+                _ => figures.extend(parsed.into_iter().map(|figure| (text.at.start, figure))),
             }
         }
     }
     section.end()?;
-    figures.sort_unstable_by_key(|&(start, _)| start);
+    figures.sort_by_key(|&(start, _)| start);
     Ok(figures.into_iter().map(|(_, figure)| figure).collect())
+}
+
+fn simulate(mut section: Section<'_>, pattern: &Pattern, files: u32) -> Result<Simulate, Error> {
+    const POLICIES: &str = "a list of policies such as [\"foreread\", \"linux\"]";
+    const OVER: &str = "two policies such as \"on-demand-2007 over linux-2.6.20\"";
+    let policies = section.optional_strings("policies", POLICIES)?.unwrap_or_default();
+    let readahead_max = section.optional_size("readahead_max")?;
+    let readahead_max_bytes = readahead_max.map(|size| size.at_least(1)).transpose()?;
+    let mut expect = Vec::new();
+    if let Some(section) = section.optional_section("expect")? {
+        for (name, _, section) in section.sections()? {
+            expect.push((name, figures(section, pattern, files)?));
+        }
+    }
+    let mut ratios = Vec::new();
+    if let Some(section) = section.optional_section("ratio")? {
+        for (name, at, mut section) in section.sections()? {
+            let Some((policy, over)) = name.split_once(" over ") else {
+                return Err(section.place("", at, name).is_not(OVER));
+            };
+            for &metric in Metric::ALL {
+                if let Some(text) = section.optional_string(metric.key(), Figure::RATIO_WANTED)? {
+                    let parsed = Figure::parse_all(metric, &text.value, "");
+                    for figure in parsed.ok_or_else(|| text.is_not(Figure::RATIO_WANTED))? {
+                        ratios.push(Ratio { policy: policy.to_owned(), over: over.to_owned(), figure });
+                    }
+                }
+            }
+            section.end()?;
+        }
+    }
+    section.end()?;
+    Ok(Simulate { policies, readahead_max_bytes, expect, ratios })
 }
 
 /// The text that is being read: makes errors.
@@ -254,6 +306,20 @@ impl<'a> Section<'a> {
         if text.value.trim().is_empty() { Err(text.is_not(wanted)) } else { Ok(text.value) }
     }
 
+    fn optional_bool(&mut self, name: &'static str) -> Result<Option<bool>, Error> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        let found = value.get_ref().as_bool();
+        found.ok_or_else(|| self.mistyped(name, &value, "true or false")).map(Some)
+    }
+
+    fn optional_strings(&mut self, name: &'static str, wanted: &'static str) -> Result<Option<Vec<String>>, Error> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        let list = value.get_ref().as_array().and_then(|list| {
+            list.iter().map(|item| item.get_ref().as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
+        });
+        list.ok_or_else(|| self.mistyped(name, &value, wanted)).map(Some)
+    }
+
     fn optional_integer(&mut self, name: &'static str, wanted: &'static str) -> Result<Option<Placed<'a, u64>>, Error> {
         let Some(value) = self.take(name) else { return Ok(None) };
         let number = value.get_ref().as_integer();
@@ -287,8 +353,11 @@ impl<'a> Section<'a> {
     }
 
     fn duration(&mut self, name: &'static str) -> Result<Placed<'a, u64>, Error> {
-        self.optional_quantity(name, quantity::DURATION_WANTED, quantity::duration)?
-            .ok_or_else(|| self.missing(name, quantity::DURATION_WANTED))
+        self.optional_duration(name)?.ok_or_else(|| self.missing(name, quantity::DURATION_WANTED))
+    }
+
+    fn optional_duration(&mut self, name: &'static str) -> Result<Option<Placed<'a, u64>>, Error> {
+        self.optional_quantity(name, quantity::DURATION_WANTED, quantity::duration)
     }
 
     fn optional_rate(&mut self, name: &'static str) -> Result<Option<Placed<'a, u64>>, Error> {
@@ -310,6 +379,24 @@ impl<'a> Section<'a> {
 
     fn section(&mut self, name: &'static str) -> Result<Section<'a>, Error> {
         self.optional_section(name)?.ok_or_else(|| self.missing(name, "a table"))
+    }
+
+    /// Every table in this one, in the order of the file: name, place, content.
+    fn sections(self) -> Result<Vec<(String, Range<usize>, Section<'a>)>, Error> {
+        let mut all = Vec::new();
+        for (key, value) in self.table {
+            let (name, at) = (key.get_ref().to_string(), value.span());
+            let path = format!("{}.{name}", self.path);
+            match value.into_inner() {
+                DeValue::Table(table) => all.push((name, at.clone(), Section::new(self.source, &path, at, table))),
+                other => {
+                    let found = format!("{other:?}");
+                    return Err(Placed { source: self.source, key: path, at, value: found }.is_not("a table"));
+                }
+            }
+        }
+        all.sort_by_key(|(_, at, _)| at.start);
+        Ok(all)
     }
 
     /// Complains about the first key that nothing has taken.

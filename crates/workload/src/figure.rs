@@ -37,6 +37,12 @@ pub enum Metric {
     RequestsPerGib,
     /// Throughput of the slowest reader over that of the fastest.
     SlowestOfFastest,
+    /// Bytes read in the best second. Simulated only, as are those that follow.
+    ThroughputMax,
+    /// Bytes of a request, on average.
+    IoSize,
+    /// The same, in the five seconds in which it was least.
+    IoSizeMin,
 }
 
 impl Metric {
@@ -54,6 +60,9 @@ impl Metric {
         Metric::Amp,
         Metric::RequestsPerGib,
         Metric::Rss,
+        Metric::ThroughputMax,
+        Metric::IoSize,
+        Metric::IoSizeMin,
     ];
 
     /// The key in `[expect]`, and the name in reports.
@@ -71,13 +80,17 @@ impl Metric {
             Metric::Late => "late",
             Metric::RequestsPerGib => "requests_per_gib",
             Metric::SlowestOfFastest => "slowest_of_fastest",
+            Metric::ThroughputMax => "throughput_max",
+            Metric::IoSize => "io_size",
+            Metric::IoSizeMin => "io_size_min",
         }
     }
 
     /// The unit of its values; empty for a ratio.
     pub fn unit(self) -> &'static str {
         match self {
-            Metric::Throughput => "MB/s",
+            Metric::Throughput | Metric::ThroughputMax => "MB/s",
+            Metric::IoSize | Metric::IoSizeMin => "KiB",
             Metric::Operations => "/s",
             Metric::Rss => "MiB",
             Metric::FirstByte | Metric::FirstByteP50 => "ms",
@@ -141,15 +154,23 @@ impl Figure {
     /// What an expectation looks like, for messages.
     pub(crate) const WANTED: &str = "an expectation such as \">= 0.85\" or \"<= 160 MiB\", in the metric's own unit";
 
+    /// What an expectation of a ratio looks like, for messages.
+    pub(crate) const RATIO_WANTED: &str = "an expectation such as \">= 0.99, <= 1.01\", without a unit";
+
+    /// Reads expectations with commas between them; `unit` is that of their values.
+    pub(crate) fn parse_all(metric: Metric, text: &str, unit: &str) -> Option<Vec<Self>> {
+        text.split(',').map(|text| Self::parse(metric, text, unit)).collect()
+    }
+
     /// Reads `">= 0.85"` or `"<= 160 MiB"`.
-    pub(crate) fn parse(metric: Metric, text: &str) -> Option<Self> {
+    fn parse(metric: Metric, text: &str, unit: &str) -> Option<Self> {
         let text = text.trim();
         let (operator, rest) = if let Some(rest) = text.strip_prefix(">=") {
             (Operator::AtLeast, rest)
         } else {
             (Operator::AtMost, text.strip_prefix("<=")?)
         };
-        let number = rest.trim().strip_suffix(metric.unit())?.trim_end();
+        let number = rest.trim().strip_suffix(unit)?.trim_end();
         let plain = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         let value = if plain { number.parse().ok()? } else { return None };
         Some(Self { metric, operator, value })
@@ -184,7 +205,7 @@ mod tests {
             (Metric::Operations, ">= 800/s"),
             (Metric::Late, "<= 0 reads"),
         ] {
-            assert_eq!(Figure::parse(metric, text).unwrap().to_string(), text);
+            assert_eq!(Figure::parse(metric, text, metric.unit()).unwrap().to_string(), text);
         }
     }
 
@@ -199,7 +220,7 @@ mod tests {
             (Metric::Amp, "<= inf"),
             (Metric::Amp, "<= "),
         ] {
-            assert_eq!(Figure::parse(metric, text), None, "{text}");
+            assert_eq!(Figure::parse(metric, text, metric.unit()), None, "{text}");
         }
     }
 
@@ -215,7 +236,7 @@ mod tests {
 
     #[test]
     fn the_bound_itself_is_met_and_not_a_number_is_not() {
-        let figure = Figure::parse(Metric::Amp, "<= 1.05").unwrap();
+        let figure = Figure::parse(Metric::Amp, "<= 1.05", "").unwrap();
         assert!(figure.met(1.05));
         assert!(!figure.met(1.06));
         assert!(!figure.met(f64::NAN));

@@ -6,7 +6,7 @@
 //!  strided      0 . . 1 . . 2 . .
 //!  interleaved  0 2 4 | 1 3 5        two streams, each through its own half, in turn
 //!  random       4 0 5 2 1 3          a permutation over all files; threads take its entries in turn
-//!  slow         0 1 2 3 4 5          as sequential; read k is due k periods after the start
+//!  slow         0 1 2 3 4 5          as sequential; read k is due k periods after the thread's start
 //! ```
 //!
 //! Together the threads read every byte at most once, and the whole of every file unless the pattern leaves gaps
@@ -67,8 +67,10 @@ impl<'a> Operations<'a> {
             Pattern::Interleaved { streams, .. } => {
                 self.walk(number, records, |step| interleaved(step, records, u64::from(streams)) * record, 0)
             }
-            Pattern::Slow { period_ns, .. } => {
-                self.walk(number, records, |step| step * record, number.checked_mul(period_ns)?)
+            Pattern::Slow { period_ns, start_every_ns, .. } => {
+                let start_ns = self.thread.checked_mul(start_every_ns)?;
+                let due_ns = number.checked_mul(period_ns)?.checked_add(start_ns)?;
+                self.walk(number, records, |step| step * record, due_ns)
             }
             Pattern::Random { .. } | Pattern::MmapRandom { .. } => self.random(number),
         }?;

@@ -35,6 +35,34 @@ pub struct Workload {
     pub mount: Mount,
     /// What must come out of it, in the order of the file. Empty: reported without judgement.
     pub expect: Vec<Figure>,
+    /// What is simulated, and what must come of that.
+    pub simulate: Simulate,
+}
+
+/// A workload in virtual time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Simulate {
+    /// Names of the policies to compare, in the order of a report. Empty: those of the simulator's choice.
+    pub policies: Vec<String>,
+    /// The largest window of the policies that have a fixed one.
+    pub readahead_max_bytes: Option<u64>,
+    /// What must come out of each policy's run.
+    pub expect: Vec<(String, Vec<Figure>)>,
+    /// How policies must compare.
+    pub ratios: Vec<Ratio>,
+}
+
+/// A figure of one policy over the same figure of another.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Ratio {
+    /// The one.
+    pub policy: String,
+    /// The other.
+    pub over: String,
+    /// The figure, and what the ratio must be.
+    pub figure: Figure,
 }
 
 /// The objects that a workload reads, all of one size.
@@ -89,6 +117,10 @@ pub enum Pattern {
         record_bytes: u32,
         /// From one read to the next.
         period_ns: u64,
+        /// From the start of one thread to the start of the next; 0 for all at once.
+        start_every_ns: u64,
+        /// Whether a reader that was late reads faster until it is on time again; otherwise it stays as late as it is.
+        catches_up: bool,
     },
     /// Pages of a mapping touched in random order, none twice.
     MmapRandom {
@@ -109,9 +141,30 @@ pub enum Descriptor {
 }
 
 /// The storage that the workload is measured on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Device {
+    /// An object store: the testbed in real time, its model in virtual time.
+    Store(Store),
+    /// A device model by name: virtual time only.
+    Profile(String),
+}
+
+impl Device {
+    /// The store; `None` for a device that exists as a model only.
+    pub fn store(&self) -> Option<Store> {
+        match self {
+            Self::Store(store) => Some(*store),
+            Self::Profile(_) => None,
+        }
+    }
+}
+
+/// An object store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Device {
+pub struct Store {
     /// From a request to the first byte of its answer.
     pub first_byte_ns: u64,
     /// What one connection carries.
@@ -179,6 +232,14 @@ impl Pattern {
             | Pattern::Random { record_bytes, .. }
             | Pattern::Slow { record_bytes, .. }
             | Pattern::MmapRandom { record_bytes } => record_bytes,
+        }
+    }
+
+    /// By how much later than planned all further reads of a thread are due, after one that was done `behind_ns` after it was due.
+    pub fn delay_ns(&self, behind_ns: u64) -> u64 {
+        match *self {
+            Pattern::Slow { period_ns, catches_up: false, .. } => behind_ns.saturating_sub(period_ns),
+            _ => 0,
         }
     }
 

@@ -37,7 +37,43 @@ const FIGURES: &[(&str, &[(&str, &str)])] = &[
     ("interleaved-5", &[("throughput", ">= 600 MB/s"), ("amp", "<= 1.1"), ("rss", "<= 320 MiB")]),
     ("slow-200", &[("late", "<= 0 reads"), ("amp", "<= 1.1"), ("first_byte_p50", "<= 110 ms"), ("rss", "<= 128 MiB")]),
     ("mmap-random", &[]),
+    ("thrash-200-streams", &[]),
 ];
+
+/// What is wanted of simulations: workload, policy, metric, figure.
+const SIMULATED: &[(&str, &str, &str, &str)] = &[
+    ("thrash-200-streams", "linux-2.6.20", "throughput_max", ">= 3.5 MB/s"),
+    ("thrash-200-streams", "linux-2.6.20", "throughput_max", "<= 6.5 MB/s"),
+    ("thrash-200-streams", "linux-2.6.20", "io_size_min", "<= 32 KiB"),
+    ("thrash-200-streams", "on-demand-2007", "throughput_max", ">= 12 MB/s"),
+    ("thrash-200-streams", "on-demand-2007", "throughput_max", "<= 17 MB/s"),
+    ("thrash-200-streams", "on-demand-2007", "io_size_min", ">= 110 KiB"),
+    ("thrash-200-streams", "on-demand-2007", "io_size_min", "<= 180 KiB"),
+    ("thrash-200-streams", "foreread", "late", "<= 0 reads"),
+    ("thrash-200-streams", "foreread", "throughput_max", ">= 20 MB/s"),
+];
+
+#[test]
+fn the_expected_figures_of_simulations_are_those_that_were_promised() {
+    let mut found = Vec::new();
+    for (name, _) in FIGURES {
+        for (policy, figures) in catalogue::find(name).unwrap().simulate.expect {
+            let told = |figure: &foreread_workload::Figure| (figure.metric.key(), figure.to_string());
+            let mut told: Vec<_> = figures.iter().map(told).collect();
+            told.sort_by_key(|(key, _)| *key);
+            found.extend(
+                told.into_iter().map(|(key, figure)| ((*name).to_owned(), policy.clone(), key.to_owned(), figure)),
+            );
+        }
+    }
+    let mut wanted: Vec<_> = SIMULATED
+        .iter()
+        .map(|&(name, policy, key, figure)| (name.to_owned(), policy.to_owned(), key.to_owned(), figure.to_owned()))
+        .collect();
+    found.sort();
+    wanted.sort();
+    assert_eq!(found, wanted);
+}
 
 #[test]
 fn the_expected_figures_are_those_that_were_promised() {
@@ -62,10 +98,11 @@ fn the_conditions_are_those_under_which_the_figures_were_promised() {
     const MIB: u64 = 1 << 20;
     for (name, _) in FIGURES {
         let workload = catalogue::find(name).unwrap();
-        assert_eq!(workload.device.first_byte_ns, 30_000_000, "{name}");
-        assert_eq!(workload.device.connection_bytes_per_s, 80_000_000, "{name}");
-        assert_eq!(workload.device.total_bytes_per_s, None, "{name}");
-        assert_eq!(workload.device.ceiling_min_bytes_per_s, Some(700_000_000), "{name}");
+        let Some(store) = workload.device.store() else { continue };
+        assert_eq!(store.first_byte_ns, 30_000_000, "{name}");
+        assert_eq!(store.connection_bytes_per_s, 80_000_000, "{name}");
+        assert_eq!(store.total_bytes_per_s, None, "{name}");
+        assert_eq!(store.ceiling_min_bytes_per_s, Some(700_000_000), "{name}");
         let memory_mib = match *name {
             "sequential-1m" | "sequential-128k" => 96,
             "slow-200" => 64,

@@ -8,12 +8,18 @@ use std::path::PathBuf;
 use miette::Diagnostic;
 use thiserror::Error;
 
+use crate::workloads;
+
 /// A failure of one measurement, or of the whole benchmark.
 #[derive(Debug, Error, Diagnostic)]
 pub(crate) enum Error {
-    #[error("no workload is called {name}")]
-    #[diagnostic(help("known: {known}; the path of a file ends in .toml"))]
-    NoWorkload { name: String, known: String },
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Workloads(#[from] workloads::Error),
+
+    #[error("{name} is for a device that exists as a model only")]
+    #[diagnostic(help("run `foreread simulate {name}`"))]
+    SimulatedOnly { name: String },
 
     #[error("{}: cannot be read", .path.display())]
     #[diagnostic(help("a workload is a TOML file; `workloads/README.md` describes the form"))]
@@ -22,10 +28,6 @@ pub(crate) enum Error {
         #[source]
         cause: std::io::Error,
     },
-
-    #[error("a workload cannot be used")]
-    #[diagnostic(help("`workloads/README.md` describes the form"))]
-    Workload(#[source] foreread_workload::Error),
 
     #[error("/dev/fuse does not exist, so nothing can be mounted")]
     #[diagnostic(help(

@@ -79,7 +79,8 @@ pub(crate) struct Latency {
 
 /// The body of `foreread bench --reader PLAN`.
 pub(crate) fn run(plan: &Plan) -> Result<Reading, Error> {
-    let workload = Workload::parse("plan", &plan.workload).map_err(Error::Workload)?.shortened(plan.duration_ns);
+    let workload =
+        Workload::parse("plan", &plan.workload).map_err(crate::workloads::Error::Workload)?.shortened(plan.duration_ns);
     let shared = workload.descriptor() == Descriptor::Shared;
     let ready = Barrier::new(workload.threads as usize + 1);
     let opened: OnceLock<Result<Opened, Error>> = OnceLock::new();
@@ -186,8 +187,9 @@ impl<'a> Walk<'a> {
             late: 0,
             latency: latencies(),
         };
+        let mut delay_ns = 0;
         for op in self.workload.operations(thread) {
-            let due = start + Duration::from_nanos(op.not_before_ns);
+            let due = start + Duration::from_nanos(op.not_before_ns + delay_ns);
             let mut now = Instant::now();
             if now < due {
                 std::thread::sleep(due - now);
@@ -205,6 +207,7 @@ impl<'a> Walk<'a> {
             } else if period.is_some_and(|period| done > due + period) {
                 walked.late += 1;
             }
+            delay_ns += self.workload.pattern.delay_ns(done.saturating_duration_since(due).as_nanos() as u64);
             walked.latency.saturating_record((done - waits_from).as_micros() as u64);
             walked.operations += 1;
             walked.bytes += u64::from(op.len);

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use foreread_workload::{Metric, Workload};
 use serde::Serialize;
 
+use super::backing;
 use super::cgroup::Cgroup;
 use super::error::Error;
 use super::interrupt::Interrupt;
@@ -131,9 +132,10 @@ impl Row {
 
     fn fill(&mut self, bench: &Bench<'_>, text: &str, subjects: &[Subject]) -> Result<(), Error> {
         let workload = self.workload.clone();
+        let store = workload.device.store().ok_or_else(|| Error::SimulatedOnly { name: workload.name.clone() })?;
         let server = match bench.user {
             Some(_) => None,
-            None => Some(Server::start(&workload, &bench.interrupt)?),
+            None => Some(Server::start(&workload, store, &bench.interrupt)?),
         };
         let site = Site::new(bench, &workload, text, server.as_ref())?;
         let mut yardstick = Yardstick::default();
@@ -145,7 +147,7 @@ impl Row {
             attempts += 1;
             let of = format!("run {attempts} of {}", bench.repeat.max(attempts));
             yardstick = site.yardstick(&of)?;
-            let (min, found) = (workload.device.ceiling_min_bytes_per_s, yardstick.ceiling_mb_per_s);
+            let (min, found) = (store.ceiling_min_bytes_per_s, yardstick.ceiling_mb_per_s);
             if let (Some(min), Some(found)) = (min.map(|min| min as f64 / 1e6), found)
                 && found < min
             {
@@ -224,6 +226,7 @@ impl<'a> Site<'a> {
 
     /// One cold run.
     fn run(&self, subject: &Subject, yardstick: Yardstick) -> Result<Run, Error> {
+        backing::restore(self.workload);
         let group = self.workload.mount.cgroup_bytes.map(Cgroup::new).transpose()?;
         let before = self.server.map(Server::counters).transpose()?;
         let cpu = || self.server.and_then(|server| process::cpu_s(server.id()));

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use foreread_workload::Workload;
+use foreread_workload::{Store, Workload};
 use serde_json::Value;
 
 use super::error::Error;
@@ -43,14 +43,14 @@ pub(crate) struct Counters {
 }
 
 impl Server {
-    pub(crate) fn start(workload: &Workload, interrupt: &Interrupt) -> Result<Self, Error> {
+    pub(crate) fn start(workload: &Workload, store: Store, interrupt: &Interrupt) -> Result<Self, Error> {
         let program = std::env::current_exe().map_err(Error::io("finding this program"))?;
         let mut command = Command::new(program);
         // Anonymous: the bare client does not sign. Signatures that are there are still checked.
         command.args(["testbed", "--listen", "127.0.0.1:0", "--allow-anonymous"]);
-        command.args(["--first-byte", &format!("{}us", workload.device.first_byte_ns / 1000)]);
-        command.args(["--connection-rate", &format!("{}B/s", workload.device.connection_bytes_per_s)]);
-        if let Some(rate) = workload.device.total_bytes_per_s {
+        command.args(["--first-byte", &format!("{}us", store.first_byte_ns / 1000)]);
+        command.args(["--connection-rate", &format!("{}B/s", store.connection_bytes_per_s)]);
+        if let Some(rate) = store.total_bytes_per_s {
             command.args(["--total-rate", &format!("{rate}B/s")]);
         }
         for index in 0..workload.files.count {

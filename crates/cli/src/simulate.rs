@@ -1,0 +1,174 @@
+//! `foreread simulate`: policies against device models, in virtual time.
+//!
+//! Runs go on all cores, one run on one; what comes out does not depend on how many there are.
+
+mod report;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::{fs, thread};
+
+use foreread_sim::{PolicyName, Profile, Tally, profile};
+use foreread_workload::Workload;
+use miette::Diagnostic;
+use thiserror::Error as ThisError;
+
+use crate::workloads;
+
+/// Compare policies on a workload in virtual time, against models of devices
+///
+/// The policy that serves real reads runs beside those that it replaces. No storage is needed and no byte is read; the same workload
+/// gives the same figures on every machine.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "More: `foreread simulate --help`.", after_long_help = EXAMPLES)]
+pub(crate) struct SimulateArgs {
+    /// Names of workloads, paths of TOML files or folders of them; all that are built in, if none is given
+    workloads: Vec<String>,
+
+    /// The policies to compare, instead of those that the workload names
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = policy)]
+    policy: Vec<PolicyName>,
+
+    /// The device, instead of the workload's own: a built-in model or the path of a TOML file
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+
+    /// Print everything as JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Exit with 1 if a figure is not what its workload wants, naming each
+    #[arg(long)]
+    check: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  foreread simulate thrash-200-streams                        the policies that this workload names
+  foreread simulate sequential-1m --policy foreread,linux     these two
+  foreread simulate ./mine.toml --device hdd-w1               on another device
+  foreread simulate --check workloads/                        a folder, for a script
+
+Exit status:
+  0  simulated; with --check: all figures are as wanted
+  1  a figure is not, or a policy broke its contract; named on stderr
+  2  wrong usage";
+
+#[derive(Debug, ThisError, Diagnostic)]
+enum Error {
+    #[error("no device is called {name}")]
+    #[diagnostic(help("known: {known}; the path of a file ends in .toml"))]
+    NoDevice { name: String, known: String },
+
+    #[error("{}: not a device", .path.display())]
+    #[diagnostic(help("the files in `devices/` show the form"))]
+    Device {
+        path: PathBuf,
+        #[source]
+        cause: toml::de::Error,
+    },
+
+    #[error("{}: cannot be read", .path.display())]
+    #[diagnostic(help("a device is a TOML file; the files in `devices/` show the form"))]
+    Unreadable {
+        path: PathBuf,
+        #[source]
+        cause: std::io::Error,
+    },
+
+    #[error("{workload}: cannot be simulated")]
+    Simulation {
+        workload: String,
+        #[source]
+        cause: foreread_sim::Error,
+    },
+}
+
+/// One workload, and what came of it under each policy.
+pub(crate) struct Row {
+    workload: Workload,
+    columns: Vec<(PolicyName, Tally)>,
+}
+
+fn policy(name: &str) -> Result<PolicyName, foreread_sim::Error> {
+    name.parse()
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &SimulateArgs) -> miette::Result<ExitCode> {
+    let chosen = workloads::select(&args.workloads, |_| true)?;
+    let device = args.device.as_deref().map(device).transpose()?;
+    let mut jobs = Vec::new();
+    for (at, (workload, _)) in chosen.iter().enumerate() {
+        for policy in policies(workload, &args.policy)? {
+            jobs.push((at, policy));
+        }
+    }
+    let done = on_all_cores(&jobs, |&(at, policy)| {
+        let workload = &chosen[at].0;
+        foreread_sim::simulate(workload, policy, device.as_ref())
+            .map_err(|cause| Error::Simulation { workload: workload.name.clone(), cause })
+    });
+    let mut rows: Vec<Row> = chosen.into_iter().map(|(workload, _)| Row { workload, columns: Vec::new() }).collect();
+    for ((at, policy), tally) in jobs.into_iter().zip(done) {
+        rows[at].columns.push((policy, tally?));
+    }
+    if args.json {
+        println!("{:#}", report::json(&rows));
+    } else {
+        for row in &rows {
+            print!("{}", report::table(row));
+        }
+    }
+    let misses: Vec<String> = rows.iter().flat_map(report::misses).collect();
+    if args.check && !misses.is_empty() {
+        for miss in &misses {
+            eprintln!("{miss}");
+        }
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Those that the user names, or the workload, or else the few that tell most.
+fn policies(workload: &Workload, named: &[PolicyName]) -> Result<Vec<PolicyName>, Error> {
+    if !named.is_empty() {
+        return Ok(named.to_vec());
+    }
+    if workload.simulate.policies.is_empty() {
+        return Ok(vec![PolicyName::Foreread, PolicyName::Linux, PolicyName::None]);
+    }
+    let parse = |name: &String| name.parse();
+    let all: Result<Vec<_>, _> = workload.simulate.policies.iter().map(parse).collect();
+    all.map_err(|cause| Error::Simulation { workload: workload.name.clone(), cause })
+}
+
+fn device(name: &str) -> Result<Profile, Error> {
+    let path = PathBuf::from(name);
+    if path.extension().is_none_or(|extension| extension != "toml") {
+        let known = || profile::TEXTS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        return profile::find(name).ok_or_else(|| Error::NoDevice { name: name.to_owned(), known: known() });
+    }
+    let text = fs::read_to_string(&path).map_err(|cause| Error::Unreadable { path: path.clone(), cause })?;
+    profile::parse(&text).map_err(|cause| Error::Device { path, cause })
+}
+
+/// `work` of each of `jobs`, in their order.
+fn on_all_cores<J: Sync, R: Send>(jobs: &[J], work: impl Fn(&J) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let done: Vec<Mutex<Option<R>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
+    let cores = thread::available_parallelism().map_or(1, usize::from).min(jobs.len());
+    thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                while let Some(at) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&at| at < jobs.len()) {
+                    let result = work(&jobs[at]);
+                    *done[at].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+                }
+            });
+        }
+    });
+    done.into_iter().filter_map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+}

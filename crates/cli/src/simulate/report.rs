@@ -1,0 +1,121 @@
+//! What comes out of a simulation: a table for people, JSON for programs, and the verdict.
+
+use std::fmt::Write as _;
+
+use foreread_sim::Tally;
+use foreread_workload::{Figure, Metric, Workload};
+use serde_json::json;
+
+use super::Row;
+
+const FIGURE_WIDTH: usize = 22;
+const VALUE_WIDTH: usize = 17;
+
+/// What every workload is told with.
+const ALWAYS: &[Metric] = &[Metric::Throughput, Metric::Amp, Metric::RequestsPerGib, Metric::IoSize];
+
+fn expected<'a>(workload: &'a Workload, policy: &str) -> &'a [Figure] {
+    workload.simulate.expect.iter().find(|(name, _)| name == policy).map_or(&[], |(_, figures)| figures)
+}
+
+fn metrics(workload: &Workload) -> Vec<Metric> {
+    let expected = |metric: &Metric| {
+        workload.simulate.expect.iter().flat_map(|(_, figures)| figures).any(|figure| figure.metric == *metric)
+    };
+    let late = |metric: &Metric| *metric == Metric::Late && workload.pattern.period_ns().is_some();
+    Metric::ALL.iter().filter(|m| ALWAYS.contains(m) || expected(m) || late(m)).copied().collect()
+}
+
+/// A row's table: a line a figure, a column a policy.
+pub(super) fn table(row: &Row) -> String {
+    let mut text = format!("{}: {}\n", row.workload.name, row.workload.description);
+    let mut header = format!("  {:FIGURE_WIDTH$}", "");
+    for (policy, _) in &row.columns {
+        let _ = write!(header, " {:VALUE_WIDTH$}", policy.as_str());
+    }
+    let _ = writeln!(text, "{}", header.trim_end());
+    for metric in metrics(&row.workload) {
+        let mut line = format!("  {:FIGURE_WIDTH$}", metric.key().replace('_', " "));
+        for (policy, tally) in &row.columns {
+            let value = tally.figure(metric);
+            let shown = value.map_or_else(|| "-".to_owned(), |value| metric.show(value));
+            let wanted: Vec<_> =
+                expected(&row.workload, policy.as_str()).iter().filter(|figure| figure.metric == metric).collect();
+            let judged = match value {
+                _ if wanted.is_empty() => "",
+                Some(value) if wanted.iter().all(|figure| figure.met(value)) => " ok",
+                _ => " MISS",
+            };
+            let _ = write!(line, " {:VALUE_WIDTH$}", format!("{shown}{judged}"));
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    for (told, met) in ratios(row) {
+        let _ = writeln!(text, "  {told} {}", if met { "ok" } else { "MISS" });
+    }
+    text.push('\n');
+    text
+}
+
+/// Each ratio that is wanted: how it came out, and whether that is as wanted.
+fn ratios(row: &Row) -> Vec<(String, bool)> {
+    let of = |policy: &str, metric| {
+        let (_, tally) = row.columns.iter().find(|(name, _)| name.as_str() == policy)?;
+        tally.figure(metric)
+    };
+    let told = |ratio: &foreread_workload::Ratio| {
+        let metric = ratio.figure.metric;
+        let found = of(&ratio.policy, metric)? / of(&ratio.over, metric)?;
+        let (operator, wanted) = (ratio.figure.operator, ratio.figure.value);
+        let name = metric.key().replace('_', " ");
+        let text = format!("{name} of {} over {}: {found:.3}, wanted {operator} {wanted}", ratio.policy, ratio.over);
+        Some((text, ratio.figure.met(found)))
+    };
+    row.workload.simulate.ratios.iter().filter_map(told).collect()
+}
+
+/// A line for each figure that is not as wanted. What a policy is expected to show counts where it ran.
+pub(super) fn misses(row: &Row) -> Vec<String> {
+    let mut misses = Vec::new();
+    let name = &row.workload.name;
+    for (policy, tally) in &row.columns {
+        for figure in expected(&row.workload, policy.as_str()) {
+            let metric = figure.metric;
+            let found = tally.figure(metric);
+            if !found.is_some_and(|found| figure.met(found)) {
+                let shown = found.map_or_else(|| "not measured".to_owned(), |found| metric.show(found));
+                misses
+                    .push(format!("{name}: {policy}: {} is {shown}, wanted {figure}", metric.key().replace('_', " ")));
+            }
+        }
+    }
+    misses.extend(ratios(row).into_iter().filter(|(_, met)| !met).map(|(told, _)| format!("{name}: {told}")));
+    misses
+}
+
+/// Everything, for programs.
+pub(super) fn json(rows: &[Row]) -> serde_json::Value {
+    let row = |row: &Row| {
+        let column = |(policy, tally): &(foreread_sim::PolicyName, Tally)| {
+            let values: serde_json::Map<_, _> = Metric::ALL
+                .iter()
+                .filter_map(|&metric| Some((metric.key().to_owned(), json!(tally.figure(metric)?))))
+                .collect();
+            let seconds = tally.seconds();
+            json!({
+                "policy": policy.as_str(),
+                "elapsed_ns": tally.elapsed_ns(),
+                "requests": tally.requests(),
+                "figures": values,
+                "seconds": seconds,
+            })
+        };
+        let misses = misses(row);
+        json!({
+            "workload": row.workload,
+            "policies": row.columns.iter().map(column).collect::<Vec<_>>(),
+            "misses": misses,
+        })
+    };
+    json!(rows.iter().map(row).collect::<Vec<_>>())
+}

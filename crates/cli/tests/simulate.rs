@@ -1,0 +1,71 @@
+//! `foreread simulate` as a user runs it.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn simulate(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_foreread"))
+        .arg("simulate")
+        .args(arguments)
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+        .output()
+        .expect("the program runs")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn every_figure_of_the_folder_is_as_wanted() {
+    let output = simulate(&["--check", "workloads/"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(table.contains("thrash-200-streams: ") && table.contains("sequential-1m: "), "{table}");
+    assert!(!table.contains("MISS"), "{table}");
+}
+
+#[test]
+fn a_figure_that_is_missed_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let text =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads/thrash-200-streams.toml"));
+    let path = folder.path().join("mine.toml");
+    std::fs::write(&path, text.unwrap().replace("<= 6.5 MB/s", "<= 1.5 MB/s")).unwrap();
+    let output = simulate(&["--check", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = stderr(&output);
+    assert!(told.starts_with("thrash-200-streams: linux-2.6.20: throughput max is "), "{told}");
+    assert!(told.trim_end().ends_with("wanted <= 1.5 MB/s"), "{told}");
+}
+
+#[test]
+fn policies_and_device_can_be_chosen() {
+    let output = simulate(&["sequential-1m", "--policy", "none,foreread", "--device", "devices/hdd-w1.toml", "--json"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let policies: Vec<_> =
+        json[0]["policies"].as_array().unwrap().iter().map(|p| p["policy"].as_str().unwrap()).collect();
+    assert_eq!(policies, ["none", "foreread"]);
+    let throughput = json[0]["policies"][1]["figures"]["throughput"].as_f64().unwrap();
+    assert!((60.0..=62.1).contains(&throughput), "the disk carries 62 MB/s: {throughput}");
+}
+
+#[test]
+fn what_does_not_exist_is_named_with_what_does() {
+    let output = simulate(&["sequential-1m", "--policy", "guess"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("no policy is called guess; known: foreread, linux,"), "{}", stderr(&output));
+    let output = simulate(&["sequential-1m", "--device", "floppy"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("no device is called floppy") && stderr(&output).contains("known: hdd-w1"));
+    let output = simulate(&["nonsense"]);
+    assert!(stderr(&output).contains("no workload is called nonsense"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_simulated_device_is_not_benchmarked() {
+    let output = Command::new(env!("CARGO_BIN_EXE_foreread")).args(["bench", "thrash-200-streams"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("run `foreread simulate thrash-200-streams`"), "{}", stderr(&output));
+}

@@ -1,0 +1,340 @@
+//! A disk with one arm: it positions, then transfers, one request at a time.
+//!
+//! ```text
+//!            queue, by position             arm                              track buffer
+//!  Read ──> [ . . h . . . . ] ──next──> position? ──> transfer at the media's rate ──> Done
+//!                  └ head: first what lies after it,      └─ not for what follows the last request, and not
+//!                    then from the start (C-LOOK)            for what the buffer holds: that comes at the host's rate
+//! ```
+//!
+//! While the arm waits for a sector to come round, the drive keeps what passes below the head: after a request the buffer holds
+//! its track from the track's start. This is why reading backward costs one positioning a track and not one a record. A
+//! short way forward is passed over rather than jumped, where that is sooner.
+//!
+//! Not modelled: several zones, the time of a command, writes.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Random, Rate};
+
+/// What the disk can do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// How long the arm takes.
+    pub positioning: Positioning,
+    /// Bytes under the head a second.
+    pub media_rate: Rate,
+    /// Bytes from the drive's buffer a second.
+    pub host_rate: Rate,
+    /// Bytes of a track: what one turn of the platter brings.
+    pub track_bytes: u64,
+    /// Tracks that the buffer holds; 0 for a disk without one.
+    pub buffer_tracks: usize,
+    /// Where randomness starts.
+    pub seed: u64,
+}
+
+/// The time from one place to another, which a request pays that does not follow the last one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Positioning {
+    /// Always the same, in nanoseconds.
+    Mean(u64),
+    /// A seek that grows with the square root of the distance, then half a turn on average.
+    Seek {
+        /// To the next track, in nanoseconds.
+        nearest_ns: u64,
+        /// Across the whole disk, in nanoseconds.
+        farthest_ns: u64,
+        /// A turn of the platter, in nanoseconds.
+        turn_ns: u64,
+        /// Bytes of the disk.
+        capacity_bytes: u64,
+    },
+}
+
+/// A request, as named by the driver; never used again.
+pub type RequestId = u64;
+
+/// What happens to the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// A request for `bytes` at `offset`.
+    Read {
+        /// Its name.
+        id: RequestId,
+        /// Bytes from the start of the disk.
+        offset: u64,
+        /// At least 1.
+        bytes: u64,
+    },
+    /// The request is not wanted any more. What the arm is at is done all the same.
+    Cancel {
+        /// The request.
+        id: RequestId,
+    },
+    /// Nothing but time passed.
+    Tick,
+}
+
+/// What the disk has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// All bytes of the request are there.
+    Done {
+        /// The request.
+        id: RequestId,
+        /// When they were.
+        at_ns: u64,
+    },
+}
+
+/// A disk. Input: [`Disk::handle`]; output: [`Disk::poll_action`] until `None`, then [`Disk::next_deadline`].
+///
+/// Costs O(log n) an event for n requests that wait.
+#[derive(Debug)]
+pub struct Disk {
+    config: Config,
+    random: Random,
+    now_ns: u64,
+    /// What waits, by position and order of arrival.
+    queue: BTreeMap<(u64, u64), Waiting>,
+    /// Where each request waits.
+    places: BTreeMap<RequestId, (u64, u64)>,
+    arrived: u64,
+    serving: Option<Serving>,
+    /// Where the last request ended.
+    head: u64,
+    /// What the buffer holds, `[start, end)` in bytes, the latest last.
+    buffer: VecDeque<(u64, u64)>,
+    actions: VecDeque<Action>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    id: RequestId,
+    bytes: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Serving {
+    id: RequestId,
+    done_ns: u64,
+    cancelled: bool,
+}
+
+impl Disk {
+    /// An idle disk whose arm stands at its start.
+    pub fn new(config: Config) -> Self {
+        Self {
+            random: Random::new(config.seed),
+            config,
+            now_ns: 0,
+            queue: BTreeMap::new(),
+            places: BTreeMap::new(),
+            arrived: 0,
+            serving: None,
+            head: 0,
+            buffer: VecDeque::new(),
+            actions: VecDeque::new(),
+        }
+    }
+
+    /// Takes what happened at `now_ns`, after everything that was due before.
+    pub fn handle(&mut self, now_ns: u64, event: Event) {
+        debug_assert!(now_ns >= self.now_ns, "time went back");
+        self.advance(now_ns);
+        match event {
+            Event::Read { id, offset, bytes } => {
+                let place = (offset, self.arrived);
+                self.arrived += 1;
+                self.queue.insert(place, Waiting { id, bytes });
+                self.places.insert(id, place);
+            }
+            Event::Cancel { id } => {
+                if let Some(place) = self.places.remove(&id) {
+                    self.queue.remove(&place);
+                } else if let Some(serving) = self.serving.as_mut().filter(|serving| serving.id == id) {
+                    serving.cancelled = true;
+                }
+            }
+            Event::Tick => {}
+        }
+        self.start();
+    }
+
+    /// What has been done, in the order of the times; `None` when that was all.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// When the request that the arm is at will be done; `None` for an idle disk.
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.serving.map(|serving| serving.done_ns)
+    }
+
+    fn advance(&mut self, now_ns: u64) {
+        while let Some(Serving { id, done_ns, cancelled }) = self.serving.filter(|serving| serving.done_ns <= now_ns) {
+            self.now_ns = done_ns;
+            self.serving = None;
+            if !cancelled {
+                self.actions.push_back(Action::Done { id, at_ns: done_ns });
+            }
+            self.start();
+        }
+        self.now_ns = now_ns;
+    }
+
+    /// The arm, if it is idle, takes the next request in its direction.
+    fn start(&mut self) {
+        if self.serving.is_some() {
+            return;
+        }
+        let after = self.queue.range((self.head, 0)..).next();
+        let Some((&place, &Waiting { id, bytes })) = after.or_else(|| self.queue.first_key_value()) else { return };
+        self.queue.remove(&place);
+        self.places.remove(&id);
+        let takes_ns = self.serve(place.0, bytes);
+        self.serving = Some(Serving { id, done_ns: self.now_ns.saturating_add(takes_ns), cancelled: false });
+    }
+
+    /// How long `bytes` at `offset` take, from here.
+    fn serve(&mut self, offset: u64, bytes: u64) -> u64 {
+        let end = offset + bytes;
+        if let Some(at) = self.buffer.iter().position(|&(start, until)| start <= offset && end <= until) {
+            let used = self.buffer.remove(at);
+            self.buffer.extend(used);
+            return self.config.host_rate.time_ns(bytes);
+        }
+        let jump_ns = self.jump_ns(offset);
+        let kept_from = if jump_ns == 0 {
+            self.head.min(offset)
+        } else {
+            offset / self.config.track_bytes * self.config.track_bytes
+        };
+        let pass_ns = offset.checked_sub(self.head).map(|skipped| self.config.media_rate.time_ns(skipped));
+        self.head = end;
+        self.keep(kept_from, end);
+        jump_ns.min(pass_ns.unwrap_or(u64::MAX)) + self.config.media_rate.time_ns(bytes)
+    }
+
+    fn jump_ns(&mut self, offset: u64) -> u64 {
+        let distance = offset.abs_diff(self.head);
+        if distance == 0 {
+            return 0;
+        }
+        match self.config.positioning {
+            Positioning::Mean(ns) => ns,
+            Positioning::Seek { nearest_ns, farthest_ns, turn_ns, capacity_bytes } => {
+                let far = (u128::from(distance) << 32) / u128::from(capacity_bytes.max(1));
+                let root_q16 = far.min(1 << 32).isqrt() as u64;
+                let seek_ns = nearest_ns + ((farthest_ns.saturating_sub(nearest_ns) * root_q16) >> 16);
+                seek_ns + self.random.below(turn_ns)
+            }
+        }
+    }
+
+    /// The buffer holds `[start, end)` now, and no more of it than its tracks.
+    fn keep(&mut self, start: u64, end: u64) {
+        if self.config.buffer_tracks == 0 {
+            return;
+        }
+        let most = self.config.track_bytes;
+        // What goes on where a segment ends makes that segment longer.
+        let joined = self.buffer.iter().position(|&(from, until)| from <= start && start <= until);
+        let from = joined.and_then(|at| self.buffer.remove(at)).map_or(start, |(from, _)| from);
+        self.buffer.push_back((from.max(end.saturating_sub(most)), end));
+        if self.buffer.len() > self.config.buffer_tracks {
+            self.buffer.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn disk(buffer_tracks: usize) -> Disk {
+        Disk::new(Config {
+            positioning: Positioning::Mean(7 * MS),
+            media_rate: Rate::per_second(62_000_000).unwrap(),
+            host_rate: Rate::per_second(300_000_000).unwrap(),
+            track_bytes: 512 << 10,
+            buffer_tracks,
+            seed: 1,
+        })
+    }
+
+    /// Reads `offsets` one after the other; the time that all took, in ns.
+    fn read(disk: &mut Disk, offsets: impl Iterator<Item = u64>, bytes: u64) -> u64 {
+        let mut now_ns = 0;
+        for (id, offset) in (0..).zip(offsets) {
+            disk.handle(now_ns, Event::Read { id, offset, bytes });
+            now_ns = disk.next_deadline().unwrap();
+            disk.handle(now_ns, Event::Tick);
+            assert_eq!(disk.poll_action(), Some(Action::Done { id, at_ns: now_ns }));
+        }
+        now_ns
+    }
+
+    #[test]
+    fn a_sequential_reader_gets_the_rate_of_the_media() {
+        let took_ns = read(&mut disk(16), (0..62).map(|n| n * 1_000_000), 1_000_000);
+        assert_eq!(took_ns, 62 * 16_129_033, "62 MB in a second, each part rounded up");
+    }
+
+    #[test]
+    fn random_reads_of_128_kib_take_what_was_measured() {
+        let far = (1..100u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (1 << 37));
+        let took_ns = read(&mut disk(16), far, 128 << 10);
+        assert!((9 * MS..=95 * MS / 10).contains(&(took_ns / 99)), "{took_ns}");
+    }
+
+    #[test]
+    fn backward_costs_one_positioning_a_track() {
+        let records = |n| (0..n).rev().map(|record| (1 << 30) + record * (64 << 10));
+        let with = read(&mut disk(16), records(800), 64 << 10) / 800;
+        let without = read(&mut disk(0), records(800), 64 << 10) / 800;
+        assert!((11 * MS / 10..=13 * MS / 10).contains(&with), "{with}");
+        assert!(without > 8 * MS, "{without}");
+    }
+
+    #[test]
+    fn a_short_way_forward_is_passed_over() {
+        let took_ns = read(&mut disk(0), (0..10).map(|n| n * (128 << 10)), 64 << 10);
+        assert!(took_ns < 10 * 3 * MS, "{took_ns}");
+    }
+
+    #[test]
+    fn what_waits_is_taken_in_the_order_of_its_position() {
+        let mut disk = disk(16);
+        for (id, offset) in [(0, 50 << 20), (1, 90 << 20), (2, 10 << 20), (3, 60 << 20)] {
+            disk.handle(0, Event::Read { id, offset, bytes: 4096 });
+        }
+        disk.handle(0, Event::Cancel { id: 1 });
+        let mut order = Vec::new();
+        while let Some(at_ns) = disk.next_deadline() {
+            disk.handle(at_ns, Event::Tick);
+            while let Some(Action::Done { id, .. }) = disk.poll_action() {
+                order.push(id);
+            }
+        }
+        assert_eq!(order, [0, 3, 2]);
+    }
+
+    #[test]
+    fn seeks_grow_with_distance() {
+        let seek = Positioning::Seek { nearest_ns: MS, farthest_ns: 15 * MS, turn_ns: 1, capacity_bytes: 1 << 37 };
+        let mut disk = Disk::new(Config { positioning: seek, ..disk(0).config });
+        let near = disk.jump_ns(1 << 20);
+        let far = disk.jump_ns(1 << 36);
+        let farthest = disk.jump_ns(1 << 37);
+        assert!(MS <= near && near < far && far < farthest && farthest <= 15 * MS, "{near} {far} {farthest}");
+    }
+}

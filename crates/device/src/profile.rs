@@ -1,0 +1,16 @@
+//! Any device model, as a profile names it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{disk, object_store};
+
+/// The configuration of one device: a table whose only key is the kind of model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Profile {
+    /// A disk with one arm.
+    Disk(disk::Config),
+    /// An object store.
+    ObjectStore(object_store::Config),
+}

@@ -1,0 +1,206 @@
+//! The policies that this project's is compared with: each a rule of readahead over the same page cache.
+//!
+//! ```text
+//!   Event::Read ──> Readahead::read() ──> Window { extent, mark } ──> the pages of it that are not there ──> Action::Submit
+//!                     one value a descriptor                                        │
+//!                                                                    Cache ── no room ──> Action::Drop, oldest page first
+//! ```
+//!
+//! A rule says which pages it wants and where the mark goes; everything else is the same for all, so that two columns of a report
+//! differ by the rule alone. Each is written from its published description, which its file names.
+
+mod amp;
+mod cache;
+mod fixed;
+mod linux;
+mod linux_2_6_20;
+mod on_demand_2007;
+mod window;
+
+use std::collections::{HashMap, VecDeque};
+
+use foreread_policy::{Action, Class, Event, Extent, FileId, Found, Nanos, RequestId};
+
+use crate::policy::{Grain, Policy, Reading};
+use cache::Cache;
+
+pub(crate) use amp::Amp;
+pub(crate) use fixed::Fixed;
+pub(crate) use linux::Linux;
+pub(crate) use linux_2_6_20::Linux2620;
+pub(crate) use on_demand_2007::OnDemand2007;
+
+/// Why a rule is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trigger {
+    /// A read begins; its pages have not been looked at. Only for rules that hear every read.
+    Read,
+    /// The first page of what is left of the read is not there.
+    Missing,
+    /// It has the mark.
+    Marked,
+}
+
+/// What a rule wants to be fetched: those pages of `extent` that are not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Window {
+    extent: Extent,
+    /// The page that gets the mark.
+    mark: Option<u64>,
+}
+
+/// What a rule may look at.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    cache: &'a Cache,
+    file: FileId,
+    /// Pages of the file.
+    pages: u64,
+    /// The last page of the descriptor's read before.
+    prev: Option<u64>,
+}
+
+/// A rule of readahead: one value a descriptor.
+pub(crate) trait Readahead {
+    /// Whether [`Trigger::Read`] is of interest.
+    const HEARS_EVERY_READ: bool = false;
+
+    /// What to fetch where `read` is what is left of a read.
+    fn read(&mut self, view: View<'_>, read: Extent, trigger: Trigger, windows: &mut Vec<Window>);
+
+    /// A page that was read ahead left before anybody read it.
+    fn wasted(&mut self, _page: u64) {}
+}
+
+/// A rule over a page cache.
+pub(crate) struct Baseline<R> {
+    rule: Box<dyn Fn() -> R>,
+    cache: Cache,
+    files: HashMap<FileId, u64>,
+    readers: HashMap<u32, R>,
+    requests: HashMap<RequestId, (FileId, Extent)>,
+    next_request: u64,
+    windows: Vec<Window>,
+    actions: VecDeque<Action>,
+}
+
+impl<R> Baseline<R> {
+    pub(crate) fn new(capacity_pages: u64, rule: impl Fn() -> R + 'static) -> Self {
+        Self {
+            rule: Box::new(rule),
+            cache: Cache::new(capacity_pages),
+            files: HashMap::new(),
+            readers: HashMap::new(),
+            requests: HashMap::new(),
+            next_request: 0,
+            windows: Vec::new(),
+            actions: VecDeque::new(),
+        }
+    }
+}
+
+impl<R: Readahead> Baseline<R> {
+    fn read(&mut self, by: Reading, file: FileId, read: Extent, trigger: Trigger) {
+        let pages = self.files.get(&file).copied().unwrap_or(0);
+        let mut windows = std::mem::take(&mut self.windows);
+        let view = View { cache: &self.cache, file, pages, prev: by.prev };
+        let reader = self.readers.entry(by.descriptor).or_insert_with(|| (self.rule)());
+        reader.read(view, read, trigger, &mut windows);
+        for Window { extent, mark } in windows.drain(..) {
+            let extent = Extent::new(extent.start, extent.end.min(pages));
+            self.fetch(by, file, extent, read, mark);
+        }
+        self.windows = windows;
+        if trigger == Trigger::Missing && !self.cache.holds(file, read.start) {
+            self.fetch(by, file, Extent::new(read.start, read.start + 1), read, None);
+        }
+    }
+
+    /// Submits the holes of `extent`, each as one request, as far as there is room.
+    fn fetch(&mut self, by: Reading, file: FileId, extent: Extent, read: Extent, mark: Option<u64>) {
+        let mut start = extent.start;
+        while start < extent.end {
+            start = self.cache.next_hole(file, Extent::new(start, extent.end));
+            let mut end = start;
+            while end < extent.end && !self.cache.holds(file, end) {
+                let demand = read.contains(end);
+                match self.cache.make_room() {
+                    Ok(Some(gone)) => {
+                        let folio = Extent::new(gone.page, gone.page + 1);
+                        self.actions.push_back(Action::Drop { file: gone.file, folio });
+                        if let Some(reader) = gone.wasted_for.and_then(|reader| self.readers.get_mut(&reader)) {
+                            reader.wasted(gone.page);
+                        }
+                    }
+                    Ok(None) => {}
+                    // What is read is needed whatever it takes; what is read ahead is not.
+                    Err(()) if demand => {}
+                    Err(()) => return self.submit(file, Extent::new(start, end), read, mark),
+                }
+                self.cache.insert(file, end, (!demand).then_some(by.descriptor));
+                end += 1;
+            }
+            self.submit(file, Extent::new(start, end), read, mark);
+            start = end;
+        }
+    }
+
+    fn submit(&mut self, file: FileId, extent: Extent, read: Extent, mark: Option<u64>) {
+        if extent.is_empty() {
+            return;
+        }
+        let request = RequestId(self.next_request);
+        self.next_request += 1;
+        self.requests.insert(request, (file, extent));
+        let class = if extent.overlaps(read) { Class::Demand } else { Class::Speculative };
+        let mark = mark.filter(|&mark| extent.contains(mark));
+        self.actions.push_back(Action::Submit { request, file, extent, class, mark, granted: extent.end });
+    }
+}
+
+impl<R: Readahead> Policy for Baseline<R> {
+    fn grain(&self) -> Grain {
+        Grain::Page
+    }
+
+    fn hears_every_read(&self) -> bool {
+        R::HEARS_EVERY_READ
+    }
+
+    fn handle(&mut self, _: Nanos, by: Reading, event: Event) {
+        match event {
+            Event::Open { file, pages } => {
+                self.files.insert(file, pages);
+            }
+            Event::Read { file, extent, found, marked } => {
+                let trigger = match (found, marked) {
+                    (Found::Absent, _) => Trigger::Missing,
+                    (_, true) => Trigger::Marked,
+                    (_, false) => Trigger::Read,
+                };
+                self.read(by, file, extent, trigger);
+            }
+            Event::Referenced { file, start, .. } => self.cache.touch(file, start),
+            Event::Completed { request, .. } | Event::Failed { request } => {
+                if let Some((file, extent)) = self.requests.remove(&request) {
+                    self.cache.arrived(file, extent);
+                }
+            }
+            Event::Release { .. } | Event::Forget { .. } | Event::Wants { .. } => {}
+        }
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+}
+
+/// Pages are fetched when they are missing, as many as the read asks for.
+#[derive(Debug, Default)]
+pub(crate) struct NoReadahead;
+
+impl Readahead for NoReadahead {
+    fn read(&mut self, _: View<'_>, read: Extent, _: Trigger, windows: &mut Vec<Window>) {
+        windows.push(Window { extent: read, mark: None });
+    }
+}

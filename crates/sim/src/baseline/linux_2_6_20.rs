@@ -1,0 +1,111 @@
+//! The readahead that on-demand readahead replaced (2.6.20): two windows, and a strict idea of what is sequential.
+//!
+//! ```text
+//!   |<-- current -->|<---- ahead ---->|
+//!        ^ reader        submitted when the reader entered current; becomes current when the reader enters it
+//! ```
+//!
+//! It hears every read. One that does not follow the read before switches it off and is read as it is. It does not look back: a page
+//! that was read ahead and lost is read by itself when it is missed, one page at a time, and makes the next window two
+//! pages smaller. Many pages in a row that were cached already switch it off until one is missed.
+//!
+//! Origin: the rules as the description of its successor states them (*readahead: on-demand readahead logic*, 2007).
+
+use foreread_policy::Extent;
+
+use super::window::{initial, next};
+use super::{Readahead, Trigger, View, Window};
+
+/// One descriptor's windows, in pages.
+#[derive(Debug)]
+pub(crate) struct Linux2620 {
+    pub(crate) max: u64,
+    current: Extent,
+    ahead: Extent,
+    /// A page was missed since the last window.
+    missed: bool,
+    /// Pages of windows in a row that were cached already.
+    cached: u64,
+}
+
+impl Linux2620 {
+    pub(crate) fn new(max: u64) -> Self {
+        Self { max, current: NOTHING, ahead: NOTHING, missed: false, cached: 0 }
+    }
+
+    fn submit(&mut self, view: View<'_>, extent: Extent, windows: &mut Vec<Window>) {
+        let within = Extent::new(extent.start, extent.end.min(view.pages));
+        let hole = view.cache.next_hole(view.file, within);
+        self.cached = if hole >= within.end { self.cached + within.pages() } else { 0 };
+        windows.push(Window { extent, mark: None });
+    }
+
+    fn read_piece(&mut self, view: View<'_>, read: Extent, follows: bool, windows: &mut Vec<Window>) {
+        if !follows {
+            (self.current, self.ahead) = (NOTHING, NOTHING);
+            return windows.push(Window { extent: read, mark: None });
+        }
+        if self.cached >= CACHED_PAGES_MAX {
+            (self.current, self.ahead) = (NOTHING, NOTHING);
+            return;
+        }
+        if self.current.is_empty() || read.start > self.ahead.end.max(self.current.end) {
+            self.current = Extent::new(read.start, read.start + initial(read.pages(), self.max).max(read.pages()));
+            self.ahead = NOTHING;
+            let current = self.current;
+            self.submit(view, current, windows);
+            if current.end > read.end {
+                return;
+            }
+        }
+        if !self.ahead.is_empty() && read.end > self.ahead.start {
+            self.current = self.ahead;
+            self.ahead = NOTHING;
+        }
+        if self.ahead.is_empty() {
+            self.make_ahead(view, windows);
+        }
+    }
+
+    /// The window after the current one.
+    fn make_ahead(&mut self, view: View<'_>, windows: &mut Vec<Window>) {
+        let size = self.current.pages();
+        let size = if std::mem::take(&mut self.missed) {
+            size.saturating_sub(SHRINK_PAGES).max(MIN_PAGES)
+        } else {
+            next(size, self.max)
+        };
+        self.ahead = Extent::new(self.current.end, self.current.end + size);
+        self.submit(view, self.ahead, windows);
+    }
+}
+
+impl Readahead for Linux2620 {
+    const HEARS_EVERY_READ: bool = true;
+
+    fn read(&mut self, view: View<'_>, read: Extent, trigger: Trigger, windows: &mut Vec<Window>) {
+        if trigger != Trigger::Read {
+            self.missed = true;
+            self.cached = 0;
+            return;
+        }
+        let mut follows = view.prev.map_or(read.start == 0, |prev| read.start == prev || read.start == prev + 1);
+        // A read of more than the largest window is several to it.
+        for start in (read.start..read.end).step_by(self.max as usize) {
+            let piece = Extent::new(start, (start + self.max).min(read.end));
+            self.read_piece(view, piece, follows, windows);
+            follows = true;
+        }
+    }
+}
+
+const NOTHING: Extent = Extent::new(0, 0);
+
+/// By how much a window is smaller than the last one after a miss.
+const SHRINK_PAGES: u64 = 2;
+
+/// The smallest window: 16 KiB.
+const MIN_PAGES: u64 = 4;
+
+/// So many pages in a row that were there already switch readahead off.
+const CACHED_PAGES_MAX: u64 = 256;

@@ -1,0 +1,19 @@
+//! How large a window begins and how it grows: the same in the kernel's forms since 2.6.
+
+/// The first window of a read of `req` pages: four times as much, rounded up to a power of two; less the nearer that is to `max`.
+pub(super) fn initial(req: u64, max: u64) -> u64 {
+    let size = req.next_power_of_two();
+    if size <= max / 32 {
+        size * 4
+    } else if size <= max / 4 {
+        size * 2
+    } else {
+        max
+    }
+}
+
+/// The window after one of `size` pages.
+pub(super) fn next(size: u64, max: u64) -> u64 {
+    let factor = if size < max / 16 { 4 } else { 2 };
+    (size * factor).min(max)
+}

@@ -1,0 +1,27 @@
+//! The simulator: the policy that serves real reads, and those that it is compared with, against models of devices in virtual time.
+//!
+//! ```text
+//!  Workload ──operations──> World (virtual clock, readers, page table) <──events, actions──> Policy: ReadPath, or a Baseline
+//!                             │  ^
+//!                      reads  v  │ bytes
+//!                           Storage (device models)            World ──> Tally ──> figures
+//! ```
+//!
+//! *Invariant:* no clock, no thread, no I/O; the same scenario gives the same events and figures, bit for bit.
+
+#![forbid(unsafe_code)]
+
+mod baseline;
+mod page_map;
+mod policy;
+pub mod profile;
+mod scenario;
+mod storage;
+mod tally;
+mod world;
+
+pub use foreread_device::Profile;
+pub use policy::{Grain, Policy, Reading};
+pub use scenario::{Error, PolicyName, simulate};
+pub use tally::{Second, Tally};
+pub use world::Violation;

@@ -1,0 +1,20 @@
+//! The device models that are built in, by name. Each file cites where its constants come from.
+
+use foreread_device::Profile;
+
+/// Name and text of each.
+pub const TEXTS: &[(&str, &str)] = &[("hdd-w1", include_str!("../../../devices/hdd-w1.toml"))];
+
+/// Reads a profile.
+pub fn parse(text: &str) -> Result<Profile, toml::de::Error> {
+    toml::from_str(text)
+}
+
+/// The profile of that name.
+///
+/// # Panics
+/// Never in a build that passed its tests: they parse every text.
+pub fn find(name: &str) -> Option<Profile> {
+    let (_, text) = TEXTS.iter().find(|(known, _)| *known == name)?;
+    Some(parse(text).unwrap_or_else(|error| panic!("devices/{name}.toml: {error}")))
+}

@@ -1,0 +1,177 @@
+//! From a workload to a world: the device, the policy and the readers that its file names.
+
+use std::fmt;
+use std::str::FromStr;
+
+use foreread_device::latency::FirstByte;
+use foreread_device::object_store::{self, ObjectStore};
+use foreread_device::{Profile, Rate, disk};
+use foreread_policy::{Options, PAGE_BYTES, ReadPath};
+use foreread_workload::{Descriptor, Device, Workload};
+
+use crate::baseline::{Amp, Baseline, Fixed, Linux, Linux2620, NoReadahead, OnDemand2007};
+use crate::policy::{Grain, Policy};
+use crate::profile;
+use crate::storage::{Layout, Storage};
+use crate::tally::Tally;
+use crate::world::{Front, Readers, Start, Violation, World};
+
+/// A policy that can be simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum PolicyName {
+    /// The one that serves real reads.
+    Foreread,
+    /// Reads are fetched as they are.
+    None,
+    /// Aligned blocks of one size.
+    Fixed,
+    /// Two windows, strictly sequential.
+    Linux2620,
+    /// On-demand readahead, first form.
+    OnDemand2007,
+    /// On-demand readahead, today's form.
+    Linux,
+    /// Adaptive multi-stream prefetching.
+    Amp,
+}
+
+impl PolicyName {
+    /// Every policy, in the order of a report.
+    pub const ALL: &[Self] =
+        &[Self::Foreread, Self::Linux, Self::Amp, Self::OnDemand2007, Self::Linux2620, Self::Fixed, Self::None];
+
+    /// Its name in workloads, on the command line and in reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Foreread => "foreread",
+            Self::None => "none",
+            Self::Fixed => "fixed",
+            Self::Linux2620 => "linux-2.6.20",
+            Self::OnDemand2007 => "on-demand-2007",
+            Self::Linux => "linux",
+            Self::Amp => "amp",
+        }
+    }
+
+    /// One of its kind, with `memory_bytes` for pages and, where it has a largest window, `max` pages of that.
+    fn policy(self, memory_bytes: u64, max: u64) -> Box<dyn Policy> {
+        let pages = memory_bytes / PAGE_BYTES;
+        match self {
+            Self::Foreread => Box::new(ReadPath::new(Options { capacity_bytes: memory_bytes, readahead: true })),
+            Self::None => Box::new(Baseline::new(pages, || NoReadahead)),
+            Self::Fixed => Box::new(Baseline::new(pages, move || Fixed { block_pages: max })),
+            Self::Linux2620 => Box::new(Baseline::new(pages, move || Linux2620::new(max))),
+            Self::OnDemand2007 => Box::new(Baseline::new(pages, move || OnDemand2007::new(max))),
+            Self::Linux => Box::new(Baseline::new(pages, move || Linux::new(max))),
+            Self::Amp => Box::new(Baseline::new(pages, move || Amp::new(max))),
+        }
+    }
+}
+
+impl fmt::Display for PolicyName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+impl FromStr for PolicyName {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        let known = || Self::ALL.iter().map(|policy| policy.as_str()).collect::<Vec<_>>().join(", ");
+        let found = Self::ALL.iter().find(|policy| policy.as_str() == name);
+        found.copied().ok_or_else(|| Error::NoPolicy { name: name.to_owned(), known: known() })
+    }
+}
+
+/// What keeps a workload from being simulated.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A policy that nobody knows.
+    #[error("no policy is called {name}; known: {known}")]
+    NoPolicy {
+        /// The name.
+        name: String,
+        /// Those that are known.
+        known: String,
+    },
+    /// A device that nobody knows.
+    #[error("no device is called {name}; known: {known}")]
+    NoDevice {
+        /// The name.
+        name: String,
+        /// Those that are known.
+        known: String,
+    },
+    /// The policy did what it must not.
+    #[error("{policy} broke the contract of policies")]
+    Violation {
+        /// Which one.
+        policy: PolicyName,
+        /// How.
+        #[source]
+        violation: Violation,
+    },
+}
+
+/// Runs `workload` under `policy` to its end; `device` takes the place of its own.
+pub fn simulate(workload: &Workload, policy: PolicyName, device: Option<&Profile>) -> Result<Tally, Error> {
+    let profile = match device {
+        Some(profile) => profile.clone(),
+        None => profile_of(&workload.device)?,
+    };
+    let sizes = vec![workload.files.size_bytes; workload.files.count as usize];
+    let storage = match profile {
+        Profile::Disk(config) => Storage::Disk {
+            disk: disk::Disk::new(config),
+            layout: Layout::of(sizes.iter().copied()),
+            sizes: std::collections::BTreeMap::new(),
+        },
+        Profile::ObjectStore(config) => Storage::Store(ObjectStore::new(config)),
+        other => unreachable!("a model without a storage: {other:?}"),
+    };
+    let max = workload.simulate.readahead_max_bytes.unwrap_or(READAHEAD_MAX_BYTES).div_ceil(PAGE_BYTES);
+    let mut boxed = policy.policy(workload.mount.memory_bytes, max);
+    let piece_pages = (boxed.grain() == Grain::Folio).then_some(MOUNT_PIECE_PAGES);
+    let front = Front { piece_pages, page_ns: PAGE_NS };
+    let rules = Readers { pattern: workload.pattern, until_ns: workload.duration_ns };
+    let readers = (0..workload.threads).map(|thread| Start {
+        operations: workload.operations(thread),
+        own_descriptors: match workload.descriptor() {
+            Descriptor::Shared => None,
+            _ => Some(thread * workload.files.count),
+        },
+    });
+    let world = World::new(&mut *boxed, storage, front, rules, sizes);
+    world.run(readers.collect()).map_err(|violation| Error::Violation { policy, violation })
+}
+
+fn profile_of(device: &Device) -> Result<Profile, Error> {
+    match device {
+        Device::Store(store) => Ok(Profile::ObjectStore(object_store::Config {
+            first_byte: FirstByte::fixed(store.first_byte_ns),
+            connection_rate: Rate::per_second(store.connection_bytes_per_s),
+            total_rate: Rate::per_second(store.total_bytes_per_s.unwrap_or(MACHINE_BYTES_PER_S)),
+            ..object_store::Config::default()
+        })),
+        Device::Profile(name) => {
+            let known = || profile::TEXTS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+            profile::find(name).ok_or_else(|| Error::NoDevice { name: name.clone(), known: known() })
+        }
+        other => unreachable!("a device without a profile: {other:?}"),
+    }
+}
+
+/// What a kernel's largest window is by default, 128 KiB.
+const READAHEAD_MAX_BYTES: u64 = 128 << 10;
+
+/// The largest read that a mount is asked for: 128 KiB.
+const MOUNT_PIECE_PAGES: u64 = 32;
+
+/// Copying a page to a program: 6 GB/s.
+const PAGE_NS: u64 = 680;
+
+/// What a small machine carries where the store itself has no limit: what 16 connections of a bare client reach on two cores.
+const MACHINE_BYTES_PER_S: u64 = 900_000_000;

@@ -1,0 +1,172 @@
+//! What a simulation counts while it runs, and the figures that come of it.
+
+use foreread_policy::PAGE_BYTES;
+use foreread_workload::Metric;
+use serde::Serialize;
+
+/// Counts and times of one run.
+#[derive(Debug, Clone)]
+pub struct Tally {
+    /// Between two reads of a stream. A read that is done more than this after it was due is late.
+    period_ns: Option<u64>,
+    seconds: Vec<Second>,
+    readers: Vec<Reader>,
+    requests: u64,
+    fetched_pages: u64,
+    asked_pages: u64,
+    end_ns: u64,
+}
+
+/// What happened in one second of the run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Second {
+    /// Bytes given to readers.
+    pub read_bytes: u64,
+    /// Requests made.
+    pub requests: u64,
+    /// Pages that they asked for.
+    pub requested_pages: u64,
+    /// Reads that were done late.
+    pub late: u64,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Reader {
+    bytes: u64,
+    reads: u64,
+    /// When its first read was due.
+    start_ns: Option<u64>,
+    /// From its start, in ns.
+    first_byte_ns: Option<u64>,
+    first_64_mib_ns: Option<u64>,
+    took_ns: u64,
+    late: u64,
+}
+
+/// Seconds over which the least size of requests is taken: a single one may hold too few of them for a mean.
+const SPAN_SECONDS: usize = 5;
+
+impl Tally {
+    pub(crate) fn new(period_ns: Option<u64>) -> Self {
+        Self {
+            period_ns,
+            seconds: Vec::new(),
+            readers: Vec::new(),
+            requests: 0,
+            fetched_pages: 0,
+            asked_pages: 0,
+            end_ns: 0,
+        }
+    }
+
+    pub(crate) fn readers(&mut self, count: usize) {
+        self.readers = vec![Reader::default(); count];
+    }
+
+    pub(crate) fn asked(&mut self, pages: u64) {
+        self.asked_pages += pages;
+    }
+
+    pub(crate) fn submitted(&mut self, at_ns: u64, pages: u64) {
+        self.requests += 1;
+        self.fetched_pages += pages;
+        let second = self.second(at_ns);
+        second.requests += 1;
+        second.requested_pages += pages;
+    }
+
+    pub(crate) fn read(&mut self, reader: usize, bytes: u64, due_ns: u64, done_ns: u64) {
+        self.second(done_ns).read_bytes += bytes;
+        let reader = &mut self.readers[reader];
+        reader.bytes += bytes;
+        reader.reads += 1;
+        reader.took_ns = done_ns - *reader.start_ns.get_or_insert(due_ns);
+        reader.first_byte_ns.get_or_insert(reader.took_ns);
+        if reader.bytes >= 64 << 20 {
+            reader.first_64_mib_ns.get_or_insert(reader.took_ns);
+        }
+        // The first read is judged by the first byte.
+        let late = reader.reads > 1 && self.period_ns.is_some_and(|period_ns| done_ns - due_ns > period_ns);
+        reader.late += u64::from(late);
+        self.second(done_ns).late += u64::from(late);
+    }
+
+    pub(crate) fn end(&mut self, at_ns: u64) {
+        self.end_ns = at_ns;
+    }
+
+    fn second(&mut self, at_ns: u64) -> &mut Second {
+        let at = (at_ns / 1_000_000_000) as usize;
+        if self.seconds.len() <= at {
+            self.seconds.resize(at + 1, Second::default());
+        }
+        &mut self.seconds[at]
+    }
+
+    /// The run, second by second.
+    pub fn seconds(&self) -> &[Second] {
+        &self.seconds
+    }
+
+    /// Requests to the device.
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// The virtual time that all took, in ns.
+    pub fn elapsed_ns(&self) -> u64 {
+        self.end_ns
+    }
+
+    /// The value of `metric` in its unit; `None` where a simulation has none.
+    pub fn figure(&self, metric: Metric) -> Option<f64> {
+        let seconds = self.end_ns.max(1) as f64 / 1e9;
+        let asked = (self.asked_pages * PAGE_BYTES).max(1) as f64;
+        let read: u64 = self.readers.iter().map(|reader| reader.bytes).sum();
+        let reads: u64 = self.readers.iter().map(|reader| reader.reads).sum();
+        match metric {
+            Metric::Throughput => Some(read as f64 / 1e6 / seconds),
+            Metric::Operations => Some(reads as f64 / seconds),
+            Metric::Amp => Some((self.fetched_pages * PAGE_BYTES) as f64 / asked),
+            Metric::RequestsPerGib => Some(self.requests as f64 * f64::from(1 << 30) / asked),
+            Metric::IoSize => Some(kib(self.fetched_pages, self.requests)),
+            Metric::IoSizeMin => self.io_sizes().min_by(f64::total_cmp),
+            Metric::ThroughputMax => self.seconds.iter().map(|s| s.read_bytes).max().map(|bytes| bytes as f64 / 1e6),
+            Metric::FirstByte => self.first_bytes().last().map(|&ns| ns as f64 / 1e6),
+            Metric::FirstByteP50 => {
+                let all = self.first_bytes();
+                all.get(all.len().saturating_sub(1) / 2).map(|&ns| ns as f64 / 1e6)
+            }
+            Metric::First64Mib => self.readers.iter().filter_map(|r| r.first_64_mib_ns).max().map(|ns| ns as f64 / 1e9),
+            Metric::Late => self.period_ns.map(|_| self.readers.iter().map(|reader| reader.late).sum::<u64>() as f64),
+            Metric::SlowestOfFastest => {
+                let rates = || self.readers.iter().filter(|r| r.took_ns > 0).map(|r| r.bytes as f64 / r.took_ns as f64);
+                Some(rates().min_by(f64::total_cmp)? / rates().max_by(f64::total_cmp)?)
+            }
+            _ => None,
+        }
+    }
+
+    fn first_bytes(&self) -> Vec<u64> {
+        let mut all: Vec<u64> = self.readers.iter().filter_map(|reader| reader.first_byte_ns).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// The mean size of requests in each span of whole seconds that has any; spans overlap.
+    fn io_sizes(&self) -> impl Iterator<Item = f64> {
+        let whole = (self.end_ns / 1_000_000_000).max(1) as usize;
+        let whole = &self.seconds[..whole.min(self.seconds.len())];
+        let span = SPAN_SECONDS.min(whole.len()).max(1);
+        whole.windows(span).filter_map(|seconds| {
+            let requests: u64 = seconds.iter().map(|second| second.requests).sum();
+            let pages = seconds.iter().map(|second| second.requested_pages).sum();
+            (requests > 0).then(|| kib(pages, requests))
+        })
+    }
+}
+
+fn kib(pages: u64, requests: u64) -> f64 {
+    (pages * PAGE_BYTES) as f64 / 1024.0 / requests.max(1) as f64
+}
