@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::{fs, thread};
 
 use foreread_sim::{PolicyName, Profile, Tally, profile};
-use foreread_workload::Workload;
+use foreread_workload::{Metric, Workload};
 use miette::Diagnostic;
 use thiserror::Error as ThisError;
 
@@ -86,10 +86,24 @@ enum Error {
     },
 }
 
-/// One workload, and what came of it under each policy.
+/// One workload, with one number of threads, and what came of it.
 pub(crate) struct Row {
     workload: Workload,
-    columns: Vec<(PolicyName, Tally)>,
+    columns: Vec<Column>,
+}
+
+/// What came of a workload under one policy: a run for each seed.
+pub(crate) struct Column {
+    policy: PolicyName,
+    runs: Vec<Tally>,
+}
+
+impl Column {
+    /// The mean of a figure over all runs.
+    fn figure(&self, metric: Metric) -> Option<f64> {
+        let values = self.runs.iter().map(|run| run.figure(metric)).collect::<Option<Vec<f64>>>()?;
+        Some(values.iter().sum::<f64>() / values.len() as f64)
+    }
 }
 
 fn policy(name: &str) -> Result<PolicyName, foreread_sim::Error> {
@@ -100,20 +114,26 @@ fn policy(name: &str) -> Result<PolicyName, foreread_sim::Error> {
 pub(crate) fn run(args: &SimulateArgs) -> miette::Result<ExitCode> {
     let chosen = workloads::select(&args.workloads, |_| true)?;
     let device = args.device.as_deref().map(device).transpose()?;
-    let mut jobs = Vec::new();
-    for (at, (workload, _)) in chosen.iter().enumerate() {
-        for policy in policies(workload, &args.policy)? {
-            jobs.push((at, policy));
+    let (mut rows, mut jobs) = (Vec::new(), Vec::new());
+    for workload in chosen.into_iter().flat_map(|(workload, _)| variants(workload)) {
+        let policies = policies(&workload, &args.policy)?;
+        for &policy in &policies {
+            for seed in 0..u64::from(workload.simulate.seeds) {
+                jobs.push((policy, workload.clone().with_seed(workload.seed + seed)));
+            }
         }
+        let columns = policies.into_iter().map(|policy| Column { policy, runs: Vec::new() }).collect();
+        rows.push(Row { workload, columns });
     }
-    let done = on_all_cores(&jobs, |&(at, policy)| {
-        let workload = &chosen[at].0;
-        foreread_sim::simulate(workload, policy, device.as_ref())
+    let mut done = on_all_cores(&jobs, |(policy, workload)| {
+        foreread_sim::simulate(workload, *policy, device.as_ref())
             .map_err(|cause| Error::Simulation { workload: workload.name.clone(), cause })
-    });
-    let mut rows: Vec<Row> = chosen.into_iter().map(|(workload, _)| Row { workload, columns: Vec::new() }).collect();
-    for ((at, policy), tally) in jobs.into_iter().zip(done) {
-        rows[at].columns.push((policy, tally?));
+    })
+    .into_iter();
+    for row in &mut rows {
+        for column in &mut row.columns {
+            column.runs = done.by_ref().take(row.workload.simulate.seeds as usize).collect::<Result<_, _>>()?;
+        }
     }
     if args.json {
         println!("{:#}", report::json(&rows));
@@ -130,6 +150,14 @@ pub(crate) fn run(args: &SimulateArgs) -> miette::Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The workload with each number of threads that it is to be simulated with.
+fn variants(workload: Workload) -> Vec<Workload> {
+    if workload.simulate.threads.is_empty() {
+        return vec![workload];
+    }
+    workload.simulate.threads.iter().map(|&threads| workload.clone().with_threads(threads)).collect()
 }
 
 /// Those that the user names, or the workload, or else the few that tell most.

@@ -243,7 +243,8 @@ impl Disk {
         if self.config.buffer_tracks == 0 {
             return;
         }
-        let most = self.config.track_bytes;
+        // A request across two tracks leaves both: the first was passed on the way to it.
+        let most = self.config.track_bytes.max(end - start);
         // What goes on where a segment ends makes that segment longer.
         let joined = self.buffer.iter().position(|&(from, until)| from <= start && start <= until);
         let from = joined.and_then(|at| self.buffer.remove(at)).map_or(start, |(from, _)| from);
@@ -265,7 +266,7 @@ mod tests {
             positioning: Positioning::Mean(7 * MS),
             media_rate: Rate::per_second(62_000_000).unwrap(),
             host_rate: Rate::per_second(300_000_000).unwrap(),
-            track_bytes: 512 << 10,
+            track_bytes: 516_667,
             buffer_tracks,
             seed: 1,
         })

@@ -22,6 +22,6 @@ mod world;
 
 pub use foreread_device::Profile;
 pub use policy::{Grain, Policy, Reading};
-pub use scenario::{Error, PolicyName, simulate};
+pub use scenario::{Error, PolicyName, Scenario, simulate};
 pub use tally::{Second, Tally};
 pub use world::Violation;

@@ -7,7 +7,7 @@ use foreread_device::latency::FirstByte;
 use foreread_device::object_store::{self, ObjectStore};
 use foreread_device::{Profile, Rate, disk};
 use foreread_policy::{Options, PAGE_BYTES, ReadPath};
-use foreread_workload::{Descriptor, Device, Workload};
+use foreread_workload::{Descriptor, Device, Op, Pattern, Workload};
 
 use crate::baseline::{Amp, Baseline, Fixed, Linux, Linux2620, NoReadahead, OnDemand2007};
 use crate::policy::{Grain, Policy};
@@ -116,36 +116,69 @@ pub enum Error {
     },
 }
 
+/// What is simulated.
+pub struct Scenario<'w> {
+    /// Bytes of each file; its place is its number.
+    pub sizes: Vec<u64>,
+    /// What each reader reads, in order.
+    pub readers: Vec<Box<dyn Iterator<Item = Op> + 'w>>,
+    /// Whether all readers of a file share one descriptor.
+    pub descriptor: Descriptor,
+    /// How readers keep time.
+    pub pattern: Pattern,
+    /// No read starts at this time or later, in ns.
+    pub until_ns: u64,
+    /// Bytes that hold pages.
+    pub memory_bytes: u64,
+    /// The largest window of policies that have a fixed one, in bytes.
+    pub readahead_max_bytes: u64,
+    /// Where the files are.
+    pub device: Profile,
+}
+
+impl<'w> Scenario<'w> {
+    /// That of a workload; `device` takes the place of its own.
+    pub fn of(workload: &'w Workload, device: Option<&Profile>) -> Result<Self, Error> {
+        let operations = |thread| Box::new(workload.operations(thread)) as Box<dyn Iterator<Item = Op>>;
+        Ok(Self {
+            sizes: vec![workload.files.size_bytes; workload.files.count as usize],
+            readers: (0..workload.threads).map(operations).collect(),
+            descriptor: workload.descriptor(),
+            pattern: workload.pattern,
+            until_ns: workload.duration_ns,
+            memory_bytes: workload.mount.memory_bytes,
+            readahead_max_bytes: workload.simulate.readahead_max_bytes.unwrap_or(READAHEAD_MAX_BYTES),
+            device: device.map_or_else(|| profile_of(&workload.device), |profile| Ok(profile.clone()))?,
+        })
+    }
+
+    /// Runs it under `policy` to its end.
+    pub fn run(self, policy: PolicyName) -> Result<Tally, Error> {
+        let storage = match self.device {
+            Profile::Disk(config) => Storage::Disk {
+                disk: disk::Disk::new(config),
+                layout: Layout::of(self.sizes.iter().copied()),
+                sizes: std::collections::BTreeMap::new(),
+            },
+            Profile::ObjectStore(config) => Storage::Store(ObjectStore::new(config)),
+            other => unreachable!("a model without a storage: {other:?}"),
+        };
+        let mut boxed = policy.policy(self.memory_bytes, self.readahead_max_bytes.div_ceil(PAGE_BYTES));
+        let piece_pages = (boxed.grain() == Grain::Folio).then_some(MOUNT_PIECE_PAGES);
+        let front = Front { piece_pages, page_ns: PAGE_NS };
+        let rules = Readers { pattern: self.pattern, until_ns: self.until_ns };
+        let files = self.sizes.len() as u32;
+        let own = |reader| (self.descriptor != Descriptor::Shared).then_some(reader * files);
+        let readers = (0..).zip(self.readers);
+        let readers = readers.map(|(reader, operations)| Start { operations, own_descriptors: own(reader) }).collect();
+        let world = World::new(&mut *boxed, storage, front, rules, self.sizes);
+        world.run(readers).map_err(|violation| Error::Violation { policy, violation })
+    }
+}
+
 /// Runs `workload` under `policy` to its end; `device` takes the place of its own.
 pub fn simulate(workload: &Workload, policy: PolicyName, device: Option<&Profile>) -> Result<Tally, Error> {
-    let profile = match device {
-        Some(profile) => profile.clone(),
-        None => profile_of(&workload.device)?,
-    };
-    let sizes = vec![workload.files.size_bytes; workload.files.count as usize];
-    let storage = match profile {
-        Profile::Disk(config) => Storage::Disk {
-            disk: disk::Disk::new(config),
-            layout: Layout::of(sizes.iter().copied()),
-            sizes: std::collections::BTreeMap::new(),
-        },
-        Profile::ObjectStore(config) => Storage::Store(ObjectStore::new(config)),
-        other => unreachable!("a model without a storage: {other:?}"),
-    };
-    let max = workload.simulate.readahead_max_bytes.unwrap_or(READAHEAD_MAX_BYTES).div_ceil(PAGE_BYTES);
-    let mut boxed = policy.policy(workload.mount.memory_bytes, max);
-    let piece_pages = (boxed.grain() == Grain::Folio).then_some(MOUNT_PIECE_PAGES);
-    let front = Front { piece_pages, page_ns: PAGE_NS };
-    let rules = Readers { pattern: workload.pattern, until_ns: workload.duration_ns };
-    let readers = (0..workload.threads).map(|thread| Start {
-        operations: workload.operations(thread),
-        own_descriptors: match workload.descriptor() {
-            Descriptor::Shared => None,
-            _ => Some(thread * workload.files.count),
-        },
-    });
-    let world = World::new(&mut *boxed, storage, front, rules, sizes);
-    world.run(readers.collect()).map_err(|violation| Error::Violation { policy, violation })
+    Scenario::of(workload, device)?.run(policy)
 }
 
 fn profile_of(device: &Device) -> Result<Profile, Error> {

@@ -16,7 +16,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use foreread_policy::{Action, Event, Extent, FileId, Found, Nanos, PAGE_BYTES, RequestId};
-use foreread_workload::{Op, Operations, Pattern};
+use foreread_workload::{Op, Pattern};
 
 use crate::page_map::PageMap;
 use crate::policy::{Grain, Policy, Reading};
@@ -42,7 +42,7 @@ pub(crate) struct Readers {
 
 /// One reader before it starts.
 pub(crate) struct Start<'w> {
-    pub(crate) operations: Operations<'w>,
+    pub(crate) operations: Box<dyn Iterator<Item = Op> + 'w>,
     /// The descriptor of its first file; the next file has the next one. `None`: a file's number is its descriptor.
     pub(crate) own_descriptors: Option<u32>,
 }
@@ -141,7 +141,7 @@ struct InFlight {
 }
 
 struct Reader<'w> {
-    operations: Operations<'w>,
+    operations: Box<dyn Iterator<Item = Op> + 'w>,
     own_descriptors: Option<u32>,
     by: Reading,
     /// By how much later than planned its reads are due.
@@ -177,6 +177,8 @@ pub(crate) struct World<'w> {
     /// Refused requests, and when they are made again.
     refused: VecDeque<(u64, RequestId)>,
     rules: Readers,
+    /// The last page of the last read through each descriptor.
+    prevs: HashMap<u32, u64>,
     readers: Vec<Reader<'w>>,
     reading: usize,
     /// Folios that were referenced since the policy was last told: `(file, start, finished)`.
@@ -207,6 +209,7 @@ impl<'w> World<'w> {
             requests: HashMap::new(),
             refused: VecDeque::new(),
             rules,
+            prevs: HashMap::new(),
             readers: Vec::new(),
             reading: 0,
             referenced: Vec::new(),
@@ -312,7 +315,6 @@ impl<'w> World<'w> {
                 Some(next) => std::mem::replace(next, *next + 1),
                 None => op.file,
             };
-            reader.by.prev = None;
             reader.file = Some(op.file);
         }
         let extent = Extent::of_bytes(op.offset, u64::from(op.len));
@@ -340,7 +342,7 @@ impl<'w> World<'w> {
     fn complete(&mut self, number: usize) {
         let reader = &mut self.readers[number];
         let Some(op) = reader.op.take() else { return };
-        reader.by.prev = reader.end.checked_sub(1);
+        self.prevs.insert(reader.by.descriptor, reader.end.saturating_sub(1));
         let pages = Extent::of_bytes(op.offset, u64::from(op.len)).pages();
         let done_ns = self.now_ns + pages * self.front.page_ns;
         let due_ns = op.not_before_ns + reader.delay_ns;
@@ -355,6 +357,7 @@ impl<'w> World<'w> {
         let (Some(op), extent, by) = (reader.op, Extent::new(reader.at, reader.piece_end), reader.by) else {
             return Ok(false);
         };
+        let by = Reading { prev: self.prevs.get(&by.descriptor).copied(), ..by };
         let file = FileId(u64::from(op.file));
         if self.policy.hears_every_read() && !std::mem::replace(&mut self.readers[number].announced, true) {
             self.tell(by, Event::Read { file, extent, found: Found::Resident, marked: false })?;

@@ -17,6 +17,17 @@ pub const TEXTS: &[(&str, &str)] = &[
     ("interleaved-5", include_str!("../../../workloads/interleaved-5.toml")),
     ("slow-200", include_str!("../../../workloads/slow-200.toml")),
     ("mmap-random", include_str!("../../../workloads/mmap-random.toml")),
+    ("iozone-read", include_str!("../../../workloads/iozone-read.toml")),
+    ("iozone-re-read", include_str!("../../../workloads/iozone-re-read.toml")),
+    ("iozone-reverse", include_str!("../../../workloads/iozone-reverse.toml")),
+    ("iozone-stride", include_str!("../../../workloads/iozone-stride.toml")),
+    ("iozone-random", include_str!("../../../workloads/iozone-random.toml")),
+    ("iozone-mixed", include_str!("../../../workloads/iozone-mixed.toml")),
+    ("iozone-pread", include_str!("../../../workloads/iozone-pread.toml")),
+    ("aio-stress-sequential", include_str!("../../../workloads/aio-stress-sequential.toml")),
+    ("aio-stress-random", include_str!("../../../workloads/aio-stress-random.toml")),
+    ("sysbench-fileio", include_str!("../../../workloads/sysbench-fileio.toml")),
+    ("sysbench-oltp", include_str!("../../../workloads/sysbench-oltp.toml")),
     ("thrash-200-streams", include_str!("../../../workloads/thrash-200-streams.toml")),
 ];
 

@@ -17,6 +17,12 @@ use crate::workload::{Descriptor, Device, Files, Mount, Pattern, Ratio, Simulate
 const THREADS_MAX: u64 = 4096;
 /// Files at most: every one is an object of the testbed, and its name an argument.
 const FILES_MAX: u64 = 100_000;
+/// Passes at most: a day of them takes no fewer.
+const PASSES_MAX: u64 = 1_000_000;
+/// Hot areas at most.
+const AREAS_MAX: u64 = 1_000_000;
+/// Seeds at most.
+const SEEDS_MAX: u64 = 100_000;
 /// Bytes of a read at most; a read larger than this tests the allocator.
 const RECORD_BYTES_MAX: u64 = 1 << 30;
 
@@ -45,6 +51,10 @@ pub(crate) fn workload(file: &str, text: &str) -> Result<Workload, Error> {
     let mut section = top.section("pattern")?;
     let pattern = pattern(&mut section, files.size_bytes)?;
     section.end()?;
+
+    if matches!(pattern, Pattern::Hot { .. }) && operations_max.is_none() {
+        return Err(top.missing("operations", "a number of operations, for hot reads have no end"));
+    }
 
     let mut section = top.section("device")?;
     let device = device(&mut section)?;
@@ -101,8 +111,9 @@ fn device(section: &mut Section<'_>) -> Result<Device, Error> {
 }
 
 fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Pattern, Error> {
-    const KINDS: &str = "one of \"sequential\", \"backward\", \"strided\", \"interleaved\", \"random\", \"slow\", \
-                         \"mmap-random\"";
+    const KINDS: &str = "one of \"sequential\", \"backward\", \"strided\", \"interleaved\", \"random\", \"hot\", \
+                         \"slow\", \"mmap-random\"";
+    const PERCENT: &str = "a percentage such as 20";
     let kind = section.string("kind", KINDS)?;
     let record = section.size("record")?;
     let record_bytes = record.within(1, RECORD_BYTES_MAX)? as u32;
@@ -110,7 +121,18 @@ fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Pattern, Error>
         return Err(record.breaks("the record is larger than the file"));
     }
     Ok(match kind.value.as_str() {
-        "sequential" => Pattern::Sequential { record_bytes },
+        "sequential" => {
+            let passes = section.optional_integer("passes", "a number of passes such as 2")?;
+            let passes = passes.map_or(Ok(1), |passes| passes.within(1, PASSES_MAX))? as u32;
+            Pattern::Sequential { record_bytes, passes }
+        }
+        "hot" => Pattern::Hot {
+            record_bytes,
+            areas: section.integer("areas", "a number of areas such as 100")?.within(1, AREAS_MAX)? as u32,
+            area_bytes: section.size("area")?.within(record.value, size_bytes)?,
+            hot_percent: section.integer("hot_percent", PERCENT)?.within(0, 100)? as u8,
+            follow_percent: section.integer("follow_percent", PERCENT)?.within(0, 100)? as u8,
+        },
         "backward" => Pattern::Backward { record_bytes },
         "strided" => {
             let stride = section.size("stride")?;
@@ -134,7 +156,8 @@ fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Pattern, Error>
                 "own" => Descriptor::Own,
                 _ => return Err(descriptor.is_not(WANTED)),
             };
-            Pattern::Random { record_bytes, descriptor }
+            let repeats = section.optional_bool("repeats")?.unwrap_or(false);
+            Pattern::Random { record_bytes, repeats, descriptor }
         }
         "slow" => {
             let period_ns = section.duration("period")?.at_least(1)?;
@@ -174,6 +197,11 @@ fn simulate(mut section: Section<'_>, pattern: &Pattern, files: u32) -> Result<S
     const POLICIES: &str = "a list of policies such as [\"foreread\", \"linux\"]";
     const OVER: &str = "two policies such as \"on-demand-2007 over linux-2.6.20\"";
     let policies = section.optional_strings("policies", POLICIES)?.unwrap_or_default();
+    let threads = section.optional_integers("threads", "a list of numbers of threads such as [1, 16]")?;
+    let threads = threads.into_iter().map(|count| count.within(1, THREADS_MAX).map(|count| count as u32));
+    let threads = threads.collect::<Result<Vec<_>, _>>()?;
+    let seeds = section.optional_integer("seeds", "a number of seeds such as 10")?;
+    let seeds = seeds.map_or(Ok(1), |seeds| seeds.within(1, SEEDS_MAX))? as u32;
     let readahead_max = section.optional_size("readahead_max")?;
     let readahead_max_bytes = readahead_max.map(|size| size.at_least(1)).transpose()?;
     let mut expect = Vec::new();
@@ -200,7 +228,7 @@ fn simulate(mut section: Section<'_>, pattern: &Pattern, files: u32) -> Result<S
         }
     }
     section.end()?;
-    Ok(Simulate { policies, readahead_max_bytes, expect, ratios })
+    Ok(Simulate { policies, threads, seeds, readahead_max_bytes, expect, ratios })
 }
 
 /// The text that is being read: makes errors.
@@ -304,6 +332,18 @@ impl<'a> Section<'a> {
     fn text(&mut self, name: &'static str, wanted: &'static str) -> Result<String, Error> {
         let text = self.string(name, wanted)?;
         if text.value.trim().is_empty() { Err(text.is_not(wanted)) } else { Ok(text.value) }
+    }
+
+    /// The whole numbers of a list; none if there is no such key.
+    fn optional_integers(&mut self, name: &'static str, wanted: &'static str) -> Result<Vec<Placed<'a, u64>>, Error> {
+        let Some(value) = self.take(name) else { return Ok(Vec::new()) };
+        let number = |item: &Spanned<DeValue<'_>>| {
+            let number = item.get_ref().as_integer()?;
+            Some((item.span(), u64::from_str_radix(number.as_str(), number.radix()).ok()?))
+        };
+        let list = value.get_ref().as_array().and_then(|list| list.iter().map(number).collect::<Option<Vec<_>>>());
+        let list = list.ok_or_else(|| self.mistyped(name, &value, wanted))?;
+        Ok(list.into_iter().map(|(at, number)| self.place(name, at, number)).collect())
     }
 
     fn optional_bool(&mut self, name: &'static str) -> Result<Option<bool>, Error> {

@@ -101,6 +101,12 @@ impl Metric {
         }
     }
 
+    /// Whether a smaller value is the better one.
+    pub fn less_is_better(self) -> bool {
+        use Metric::{Amp, First64Mib, FirstByte, FirstByteP50, Late, RequestsPerGib, Rss};
+        matches!(self, Amp | FirstByte | FirstByteP50 | First64Mib | Late | RequestsPerGib | Rss)
+    }
+
     /// A value with its unit, as reports show it.
     pub fn show(self, value: f64) -> String {
         let digits = match value.abs() {

@@ -6,15 +6,17 @@
 //!  strided      0 . . 1 . . 2 . .
 //!  interleaved  0 2 4 | 1 3 5        two streams, each through its own half, in turn
 //!  random       4 0 5 2 1 3          a permutation over all files; threads take its entries in turn
+//!  hot          7 8 2 7 3 8          most in a few areas; some records are followed by the next one
 //!  slow         0 1 2 3 4 5          as sequential; read k is due k periods after the thread's start
 //! ```
 //!
 //! Together the threads read every byte at most once, and the whole of every file unless the pattern leaves gaps
-//! (strided, and random where the size is no multiple of the record).
+//! (strided, and random where the size is no multiple of the record). Several passes, random reads with repeats and hot
+//! reads come back to what they have read.
 
 use serde::Serialize;
 
-use crate::permutation::Permutation;
+use crate::permutation::{Permutation, random};
 use crate::workload::{Pattern, Workload};
 
 /// One read.
@@ -43,7 +45,7 @@ pub struct Operations<'a> {
 impl<'a> Operations<'a> {
     pub(crate) fn new(workload: &'a Workload, thread: u32) -> Self {
         let order = match workload.pattern {
-            Pattern::Random { .. } | Pattern::MmapRandom { .. } => {
+            Pattern::Random { repeats: false, .. } | Pattern::MmapRandom { .. } => {
                 Some(Permutation::new(random_slots(workload), workload.seed))
             }
             _ => None,
@@ -59,7 +61,9 @@ impl<'a> Operations<'a> {
         let (record, size) = (u64::from(self.workload.pattern.record_bytes()), self.workload.files.size_bytes);
         let records = size.div_ceil(record);
         let op = match self.workload.pattern {
-            Pattern::Sequential { .. } => self.walk(number, records, |step| step * record, 0),
+            Pattern::Sequential { passes, .. } => {
+                self.walk(number, records * u64::from(passes), |step| step % records * record, 0)
+            }
             Pattern::Backward { .. } => self.walk(number, records, |step| (records - 1 - step) * record, 0),
             Pattern::Strided { stride_bytes, .. } => {
                 self.walk(number, size.div_ceil(stride_bytes), |step| step * stride_bytes, 0)
@@ -73,6 +77,7 @@ impl<'a> Operations<'a> {
                 self.walk(number, records, |step| step * record, due_ns)
             }
             Pattern::Random { .. } | Pattern::MmapRandom { .. } => self.random(number),
+            Pattern::Hot { .. } => self.hot(number),
         }?;
         (op.not_before_ns < self.workload.duration_ns).then_some(op)
     }
@@ -95,7 +100,9 @@ impl<'a> Operations<'a> {
         if index >= random_slots(self.workload) {
             return None;
         }
-        let slot = self.order.as_ref()?.at(index);
+        let slots = random_slots(self.workload);
+        let slot =
+            self.order.as_ref().map_or_else(|| random(self.workload.seed, index, slots), |order| order.at(index));
         let record = self.workload.pattern.record_bytes();
         let slots_per_file = self.workload.files.size_bytes / u64::from(record);
         Some(Op {
@@ -104,6 +111,36 @@ impl<'a> Operations<'a> {
             len: record,
             not_before_ns: 0,
         })
+    }
+}
+
+impl Operations<'_> {
+    /// Read `number` of a database: the record after the last one, or one of a hot area, or any.
+    fn hot(&self, number: u64) -> Option<Op> {
+        let Pattern::Hot { record_bytes, areas, area_bytes, hot_percent, follow_percent } = self.workload.pattern
+        else {
+            return None;
+        };
+        // Each kind of choice has numbers of its own, and each thread.
+        let draw = |kind: u64, number: u64, bound: u64| {
+            random(self.workload.seed ^ (kind << 56) ^ (self.thread << 32), number, bound)
+        };
+        let wants_next = |number: u64| draw(1, number, 100) < u64::from(follow_percent);
+        let follows = number > 0 && wants_next(number - 1) && (number < 2 || !wants_next(number - 2));
+        let first = if follows { number - 1 } else { number };
+        let slots = random_slots(self.workload);
+        let area_slots = (area_bytes / u64::from(record_bytes)).clamp(1, slots);
+        let slot = if draw(2, first, 100) < u64::from(hot_percent) {
+            let area = draw(3, first, u64::from(areas));
+            // Where an area lies is the same for all threads.
+            random(self.workload.seed, area, slots - area_slots + 1) + draw(4, first, area_slots)
+        } else {
+            draw(5, first, slots)
+        };
+        let slot = (slot + u64::from(follows)).min(slots - 1);
+        let per_file = self.workload.files.size_bytes / u64::from(record_bytes);
+        let (file, offset) = ((slot / per_file) as u32, slot % per_file * u64::from(record_bytes));
+        Some(Op { file, offset, len: record_bytes, not_before_ns: 0 })
     }
 }
 

@@ -43,6 +43,11 @@ impl Permutation {
     }
 }
 
+/// A number below `bound` that is a function of `seed` and `index`; 0 where `bound` is.
+pub(crate) fn random(seed: u64, index: u64, bound: u64) -> u64 {
+    ((u128::from(mix(mix(seed) ^ index)) * u128::from(bound)) >> 64) as u64
+}
+
 /// The finaliser of `SplitMix64` (Steele, Lea, Flood 2014).
 fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -40,11 +40,15 @@ pub struct Workload {
 }
 
 /// A workload in virtual time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Simulate {
     /// Names of the policies to compare, in the order of a report. Empty: those of the simulator's choice.
     pub policies: Vec<String>,
+    /// Numbers of threads, each simulated apart; together they read as much each time. Empty: the workload's own.
+    pub threads: Vec<u32>,
+    /// How many seeds are simulated, from the workload's own on; figures are their means. At least 1.
+    pub seeds: u32,
     /// The largest window of the policies that have a fixed one.
     pub readahead_max_bytes: Option<u64>,
     /// What must come out of each policy's run.
@@ -53,13 +57,26 @@ pub struct Simulate {
     pub ratios: Vec<Ratio>,
 }
 
+impl Default for Simulate {
+    fn default() -> Self {
+        Self {
+            policies: Vec::new(),
+            threads: Vec::new(),
+            seeds: 1,
+            readahead_max_bytes: None,
+            expect: Vec::new(),
+            ratios: Vec::new(),
+        }
+    }
+}
+
 /// A figure of one policy over the same figure of another.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Ratio {
     /// The one.
     pub policy: String,
-    /// The other.
+    /// The other, or `best`: the best of all others.
     pub over: String,
     /// The figure, and what the ratio must be.
     pub figure: Figure,
@@ -84,6 +101,8 @@ pub enum Pattern {
     Sequential {
         /// Bytes of a read.
         record_bytes: u32,
+        /// How often each file is read, one time after the other; at least 1.
+        passes: u32,
     },
     /// From the last record to the first.
     Backward {
@@ -104,10 +123,12 @@ pub enum Pattern {
         /// At least 2.
         streams: u32,
     },
-    /// Records in random order, none twice.
+    /// Records in random order.
     Random {
         /// Bytes of a read, and its alignment.
         record_bytes: u32,
+        /// Whether a record may come again; otherwise none comes twice.
+        repeats: bool,
         /// Whether the threads share one.
         descriptor: Descriptor,
     },
@@ -121,6 +142,20 @@ pub enum Pattern {
         start_every_ns: u64,
         /// Whether a reader that was late reads faster until it is on time again; otherwise it stays as late as it is.
         catches_up: bool,
+    },
+    /// Random records of which many lie in a few areas, and some are followed by the next one, as a database reads a table. The
+    /// threads share one descriptor.
+    Hot {
+        /// Bytes of a read, and its alignment.
+        record_bytes: u32,
+        /// How many areas are hot. They lie at random places.
+        areas: u32,
+        /// Bytes of each.
+        area_bytes: u64,
+        /// How many of a hundred reads go there.
+        hot_percent: u8,
+        /// After how many of a hundred reads the next record is read too.
+        follow_percent: u8,
     },
     /// Pages of a mapping touched in random order, none twice.
     MmapRandom {
@@ -202,7 +237,7 @@ impl Workload {
     pub fn descriptor(&self) -> Descriptor {
         match self.pattern {
             Pattern::Random { descriptor, .. } => descriptor,
-            Pattern::MmapRandom { .. } => Descriptor::Shared,
+            Pattern::MmapRandom { .. } | Pattern::Hot { .. } => Descriptor::Shared,
             _ => Descriptor::Own,
         }
     }
@@ -211,6 +246,22 @@ impl Workload {
     /// costs a request for each directory.
     pub fn file_name(&self, index: u32) -> String {
         format!("{}-{index:03}.bin", self.name)
+    }
+
+    /// The same workload with another number of threads, which together read as much.
+    #[must_use]
+    pub fn with_threads(mut self, threads: u32) -> Self {
+        let all = self.operations_max.map(|each| each * u64::from(self.threads));
+        self.threads = threads.max(1);
+        self.operations_max = all.map(|all| all.div_ceil(u64::from(self.threads)));
+        self
+    }
+
+    /// The same workload with other random numbers.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
     }
 
     /// The same workload, cut to `duration_ns` at most.
@@ -225,7 +276,8 @@ impl Pattern {
     /// Bytes of a read.
     pub fn record_bytes(&self) -> u32 {
         match *self {
-            Pattern::Sequential { record_bytes }
+            Pattern::Sequential { record_bytes, .. }
+            | Pattern::Hot { record_bytes, .. }
             | Pattern::Backward { record_bytes }
             | Pattern::Strided { record_bytes, .. }
             | Pattern::Interleaved { record_bytes, .. }

@@ -37,6 +37,17 @@ const FIGURES: &[(&str, &[(&str, &str)])] = &[
     ("interleaved-5", &[("throughput", ">= 600 MB/s"), ("amp", "<= 1.1"), ("rss", "<= 320 MiB")]),
     ("slow-200", &[("late", "<= 0 reads"), ("amp", "<= 1.1"), ("first_byte_p50", "<= 110 ms"), ("rss", "<= 128 MiB")]),
     ("mmap-random", &[]),
+    ("iozone-read", &[]),
+    ("iozone-re-read", &[]),
+    ("iozone-reverse", &[]),
+    ("iozone-stride", &[]),
+    ("iozone-random", &[]),
+    ("iozone-mixed", &[]),
+    ("iozone-pread", &[]),
+    ("aio-stress-sequential", &[]),
+    ("aio-stress-random", &[]),
+    ("sysbench-fileio", &[]),
+    ("sysbench-oltp", &[]),
     ("thrash-200-streams", &[]),
 ];
 
@@ -52,6 +63,47 @@ const SIMULATED: &[(&str, &str, &str, &str)] = &[
     ("thrash-200-streams", "foreread", "late", "<= 0 reads"),
     ("thrash-200-streams", "foreread", "throughput_max", ">= 20 MB/s"),
 ];
+
+/// How policies must compare: workload, the one over the other, metric, figures.
+const RATIOS: &[(&str, &str, &str, &[&str])] = &[
+    ("iozone-read", "on-demand-2007 over linux-2.6.20", "throughput", ABOUT_THE_SAME),
+    ("iozone-read", "foreread over best", "throughput", NOT_BEHIND),
+    ("iozone-re-read", "on-demand-2007 over linux-2.6.20", "throughput", ABOUT_THE_SAME),
+    ("iozone-re-read", "foreread over best", "throughput", NOT_BEHIND),
+    ("iozone-reverse", "on-demand-2007 over linux-2.6.20", "throughput", ABOUT_THE_SAME),
+    ("iozone-reverse", "foreread over best", "throughput", NOT_BEHIND),
+    ("iozone-stride", "on-demand-2007 over linux-2.6.20", "throughput", ABOUT_THE_SAME),
+    ("iozone-stride", "foreread over best", "throughput", NOT_BEHIND),
+    ("iozone-random", "on-demand-2007 over linux-2.6.20", "throughput", ABOUT_THE_SAME),
+    ("iozone-mixed", "on-demand-2007 over linux-2.6.20", "throughput", ABOUT_THE_SAME),
+    ("iozone-pread", "on-demand-2007 over linux-2.6.20", "throughput", ABOUT_THE_SAME),
+    ("iozone-pread", "foreread over best", "throughput", NOT_BEHIND),
+    ("aio-stress-sequential", "on-demand-2007 over linux-2.6.20", "throughput", ABOUT_THE_SAME),
+    ("aio-stress-sequential", "foreread over best", "throughput", NOT_BEHIND),
+    ("aio-stress-random", "on-demand-2007 over linux-2.6.20", "throughput", ABOUT_THE_SAME),
+    ("aio-stress-random", "foreread over best", "throughput", NOT_BEHIND),
+    ("sysbench-fileio", "on-demand-2007 over linux-2.6.20", "throughput", ABOUT_THE_SAME),
+    ("sysbench-oltp", "on-demand-2007 over linux-2.6.20", "operations", &[">= 1.001", "<= 1.12"]),
+];
+const ABOUT_THE_SAME: &[&str] = &[">= 0.99", "<= 1.01"];
+const NOT_BEHIND: &[&str] = &[">= 0.99"];
+
+#[test]
+fn the_expected_ratios_are_those_that_were_promised() {
+    let mut wanted = Vec::new();
+    for (name, policies, metric, figures) in RATIOS {
+        wanted.extend(figures.iter().map(|figure| format!("{name}: {policies}: {metric} {figure}")));
+    }
+    let mut found = Vec::new();
+    for (name, _) in FIGURES {
+        for ratio in catalogue::find(name).unwrap().simulate.ratios {
+            let (operator, value) = (ratio.figure.operator, ratio.figure.value);
+            let metric = ratio.figure.metric.key();
+            found.push(format!("{name}: {} over {}: {metric} {operator} {value}", ratio.policy, ratio.over));
+        }
+    }
+    assert_eq!(found, wanted);
+}
 
 #[test]
 fn the_expected_figures_of_simulations_are_those_that_were_promised() {

@@ -141,3 +141,40 @@ fn a_limit_on_operations_holds_for_each_thread() {
     let workload = catalogue::find("random-4k-16").unwrap();
     assert!((0..16).all(|thread| workload.operations(thread).count() == 200));
 }
+
+#[test]
+fn passes_read_the_same_file_again() {
+    let workload = parse(&text(1, 1, 2, 100, "kind = \"sequential\"\nrecord = \"40B\"\npasses = 2"));
+    let offsets: Vec<_> = all(&workload).iter().map(|op| (op.file, op.offset, op.len)).collect();
+    let pass = |file| [(file, 0, 40), (file, 40, 40), (file, 80, 20)];
+    assert_eq!(offsets, [pass(0), pass(0), pass(1), pass(1)].concat());
+}
+
+#[test]
+fn random_reads_with_repeats_come_back_and_stay_on_records() {
+    let pattern = "kind = \"random\"\nrecord = \"10B\"\nrepeats = true\ndescriptor = \"own\"";
+    let workload = parse(&text(1, 4, 2, 5000, pattern));
+    let ops = all(&workload);
+    let different: BTreeSet<_> = ops.iter().map(|op| (op.file, op.offset)).collect();
+    assert_eq!(ops.len(), 1000);
+    assert!((550..720).contains(&different.len()), "1 - 1/e of them are new: {}", different.len());
+    assert!(ops.iter().all(|op| op.offset % 10 == 0 && op.len == 10));
+}
+
+#[test]
+fn hot_reads_crowd_in_their_areas_and_some_go_on() {
+    let pattern = "kind = \"hot\"\nrecord = \"10B\"\nareas = 5\narea = \"200B\"\nhot_percent = 80\nfollow_percent = 20";
+    let text = text(3, 4, 1, 100_000, pattern).replace("duration", "operations = 2500\nduration");
+    let ops = all(&parse(&text));
+    assert_eq!(ops.len(), 10_000);
+    let mut by_place = std::collections::BTreeMap::new();
+    for op in &ops {
+        *by_place.entry(op.offset).or_insert(0u32) += 1;
+    }
+    let hot = by_place.values().filter(|&&count| count > 20).sum::<u32>();
+    assert!((7500..8500).contains(&hot), "{hot} of 10000 in hot places");
+    let follows = ops.windows(2).filter(|pair| pair[1].offset == pair[0].offset + 10).count();
+    assert!((1300..2200).contains(&follows), "{follows} of 10000 go on");
+    let endless = text.replace("operations = 2500\n", "");
+    assert!(Workload::parse("test", &endless).unwrap_err().to_string().contains("operations: missing"));
+}

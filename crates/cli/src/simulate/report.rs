@@ -2,17 +2,24 @@
 
 use std::fmt::Write as _;
 
-use foreread_sim::Tally;
 use foreread_workload::{Figure, Metric, Workload};
 use serde_json::json;
 
-use super::Row;
+use super::{Column, Row};
 
 const FIGURE_WIDTH: usize = 22;
 const VALUE_WIDTH: usize = 17;
 
 /// What every workload is told with.
 const ALWAYS: &[Metric] = &[Metric::Throughput, Metric::Amp, Metric::RequestsPerGib, Metric::IoSize];
+
+/// The workload's name, with the number of threads where there are several.
+fn name(row: &Row) -> String {
+    match row.workload.simulate.threads.as_slice() {
+        [] | [_] => row.workload.name.clone(),
+        _ => format!("{} with {} threads", row.workload.name, row.workload.threads),
+    }
+}
 
 fn expected<'a>(workload: &'a Workload, policy: &str) -> &'a [Figure] {
     workload.simulate.expect.iter().find(|(name, _)| name == policy).map_or(&[], |(_, figures)| figures)
@@ -28,19 +35,21 @@ fn metrics(workload: &Workload) -> Vec<Metric> {
 
 /// A row's table: a line a figure, a column a policy.
 pub(super) fn table(row: &Row) -> String {
-    let mut text = format!("{}: {}\n", row.workload.name, row.workload.description);
+    let mut text = format!("{}: {}\n", name(row), row.workload.description);
     let mut header = format!("  {:FIGURE_WIDTH$}", "");
-    for (policy, _) in &row.columns {
-        let _ = write!(header, " {:VALUE_WIDTH$}", policy.as_str());
+    for column in &row.columns {
+        let _ = write!(header, " {:VALUE_WIDTH$}", column.policy.as_str());
     }
     let _ = writeln!(text, "{}", header.trim_end());
     for metric in metrics(&row.workload) {
         let mut line = format!("  {:FIGURE_WIDTH$}", metric.key().replace('_', " "));
-        for (policy, tally) in &row.columns {
-            let value = tally.figure(metric);
+        for column in &row.columns {
+            let value = column.figure(metric);
             let shown = value.map_or_else(|| "-".to_owned(), |value| metric.show(value));
-            let wanted: Vec<_> =
-                expected(&row.workload, policy.as_str()).iter().filter(|figure| figure.metric == metric).collect();
+            let wanted: Vec<_> = expected(&row.workload, column.policy.as_str())
+                .iter()
+                .filter(|figure| figure.metric == metric)
+                .collect();
             let judged = match value {
                 _ if wanted.is_empty() => "",
                 Some(value) if wanted.iter().all(|figure| figure.met(value)) => " ok",
@@ -59,13 +68,16 @@ pub(super) fn table(row: &Row) -> String {
 
 /// Each ratio that is wanted: how it came out, and whether that is as wanted.
 fn ratios(row: &Row) -> Vec<(String, bool)> {
-    let of = |policy: &str, metric| {
-        let (_, tally) = row.columns.iter().find(|(name, _)| name.as_str() == policy)?;
-        tally.figure(metric)
+    let of = |policy: &str, metric| row.columns.iter().find(|c| c.policy.as_str() == policy)?.figure(metric);
+    let best_but = |policy: &str, metric: Metric| {
+        let others = row.columns.iter().filter(|c| c.policy.as_str() != policy);
+        let values = others.filter_map(|column| column.figure(metric));
+        if metric.less_is_better() { values.min_by(f64::total_cmp) } else { values.max_by(f64::total_cmp) }
     };
     let told = |ratio: &foreread_workload::Ratio| {
         let metric = ratio.figure.metric;
-        let found = of(&ratio.policy, metric)? / of(&ratio.over, metric)?;
+        let over = if ratio.over == "best" { best_but(&ratio.policy, metric) } else { of(&ratio.over, metric) };
+        let found = of(&ratio.policy, metric)? / over?;
         let (operator, wanted) = (ratio.figure.operator, ratio.figure.value);
         let name = metric.key().replace('_', " ");
         let text = format!("{name} of {} over {}: {found:.3}, wanted {operator} {wanted}", ratio.policy, ratio.over);
@@ -77,11 +89,12 @@ fn ratios(row: &Row) -> Vec<(String, bool)> {
 /// A line for each figure that is not as wanted. What a policy is expected to show counts where it ran.
 pub(super) fn misses(row: &Row) -> Vec<String> {
     let mut misses = Vec::new();
-    let name = &row.workload.name;
-    for (policy, tally) in &row.columns {
+    let name = name(row);
+    for column in &row.columns {
+        let policy = column.policy;
         for figure in expected(&row.workload, policy.as_str()) {
             let metric = figure.metric;
-            let found = tally.figure(metric);
+            let found = column.figure(metric);
             if !found.is_some_and(|found| figure.met(found)) {
                 let shown = found.map_or_else(|| "not measured".to_owned(), |found| metric.show(found));
                 misses
@@ -96,18 +109,16 @@ pub(super) fn misses(row: &Row) -> Vec<String> {
 /// Everything, for programs.
 pub(super) fn json(rows: &[Row]) -> serde_json::Value {
     let row = |row: &Row| {
-        let column = |(policy, tally): &(foreread_sim::PolicyName, Tally)| {
+        let column = |column: &Column| {
             let values: serde_json::Map<_, _> = Metric::ALL
                 .iter()
-                .filter_map(|&metric| Some((metric.key().to_owned(), json!(tally.figure(metric)?))))
+                .filter_map(|&metric| Some((metric.key().to_owned(), json!(column.figure(metric)?))))
                 .collect();
-            let seconds = tally.seconds();
+            let run = |run: &foreread_sim::Tally| json!({ "elapsed_ns": run.elapsed_ns(), "requests": run.requests(), "seconds": run.seconds() });
             json!({
-                "policy": policy.as_str(),
-                "elapsed_ns": tally.elapsed_ns(),
-                "requests": tally.requests(),
+                "policy": column.policy.as_str(),
                 "figures": values,
-                "seconds": seconds,
+                "runs": column.runs.iter().map(run).collect::<Vec<_>>(),
             })
         };
         let misses = misses(row);

@@ -1,0 +1,196 @@
+//! What the read path makes of whole patterns, in front of a store that answers after 30 ms, sends 80 MB/s a request and 900 MB/s in
+//! all. Asserted: throughput against the pattern's limit, bytes fetched against bytes asked, requests.
+
+use foreread_device::latency::FirstByte;
+use foreread_device::{Profile, Rate, object_store};
+use foreread_policy::{Extent, PAGE_BYTES};
+use foreread_sim::{PolicyName, Scenario, Tally};
+use foreread_workload::{Descriptor, Metric, Op, Pattern};
+
+/// The kernel's readahead window: what a mount is asked for at a time.
+const KERNEL_PAGES: u64 = 32;
+
+struct Outcome {
+    seconds: f64,
+    asked_bytes: u64,
+    amplification: f64,
+    tally: Tally,
+}
+
+impl Outcome {
+    fn megabytes_per_s(&self) -> f64 {
+        self.asked_bytes as f64 / 1e6 / self.seconds
+    }
+
+    fn requests_per_gib(&self) -> f64 {
+        self.tally.figure(Metric::RequestsPerGib).unwrap()
+    }
+
+    fn late(&self) -> u64 {
+        self.tally.figure(Metric::Late).unwrap() as u64
+    }
+}
+
+/// Runs `readers`, each `(file, reads, time between two in ns)`, to their end.
+fn run(memory_bytes: u64, file_pages: u64, readers: Vec<(u64, Vec<Extent>, u64)>) -> Outcome {
+    let period_ns = readers.iter().map(|(_, _, period_ns)| *period_ns).max().unwrap_or(0);
+    let pattern = match period_ns {
+        0 => Pattern::Sequential { record_bytes: 1 << 20, passes: 1 },
+        _ => Pattern::Slow { record_bytes: 128 << 10, period_ns, start_every_ns: 0, catches_up: false },
+    };
+    let files = readers.iter().map(|(file, ..)| file + 1).max().unwrap_or(0);
+    let asked_bytes = readers.iter().flat_map(|(_, reads, _)| reads).map(|read| read.pages() * PAGE_BYTES).sum();
+    let operations = |(file, reads, period_ns): (u64, Vec<Extent>, u64)| {
+        let op = move |(number, read): (u64, Extent)| Op {
+            file: file as u32,
+            offset: read.start * PAGE_BYTES,
+            len: (read.pages() * PAGE_BYTES) as u32,
+            not_before_ns: number * period_ns,
+        };
+        Box::new((0..).zip(reads).map(op)) as Box<dyn Iterator<Item = Op>>
+    };
+    let scenario = Scenario {
+        sizes: vec![file_pages * PAGE_BYTES; files as usize],
+        readers: readers.into_iter().map(operations).collect(),
+        descriptor: Descriptor::Own,
+        pattern,
+        until_ns: u64::MAX,
+        memory_bytes,
+        readahead_max_bytes: 128 << 10,
+        device: Profile::ObjectStore(object_store::Config {
+            first_byte: FirstByte::fixed(30_000_000),
+            connection_rate: Rate::per_second(80_000_000),
+            total_rate: Rate::per_second(900_000_000),
+            ..object_store::Config::default()
+        }),
+    };
+    let tally = scenario.run(PolicyName::Foreread).unwrap_or_else(|error| panic!("{error:?}"));
+    let amplification = tally.figure(Metric::Amp).unwrap();
+    Outcome { seconds: tally.elapsed_ns() as f64 / 1e9, asked_bytes, amplification, tally }
+}
+
+const MIB: u64 = 256;
+const GIB: u64 = 1024 * MIB;
+
+fn forward(from: u64, to: u64, step: u64) -> Vec<Extent> {
+    (from..to).step_by(step as usize).map(|s| Extent::new(s, (s + step).min(to))).collect()
+}
+
+#[test]
+fn one_sequential_reader_fills_the_link_with_few_requests() {
+    let outcome = run(256 << 20, 2 * GIB, vec![(0, forward(0, 2 * GIB, MIB), 0)]);
+    assert!(outcome.megabytes_per_s() >= 800.0, "{}", outcome.megabytes_per_s());
+    assert!(outcome.requests_per_gib() <= 160.0, "{}", outcome.requests_per_gib());
+    assert!(outcome.amplification <= 1.0);
+    let start = run(96 << 20, 64 * MIB, vec![(0, forward(0, 64 * MIB, MIB), 0)]);
+    assert!(start.seconds <= 0.22, "{}", start.seconds);
+}
+
+#[test]
+fn a_sequential_reader_in_little_memory() {
+    let outcome = run(96 << 20, 2 * GIB, vec![(0, forward(0, 2 * GIB, MIB), 0)]);
+    assert!(outcome.megabytes_per_s() >= 780.0, "{}", outcome.megabytes_per_s());
+    assert!(outcome.requests_per_gib() <= 160.0, "{}", outcome.requests_per_gib());
+}
+
+#[test]
+fn sixteen_files_at_once_share_the_link() {
+    let readers = (0..16).map(|f| (f, forward(0, 256 * MIB, MIB), 0)).collect();
+    let outcome = run(256 << 20, 256 * MIB, readers);
+    assert!(outcome.megabytes_per_s() >= 780.0, "{}", outcome.megabytes_per_s());
+    assert!(outcome.amplification <= 1.001, "{}", outcome.amplification);
+}
+
+#[test]
+fn a_backward_reader_of_megabytes() {
+    let reads = forward(0, GIB, MIB).into_iter().rev().collect();
+    let outcome = run(256 << 20, GIB, vec![(0, reads, 0)]);
+    assert!(outcome.megabytes_per_s() >= 600.0, "{}", outcome.megabytes_per_s());
+    assert!(outcome.amplification <= 1.05, "{}", outcome.amplification);
+}
+
+#[test]
+fn a_strided_reader() {
+    let reads: Vec<_> = (0..2048).map(|i| Extent::new(i * MIB, i * MIB + 16)).collect();
+    let outcome = run(256 << 20, 2 * GIB, vec![(0, reads, 0)]);
+    let per_s = 2048.0 / outcome.seconds;
+    assert!(per_s >= 1000.0, "{per_s}");
+    assert!(outcome.amplification <= 1.2, "{}", outcome.amplification);
+}
+
+#[test]
+fn a_strided_reader_whose_first_window_ends_where_its_second_record_begins() {
+    // 64 KiB read at the start of a file come as 128 KiB from the kernel: eight times that is a megabyte.
+    let reads: Vec<_> = (0..2048).map(|i| Extent::new(i * MIB, i * MIB + if i == 0 { 32 } else { 16 })).collect();
+    let outcome = run(256 << 20, 2 * GIB, vec![(0, reads, 0)]);
+    let per_s = 2048.0 / outcome.seconds;
+    assert!(per_s >= 1000.0, "{per_s}");
+    assert!(outcome.amplification <= 1.2, "{}", outcome.amplification);
+}
+
+#[test]
+fn interleaved_streams_on_one_file() {
+    for streams in [2, 5] {
+        let part = 2 * GIB / streams / MIB * MIB;
+        let mut reads = Vec::new();
+        for i in 0..part / MIB {
+            reads.extend((0..streams).map(|s| Extent::new(s * part + i * MIB, s * part + (i + 1) * MIB)));
+        }
+        let outcome = run(256 << 20, 2 * GIB, vec![(0, reads, 0)]);
+        assert!(outcome.megabytes_per_s() >= 600.0, "{streams}: {}", outcome.megabytes_per_s());
+        assert!(outcome.amplification <= 1.1, "{streams}: {}", outcome.amplification);
+    }
+}
+
+#[test]
+fn random_readers_on_one_file_fetch_what_they_ask_for() {
+    let mut x = 99u64;
+    let mut random = |pages: u64| {
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let start = (x >> 33) % (2 * GIB / pages) * pages;
+        Extent::new(start, start + pages)
+    };
+    for (pages, most) in [(1, 1.1), (32, 1.05)] {
+        let readers = (0..16).map(|_| (0, (0..200).map(|_| random(pages)).collect(), 0)).collect();
+        let outcome = run(256 << 20, 2 * GIB, readers);
+        assert!(outcome.amplification <= most, "{}", outcome.amplification);
+    }
+}
+
+#[test]
+fn two_hundred_slow_streams_in_little_memory() {
+    // 100 KB/s each: the kernel asks for 128 KiB every 1.3 s.
+    let readers = (0..200).map(|f| (f, forward(0, 24 * MIB, KERNEL_PAGES), 1_310_000_000)).collect();
+    let outcome = run(64 << 20, GIB, readers);
+    assert_eq!(outcome.late(), 0);
+    assert!(outcome.amplification <= 1.1, "{}", outcome.amplification);
+}
+
+#[test]
+fn two_hundred_slow_streams_that_stand_between_folios() {
+    // The kernel's window grows from 32 KiB: later requests lie across two folios.
+    let start = |f: u64| {
+        let mut reads = vec![Extent::new(0, 8), Extent::new(8, 24)];
+        reads.extend((24..24 * MIB).step_by(32).map(|s| Extent::new(s, s + 32)));
+        (f, reads, 1_310_000_000)
+    };
+    let outcome = run(64 << 20, GIB, (0..200).map(start).collect());
+    assert_eq!(outcome.late(), 0);
+    assert!(outcome.amplification <= 1.1, "{}", outcome.amplification);
+}
+
+#[test]
+fn a_stream_that_turns_random_and_back_is_found_again() {
+    let mut reads = forward(0, 64 * MIB, MIB);
+    let mut x = 7u64;
+    reads.extend((0..50).map(|_| {
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let start = (x >> 33) % 200_000 + 200_000;
+        Extent::new(start, start + 1)
+    }));
+    reads.extend(forward(64 * MIB, 256 * MIB, MIB));
+    let outcome = run(256 << 20, 2 * GIB, vec![(0, reads, 0)]);
+    // 50 random reads take 1.5 s; the rest runs at the link's speed.
+    assert!(outcome.seconds <= 1.55 + 0.5 + 0.4, "{}", outcome.seconds);
+    assert!(outcome.amplification <= 1.5, "{}", outcome.amplification);
+}
