@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::time::{Duration, Instant};
 
 use foreread_backend::{Backend, Key, ListPage, Object, Version};
-use foreread_policy::{Event, Extent, FileId, Found, Nanos, PAGE_BYTES, ReadPath};
+use foreread_policy::{Event, Extent, FileId, Found, Nanos, PAGE_BYTES, ReadPath, Replacement};
 use parking_lot::Mutex;
 use tokio::runtime::{Handle, Runtime};
 
@@ -99,7 +99,11 @@ impl Engine {
                 format!("a memory budget of {} bytes is below the least of {MEMORY_BYTES_MIN}", options.memory_bytes);
             return Err(Error::new(ErrorKind::Invalid, text));
         }
-        let policy = foreread_policy::Options { capacity_bytes: options.memory_bytes, readahead: options.readahead };
+        let policy = foreread_policy::Options {
+            capacity_bytes: options.memory_bytes,
+            readahead: options.readahead,
+            replacement: Replacement::default(),
+        };
         let recorder = match &options.record {
             Some(path) => Some(
                 Recorder::create(path, policy)
@@ -231,11 +235,10 @@ impl Inner {
         let referenced = std::mem::take(&mut *self.referenced.lock());
         // Taken with the shard held: time never goes back for policy.
         let now = self.now();
-        for event in referenced {
+        for event in referenced.into_iter().chain([event]) {
             shard.handle(now, event);
+            shard.execute(self);
         }
-        shard.handle(now, event);
-        shard.execute(self);
         shard.retry_starved(self);
     }
 
@@ -249,7 +252,7 @@ impl Inner {
         let file = opened.id;
         let mut news = pages.reference().peekable();
         if news.peek().is_some() {
-            let events = news.map(|(folio, finished)| Event::Referenced { file, start: folio.extent.start, finished });
+            let events = news.map(|(folio, touch)| Event::Referenced { file, start: folio.extent.start, touch });
             self.referenced.lock().extend(events);
         }
     }

@@ -11,13 +11,14 @@
 //! ```
 
 use std::future::Future;
+use std::iter::Peekable;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use foreread_backend::{self as backend, Object};
 use foreread_policy::{Event, Extent, Nanos, PAGE_BYTES, RequestId};
 use futures::StreamExt;
@@ -55,12 +56,16 @@ impl Fetch {
 
     /// Waits until `page` may be taken in. The connection holds back what comes meanwhile.
     async fn granted(&self, engine: &Arc<Inner>, page: u64) {
-        if page < self.granted.load(Acquire) {
-            return;
-        }
-        engine.enter(|shard| engine.tell(shard, Event::Wants { request: self.request }));
-        while page >= self.granted.load(Acquire) {
-            self.grown.notified().await;
+        loop {
+            let granted = self.granted.load(Acquire);
+            if page < granted {
+                return;
+            }
+            engine.enter(|shard| engine.tell(shard, Event::Wants { request: self.request }));
+            // The next grant may end before `page`, where what lies between is resident.
+            while self.granted.load(Acquire) == granted {
+                self.grown.notified().await;
+            }
         }
     }
 
@@ -142,9 +147,9 @@ impl Backoff {
     }
 }
 
-/// Puts bytes into folios, in order.
+/// Puts bytes into folios, in order. What lies between them is resident already, and read past.
 struct Filling {
-    folios: std::vec::IntoIter<Arc<Folio>>,
+    folios: Peekable<std::vec::IntoIter<Arc<Folio>>>,
     current: Option<(Arc<Folio>, Buffer, usize)>,
     /// The bytes of the object still to come.
     rest: Range<u64>,
@@ -155,17 +160,21 @@ impl Filling {
     /// Takes one piece of the body, as far as it is granted. `false` if it has more bytes than asked for.
     async fn take(&mut self, engine: &Arc<Inner>, made: &Fetch, mut piece: Bytes) -> bool {
         while !piece.is_empty() {
-            let (folio, mut buffer, at) = match self.current.take() {
-                Some(current) => current,
-                None => match self.folios.next() {
-                    Some(folio) => {
-                        made.granted(engine, folio.extent.start).await;
-                        let end = (folio.extent.end * PAGE_BYTES).min(self.rest.end);
-                        let buffer = self.pool.take((end - folio.extent.start * PAGE_BYTES) as usize);
-                        (folio, buffer, 0)
-                    }
-                    None => return false,
-                },
+            let (folio, mut buffer, at) = if let Some(current) = self.current.take() {
+                current
+            } else {
+                let Some(folio) = self.folios.peek().map(Arc::clone) else { return false };
+                let start = folio.extent.start * PAGE_BYTES;
+                let past = start.saturating_sub(self.rest.start).min(piece.len() as u64);
+                if past > 0 {
+                    piece.advance(past as usize);
+                    self.rest.start += past;
+                    continue;
+                }
+                self.folios.next();
+                made.granted(engine, folio.extent.start).await;
+                let end = (folio.extent.end * PAGE_BYTES).min(self.rest.end);
+                (folio, self.pool.take((end - start) as usize), 0)
             };
             let count = piece.len().min(buffer.len() - at);
             buffer[at..at + count].copy_from_slice(&piece.split_to(count));
@@ -209,7 +218,7 @@ pub(crate) async fn fetch(in_flight: InFlight, opened: Arc<Opened>, made: Arc<Fe
     let size = opened.object.version.size;
     let range = made.extent.start * PAGE_BYTES..(made.extent.end * PAGE_BYTES).min(size);
     let mut filling =
-        Filling { folios: folios.into_iter(), current: None, rest: range, pool: Arc::clone(&engine.pool) };
+        Filling { folios: folios.into_iter().peekable(), current: None, rest: range, pool: Arc::clone(&engine.pool) };
     let mut backoff: Option<Backoff> = None;
     let submitted = Instant::now();
     let mut first_byte = None;

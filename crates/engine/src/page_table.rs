@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use foreread_policy::{Extent, FOLIO_PAGES_MAX, PAGE_BYTES};
+use foreread_policy::{Extent, FOLIO_PAGES_MAX, PAGE_BYTES, Touch};
 use parking_lot::{Mutex, RwLock};
 
 use crate::buffer::Buffer;
@@ -33,6 +33,8 @@ pub(crate) struct Folio {
     referenced: AtomicBool,
     /// Its last page has.
     finished: AtomicBool,
+    /// Some of it has after that: the reference bit that policy clears.
+    again: AtomicBool,
     /// Reads to complete once the outcome is known; `None` from then on.
     waiting: Mutex<Option<Vec<Arc<Waiting>>>>,
 }
@@ -47,6 +49,7 @@ impl Folio {
             marked: AtomicBool::new(marked),
             referenced: AtomicBool::new(false),
             finished: AtomicBool::new(false),
+            again: AtomicBool::new(false),
             waiting: Mutex::new(Some(Vec::new())),
         })
     }
@@ -66,12 +69,22 @@ impl Folio {
         self.marked.load(Ordering::Relaxed) && self.marked.swap(false, Ordering::Relaxed)
     }
 
-    /// Sets the bits for a read of the pages before `end`. Whether that is news, and whether its last page is among them.
-    fn reference(&self, end: u64) -> Option<bool> {
-        let finished = end >= self.extent.end;
-        let bit = if finished { &self.finished } else { &self.referenced };
+    /// Sets the bit for a read of the pages before `end`. What touch that was, if it is news.
+    fn reference(&self, end: u64) -> Option<Touch> {
+        let (bit, touch) = if self.finished.load(Ordering::Relaxed) {
+            (&self.again, Touch::Again)
+        } else if end >= self.extent.end {
+            (&self.finished, Touch::Finished)
+        } else {
+            (&self.referenced, Touch::First)
+        };
         let news = !bit.load(Ordering::Relaxed) && !bit.swap(true, Ordering::Relaxed);
-        news.then_some(finished)
+        news.then_some(touch)
+    }
+
+    /// Clears the reference bit: the next touch is news.
+    fn clear(&self) {
+        self.again.store(false, Ordering::Relaxed);
     }
 
     /// Its bytes have come, or never will. Completes the reads that waited for nothing else.
@@ -162,10 +175,10 @@ impl Pages {
         self.len == 0
     }
 
-    /// Sets the reference bits of what is read. What is news: the folio, and whether it is finished.
-    pub(crate) fn reference(&self) -> impl Iterator<Item = (&Folio, bool)> {
+    /// Sets the reference bits of what is read. What is news: the folio, and which touch of it.
+    pub(crate) fn reference(&self) -> impl Iterator<Item = (&Folio, Touch)> {
         let end = Extent::of_bytes(self.offset, self.len as u64).end;
-        self.folios.iter().filter_map(move |f| f.reference(end).map(|finished| (&**f, finished)))
+        self.folios.iter().filter_map(move |f| f.reference(end).map(|touch| (&**f, touch)))
     }
 
     pub(crate) fn folios(&self) -> &[Arc<Folio>] {
@@ -249,9 +262,35 @@ impl PageTable {
         if next < extent.end { Lookup::Absent } else { Lookup::Present(Pages { folios, offset, len }) }
     }
 
+    /// The runs of pages in `within` that are neither resident nor in flight.
+    pub(crate) fn holes(&self, within: Extent) -> Vec<Extent> {
+        let table = self.folios.read();
+        let mut holes = Vec::new();
+        let mut start = within.start;
+        let before = table.range(..=start).next_back().map(|(_, folio)| folio.extent);
+        let later = table.range(start + 1..within.end.max(start + 1)).map(|(_, folio)| folio.extent);
+        for known in before.into_iter().chain(later) {
+            if start < known.start {
+                holes.push(Extent::new(start, known.start));
+            }
+            start = start.max(known.end);
+        }
+        if start < within.end {
+            holes.push(Extent::new(start, within.end));
+        }
+        holes
+    }
+
     /// Puts a folio in. For the holder of the shard.
     pub(crate) fn insert(&self, folio: Arc<Folio>) {
         self.folios.write().insert(folio.extent.start, folio);
+    }
+
+    /// Clears the reference bit of the folio that starts at `start`.
+    pub(crate) fn clear(&self, start: u64) {
+        if let Some(folio) = self.folios.read().get(&start) {
+            folio.clear();
+        }
     }
 
     /// Takes the folio that starts at `start` out. For the holder of the shard.

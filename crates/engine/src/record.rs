@@ -1,7 +1,7 @@
 //! The log of every event and action, and its replay.
 //!
 //! ```text
-//!   foreread-log 1 capacity_bytes=268435456 readahead=true
+//!   foreread-log 2 capacity_bytes=268435456 readahead=true replacement=s3-fifo
 //!   @1200345 read 1 0 32 absent -           an event: time in ns, name, file, pages, what was found, mark touched or not
 //!   ! submit 0 1 0 64 demand 32 64          an action, after the event that caused it
 //! ```
@@ -13,7 +13,9 @@ use std::fs::File;
 use std::io::{self, BufRead, BufWriter, Write};
 use std::path::Path;
 
-use foreread_policy::{Action, Class, Event, Extent, FileId, Found, Nanos, Options, ReadPath, RequestId};
+use foreread_policy::{
+    Action, Class, Event, Extent, FileId, Found, Nanos, Options, ReadPath, Replacement, RequestId, Touch,
+};
 
 /// Writes a log. A failure to write ends the log, not the reading: it is told once.
 pub(crate) struct Recorder {
@@ -24,7 +26,9 @@ impl Recorder {
     /// Starts a log at `path`, replacing what is there.
     pub(crate) fn create(path: &Path, options: Options) -> io::Result<Self> {
         let mut out = BufWriter::new(File::create(path)?);
-        writeln!(out, "{MAGIC} capacity_bytes={} readahead={}", options.capacity_bytes, options.readahead)?;
+        let Options { capacity_bytes, readahead, replacement } = options;
+        let replacement = replacement.as_str();
+        writeln!(out, "{MAGIC} capacity_bytes={capacity_bytes} readahead={readahead} replacement={replacement}")?;
         Ok(Self { out: Some(out) })
     }
 
@@ -119,15 +123,18 @@ pub fn replay(log: impl BufRead) -> Result<Replayed, ReplayError> {
     Ok(replayed)
 }
 
-const MAGIC: &str = "foreread-log 1";
+const MAGIC: &str = "foreread-log 2";
 
 fn parse_head(head: &str) -> Result<Options, ReplayError> {
     let parse = || {
         let rest = head.strip_prefix(MAGIC)?;
-        let (capacity, readahead) = rest.trim().split_once(' ')?;
+        let mut fields = rest.split_ascii_whitespace();
+        let mut field = |name| fields.next()?.strip_prefix(name)?.strip_prefix('=');
         Some(Options {
-            capacity_bytes: capacity.strip_prefix("capacity_bytes=")?.parse().ok()?,
-            readahead: readahead.strip_prefix("readahead=")?.parse().ok()?,
+            capacity_bytes: field("capacity_bytes")?.parse().ok()?,
+            readahead: field("readahead")?.parse().ok()?,
+            replacement: field("replacement")
+                .and_then(|name| Replacement::ALL.into_iter().find(|r| r.as_str() == name))?,
         })
     };
     parse().ok_or_else(|| ReplayError::Malformed { line: 1, what: "not the head of a log", text: head.to_owned() })
@@ -146,8 +153,13 @@ fn event_text(event: Event) -> String {
             };
             format!("read {} {} {} {found} {}", file.0, extent.start, extent.end, if marked { "marked" } else { "-" })
         }
-        Event::Referenced { file, start, finished } => {
-            format!("referenced {} {start} {}", file.0, if finished { "finished" } else { "-" })
+        Event::Referenced { file, start, touch } => {
+            let touch = match touch {
+                Touch::First => "first",
+                Touch::Finished => "finished",
+                Touch::Again => "again",
+            };
+            format!("referenced {} {start} {touch}", file.0)
         }
         Event::Completed { request, first_byte, total } => {
             format!("completed {} {} {}", request.0, first_byte.0, total.0)
@@ -169,6 +181,7 @@ fn action_text(action: Action) -> String {
         }
         Action::Grant { request, granted } => format!("grant {} {granted}", request.0),
         Action::Cancel { request } => format!("cancel {}", request.0),
+        Action::Clear { file, start } => format!("clear {} {start}", file.0),
         Action::Drop { file, folio } => format!("drop {} {} {}", file.0, folio.start, folio.end),
     }
 }
@@ -194,9 +207,16 @@ fn parse_event(text: &str) -> Option<(Nanos, Event)> {
             },
             marked: rest[4] == "marked",
         },
-        ("referenced", 3) => {
-            Event::Referenced { file: FileId(number(0)?), start: number(1)?, finished: rest[2] == "finished" }
-        }
+        ("referenced", 3) => Event::Referenced {
+            file: FileId(number(0)?),
+            start: number(1)?,
+            touch: match rest[2] {
+                "first" => Touch::First,
+                "finished" => Touch::Finished,
+                "again" => Touch::Again,
+                _ => return None,
+            },
+        },
         ("completed", 3) => {
             Event::Completed { request: RequestId(number(0)?), first_byte: Nanos(number(1)?), total: Nanos(number(2)?) }
         }

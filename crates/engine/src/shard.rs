@@ -85,6 +85,11 @@ impl Shard {
                         task.abort();
                     }
                 }
+                Action::Clear { file, start } => {
+                    if let Some((_, opened)) = self.files.get(&file) {
+                        opened.table.clear(start);
+                    }
+                }
                 Action::Drop { file, folio } => {
                     if let Some((_, opened)) = self.files.get(&file) {
                         opened.table.remove(folio.start);
@@ -98,8 +103,10 @@ impl Shard {
         let Action::Submit { request, file, extent, class, mark, granted } = action else { return };
         let Some((_, opened)) = self.files.get(&file) else { return };
         let made = Fetch::new(request, extent, class == Class::Demand, granted);
+        let holes = opened.table.holes(extent);
+        let folios = holes.into_iter().flat_map(Extent::folios);
         let folios: Vec<_> =
-            extent.folios().map(|f| Folio::new(f, mark.is_some_and(|m| f.contains(m)), Arc::clone(&made))).collect();
+            folios.map(|f| Folio::new(f, mark.is_some_and(|m| f.contains(m)), Arc::clone(&made))).collect();
         for folio in &folios {
             opened.table.insert(Arc::clone(folio));
         }

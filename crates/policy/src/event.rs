@@ -13,6 +13,17 @@ pub enum Found {
     Resident,
 }
 
+/// Which touch of a folio it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Touch {
+    /// The first, not of its last page.
+    First,
+    /// The first of its last page.
+    Finished,
+    /// The first after that; or the first since [`Action::Clear`].
+    Again,
+}
+
 /// Something that happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
@@ -44,14 +55,14 @@ pub enum Event {
         /// Whether it touched a marked folio. The driver has cleared the mark.
         marked: bool,
     },
-    /// A reader was given bytes of the folio that starts at `start`: for the first time, or for the first time its last page.
+    /// A reader was given bytes of the folio that starts at `start`. Told once for each kind of touch: the driver keeps a bit for each.
     Referenced {
         /// The file.
         file: FileId,
         /// First page of the folio.
         start: u64,
-        /// Its last page has been read.
-        finished: bool,
+        /// Which touch.
+        touch: Touch,
     },
     /// A request has been given all that it was granted, and more of it could arrive.
     Wants {
@@ -86,7 +97,8 @@ pub enum Class {
 /// Something to do, in the order given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Ask the storage for `extent`, all of which is absent, and put its folios into the page table as in flight.
+    /// Ask the storage for `extent` and put the folios of what is absent there into the page table as in flight. Its first and its last
+    /// page are absent, none is in flight. What is resident between them is read past.
     Submit {
         /// The request's identity in later events.
         request: RequestId,
@@ -112,6 +124,13 @@ pub enum Action {
     Cancel {
         /// The request.
         request: RequestId,
+    },
+    /// Clear the reference bit of the folio that starts at `start`: its next touch is told, as [`Touch::Again`].
+    Clear {
+        /// The file.
+        file: FileId,
+        /// First page of the folio.
+        start: u64,
     },
     /// Take one folio out of the page table.
     Drop {

@@ -4,7 +4,7 @@
 //!   read --> expected by a stream? -----------------------------> it advances
 //!        --> continues a run? ---- second adjacent read --------> recognised: forward
 //!        --> starts a run -------- at the start of the file ----> recognised: forward
-//!                              \-- enough read before it -------> recognised: forward (context)
+//!                              \-- enough read before it -------> a guess: forward (context)
 //!                              \-- completes a progression -----> recognised: strided or backward
 //!                              \-- else ------------------------> random: its own pages, nothing more
 //! ```
@@ -29,6 +29,8 @@ pub(crate) struct Read {
     pub(crate) stalled: bool,
     /// Pages directly before it that have been read.
     pub(crate) before: u64,
+    /// The length of the file.
+    pub(crate) file_pages: u64,
     /// Pages directly before it that are there and have not been read.
     pub(crate) skipped: u64,
 }
@@ -38,6 +40,8 @@ pub(crate) struct Read {
 pub(crate) enum Shown {
     Nothing,
     Forward,
+    /// Forward, by what lies before it alone: the next read has to show it.
+    Guess,
     Strided,
 }
 
@@ -77,6 +81,7 @@ impl FileReadahead {
     }
 
     fn continued(&mut self, now: Nanos, at: usize, read: Read) -> (Option<u64>, Shown) {
+        let by_chance = u32::from(self.continues_by_chance(at, read));
         let stream = &mut self.streams[at];
         stream.advance(now, read.extent, read.stalled, read.absent);
         let (id, pos) = (stream.id, stream.pos);
@@ -94,7 +99,7 @@ impl FileReadahead {
                 stream.append(&next);
             }
         }
-        let needed = ADJACENT_READS + self.distrust;
+        let needed = ADJACENT_READS + self.distrust + by_chance;
         let Some(stream) = self.streams.iter_mut().find(|s| s.id == id) else { return (None, Shown::Nothing) };
         self.starts.grow(id, stream.start, stream.seen);
         if stream.reads < needed {
@@ -102,6 +107,13 @@ impl FileReadahead {
         }
         stream.recognise(read.extent, read.absent);
         (Some(id), Shown::Forward)
+    }
+
+    /// Whether one in many random reads would continue this run, or one that was read later: in a small file with many runs.
+    fn continues_by_chance(&self, at: usize, read: Read) -> bool {
+        let last = self.streams[at].last;
+        let later = self.streams.iter().filter(|s| !s.is_recognised() && s.last > last).count() as u64;
+        (1 + later) * read.extent.pages() * CHANCE > read.file_pages
     }
 
     fn started(&mut self, now: Nanos, read: Read) -> (Option<u64>, Shown) {
@@ -117,11 +129,12 @@ impl FileReadahead {
         } else if read.extent.start == 0 && self.distrust == 0 {
             stream.recognise(read.extent, read.absent);
             shown = Shown::Forward;
-        } else if read.before > read.extent.pages() * (1 + u64::from(self.distrust)) {
+        } else if read.before > read.extent.pages() * (CONTEXT_READS - 1 + u64::from(self.distrust)) {
             stream.start = read.extent.start - read.before;
             stream.seen += read.before;
             stream.recognise(read.extent, read.absent);
-            shown = Shown::Forward;
+            stream.guess = true;
+            shown = Shown::Guess;
         }
         self.streams.push(stream);
         if shown == Shown::Nothing { (None, shown) } else { (Some(id), shown) }
@@ -151,6 +164,11 @@ impl FileReadahead {
     /// What to read ahead next for stream `id`.
     pub(crate) fn next_part(&mut self, now: Nanos, id: u64, limits: Limits) -> Option<Part> {
         self.stream_mut(id)?.next_part(now, limits)
+    }
+
+    /// Whether nothing but context has shown stream `id`.
+    pub(crate) fn is_guess(&self, id: u64) -> bool {
+        self.streams.iter().any(|s| s.id == id && s.guess)
     }
 
     /// A stream whose next part was held back, and is due.
@@ -199,6 +217,13 @@ impl FileReadahead {
 
 /// Adjacent reads that make a forward stream: the second one.
 const ADJACENT_READS: u32 = 2;
+
+/// Reads before a read that make it look like a stream's. The kernel's form takes one; where a
+/// random reader has read 44 % of a file, as many lie before each fifth read by chance, and eight before one in seven hundred.
+const CONTEXT_READS: u64 = 8;
+
+/// A second adjacent read is not enough where more than one in this many would come by chance.
+const CHANCE: u64 = 256;
 
 /// The most that waste can add to it. At 6 adjacent reads a run that goes on for ever loses nothing worth measuring.
 const DISTRUST_MAX: u32 = 4;

@@ -13,14 +13,15 @@
 //! 3. Getters ([`ReadPath::counters`], [`ReadPath::memory`]) may be called at any time and change nothing.
 //!
 //! A plain hit is no event: only a read that finds a page absent, in flight or marked is ([`Event::Read`]). First touches of
-//! folios, and of their last pages, arrive in batches ([`Event::Referenced`]), before the next event that could evict.
+//! folios, of their last pages, and after that, arrive in batches ([`Event::Referenced`]), before the next event that could evict.
 //!
 //! # Reading order
 //!
 //! [`mod@units`] (pages, extents, folios), [`event`](Event) (the driver's side), `read_path` (the wiring), then the mechanisms, one file
 //! each: `file_readahead` (streams of one file), `stream` (one stream's window), `pace` (when its next part is due), `stride`
-//! (arithmetic progressions), `share` (how far each of many may go), `replacement` (the budget and what leaves it), `requests`
-//! (what is in flight and is granted memory next), `link` (what the storage costs).
+//! (arithmetic progressions), `read_around` (what comes
+//! along with a random read), `share` (how far each of many may go), `resident` (the budget and what it is spent on), `replacement` (what leaves it
+//! first), `requests` (what is in flight and is granted memory next), `link` (what the storage costs).
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -30,14 +31,17 @@ mod event;
 mod file_readahead;
 mod link;
 mod pace;
+mod read_around;
 mod read_path;
 mod replacement;
 mod requests;
+mod resident;
 mod share;
 mod stream;
 mod stride;
 pub mod units;
 
-pub use event::{Action, Class, Counters, Event, Found};
+pub use event::{Action, Class, Counters, Event, Found, Touch};
 pub use read_path::{Memory, Options, ReadPath};
+pub use replacement::Replacement;
 pub use units::{Extent, FOLIO_PAGES_MAX, FileId, Nanos, PAGE_BYTES, RequestId};

@@ -15,6 +15,8 @@ use crate::units::{Nanos, PAGE_BYTES};
 #[derive(Debug, Default)]
 pub(crate) struct Link {
     latency_ns: u64,
+    /// What the first byte costs on average: its latency, shared by those that wait for theirs.
+    first_byte_ns: u64,
     /// Bytes a second of one request, once its first byte is there.
     bandwidth: u64,
     /// Bytes a second of all requests.
@@ -24,6 +26,11 @@ pub(crate) struct Link {
 }
 
 impl Link {
+    /// A reader's request had its first byte after `first_byte`; `others` wait for theirs.
+    pub(crate) fn answered(&mut self, first_byte: Nanos, others: usize) {
+        self.first_byte_ns = average(self.first_byte_ns, first_byte.0 / (others as u64 + 1));
+    }
+
     /// A request for `pages` pages has completed: its first byte came after `first_byte`, its last after `total`.
     pub(crate) fn completed(&mut self, now: Nanos, pages: u64, first_byte: Nanos, total: Nanos) {
         let bytes = pages * PAGE_BYTES;
@@ -39,6 +46,12 @@ impl Link {
             self.interval_start = now;
             self.interval_bytes = 0;
         }
+    }
+
+    /// What a request for `pages` takes, in ns.
+    pub(crate) fn cost_ns(&self, pages: u64) -> u64 {
+        let bandwidth = if self.bandwidth == 0 { BANDWIDTH_UNKNOWN } else { self.bandwidth };
+        self.first_byte_ns + pages * PAGE_BYTES * 1_000_000_000 / bandwidth
     }
 
     /// The most pages that are worth having in flight or unread at once, for requests of `part_pages`.
@@ -68,6 +81,11 @@ fn drift_up(value: u64, sample: u64) -> u64 {
     if sample > value { sample } else { value - (value - sample) / 64 }
 }
 
+/// The mean of the last samples.
+fn average(value: u64, sample: u64) -> u64 {
+    if value == 0 { sample } else { value - value / 64 + sample / 64 }
+}
+
 /// Half way to a sample above, a 16th of the way to one below: whole requests that happen to end together look like more than
 /// the link carries.
 fn settle(value: u64, sample: u64) -> u64 {
@@ -83,6 +101,9 @@ fn settle(value: u64, sample: u64) -> u64 {
 /// Requests smaller than this (1 MiB) say more about buffers on the way than about bandwidth: 256 KiB that arrive in a burst
 /// look three times as fast as they are, and the window that follows is a third of what it should be.
 const TRANSFER_BYTES_MIN: u64 = 1 << 20;
+
+/// What one request is taken to carry until one has shown it: 100 MB/s, as a disk or a connection to an object store.
+const BANDWIDTH_UNKNOWN: u64 = 100_000_000;
 
 /// Throughput is taken over intervals of 200 ms: longer than a request, shorter than a phase of a program.
 const INTERVAL: Nanos = Nanos::from_millis(200);

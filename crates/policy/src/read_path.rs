@@ -2,16 +2,29 @@
 //! the order: demand is submitted before speculation, and room is made before anything is submitted.
 
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::vec::Vec;
 
-use crate::event::{Action, Class, Counters, Event, Found};
+use crate::event::{Action, Class, Counters, Event, Found, Touch};
 use crate::file_readahead::{FileReadahead, Read, Shown};
 use crate::link::Link;
-use crate::replacement::{Evicted, PER_MILLE, Resident, charges, connection, wasted};
+use crate::read_around::{self, FileRead};
+use crate::replacement::Replacement;
 use crate::requests::{Request, Requests};
+use crate::resident::{Ahead, PER_MILLE, Resident, Room, charges, connection, wasted};
 use crate::share::{Round, Shares};
 use crate::stream::{Limits, PART_PAGES_MAX, Part};
 use crate::units::{Extent, FileId, Nanos, PAGE_BYTES, RequestId};
+
+/// What a read calls for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Nothing,
+    /// The next parts of this stream.
+    Stream(u64),
+    /// The same, but nobody knows yet whether it is one.
+    Guess(u64),
+    /// What is around it, if anything.
+    Random,
+}
 
 /// What a driver decides once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +33,8 @@ pub struct Options {
     pub capacity_bytes: u64,
     /// Whether to read ahead at all. Without, a read fetches its own pages: the baseline.
     pub readahead: bool,
+    /// What leaves first of what has been read.
+    pub replacement: Replacement,
 }
 
 /// What the budget is spent on, in bytes.
@@ -36,6 +51,8 @@ pub struct Memory {
 struct File {
     pages: u64,
     readahead: FileReadahead,
+    /// Pages that random reads have fetched, less those that came along: the most that may.
+    random_pages: u64,
 }
 
 /// The whole read path of one mount or library: one value a backend. See the crate's text for the contract.
@@ -46,7 +63,7 @@ pub struct ReadPath {
     requests: Requests,
     link: Link,
     actions: VecDeque<Action>,
-    evicted: Vec<Evicted>,
+    room: Room,
     /// Demand that found no room: tried again whenever memory comes free.
     waiting: VecDeque<(FileId, Extent)>,
     /// How far ahead all streams want to be, in pages, as of `shares_at`.
@@ -62,11 +79,11 @@ impl ReadPath {
         Self {
             options,
             files: BTreeMap::new(),
-            resident: Resident::new(options.capacity_bytes),
+            resident: Resident::new(options.capacity_bytes, options.replacement),
             requests: Requests::default(),
             link: Link::default(),
             actions: VecDeque::new(),
-            evicted: Vec::new(),
+            room: Room::default(),
             waiting: VecDeque::new(),
             shares: Shares::default(),
             shares_at: None,
@@ -80,13 +97,13 @@ impl ReadPath {
         self.resident.pass(now);
         match event {
             Event::Open { file, pages } => {
-                self.files.insert(file, File { pages, readahead: FileReadahead::new() });
+                self.files.insert(file, File { pages, readahead: FileReadahead::new(), random_pages: 0 });
             }
             Event::Release { file } => self.release(file),
             Event::Forget { file } => self.forget(file),
             Event::Read { file, extent, found, marked } => self.read(now, file, extent, found, marked),
-            Event::Referenced { file, start, finished } => {
-                self.resident.referenced(file, start, finished);
+            Event::Referenced { file, start, touch } => {
+                self.referenced(file, start, touch);
                 self.resume(now, file);
             }
             Event::Wants { request } => {
@@ -96,7 +113,10 @@ impl ReadPath {
                 }
             }
             Event::Completed { request, first_byte, total } => {
-                if let Some(Request { file, extent, .. }) = self.finish(request) {
+                if let Some(Request { file, extent, class, .. }) = self.finish(request) {
+                    if class == Class::Demand {
+                        self.link.answered(first_byte, self.requests.demanded());
+                    }
                     self.link.completed(now, extent.pages(), first_byte, total);
                     self.resident.arrived(file, extent, request);
                     self.retry_waiting();
@@ -145,30 +165,80 @@ impl ReadPath {
         if found != Found::Resident {
             self.promote(file, extent);
         }
-        if self.options.readahead {
-            self.read_ahead(now, file, extent, found);
+        let next = if self.options.readahead { self.observe(now, file, extent, found) } else { Next::Nothing };
+        let pages = self.files.get(&file).map_or(0, |f| f.pages);
+        // The first part of a stream may hold what the reader waits for: one request then serves both.
+        if let Next::Stream(stream) | Next::Guess(stream) = next {
+            self.plan(now, file, stream, extent, pages);
         }
         if found == Found::Absent {
             self.demand(file, extent);
         }
+        match next {
+            Next::Guess(stream) => self.plan(now, file, stream, extent, pages),
+            Next::Random if found == Found::Absent => self.read_around(file, extent, pages),
+            _ => {}
+        }
     }
 
-    fn read_ahead(&mut self, now: Nanos, file: FileId, extent: Extent, found: Found) {
-        let Some(File { pages, readahead }) = self.files.get_mut(&file) else { return };
+    /// Takes note of a read. Says what it calls for.
+    fn observe(&mut self, now: Nanos, file: FileId, extent: Extent, found: Found) -> Next {
+        let Some(File { pages, readahead, .. }) = self.files.get_mut(&file) else { return Next::Nothing };
         let file_pages = *pages;
         let (before, skipped) = self.resident.before(file, extent.start, CONTEXT_PAGES_MAX);
         let (absent, stalled) = (found == Found::Absent, found != Found::Resident);
-        let read = Read { extent, absent, stalled, before, skipped };
-        let (stream, shown) = readahead.observe(now, read);
-        self.counters.streams_forward += u64::from(shown == Shown::Forward);
+        let (stream, shown) = readahead.observe(now, Read { extent, absent, stalled, before, file_pages, skipped });
+        self.counters.streams_forward += u64::from(matches!(shown, Shown::Forward | Shown::Guess));
         self.counters.streams_strided += u64::from(shown == Shown::Strided);
-        let Some(stream) = stream else { return };
-        self.plan(now, file, stream, extent, file_pages);
+        match stream {
+            None => Next::Random,
+            Some(stream) if shown == Shown::Guess => Next::Guess(stream),
+            Some(stream) => Next::Stream(stream),
+        }
+    }
+
+    /// What is worth having along with a random read.
+    fn read_around(&mut self, file: FileId, read: Extent, file_pages: u64) {
+        let Some(File { random_pages, .. }) = self.files.get_mut(&file) else { return };
+        *random_pages += read.pages();
+        if !self.resident.prefers_around() {
+            return;
+        }
+        let in_file = FileRead { pages: file_pages, read_pages: self.resident.read_pages(file) };
+        let read_in = |extent| self.resident.read_in(file, extent);
+        if let Some(block) = read_around::block(read, in_file, read_in, |pages| self.link.cost_ns(pages)) {
+            self.sieve(file, block);
+        }
+    }
+
+    /// Submits what `block` lacks, with as few requests as there can be: what is resident in between is fetched once more.
+    fn sieve(&mut self, file: FileId, block: Extent) {
+        let mut from = block.start;
+        while let Some(sieve) = self.resident.next_sieve(file, Extent::new(from, block.end)) {
+            let left = self.files.get(&file).and_then(|f| f.random_pages.checked_sub(sieve.pages()));
+            let Some(left) = left else { return };
+            let full = self.requests.is_speculation_full() || !self.resident.admits(sieve);
+            if full || !self.make_room(first_bytes(file, sieve), false) {
+                return;
+            }
+            self.submit(file, sieve, Class::Speculative, Some(Ahead::Around), None);
+            if let Some(f) = self.files.get_mut(&file) {
+                f.random_pages = left;
+            }
+            from = sieve.end;
+        }
+    }
+
+    /// A folio has been read.
+    fn referenced(&mut self, file: FileId, start: u64, touch: Touch) {
+        if self.resident.referenced(file, start, touch) {
+            self.actions.push_back(Action::Clear { file, start });
+        }
     }
 
     /// Goes on with a stream of `file` whose next part was held back until now.
     fn resume(&mut self, now: Nanos, file: FileId) {
-        let Some(File { pages, readahead }) = self.files.get(&file) else { return };
+        let Some(File { pages, readahead, .. }) = self.files.get(&file) else { return };
         if let Some(stream) = readahead.due(now) {
             let (nothing, file_pages) = (Extent::new(*pages, *pages), *pages);
             self.plan(now, file, stream, nothing, file_pages);
@@ -177,10 +247,11 @@ impl ReadPath {
 
     /// Submits what `stream` wants next; `read` is what its reader waits for.
     fn plan(&mut self, now: Nanos, file: FileId, stream: u64, read: Extent, file_pages: u64) {
-        // The first part may hold what the reader waits for: one request then serves both.
         let limits = self.limits(now, file, stream, file_pages);
+        let guess = self.files.get(&file).is_some_and(|f| f.readahead.is_guess(stream));
+        let ahead = if guess { Ahead::Around } else { Ahead::Stream(stream) };
         while let Some(part) = self.files.get_mut(&file).and_then(|f| f.readahead.next_part(now, stream, limits)) {
-            if !self.submit_part(file, stream, part, read) {
+            if !self.submit_part(file, ahead, part, read) {
                 break;
             }
             if let Some(f) = self.files.get_mut(&file) {
@@ -218,7 +289,7 @@ impl ReadPath {
     }
 
     /// Submits what `part` lacks. `false` if there is no room or enough is in flight.
-    fn submit_part(&mut self, file: FileId, stream: u64, part: Part, read: Extent) -> bool {
+    fn submit_part(&mut self, file: FileId, ahead: Ahead, part: Part, read: Extent) -> bool {
         let mut from = part.extent.start;
         while let Some(hole) = self.resident.next_hole(file, Extent::new(from, part.extent.end)) {
             let class = if hole.overlaps(read) { Class::Demand } else { Class::Speculative };
@@ -228,8 +299,8 @@ impl ReadPath {
             if !self.resident.admits(hole) || !self.make_room(first_bytes(file, hole), false) {
                 return false;
             }
-            let mark = part.mark.clamp(hole.start, hole.end - 1);
-            self.submit(file, hole, class, Some(stream), Some(mark));
+            let mark = matches!(ahead, Ahead::Stream(_)).then(|| part.mark.clamp(hole.start, hole.end - 1));
+            self.submit(file, hole, class, Some(ahead), mark);
             from = hole.end;
         }
         true
@@ -261,7 +332,7 @@ impl ReadPath {
         }
     }
 
-    fn submit(&mut self, file: FileId, extent: Extent, class: Class, ahead_for: Option<u64>, mark: Option<u64>) {
+    fn submit(&mut self, file: FileId, extent: Extent, class: Class, ahead_for: Option<Ahead>, mark: Option<u64>) {
         let request = self.requests.make(file, extent, class);
         self.resident.connect(extent);
         self.resident.insert(file, extent, request, ahead_for);
@@ -303,20 +374,24 @@ impl ReadPath {
     }
 
     fn make_room(&mut self, bytes: u64, demand: bool) -> bool {
-        let mut evicted = core::mem::take(&mut self.evicted);
-        let room = self.resident.make_room(bytes, demand, &mut evicted);
-        for gone in evicted.drain(..) {
+        let mut room = core::mem::take(&mut self.room);
+        let made = self.resident.make_room(bytes, demand, &mut room);
+        // Cleared first: what was passed by may have had to go all the same.
+        self.actions.extend(room.passed.drain(..).map(|(file, start)| Action::Clear { file, start }));
+        for gone in room.evicted.drain(..) {
             self.actions.push_back(Action::Drop { file: gone.file, folio: gone.folio });
             self.counters.pages_wasted += wasted(gone);
-            if let Some(stream) = gone.wasted_for {
-                self.counters.pages_thrashed += gone.folio.pages();
-                if let Some(file) = self.files.get_mut(&gone.file) {
+            let Some(file) = self.files.get_mut(&gone.file) else { continue };
+            match gone.wasted_for {
+                Some(Ahead::Stream(stream)) => {
+                    self.counters.pages_thrashed += gone.folio.pages();
                     file.readahead.wasted(stream, true);
                 }
+                Some(Ahead::Around) | None => {}
             }
         }
-        self.evicted = evicted;
-        room
+        self.room = room;
+        made
     }
 
     /// Gives up speculation in flight, the latest first, until there is room for `bytes`. `false` if that is not enough.

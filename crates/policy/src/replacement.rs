@@ -1,473 +1,407 @@
-//! The memory budget, what it is spent on, and what leaves it first.
+//! In which order folios leave that have been read to their end: S3-FIFO, or LRU to compare with.
 //!
 //! ```text
-//!   submit          complete           first touch       last page         room needed
-//!   ------> InFlight -------> Unread ------------> Partly --------> Used ----------------> dropped, oldest first
-//!            | granted           |                   |                            ^
-//!            | = charged         |                   +--- when nobody came back --+
-//!            |                   +------------------------ only for demand -------+   (thrash: fed back to the stream)
-//!            +-- failed, cancelled --> absent
+//!                          nobody read it again
+//!   read to its end --> small ------------------> gone, remembered for a while (ghost)
+//!                         |                           | fetched and read once more
+//!                         | somebody did              v
+//!                         +-----------------------> main ---> gone
+//!                                                   ^   | nobody since it last came by
+//!                                                   +---+ somebody did
 //! ```
 //!
-//! A folio is charged when its arrival is granted and released when it is dropped. A request is granted its first megabyte with its
-//! submission and the rest piece by piece, as it arrives: a large request takes a tenth of a second to come, and holding
-//! memory for all of it from the start would halve what the same memory carries (docs/decisions/0003). So more may be
-//! in flight than there is memory for; what waits for a grant waits in the connection, and a reader that waits
-//! is granted before anybody.
-//!
-//! Pages that have been read leave before pages that have not: whoever reads through a mount has them in the kernel's cache
-//! already. Speculation never evicts what is unread, and leaves a reserve to demand. The charge of a folio covers what both
-//! driver and policy keep beside its bytes.
+//! Most of what is read is read once; it leaves through `small`, a tenth of the memory, and takes nothing from what is read
+//! again and again. A loop over more than there is memory for keeps what fits, where LRU keeps nothing. Origin: S3-FIFO
+//! (Yang et al., SOSP 2023), with the counts of up to three uses and the tenth as published.
 
-use alloc::collections::{BTreeMap, VecDeque};
-use alloc::vec::Vec;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::units::{Extent, FileId, Nanos, PAGE_BYTES, RequestId};
+use crate::units::{FileId, RequestId};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    InFlight,
-    Unread,
-    /// Read, but not to its end: somebody is likely to go on. Whoever reads 128 KiB at a time has one such folio for ever.
-    Partly,
-    Used,
+/// What leaves first of what has been read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Replacement {
+    /// What was read once before what was read again.
+    #[default]
+    S3Fifo,
+    /// What was not read for longest.
+    Lru,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Folio {
-    end: u64,
-    request: RequestId,
-    state: State,
-    /// Its memory is spoken for.
-    charged: bool,
-    /// The stream that it is read ahead for, until it is read.
-    ahead_for: Option<u64>,
+impl Replacement {
+    /// Every one.
+    pub const ALL: [Self; 2] = [Self::S3Fifo, Self::Lru];
+
+    /// Its name in logs and reports.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::S3Fifo => "s3-fifo",
+            Self::Lru => "lru",
+        }
+    }
 }
 
-/// A folio that had to go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Evicted {
-    pub(crate) file: FileId,
-    pub(crate) folio: Extent,
-    /// The stream that it was read ahead for in vain.
-    pub(crate) wasted_for: Option<u64>,
+/// A folio: its file, its first page, and the request that brought it.
+pub(crate) type Key = (FileId, u64, RequestId);
+
+/// What is known of the uses of one folio. Kept with the folio.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Uses {
+    /// S3-FIFO: how often it was read again since it last came by, up to [`TIMES_MAX`].
+    times: u8,
+    /// S3-FIFO: it is in the main queue.
+    main: bool,
+    /// It was not asked for, but came along with what was.
+    around: bool,
+    /// LRU: when it was read last, in reads.
+    at: u64,
 }
 
-/// Everything resident or in flight, within one budget.
+/// What became of the folios that have left the small queue, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Passage {
+    /// Bytes that had been read again, and all.
+    again: u64,
+    all: u64,
+    folios: u64,
+}
+
+impl Passage {
+    /// Counts a folio of `bytes`, of which `again` had been read again. What was long ago counts less and less.
+    fn count(&mut self, again: u64, bytes: u64) {
+        self.again += again.min(bytes);
+        self.all += bytes;
+        self.folios += 1;
+        if self.all > PASSAGE_BYTES {
+            self.again /= 2;
+            self.all /= 2;
+            self.folios /= 2;
+        }
+    }
+
+    /// How much of it had been read again, in thousandths.
+    fn again_per_mille(self) -> Option<u64> {
+        if self.all < PASSAGE_BYTES / 4 { None } else { Some(self.again * 1000 / self.all) }
+    }
+
+    /// Bytes of a folio.
+    fn folio_bytes(self) -> u64 {
+        self.all.checked_div(self.folios).unwrap_or(u64::MAX)
+    }
+}
+
+/// Looks up folios by key.
+pub(crate) trait Folios {
+    /// The uses and the bytes of a folio, if it is there and has been read to its end.
+    fn used(&mut self, key: Key) -> Option<(&mut Uses, u64)>;
+}
+
+/// What leaves, and what must be noticed again.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// This folio goes.
+    Evict(Key),
+    /// It stays; its next use is to be told.
+    Clear(Key),
+}
+
+/// The folios that have been read, in order.
 #[derive(Debug)]
-pub(crate) struct Resident {
-    folios: BTreeMap<(FileId, u64), Folio>,
-    /// Folios in the order in which they were read to the end. May name folios that are gone.
-    used: VecDeque<(FileId, u64, RequestId)>,
-    /// Folios in the order in which they were first read, and when. May name folios that are gone or finished by now.
-    partly: VecDeque<(FileId, u64, RequestId, Nanos)>,
-    /// Folios in the order in which they arrived. May name folios that are gone or read by now.
-    unread: VecDeque<(FileId, u64, RequestId)>,
-    capacity_bytes: u64,
-    charged_bytes: u64,
-    /// Of those, read ahead and not read yet.
-    ahead_bytes: u64,
-    /// Charged and read: what can go at once.
-    used_bytes: u64,
-    /// Charged and read in part: what readers are in the middle of.
-    partly_bytes: u64,
-    /// In flight and not granted yet.
-    pending_bytes: u64,
-    /// How much of what is in flight or unread takes no memory yet, averaged, in thousandths.
-    on_the_way: u64,
-    now: Nanos,
+pub(crate) enum Order {
+    S3Fifo(S3Fifo),
+    Lru(Lru),
 }
 
-impl Resident {
-    pub(crate) fn new(capacity_bytes: u64) -> Self {
-        Self {
-            folios: BTreeMap::new(),
-            used: VecDeque::new(),
-            partly: VecDeque::new(),
-            now: Nanos(0),
-            unread: VecDeque::new(),
-            capacity_bytes,
-            charged_bytes: 0,
-            ahead_bytes: 0,
-            used_bytes: 0,
-            partly_bytes: 0,
-            pending_bytes: 0,
-            on_the_way: ON_THE_WAY_MAX,
+impl Order {
+    pub(crate) fn new(replacement: Replacement) -> Self {
+        match replacement {
+            Replacement::S3Fifo => Self::S3Fifo(S3Fifo::default()),
+            Replacement::Lru => Self::Lru(Lru::default()),
         }
     }
 
-    /// It is `now`.
-    pub(crate) fn pass(&mut self, now: Nanos) {
-        self.now = now;
-    }
-
-    pub(crate) fn charged_bytes(&self) -> u64 {
-        self.charged_bytes
-    }
-
-    pub(crate) fn ahead_bytes(&self) -> u64 {
-        self.ahead_bytes
-    }
-
-    /// What readers are in the middle of.
-    pub(crate) fn partly_bytes(&self) -> u64 {
-        self.partly_bytes
-    }
-
-    /// The most that speculation may hold in flight and unread.
-    pub(crate) fn ahead_bytes_max(&self) -> u64 {
-        self.capacity_bytes - (self.capacity_bytes / DEMAND_SHARE).min(DEMAND_BYTES_MAX)
-    }
-
-    /// Looks how much of what is in flight or unread takes no memory yet. To be called now and then.
-    pub(crate) fn measure(&mut self) {
-        let all = self.pending_bytes + self.ahead_bytes;
-        if let Some(sample) = (self.pending_bytes * PER_MILLE).checked_div(all) {
-            self.on_the_way = (self.on_the_way * (SAMPLES - 1) + sample.min(ON_THE_WAY_MAX)) / SAMPLES;
+    /// A folio of `bytes` has been read to its end, or has come `around` one that was asked for.
+    pub(crate) fn insert(&mut self, key: Key, uses: &mut Uses, bytes: u64, around: bool) {
+        *uses = Uses { around, ..Uses::default() };
+        match self {
+            Self::S3Fifo(fifo) => fifo.insert(key, uses, bytes),
+            Self::Lru(lru) => lru.insert(key, uses),
         }
     }
 
-    /// The same, averaged over the last looks, in thousandths; a half at most. Where storage is the limit half of each request has come
-    /// on average; where readers are slow all has, and waits for them.
-    pub(crate) fn on_the_way_per_mille(&self) -> u64 {
-        self.on_the_way
+    /// Whether what comes along with reads is used clearly more than what takes the same room: what was read once.
+    pub(crate) fn prefers_around(&self) -> bool {
+        let Self::S3Fifo(fifo) = self else { return false };
+        match (fifo.around.again_per_mille(), fifo.asked.again_per_mille()) {
+            (Some(around), Some(asked)) => around >= asked + AROUND_PER_MILLE,
+            _ => false,
+        }
     }
 
-    /// The first run of pages in `within` that are neither resident nor in flight.
-    pub(crate) fn next_hole(&self, file: FileId, within: Extent) -> Option<Extent> {
-        let mut start = within.start;
-        if let Some((_, before)) = self.folios.range((file, 0)..=(file, start)).next_back() {
-            start = start.max(before.end);
-        }
-        for (&(_, at), folio) in self.folios.range((file, start)..(file, within.end.max(start))) {
-            if at > start {
-                return Some(Extent::new(start, at));
+    /// It was read again. Whether its next use is to be told as well.
+    pub(crate) fn touch(&mut self, key: Key, uses: &mut Uses) -> bool {
+        match self {
+            Self::S3Fifo(_) => {
+                uses.times = (uses.times + 1).min(TIMES_MAX);
+                uses.times < TIMES_MAX
             }
-            start = folio.end;
-        }
-        (start < within.end).then(|| Extent::new(start, within.end))
-    }
-
-    /// The requests that have pages of `extent` in flight.
-    pub(crate) fn requests_in(&self, file: FileId, extent: Extent) -> Vec<RequestId> {
-        let first =
-            self.folios.range((file, 0)..=(file, extent.start)).next_back().map_or(extent.start, |(&(_, at), _)| at);
-        let folios = self.folios.range((file, first)..(file, extent.end));
-        let mut requests: Vec<_> = folios
-            .filter(|(_, f)| f.state == State::InFlight && f.end > extent.start)
-            .map(|(_, f)| f.request)
-            .collect();
-        requests.dedup();
-        requests
-    }
-
-    /// How many pages directly before `page` have been read, or else how many are there and have not: `(read, unread)`, one of them
-    /// zero, each up to `most`.
-    pub(crate) fn before(&self, file: FileId, page: u64, most: u64) -> (u64, u64) {
-        let (mut start, mut read) = (page, None);
-        for (&(_, at), folio) in self.folios.range((file, 0)..(file, page)).rev() {
-            let used = matches!(folio.state, State::Partly | State::Used);
-            if folio.end < start || page - start >= most || *read.get_or_insert(used) != used {
-                break;
-            }
-            start = at;
-        }
-        let pages = (page - start).min(most);
-        if read == Some(true) { (pages, 0) } else { (0, pages) }
-    }
-
-    /// What is free, or can be at once.
-    pub(crate) fn free_bytes(&self) -> u64 {
-        self.capacity_bytes - self.charged_bytes + self.used_bytes
-    }
-
-    /// Whether speculation may have `extent` in flight as well. What is not granted yet counts for a quarter: of a request that takes
-    /// its time to arrive half is there on average, and by the time that it is, what came before has been read.
-    pub(crate) fn admits(&self, extent: Extent) -> bool {
-        self.ahead_bytes + u64::midpoint(self.pending_bytes, charges(extent)) <= self.ahead_bytes_max()
-    }
-
-    /// Makes room for `bytes`, evicting what has been read and, if `demand`, what has not. Says what went; `false` if there
-    /// is no room all the same.
-    pub(crate) fn make_room(&mut self, bytes: u64, demand: bool, evicted: &mut Vec<Evicted>) -> bool {
-        if !demand && self.ahead_bytes + bytes > self.ahead_bytes_max() {
-            return false;
-        }
-        while self.charged_bytes + bytes > self.capacity_bytes {
-            let victim = self.next_used().or_else(|| self.next_partly(demand));
-            let victim = victim.or_else(|| if demand { self.next_unread() } else { None });
-            let Some((file, start)) = victim else { return false };
-            evicted.extend(self.remove(file, start));
-        }
-        true
-    }
-
-    fn is(&self, file: FileId, start: u64, request: RequestId, state: State) -> bool {
-        self.folios.get(&(file, start)).is_some_and(|f| f.request == request && f.state == state)
-    }
-
-    fn next_used(&mut self) -> Option<(FileId, u64)> {
-        while let Some((file, start, request)) = self.used.pop_front() {
-            if self.is(file, start, request, State::Used) {
-                return Some((file, start));
+            Self::Lru(lru) => {
+                lru.order.remove(&uses.at);
+                lru.insert(key, uses);
+                true
             }
         }
-        None
     }
 
-    /// For demand any; for speculation only what nobody has come back to for a while.
-    fn next_partly(&mut self, demand: bool) -> Option<(FileId, u64)> {
-        while let Some(&(file, start, request, since)) = self.partly.front() {
-            let there = self.is(file, start, request, State::Partly);
-            if there && !demand && self.now.since(since) < LEFT {
-                return None;
-            }
-            self.partly.pop_front();
-            if there {
-                return Some((file, start));
+    /// It is gone, for whatever reason.
+    pub(crate) fn remove(&mut self, uses: Uses, bytes: u64) {
+        match self {
+            Self::S3Fifo(fifo) => *fifo.bytes_of(uses.main) -= bytes,
+            Self::Lru(lru) => {
+                lru.order.remove(&uses.at);
             }
         }
-        None
     }
 
-    fn next_unread(&mut self) -> Option<(FileId, u64)> {
-        while let Some((file, start, request)) = self.unread.pop_front() {
-            if self.is(file, start, request, State::Unread) {
-                return Some((file, start));
-            }
-        }
-        None
-    }
-
-    /// `extent`, all of it a hole, is on its way.
-    pub(crate) fn insert(&mut self, file: FileId, extent: Extent, request: RequestId, ahead_for: Option<u64>) {
-        self.pending_bytes += charges(extent);
-        for folio in extent.folios() {
-            let entry = Folio { end: folio.end, request, state: State::InFlight, charged: false, ahead_for };
-            let before = self.folios.insert((file, folio.start), entry);
-            debug_assert!(before.is_none(), "submitted twice: {folio:?}");
+    /// The next step towards room. `None` if there is nothing left to evict. The folio to evict is still to be removed.
+    pub(crate) fn next(&mut self, folios: &mut impl Folios) -> Option<Step> {
+        match self {
+            Self::S3Fifo(fifo) => fifo.next(folios),
+            Self::Lru(lru) => lru.order.first_key_value().map(|(_, &key)| Step::Evict(key)),
         }
     }
 
-    /// A request for `extent` is on its way, or is no longer.
-    pub(crate) fn connect(&mut self, extent: Extent) {
-        self.charged_bytes += connection(extent);
-    }
-
-    /// The reverse of [`Resident::connect`].
-    pub(crate) fn disconnect(&mut self, extent: Extent) {
-        self.charged_bytes -= connection(extent);
-    }
-
-    /// `extent` of `request`, for which there is room, may arrive.
-    pub(crate) fn grant(&mut self, file: FileId, extent: Extent, request: RequestId) {
-        for (&(_, start), folio) in self.folios.range_mut((file, extent.start)..(file, extent.end)) {
-            if folio.request == request && !folio.charged {
-                folio.charged = true;
-                let bytes = charge(Extent::new(start, folio.end));
-                self.pending_bytes -= bytes;
-                self.charged_bytes += bytes;
-                if folio.ahead_for.is_some() {
-                    self.ahead_bytes += bytes;
+    /// Forgets entries of folios that are gone, if they are many: `there` is how many folios there are.
+    pub(crate) fn forget_stale(&mut self, there: usize, folios: &mut impl Folios) {
+        if let Self::S3Fifo(fifo) = self {
+            for (main, queue) in [(false, &mut fifo.small), (true, &mut fifo.main)] {
+                if queue.len() > 2 * there + STALE_MAX {
+                    queue.retain(|&key| folios.used(key).is_some_and(|(uses, _)| uses.main == main));
                 }
             }
+            fifo.ghosts.truncate(there);
         }
     }
+}
 
-    /// The request for `extent` has completed.
-    pub(crate) fn arrived(&mut self, file: FileId, extent: Extent, request: RequestId) {
-        for (&(_, start), folio) in self.folios.range_mut((file, extent.start)..(file, extent.end)) {
-            if folio.request == request && folio.state == State::InFlight {
-                folio.state = State::Unread;
-                self.unread.push_back((file, start, request));
+/// Two queues, and the names of what left the first one.
+#[derive(Debug, Default)]
+pub(crate) struct S3Fifo {
+    /// Each folio is in one queue, once. May name folios that are gone.
+    small: VecDeque<Key>,
+    main: VecDeque<Key>,
+    small_bytes: u64,
+    main_bytes: u64,
+    ghosts: Ghosts,
+    /// Of what was asked for, and of what came along.
+    asked: Passage,
+    around: Passage,
+}
+
+impl S3Fifo {
+    fn insert(&mut self, key: Key, uses: &mut Uses, bytes: u64) {
+        uses.main = self.ghosts.take((key.0, key.1));
+        let queue = if uses.main { &mut self.main } else { &mut self.small };
+        queue.push_back(key);
+        *self.bytes_of(uses.main) += bytes;
+    }
+
+    fn bytes_of(&mut self, main: bool) -> &mut u64 {
+        if main { &mut self.main_bytes } else { &mut self.small_bytes }
+    }
+
+    fn next(&mut self, folios: &mut impl Folios) -> Option<Step> {
+        loop {
+            let all_bytes = self.small_bytes + self.main_bytes;
+            let main = self.small.is_empty() || (self.small_bytes * SMALL_SHARE < all_bytes && !self.main.is_empty());
+            let key = if main { self.main.pop_front() } else { self.small.pop_front() }?;
+            let Some((uses, bytes)) = folios.used(key).filter(|(uses, _)| uses.main == main) else { continue };
+            if !main {
+                let times = u64::from(uses.times);
+                if uses.around {
+                    // What comes along may be held in larger pieces than what is asked for: each use is of one such.
+                    self.around.count(times.saturating_mul(self.asked.folio_bytes()), bytes);
+                } else {
+                    self.asked.count(bytes * times.min(1), bytes);
+                }
+            }
+            if uses.times == 0 {
+                if !main {
+                    self.ghosts.push((key.0, key.1));
+                }
+                return Some(Step::Evict(key));
+            }
+            let untold = uses.times == TIMES_MAX;
+            self.main.push_back(key);
+            if main {
+                uses.times -= 1;
+            } else {
+                *uses = Uses { main: true, times: 0, around: false, ..*uses };
+                self.small_bytes -= bytes;
+                self.main_bytes += bytes;
+            }
+            if untold {
+                return Some(Step::Clear(key));
             }
         }
-        self.forget_stale();
     }
+}
 
-    /// The folio at `start` has been read, to its end if `finished`.
-    pub(crate) fn referenced(&mut self, file: FileId, start: u64, finished: bool) {
-        let now = self.now;
-        let Some(folio) = self.folios.get_mut(&(file, start)) else { return };
-        if folio.state == State::Used || (folio.state == State::Partly && !finished) {
-            return;
-        }
-        let bytes = charge(Extent::new(start, folio.end));
-        if folio.ahead_for.take().is_some() && folio.charged {
-            self.ahead_bytes -= bytes;
-        }
-        let charged = if folio.charged { bytes } else { 0 };
-        if folio.state == State::Partly {
-            self.partly_bytes -= charged;
-        }
-        if finished {
-            folio.state = State::Used;
-            self.used_bytes += charged;
-            self.used.push_back((file, start, folio.request));
-        } else {
-            folio.state = State::Partly;
-            self.partly_bytes += charged;
-            self.partly.push_back((file, start, folio.request, now));
+/// Names of folios that left without having been read again, the oldest first.
+#[derive(Debug, Default)]
+struct Ghosts {
+    /// May hold names that have been taken.
+    order: VecDeque<(FileId, u64)>,
+    names: BTreeSet<(FileId, u64)>,
+}
+
+impl Ghosts {
+    fn push(&mut self, name: (FileId, u64)) {
+        if self.names.insert(name) {
+            self.order.push_back(name);
         }
     }
 
-    /// `request` for `extent` was given up: what nobody has read of it goes.
-    pub(crate) fn abandoned(&mut self, file: FileId, extent: Extent, request: RequestId) -> Vec<Evicted> {
-        let gone: Vec<u64> = self
-            .folios
-            .range((file, extent.start)..(file, extent.end))
-            .filter(|(_, f)| f.request == request && f.state == State::InFlight)
-            .map(|(&(_, start), _)| start)
-            .collect();
-        gone.into_iter().filter_map(|start| self.remove(file, start)).collect()
+    fn take(&mut self, name: (FileId, u64)) -> bool {
+        self.names.remove(&name)
     }
 
-    /// Nobody has `file` open: everything of it goes.
-    pub(crate) fn close(&mut self, file: FileId) -> Vec<Evicted> {
-        let all: Vec<u64> = self.folios.range((file, 0)..=(file, u64::MAX)).map(|(&(_, start), _)| start).collect();
-        all.into_iter().filter_map(|start| self.remove(file, start)).collect()
-    }
-
-    fn remove(&mut self, file: FileId, start: u64) -> Option<Evicted> {
-        let folio = self.folios.remove(&(file, start))?;
-        let extent = Extent::new(start, folio.end);
-        if folio.charged {
-            self.charged_bytes -= charge(extent);
-            match folio.state {
-                State::Used => self.used_bytes -= charge(extent),
-                State::Partly => self.partly_bytes -= charge(extent),
-                State::InFlight | State::Unread => {}
+    fn truncate(&mut self, most: usize) {
+        while self.order.len() > most {
+            if let Some(name) = self.order.pop_front() {
+                self.names.remove(&name);
             }
-            if folio.ahead_for.is_some() {
-                self.ahead_bytes -= charge(extent);
-            }
-        } else {
-            self.pending_bytes -= charge(extent);
-        }
-        Some(Evicted { file, folio: extent, wasted_for: folio.ahead_for })
-    }
-
-    /// The queues may name folios that are gone; they stay in proportion to what is there.
-    fn forget_stale(&mut self) {
-        let most = 2 * self.folios.len() + 1024;
-        let folios = &self.folios;
-        let is = |file, start, request, state| {
-            folios.get(&(file, start)).is_some_and(|f: &Folio| f.request == request && f.state == state)
-        };
-        if self.unread.len() > most {
-            self.unread.retain(|&(file, start, request)| is(file, start, request, State::Unread));
-        }
-        if self.partly.len() > most {
-            self.partly.retain(|&(file, start, request, _)| is(file, start, request, State::Partly));
-        }
-        if self.used.len() > most {
-            self.used.retain(|&(file, start, request)| is(file, start, request, State::Used));
         }
     }
 }
 
-/// The pages of `evicted` that were read ahead in vain.
-pub(crate) fn wasted(evicted: Evicted) -> u64 {
-    if evicted.wasted_for.is_some() { evicted.folio.pages() } else { 0 }
+/// The folios by the number of their last read.
+#[derive(Debug, Default)]
+pub(crate) struct Lru {
+    order: BTreeMap<u64, Key>,
+    reads: u64,
 }
 
-/// What a request for `extent` holds besides its folios while it is in flight, in bytes: what its connection has read and not
-/// handed on. The buffer of a connection that is busy for long grows to 400 KiB; a short response is handed on as it comes.
-pub(crate) fn connection(extent: Extent) -> u64 {
-    if extent.pages() * PAGE_BYTES < CONNECTION_BUSY_BYTES { 0 } else { CONNECTION_BYTES }
+impl Lru {
+    fn insert(&mut self, key: Key, uses: &mut Uses) {
+        self.reads += 1;
+        uses.at = self.reads;
+        self.order.insert(self.reads, key);
+    }
 }
 
-/// What holding all folios of `extent` costs, in bytes.
-pub(crate) fn charges(extent: Extent) -> u64 {
-    extent.folios().map(charge).sum()
-}
+/// Uses that are counted: as published. More keeps what was hot once for longer.
+const TIMES_MAX: u8 = 3;
 
-/// What holding a folio costs, in bytes.
-fn charge(folio: Extent) -> u64 {
-    folio.pages() * PAGE_BYTES + FOLIO_OVERHEAD_BYTES
-}
+/// `small` is a tenth, as published: smaller and what is read again soon leaves before that, larger and less is left to `main`.
+const SMALL_SHARE: u64 = 10;
 
-/// What policy and driver keep beside a folio's bytes: map entries on both sides, a queue entry, the allocator's header.
-/// Lower and a cache of single pages outgrows its budget; higher and it holds fewer pages than it could.
-const FOLIO_OVERHEAD_BYTES: u64 = 512;
+/// What has left `small` is remembered for 32 MiB: enough folios for a ratio, few enough to follow what programs do.
+const PASSAGE_BYTES: u64 = 32 << 20;
 
-/// Thousandths in one.
-pub(crate) const PER_MILLE: u64 = 1000;
+/// By how much more of it must be used, in thousandths: what it costs to fetch 64 KiB along with 64 KiB, where fetching those apart costs
+/// eight times as much.
+const AROUND_PER_MILLE: u64 = 125;
 
-/// Half of what is asked for may be on its way: more would be asked for than there is room for when it comes.
-const ON_THE_WAY_MAX: u64 = PER_MILLE / 2;
-
-/// Looks that are averaged: a sixth of a second, longer than a request takes.
-const SAMPLES: u64 = 16;
-
-/// How long a folio that was read in part is kept from speculation: longer than a slow stream takes from one read to the next
-/// (100 KB/s through a mount: 1.3 s).
-const LEFT: Nanos = Nanos::from_millis(5_000);
-
-/// What a busy connection is charged. Less and forty connections outgrow the budget by 16 MiB; more and a small budget carries
-/// fewer requests than it could.
-const CONNECTION_BYTES: u64 = 256 << 10;
-
-/// The response from which on a connection counts as busy: 1 MiB.
-const CONNECTION_BUSY_BYTES: u64 = 1 << 20;
-
-/// Demand keeps at least an eighth of the memory, but no more than 4 MiB: a hundred reads of 32 KiB.
-const DEMAND_SHARE: u64 = 8;
-const DEMAND_BYTES_MAX: u64 = 4 << 20;
+/// Entries of folios that are gone, besides as many again as there are folios.
+const STALE_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
 
     const FILE: FileId = FileId(1);
 
-    fn resident(pages: u64) -> Resident {
-        Resident::new(pages * (PAGE_BYTES + FOLIO_OVERHEAD_BYTES))
+    /// A cache of `capacity` folios of one page, keyed by page.
+    struct Cache {
+        order: Order,
+        folios: Map,
+        capacity: usize,
+        told: BTreeSet<u64>,
+        next: u64,
     }
 
-    #[test]
-    fn holes_are_what_is_neither_resident_nor_in_flight() {
-        let mut r = resident(100);
-        r.insert(FILE, Extent::new(4, 8), RequestId(0), None);
-        r.insert(FILE, Extent::new(8, 10), RequestId(1), None);
-        assert_eq!(r.next_hole(FILE, Extent::new(0, 20)), Some(Extent::new(0, 4)));
-        assert_eq!(r.next_hole(FILE, Extent::new(5, 20)), Some(Extent::new(10, 20)));
-        assert_eq!(r.next_hole(FILE, Extent::new(5, 9)), None);
-        assert_eq!(r.before(FILE, 10, 100), (0, 6));
-        assert_eq!(r.before(FILE, 11, 100), (0, 0));
-        assert_eq!(r.before(FILE, 10, 3), (0, 3));
-        r.referenced(FILE, 8, true);
-        assert_eq!(r.before(FILE, 10, 100), (2, 0));
-    }
+    #[derive(Default)]
+    struct Map(BTreeMap<Key, Uses>);
 
-    #[test]
-    fn read_pages_leave_first_and_unread_ones_only_for_demand() {
-        let mut r = resident(16);
-        let mut evicted = Vec::new();
-        for page in 0..14 {
-            assert!(r.make_room(charges(Extent::new(page, page + 1)), false, &mut evicted));
-            r.insert(FILE, Extent::new(page, page + 1), RequestId(page), Some(7));
-            r.grant(FILE, Extent::new(page, page + 1), RequestId(page));
-            r.arrived(FILE, Extent::new(page, page + 1), RequestId(page));
+    impl Folios for Map {
+        fn used(&mut self, key: Key) -> Option<(&mut Uses, u64)> {
+            self.0.get_mut(&key).map(|uses| (uses, 1))
         }
-        assert!(!r.make_room(charges(Extent::new(20, 21)), false, &mut evicted), "the reserve is demand's");
-        r.referenced(FILE, 5, true);
-        assert!(r.make_room(charges(Extent::new(20, 22)), true, &mut evicted));
-        assert!(evicted.is_empty());
-        assert!(r.make_room(charges(Extent::new(20, 23)), true, &mut evicted));
-        assert_eq!(evicted.pop(), Some(Evicted { file: FILE, folio: Extent::new(5, 6), wasted_for: None }));
-        r.insert(FILE, Extent::new(20, 23), RequestId(99), None);
-        r.grant(FILE, Extent::new(20, 23), RequestId(99));
-        assert!(r.make_room(charges(Extent::new(30, 31)), true, &mut evicted));
-        assert_eq!(evicted.pop(), Some(Evicted { file: FILE, folio: Extent::new(0, 1), wasted_for: Some(7) }));
+    }
+
+    impl Cache {
+        fn new(replacement: Replacement, capacity: usize) -> Self {
+            Self { order: Order::new(replacement), folios: Map::default(), capacity, told: BTreeSet::new(), next: 0 }
+        }
+
+        /// Whether `page` was there.
+        fn read(&mut self, page: u64) -> bool {
+            if let Some((&key, uses)) = self.folios.0.iter_mut().find(|(key, _)| key.1 == page) {
+                if self.told.insert(page) && self.order.touch(key, uses) {
+                    self.told.remove(&page);
+                }
+                return true;
+            }
+            while self.folios.0.len() >= self.capacity {
+                match self.order.next(&mut self.folios).expect("something can go") {
+                    Step::Evict(key) => {
+                        let uses = self.folios.0.remove(&key).expect("what goes is there");
+                        self.order.remove(uses, 1);
+                        self.told.remove(&key.1);
+                    }
+                    Step::Clear(key) => assert!(self.told.remove(&key.1), "cleared what was not told"),
+                }
+            }
+            self.next += 1;
+            let key = (FILE, page, RequestId(self.next));
+            let mut uses = Uses::default();
+            self.order.insert(key, &mut uses, 1, false);
+            self.folios.0.insert(key, uses);
+            self.order.forget_stale(self.folios.0.len(), &mut self.folios);
+            false
+        }
+
+        fn hits(&mut self, pages: impl Iterator<Item = u64>) -> usize {
+            pages.filter(|&page| self.read(page)).count()
+        }
     }
 
     #[test]
-    fn abandoning_a_request_keeps_what_was_read_of_it() {
-        let mut r = resident(1000);
-        r.insert(FILE, Extent::new(0, 64), RequestId(3), Some(1));
-        r.referenced(FILE, 0, true);
-        assert_eq!(r.abandoned(FILE, Extent::new(0, 64), RequestId(3)).len(), 1);
-        assert_eq!(r.next_hole(FILE, Extent::new(0, 64)), Some(Extent::new(32, 64)));
+    fn the_least_recently_read_leaves_first() {
+        let mut cache = Cache::new(Replacement::Lru, 3);
+        assert_eq!(cache.hits([1, 2, 3, 1, 1].into_iter()), 2);
+        assert_eq!(cache.hits([4].into_iter()), 0);
+        let left: Vec<u64> = cache.folios.0.keys().map(|key| key.1).collect();
+        assert_eq!(left, [1, 3, 4]);
+    }
+
+    #[test]
+    fn a_loop_that_does_not_fit_keeps_what_does() {
+        let round = |n: u64| (0..n * 150).map(|read| read % 150);
+        assert_eq!(Cache::new(Replacement::Lru, 100).hits(round(20)), 0);
+        let hits = Cache::new(Replacement::S3Fifo, 100).hits(round(20));
+        assert!(hits > 20 * 150 / 3, "{hits} of {}", 20 * 150);
+    }
+
+    #[test]
+    fn what_is_read_once_takes_nothing_from_what_is_read_again() {
+        let mut cache = Cache::new(Replacement::S3Fifo, 100);
+        for _ in 0..3 {
+            cache.hits(0..50);
+        }
+        cache.hits(1_000..5_000);
+        assert_eq!(cache.hits(0..50), 50);
+    }
+
+    #[test]
+    fn names_of_the_gone_are_bounded() {
+        let mut cache = Cache::new(Replacement::S3Fifo, 100);
+        cache.hits(0..10_000);
+        let Order::S3Fifo(fifo) = &cache.order else { unreachable!() };
+        assert!(fifo.ghosts.names.len() <= 100 && fifo.ghosts.order.len() <= 100);
+        assert!(fifo.small.len() + fifo.main.len() <= 100);
     }
 }

@@ -45,6 +45,11 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
+    /// How many are in flight that readers wait for.
+    pub(crate) fn demanded(&self) -> usize {
+        self.made.len() - self.speculative
+    }
+
     /// A request for `extent`, of which nothing is granted.
     pub(crate) fn make(&mut self, file: FileId, extent: Extent, class: Class) -> RequestId {
         let id = RequestId(self.next);

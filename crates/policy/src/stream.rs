@@ -69,6 +69,8 @@ pub(crate) struct Stream {
     pub(crate) seen: u64,
     /// Reads of the run so far.
     pub(crate) reads: u32,
+    /// Only what lies before it speaks for it.
+    pub(crate) guess: bool,
     /// The reader has had to wait since the stream was recognised.
     waited: bool,
     /// It had to wait for its last read.
@@ -99,6 +101,7 @@ impl Stream {
             ahead: 0,
             seen: read.pages(),
             reads: 1,
+            guess: false,
             waited: false,
             stalled: false,
             record_pages: 0,
@@ -161,6 +164,7 @@ impl Stream {
     /// The stream has read `read`; `stalled` if it had to wait for it, `absent` if nobody had asked for it.
     pub(crate) fn advance(&mut self, now: Nanos, read: Extent, stalled: bool, absent: bool) {
         self.last = now;
+        self.guess = false;
         self.last_end = read.end;
         self.reads = self.reads.saturating_add(1);
         match self.pattern {

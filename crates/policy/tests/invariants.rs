@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use foreread_policy::{Action, Class, Event, Extent, FileId, Found, Nanos, Options, PAGE_BYTES, ReadPath, RequestId};
+use foreread_policy::{
+    Action, Class, Event, Extent, FileId, Found, Nanos, Options, PAGE_BYTES, ReadPath, Replacement, RequestId, Touch,
+};
 use proptest::prelude::*;
 
 const CAPACITY_BYTES: u64 = 16 << 20;
@@ -17,22 +19,27 @@ struct Driver {
     /// File, extent, and the page up to which it is granted.
     requests: BTreeMap<RequestId, (FileId, Extent, u64)>,
     marks: BTreeSet<(FileId, u64)>,
-    referenced: Vec<(FileId, u64, bool)>,
+    referenced: Vec<(FileId, u64, Touch)>,
+    /// The reference bits: folios read to the end, and of those the ones whose next touch is not told.
+    finished: BTreeSet<(FileId, u64)>,
+    again: BTreeSet<(FileId, u64)>,
     submitted_pages: u64,
     /// Folios that the latest read of each file waits for.
     waited_for: BTreeSet<(FileId, u64)>,
 }
 
 impl Driver {
-    fn new(readahead: bool) -> Self {
+    fn new(readahead: bool, replacement: Replacement) -> Self {
         Self {
-            policy: ReadPath::new(Options { capacity_bytes: CAPACITY_BYTES, readahead }),
+            policy: ReadPath::new(Options { capacity_bytes: CAPACITY_BYTES, readahead, replacement }),
             now: 0,
             files: BTreeMap::new(),
             folios: BTreeMap::new(),
             requests: BTreeMap::new(),
             marks: BTreeSet::new(),
             referenced: Vec::new(),
+            finished: BTreeSet::new(),
+            again: BTreeSet::new(),
             submitted_pages: 0,
             waited_for: BTreeSet::new(),
         }
@@ -40,12 +47,13 @@ impl Driver {
 
     fn tell(&mut self, event: Event) {
         self.now += 1_000_000;
-        for (file, start, finished) in std::mem::take(&mut self.referenced) {
-            self.policy.handle(Nanos(self.now), Event::Referenced { file, start, finished });
-        }
-        self.policy.handle(Nanos(self.now), event);
-        while let Some(action) = self.policy.poll_action() {
-            self.execute(action);
+        let touches = std::mem::take(&mut self.referenced).into_iter();
+        let touches = touches.map(|(file, start, touch)| Event::Referenced { file, start, touch });
+        for event in touches.chain([event]) {
+            self.policy.handle(Nanos(self.now), event);
+            while let Some(action) = self.policy.poll_action() {
+                self.execute(action);
+            }
         }
         let granted = |request, start| self.requests.get(request).is_none_or(|r| start < r.2);
         let held = self.folios.iter().filter(|(k, f)| f.2 || granted(&f.1, k.1));
@@ -62,9 +70,7 @@ impl Driver {
                 assert!(!extent.is_empty() && extent.end <= self.files[&file], "{extent:?} of {:?}", self.files[&file]);
                 assert!(mark.is_none_or(|m| extent.contains(m)), "{mark:?} outside {extent:?}");
                 self.submitted_pages += extent.pages();
-                for folio in extent.folios() {
-                    let overlapping = self.folios.range((file, 0)..(file, folio.end)).next_back();
-                    assert!(overlapping.is_none_or(|(_, &(end, ..))| end <= folio.start), "asked twice for {folio:?}");
+                for folio in self.holes(file, extent).into_iter().flat_map(Extent::folios) {
                     self.folios.insert((file, folio.start), (folio.end, request, false));
                     if mark.is_some_and(|m| folio.contains(m)) {
                         self.marks.insert((file, folio.start));
@@ -80,7 +86,12 @@ impl Driver {
                 assert!(granted > request.2 && granted <= request.1.end);
                 request.2 = granted;
             }
+            Action::Clear { file, start } => {
+                assert!(self.again.remove(&(file, start)), "cleared a bit that is not set");
+            }
             Action::Drop { file, folio } => {
+                self.finished.remove(&(file, folio.start));
+                self.again.remove(&(file, folio.start));
                 let gone = self.folios.remove(&(file, folio.start));
                 assert_eq!(gone.map(|(end, ..)| end), Some(folio.end), "dropped what is not there");
                 self.marks.remove(&(file, folio.start));
@@ -89,9 +100,40 @@ impl Driver {
         }
     }
 
+    /// What `extent` lacks. It begins and ends with that, and none of it is in flight.
+    fn holes(&self, file: FileId, extent: Extent) -> Vec<Extent> {
+        let mut holes = Vec::new();
+        let mut from = extent.start;
+        for (start, end, there) in self.overlapping(file, extent) {
+            assert!(
+                start > extent.start && end < extent.end && there,
+                "asked twice for [{start}, {end}) in {extent:?}"
+            );
+            holes.push(Extent::new(from, start));
+            from = end;
+        }
+        holes.push(Extent::new(from, extent.end));
+        holes
+    }
+
     fn overlapping(&self, file: FileId, extent: Extent) -> Vec<(u64, u64, bool)> {
         let folios = self.folios.range((file, 0)..(file, extent.end));
         folios.filter(|(_, f)| f.0 > extent.start).map(|(&(_, start), &(end, _, there))| (start, end, there)).collect()
+    }
+
+    fn touch(&mut self, file: FileId, start: u64, to_the_end: bool) {
+        let touch = if self.finished.contains(&(file, start)) {
+            if !self.again.insert((file, start)) {
+                return;
+            }
+            Touch::Again
+        } else if to_the_end {
+            self.finished.insert((file, start));
+            Touch::Finished
+        } else {
+            Touch::First
+        };
+        self.referenced.push((file, start, touch));
     }
 
     fn read(&mut self, file: FileId, extent: Extent) {
@@ -108,7 +150,7 @@ impl Driver {
         for &(start, end, there) in &folios {
             marked |= found != Found::Absent && self.marks.remove(&(file, start));
             if there && found == Found::Resident {
-                self.referenced.push((file, start, extent.end >= end));
+                self.touch(file, start, extent.end >= end);
             }
         }
         if found != Found::Resident || marked {
@@ -170,8 +212,8 @@ fn step() -> impl Strategy<Value = Step> {
 
 const SIZES: [u64; 3] = [1, 5_000, 20_000];
 
-fn run(steps: &[Step], readahead: bool) -> Driver {
-    let mut driver = Driver::new(readahead);
+fn run(steps: &[Step], readahead: bool, replacement: Replacement) -> Driver {
+    let mut driver = Driver::new(readahead, replacement);
     let mut at = [0u64; 3];
     for step in steps {
         let (index, start, pages) = match *step {
@@ -214,8 +256,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn hold_for_any_events(steps in prop::collection::vec(step(), 1..400)) {
-        let mut driver = run(&steps, true);
+    fn hold_for_any_events(steps in prop::collection::vec(step(), 1..400), lru in any::<bool>()) {
+        let replacement = if lru { Replacement::Lru } else { Replacement::S3Fifo };
+        let mut driver = run(&steps, true, replacement);
         // What can arrive does; what waits for memory then is speculation, which no reader waits for.
         for at in 0..10_000 {
             driver.complete(at, false);
@@ -230,14 +273,14 @@ proptest! {
 
     #[test]
     fn without_readahead_nothing_is_fetched_that_was_not_asked_for(steps in prop::collection::vec(step(), 1..200)) {
-        let driver = run(&steps, false);
+        let driver = run(&steps, false, Replacement::default());
         prop_assert_eq!(driver.policy.counters().requests_speculative, 0);
     }
 }
 
 #[test]
 fn a_random_reader_is_given_its_own_pages_only() {
-    let mut driver = Driver::new(true);
+    let mut driver = Driver::new(true, Replacement::default());
     driver.files.insert(FileId(0), 1 << 20);
     driver.tell(Event::Open { file: FileId(0), pages: 1 << 20 });
     let mut x = 12_345u64;
@@ -252,7 +295,8 @@ fn a_random_reader_is_given_its_own_pages_only() {
 
 #[test]
 fn classes_tell_who_waits() {
-    let mut policy = ReadPath::new(Options { capacity_bytes: CAPACITY_BYTES, readahead: true });
+    let mut policy =
+        ReadPath::new(Options { capacity_bytes: CAPACITY_BYTES, readahead: true, replacement: Replacement::default() });
     policy.handle(Nanos(0), Event::Open { file: FileId(0), pages: 10_000 });
     let extent = Extent::new(0, 32);
     policy.handle(Nanos(0), Event::Read { file: FileId(0), extent, found: Found::Absent, marked: false });

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use foreread_device::latency::FirstByte;
 use foreread_device::object_store::{self, ObjectStore};
 use foreread_device::{Profile, Rate, disk};
-use foreread_policy::{Options, PAGE_BYTES, ReadPath};
+use foreread_policy::{Options, PAGE_BYTES, ReadPath, Replacement};
 use foreread_workload::{Descriptor, Device, Op, Pattern, Workload};
 
 use crate::baseline::{Amp, Baseline, Fixed, Linux, Linux2620, NoReadahead, OnDemand2007};
@@ -58,7 +58,10 @@ impl PolicyName {
     fn policy(self, memory_bytes: u64, max: u64) -> Box<dyn Policy> {
         let pages = memory_bytes / PAGE_BYTES;
         match self {
-            Self::Foreread => Box::new(ReadPath::new(Options { capacity_bytes: memory_bytes, readahead: true })),
+            Self::Foreread => {
+                let replacement = Replacement::default();
+                Box::new(ReadPath::new(Options { capacity_bytes: memory_bytes, readahead: true, replacement }))
+            }
             Self::None => Box::new(Baseline::new(pages, || NoReadahead)),
             Self::Fixed => Box::new(Baseline::new(pages, move || Fixed { block_pages: max })),
             Self::Linux2620 => Box::new(Baseline::new(pages, move || Linux2620::new(max))),

@@ -5,9 +5,9 @@
 //!            agenda: readers and when they go on        deadlines of device and policy
 //!                               └──────────── the earliest ─────────────┘
 //!                                                │
-//!   reader ── read ──> pages ── absent, in flight, marked ──> policy ── Submit, Grant, Cancel, Drop ──> pages, storage
-//!     ^                                                         ^                                          │
-//!     └───────────────── the pages that it waits for are there ─┴───────────── Delivery ───────────────────┘
+//!   reader ── read ──> pages ── absent, in flight, marked ──> policy ── Submit, Grant, ... Drop ──> pages, storage
+//!     ^                                                         ^                                    │
+//!     └───────────────── the pages that it waits for are there ─┴───────────── Delivery ─────────────┘
 //! ```
 //!
 //! One thread, one clock, ties in the order in which they came about: the same scenario gives the same events, bit for bit.
@@ -15,7 +15,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-use foreread_policy::{Action, Event, Extent, FileId, Found, Nanos, PAGE_BYTES, RequestId};
+use foreread_policy::{Action, Event, Extent, FileId, Found, Nanos, PAGE_BYTES, RequestId, Touch};
 use foreread_workload::{Op, Pattern};
 
 use crate::page_map::PageMap;
@@ -112,6 +112,8 @@ const THERE: u8 = 2;
 const MARKED: u8 = 4;
 const TOUCHED: u8 = 8;
 const FINISHED: u8 = 16;
+/// The reference bit that policy clears.
+const AGAIN: u8 = 32;
 
 /// Looks at a page before it is found to be nowhere: missed, marked, missed again.
 const LOOKS_MAX: u32 = 3;
@@ -181,8 +183,10 @@ pub(crate) struct World<'w> {
     prevs: HashMap<u32, u64>,
     readers: Vec<Reader<'w>>,
     reading: usize,
-    /// Folios that were referenced since the policy was last told: `(file, start, finished)`.
-    referenced: Vec<(FileId, u64, bool)>,
+    /// Folios that were referenced since the policy was last told.
+    referenced: Vec<(FileId, u64, Touch)>,
+    /// Requests that were granted more while policy was being heard.
+    granted: VecDeque<RequestId>,
     woken: Vec<usize>,
     tally: Tally,
 }
@@ -213,6 +217,7 @@ impl<'w> World<'w> {
             readers: Vec::new(),
             reading: 0,
             referenced: Vec::new(),
+            granted: VecDeque::new(),
             woken: Vec::new(),
             tally: Tally::new(rules.pattern.period_ns()),
         }
@@ -397,7 +402,7 @@ impl<'w> World<'w> {
                 self.readers[number].at = page;
                 return self.wait(number, entry, page).map(|()| false);
             }
-            self.policy.handle(Nanos(self.now_ns), by, Event::Referenced { file, start: page, finished: true });
+            self.policy.handle(Nanos(self.now_ns), by, Event::Referenced { file, start: page, touch: Touch::Finished });
         }
         self.readers[number].at = extent.end;
         Ok(true)
@@ -454,10 +459,14 @@ impl<'w> World<'w> {
     /// Says that the folio at `start` was read, if that is new.
     fn reference(&mut self, file: FileId, start: u64, finished: bool) {
         let head = self.pages.entry(file, start);
-        let flags = head.flags | TOUCHED | if finished { FINISHED } else { 0 };
-        if flags != head.flags {
-            head.flags = flags;
-            self.referenced.push((file, start, finished));
+        let (bit, touch) = match (head.is(FINISHED), finished) {
+            (true, _) => (AGAIN, Touch::Again),
+            (false, true) => (FINISHED, Touch::Finished),
+            (false, false) => (TOUCHED, Touch::First),
+        };
+        if !head.is(bit) {
+            head.flags |= bit;
+            self.referenced.push((file, start, touch));
         }
     }
 
@@ -516,9 +525,9 @@ impl<'w> World<'w> {
     fn take_in(&mut self, request: RequestId) -> Result<(), Violation> {
         let Some(mut this) = self.requests.remove(&request) else { return Ok(()) };
         while this.next < this.extent.end && this.next < this.granted {
-            let pages = u64::from(self.pages.get(this.file, this.next).pages).max(1);
-            // A folio that was dropped meanwhile has gaps in its place.
-            let end = this.next + pages;
+            let entry = self.pages.get(this.file, this.next);
+            // A folio that was dropped meanwhile has gaps in its place, or others.
+            let end = (this.next + u64::from(entry.pages - entry.back).max(1)).min(this.extent.end);
             let until = ((end - this.extent.start) * PAGE_BYTES).min(this.bytes);
             if this.came < until {
                 break;
@@ -575,13 +584,17 @@ impl<'w> World<'w> {
     fn tell(&mut self, by: Reading, event: Event) -> Result<(), Violation> {
         let now = Nanos(self.now_ns);
         let mut referenced = std::mem::take(&mut self.referenced);
-        for (file, start, finished) in referenced.drain(..) {
-            self.policy.handle(now, by, Event::Referenced { file, start, finished });
+        let touches = referenced.drain(..).map(|(file, start, touch)| Event::Referenced { file, start, touch });
+        for event in touches.chain([event]) {
+            self.policy.handle(now, by, event);
+            while let Some(action) = self.policy.poll_action() {
+                self.act(action)?;
+            }
         }
         self.referenced = referenced;
-        self.policy.handle(now, by, event);
-        while let Some(action) = self.policy.poll_action() {
-            self.act(action)?;
+        // What has come already is taken in once policy has been heard to its end.
+        while let Some(request) = self.granted.pop_front() {
+            self.take_in(request)?;
         }
         Ok(())
     }
@@ -595,7 +608,7 @@ impl<'w> World<'w> {
                 if let Some(this) = self.requests.get_mut(&request) {
                     this.granted = granted;
                     this.wants = false;
-                    self.take_in(request)?;
+                    self.granted.push_back(request);
                 }
             }
             Action::Cancel { request } => {
@@ -603,6 +616,7 @@ impl<'w> World<'w> {
                     self.storage.cancel(self.now_ns, request);
                 }
             }
+            Action::Clear { file, start } => self.pages.entry(file, start).flags &= !AGAIN,
             Action::Drop { file, folio } => self.pages.fill(file, folio, Page::default()),
         }
         Ok(())
@@ -621,22 +635,24 @@ impl<'w> World<'w> {
         if extent.end > pages || extent.is_empty() {
             return Err(Violation::PastTheEnd { file: file.0, extent, pages, at_ns });
         }
-        let mut insert = |folio: Extent| {
-            for page in folio.start..folio.end {
-                let entry = self.pages.entry(file, page);
-                if entry.is(KNOWN) {
-                    return Err(Violation::SubmittedTwice { file: file.0, page, at_ns });
-                }
-                let flags =
-                    if page == folio.start && mark.is_some_and(|mark| folio.contains(mark)) { MARKED } else { 0 };
-                let back = (page - folio.start) as u8;
-                *entry = Page { request: request.0 as u32, back, pages: folio.pages() as u8, flags: KNOWN | flags };
+        for page in extent.start..extent.end {
+            let entry = self.pages.get(file, page);
+            // What is resident in the middle is read past.
+            let edge = page == extent.start || page + 1 == extent.end;
+            if entry.is(KNOWN) && (edge || !entry.is(THERE)) {
+                return Err(Violation::SubmittedTwice { file: file.0, page, at_ns });
             }
-            Ok(())
-        };
-        match self.grain {
-            Grain::Folio => extent.folios().try_for_each(&mut insert)?,
-            Grain::Page => (extent.start..extent.end).try_for_each(|page| insert(Extent::new(page, page + 1)))?,
+        }
+        let mut start = extent.start;
+        while start < extent.end {
+            let absent = (start..extent.end).take_while(|&page| !self.pages.get(file, page).is(KNOWN)).count() as u64;
+            let hole = Extent::new(start, start + absent);
+            match self.grain {
+                Grain::Folio => hole.folios().for_each(|folio| self.insert(request, file, folio, mark)),
+                Grain::Page => (hole.start..hole.end)
+                    .for_each(|page| self.insert(request, file, Extent::new(page, page + 1), mark)),
+            }
+            start = hole.end.max(start + 1);
         }
         let bytes = (extent.end * PAGE_BYTES).min(size) - extent.start * PAGE_BYTES;
         let in_flight = InFlight {
@@ -656,5 +672,14 @@ impl<'w> World<'w> {
         self.storage.read(at_ns, request, file, extent, bytes);
         self.tally.submitted(at_ns, extent.pages());
         Ok(())
+    }
+
+    fn insert(&mut self, request: RequestId, file: FileId, folio: Extent, mark: Option<u64>) {
+        let marked = if mark.is_some_and(|mark| folio.contains(mark)) { MARKED } else { 0 };
+        for page in folio.start..folio.end {
+            let back = (page - folio.start) as u8;
+            let flags = KNOWN | if back == 0 { marked } else { 0 };
+            *self.pages.entry(file, page) = Page { request: request.0 as u32, back, pages: folio.pages() as u8, flags };
+        }
     }
 }

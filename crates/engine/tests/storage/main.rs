@@ -24,9 +24,14 @@ fn patience() -> Patience {
 }
 
 fn rig(objects: &[(&str, u64)], options: &Options) -> Rig {
+    rig_after(Duration::from_millis(1), objects, options)
+}
+
+/// The same, where the first byte of each answer takes its time.
+fn rig_after(first_byte: Duration, objects: &[(&str, u64)], options: &Options) -> Rig {
     let config = Config {
         objects: objects.iter().map(|&(key, size)| ObjectSpec::new(key, size)).collect(),
-        first_byte: Duration::from_millis(1),
+        first_byte,
         jitter: Duration::ZERO,
         connection_rate: None,
         total_rate: None,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use foreread_engine::Options;
 use proptest::prelude::*;
 
-use crate::{patience, rig};
+use crate::{patience, rig, rig_after};
 
 const SIZES: [(&str, u64); 6] =
     [("empty", 0), ("one", 1), ("page", 4096), ("odd", 1_000_003), ("folios", 9 << 20), ("huge", 5 << 40)];
@@ -119,4 +119,32 @@ fn readers_of_the_same_bytes_share_one_request() {
         }
     });
     assert_eq!(rig.testbed.counters().get, 1);
+}
+
+#[test]
+fn the_rest_of_a_hot_block_comes_with_few_requests() {
+    let options = Options { patience: patience(), ..Options::default() };
+    let rig = rig_after(Duration::from_millis(10), &[("table", 1 << 30)], &options);
+    let file = rig.open("table");
+    rig.testbed.reset_counters();
+    let mut x = 12_345u64;
+    let mut random = |below: u64| {
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (x >> 33) % below
+    };
+    // 128 records of 16 KiB anywhere, then all 128 of one block, shuffled.
+    let mut records: Vec<u64> = (0..128).collect();
+    for left in (1..records.len()).rev() {
+        rig.read(&file, random(1 << 16) << 14, 16 << 10, 1).expect("a read");
+        records.swap(left, random(left as u64 + 1) as usize);
+    }
+    let elsewhere = rig.testbed.counters().get;
+    assert!((120..=128).contains(&elsewhere), "{elsewhere} requests for 127 random reads");
+    for record in records {
+        rig.read(&file, (512 << 20) + (record << 14), 16 << 10, 1).expect("a read");
+    }
+    let requests = rig.testbed.counters().get - elsewhere;
+    assert!(requests <= 64, "{requests} requests for 128 records of a block");
+    let fetched = rig.engine.stats().fetched_bytes;
+    assert!(fetched <= 8 << 20, "{fetched} bytes for 4 MiB");
 }
