@@ -13,7 +13,6 @@
 mod backing;
 mod cgroup;
 mod error;
-pub(crate) mod interrupt;
 mod mapping;
 mod objects;
 mod process;
@@ -33,10 +32,10 @@ use std::time::Duration;
 use foreread_workload::Workload;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::interrupt::Interrupt;
 use crate::storage::StorageArgs;
 use crate::workloads;
 pub(crate) use error::Error;
-use interrupt::Interrupt;
 use report::Conditions;
 use row::{Bench, Row};
 use subject::{Storage, Subject};
@@ -124,7 +123,7 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     need_fuse()?;
-    let interrupt = Interrupt::listen()?;
+    let interrupt = Interrupt::listen().map_err(Error::io("listening for signals"))?;
     let scratch = scratch()?;
     let user = args.url.as_deref().map(|url| user_storage(url, &args.storage));
     let shown = user.as_ref().map_or_else(|| device(&chosen), |user| crate::storage::shown(&user.url));

@@ -3,7 +3,7 @@
 
 use clap::{ArgAction, Parser, Subcommand};
 
-use crate::{bench, cat, completions, demo, man, mount, simulate, stats, testbed, umount};
+use crate::{bench, cat, completions, demo, man, mount, record, replay, simulate, stats, testbed, umount};
 
 /// Mount remote storage and read it at full speed.
 ///
@@ -39,6 +39,8 @@ pub(crate) enum Command {
     Demo(demo::DemoArgs),
     Bench(Box<bench::BenchArgs>),
     Simulate(simulate::SimulateArgs),
+    Record(record::RecordArgs),
+    Replay(replay::ReplayArgs),
     Completions(completions::Args),
     Man(man::Args),
 }

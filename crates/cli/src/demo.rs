@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use foreread_workload::{Metric, Workload, catalogue};
 
 use crate::bench;
-use crate::bench::interrupt::Interrupt;
 use crate::bench::row::{Bench, Row};
+use crate::interrupt::Interrupt;
 
 /// What is shown, and by which metric.
 const SHOWN: &[(&str, &str, Metric)] = &[
@@ -32,7 +32,7 @@ pub(crate) struct DemoArgs {}
 /// Runs the command.
 pub(crate) fn run(_args: &DemoArgs) -> miette::Result<ExitCode> {
     bench::need_fuse()?;
-    let interrupt = Interrupt::listen()?;
+    let interrupt = Interrupt::listen().map_err(bench::Error::io("listening for signals"))?;
     let scratch = bench::scratch()?;
     let progress = bench::spinner();
     let say = |what: &str| progress.set_message(what.to_owned());

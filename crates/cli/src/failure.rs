@@ -170,6 +170,25 @@ pub(crate) enum Failure {
         cause: foreread_fuse::Error,
     },
 
+    #[error("{}: what is read there cannot be recorded", .dir.display())]
+    #[diagnostic(
+        code(foreread::record),
+        help("name a directory on which `foreread mount` mounted; one recording of a mount can be made at a time")
+    )]
+    NotRecorded {
+        dir: PathBuf,
+        #[source]
+        cause: foreread_fuse::Error,
+    },
+
+    #[error("{}: cannot be written", .path.display())]
+    #[diagnostic(code(foreread::record::output), help("check the directory's owner and the space that is left"))]
+    Unwritable {
+        path: PathBuf,
+        #[source]
+        cause: std::io::Error,
+    },
+
     #[error("{url}: this URL cannot be used")]
     #[diagnostic(
         code(foreread::storage::url),

@@ -9,6 +9,7 @@ mod command;
 mod completions;
 mod demo;
 mod failure;
+mod interrupt;
 mod log;
 mod man;
 mod memory;
@@ -16,6 +17,8 @@ mod mount;
 mod mount_table;
 mod progress;
 mod range;
+mod record;
+mod replay;
 mod simulate;
 mod size;
 mod stats;
@@ -61,6 +64,8 @@ fn run(cli: &Cli) -> miette::Result<ExitCode> {
         Command::Demo(args) => demo::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Simulate(args) => simulate::run(args),
+        Command::Record(args) => record::run(args),
+        Command::Replay(args) => replay::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
     }

@@ -2,15 +2,19 @@
 //!
 //! Runs go on all cores, one run on one; what comes out does not depend on how many there are.
 
+mod page;
 mod report;
+mod search;
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::{fs, thread};
 
-use foreread_sim::{PolicyName, Profile, Tally, profile};
+use foreread_sim::optimum::{self, Least};
+use foreread_sim::{PolicyName, Profile, Scenario, Tally, profile};
 use foreread_workload::{Metric, Workload};
 use miette::Diagnostic;
 use thiserror::Error as ThisError;
@@ -35,6 +39,18 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
 
+    /// Search for bugs instead: run as many random scenarios, and name each seed that breaks a rule
+    #[arg(long, value_name = "FIRST..LAST", value_parser = search::seeds, conflicts_with_all = ["workloads", "policy", "device", "report", "json", "check"])]
+    seeds: Option<RangeInclusive<u64>>,
+
+    /// With requests that fail, break off, are late or lost, and objects that are replaced
+    #[arg(long, requires = "seeds")]
+    faults: bool,
+
+    /// Write a page of HTML with pictures of each run: throughput, read times, sizes, windows, and what was read and fetched where
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+
     /// Print everything as JSON
     #[arg(long)]
     json: bool,
@@ -49,7 +65,9 @@ Examples:
   foreread simulate thrash-200-streams                        the policies that this workload names
   foreread simulate sequential-1m --policy foreread,linux     these two
   foreread simulate ./mine.toml --device hdd-w1               on another device
+  foreread simulate thrash-200-streams --report out.html      with pictures
   foreread simulate --check workloads/                        a folder, for a script
+  foreread simulate --seeds 1..10000 --faults                 a search for bugs
 
 Exit status:
   0  simulated; with --check: all figures are as wanted
@@ -78,6 +96,13 @@ enum Error {
         cause: std::io::Error,
     },
 
+    #[error("{}: cannot be written", .path.display())]
+    Unwritable {
+        path: PathBuf,
+        #[source]
+        cause: std::io::Error,
+    },
+
     #[error("{workload}: cannot be simulated")]
     Simulation {
         workload: String,
@@ -90,6 +115,8 @@ enum Error {
 pub(crate) struct Row {
     workload: Workload,
     columns: Vec<Column>,
+    /// What nobody can do better, for the workload's own seed.
+    least: Option<Least>,
 }
 
 /// What came of a workload under one policy: a run for each seed.
@@ -104,14 +131,23 @@ impl Column {
         let values = self.runs.iter().map(|run| run.figure(metric)).collect::<Option<Vec<f64>>>()?;
         Some(values.iter().sum::<f64>() / values.len() as f64)
     }
+
+    /// The time of the first run over the least that there can be; `None` where it did not read everything.
+    fn over_least(&self, least: Least) -> Option<f64> {
+        let run = self.runs.first().filter(|run| run.reads() == least.reads)?;
+        Some(run.elapsed_ns() as f64 / least.ns.max(1) as f64)
+    }
 }
 
-fn policy(name: &str) -> Result<PolicyName, foreread_sim::Error> {
+pub(crate) fn policy(name: &str) -> Result<PolicyName, foreread_sim::Error> {
     name.parse()
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &SimulateArgs) -> miette::Result<ExitCode> {
+    if let Some(seeds) = &args.seeds {
+        return Ok(search::run(seeds, args.faults));
+    }
     let chosen = workloads::select(&args.workloads, |_| true)?;
     let device = args.device.as_deref().map(device).transpose()?;
     let (mut rows, mut jobs) = (Vec::new(), Vec::new());
@@ -119,21 +155,32 @@ pub(crate) fn run(args: &SimulateArgs) -> miette::Result<ExitCode> {
         let policies = policies(&workload, &args.policy)?;
         for &policy in &policies {
             for seed in 0..u64::from(workload.simulate.seeds) {
-                jobs.push((policy, workload.clone().with_seed(workload.seed + seed)));
+                jobs.push((policy, workload.clone().with_seed(workload.seed + seed), seed == 0));
             }
         }
         let columns = policies.into_iter().map(|policy| Column { policy, runs: Vec::new() }).collect();
-        rows.push(Row { workload, columns });
+        rows.push(Row { workload, columns, least: None });
     }
-    let mut done = on_all_cores(&jobs, |(policy, workload)| {
-        foreread_sim::simulate(workload, *policy, device.as_ref())
+    let mut done = on_all_cores(&jobs, |(policy, workload, first)| {
+        let scenario = Scenario::of(workload, device.as_ref());
+        let scenario = scenario.map(|scenario| Scenario { picture: args.report.is_some() && *first, ..scenario });
+        scenario
+            .and_then(|scenario| scenario.run(*policy))
             .map_err(|cause| Error::Simulation { workload: workload.name.clone(), cause })
     })
     .into_iter();
-    for row in &mut rows {
+    let least = on_all_cores(&rows, |row| {
+        let scenario = Scenario::of(&row.workload, device.as_ref()).ok()?;
+        optimum::least(&row.workload, &scenario.device)
+    });
+    for (row, least) in rows.iter_mut().zip(least) {
+        row.least = least;
         for column in &mut row.columns {
             column.runs = done.by_ref().take(row.workload.simulate.seeds as usize).collect::<Result<_, _>>()?;
         }
+    }
+    if let Some(path) = &args.report {
+        fs::write(path, page::page(&rows)).map_err(|cause| Error::Unwritable { path: path.clone(), cause })?;
     }
     if args.json {
         println!("{:#}", report::json(&rows));
@@ -173,7 +220,11 @@ fn policies(workload: &Workload, named: &[PolicyName]) -> Result<Vec<PolicyName>
     all.map_err(|cause| Error::Simulation { workload: workload.name.clone(), cause })
 }
 
-fn device(name: &str) -> Result<Profile, Error> {
+pub(crate) fn device(name: &str) -> miette::Result<Profile> {
+    Ok(find_device(name)?)
+}
+
+fn find_device(name: &str) -> Result<Profile, Error> {
     let path = PathBuf::from(name);
     if path.extension().is_none_or(|extension| extension != "toml") {
         let known = || profile::TEXTS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
@@ -184,7 +235,7 @@ fn device(name: &str) -> Result<Profile, Error> {
 }
 
 /// `work` of each of `jobs`, in their order.
-fn on_all_cores<J: Sync, R: Send>(jobs: &[J], work: impl Fn(&J) -> R + Sync) -> Vec<R> {
+pub(crate) fn on_all_cores<J: Sync, R: Send>(jobs: &[J], work: impl Fn(&J) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let done: Vec<Mutex<Option<R>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
     let cores = thread::available_parallelism().map_or(1, usize::from).min(jobs.len());

@@ -26,6 +26,36 @@ fn every_figure_of_the_folder_is_as_wanted() {
 }
 
 #[test]
+fn seeds_are_searched_and_counted() {
+    let output = simulate(&["--seeds", "1..200", "--faults"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(told.starts_with("200 seeds, 0 violations ("), "{told}");
+    let output = simulate(&["--seeds", "1..200", "sequential-1m"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+}
+
+#[test]
+fn the_report_is_one_page_that_needs_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.html");
+    let output = simulate(&["thrash-200-streams", "iozone-stride", "--report", path.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let page = std::fs::read_to_string(&path).unwrap();
+    for wanted in
+        ["<h2>thrash-200-streams</h2>", "throughput, MB/s", "size of requests", "foreread: window", "amp: offset"]
+    {
+        assert!(page.contains(wanted), "{wanted:?} is not on the page");
+    }
+    // Pictures: three of all policies, two of each of five, for both workloads.
+    assert_eq!(page.matches("<svg").count(), 2 * (3 + 2 * 5));
+    assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+    for foreign in ["http:", "https:", "<script", "src=", "NaN", "inf"] {
+        assert!(!page.contains(foreign), "{foreign:?} is on the page");
+    }
+}
+
+#[test]
 fn a_figure_that_is_missed_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let text =

@@ -22,7 +22,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod array;
 pub mod disk;
+pub mod flash;
 pub mod latency;
 pub mod object_store;
 mod profile;

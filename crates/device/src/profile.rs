@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{disk, object_store};
+use crate::{array, disk, flash, object_store};
 
 /// The configuration of one device: a table whose only key is the kind of model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,6 +11,10 @@ use crate::{disk, object_store};
 pub enum Profile {
     /// A disk with one arm.
     Disk(disk::Config),
-    /// An object store.
+    /// Disks side by side.
+    Array(array::Config),
+    /// Flash: a solid-state drive.
+    Flash(flash::Config),
+    /// An object store, or any server that answers many requests at a time.
     ObjectStore(object_store::Config),
 }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::{Duration, Instant};
 
 use foreread_backend::{Backend, Key, ListPage, Object, Version};
@@ -20,6 +20,7 @@ use crate::page_table::{Lookup, Pages, Waiting};
 use crate::record::Recorder;
 use crate::shard::{Shard, Starved};
 use crate::stats::{Counters, Stats};
+use crate::tap::{Recorded, Tap};
 
 /// What an engine is made with.
 #[derive(Debug, Clone)]
@@ -83,6 +84,8 @@ pub(crate) struct Inner {
     /// First touches since the last event, in order.
     referenced: Mutex<Vec<Event>>,
     pub(crate) stats: Counters,
+    pub(crate) tap: Tap,
+    next_reader: AtomicU64,
     pub(crate) pool: Arc<Pool>,
     pub(crate) patience: Patience,
     started: Instant,
@@ -124,6 +127,8 @@ impl Engine {
             shard: Mutex::new(Shard::new(ReadPath::new(policy), recorder)),
             referenced: Mutex::new(Vec::new()),
             stats: Counters::default(),
+            tap: Tap::default(),
+            next_reader: AtomicU64::new(0),
             pool: Arc::default(),
             patience: options.patience,
             started: Instant::now(),
@@ -190,7 +195,19 @@ impl Engine {
             self.inner.tell(shard, Event::Open { file: opened.id, pages });
             opened
         });
-        File { engine: Arc::clone(&self.inner), opened }
+        let reader = self.inner.next_reader.fetch_add(1, Relaxed);
+        File { engine: Arc::clone(&self.inner), opened, reader }
+    }
+
+    /// Starts to record what is read. `false` if somebody else is at it.
+    pub fn start_recording(&self) -> bool {
+        self.inner.tap.start()
+    }
+
+    /// What has been read since this was last called, as much as fits into `bytes` of JSON; `last` ends the recording. Whoever does not
+    /// call for five seconds has ended it as well.
+    pub fn recorded(&self, bytes: usize, last: bool) -> Recorded {
+        self.inner.tap.take(bytes, last)
     }
 
     /// What it has done so far and holds now.
@@ -283,7 +300,9 @@ impl Inner {
         self.enter(|shard| {
             let opened = &file.opened;
             let (mut found, mut marked) = (Found::Absent, false);
-            if let Lookup::Present(pages) = opened.table.look_up(offset, len) {
+            // What is there, or on its way, is held: what policy does next may be to drop a part of it.
+            let held = opened.table.look_up(offset, len);
+            if let Lookup::Present(pages) = &held {
                 marked = pages.take_marks();
                 found = Found::Resident;
                 for folio in pages.folios().iter().filter(|f| !f.is_resident()) {
@@ -294,7 +313,8 @@ impl Inner {
             if found != Found::Resident || marked {
                 self.tell(shard, Event::Read { file: opened.id, extent, found, marked });
             }
-            match opened.table.look_up(offset, len) {
+            let held = if matches!(held, Lookup::Absent) { opened.table.look_up(offset, len) } else { held };
+            match held {
                 Lookup::Present(pages) => {
                     pages.folios().iter().for_each(|f| f.fetch.demand());
                     shard.ready.push((pages, done));

@@ -28,12 +28,14 @@ pub(crate) struct Opened {
 pub struct File {
     pub(crate) engine: Arc<Inner>,
     pub(crate) opened: Arc<Opened>,
+    /// Which open it is, for a recording.
+    pub(crate) reader: u64,
 }
 
 impl Clone for File {
     fn clone(&self) -> Self {
         self.opened.handles.fetch_add(1, Ordering::Relaxed);
-        Self { engine: Arc::clone(&self.engine), opened: Arc::clone(&self.opened) }
+        Self { engine: Arc::clone(&self.engine), opened: Arc::clone(&self.opened), reader: self.reader }
     }
 }
 
@@ -72,6 +74,10 @@ impl File {
         if len == 0 {
             return done(Ok(Pages::empty()));
         }
+        self.engine.tap.note(
+            || (self.engine.now().0, self.opened.id.0, self.reader, offset, len as u64),
+            || (self.size(), self.object().key.as_str().to_owned()),
+        );
         let stats = &self.engine.stats;
         if let Lookup::Present(pages) = self.opened.table.look_up(offset, len)
             && pages.folios().iter().all(|f| f.is_resident())

@@ -26,6 +26,7 @@ mod page_table;
 mod record;
 mod shard;
 mod stats;
+mod tap;
 
 pub use engine::{Engine, MEMORY_BYTES_MIN, Options, Patience};
 pub use error::{Error, ErrorKind};
@@ -34,3 +35,4 @@ pub use foreread_backend::{Backend, Capabilities, Entry, Key, ListPage, Object, 
 pub use page_table::Pages;
 pub use record::{ReplayError, Replayed, replay};
 pub use stats::{Latency, Stats};
+pub use tap::{Recorded, RecordedFile, RecordedRead};

@@ -31,6 +31,12 @@ pub enum Error {
         /// What happened instead.
         cause: io::Error,
     },
+    /// Somebody else records what is read through the mount.
+    #[error("{}: a recording is being made already", dir.display())]
+    Busy {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// The session with the kernel ended badly.
     #[error("the FUSE session failed: {0}")]
     Session(io::Error),

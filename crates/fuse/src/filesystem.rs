@@ -20,7 +20,8 @@ use crate::directory::{Child, FIRST_CHILD, Listing};
 use crate::inode::{Inode, Inodes, Node, ROOT};
 use crate::killed::{killed, killed_while};
 use crate::mount::MountOptions;
-use crate::{errno, name, statistics};
+use crate::question::Question;
+use crate::{errno, name};
 
 /// A mounted prefix.
 pub(crate) struct Mount {
@@ -388,10 +389,16 @@ impl Filesystem for Mount {
         out_size: u32,
         reply: ReplyIoctl,
     ) {
-        if cmd != statistics::COMMAND {
-            return reply.error(Errno::ENOTTY);
-        }
-        match serde_json::to_vec(&self.shared.engine.stats()) {
+        let Some(question) = Question::of(cmd) else { return reply.error(Errno::ENOTTY) };
+        let engine = &self.shared.engine;
+        let answer = match question {
+            Question::Stats => serde_json::to_vec(&engine.stats()),
+            Question::Record if !engine.start_recording() => return reply.error(Errno::EBUSY),
+            Question::Record => Ok(Vec::new()),
+            Question::Recorded => serde_json::to_vec(&engine.recorded(out_size as usize, false)),
+            Question::RecordedLast => serde_json::to_vec(&engine.recorded(out_size as usize, true)),
+        };
+        match answer {
             Ok(text) if text.len() <= out_size as usize => reply.ioctl(0, &text),
             _ => reply.error(Errno::EOVERFLOW),
         }

@@ -20,8 +20,8 @@ mod inode;
 mod killed;
 mod mount;
 mod name;
-mod statistics;
+mod question;
 
 pub use error::Error;
 pub use mount::{MountOptions, Mounted, Unmounter, mount, unmount};
-pub use statistics::query_stats;
+pub use question::{query_recorded, query_stats, start_recording};

@@ -69,7 +69,12 @@ impl FileReadahead {
             let stream = &mut self.streams[at];
             stream.prepend(now, read.extent);
             self.starts.grow(stream.id, stream.start, stream.seen);
-            return (None, Shown::Nothing);
+            if stream.prepended < BACKWARD_READS + self.distrust {
+                return (None, Shown::Nothing);
+            }
+            let (id, pages) = (stream.id, read.extent.pages());
+            stream.recognise_stride(-(pages as i64), pages, u64::from(stream.prepended) + 1);
+            return (Some(id), Shown::Strided);
         }
         self.started(now, read)
     }
@@ -166,6 +171,11 @@ impl FileReadahead {
         self.stream_mut(id)?.next_part(now, limits)
     }
 
+    /// Whether stream `id` has been read only once.
+    pub(crate) fn is_new(&self, id: u64) -> bool {
+        self.streams.iter().any(|s| s.id == id && s.reads == 1)
+    }
+
     /// Whether nothing but context has shown stream `id`.
     pub(crate) fn is_guess(&self, id: u64) -> bool {
         self.streams.iter().any(|s| s.id == id && s.guess)
@@ -222,14 +232,19 @@ const ADJACENT_READS: u32 = 2;
 /// random reader has read 44 % of a file, as many lie before each fifth read by chance, and eight before one in seven hundred.
 const CONTEXT_READS: u64 = 8;
 
+/// Reads in a row, each of which ends where the one before began, that make a backward stream. Requests that overtook each other come so
+/// three in a row one time in twenty-four.
+const BACKWARD_READS: u32 = 3;
+
 /// A second adjacent read is not enough where more than one in this many would come by chance.
 const CHANCE: u64 = 256;
 
 /// The most that waste can add to it. At 6 adjacent reads a run that goes on for ever loses nothing worth measuring.
 const DISTRUST_MAX: u32 = 4;
 
-/// Runs that may become streams, per file. As many as starts are remembered: a run without a start can only go on forward.
-const RUNS_MAX: usize = 32;
+/// Runs that may become streams, per file: of fifty readers in turn each comes back after forty-nine others. More cost a longer scan at each
+/// read that is not expected. Those whose start is forgotten can only go on forward.
+const RUNS_MAX: usize = 128;
 
 /// Streams per file. More interleaved readers than this fall back on context.
 const STREAMS_MAX: usize = 256;

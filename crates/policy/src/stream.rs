@@ -69,6 +69,8 @@ pub(crate) struct Stream {
     pub(crate) seen: u64,
     /// Reads of the run so far.
     pub(crate) reads: u32,
+    /// Reads in a row that came just before its start.
+    pub(crate) prepended: u32,
     /// Only what lies before it speaks for it.
     pub(crate) guess: bool,
     /// The reader has had to wait since the stream was recognised.
@@ -101,6 +103,7 @@ impl Stream {
             ahead: 0,
             seen: read.pages(),
             reads: 1,
+            prepended: 0,
             guess: false,
             waited: false,
             stalled: false,
@@ -165,6 +168,7 @@ impl Stream {
     pub(crate) fn advance(&mut self, now: Nanos, read: Extent, stalled: bool, absent: bool) {
         self.last = now;
         self.guess = false;
+        self.prepended = 0;
         self.last_end = read.end;
         self.reads = self.reads.saturating_add(1);
         match self.pattern {
@@ -224,6 +228,7 @@ impl Stream {
         self.last = now;
         self.seen += self.start.saturating_sub(read.start);
         self.start = self.start.min(read.start);
+        self.prepended += 1;
         self.reads = self.reads.saturating_add(1);
     }
 

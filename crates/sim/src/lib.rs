@@ -12,16 +12,20 @@
 #![forbid(unsafe_code)]
 
 mod baseline;
+pub mod optimum;
 mod page_map;
+pub mod picture;
 mod policy;
 pub mod profile;
 mod scenario;
+pub mod search;
 mod storage;
 mod tally;
+mod violation;
 mod world;
 
 pub use foreread_device::Profile;
 pub use policy::{Grain, Policy, Reading};
-pub use scenario::{Error, PolicyName, Scenario, simulate};
+pub use scenario::{Error, PolicyName, Reads, Scenario, simulate};
 pub use tally::{Second, Tally};
-pub use world::Violation;
+pub use violation::Violation;

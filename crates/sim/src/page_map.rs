@@ -5,16 +5,16 @@ use foreread_policy::{Extent, FileId};
 /// Values of `T` by file and page; absent ones are `T::default()`.
 #[derive(Debug, Default)]
 pub(crate) struct PageMap<T> {
-    files: Vec<Vec<Option<Box<[T]>>>>,
+    files: Vec<Vec<Vec<T>>>,
 }
 
-/// Pages in a piece, which is allocated when one of them is set.
+/// Pages in a piece, of which as many are allocated as are set, rounded up.
 const PIECE_PAGES: u64 = 512;
 
 impl<T: Copy + Default> PageMap<T> {
     pub(crate) fn get(&self, file: FileId, page: u64) -> T {
         let piece = self.files.get(file.0 as usize).and_then(|pieces| pieces.get((page / PIECE_PAGES) as usize));
-        piece.and_then(Option::as_ref).map_or_else(T::default, |piece| piece[(page % PIECE_PAGES) as usize])
+        piece.and_then(|piece| piece.get((page % PIECE_PAGES) as usize).copied()).unwrap_or_default()
     }
 
     pub(crate) fn entry(&mut self, file: FileId, page: u64) -> &mut T {
@@ -24,10 +24,18 @@ impl<T: Copy + Default> PageMap<T> {
         }
         let pieces = &mut self.files[file];
         if pieces.len() <= at {
-            pieces.resize_with(at + 1, || None);
+            pieces.resize_with(at + 1, Vec::new);
         }
-        let piece = pieces[at].get_or_insert_with(|| vec![T::default(); PIECE_PAGES as usize].into_boxed_slice());
-        &mut piece[(page % PIECE_PAGES) as usize]
+        let (piece, at) = (&mut pieces[at], (page % PIECE_PAGES) as usize);
+        if piece.len() <= at {
+            piece.resize((at + 1).next_power_of_two(), T::default());
+        }
+        &mut piece[at]
+    }
+
+    /// Every value that may have been set, in the order of files and pages.
+    pub(crate) fn values(&self) -> impl Iterator<Item = T> {
+        self.files.iter().flatten().flatten().copied()
     }
 
     pub(crate) fn fill(&mut self, file: FileId, extent: Extent, value: T) {

@@ -3,7 +3,14 @@
 use foreread_device::Profile;
 
 /// Name and text of each.
-pub const TEXTS: &[(&str, &str)] = &[("hdd-w1", include_str!("../../../devices/hdd-w1.toml"))];
+pub const TEXTS: &[(&str, &str)] = &[
+    ("hdd-w1", include_str!("../../../devices/hdd-w1.toml")),
+    ("fc-array-10", include_str!("../../../devices/fc-array-10.toml")),
+    ("sata-ssd-2011", include_str!("../../../devices/sata-ssd-2011.toml")),
+    ("nvme", include_str!("../../../devices/nvme.toml")),
+    ("network-directory", include_str!("../../../devices/network-directory.toml")),
+    ("object-store", include_str!("../../../devices/object-store.toml")),
+];
 
 /// Reads a profile.
 pub fn parse(text: &str) -> Result<Profile, toml::de::Error> {

@@ -4,17 +4,18 @@ use std::fmt;
 use std::str::FromStr;
 
 use foreread_device::latency::FirstByte;
-use foreread_device::object_store::{self, ObjectStore};
-use foreread_device::{Profile, Rate, disk};
+use foreread_device::object_store;
+use foreread_device::{Profile, Rate};
 use foreread_policy::{Options, PAGE_BYTES, ReadPath, Replacement};
 use foreread_workload::{Descriptor, Device, Op, Pattern, Workload};
 
 use crate::baseline::{Amp, Baseline, Fixed, Linux, Linux2620, NoReadahead, OnDemand2007};
 use crate::policy::{Grain, Policy};
 use crate::profile;
-use crate::storage::{Layout, Storage};
+use crate::storage::Storage;
 use crate::tally::Tally;
-use crate::world::{Front, Readers, Start, Violation, World};
+use crate::violation::Violation;
+use crate::world::{Front, Readers, Start, World};
 
 /// A policy that can be simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -119,12 +120,21 @@ pub enum Error {
     },
 }
 
+/// The reads of all readers. A reader has one read at a time.
+pub enum Reads<'w> {
+    /// Those of each reader, in order.
+    Each(Vec<Box<dyn Iterator<Item = Op> + 'w>>),
+    /// Those of so many readers in the order of time, each with its reader. None starts before its time, nor before the one before it
+    /// of the same reader is done.
+    Together(u32, Box<dyn Iterator<Item = (u32, Op)> + 'w>),
+}
+
 /// What is simulated.
 pub struct Scenario<'w> {
     /// Bytes of each file; its place is its number.
     pub sizes: Vec<u64>,
-    /// What each reader reads, in order.
-    pub readers: Vec<Box<dyn Iterator<Item = Op> + 'w>>,
+    /// What is read.
+    pub reads: Reads<'w>,
     /// Whether all readers of a file share one descriptor.
     pub descriptor: Descriptor,
     /// How readers keep time.
@@ -137,6 +147,8 @@ pub struct Scenario<'w> {
     pub readahead_max_bytes: u64,
     /// Where the files are.
     pub device: Profile,
+    /// Whether to keep what pictures are made of.
+    pub picture: bool,
 }
 
 impl<'w> Scenario<'w> {
@@ -145,37 +157,39 @@ impl<'w> Scenario<'w> {
         let operations = |thread| Box::new(workload.operations(thread)) as Box<dyn Iterator<Item = Op>>;
         Ok(Self {
             sizes: vec![workload.files.size_bytes; workload.files.count as usize],
-            readers: (0..workload.threads).map(operations).collect(),
+            reads: Reads::Each((0..workload.threads).map(operations).collect()),
             descriptor: workload.descriptor(),
             pattern: workload.pattern,
             until_ns: workload.duration_ns,
             memory_bytes: workload.mount.memory_bytes,
             readahead_max_bytes: workload.simulate.readahead_max_bytes.unwrap_or(READAHEAD_MAX_BYTES),
             device: device.map_or_else(|| profile_of(&workload.device), |profile| Ok(profile.clone()))?,
+            picture: false,
         })
     }
 
     /// Runs it under `policy` to its end.
     pub fn run(self, policy: PolicyName) -> Result<Tally, Error> {
-        let storage = match self.device {
-            Profile::Disk(config) => Storage::Disk {
-                disk: disk::Disk::new(config),
-                layout: Layout::of(self.sizes.iter().copied()),
-                sizes: std::collections::BTreeMap::new(),
-            },
-            Profile::ObjectStore(config) => Storage::Store(ObjectStore::new(config)),
-            other => unreachable!("a model without a storage: {other:?}"),
-        };
+        let storage = Storage::new(self.device, &self.sizes);
         let mut boxed = policy.policy(self.memory_bytes, self.readahead_max_bytes.div_ceil(PAGE_BYTES));
         let piece_pages = (boxed.grain() == Grain::Folio).then_some(MOUNT_PIECE_PAGES);
         let front = Front { piece_pages, page_ns: PAGE_NS };
         let rules = Readers { pattern: self.pattern, until_ns: self.until_ns };
         let files = self.sizes.len() as u32;
         let own = |reader| (self.descriptor != Descriptor::Shared).then_some(reader * files);
-        let readers = (0..).zip(self.readers);
-        let readers = readers.map(|(reader, operations)| Start { operations, own_descriptors: own(reader) }).collect();
-        let world = World::new(&mut *boxed, storage, front, rules, self.sizes);
-        world.run(readers).map_err(|violation| Error::Violation { policy, violation })
+        let start = |(reader, operations)| Start { operations, own_descriptors: own(reader) };
+        let mut world = World::new(&mut *boxed, storage, front, rules, self.sizes);
+        if self.picture {
+            world = world.with_picture();
+        }
+        let ran = match self.reads {
+            Reads::Each(readers) => world.run((0..).zip(readers).map(start).collect(), None),
+            Reads::Together(readers, reads) => {
+                let none = || Box::new(std::iter::empty()) as Box<dyn Iterator<Item = Op>>;
+                world.run((0..readers).map(|reader| start((reader, none()))).collect(), Some(reads))
+            }
+        };
+        ran.map_err(|violation| Error::Violation { policy, violation })
     }
 }
 

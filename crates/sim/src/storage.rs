@@ -1,8 +1,13 @@
 //! Device models as the driver sees them: reads of extents go in, bytes come out.
 
+use std::collections::BTreeMap;
+
+use foreread_device::Profile;
+use foreread_device::array::Array;
 use foreread_device::disk::{self, Disk};
+use foreread_device::flash::{self, Flash};
 use foreread_device::object_store::{self, ObjectStore};
-use foreread_policy::{Extent, FileId, PAGE_BYTES, RequestId};
+use foreread_policy::{PAGE_BYTES, RequestId};
 
 /// What came of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,17 +24,33 @@ pub(crate) enum Delivery {
 #[derive(Debug)]
 pub(crate) enum Storage {
     Store(ObjectStore),
-    Disk { disk: Disk, layout: Layout, sizes: std::collections::BTreeMap<u64, u64> },
+    Blocks(Blocks),
+}
+
+/// A block device, and which bytes of it each file has.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    device: BlockDevice,
+    layout: Layout,
+    /// Bytes of the requests that are on their way.
+    bytes: BTreeMap<u64, u64>,
+}
+
+#[derive(Debug)]
+enum BlockDevice {
+    Disk(Disk),
+    Array(Array),
+    Flash(Flash),
 }
 
 /// Where files lie on a disk: one after the other.
 #[derive(Debug)]
-pub(crate) struct Layout {
+struct Layout {
     starts: Vec<u64>,
 }
 
 impl Layout {
-    pub(crate) fn of(sizes: impl Iterator<Item = u64>) -> Self {
+    fn of(sizes: impl Iterator<Item = u64>) -> Self {
         let starts = sizes.scan(0, |next, size| {
             let start = *next;
             *next += size.next_multiple_of(PAGE_BYTES);
@@ -40,27 +61,47 @@ impl Layout {
 }
 
 impl Storage {
-    /// Asks for `bytes` from `extent` of `file` on.
-    pub(crate) fn read(&mut self, now_ns: u64, request: RequestId, file: FileId, extent: Extent, bytes: u64) {
+    /// The device of that profile, with files of these sizes.
+    pub(crate) fn new(profile: Profile, sizes: &[u64]) -> Self {
+        let device = match profile {
+            Profile::ObjectStore(config) => return Self::Store(ObjectStore::new(config)),
+            Profile::Disk(config) => BlockDevice::Disk(Disk::new(config)),
+            Profile::Array(config) => BlockDevice::Array(Array::new(config)),
+            Profile::Flash(config) => BlockDevice::Flash(Flash::new(config)),
+            other => unreachable!("a model without a storage: {other:?}"),
+        };
+        Self::Blocks(Blocks { device, layout: Layout::of(sizes.iter().copied()), bytes: BTreeMap::new() })
+    }
+
+    /// Asks for `bytes` at `offset` of the file at place `file`.
+    pub(crate) fn read(&mut self, now_ns: u64, request: RequestId, file: usize, offset: u64, bytes: u64) {
+        let id = request.0;
         match self {
-            Self::Store(store) => {
-                store.handle(now_ns, object_store::Event::Request { id: request.0, bytes, slowdown: 1 });
-            }
-            Self::Disk { disk, layout, sizes } => {
-                let offset = layout.starts[file.0 as usize] + extent.start * PAGE_BYTES;
-                sizes.insert(request.0, bytes);
-                disk.handle(now_ns, disk::Event::Read { id: request.0, offset, bytes });
+            Self::Store(store) => store.handle(now_ns, object_store::Event::Request { id, bytes, slowdown: 1 }),
+            Self::Blocks(blocks) => {
+                let offset = blocks.layout.starts[file] + offset;
+                blocks.bytes.insert(id, bytes);
+                match &mut blocks.device {
+                    BlockDevice::Disk(disk) => disk.handle(now_ns, disk::Event::Read { id, offset, bytes }),
+                    BlockDevice::Array(array) => array.handle(now_ns, disk::Event::Read { id, offset, bytes }),
+                    BlockDevice::Flash(flash) => flash.handle(now_ns, flash::Event::Read { id, bytes }),
+                }
             }
         }
     }
 
     /// The request is not wanted any more.
     pub(crate) fn cancel(&mut self, now_ns: u64, request: RequestId) {
+        let id = request.0;
         match self {
-            Self::Store(store) => store.handle(now_ns, object_store::Event::Cancel { id: request.0 }),
-            Self::Disk { disk, sizes, .. } => {
-                sizes.remove(&request.0);
-                disk.handle(now_ns, disk::Event::Cancel { id: request.0 });
+            Self::Store(store) => store.handle(now_ns, object_store::Event::Cancel { id }),
+            Self::Blocks(blocks) => {
+                blocks.bytes.remove(&id);
+                match &mut blocks.device {
+                    BlockDevice::Disk(disk) => disk.handle(now_ns, disk::Event::Cancel { id }),
+                    BlockDevice::Array(array) => array.handle(now_ns, disk::Event::Cancel { id }),
+                    BlockDevice::Flash(flash) => flash.handle(now_ns, flash::Event::Cancel { id }),
+                }
             }
         }
     }
@@ -76,7 +117,9 @@ impl Storage {
     pub(crate) fn advance(&mut self, now_ns: u64) {
         match self {
             Self::Store(store) => store.handle(now_ns, object_store::Event::Tick),
-            Self::Disk { disk, .. } => disk.handle(now_ns, disk::Event::Tick),
+            Self::Blocks(Blocks { device: BlockDevice::Disk(disk), .. }) => disk.handle(now_ns, disk::Event::Tick),
+            Self::Blocks(Blocks { device: BlockDevice::Array(array), .. }) => array.handle(now_ns, disk::Event::Tick),
+            Self::Blocks(Blocks { device: BlockDevice::Flash(flash), .. }) => flash.handle(now_ns, flash::Event::Tick),
         }
     }
 
@@ -90,16 +133,23 @@ impl Storage {
                     Delivery::Refused(RequestId(id), retry_after_ns)
                 }
             }),
-            Self::Disk { disk, sizes, .. } => disk
-                .poll_action()
-                .map(|disk::Action::Done { id, .. }| Delivery::Bytes(RequestId(id), sizes.remove(&id).unwrap_or(0))),
+            Self::Blocks(blocks) => {
+                let done = match &mut blocks.device {
+                    BlockDevice::Disk(disk) => disk.poll_action().map(|disk::Action::Done { id, .. }| id),
+                    BlockDevice::Array(array) => array.poll_action().map(|disk::Action::Done { id, .. }| id),
+                    BlockDevice::Flash(flash) => flash.poll_action().map(|flash::Action::Done { id, .. }| id),
+                };
+                done.map(|id| Delivery::Bytes(RequestId(id), blocks.bytes.remove(&id).unwrap_or(0)))
+            }
         }
     }
 
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         match self {
             Self::Store(store) => store.next_deadline(),
-            Self::Disk { disk, .. } => disk.next_deadline(),
+            Self::Blocks(Blocks { device: BlockDevice::Disk(disk), .. }) => disk.next_deadline(),
+            Self::Blocks(Blocks { device: BlockDevice::Array(array), .. }) => array.next_deadline(),
+            Self::Blocks(Blocks { device: BlockDevice::Flash(flash), .. }) => flash.next_deadline(),
         }
     }
 }

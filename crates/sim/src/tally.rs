@@ -1,8 +1,11 @@
 //! What a simulation counts while it runs, and the figures that come of it.
 
-use foreread_policy::PAGE_BYTES;
+use foreread_policy::{PAGE_BYTES, RequestId};
 use foreread_workload::Metric;
+use hdrhistogram::Histogram;
 use serde::Serialize;
+
+use crate::picture::Picture;
 
 /// Counts and times of one run.
 #[derive(Debug, Clone)]
@@ -14,6 +17,12 @@ pub struct Tally {
     requests: u64,
     fetched_pages: u64,
     asked_pages: u64,
+    wasted_pages: u64,
+    /// Requests by size: of one page, of up to 2, 4, 8 ... pages.
+    sizes: [u64; SIZES],
+    pub(crate) picture: Option<Picture>,
+    /// From the beginning of each read to its end, in ns.
+    took_ns: Histogram<u64>,
     end_ns: u64,
 }
 
@@ -29,6 +38,12 @@ pub struct Second {
     pub requested_pages: u64,
     /// Reads that were done late.
     pub late: u64,
+    /// Reads that were done.
+    pub reads: u64,
+    /// What they took together, in ns.
+    pub took_ns: u64,
+    /// What the longest took, in ns.
+    pub took_max_ns: u64,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -44,6 +59,15 @@ struct Reader {
     late: u64,
 }
 
+/// Sizes of requests that are told apart: up to 32 MiB.
+const SIZES: usize = 14;
+
+/// Digits that are kept of what a read took: two, in 30 KiB.
+const TOOK_DIGITS: u8 = 2;
+
+/// A read that takes longer than an hour counts as one that takes an hour.
+const TOOK_NS_MAX: u64 = 3_600_000_000_000;
+
 /// Seconds over which the least size of requests is taken: a single one may hold too few of them for a mean.
 const SPAN_SECONDS: usize = 5;
 
@@ -56,6 +80,10 @@ impl Tally {
             requests: 0,
             fetched_pages: 0,
             asked_pages: 0,
+            wasted_pages: 0,
+            sizes: [0; SIZES],
+            picture: None,
+            took_ns: Histogram::new_with_max(TOOK_NS_MAX, TOOK_DIGITS).expect("a bound, and 1 to 5 digits"),
             end_ns: 0,
         }
     }
@@ -71,12 +99,19 @@ impl Tally {
     pub(crate) fn submitted(&mut self, at_ns: u64, pages: u64) {
         self.requests += 1;
         self.fetched_pages += pages;
+        self.sizes[(pages.max(1).next_power_of_two().ilog2() as usize).min(SIZES - 1)] += 1;
         let second = self.second(at_ns);
         second.requests += 1;
         second.requested_pages += pages;
     }
 
-    pub(crate) fn read(&mut self, reader: usize, bytes: u64, due_ns: u64, done_ns: u64) {
+    pub(crate) fn read(&mut self, reader: usize, bytes: u64, due_ns: u64, began_ns: u64, done_ns: u64) {
+        let took_ns = done_ns.saturating_sub(began_ns);
+        self.took_ns.saturating_record(took_ns);
+        let second = self.second(done_ns);
+        second.reads += 1;
+        second.took_ns += took_ns;
+        second.took_max_ns = second.took_max_ns.max(took_ns);
         self.second(done_ns).read_bytes += bytes;
         let reader = &mut self.readers[reader];
         reader.bytes += bytes;
@@ -90,6 +125,14 @@ impl Tally {
         let late = reader.reads > 1 && self.period_ns.is_some_and(|period_ns| done_ns - due_ns > period_ns);
         reader.late += u64::from(late);
         self.second(done_ns).late += u64::from(late);
+    }
+
+    /// Pages that were fetched and not read.
+    pub(crate) fn wasted(&mut self, request: RequestId, pages: u64) {
+        self.wasted_pages += pages;
+        if let Some(picture) = &mut self.picture {
+            picture.wasted(request, pages);
+        }
     }
 
     pub(crate) fn end(&mut self, at_ns: u64) {
@@ -119,6 +162,31 @@ impl Tally {
         self.end_ns
     }
 
+    /// Requests by size: of one page, of up to 2, 4, 8 ... pages.
+    pub fn sizes(&self) -> &[u64] {
+        &self.sizes
+    }
+
+    /// What is kept for pictures, where that was wanted.
+    pub fn picture(&self) -> Option<&Picture> {
+        self.picture.as_ref()
+    }
+
+    /// How many reads were done.
+    pub fn reads(&self) -> u64 {
+        self.took_ns.len()
+    }
+
+    /// What a read took on average, in ns.
+    pub fn read_mean_ns(&self) -> f64 {
+        self.took_ns.mean()
+    }
+
+    /// What this percentage of all reads took at most, in ns, within a hundredth.
+    pub fn read_percentile_ns(&self, percentile: f64) -> u64 {
+        self.took_ns.value_at_percentile(percentile)
+    }
+
     /// The value of `metric` in its unit; `None` where a simulation has none.
     pub fn figure(&self, metric: Metric) -> Option<f64> {
         let seconds = self.end_ns.max(1) as f64 / 1e9;
@@ -133,6 +201,9 @@ impl Tally {
             Metric::IoSize => Some(kib(self.fetched_pages, self.requests)),
             Metric::IoSizeMin => self.io_sizes().min_by(f64::total_cmp),
             Metric::ThroughputMax => self.seconds.iter().map(|s| s.read_bytes).max().map(|bytes| bytes as f64 / 1e6),
+            Metric::Waste => Some(self.wasted_pages as f64 / self.fetched_pages.max(1) as f64),
+            Metric::ReadP50 => Some(self.read_percentile_ns(50.0) as f64 / 1e6),
+            Metric::ReadP99 => Some(self.read_percentile_ns(99.0) as f64 / 1e6),
             Metric::FirstByte => self.first_bytes().last().map(|&ns| ns as f64 / 1e6),
             Metric::FirstByteP50 => {
                 let all = self.first_bytes();

@@ -4,7 +4,7 @@
 use foreread_device::latency::FirstByte;
 use foreread_device::{Profile, Rate, object_store};
 use foreread_policy::{Extent, PAGE_BYTES};
-use foreread_sim::{PolicyName, Scenario, Tally};
+use foreread_sim::{PolicyName, Reads, Scenario, Tally};
 use foreread_workload::{Descriptor, Metric, Op, Pattern};
 
 /// The kernel's readahead window: what a mount is asked for at a time.
@@ -51,7 +51,7 @@ fn run(memory_bytes: u64, file_pages: u64, readers: Vec<(u64, Vec<Extent>, u64)>
     };
     let scenario = Scenario {
         sizes: vec![file_pages * PAGE_BYTES; files as usize],
-        readers: readers.into_iter().map(operations).collect(),
+        reads: Reads::Each(readers.into_iter().map(operations).collect()),
         descriptor: Descriptor::Own,
         pattern,
         until_ns: u64::MAX,
@@ -63,6 +63,7 @@ fn run(memory_bytes: u64, file_pages: u64, readers: Vec<(u64, Vec<Extent>, u64)>
             total_rate: Rate::per_second(900_000_000),
             ..object_store::Config::default()
         }),
+        picture: false,
     };
     let tally = scenario.run(PolicyName::Foreread).unwrap_or_else(|error| panic!("{error:?}"));
     let amplification = tally.figure(Metric::Amp).unwrap();

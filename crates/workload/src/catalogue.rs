@@ -28,6 +28,9 @@ pub const TEXTS: &[(&str, &str)] = &[
     ("aio-stress-random", include_str!("../../../workloads/aio-stress-random.toml")),
     ("sysbench-fileio", include_str!("../../../workloads/sysbench-fileio.toml")),
     ("sysbench-oltp", include_str!("../../../workloads/sysbench-oltp.toml")),
+    ("disk-interleaved-2", include_str!("../../../workloads/disk-interleaved-2.toml")),
+    ("disk-interleaved-5", include_str!("../../../workloads/disk-interleaved-5.toml")),
+    ("disk-interleaved-50", include_str!("../../../workloads/disk-interleaved-50.toml")),
     ("thrash-200-streams", include_str!("../../../workloads/thrash-200-streams.toml")),
 ];
 

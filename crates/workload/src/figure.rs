@@ -43,6 +43,12 @@ pub enum Metric {
     IoSize,
     /// The same, in the five seconds in which it was least.
     IoSizeMin,
+    /// Of what was fetched, the part that nobody read.
+    Waste,
+    /// What a read took: half of all took no longer.
+    ReadP50,
+    /// The same for 99 of 100.
+    ReadP99,
 }
 
 impl Metric {
@@ -63,6 +69,9 @@ impl Metric {
         Metric::ThroughputMax,
         Metric::IoSize,
         Metric::IoSizeMin,
+        Metric::Waste,
+        Metric::ReadP50,
+        Metric::ReadP99,
     ];
 
     /// The key in `[expect]`, and the name in reports.
@@ -83,6 +92,9 @@ impl Metric {
             Metric::ThroughputMax => "throughput_max",
             Metric::IoSize => "io_size",
             Metric::IoSizeMin => "io_size_min",
+            Metric::Waste => "waste",
+            Metric::ReadP50 => "read_p50",
+            Metric::ReadP99 => "read_p99",
         }
     }
 
@@ -93,18 +105,25 @@ impl Metric {
             Metric::IoSize | Metric::IoSizeMin => "KiB",
             Metric::Operations => "/s",
             Metric::Rss => "MiB",
-            Metric::FirstByte | Metric::FirstByteP50 => "ms",
+            Metric::FirstByte | Metric::FirstByteP50 | Metric::ReadP50 | Metric::ReadP99 => "ms",
             Metric::First64Mib => "s",
             Metric::Late => "reads",
             Metric::RequestsPerGib => "/GiB",
-            Metric::ThroughputOfCeiling | Metric::OperationsOfBare | Metric::Amp | Metric::SlowestOfFastest => "",
+            Metric::ThroughputOfCeiling
+            | Metric::OperationsOfBare
+            | Metric::Amp
+            | Metric::SlowestOfFastest
+            | Metric::Waste => "",
         }
     }
 
     /// Whether a smaller value is the better one.
     pub fn less_is_better(self) -> bool {
-        use Metric::{Amp, First64Mib, FirstByte, FirstByteP50, Late, RequestsPerGib, Rss};
-        matches!(self, Amp | FirstByte | FirstByteP50 | First64Mib | Late | RequestsPerGib | Rss)
+        use Metric::{Amp, First64Mib, FirstByte, FirstByteP50, Late, ReadP50, ReadP99, RequestsPerGib, Rss, Waste};
+        matches!(
+            self,
+            Amp | FirstByte | FirstByteP50 | First64Mib | Late | ReadP50 | ReadP99 | RequestsPerGib | Rss | Waste
+        )
     }
 
     /// A value with its unit, as reports show it.

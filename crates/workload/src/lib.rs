@@ -26,6 +26,7 @@ mod figure;
 mod operation;
 mod permutation;
 mod quantity;
+pub mod trace;
 mod workload;
 
 pub use error::{Error, Problem};

@@ -48,11 +48,18 @@ const FIGURES: &[(&str, &[(&str, &str)])] = &[
     ("aio-stress-random", &[]),
     ("sysbench-fileio", &[]),
     ("sysbench-oltp", &[]),
+    ("disk-interleaved-2", &[]),
+    ("disk-interleaved-5", &[]),
+    ("disk-interleaved-50", &[]),
     ("thrash-200-streams", &[]),
 ];
 
 /// What is wanted of simulations: workload, policy, metric, figure.
 const SIMULATED: &[(&str, &str, &str, &str)] = &[
+    ("iozone-read", "foreread", "waste", "<= 0.02"),
+    ("iozone-mixed", "foreread", "waste", "<= 0.05"),
+    ("disk-interleaved-2", "foreread", "throughput", ">= 55.8 MB/s"),
+    ("disk-interleaved-5", "foreread", "throughput", ">= 55.8 MB/s"),
     ("thrash-200-streams", "linux-2.6.20", "throughput_max", ">= 3.5 MB/s"),
     ("thrash-200-streams", "linux-2.6.20", "throughput_max", "<= 6.5 MB/s"),
     ("thrash-200-streams", "linux-2.6.20", "io_size_min", "<= 32 KiB"),

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use miette::Diagnostic;
 use thiserror::Error;
 
+use crate::interrupt::Interrupt;
+
 use crate::workloads;
 
 /// A failure of one measurement, or of the whole benchmark.
@@ -102,6 +104,11 @@ impl Error {
     /// For [`Result::map_err`].
     pub(crate) fn io(action: &'static str) -> impl FnOnce(std::io::Error) -> Self {
         move |cause| Self::Io { action, cause }
+    }
+
+    /// An error once a signal has come.
+    pub(crate) fn if_interrupted(interrupt: &Interrupt) -> Result<(), Self> {
+        if interrupt.came() { Err(Self::Interrupted) } else { Ok(()) }
     }
 
     /// The message with its causes, on one line.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal};
 
 use super::error::Error;
-use super::interrupt::Interrupt;
+use crate::interrupt::Interrupt;
 
 /// Between two looks at something that is waited for. Nothing that is measured depends on it.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
@@ -86,7 +86,7 @@ impl Process {
                 Some(status) if status.success() => return Ok(()),
                 Some(status) => return Err(self.ended(status)),
                 None if Instant::now() >= deadline => return Err(self.timed_out("end", limit)),
-                None => interrupt.check()?,
+                None => Error::if_interrupted(interrupt)?,
             }
             thread::sleep(TICK);
         }

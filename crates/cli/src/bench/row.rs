@@ -22,13 +22,13 @@ use serde::Serialize;
 use super::backing;
 use super::cgroup::Cgroup;
 use super::error::Error;
-use super::interrupt::Interrupt;
 use super::objects;
 use super::process::{self, Process};
 use super::reader::{Plan, Reading};
 use super::server::{BUCKET, Counters, Server};
 use super::subject::{Spent, Storage, Subject};
 use super::yardstick::{self, Yardstick};
+use crate::interrupt::Interrupt;
 
 /// A run that is void is tried again this often: on a shared machine, neighbours come and go.
 const VOID_RETRIES: u32 = 2;

@@ -12,8 +12,8 @@ use foreread_workload::{Store, Workload};
 use serde_json::Value;
 
 use super::error::Error;
-use super::interrupt::Interrupt;
 use super::process::{Process, TICK};
+use crate::interrupt::Interrupt;
 
 /// The name of the testbed's only bucket.
 pub(crate) const BUCKET: &str = "testbed";
@@ -80,7 +80,7 @@ impl Server {
                     thread::sleep(TICK);
                 }
             }
-            interrupt.check()?;
+            Error::if_interrupted(interrupt)?;
         }
     }
 

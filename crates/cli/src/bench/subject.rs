@@ -17,8 +17,8 @@ use foreread_workload::Mount;
 
 use super::cgroup::Cgroup;
 use super::error::Error;
-use super::interrupt::Interrupt;
 use super::process::{self, Process, TICK};
+use crate::interrupt::Interrupt;
 use crate::mount_table;
 
 /// From start until the mount stands. Other clients take a few seconds at worst.
@@ -126,7 +126,7 @@ impl Subject {
         let deadline = Instant::now() + MOUNT_MAX;
         while mount_table::at(&mounted.dir).map_err(Error::io("reading the table of mounts"))?.is_none() {
             mounted.process.check()?;
-            interrupt.check()?;
+            Error::if_interrupted(interrupt)?;
             if Instant::now() >= deadline {
                 return Err(mounted.process.timed_out("mount", MOUNT_MAX));
             }

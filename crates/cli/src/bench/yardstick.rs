@@ -11,8 +11,8 @@ use foreread_testbed::bare::{self, Report, Target};
 use foreread_workload::{Pattern, Workload};
 
 use super::error::Error;
-use super::interrupt::Interrupt;
 use super::server::{BUCKET, Server};
+use crate::interrupt::Interrupt;
 
 /// Connections of the ceiling, as promised in the figures.
 const CEILING_CONNECTIONS: usize = 16;
@@ -73,6 +73,6 @@ fn read<'a>(
     let end = Instant::now() + Duration::from_nanos(workload.duration_ns);
     let goes_on = || Instant::now() < end && !interrupt.came();
     let report = bare::read(&target, connections, ranges.take_while(|_| goes_on())).map_err(Error::Bare)?;
-    interrupt.check()?;
+    Error::if_interrupted(interrupt)?;
     Ok(report)
 }

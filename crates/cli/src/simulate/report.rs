@@ -11,10 +11,11 @@ const FIGURE_WIDTH: usize = 22;
 const VALUE_WIDTH: usize = 17;
 
 /// What every workload is told with.
-const ALWAYS: &[Metric] = &[Metric::Throughput, Metric::Amp, Metric::RequestsPerGib, Metric::IoSize];
+const ALWAYS: &[Metric] =
+    &[Metric::Throughput, Metric::Amp, Metric::Waste, Metric::RequestsPerGib, Metric::IoSize, Metric::ReadP99];
 
 /// The workload's name, with the number of threads where there are several.
-fn name(row: &Row) -> String {
+pub(super) fn name(row: &Row) -> String {
     match row.workload.simulate.threads.as_slice() {
         [] | [_] => row.workload.name.clone(),
         _ => format!("{} with {} threads", row.workload.name, row.workload.threads),
@@ -56,6 +57,14 @@ pub(super) fn table(row: &Row) -> String {
                 _ => " MISS",
             };
             let _ = write!(line, " {:VALUE_WIDTH$}", format!("{shown}{judged}"));
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    if let Some(least) = row.least {
+        let mut line = format!("  {:FIGURE_WIDTH$}", "time over least");
+        for column in &row.columns {
+            let shown = column.over_least(least).map_or_else(|| "-".to_owned(), |over| format!("{over:.3}"));
+            let _ = write!(line, " {shown:VALUE_WIDTH$}");
         }
         let _ = writeln!(text, "{}", line.trim_end());
     }
@@ -118,6 +127,7 @@ pub(super) fn json(rows: &[Row]) -> serde_json::Value {
             json!({
                 "policy": column.policy.as_str(),
                 "figures": values,
+                "time_over_least": row.least.and_then(|least| column.over_least(least)),
                 "runs": column.runs.iter().map(run).collect::<Vec<_>>(),
             })
         };

@@ -10,4 +10,5 @@ mod fixture;
 mod lifecycle;
 mod privileges;
 mod programs;
+mod record;
 mod stats;

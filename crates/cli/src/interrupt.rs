@@ -1,12 +1,11 @@
 //! Ctrl-C and SIGTERM: noticed by whoever waits, so that every guard on the way out unmounts and ends what it holds.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use tokio::signal::unix::{SignalKind, signal};
-
-use super::error::Error;
 
 /// Whether the user wants it to end.
 #[derive(Clone, Debug)]
@@ -14,22 +13,20 @@ pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
     /// Listens from now on, for the rest of the process's life.
-    pub(crate) fn listen() -> Result<Self, Error> {
+    pub(crate) fn listen() -> io::Result<Self> {
         let wanted = Arc::new(AtomicBool::new(false));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
-        let runtime = runtime.map_err(Error::io("listening for signals"))?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
         let entered = runtime.enter();
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::io("listening for signals"))?;
-        let mut terminate = signal(SignalKind::terminate()).map_err(Error::io("listening for signals"))?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
         drop(entered);
         let told = Arc::clone(&wanted);
-        let listener = thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        thread::Builder::new().name("signals".to_owned()).spawn(move || {
             runtime.block_on(async {
                 tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
             });
             told.store(true, Ordering::Relaxed);
-        });
-        listener.map_err(Error::io("listening for signals"))?;
+        })?;
         Ok(Self(wanted))
     }
 
@@ -37,11 +34,6 @@ impl Interrupt {
     #[cfg(test)]
     pub(crate) fn never() -> Self {
         Self(Arc::new(AtomicBool::new(false)))
-    }
-
-    /// An error once a signal has come.
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        if self.came() { Err(Error::Interrupted) } else { Ok(()) }
     }
 
     /// Whether a signal has come.

@@ -1,0 +1,102 @@
+//! `foreread record` and `foreread replay`: what is read through a mount, read again in virtual time.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::process::{Child, Stdio};
+
+use serde_json::Value;
+
+use crate::fixture::{Mount, Store, foreread, run, until};
+
+/// Records what `read` does.
+fn recorded(mounted: &Mount, path: &std::path::Path, read: impl FnOnce()) {
+    let mut recorder: Child =
+        foreread().arg("record").args([mounted.path(), path]).stderr(Stdio::null()).spawn().expect("foreread record");
+    until("it records", || path.exists());
+    read();
+    rustix::process::kill_process(rustix::process::Pid::from_child(&recorder), rustix::process::Signal::INT)
+        .expect("a signal");
+    assert!(recorder.wait().expect("the recorder").success());
+}
+
+fn replayed(path: &std::path::Path, options: &[&str]) -> Value {
+    let text = run(foreread().arg("replay").arg(path).arg("--json").args(options)).ok().text();
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn what_is_read_is_recorded_and_replayed() {
+    let store = Store::with(&[("a/file", 40 << 20), ("other", 1 << 20)]);
+    let mounted = Mount::of(&store);
+    fs::read(mounted.file("other")).expect("before the recording");
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = folder.path().join("reads.trace");
+    recorded(&mounted, &path, || {
+        fs::read(mounted.file("a/file")).expect("the file");
+    });
+    let text = fs::read_to_string(&path).expect("the recording");
+    assert!(text.starts_with("foreread-trace 1\nfile "), "{text:.200}");
+    assert!(text.contains(&format!(" {} a/file\n", 40 << 20)), "{text:.200}");
+    assert!(!text.contains("other"), "what was read before");
+    let of = replayed(&path, &["--policy", "foreread,none"]);
+    assert_eq!(of["recording"]["read_bytes"], 40 << 20);
+    assert_eq!(of["recording"]["files"], 1);
+    let requests = |column: usize| of["policies"][column]["requests"].as_u64().unwrap_or_default();
+    assert_eq!(requests(1), 320, "without reading ahead each 128 KiB are a request");
+    assert!(requests(0) < 60, "{} requests", requests(0));
+    let again = replayed(&path, &["--policy", "foreread,none"]);
+    assert_eq!(again, of, "virtual time is the same each time");
+}
+
+#[test]
+fn one_recording_at_a_time() {
+    let store = Store::with(&[("file", 1 << 20)]);
+    let mounted = Mount::of(&store);
+    let folder = tempfile::tempdir().expect("a directory");
+    let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+    recorded(&mounted, &first, || {
+        let refused = run(foreread().arg("record").args([mounted.path(), &second]));
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(refused.stderr.contains("a recording is being made already"), "{}", refused.stderr);
+        let file = fs::File::open(mounted.file("file")).expect("the file");
+        file.read_exact_at(&mut [0; 4096], 8192).expect("a read");
+    });
+    assert!(!second.exists());
+    // The first has ended: another may begin.
+    run(foreread().arg("record").args([mounted.path(), &second]).args(["--for", "10ms"])).ok();
+}
+
+#[test]
+fn the_log_of_a_mount_is_decided_again() {
+    let store = Store::with(&[("file", 20 << 20)]);
+    let folder = tempfile::tempdir().expect("a directory");
+    let log = folder.path().join("log");
+    let options = ["--memory", "64M", "--record", log.to_str().expect("a path")];
+    let mounted = Mount::background(store.foreread(), "s3://testbed", &options);
+    fs::read(mounted.file("file")).expect("the file");
+    run(foreread().arg("umount").arg(mounted.path())).ok();
+    until("the log is complete", || fs::read_to_string(&log).is_ok_and(|text| text.contains(" release ")));
+    let text = run(foreread().arg("replay").arg(&log)).ok().text();
+    assert!(text.contains("actions that were recorded"), "{text}");
+}
+
+#[test]
+fn what_is_no_recording_is_refused() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = folder.path().join("x");
+    let refused = |text: &str, wanted: &[&str]| {
+        fs::write(&path, text).expect("a file");
+        let refused = run(foreread().arg("replay").arg(&path));
+        assert_eq!(refused.status.code(), Some(1), "{}", refused.stderr);
+        for word in wanted {
+            assert!(refused.stderr.contains(word), "{word:?} is not in: {}", refused.stderr);
+        }
+    };
+    refused("hello\n", &["not a recording of any known format", "--format", "oracle-general"]);
+    refused("fio version 2 iolog\n/f read 0 4096\n/f read x 4096\n", &["line 3", "FILE ACTION OFFSET LENGTH"]);
+    refused("fio version 2 iolog\n/f write 0 4096\n", &["holds no reads"]);
+    refused("foreread-log 2 capacity_bytes=1\n", &["line 1"]);
+    let missing = run(foreread().args(["record"]).args([folder.path(), &path]));
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(missing.stderr.contains("does not answer as a foreread mount"), "{}", missing.stderr);
+}

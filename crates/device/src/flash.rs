@@ -1,0 +1,217 @@
+//! Flash: several channels, each of which serves one request at a time; what they read crosses one link.
+//!
+//! ```text
+//!   Read ──> [ . . . . ] ──next──> channel: request + pages ──┐
+//!             in order             channel: request + pages ──┼──> link: bytes / rate ──> Done
+//!                                  channel: request + pages ──┘    one after the other
+//! ```
+//!
+//! With one channel this is the old SATA drive whose time grows with each page; with many it is `NVMe`, where only a queue that is
+//! deep enough shows what the drive can do.
+//!
+//! Not modelled: writes, erasing, which page lies on which chip.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Rate;
+
+/// What the drive can do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Requests that are served at a time.
+    pub channels: NonZeroU32,
+    /// What a request takes, in ns, whatever its size.
+    pub request_ns: u64,
+    /// What each page of 4 KiB takes besides, in ns.
+    pub page_ns: u64,
+    /// Bytes a second to the host; `None` for no limit.
+    #[serde(default)]
+    pub link_rate: Option<Rate>,
+}
+
+/// A request, as named by the driver; never used again.
+pub type RequestId = u64;
+
+/// What happens to the drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// A request for `bytes`.
+    Read {
+        /// Its name.
+        id: RequestId,
+        /// At least 1.
+        bytes: u64,
+    },
+    /// The request is not wanted any more. What a channel is at is done all the same.
+    Cancel {
+        /// The request.
+        id: RequestId,
+    },
+    /// Nothing but time passed.
+    Tick,
+}
+
+/// What the drive has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// All bytes of the request are there.
+    Done {
+        /// The request.
+        id: RequestId,
+        /// When they were.
+        at_ns: u64,
+    },
+}
+
+/// A drive. Input: [`Flash::handle`]; output: [`Flash::poll_action`] until `None`, then [`Flash::next_deadline`].
+///
+/// Costs O(log n) an event for n requests.
+#[derive(Debug)]
+pub struct Flash {
+    config: Config,
+    now_ns: u64,
+    waiting: VecDeque<(RequestId, u64)>,
+    /// What channels are at: when it has been read, and what. Ties in the order of the requests.
+    reading: BinaryHeap<Reverse<(u64, RequestId, u64)>>,
+    /// What crosses the link, in order, and when it has.
+    crossing: VecDeque<(u64, RequestId)>,
+    link_free_ns: u64,
+    cancelled: BTreeSet<RequestId>,
+    actions: VecDeque<Action>,
+}
+
+impl Flash {
+    /// An idle drive.
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            now_ns: 0,
+            waiting: VecDeque::new(),
+            reading: BinaryHeap::new(),
+            crossing: VecDeque::new(),
+            link_free_ns: 0,
+            cancelled: BTreeSet::new(),
+            actions: VecDeque::new(),
+        }
+    }
+
+    /// Takes what happened at `now_ns`, after everything that was due before.
+    pub fn handle(&mut self, now_ns: u64, event: Event) {
+        debug_assert!(now_ns >= self.now_ns, "time went back");
+        self.advance(now_ns);
+        match event {
+            Event::Read { id, bytes } => self.waiting.push_back((id, bytes)),
+            Event::Cancel { id } => {
+                let before = self.waiting.len();
+                self.waiting.retain(|&(waiting, _)| waiting != id);
+                let on_its_way = self.reading.iter().any(|Reverse((_, reading, _))| *reading == id)
+                    || self.crossing.iter().any(|&(_, crossing)| crossing == id);
+                if self.waiting.len() == before && on_its_way {
+                    self.cancelled.insert(id);
+                }
+            }
+            Event::Tick => {}
+        }
+        self.start();
+    }
+
+    /// What has been done, in the order of the times; `None` when that was all.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// When something will be done next; `None` for an idle drive.
+    pub fn next_deadline(&self) -> Option<u64> {
+        let read_ns = self.reading.peek().map(|Reverse((at_ns, ..))| *at_ns);
+        read_ns.into_iter().chain(self.crossing.front().map(|&(at_ns, _)| at_ns)).min()
+    }
+
+    fn advance(&mut self, now_ns: u64) {
+        while let Some(next_ns) = self.next_deadline().filter(|&next_ns| next_ns <= now_ns) {
+            self.now_ns = next_ns;
+            while let Some(&(at_ns, id)) = self.crossing.front().filter(|&&(at_ns, _)| at_ns <= next_ns) {
+                self.crossing.pop_front();
+                if !self.cancelled.remove(&id) {
+                    self.actions.push_back(Action::Done { id, at_ns });
+                }
+            }
+            while let Some(&Reverse((at_ns, id, bytes))) = self.reading.peek() {
+                if at_ns > next_ns {
+                    break;
+                }
+                self.reading.pop();
+                let takes_ns = self.config.link_rate.map_or(0, |rate| rate.time_ns(bytes));
+                self.link_free_ns = self.link_free_ns.max(at_ns) + takes_ns;
+                self.crossing.push_back((self.link_free_ns, id));
+            }
+            self.start();
+        }
+        self.now_ns = now_ns;
+    }
+
+    /// Idle channels take what waits.
+    fn start(&mut self) {
+        while self.reading.len() < self.config.channels.get() as usize
+            && let Some((id, bytes)) = self.waiting.pop_front()
+        {
+            let takes_ns = self.config.request_ns + bytes.div_ceil(4096) * self.config.page_ns;
+            self.reading.push(Reverse((self.now_ns + takes_ns, id, bytes)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flash(channels: u32, link: u64) -> Flash {
+        Flash::new(Config {
+            channels: NonZeroU32::new(channels).unwrap(),
+            request_ns: 500_000,
+            page_ns: 177_000,
+            link_rate: Rate::per_second(link),
+        })
+    }
+
+    fn run(flash: &mut Flash) -> Vec<(u64, u64)> {
+        while let Some(at_ns) = flash.next_deadline() {
+            flash.handle(at_ns, Event::Tick);
+        }
+        std::iter::from_fn(|| flash.poll_action()).map(|Action::Done { id, at_ns }| (id, at_ns)).collect()
+    }
+
+    #[test]
+    fn one_channel_serves_one_after_the_other() {
+        let mut flash = flash(1, 0);
+        flash.handle(0, Event::Read { id: 1, bytes: 4096 });
+        flash.handle(0, Event::Read { id: 2, bytes: 8 * 4096 });
+        assert_eq!(run(&mut flash), [(1, 677_000), (2, 677_000 + 1_916_000)]);
+    }
+
+    #[test]
+    fn many_channels_are_bounded_by_the_link() {
+        let mut flash = flash(4, 4096 * 1000);
+        for id in 0..4 {
+            flash.handle(0, Event::Read { id, bytes: 4096 });
+        }
+        let done = run(&mut flash);
+        assert_eq!(done, [(0, 1_677_000), (1, 2_677_000), (2, 3_677_000), (3, 4_677_000)]);
+    }
+
+    #[test]
+    fn what_is_cancelled_is_not_told() {
+        let mut flash = flash(1, 0);
+        for id in 0..3 {
+            flash.handle(0, Event::Read { id, bytes: 4096 });
+        }
+        flash.handle(1, Event::Cancel { id: 0 });
+        flash.handle(1, Event::Cancel { id: 1 });
+        assert_eq!(run(&mut flash), [(2, 2 * 677_000)], "what a channel is at takes its time all the same");
+        assert!(flash.cancelled.is_empty());
+    }
+}

@@ -1,0 +1,123 @@
+//! The least time that any policy could take: one that knew all reads beforehand, with the same memory and device.
+//!
+//! A bound, not a schedule: what must be fetched, at the rate at which the device carries data, and not before the last read is due.
+//! Positioning is left out, since who knows everything may read a disk from end to end. What must be fetched is, for one reader,
+//! what Belady's MIN misses (the page whose next use is farthest away leaves); for several, whose reads may come in many orders,
+//! each page once.
+
+use std::collections::{BinaryHeap, HashMap};
+
+use foreread_device::Profile;
+use foreread_policy::{Extent, PAGE_BYTES};
+use foreread_workload::Workload;
+
+/// What the least time is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Least {
+    /// The time, in ns.
+    pub ns: u64,
+    /// Reads that it is for. A run that ends before it has done all of them says nothing.
+    pub reads: u64,
+}
+
+/// That time for `workload` on `device`; `None` for a device without a limit.
+pub fn least(workload: &Workload, device: &Profile) -> Option<Least> {
+    let (rate, first_byte_ns, buffer_bytes) = match device {
+        // What is in the drive's buffer passes below the head only once.
+        Profile::Disk(disk) => (disk.media_rate.bytes_per_second(), 0, disk.track_bytes * disk.buffer_tracks as u64),
+        Profile::Array(array) => {
+            let disks = u64::from(array.disks.get());
+            let media = array.disk.media_rate.bytes_per_second() * disks;
+            let rate = array.link_rate.map_or(media, |link| link.bytes_per_second().min(media));
+            (rate, 0, array.disk.track_bytes * array.disk.buffer_tracks as u64 * disks)
+        }
+        Profile::Flash(flash) => {
+            let channels = u64::from(flash.channels.get()) * PAGE_BYTES * 1_000_000_000 / flash.page_ns.max(1);
+            (flash.link_rate.map_or(channels, |link| link.bytes_per_second().min(channels)), flash.request_ns, 0)
+        }
+        Profile::ObjectStore(store) => (store.total_rate?.bytes_per_second(), store.first_byte.base_ns, 0),
+        _ => return None,
+    };
+    let (mut last_due_ns, mut reads, mut longest) = (0, 0, 0);
+    let mut pages_of = |thread: u32| {
+        let mut pages = Vec::new();
+        for op in workload.operations(thread) {
+            last_due_ns = op.not_before_ns.max(last_due_ns);
+            let extent = Extent::of_bytes(op.offset, u64::from(op.len));
+            reads += 1;
+            longest = extent.pages().max(longest);
+            pages.extend((extent.start..extent.end).map(|page| (op.file, page)));
+        }
+        pages
+    };
+    let misses = if workload.threads == 1 {
+        let pages = pages_of(0);
+        // What a reader is given need not be kept.
+        least_misses(&pages, (workload.mount.memory_bytes + buffer_bytes) / PAGE_BYTES + longest)
+    } else {
+        let mut distinct: Vec<(u32, u64)> = Vec::new();
+        for thread in 0..workload.threads {
+            distinct.extend(pages_of(thread));
+            distinct.sort_unstable();
+            distinct.dedup();
+        }
+        distinct.len() as u64
+    };
+    let transfer_ns = (u128::from(misses * PAGE_BYTES) * 1_000_000_000 / u128::from(rate.max(1))) as u64;
+    Some(Least { ns: (first_byte_ns + transfer_ns).max(last_due_ns), reads })
+}
+
+/// How many of `pages`, read in this order, must be fetched with room for `capacity`.
+fn least_misses(pages: &[(u32, u64)], capacity: u64) -> u64 {
+    let mut next_use = vec![u64::MAX; pages.len()];
+    let mut seen: HashMap<(u32, u64), u64> = HashMap::new();
+    for (at, page) in pages.iter().enumerate().rev() {
+        next_use[at] = seen.insert(*page, at as u64).unwrap_or(u64::MAX);
+    }
+    // Pages that are there, by their next use; entries of earlier uses are stale.
+    let mut by_next_use: BinaryHeap<(u64, (u32, u64))> = BinaryHeap::new();
+    let mut there: HashMap<(u32, u64), u64> = HashMap::new();
+    let mut misses = 0;
+    for (page, &next) in pages.iter().zip(&next_use) {
+        if there.insert(*page, next).is_none() {
+            misses += 1;
+            while there.len() as u64 > capacity.max(1)
+                && let Some((at, farthest)) = by_next_use.pop()
+            {
+                if there.get(&farthest) == Some(&at) && farthest != *page {
+                    there.remove(&farthest);
+                }
+            }
+        }
+        by_next_use.push((next, *page));
+    }
+    misses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn misses(pages: impl Iterator<Item = u64>, capacity: u64) -> u64 {
+        least_misses(&pages.map(|page| (0, page)).collect::<Vec<_>>(), capacity)
+    }
+
+    #[test]
+    fn each_page_is_missed_once_where_all_fit() {
+        assert_eq!(misses((0..300).map(|read| read % 100), 100), 100);
+    }
+
+    #[test]
+    fn a_loop_misses_what_does_not_fit() {
+        // 100 pages at first, then in each round those that had to leave.
+        let all = misses((0..1_000).map(|read| read % 100), 60);
+        assert!((100 + 9 * 40..=100 + 9 * 41).contains(&all), "{all}");
+    }
+
+    #[test]
+    fn the_published_example() {
+        // Belady's own: 1 2 3 4 1 2 5 1 2 3 4 5 with three frames misses seven times.
+        assert_eq!(misses([1, 2, 3, 4, 1, 2, 5, 1, 2, 3, 4, 5].into_iter(), 3), 7);
+    }
+}

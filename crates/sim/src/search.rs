@@ -1,0 +1,106 @@
+//! A search for bugs: each seed is another mix of files, readers, memory, device and faults, and the same one each time.
+//!
+//! What must hold whatever happens is what [`Violation`] names: nothing past the end of a file, nothing asked for twice, no more held
+//! than there is memory for, every reader is served or told of an error, what is closed is not fetched, what is forgotten is gone.
+
+use foreread_device::latency::{FirstByte, SlowTail, Spread};
+use foreread_device::{Profile, Random, Rate, object_store};
+use foreread_policy::{Options, PAGE_BYTES, ReadPath, Replacement};
+use foreread_workload::{Op, Pattern};
+
+use crate::profile;
+use crate::storage::Storage;
+use crate::tally::Tally;
+use crate::violation::Violation;
+use crate::world::{Faults, Front, Rates, Readers, Start, World};
+
+/// Runs the scenario of `seed`, with faults or without.
+///
+/// Errors: the violation that it shows.
+pub fn run(seed: u64, faults: bool) -> Result<Tally, Violation> {
+    let mut random = Random::new(seed);
+    let sizes: Vec<u64> = (0..=random.below(4)).map(|_| size(&mut random)).collect();
+    let memory_bytes = MEMORY_BYTES_MIN << random.below(3);
+    let replacement = if random.chance(500_000) { Replacement::S3Fifo } else { Replacement::Lru };
+    let readahead = random.chance(900_000);
+    let mut policy = ReadPath::new(Options { capacity_bytes: memory_bytes, readahead, replacement });
+    let storage = Storage::new(device(&mut random), &sizes);
+    let piece_pages = random.chance(700_000).then_some(32);
+    let rules = Readers { pattern: Pattern::Sequential { record_bytes: 1, passes: 1 }, until_ns: u64::MAX };
+    let readers = (0..=random.below(READERS_MAX)).map(|number| {
+        let operations: Vec<Op> = operations(&mut random, &sizes);
+        Start { operations: Box::new(operations.into_iter()), own_descriptors: Some(number as u32 * 8) }
+    });
+    let readers: Vec<Start<'static>> = readers.collect();
+    let rates = if faults { rates(&mut random) } else { Rates::default() };
+    let world = World::new(&mut policy, storage, Front { piece_pages, page_ns: 680 }, rules, sizes);
+    world.with_faults(Faults::new(rates, random.next_u64()), memory_bytes / PAGE_BYTES).run(readers, None)
+}
+
+/// From one byte to a gibibyte, each magnitude as likely as any other.
+fn size(random: &mut Random) -> u64 {
+    let most = 1 << random.below(31);
+    1 + random.below(most)
+}
+
+/// A store of any speed, or one of the block devices that are built in.
+fn device(random: &mut Random) -> Profile {
+    if random.chance(300_000) {
+        let built_in = ["hdd-w1", "fc-array-10", "sata-ssd-2011", "nvme"][random.below(4) as usize];
+        return profile::find(built_in).unwrap_or_else(|| unreachable!("{built_in} is built in"));
+    }
+    let first_byte = FirstByte {
+        base_ns: 1 << random.below(28),
+        spread: Spread::LogNormal(100 + random.below(300) as u32),
+        slow: SlowTail { per_million: random.below(50_000) as u32, multiplier: 20 },
+    };
+    Profile::ObjectStore(object_store::Config {
+        first_byte,
+        connection_rate: Rate::per_second(1 << (20 + random.below(8))),
+        total_rate: Rate::per_second(1 << (22 + random.below(9))),
+        seed: random.next_u64(),
+        ..object_store::Config::default()
+    })
+}
+
+fn rates(random: &mut Random) -> Rates {
+    let mut rate = || if random.chance(500_000) { 0 } else { 1 << random.below(17) };
+    Rates { failed: rate(), broken: rate(), lost: rate() / 4, replaced: rate() / 16, released: rate() / 4 }
+}
+
+/// A reader that changes its mind now and then.
+fn operations(random: &mut Random, sizes: &[u64]) -> Vec<Op> {
+    let mut all = Vec::new();
+    let (mut file, mut at, mut record, mut step, mut pause_ns, mut now_ns) = (0, 0u64, 1, 0i64, 0, 0u64);
+    let many = random.below(OPERATIONS_MAX);
+    while (all.len() as u64) < many {
+        if all.is_empty() || random.chance(30_000) {
+            file = random.below(sizes.len() as u64) as u32;
+            let longest = 1 << random.below(21);
+            record = 1 + random.below(longest);
+            at = random.below(sizes[file as usize]);
+            step = match random.below(5) {
+                0 => record as i64,
+                1 => -(record as i64),
+                2 => (record * (2 + random.below(16))) as i64,
+                3 => random.below(1 << 20) as i64 - (1 << 19),
+                _ => 0,
+            };
+            pause_ns = if random.chance(300_000) { random.below(100_000_000) } else { 0 };
+        }
+        let size = sizes[file as usize];
+        // No step: anywhere.
+        at = if step == 0 { random.below(size) } else { at.wrapping_add_signed(step) % size };
+        let len = record.min(size - at) as u32;
+        now_ns += pause_ns;
+        all.push(Op { file, offset: at, len, not_before_ns: if pause_ns > 0 { now_ns } else { 0 } });
+    }
+    all
+}
+
+/// The least budget of an engine, in bytes.
+const MEMORY_BYTES_MIN: u64 = 16 << 20;
+
+const READERS_MAX: u64 = 12;
+
+const OPERATIONS_MAX: u64 = 400;

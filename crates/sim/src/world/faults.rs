@@ -1,0 +1,201 @@
+//! What goes wrong: requests that fail, break off or are never answered, objects that are replaced, files that are closed. By chance
+//! from a seed, so that a run that shows a bug can be run again.
+//!
+//! ```text
+//!   submitted --> fails, breaks off, is lost --> nobody waits: given up     (Failed)
+//!                                            --> somebody does: once more from where it broke off
+//!                                                 --> too often: the readers get an error (Failed)
+//! ```
+//!
+//! That is what the engine does with a request; policy hears of the outcome only.
+
+use std::cmp::Reverse;
+
+use foreread_device::Random;
+use foreread_policy::{Event, FileId, PAGE_BYTES, RequestId};
+
+use super::World;
+use super::readers::Reader;
+use crate::policy::Reading;
+use crate::violation::Violation;
+
+/// How often what goes wrong, in millionths.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Rates {
+    pub(crate) failed: u32,
+    pub(crate) broken: u32,
+    pub(crate) lost: u32,
+    /// Of reads: before this one the object was replaced, or the file was closed by all others.
+    pub(crate) replaced: u32,
+    pub(crate) released: u32,
+}
+
+/// A source of faults.
+#[derive(Debug)]
+pub(crate) struct Faults {
+    rates: Rates,
+    random: Random,
+}
+
+/// What becomes of one attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    Answered,
+    /// After so many ns.
+    Failed(u64),
+    /// After so many bytes.
+    Broken(u64),
+    Lost,
+}
+
+impl Faults {
+    pub(crate) fn new(rates: Rates, seed: u64) -> Self {
+        Self { rates, random: Random::new(seed) }
+    }
+
+    pub(super) fn of_attempt(&mut self, bytes: u64) -> Fate {
+        if self.random.chance(self.rates.failed) {
+            Fate::Failed(self.random.below(FAILS_WITHIN_NS))
+        } else if self.random.chance(self.rates.broken) {
+            Fate::Broken(self.random.below(bytes))
+        } else if self.random.chance(self.rates.lost) {
+            Fate::Lost
+        } else {
+            Fate::Answered
+        }
+    }
+}
+
+impl World<'_> {
+    /// Asks the storage for what is left of a request, or not, as fate has it.
+    pub(super) fn attempt(&mut self, request: RequestId) {
+        let now_ns = self.now_ns;
+        let Some(this) = self.requests.get_mut(&request) else { return };
+        let rest = this.bytes - this.taken;
+        let fate = self.faults.as_mut().map_or(Fate::Answered, |faults| faults.of_attempt(rest));
+        this.came = this.taken;
+        this.breaks_at = None;
+        match fate {
+            Fate::Failed(after_ns) => return self.trouble.push(Reverse((now_ns + after_ns, request))),
+            Fate::Lost => return self.trouble.push(Reverse((now_ns + PATIENCE_NS, request))),
+            Fate::Broken(after) => this.breaks_at = Some(this.taken + after),
+            Fate::Answered => {}
+        }
+        let file = this.file;
+        let (attempt, offset) = (this.attempt(), this.extent.start * PAGE_BYTES + this.taken);
+        let index = self.index(file);
+        self.storage.read(now_ns, attempt, index, offset, rest);
+    }
+
+    /// Deals with attempts that are over without having brought everything.
+    pub(super) fn in_trouble(&mut self) -> Result<(), Violation> {
+        while let Some(&Reverse((at_ns, request))) = self.trouble.peek() {
+            if at_ns > self.now_ns {
+                break;
+            }
+            self.trouble.pop();
+            self.broke(request)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn broke(&mut self, request: RequestId) -> Result<(), Violation> {
+        let Some(this) = self.requests.get_mut(&request) else { return Ok(()) };
+        self.storage.cancel(self.now_ns, this.attempt());
+        this.attempts += 1;
+        if !this.waiting.is_empty() && this.attempts < ATTEMPTS_MAX {
+            self.attempt(request);
+            return Ok(());
+        }
+        let waiting = self.requests.remove(&request).map(|this| this.waiting).unwrap_or_default();
+        self.tell(Reading::default(), Event::Failed { request })?;
+        for (_, number, epoch) in waiting {
+            if self.readers[number].epoch == epoch {
+                self.abort(number);
+            }
+        }
+        Ok(())
+    }
+
+    /// The read of `number` ends with an error.
+    pub(super) fn abort(&mut self, number: usize) {
+        let now_ns = self.now_ns;
+        let reader = &mut self.readers[number];
+        reader.epoch += 1;
+        reader.missing = 0;
+        reader.op = None;
+        self.starved.retain(|&starved| starved != number);
+        self.enter(now_ns, number);
+    }
+
+    /// What may happen to a file before a read of it.
+    pub(super) fn before_read(&mut self, number: usize, index: usize) -> Result<(), Violation> {
+        let Some(faults) = self.faults.as_mut() else { return Ok(()) };
+        let replaced = faults.random.chance(faults.rates.replaced);
+        let released = faults.random.chance(faults.rates.released);
+        if !self.opened[index] || !(replaced || released) {
+            return Ok(());
+        }
+        let others = |at: usize, reader: &Reader<'_>| {
+            at != number && reader.began_ns > 0 && reader.op.is_some_and(|op| op.file as usize == index)
+        };
+        let others: Vec<usize> =
+            (0..).zip(&self.readers).filter(|&(at, reader)| others(at, reader)).map(|(at, _)| at).collect();
+        let file = self.id(index);
+        if replaced {
+            for other in others {
+                self.abort(other);
+            }
+            self.forget(file)?;
+            self.ids[index] += self.sizes.len() as u64;
+            self.opened[index] = false;
+        } else if others.is_empty() {
+            self.release(file)?;
+        }
+        Ok(())
+    }
+
+    /// Nobody reads any more: nothing is fetched, and what is forgotten is gone.
+    pub(super) fn close_all(&mut self) -> Result<(), Violation> {
+        for index in (0..self.ids.len()).filter(|&index| self.opened[index]).collect::<Vec<_>>() {
+            self.release(self.id(index))?;
+            self.forget(self.id(index))?;
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, file: FileId) -> Result<(), Violation> {
+        self.tell(Reading::default(), Event::Release { file })?;
+        if self.requests.values().any(|this| this.file == file) {
+            return Err(Violation::StillFetched { file: file.0, at_ns: self.now_ns });
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self, file: FileId) -> Result<(), Violation> {
+        self.tell(Reading::default(), Event::Forget { file })?;
+        if self.known.get(&file).is_some_and(|&pages| pages > 0) {
+            return Err(Violation::LeftBehind { file: file.0, at_ns: self.now_ns });
+        }
+        Ok(())
+    }
+
+    /// The place of a file.
+    pub(super) fn index(&self, file: FileId) -> usize {
+        (file.0 % self.sizes.len() as u64) as usize
+    }
+
+    /// How policy knows a file at the moment: each version by another number.
+    pub(super) fn id(&self, index: usize) -> FileId {
+        FileId(self.ids[index])
+    }
+}
+
+/// An attempt that fails does so within a second.
+const FAILS_WITHIN_NS: u64 = 1_000_000_000;
+
+/// How long an answer is waited for.
+const PATIENCE_NS: u64 = 5_000_000_000;
+
+/// Attempts for one who waits.
+const ATTEMPTS_MAX: u64 = 4;

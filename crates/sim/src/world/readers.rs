@@ -1,0 +1,301 @@
+//! Readers: what each reads next, which of its pages are there, and what it waits for.
+
+use std::collections::VecDeque;
+
+use foreread_policy::{Event, Extent, FileId, Found, Nanos, PAGE_BYTES, RequestId, Touch};
+use foreread_workload::Op;
+
+use super::{AGAIN, FINISHED, KNOWN, MARKED, Page, THERE, TOUCHED, World};
+use crate::policy::{Grain, Reading};
+use crate::violation::Violation;
+
+/// One reader.
+pub(super) struct Reader<'w> {
+    pub(super) operations: Box<dyn Iterator<Item = Op> + 'w>,
+    /// Reads that are due and wait for the one before.
+    pub(super) queued: VecDeque<Op>,
+    pub(super) own_descriptors: Option<u32>,
+    pub(super) by: Reading,
+    /// By how much later than planned its reads are due.
+    pub(super) delay_ns: u64,
+    /// The read that it is at.
+    pub(super) op: Option<Op>,
+    pub(super) file: Option<u32>,
+    /// Of the read: the next page to look at, the end of the piece, the end.
+    pub(super) at: u64,
+    pub(super) piece_end: u64,
+    pub(super) end: u64,
+    pub(super) began_ns: u64,
+    pub(super) announced: bool,
+    /// Folios that it waits for.
+    pub(super) missing: u32,
+    /// Counts the reads that ended with an error: what waited for before means nothing any more.
+    pub(super) epoch: u32,
+    /// It has no read to go on with.
+    pub(super) idle: bool,
+}
+
+impl World<'_> {
+    /// `reader` reads until it must wait.
+    pub(super) fn go_on(&mut self, number: usize) -> Result<(), Violation> {
+        let reader = &mut self.readers[number];
+        // One whose read ended with an error may be told of it twice.
+        if reader.idle || reader.missing > 0 {
+            return Ok(());
+        }
+        if reader.op.is_none() {
+            let until_ns = self.rules.until_ns;
+            let queued = reader.queued.pop_front();
+            self.queued -= usize::from(queued.is_some());
+            let next = queued.or_else(|| reader.operations.next());
+            reader.op = next.filter(|op| self.now_ns.max(op.not_before_ns + reader.delay_ns) < until_ns);
+            let Some(op) = reader.op else {
+                reader.idle = true;
+                self.reading -= 1;
+                return Ok(());
+            };
+            let due_ns = op.not_before_ns + reader.delay_ns;
+            reader.began_ns = 0;
+            if due_ns > self.now_ns {
+                self.enter(due_ns, number);
+                return Ok(());
+            }
+        }
+        if self.readers[number].began_ns == 0 {
+            self.begin(number)?;
+        }
+        while self.look(number)? {
+            let reader = &mut self.readers[number];
+            if reader.at < reader.end {
+                self.next_piece(number);
+                continue;
+            }
+            self.complete(number);
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    pub(super) fn begin(&mut self, number: usize) -> Result<(), Violation> {
+        let now_ns = self.now_ns;
+        let reader = &mut self.readers[number];
+        let Some(op) = reader.op else { return Ok(()) };
+        if reader.file != Some(op.file) {
+            reader.by.descriptor = match reader.own_descriptors.as_mut() {
+                Some(next) => std::mem::replace(next, *next + 1),
+                None => op.file,
+            };
+            reader.file = Some(op.file);
+        }
+        let extent = Extent::of_bytes(op.offset, u64::from(op.len));
+        (reader.at, reader.end) = (extent.start, extent.end);
+        // Zero says that it has not begun.
+        reader.began_ns = now_ns.max(1);
+        self.next_piece(number);
+        let index = op.file as usize;
+        self.before_read(number, index)?;
+        let file = self.id(index);
+        if !std::mem::replace(&mut self.opened[index], true) {
+            let pages = self.sizes[index].div_ceil(PAGE_BYTES);
+            self.tell(Reading::default(), Event::Open { file, pages })?;
+        }
+        if let Some(picture) = &mut self.tally.picture {
+            picture.read(now_ns, file, extent);
+        }
+        self.tally.asked(extent.pages());
+        Ok(())
+    }
+
+    pub(super) fn next_piece(&mut self, number: usize) {
+        let reader = &mut self.readers[number];
+        let piece_end = self.front.piece_pages.map_or(reader.end, |pages| (reader.at / pages + 1) * pages);
+        reader.piece_end = piece_end.min(reader.end);
+        reader.announced = false;
+    }
+
+    /// The read of `number` is done.
+    pub(super) fn complete(&mut self, number: usize) {
+        let reader = &mut self.readers[number];
+        let Some(op) = reader.op.take() else { return };
+        self.prevs.insert(reader.by.descriptor, reader.end.saturating_sub(1));
+        let pages = Extent::of_bytes(op.offset, u64::from(op.len)).pages();
+        let done_ns = self.now_ns + pages * self.front.page_ns;
+        let due_ns = op.not_before_ns + reader.delay_ns;
+        reader.delay_ns += self.rules.pattern.delay_ns(done_ns.saturating_sub(due_ns));
+        let began_ns = self.readers[number].began_ns;
+        self.tally.read(number, u64::from(op.len), due_ns, began_ns, done_ns);
+        self.enter(done_ns, number);
+    }
+
+    /// Looks at the pages of a piece. `false` if the reader has to wait for some.
+    pub(super) fn look(&mut self, number: usize) -> Result<bool, Violation> {
+        let reader = &self.readers[number];
+        let (Some(op), extent, by) = (reader.op, Extent::new(reader.at, reader.piece_end), reader.by) else {
+            return Ok(false);
+        };
+        let by = Reading { prev: self.prevs.get(&by.descriptor).copied(), ..by };
+        let file = self.id(op.file as usize);
+        if self.policy.hears_every_read() && !std::mem::replace(&mut self.readers[number].announced, true) {
+            self.tell(by, Event::Read { file, extent, found: Found::Resident, marked: false })?;
+        }
+        match self.grain {
+            Grain::Page => self.look_page_by_page(number, file, extent, by),
+            Grain::Folio => self.look_at_once(number, file, extent, by),
+        }
+    }
+
+    pub(super) fn look_page_by_page(
+        &mut self,
+        number: usize,
+        file: FileId,
+        extent: Extent,
+        by: Reading,
+    ) -> Result<bool, Violation> {
+        for page in extent.start..extent.end {
+            let rest = Extent::new(page, extent.end);
+            let mut entry = self.pages.get(file, page);
+            // What is fetched ahead of a marked page may take its very place; then it is missed.
+            for _ in 0..LOOKS_MAX {
+                if !entry.is(KNOWN) {
+                    self.tell(by, Event::Read { file, extent: rest, found: Found::Absent, marked: false })?;
+                } else if entry.is(MARKED) {
+                    self.pages.entry(file, page).flags &= !MARKED;
+                    self.tell(by, Event::Read { file, extent: rest, found: Found::Resident, marked: true })?;
+                } else {
+                    break;
+                }
+                entry = self.pages.get(file, page);
+            }
+            if !entry.is(KNOWN) {
+                return Err(Violation::NotFetched { file: file.0, page, at_ns: self.now_ns });
+            }
+            if !entry.is(THERE) {
+                self.readers[number].at = page;
+                return self.wait(number, entry, page).map(|()| false);
+            }
+            self.pages.entry(file, page).flags |= TOUCHED;
+            self.policy.handle(Nanos(self.now_ns), by, Event::Referenced { file, start: page, touch: Touch::Finished });
+        }
+        self.readers[number].at = extent.end;
+        Ok(true)
+    }
+
+    pub(super) fn look_at_once(
+        &mut self,
+        number: usize,
+        file: FileId,
+        extent: Extent,
+        by: Reading,
+    ) -> Result<bool, Violation> {
+        let (mut absent, mut in_flight, mut marked) = (false, false, false);
+        let mut page = extent.start;
+        while page < extent.end {
+            let entry = self.pages.get(file, page);
+            absent |= !entry.is(KNOWN);
+            in_flight |= !entry.is(THERE);
+            page += if entry.is(KNOWN) { u64::from(entry.pages - entry.back) } else { 1 };
+        }
+        if !absent {
+            let mut page = extent.start;
+            while page < extent.end {
+                let entry = self.pages.get(file, page);
+                let head = self.pages.entry(file, page - u64::from(entry.back));
+                marked |= head.is(MARKED);
+                head.flags &= !MARKED;
+                page += u64::from(entry.pages - entry.back);
+            }
+        }
+        let found = match (absent, in_flight) {
+            (true, _) => Found::Absent,
+            (_, true) => Found::InFlight,
+            _ => Found::Resident,
+        };
+        if found == Found::Resident {
+            // It has what it asked for, whatever the mark leads to.
+            self.reference_all(file, extent);
+            self.readers[number].at = extent.end;
+            if marked {
+                self.tell(by, Event::Read { file, extent, found, marked })?;
+            }
+            return Ok(true);
+        }
+        if found == Found::InFlight {
+            // The same: what policy does next may be to drop a part of it.
+            self.wait_for_all(number, file, extent)?;
+            self.tell(by, Event::Read { file, extent, found, marked })?;
+            // One that has it all by now is among those to be woken.
+            return Ok(false);
+        }
+        self.tell(by, Event::Read { file, extent, found, marked })?;
+        if let Some(page) = (extent.start..extent.end).find(|&page| !self.pages.get(file, page).is(KNOWN)) {
+            if self.requests.is_empty() {
+                return Err(Violation::NotFetched { file: file.0, page, at_ns: self.now_ns });
+            }
+            // There was no memory for it: it is looked at again when some may have come free.
+            if !self.starved.contains(&number) {
+                self.starved.push(number);
+            }
+            return Ok(false);
+        }
+        self.wait_for_all(number, file, extent)?;
+        Ok(self.readers[number].missing == 0)
+    }
+
+    /// `number` waits for what is on its way of `extent`, and has read what is there.
+    fn wait_for_all(&mut self, number: usize, file: FileId, extent: Extent) -> Result<(), Violation> {
+        let mut page = extent.start;
+        while page < extent.end {
+            let entry = self.pages.get(file, page);
+            let head = page - u64::from(entry.back);
+            let finished = extent.end >= head + u64::from(entry.pages);
+            if entry.is(THERE) {
+                self.reference(file, head, finished);
+            } else {
+                self.wait(number, entry, head)?;
+            }
+            page = head + u64::from(entry.pages);
+        }
+        // Once all that it waits for is there the piece is read: it need not be looked at again.
+        self.readers[number].at = extent.end;
+        Ok(())
+    }
+
+    /// Says that all folios of `extent`, which are there, were read.
+    fn reference_all(&mut self, file: FileId, extent: Extent) {
+        let mut page = extent.start;
+        while page < extent.end {
+            let entry = self.pages.get(file, page);
+            let head = page - u64::from(entry.back);
+            page = head + u64::from(entry.pages);
+            self.reference(file, head, extent.end >= page);
+        }
+    }
+
+    /// Says that the folio at `start` was read, if that is new.
+    pub(super) fn reference(&mut self, file: FileId, start: u64, finished: bool) {
+        let head = self.pages.entry(file, start);
+        let (bit, touch) = match (head.is(FINISHED), finished) {
+            (true, _) => (AGAIN, Touch::Again),
+            (false, true) => (FINISHED, Touch::Finished),
+            (false, false) => (TOUCHED, Touch::First),
+        };
+        if !head.is(bit) {
+            head.flags |= bit;
+            self.referenced.push((file, start, touch));
+        }
+    }
+
+    pub(super) fn wait(&mut self, number: usize, entry: Page, start: u64) -> Result<(), Violation> {
+        let request = RequestId(u64::from(entry.request));
+        let Some(in_flight) = self.requests.get_mut(&request) else {
+            let file = self.readers[number].op.map_or(0, |op| self.ids[op.file as usize]);
+            return Err(Violation::NotFetched { file, page: start, at_ns: self.now_ns });
+        };
+        in_flight.waiting.push((start, number, self.readers[number].epoch));
+        self.readers[number].missing += 1;
+        Ok(())
+    }
+}
+
+/// Looks at a page before it is found to be nowhere: missed, marked, missed again.
+const LOOKS_MAX: u32 = 3;

@@ -1,0 +1,279 @@
+//! Requests: what policy says is done here, and what comes of it is told.
+
+use foreread_policy::{Action, Event, Extent, FileId, Nanos, PAGE_BYTES, RequestId};
+
+use super::{AGAIN, KNOWN, MARKED, Page, THERE, World};
+use crate::policy::{Grain, Reading};
+use crate::storage::Delivery;
+use crate::violation::Violation;
+
+/// A request on its way.
+#[derive(Debug)]
+pub(super) struct InFlight {
+    pub(super) file: FileId,
+    pub(super) extent: Extent,
+    pub(super) bytes: u64,
+    pub(super) since_ns: u64,
+    pub(super) first_byte_ns: Option<u64>,
+    /// Bytes that have come, and those that were taken in.
+    pub(super) came: u64,
+    pub(super) taken: u64,
+    /// The next page to be taken in, and the first that must not be yet.
+    pub(super) next: u64,
+    pub(super) granted: u64,
+    pub(super) wants: bool,
+    /// Attempts before the one that is made, and after how many bytes that breaks off.
+    pub(super) attempts: u64,
+    pub(super) breaks_at: Option<u64>,
+    pub(super) request: RequestId,
+    /// Who waits for which folio (its first page), and in which epoch of his.
+    pub(super) waiting: Vec<(u64, usize, u32)>,
+}
+
+impl InFlight {
+    /// How the storage knows the attempt that is made.
+    pub(super) fn attempt(&self) -> RequestId {
+        RequestId(self.request.0 << ATTEMPT_BITS | self.attempts)
+    }
+}
+
+/// Of what the storage calls an attempt, those that number it.
+const ATTEMPT_BITS: u32 = 3;
+
+impl World<'_> {
+    /// Takes what has come until now, and wakes who waited for it.
+    pub(super) fn deliver(&mut self) -> Result<(), Violation> {
+        self.storage.advance(self.now_ns);
+        while self.refused.front().is_some_and(|&(at_ns, _)| at_ns <= self.now_ns) {
+            if let Some((_, request)) = self.refused.pop_front() {
+                self.attempt(request);
+            }
+        }
+        while let Some(delivery) = self.storage.poll() {
+            match delivery {
+                Delivery::Head(attempt) => {
+                    let request = RequestId(attempt.0 >> ATTEMPT_BITS);
+                    if let Some(this) = self.requests.get_mut(&request) {
+                        this.first_byte_ns = Some(self.now_ns - this.since_ns);
+                    }
+                }
+                Delivery::Bytes(attempt, bytes) => {
+                    let request = RequestId(attempt.0 >> ATTEMPT_BITS);
+                    if let Some(this) = self.requests.get_mut(&request).filter(|this| this.attempt() == attempt) {
+                        this.came += bytes;
+                        this.first_byte_ns.get_or_insert(self.now_ns - this.since_ns);
+                        let broken = this.breaks_at.is_some_and(|at| this.came >= at);
+                        this.came = this.came.min(this.breaks_at.unwrap_or(u64::MAX));
+                        self.take_in(request)?;
+                        if broken {
+                            self.broke(request)?;
+                        }
+                    }
+                }
+                Delivery::Refused(attempt, after_ns) => {
+                    let request = RequestId(attempt.0 >> ATTEMPT_BITS);
+                    self.refused.push_back((self.now_ns + after_ns.max(1), request));
+                    self.refused.make_contiguous().sort_unstable();
+                }
+            }
+        }
+        // A read that fails or completes may have made room for what there was none for.
+        self.woken.extend(self.starved.drain(..));
+        self.wake()
+    }
+
+    /// Readers that have all they waited for go on.
+    pub(super) fn wake(&mut self) -> Result<(), Violation> {
+        while let Some(reader) = self.woken.pop_front() {
+            self.go_on(reader)?;
+        }
+        Ok(())
+    }
+
+    /// Takes in what has come of `request`, as far as it is granted.
+    pub(super) fn take_in(&mut self, request: RequestId) -> Result<(), Violation> {
+        let Some(mut this) = self.requests.remove(&request) else { return Ok(()) };
+        // What is granted is taken in as it comes; a folio is there once all of it has.
+        let room = (this.granted - this.extent.start) * PAGE_BYTES;
+        let taken = this.came.min(room).max(this.taken);
+        self.storage.taken(self.now_ns, this.attempt(), taken - this.taken);
+        this.taken = taken;
+        while this.next < this.extent.end && this.next < this.granted {
+            let entry = self.pages.get(this.file, this.next);
+            // A folio that was dropped meanwhile has gaps in its place, or others.
+            let end = (this.next + u64::from(entry.pages - entry.back).max(1)).min(this.extent.end);
+            let until = ((end - this.extent.start) * PAGE_BYTES).min(this.bytes);
+            if this.taken < until {
+                break;
+            }
+            self.arrive(&mut this, request, end);
+        }
+        let (ended, since_ns) = (this.next == this.extent.end, this.since_ns);
+        let wants = !ended && this.next >= this.granted && this.came > this.taken && !this.wants;
+        this.wants |= wants;
+        if ended {
+            let first_byte = Nanos(this.first_byte_ns.unwrap_or(0));
+            let total = Nanos(self.now_ns - since_ns);
+            self.tell(Reading::default(), Event::Completed { request, first_byte, total })
+        } else {
+            self.requests.insert(request, this);
+            if wants { self.tell(Reading::default(), Event::Wants { request }) } else { Ok(()) }
+        }
+    }
+
+    /// The pages of a request before `end` have come.
+    pub(super) fn arrive(&mut self, this: &mut InFlight, request: RequestId, end: u64) {
+        for page in this.next..end {
+            let entry = self.pages.entry(this.file, page);
+            if entry.is(KNOWN) && u64::from(entry.request) == request.0 {
+                entry.flags |= THERE;
+                self.held += 1;
+            }
+        }
+        this.next = end;
+        let mut waiting = std::mem::take(&mut this.waiting);
+        waiting.retain(|&(start, number, epoch)| {
+            if start >= end {
+                return true;
+            }
+            if self.readers[number].epoch != epoch {
+                return false;
+            }
+            if self.grain == Grain::Folio {
+                let head = self.pages.get(this.file, start);
+                let finished = self.readers[number].piece_end >= start + u64::from(head.pages);
+                self.reference(this.file, start, finished);
+            }
+            let reader = &mut self.readers[number];
+            reader.missing -= 1;
+            if reader.missing == 0 {
+                self.woken.push_back(number);
+            }
+            false
+        });
+        this.waiting = waiting;
+    }
+
+    /// Tells the policy what happened, and does what it says.
+    pub(super) fn tell(&mut self, by: Reading, event: Event) -> Result<(), Violation> {
+        let now = Nanos(self.now_ns);
+        let mut referenced = std::mem::take(&mut self.referenced);
+        let touches = referenced.drain(..).map(|(file, start, touch)| Event::Referenced { file, start, touch });
+        for event in touches.chain([event]) {
+            self.policy.handle(now, by, event);
+            while let Some(action) = self.policy.poll_action() {
+                self.act(action)?;
+            }
+        }
+        self.referenced = referenced;
+        if self.held > self.budget {
+            return Err(Violation::OverBudget { pages: self.held, budget: self.budget, at_ns: self.now_ns });
+        }
+        // What has come already is taken in once policy has been heard to its end.
+        while let Some(request) = self.granted.pop_front() {
+            self.take_in(request)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn act(&mut self, action: Action) -> Result<(), Violation> {
+        match action {
+            Action::Submit { request, file, extent, class, mark, granted } => {
+                if let Some(picture) = &mut self.tally.picture {
+                    picture.submitted(self.now_ns, request, file, extent, class);
+                }
+                self.submit(request, file, extent, mark, granted)?;
+            }
+            Action::Grant { request, granted } => {
+                if let Some(this) = self.requests.get_mut(&request) {
+                    this.granted = granted;
+                    this.wants = false;
+                    self.granted.push_back(request);
+                }
+            }
+            Action::Cancel { request } => {
+                if let Some(this) = self.requests.remove(&request) {
+                    self.storage.cancel(self.now_ns, this.attempt());
+                }
+            }
+            Action::Clear { file, start } => self.pages.entry(file, start).flags &= !AGAIN,
+            Action::Drop { file, folio } => {
+                let head = self.pages.get(file, folio.start);
+                if head.is(THERE) {
+                    self.held -= folio.pages();
+                    if head.is_unread() {
+                        self.tally.wasted(RequestId(u64::from(head.request)), folio.pages());
+                    }
+                }
+                self.pages.fill(file, folio, Page::default());
+                *self.known.entry(file).or_default() -= folio.pages();
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn submit(
+        &mut self,
+        request: RequestId,
+        file: FileId,
+        extent: Extent,
+        mark: Option<u64>,
+        granted: u64,
+    ) -> Result<(), Violation> {
+        let size = self.sizes[self.index(file)];
+        let (pages, at_ns) = (size.div_ceil(PAGE_BYTES), self.now_ns);
+        if extent.end > pages || extent.is_empty() {
+            return Err(Violation::PastTheEnd { file: file.0, extent, pages, at_ns });
+        }
+        for page in extent.start..extent.end {
+            let entry = self.pages.get(file, page);
+            // What is resident in the middle is read past.
+            let edge = page == extent.start || page + 1 == extent.end;
+            if entry.is(KNOWN) && (edge || !entry.is(THERE)) {
+                return Err(Violation::SubmittedTwice { file: file.0, page, at_ns });
+            }
+        }
+        let mut start = extent.start;
+        while start < extent.end {
+            let absent = (start..extent.end).take_while(|&page| !self.pages.get(file, page).is(KNOWN)).count() as u64;
+            let hole = Extent::new(start, start + absent);
+            match self.grain {
+                Grain::Folio => hole.folios().for_each(|folio| self.insert(request, file, folio, mark)),
+                Grain::Page => (hole.start..hole.end)
+                    .for_each(|page| self.insert(request, file, Extent::new(page, page + 1), mark)),
+            }
+            start = hole.end.max(start + 1);
+        }
+        let bytes = (extent.end * PAGE_BYTES).min(size) - extent.start * PAGE_BYTES;
+        let in_flight = InFlight {
+            file,
+            extent,
+            bytes,
+            since_ns: at_ns,
+            first_byte_ns: None,
+            came: 0,
+            taken: 0,
+            next: extent.start,
+            granted,
+            wants: false,
+            attempts: 0,
+            breaks_at: None,
+            request,
+            waiting: Vec::new(),
+        };
+        self.requests.insert(request, in_flight);
+        self.attempt(request);
+        self.tally.submitted(at_ns, extent.pages());
+        Ok(())
+    }
+
+    pub(super) fn insert(&mut self, request: RequestId, file: FileId, folio: Extent, mark: Option<u64>) {
+        let marked = if mark.is_some_and(|mark| folio.contains(mark)) { MARKED } else { 0 };
+        *self.known.entry(file).or_default() += folio.pages();
+        for page in folio.start..folio.end {
+            let back = (page - folio.start) as u8;
+            let flags = KNOWN | if back == 0 { marked } else { 0 };
+            *self.pages.entry(file, page) = Page { request: request.0 as u32, back, pages: folio.pages() as u8, flags };
+        }
+    }
+}

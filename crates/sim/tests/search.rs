@@ -1,0 +1,22 @@
+//! Random scenarios with faults: what must hold whatever happens.
+
+use foreread_sim::search;
+
+#[test]
+fn no_seed_breaks_a_rule() {
+    for seed in 1..=1_000 {
+        for faults in [false, true] {
+            if let Err(violation) = search::run(seed, faults) {
+                panic!("seed {seed}, faults {faults}: {violation}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_seed_is_the_same_each_time() {
+    for seed in 1..=50 {
+        let seconds = |tally: foreread_sim::Tally| (tally.elapsed_ns(), tally.requests(), tally.seconds().to_vec());
+        assert_eq!(search::run(seed, true).map(seconds), search::run(seed, true).map(seconds), "seed {seed}");
+    }
+}
