@@ -104,3 +104,28 @@ fn blocks_are_found_by_their_language() {
     assert_eq!(blocks(text, "sh"), ["one\n", "two\nthree\n"]);
     assert_eq!(blocks(text, "console"), Vec::<String>::new());
 }
+
+#[test]
+fn simulated_tables_are_what_the_command_prints() {
+    let mut tables = 0;
+    for document in documents() {
+        let text = fs::read_to_string(&document).unwrap_or_default();
+        for shown in text.split("<!-- foreread simulate ").skip(1) {
+            let (arguments, rest) = shown.split_once("-->").expect("the end of a comment");
+            let table = blocks(rest, "text").into_iter().next().expect("a table after the command");
+            let output = Command::new(env!("CARGO_BIN_EXE_foreread"))
+                .arg("simulate")
+                .args(arguments.split_whitespace())
+                .current_dir(root())
+                .output()
+                .expect("foreread simulate");
+            let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+            let printed: Vec<&str> = printed.lines().collect();
+            for line in table.lines() {
+                assert!(printed.contains(&line), "{}: not printed any more: {line}", document.display());
+            }
+            tables += 1;
+        }
+    }
+    assert!(tables > 3, "{tables} tables");
+}
