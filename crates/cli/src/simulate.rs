@@ -75,7 +75,7 @@ Exit status:
   2  wrong usage";
 
 #[derive(Debug, ThisError, Diagnostic)]
-enum Error {
+pub(crate) enum Error {
     #[error("no device is called {name}")]
     #[diagnostic(help("known: {known}; the path of a file ends in .toml"))]
     NoDevice { name: String, known: String },
@@ -220,11 +220,7 @@ fn policies(workload: &Workload, named: &[PolicyName]) -> Result<Vec<PolicyName>
     all.map_err(|cause| Error::Simulation { workload: workload.name.clone(), cause })
 }
 
-pub(crate) fn device(name: &str) -> miette::Result<Profile> {
-    Ok(find_device(name)?)
-}
-
-fn find_device(name: &str) -> Result<Profile, Error> {
+pub(crate) fn device(name: &str) -> Result<Profile, Error> {
     let path = PathBuf::from(name);
     if path.extension().is_none_or(|extension| extension != "toml") {
         let known = || profile::TEXTS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");

@@ -3,6 +3,7 @@
 //! ```text
 //!   read --> expected by a stream? -----------------------------> it advances
 //!        --> continues a run? ---- second adjacent read --------> recognised: forward
+//!        --> ends where one begins? -- three in a row ----------> recognised: backward
 //!        --> starts a run -------- at the start of the file ----> recognised: forward
 //!                              \-- enough read before it -------> a guess: forward (context)
 //!                              \-- completes a progression -----> recognised: strided or backward
@@ -40,8 +41,6 @@ pub(crate) struct Read {
 pub(crate) enum Shown {
     Nothing,
     Forward,
-    /// Forward, by what lies before it alone: the next read has to show it.
-    Guess,
     Strided,
 }
 
@@ -139,7 +138,7 @@ impl FileReadahead {
             stream.seen += read.before;
             stream.recognise(read.extent, read.absent);
             stream.guess = true;
-            shown = Shown::Guess;
+            shown = Shown::Forward;
         }
         self.streams.push(stream);
         if shown == Shown::Nothing { (None, shown) } else { (Some(id), shown) }

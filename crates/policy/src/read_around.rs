@@ -70,7 +70,8 @@ const KNOWN_SHARE: u64 = 4;
 /// at random looks hot.
 const DEVIATIONS: u64 = 4;
 
-/// One in four of the requests that are saved must pay for the block: more than half of what came along was used there.
+/// One in four of the requests that are saved must pay for the block: lower and more is fetched that nobody comes to, higher and the hot
+/// part of a table comes later.
 const USED_SHARE: u64 = 4;
 
 #[cfg(test)]

@@ -20,8 +20,6 @@ enum Next {
     Nothing,
     /// The next parts of this stream.
     Stream(u64),
-    /// The same, but nobody knows yet whether it is one.
-    Guess(u64),
     /// What is around it, if anything.
     Random,
 }
@@ -168,16 +166,14 @@ impl ReadPath {
         let next = if self.options.readahead { self.observe(now, file, extent, found) } else { Next::Nothing };
         let pages = self.files.get(&file).map_or(0, |f| f.pages);
         // The first part of a stream may hold what the reader waits for: one request then serves both.
-        if let Next::Stream(stream) | Next::Guess(stream) = next {
+        if let Next::Stream(stream) = next {
             self.plan(now, file, stream, extent, pages);
         }
         if found == Found::Absent {
             self.demand(file, extent);
-        }
-        match next {
-            Next::Guess(stream) => self.plan(now, file, stream, extent, pages),
-            Next::Random if found == Found::Absent => self.read_around(file, extent, pages),
-            _ => {}
+            if next == Next::Random {
+                self.read_around(file, extent, pages);
+            }
         }
     }
 
@@ -188,13 +184,9 @@ impl ReadPath {
         let (before, skipped) = self.resident.before(file, extent.start, CONTEXT_PAGES_MAX);
         let (absent, stalled) = (found == Found::Absent, found != Found::Resident);
         let (stream, shown) = readahead.observe(now, Read { extent, absent, stalled, before, file_pages, skipped });
-        self.counters.streams_forward += u64::from(matches!(shown, Shown::Forward | Shown::Guess));
+        self.counters.streams_forward += u64::from(shown == Shown::Forward);
         self.counters.streams_strided += u64::from(shown == Shown::Strided);
-        match stream {
-            None => Next::Random,
-            Some(stream) if shown == Shown::Guess => Next::Guess(stream),
-            Some(stream) => Next::Stream(stream),
-        }
+        stream.map_or(Next::Random, Next::Stream)
     }
 
     /// What is worth having along with a random read.

@@ -212,8 +212,7 @@ impl World<'_> {
         };
         if found == Found::Resident {
             // It has what it asked for, whatever the mark leads to.
-            self.reference_all(file, extent);
-            self.readers[number].at = extent.end;
+            self.wait_for_all(number, file, extent)?;
             if marked {
                 self.tell(by, Event::Read { file, extent, found, marked })?;
             }
@@ -241,7 +240,7 @@ impl World<'_> {
         Ok(self.readers[number].missing == 0)
     }
 
-    /// `number` waits for what is on its way of `extent`, and has read what is there.
+    /// `number` has read what is there of `extent`, and waits for what is on its way.
     fn wait_for_all(&mut self, number: usize, file: FileId, extent: Extent) -> Result<(), Violation> {
         let mut page = extent.start;
         while page < extent.end {
@@ -258,17 +257,6 @@ impl World<'_> {
         // Once all that it waits for is there the piece is read: it need not be looked at again.
         self.readers[number].at = extent.end;
         Ok(())
-    }
-
-    /// Says that all folios of `extent`, which are there, were read.
-    fn reference_all(&mut self, file: FileId, extent: Extent) {
-        let mut page = extent.start;
-        while page < extent.end {
-            let entry = self.pages.get(file, page);
-            let head = page - u64::from(entry.back);
-            page = head + u64::from(entry.pages);
-            self.reference(file, head, extent.end >= page);
-        }
     }
 
     /// Says that the folio at `start` was read, if that is new.
