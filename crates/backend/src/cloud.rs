@@ -193,7 +193,7 @@ impl Backend for Cloud {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { conditional_read: true, list: true, range: true }
+        Capabilities { conditional_read: true, list: true, range: true, rotational: false }
     }
 
     fn stat<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Object, Error>> {

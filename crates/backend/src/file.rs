@@ -41,6 +41,7 @@ pub struct Directory {
     name: String,
     root: Arc<OwnedFd>,
     threads: Arc<Semaphore>,
+    rotational: bool,
 }
 
 impl Directory {
@@ -51,8 +52,21 @@ impl Directory {
         let root = rustix::fs::open(path, flags, Mode::empty()).map_err(|e| failure(e, Operation::Configure, &name))?;
         // Tell now, and not at the first file, if the kernel (before 5.6) or a sandbox lacks what keeps paths inside.
         beneath(&root, ".", OFlags::PATH).map_err(|e| failure(e, Operation::Configure, &name))?;
-        Ok(Self { name, root: Arc::new(root), threads: Arc::new(Semaphore::new(THREADS_MAX)) })
+        let device = rustix::fs::fstat(&root).map_err(|e| failure(e, Operation::Configure, &name))?.st_dev;
+        let threads = Arc::new(Semaphore::new(THREADS_MAX));
+        Ok(Self { name, root: Arc::new(root), threads, rotational: is_rotational(device) })
     }
+}
+
+/// Whether the kernel says that `device` is a disk that turns. A file system without a device of its own (of a network, of several disks)
+/// is taken not to be: what is in front of many disks serves many at a time.
+fn is_rotational(device: u64) -> bool {
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    // A partition has no queue; its disk is the folder above.
+    ["queue", "../queue"].iter().any(|queue| {
+        let path = format!("/sys/dev/block/{major}:{minor}/{queue}/rotational");
+        std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1")
+    })
 }
 
 impl Backend for Directory {
@@ -61,7 +75,7 @@ impl Backend for Directory {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { conditional_read: true, list: true, range: true }
+        Capabilities { conditional_read: true, list: true, range: true, rotational: self.rotational }
     }
 
     fn stat<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Object, Error>> {

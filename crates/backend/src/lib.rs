@@ -45,6 +45,7 @@ pub type Body = Pin<Box<dyn Stream<Item = Result<Bytes, Error>> + Send>>;
 /// What a backend's storage can and cannot do; the engine and the front doors adapt to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Capabilities {
     /// Ranges are read on condition of the version on the storage's side (If-Match), not only compared afterwards.
     pub conditional_read: bool,
@@ -52,6 +53,8 @@ pub struct Capabilities {
     pub list: bool,
     /// Ranges are honoured; where false the engine must read objects from the start.
     pub range: bool,
+    /// It is on a disk, whose arm serves nobody while it moves: fewer and larger requests are worth more than many at a time.
+    pub rotational: bool,
 }
 
 /// Storage behind the engine. Object safe; one value serves every thread.

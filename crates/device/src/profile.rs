@@ -18,3 +18,10 @@ pub enum Profile {
     /// An object store, or any server that answers many requests at a time.
     ObjectStore(object_store::Config),
 }
+
+impl Profile {
+    /// Whether it is made of disks, whose arms serve nobody while they move.
+    pub fn is_rotational(&self) -> bool {
+        matches!(self, Self::Disk(_) | Self::Array(_))
+    }
+}

@@ -106,6 +106,7 @@ impl Engine {
             capacity_bytes: options.memory_bytes,
             readahead: options.readahead,
             replacement: Replacement::default(),
+            rotational: backend.capabilities().rotational,
         };
         let recorder = match &options.record {
             Some(path) => Some(

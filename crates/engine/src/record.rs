@@ -1,7 +1,7 @@
 //! The log of every event and action, and its replay.
 //!
 //! ```text
-//!   foreread-log 2 capacity_bytes=268435456 readahead=true replacement=s3-fifo
+//!   foreread-log 3 capacity_bytes=268435456 readahead=true replacement=s3-fifo
 //!   @1200345 read 1 0 32 absent -           an event: time in ns, name, file, pages, what was found, mark touched or not
 //!   ! submit 0 1 0 64 demand 32 64          an action, after the event that caused it
 //! ```
@@ -26,9 +26,12 @@ impl Recorder {
     /// Starts a log at `path`, replacing what is there.
     pub(crate) fn create(path: &Path, options: Options) -> io::Result<Self> {
         let mut out = BufWriter::new(File::create(path)?);
-        let Options { capacity_bytes, readahead, replacement } = options;
+        let Options { capacity_bytes, readahead, replacement, rotational } = options;
         let replacement = replacement.as_str();
-        writeln!(out, "{MAGIC} capacity_bytes={capacity_bytes} readahead={readahead} replacement={replacement}")?;
+        writeln!(
+            out,
+            "{MAGIC} capacity_bytes={capacity_bytes} readahead={readahead} replacement={replacement} rotational={rotational}"
+        )?;
         Ok(Self { out: Some(out) })
     }
 
@@ -123,7 +126,7 @@ pub fn replay(log: impl BufRead) -> Result<Replayed, ReplayError> {
     Ok(replayed)
 }
 
-const MAGIC: &str = "foreread-log 2";
+const MAGIC: &str = "foreread-log 3";
 
 fn parse_head(head: &str) -> Result<Options, ReplayError> {
     let parse = || {
@@ -135,6 +138,7 @@ fn parse_head(head: &str) -> Result<Options, ReplayError> {
             readahead: field("readahead")?.parse().ok()?,
             replacement: field("replacement")
                 .and_then(|name| Replacement::ALL.into_iter().find(|r| r.as_str() == name))?,
+            rotational: field("rotational")?.parse().ok()?,
         })
     };
     parse().ok_or_else(|| ReplayError::Malformed { line: 1, what: "not the head of a log", text: head.to_owned() })

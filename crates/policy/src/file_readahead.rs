@@ -62,7 +62,13 @@ impl FileReadahead {
     /// Takes note of `read`. Says which stream to plan for, if any, and whether it is new.
     pub(crate) fn observe(&mut self, now: Nanos, read: Read) -> (Option<u64>, Shown) {
         if let Some(at) = self.expecting(read) {
-            return self.continued(now, at, read);
+            let left = self.streams[at].left_by(read.extent);
+            let shown = self.continued(now, at, read);
+            if let Some(record) = left {
+                let run = self.new_run(now, record);
+                self.streams.push(run);
+            }
+            return shown;
         }
         if let Some(at) = self.streams.iter().position(|s| !s.is_recognised() && s.start == read.extent.end) {
             let stream = &mut self.streams[at];
@@ -121,10 +127,8 @@ impl FileReadahead {
     }
 
     fn started(&mut self, now: Nanos, read: Read) -> (Option<u64>, Shown) {
-        self.make_place();
-        let id = self.next_id;
-        self.next_id += 1;
-        let mut stream = Stream::new(id, now, read.extent);
+        let mut stream = self.new_run(now, read.extent);
+        let id = stream.id;
         let mut shown = Shown::Nothing;
         if let Some(stride) = self.starts.push(id, read.extent.start, read.extent.pages()) {
             // The runs that showed it are its records now.
@@ -142,6 +146,13 @@ impl FileReadahead {
         }
         self.streams.push(stream);
         if shown == Shown::Nothing { (None, shown) } else { (Some(id), shown) }
+    }
+
+    /// A run that begins with `read`, and a place for it.
+    fn new_run(&mut self, now: Nanos, read: Extent) -> Stream {
+        self.make_place();
+        self.next_id += 1;
+        Stream::new(self.next_id - 1, now, read)
     }
 
     /// Bounded: the longest idle run goes, or the longest idle stream where there are too many of those.

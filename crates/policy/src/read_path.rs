@@ -33,6 +33,8 @@ pub struct Options {
     pub readahead: bool,
     /// What leaves first of what has been read.
     pub replacement: Replacement,
+    /// Going from one place to another costs the storage time in which it serves nobody, as a disk's arm does.
+    pub rotational: bool,
 }
 
 /// What the budget is spent on, in bytes.
@@ -259,23 +261,31 @@ impl ReadPath {
     /// How far `stream` may go. Among many streams each needs fewer parts in parallel, and smaller ones, of which less is worth
     /// having.
     fn limits(&mut self, now: Nanos, file: FileId, stream: u64, file_pages: u64) -> Limits {
-        let room = self.room_pages().min(self.link.ahead_pages_max(PART_PAGES_MAX));
+        let room = self.room_pages().min(self.ahead_pages_max(PART_PAGES_MAX));
+        let most = if self.options.rotational { room.min(AHEAD_PAGES_ROTATIONAL) } else { room };
         if self.shares_at.is_none_or(|at| now.since(at) >= SHARES_INTERVAL) {
             let since = Nanos(now.0.saturating_sub(ACTIVE.0));
-            self.shares.set(self.files.values().flat_map(|f| f.readahead.wanted(since)).map(|want| want.min(room)));
+            self.shares.set(self.files.values().flat_map(|f| f.readahead.wanted(since)).map(|want| want.min(most)));
             self.shares_at = Some(now);
             self.resident.measure();
             let (level, round) = (self.shares.level(room), self.round.number);
             let contending = self.files.values_mut().flat_map(|f| f.readahead.contending(since, level, round));
             self.round.observe(contending);
         }
-        let own = self.files.get(&file).map_or(0, |f| f.readahead.ahead(stream)).clamp(1, room);
+        let own = self.files.get(&file).map_or(0, |f| f.readahead.ahead(stream)).clamp(1, most);
         let streams = self.shares.like(own);
-        let part_pages_max = (PART_PAGES_MAX / streams).max(PART_PAGES_SHARED);
-        let room = room.min(self.link.ahead_pages_max(part_pages_max));
+        let shared = if self.options.rotational { PART_PAGES_MAX } else { PART_PAGES_SHARED };
+        let part_pages_max = (PART_PAGES_MAX / streams).max(shared);
+        let room = room.min(self.ahead_pages_max(part_pages_max));
         let read = self.files.get(&file).map_or(0, |f| f.readahead.standing(stream));
         let ahead_pages_max = own.min(self.round.share(self.shares.level(room), read)).max(1);
-        Limits { file_pages, ahead_pages_max, part_pages_max, streams }
+        Limits { file_pages, ahead_pages_max, part_pages_max, streams, rotational: self.options.rotational }
+    }
+
+    /// The most pages that are worth having ahead in requests of `part_pages`. No number is too large where each request keeps all others
+    /// waiting: the larger they are, the fewer.
+    fn ahead_pages_max(&self, part_pages: u64) -> u64 {
+        if self.options.rotational { u64::MAX } else { self.link.ahead_pages_max(part_pages) }
     }
 
     /// How far ahead all streams together may be, in pages: what fits into memory, and what takes none because it is on its way.
@@ -459,6 +469,10 @@ fn first_bytes(file: FileId, extent: Extent) -> u64 {
 
 /// The largest part where many streams share a link: 2 MiB, which takes about as long to come as its first byte.
 const PART_PAGES_SHARED: u64 = 512;
+
+/// The furthest that a stream is ahead on a disk: two of the largest parts. One of them takes fifteen times as long as going there,
+/// and a disk serves no two at a time.
+const AHEAD_PAGES_ROTATIONAL: u64 = 2 * PART_PAGES_MAX;
 
 /// The largest demand request, 1 MiB: a large read is fetched in parallel.
 const DEMAND_PAGES_MAX: u64 = 256;

@@ -16,7 +16,7 @@
 //! lets it grow to half of what it has read, which only makes requests larger and fewer. Pages evicted unread halve it.
 //!
 //! **In which parts.** A reader that waits gets up to twelve parts in parallel, fewer where many streams share the link; one that
-//! does not wait gets two. A part is a power of two of pages. Origin: the on-demand readahead window (start, size, mark) of 2007, with the maximum replaced by measurement.
+//! does not wait gets two, and so does each in front of a disk, which serves no two at a time. A part is a power of two of pages. Origin: the on-demand readahead window (start, size, mark) of 2007, with the maximum replaced by measurement.
 
 use crate::pace::Pace;
 use crate::units::{Extent, FOLIO_PAGES_MAX, Nanos};
@@ -50,6 +50,8 @@ pub(crate) struct Limits {
     pub(crate) part_pages_max: u64,
     /// How many streams like this one share the link.
     pub(crate) streams: u64,
+    /// Going from one stream to the next costs time in which the storage serves nobody.
+    pub(crate) rotational: bool,
 }
 
 /// One stream; with `ahead` of 0 only a run of reads that may become one.
@@ -164,6 +166,15 @@ impl Stream {
         }
     }
 
+    /// The record that the stream leaves for the one that `read` lies in, if they lie apart: its reader may come back to go on
+    /// there, one of several whose streams began a constant distance apart.
+    pub(crate) fn left_by(&self, read: Extent) -> Option<Extent> {
+        let Pattern::Strided { delta, pages } = self.pattern else { return None };
+        let within = (read.start as i64 - self.pos as i64).rem_euclid(delta.abs()) as u64;
+        let leaves = read.start - within != self.pos && pages < delta.unsigned_abs() && self.last_end > self.pos;
+        leaves.then(|| Extent::new(self.pos, self.last_end))
+    }
+
     /// The stream has read `read`; `stalled` if it had to wait for it, `absent` if nobody had asked for it.
     pub(crate) fn advance(&mut self, now: Nanos, read: Extent, stalled: bool, absent: bool) {
         self.last = now;
@@ -274,9 +285,9 @@ impl Stream {
         }
         let ahead = self.ahead.min(limits.ahead_pages_max);
         let parts = match (self.waited, self.reads) {
-            (true, _) => (PARTS_WAITING / limits.streams).max(PARTS_QUIET),
+            (true, _) if !limits.rotational => (PARTS_WAITING / limits.streams).max(PARTS_QUIET),
             (false, 1) => PARTS_FIRST,
-            (false, _) => PARTS_QUIET,
+            _ => PARTS_QUIET,
         };
         let part = (ahead / parts).next_power_of_two().min(limits.part_pages_max);
         match self.pattern {
@@ -411,8 +422,13 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: Limits =
-        Limits { file_pages: 1 << 20, ahead_pages_max: 1 << 14, part_pages_max: PART_PAGES_MAX, streams: 1 };
+    const LIMITS: Limits = Limits {
+        file_pages: 1 << 20,
+        ahead_pages_max: 1 << 14,
+        part_pages_max: PART_PAGES_MAX,
+        streams: 1,
+        rotational: false,
+    };
 
     fn plan(stream: &mut Stream, limits: Limits) -> Vec<Part> {
         let mut parts = Vec::new();

@@ -31,7 +31,12 @@ struct Driver {
 impl Driver {
     fn new(readahead: bool, replacement: Replacement) -> Self {
         Self {
-            policy: ReadPath::new(Options { capacity_bytes: CAPACITY_BYTES, readahead, replacement }),
+            policy: ReadPath::new(Options {
+                capacity_bytes: CAPACITY_BYTES,
+                readahead,
+                replacement,
+                rotational: false,
+            }),
             now: 0,
             files: BTreeMap::new(),
             folios: BTreeMap::new(),
@@ -295,8 +300,12 @@ fn a_random_reader_is_given_its_own_pages_only() {
 
 #[test]
 fn classes_tell_who_waits() {
-    let mut policy =
-        ReadPath::new(Options { capacity_bytes: CAPACITY_BYTES, readahead: true, replacement: Replacement::default() });
+    let mut policy = ReadPath::new(Options {
+        capacity_bytes: CAPACITY_BYTES,
+        readahead: true,
+        replacement: Replacement::default(),
+        rotational: false,
+    });
     policy.handle(Nanos(0), Event::Open { file: FileId(0), pages: 10_000 });
     let extent = Extent::new(0, 32);
     policy.handle(Nanos(0), Event::Read { file: FileId(0), extent, found: Found::Absent, marked: false });

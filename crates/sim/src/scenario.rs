@@ -35,12 +35,22 @@ pub enum PolicyName {
     Linux,
     /// Adaptive multi-stream prefetching.
     Amp,
+    /// What serves real reads, with the least recently used page leaving first.
+    ForereadLru,
 }
 
 impl PolicyName {
     /// Every policy, in the order of a report.
-    pub const ALL: &[Self] =
-        &[Self::Foreread, Self::Linux, Self::Amp, Self::OnDemand2007, Self::Linux2620, Self::Fixed, Self::None];
+    pub const ALL: &[Self] = &[
+        Self::Foreread,
+        Self::Linux,
+        Self::Amp,
+        Self::OnDemand2007,
+        Self::Linux2620,
+        Self::Fixed,
+        Self::None,
+        Self::ForereadLru,
+    ];
 
     /// Its name in workloads, on the command line and in reports.
     pub fn as_str(self) -> &'static str {
@@ -52,17 +62,21 @@ impl PolicyName {
             Self::OnDemand2007 => "on-demand-2007",
             Self::Linux => "linux",
             Self::Amp => "amp",
+            Self::ForereadLru => "foreread-lru",
         }
     }
 
-    /// One of its kind, with `memory_bytes` for pages and, where it has a largest window, `max` pages of that.
-    fn policy(self, memory_bytes: u64, max: u64) -> Box<dyn Policy> {
+    /// One of its kind, with `memory_bytes` for pages and, where it has a largest window, `max` pages of that, in front of
+    /// storage that is `rotational` or not.
+    fn policy(self, memory_bytes: u64, max: u64, rotational: bool) -> Box<dyn Policy> {
         let pages = memory_bytes / PAGE_BYTES;
+        let foreread = |replacement| {
+            let options = Options { capacity_bytes: memory_bytes, readahead: true, replacement, rotational };
+            Box::new(ReadPath::new(options))
+        };
         match self {
-            Self::Foreread => {
-                let replacement = Replacement::default();
-                Box::new(ReadPath::new(Options { capacity_bytes: memory_bytes, readahead: true, replacement }))
-            }
+            Self::Foreread => foreread(Replacement::default()),
+            Self::ForereadLru => foreread(Replacement::Lru),
             Self::None => Box::new(Baseline::new(pages, || NoReadahead)),
             Self::Fixed => Box::new(Baseline::new(pages, move || Fixed { block_pages: max })),
             Self::Linux2620 => Box::new(Baseline::new(pages, move || Linux2620::new(max))),
@@ -170,8 +184,9 @@ impl<'w> Scenario<'w> {
 
     /// Runs it under `policy` to its end.
     pub fn run(self, policy: PolicyName) -> Result<Tally, Error> {
+        let max = self.readahead_max_bytes.div_ceil(PAGE_BYTES);
+        let mut boxed = policy.policy(self.memory_bytes, max, self.device.is_rotational());
         let storage = Storage::new(self.device, &self.sizes);
-        let mut boxed = policy.policy(self.memory_bytes, self.readahead_max_bytes.div_ceil(PAGE_BYTES));
         let piece_pages = (boxed.grain() == Grain::Folio).then_some(MOUNT_PIECE_PAGES);
         let front = Front { piece_pages, page_ns: PAGE_NS };
         let rules = Readers { pattern: self.pattern, until_ns: self.until_ns };

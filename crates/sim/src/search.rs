@@ -23,7 +23,8 @@ pub fn run(seed: u64, faults: bool) -> Result<Tally, Violation> {
     let memory_bytes = MEMORY_BYTES_MIN << random.below(3);
     let replacement = if random.chance(500_000) { Replacement::S3Fifo } else { Replacement::Lru };
     let readahead = random.chance(900_000);
-    let mut policy = ReadPath::new(Options { capacity_bytes: memory_bytes, readahead, replacement });
+    let rotational = random.chance(500_000);
+    let mut policy = ReadPath::new(Options { capacity_bytes: memory_bytes, readahead, replacement, rotational });
     let storage = Storage::new(device(&mut random), &sizes);
     let piece_pages = random.chance(700_000).then_some(32);
     let rules = Readers { pattern: Pattern::Sequential { record_bytes: 1, passes: 1 }, until_ns: u64::MAX };

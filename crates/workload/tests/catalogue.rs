@@ -60,6 +60,7 @@ const SIMULATED: &[(&str, &str, &str, &str)] = &[
     ("iozone-mixed", "foreread", "waste", "<= 0.05"),
     ("disk-interleaved-2", "foreread", "throughput", ">= 55.8 MB/s"),
     ("disk-interleaved-5", "foreread", "throughput", ">= 55.8 MB/s"),
+    ("disk-interleaved-50", "foreread", "throughput", ">= 55.8 MB/s"),
     ("thrash-200-streams", "linux-2.6.20", "throughput_max", ">= 3.5 MB/s"),
     ("thrash-200-streams", "linux-2.6.20", "throughput_max", "<= 6.5 MB/s"),
     ("thrash-200-streams", "linux-2.6.20", "io_size_min", "<= 32 KiB"),
