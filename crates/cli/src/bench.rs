@@ -43,7 +43,7 @@ use subject::{Storage, Subject};
 /// Measure reading through a mount, against what the link can do and against other clients
 ///
 /// Each workload runs on an emulated object store (`foreread testbed`) through a fresh mount, and stands beside the same
-/// without readahead. Ratios are to a bare HTTP client in the same run.
+/// without readahead. Ratios are to a bare HTTP client in the same run. The last column is what the simulator says of the first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "More, with command lines of other clients: `foreread bench --help`.", after_long_help = EXAMPLES)]
 pub(crate) struct BenchArgs {
@@ -144,6 +144,7 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
         .into_iter()
         .chain(others)
         .map(|subject| subject.name())
+        .chain(["predicted".to_owned()])
         .collect();
     progress.suspend(|| println!("{}", report::header(&columns)));
     let mut rows = Vec::new();

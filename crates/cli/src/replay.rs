@@ -179,6 +179,7 @@ fn scenario<'w, R: BufRead + 'w>(
         memory_bytes: args.memory.0,
         readahead_max_bytes: READAHEAD_MAX_BYTES,
         device,
+        page_cache_bytes: None,
         picture: false,
     }
 }

@@ -27,6 +27,7 @@ use crate::workloads;
 /// gives the same figures on every machine.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "More: `foreread simulate --help`.", after_long_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct SimulateArgs {
     /// Names of workloads, paths of TOML files or folders of them; all that are built in, if none is given
     workloads: Vec<String>,
@@ -47,6 +48,10 @@ pub(crate) struct SimulateArgs {
     #[arg(long, requires = "seeds")]
     faults: bool,
 
+    /// Through a mount: with the kernel's page cache and readahead between programs and policy
+    #[arg(long, conflicts_with = "seeds")]
+    mount: bool,
+
     /// Write a page of HTML with pictures of each run: throughput, read times, sizes, windows, and what was read and fetched where
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -66,6 +71,7 @@ Examples:
   foreread simulate sequential-1m --policy foreread,linux     these two
   foreread simulate ./mine.toml --device hdd-w1               on another device
   foreread simulate thrash-200-streams --report out.html      with pictures
+  foreread simulate slow-200 --mount                          as a mount is read, through a kernel
   foreread simulate --check workloads/                        a folder, for a script
   foreread simulate --seeds 1..10000 --faults                 a search for bugs
 
@@ -164,6 +170,7 @@ pub(crate) fn run(args: &SimulateArgs) -> miette::Result<ExitCode> {
     let mut done = on_all_cores(&jobs, |(policy, workload, first)| {
         let scenario = Scenario::of(workload, device.as_ref());
         let scenario = scenario.map(|scenario| Scenario { picture: args.report.is_some() && *first, ..scenario });
+        let scenario = scenario.map(|s| if args.mount { s.through_mount(workload) } else { s });
         scenario
             .and_then(|scenario| scenario.run(*policy))
             .map_err(|cause| Error::Simulation { workload: workload.name.clone(), cause })

@@ -84,7 +84,10 @@ fn another_client_stands_beside_and_its_failure_is_told_not_judged() {
     assert!(output.status.success(), "{text}");
     let amp = text.lines().find(|line| line.contains(" amp ")).expect("a line about amp");
     let values: Vec<&str> = amp.split_whitespace().skip_while(|word| *word != "2").skip(1).collect();
-    assert!(matches!(values[..], [_, "ok", _, other, "-"] if other.parse::<f64>().is_ok()), "{amp}");
+    assert!(
+        matches!(values[..], [_, "ok", _, other, "-", predicted] if other.parse::<f64>().is_ok() && predicted.parse::<f64>().is_ok()),
+        "{amp}"
+    );
     assert!(text.contains("no credentials"), "{text}");
 }
 

@@ -123,7 +123,7 @@ fn simulated_tables_are_what_the_command_prints() {
                 .output()
                 .expect("foreread simulate");
             let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-            let now: String = table.lines().map(|line| format!("{}\n", row_like(line, &printed))).collect();
+            let now: String = table.lines().map(|line| [row_like(line, &printed), "\n"].concat()).collect();
             if update {
                 updated = updated.replace(&table, &now);
             } else {
@@ -136,6 +136,53 @@ fn simulated_tables_are_what_the_command_prints() {
         }
     }
     assert!(tables > 3, "{tables} tables");
+}
+
+/// With `UPDATE_TABLES=1` they are drawn anew.
+#[test]
+fn pictures_are_what_the_command_draws() {
+    let update = std::env::var_os("UPDATE_TABLES").is_some();
+    let scratch = tempfile::tempdir().expect("a folder for pages");
+    let mut pictures = 0;
+    for document in documents() {
+        let text = fs::read_to_string(&document).unwrap_or_default();
+        for shown in text.split("<!-- picture ").skip(1) {
+            let (command, rest) = shown.split_once(" -->").expect("the end of a comment");
+            let (command, title) = command.split_once(": ").expect("a command and the title of one of its pictures");
+            let (_, file) = rest.split_once("](").expect("a picture after the command");
+            let (file, _) = file.split_once(')').expect("the end of a link");
+            let file = document.parent().expect("a folder").join(file);
+            let page = scratch.path().join("page.html");
+            let done = Command::new(env!("CARGO_BIN_EXE_foreread"))
+                .args(command.split_whitespace())
+                .arg("--report")
+                .arg(&page)
+                .current_dir(root())
+                .output()
+                .expect("foreread simulate");
+            assert!(done.status.success(), "{command}");
+            let drawn = picture(&fs::read_to_string(&page).expect("a page"), title);
+            if update {
+                fs::create_dir_all(file.parent().expect("a folder")).expect("a folder for pictures");
+                fs::write(&file, &drawn).expect("a picture that can be written");
+            } else {
+                let kept = fs::read_to_string(&file).unwrap_or_default();
+                assert!(kept == drawn, "{}: UPDATE_TABLES=1 draws it anew", file.display());
+            }
+            pictures += 1;
+        }
+    }
+    assert!(pictures > 3, "{pictures} pictures");
+}
+
+/// The first picture of `page` that has this title, as a file of its own.
+fn picture(page: &str, title: &str) -> String {
+    let style = page.split_once("<style>").and_then(|(_, rest)| rest.split_once("</style>")).expect("a style").0;
+    let titled = |svg: &&str| svg.contains(&format!("<title>{title}</title>"));
+    let svg = page.split("<svg").skip(1).find(titled).unwrap_or_else(|| panic!("no picture is called {title}"));
+    let (svg, _) = svg.split_once("</svg>").expect("the end of a picture");
+    let (attributes, rest) = svg.split_once('>').expect("the end of a tag");
+    format!("<svg xmlns=\"http://www.w3.org/2000/svg\"{attributes}><style>{style}</style>{rest}</svg>\n")
 }
 
 /// The line of `printed` that begins as `line` does, up to the first figure.

@@ -171,6 +171,7 @@ mod tests {
                 positioning: Positioning::Mean(9_000_000),
                 media_rate: Rate::per_second(64 << 20).unwrap(),
                 host_rate: Rate::per_second(300_000_000).unwrap(),
+                zones: None,
                 track_bytes: 512 << 10,
                 buffer_tracks: 0,
                 seed: 1,

@@ -11,9 +11,10 @@
 //! its track from the track's start. This is why reading backward costs one positioning a track and not one a record. A
 //! short way forward is passed over rather than jumped, where that is sooner.
 //!
-//! Not modelled: several zones, the time of a command, writes.
+//! Not modelled: the time of a command, writes.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 
@@ -25,16 +26,32 @@ use crate::{Random, Rate};
 pub struct Config {
     /// How long the arm takes.
     pub positioning: Positioning,
-    /// Bytes under the head a second.
+    /// Bytes under the head a second, at the start of the disk.
     pub media_rate: Rate,
+    /// How that falls towards the end; without, it is the same everywhere.
+    #[serde(default)]
+    pub zones: Option<Zones>,
     /// Bytes from the drive's buffer a second.
     pub host_rate: Rate,
-    /// Bytes of a track: what one turn of the platter brings.
+    /// Bytes of a track at the start of the disk: what one turn of the platter brings.
     pub track_bytes: u64,
     /// Tracks that the buffer holds; 0 for a disk without one.
     pub buffer_tracks: usize,
     /// Where randomness starts.
     pub seed: u64,
+}
+
+/// Tracks are shorter the nearer they are to the spindle, and a turn brings as much less. They have one length within a zone; zones
+/// are equally long, and each is slower than the one before by the same step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Zones {
+    /// How many.
+    pub count: NonZeroU64,
+    /// Bytes under the head a second in the last one.
+    pub innermost_rate: Rate,
+    /// Bytes of the disk.
+    pub capacity_bytes: NonZeroU64,
 }
 
 /// The time from one place to another, which a request pays that does not follow the last one.
@@ -127,6 +144,25 @@ struct Serving {
     cancelled: bool,
 }
 
+impl Config {
+    /// What passes under the head at `offset`.
+    fn rate_at(&self, offset: u64) -> Rate {
+        let Some(Zones { count, innermost_rate, capacity_bytes }) = self.zones else { return self.media_rate };
+        let last = count.get() - 1;
+        let zone = u128::from(offset) * u128::from(count.get()) / u128::from(capacity_bytes.get());
+        let zone = zone.min(u128::from(last)) as u64;
+        let (outer, inner) = (self.media_rate.bytes_per_second(), innermost_rate.bytes_per_second());
+        let slower = u128::from(outer.saturating_sub(inner)) * u128::from(zone) / u128::from(last.max(1));
+        Rate::per_second(outer - slower as u64).unwrap_or(self.media_rate)
+    }
+
+    /// The bytes of a track where the media has that rate.
+    fn track_bytes_at(&self, rate: Rate) -> u64 {
+        let outer = u128::from(self.media_rate.bytes_per_second());
+        (u128::from(self.track_bytes) * u128::from(rate.bytes_per_second()) / outer).max(1) as u64
+    }
+}
+
 impl Disk {
     /// An idle disk whose arm stands at its start.
     pub fn new(config: Config) -> Self {
@@ -211,15 +247,13 @@ impl Disk {
             return self.config.host_rate.time_ns(bytes);
         }
         let jump_ns = self.jump_ns(offset);
-        let kept_from = if jump_ns == 0 {
-            self.head.min(offset)
-        } else {
-            offset / self.config.track_bytes * self.config.track_bytes
-        };
-        let pass_ns = offset.checked_sub(self.head).map(|skipped| self.config.media_rate.time_ns(skipped));
+        let rate = self.config.rate_at(offset);
+        let track_bytes = self.config.track_bytes_at(rate);
+        let kept_from = if jump_ns == 0 { self.head.min(offset) } else { offset / track_bytes * track_bytes };
+        let pass_ns = offset.checked_sub(self.head).map(|skipped| rate.time_ns(skipped));
         self.head = end;
-        self.keep(kept_from, end);
-        jump_ns.min(pass_ns.unwrap_or(u64::MAX)) + self.config.media_rate.time_ns(bytes)
+        self.keep(kept_from, end, track_bytes);
+        jump_ns.min(pass_ns.unwrap_or(u64::MAX)) + rate.time_ns(bytes)
     }
 
     fn jump_ns(&mut self, offset: u64) -> u64 {
@@ -239,12 +273,12 @@ impl Disk {
     }
 
     /// The buffer holds `[start, end)` now, and no more of it than its tracks.
-    fn keep(&mut self, start: u64, end: u64) {
+    fn keep(&mut self, start: u64, end: u64, track_bytes: u64) {
         if self.config.buffer_tracks == 0 {
             return;
         }
         // A request across two tracks leaves both: the first was passed on the way to it.
-        let most = self.config.track_bytes.max(end - start);
+        let most = track_bytes.max(end - start);
         // What goes on where a segment ends makes that segment longer.
         let joined = self.buffer.iter().position(|&(from, until)| from <= start && start <= until);
         let from = joined.and_then(|at| self.buffer.remove(at)).map_or(start, |(from, _)| from);
@@ -266,6 +300,7 @@ mod tests {
             positioning: Positioning::Mean(7 * MS),
             media_rate: Rate::per_second(62_000_000).unwrap(),
             host_rate: Rate::per_second(300_000_000).unwrap(),
+            zones: None,
             track_bytes: 516_667,
             buffer_tracks,
             seed: 1,
@@ -310,6 +345,27 @@ mod tests {
     fn a_short_way_forward_is_passed_over() {
         let took_ns = read(&mut disk(0), (0..10).map(|n| n * (128 << 10)), 64 << 10);
         assert!(took_ns < 10 * 3 * MS, "{took_ns}");
+    }
+
+    #[test]
+    fn the_end_of_a_disk_is_slower_than_its_start() {
+        let zones = Zones {
+            count: NonZeroU64::new(16).unwrap(),
+            innermost_rate: Rate::per_second(31_000_000).unwrap(),
+            capacity_bytes: NonZeroU64::new(160_000_000_000).unwrap(),
+        };
+        let config = Config { zones: Some(zones), ..disk(0).config };
+        let rate = |offset| config.rate_at(offset).bytes_per_second();
+        assert_eq!(
+            [0, 9_999_999_999, 159_999_999_999, 1 << 50].map(rate),
+            [62_000_000, 62_000_000, 31_000_000, 31_000_000]
+        );
+        assert_eq!(rate(80_000_000_000), 62_000_000 - 31_000_000 * 8 / 15);
+        assert_eq!(config.track_bytes_at(Rate::per_second(31_000_000).unwrap()), 258_333);
+        let megabytes = |from: u64| (0..31).map(move |n| from + n * 1_000_000);
+        let at_start = read(&mut Disk::new(config.clone()), megabytes(0), 1_000_000);
+        let at_end = read(&mut Disk::new(config.clone()), megabytes(155_000_000_000), 1_000_000) - 7 * MS;
+        assert!(at_end.abs_diff(2 * at_start) < MS, "{at_start} {at_end}");
     }
 
     #[test]

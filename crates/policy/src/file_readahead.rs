@@ -24,8 +24,8 @@ use crate::units::{Extent, Nanos};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Read {
     pub(crate) extent: Extent,
-    /// Some of its pages have not been asked for.
-    pub(crate) absent: bool,
+    /// The first of its pages that has not been asked for.
+    pub(crate) absent: Option<u64>,
     /// It has to wait.
     pub(crate) stalled: bool,
     /// Pages directly before it that have been read.
@@ -115,7 +115,7 @@ impl FileReadahead {
         if stream.reads < needed {
             return (None, Shown::Nothing);
         }
-        stream.recognise(read.extent, read.absent);
+        stream.recognise(read.absent);
         (Some(id), Shown::Forward)
     }
 
@@ -135,12 +135,12 @@ impl FileReadahead {
             stream.recognise_stride(stride.delta, stride.pages, stride.records);
             shown = Shown::Strided;
         } else if read.extent.start == 0 && self.distrust == 0 {
-            stream.recognise(read.extent, read.absent);
+            stream.recognise(read.absent);
             shown = Shown::Forward;
         } else if read.before > read.extent.pages() * (CONTEXT_READS - 1 + u64::from(self.distrust)) {
             stream.start = read.extent.start - read.before;
             stream.seen += read.before;
-            stream.recognise(read.extent, read.absent);
+            stream.recognise(read.absent);
             stream.guess = true;
             shown = Shown::Forward;
         }

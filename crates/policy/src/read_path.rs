@@ -66,6 +66,8 @@ pub struct ReadPath {
     room: Room,
     /// Demand that found no room: tried again whenever memory comes free.
     waiting: VecDeque<(FileId, Extent)>,
+    /// Streams whose next part was one too many in flight: each has its turn as others come to their end.
+    turns: VecDeque<(FileId, u64)>,
     /// How far ahead all streams want to be, in pages, as of `shares_at`.
     shares: Shares,
     shares_at: Option<Nanos>,
@@ -85,6 +87,7 @@ impl ReadPath {
             actions: VecDeque::new(),
             room: Room::default(),
             waiting: VecDeque::new(),
+            turns: VecDeque::new(),
             shares: Shares::default(),
             shares_at: None,
             round: Round::default(),
@@ -130,6 +133,7 @@ impl ReadPath {
                 }
             }
         }
+        self.take_turns(now);
         self.grant();
     }
 
@@ -184,7 +188,8 @@ impl ReadPath {
         let Some(File { pages, readahead, .. }) = self.files.get_mut(&file) else { return Next::Nothing };
         let file_pages = *pages;
         let (before, skipped) = self.resident.before(file, extent.start, CONTEXT_PAGES_MAX);
-        let (absent, stalled) = (found == Found::Absent, found != Found::Resident);
+        let absent = (found == Found::Absent).then(|| self.resident.next_hole(file, extent)).flatten();
+        let (absent, stalled) = (absent.map(|hole| hole.start), found != Found::Resident);
         let (stream, shown) = readahead.observe(now, Read { extent, absent, stalled, before, file_pages, skipped });
         self.counters.streams_forward += u64::from(shown == Shown::Forward);
         self.counters.streams_strided += u64::from(shown == Shown::Strided);
@@ -234,6 +239,17 @@ impl ReadPath {
     fn resume(&mut self, now: Nanos, file: FileId) {
         let Some(File { pages, readahead, .. }) = self.files.get(&file) else { return };
         if let Some(stream) = readahead.due(now) {
+            let (nothing, file_pages) = (Extent::new(*pages, *pages), *pages);
+            self.plan(now, file, stream, nothing, file_pages);
+        }
+    }
+
+    /// Plans for the streams that had to wait until less is in flight, in the order in which they came.
+    fn take_turns(&mut self, now: Nanos) {
+        while !self.requests.is_speculation_full()
+            && let Some((file, stream)) = self.turns.pop_front()
+        {
+            let Some(File { pages, .. }) = self.files.get(&file) else { continue };
             let (nothing, file_pages) = (Extent::new(*pages, *pages), *pages);
             self.plan(now, file, stream, nothing, file_pages);
         }
@@ -300,6 +316,11 @@ impl ReadPath {
         while let Some(hole) = self.resident.next_hole(file, Extent::new(from, part.extent.end)) {
             let class = if hole.overlaps(read) { Class::Demand } else { Class::Speculative };
             if class == Class::Speculative && self.requests.is_speculation_full() {
+                if let Ahead::Stream(stream) = ahead
+                    && !self.turns.contains(&(file, stream))
+                {
+                    self.turns.push_back((file, stream));
+                }
                 return false;
             }
             if !self.resident.admits(hole) || !self.make_room(first_bytes(file, hole), false) {
@@ -436,6 +457,7 @@ impl ReadPath {
     /// Nobody has `file` open: nothing more is fetched for it, and what is there may stay until room is needed.
     fn release(&mut self, file: FileId) {
         self.waiting.retain(|&(f, _)| f != file);
+        self.turns.retain(|&(f, _)| f != file);
         for request in self.requests.of_file(file) {
             self.cancel(request);
         }

@@ -171,15 +171,16 @@ impl Order {
         }
     }
 
-    /// Forgets entries of folios that are gone, if they are many: `there` is how many folios there are.
-    pub(crate) fn forget_stale(&mut self, there: usize, folios: &mut impl Folios) {
+    /// Forgets entries of folios that are gone, if they are many: `there` is how many folios there are, `names` how many of the gone
+    /// may be remembered even so.
+    pub(crate) fn forget_stale(&mut self, there: usize, names: usize, folios: &mut impl Folios) {
         if let Self::S3Fifo(fifo) = self {
             for (main, queue) in [(false, &mut fifo.small), (true, &mut fifo.main)] {
                 if queue.len() > 2 * there + STALE_MAX {
                     queue.retain(|&key| folios.used(key).is_some_and(|(uses, _)| uses.main == main));
                 }
             }
-            fifo.ghosts.truncate(there);
+            fifo.ghosts.truncate(there.max(names));
         }
     }
 }
@@ -360,7 +361,7 @@ mod tests {
             let mut uses = Uses::default();
             self.order.insert(key, &mut uses, 1, false);
             self.folios.0.insert(key, uses);
-            self.order.forget_stale(self.folios.0.len(), &mut self.folios);
+            self.order.forget_stale(self.folios.0.len(), 0, &mut self.folios);
             false
         }
 

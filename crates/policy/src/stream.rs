@@ -175,8 +175,8 @@ impl Stream {
         leaves.then(|| Extent::new(self.pos, self.last_end))
     }
 
-    /// The stream has read `read`; `stalled` if it had to wait for it, `absent` if nobody had asked for it.
-    pub(crate) fn advance(&mut self, now: Nanos, read: Extent, stalled: bool, absent: bool) {
+    /// The stream has read `read`; `stalled` if it had to wait for it, `absent` is the first page of it that nobody had asked for.
+    pub(crate) fn advance(&mut self, now: Nanos, read: Extent, stalled: bool, absent: Option<u64>) {
         self.last = now;
         self.guess = false;
         self.prepended = 0;
@@ -186,8 +186,10 @@ impl Stream {
             Pattern::Forward => {
                 self.seen += read.end.saturating_sub(self.pos);
                 self.pos = self.pos.max(read.end);
-                if absent && self.end >= read.start as i64 {
-                    self.end = read.start as i64;
+                if let Some(missing) = absent
+                    && self.end >= read.start as i64
+                {
+                    self.end = missing as i64;
                 } else {
                     self.end = self.end.max(self.pos as i64);
                 }
@@ -200,13 +202,13 @@ impl Stream {
                     self.pos = record;
                 }
                 if within + read.pages() > RECORD_GROWTH_MAX * self.record_pages {
-                    self.become_forward(record, read, absent);
+                    self.become_forward(record, absent, read.end);
                     return;
                 }
                 let pages = pages.max(within + read.pages()).min(delta.unsigned_abs());
                 self.pattern = Pattern::Strided { delta, pages };
                 let planned = (self.end - record as i64) / delta;
-                if absent || planned < 0 {
+                if absent.is_some() || planned < 0 {
                     self.end = record as i64;
                 }
             }
@@ -226,12 +228,12 @@ impl Stream {
     }
 
     /// What was taken for a record goes on and on: it was the start of a forward stream.
-    fn become_forward(&mut self, start: u64, read: Extent, absent: bool) {
+    fn become_forward(&mut self, start: u64, absent: Option<u64>, end: u64) {
         self.pattern = Pattern::Forward;
         self.start = start;
-        self.pos = read.end;
-        self.seen = read.end - start;
-        self.recognise(read, absent);
+        self.pos = end;
+        self.seen = end - start;
+        self.recognise(absent);
     }
 
     /// Reads that came just before this run's start belong to it: they overtook each other on their way here.
@@ -251,10 +253,11 @@ impl Stream {
         self.reads = self.reads.saturating_add(other.reads);
     }
 
-    /// From now on the run is read ahead for. `read` is the read that showed it; `absent` if it has not been asked for.
-    pub(crate) fn recognise(&mut self, read: Extent, absent: bool) {
+    /// From now on the run is read ahead for. `absent` is the first page that nobody had asked for of the read that
+    /// showed it.
+    pub(crate) fn recognise(&mut self, absent: Option<u64>) {
         self.ahead = self.seen * if self.start == 0 { TRUST_AT_START } else { 1 };
-        self.end = if absent { read.start as i64 } else { self.pos as i64 };
+        self.end = absent.unwrap_or(self.pos) as i64;
     }
 
     /// From now on the run is a record of a progression that `records` records have shown.
@@ -444,7 +447,7 @@ mod tests {
     fn a_stream_from_the_start_of_a_file_plans_the_read_and_eight_times_as_much() {
         let read = Extent::new(0, 32);
         let mut stream = Stream::new(0, Nanos(0), read);
-        stream.recognise(read, true);
+        stream.recognise(Some(read.start));
         let parts = plan(&mut stream, LIMITS);
         assert_eq!(parts[0], Part { extent: Extent::new(0, 64), mark: 32 });
         assert_eq!(parts.last().unwrap().extent.end, 256, "what is left of the window is too small for a part");
@@ -453,12 +456,12 @@ mod tests {
     #[test]
     fn waiting_grows_the_window_as_far_as_it_is_trusted_and_splits_it() {
         let mut stream = Stream::new(0, Nanos(0), Extent::new(0, 32));
-        stream.recognise(Extent::new(0, 32), true);
+        stream.recognise(Some(0));
         plan(&mut stream, LIMITS);
         for start in (32..256).step_by(32) {
-            stream.advance(Nanos(1), Extent::new(start, start + 32), false, false);
+            stream.advance(Nanos(1), Extent::new(start, start + 32), false, None);
         }
-        stream.advance(Nanos(2), Extent::new(256, 288), true, true);
+        stream.advance(Nanos(2), Extent::new(256, 288), true, Some(256));
         assert_eq!(stream.ahead, GROWTH * 256);
         let parts = plan(&mut stream, LIMITS);
         let sizes: Vec<u64> = parts.iter().map(|p| p.extent.pages()).collect();
@@ -471,7 +474,7 @@ mod tests {
     fn the_last_part_ends_with_the_file() {
         let limits = Limits { file_pages: 100, ..LIMITS };
         let mut stream = Stream::new(0, Nanos(0), Extent::new(0, 32));
-        stream.recognise(Extent::new(0, 32), true);
+        stream.recognise(Some(0));
         assert_eq!(plan(&mut stream, limits).last().unwrap().extent.end, 100);
     }
 
@@ -483,8 +486,8 @@ mod tests {
         let parts = plan(&mut stream, LIMITS);
         assert_eq!(parts[0], Part { extent: Extent::new(1024, 1280), mark: 1024 });
         assert_eq!(parts[1], Part { extent: Extent::new(768, 1024), mark: 768 });
-        stream.advance(Nanos(1), Extent::new(256, 288), true, false);
-        stream.advance(Nanos(1), Extent::new(0, 32), true, false);
+        stream.advance(Nanos(1), Extent::new(256, 288), true, None);
+        stream.advance(Nanos(1), Extent::new(0, 32), true, None);
         let rest = plan(&mut stream, LIMITS);
         assert!(rest.iter().all(|p| p.extent.end <= 256), "{rest:?}");
     }

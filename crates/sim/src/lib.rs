@@ -4,7 +4,7 @@
 //!  Workload ──operations──> World (virtual clock, readers, page table) <──events, actions──> Policy: ReadPath, or a Baseline
 //!                             │  ^
 //!                      reads  v  │ bytes
-//!                           Storage (device models)            World ──> Tally ──> figures
+//!             Storage (device models, or a mount: another World)     World ──> Tally ──> figures
 //! ```
 //!
 //! *Invariant:* no clock, no thread, no I/O; the same scenario gives the same events and figures, bit for bit.

@@ -8,6 +8,7 @@ use foreread_device::{Profile, Random, Rate, object_store};
 use foreread_policy::{Options, PAGE_BYTES, ReadPath, Replacement};
 use foreread_workload::{Op, Pattern};
 
+use crate::baseline::{Baseline, Linux};
 use crate::profile;
 use crate::storage::Storage;
 use crate::tally::Tally;
@@ -24,7 +25,7 @@ pub fn run(seed: u64, faults: bool) -> Result<Tally, Violation> {
     let replacement = if random.chance(500_000) { Replacement::S3Fifo } else { Replacement::Lru };
     let readahead = random.chance(900_000);
     let rotational = random.chance(500_000);
-    let mut policy = ReadPath::new(Options { capacity_bytes: memory_bytes, readahead, replacement, rotational });
+    let policy = ReadPath::new(Options { capacity_bytes: memory_bytes, readahead, replacement, rotational });
     let storage = Storage::new(device(&mut random), &sizes);
     let piece_pages = random.chance(700_000).then_some(32);
     let rules = Readers { pattern: Pattern::Sequential { record_bytes: 1, passes: 1 }, until_ns: u64::MAX };
@@ -34,8 +35,14 @@ pub fn run(seed: u64, faults: bool) -> Result<Tally, Violation> {
     });
     let readers: Vec<Start<'static>> = readers.collect();
     let rates = if faults { rates(&mut random) } else { Rates::default() };
-    let world = World::new(&mut policy, storage, Front { piece_pages, page_ns: 680 }, rules, sizes);
-    world.with_faults(Faults::new(rates, random.next_u64()), memory_bytes / PAGE_BYTES).run(readers, None)
+    let front = Front { piece_pages, piece_ns: 0, page_ns: 680 };
+    let world = World::new(Box::new(policy), storage, front, rules, sizes.clone());
+    let world = world.with_faults(Faults::new(rates, random.next_u64()), memory_bytes / PAGE_BYTES);
+    if random.chance(300_000) {
+        let page_cache = Box::new(Baseline::new(1 << (8 + random.below(10)), || Linux::new(MOUNT_PIECE_PAGES)));
+        return World::new(page_cache, Storage::Mount(Box::new(world)), front, rules, sizes).run(readers, None);
+    }
+    world.run(readers, None)
 }
 
 /// From one byte to a gibibyte, each magnitude as likely as any other.
@@ -98,6 +105,9 @@ fn operations(random: &mut Random, sizes: &[u64]) -> Vec<Op> {
     }
     all
 }
+
+/// The largest window of a kernel in front of a mount: 128 KiB.
+const MOUNT_PIECE_PAGES: u64 = 32;
 
 /// The least budget of an engine, in bytes.
 const MEMORY_BYTES_MIN: u64 = 16 << 20;

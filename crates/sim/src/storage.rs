@@ -9,8 +9,11 @@ use foreread_device::flash::{self, Flash};
 use foreread_device::object_store::{self, ObjectStore};
 use foreread_policy::{PAGE_BYTES, RequestId};
 
+use crate::violation::Violation;
+use crate::world::World;
+
 /// What came of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Delivery {
     /// Its first byte is near.
     Head(RequestId),
@@ -18,13 +21,15 @@ pub(crate) enum Delivery {
     Bytes(RequestId, u64),
     /// It is refused, and may be made again after this many nanoseconds.
     Refused(RequestId, u64),
+    /// The policy in front of what is mounted has broken a rule.
+    Broken(Violation),
 }
 
-/// A device model with files on it.
-#[derive(Debug)]
+/// A device model with files on it, or a mount in front of one.
 pub(crate) enum Storage {
     Store(ObjectStore),
     Blocks(Blocks),
+    Mount(Box<World<'static>>),
 }
 
 /// A block device, and which bytes of it each file has.
@@ -78,6 +83,7 @@ impl Storage {
         let id = request.0;
         match self {
             Self::Store(store) => store.handle(now_ns, object_store::Event::Request { id, bytes, slowdown: 1 }),
+            Self::Mount(mount) => mount.request(now_ns, request, file, offset, bytes),
             Self::Blocks(blocks) => {
                 let offset = blocks.layout.starts[file] + offset;
                 blocks.bytes.insert(id, bytes);
@@ -95,6 +101,7 @@ impl Storage {
         let id = request.0;
         match self {
             Self::Store(store) => store.handle(now_ns, object_store::Event::Cancel { id }),
+            Self::Mount(_) => unreachable!("a kernel gives up no readahead"),
             Self::Blocks(blocks) => {
                 blocks.bytes.remove(&id);
                 match &mut blocks.device {
@@ -117,6 +124,7 @@ impl Storage {
     pub(crate) fn advance(&mut self, now_ns: u64) {
         match self {
             Self::Store(store) => store.handle(now_ns, object_store::Event::Tick),
+            Self::Mount(mount) => mount.advance(now_ns),
             Self::Blocks(Blocks { device: BlockDevice::Disk(disk), .. }) => disk.handle(now_ns, disk::Event::Tick),
             Self::Blocks(Blocks { device: BlockDevice::Array(array), .. }) => array.handle(now_ns, disk::Event::Tick),
             Self::Blocks(Blocks { device: BlockDevice::Flash(flash), .. }) => flash.handle(now_ns, flash::Event::Tick),
@@ -133,6 +141,7 @@ impl Storage {
                     Delivery::Refused(RequestId(id), retry_after_ns)
                 }
             }),
+            Self::Mount(mount) => mount.poll(),
             Self::Blocks(blocks) => {
                 let done = match &mut blocks.device {
                     BlockDevice::Disk(disk) => disk.poll_action().map(|disk::Action::Done { id, .. }| id),
@@ -147,6 +156,7 @@ impl Storage {
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         match self {
             Self::Store(store) => store.next_deadline(),
+            Self::Mount(mount) => mount.next_deadline(),
             Self::Blocks(Blocks { device: BlockDevice::Disk(disk), .. }) => disk.next_deadline(),
             Self::Blocks(Blocks { device: BlockDevice::Array(array), .. }) => array.next_deadline(),
             Self::Blocks(Blocks { device: BlockDevice::Flash(flash), .. }) => flash.next_deadline(),

@@ -127,6 +127,19 @@ impl Tally {
         self.second(done_ns).late += u64::from(late);
     }
 
+    /// What was asked of the storage is what `mount` asked of it.
+    pub(crate) fn through(&mut self, mount: Self) {
+        self.second(mount.seconds.len().saturating_sub(1) as u64 * 1_000_000_000);
+        for (own, below) in self.seconds.iter_mut().zip(&mount.seconds) {
+            (own.requests, own.requested_pages) = (below.requests, below.requested_pages);
+        }
+        self.requests = mount.requests;
+        self.fetched_pages = mount.fetched_pages;
+        self.wasted_pages = mount.wasted_pages;
+        self.sizes = mount.sizes;
+        self.picture = mount.picture;
+    }
+
     /// Pages that were fetched and not read.
     pub(crate) fn wasted(&mut self, request: RequestId, pages: u64) {
         self.wasted_pages += pages;

@@ -18,14 +18,15 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 mod faults;
 mod readers;
 mod requests;
+mod serve;
 
 use foreread_policy::{FileId, RequestId, Touch};
 use foreread_workload::{Op, Pattern};
 
 use crate::page_map::PageMap;
 use crate::picture::Picture;
-use crate::policy::{Grain, Policy, Reading};
-use crate::storage::Storage;
+use crate::policy::{Grain, Policy};
+use crate::storage::{Delivery, Storage};
 use crate::tally::Tally;
 use crate::violation::Violation;
 pub(crate) use faults::{Faults, Rates};
@@ -37,6 +38,8 @@ use requests::InFlight;
 pub(crate) struct Front {
     /// A read arrives in pieces of at most this many pages, one after the other; `None` for whole.
     pub(crate) piece_pages: Option<u64>,
+    /// Each piece, in ns.
+    pub(crate) piece_ns: u64,
     /// Copying a page, in ns.
     pub(crate) page_ns: u64,
 }
@@ -97,7 +100,7 @@ type Together<'w> = Box<dyn Iterator<Item = (u32, Op)> + 'w>;
 
 /// One simulation.
 pub(crate) struct World<'w> {
-    policy: &'w mut dyn Policy,
+    policy: Box<dyn Policy + 'w>,
     grain: Grain,
     front: Front,
     storage: Storage,
@@ -138,12 +141,15 @@ pub(crate) struct World<'w> {
     /// Requests that were granted more while policy was being heard.
     granted: VecDeque<RequestId>,
     woken: VecDeque<usize>,
+    /// Readers that have served, and what came of those that were asked to.
+    resting: Vec<usize>,
+    served: VecDeque<Delivery>,
     tally: Tally,
 }
 
 impl<'w> World<'w> {
     pub(crate) fn new(
-        policy: &'w mut dyn Policy,
+        policy: Box<dyn Policy + 'w>,
         storage: Storage,
         front: Front,
         rules: Readers,
@@ -179,6 +185,8 @@ impl<'w> World<'w> {
             referenced: Vec::new(),
             granted: VecDeque::new(),
             woken: VecDeque::new(),
+            resting: Vec::new(),
+            served: VecDeque::new(),
             tally: Tally::new(rules.pattern.period_ns()),
         }
     }
@@ -201,57 +209,64 @@ impl<'w> World<'w> {
         self.together = together;
         self.come();
         for (number, start) in readers.into_iter().enumerate() {
-            self.readers.push(Reader {
-                operations: start.operations,
-                queued: VecDeque::new(),
-                own_descriptors: start.own_descriptors,
-                by: Reading { descriptor: start.own_descriptors.unwrap_or(0), prev: None },
-                delay_ns: 0,
-                op: None,
-                file: None,
-                at: 0,
-                piece_end: 0,
-                end: 0,
-                began_ns: 0,
-                announced: false,
-                missing: 0,
-                epoch: 0,
-                idle: false,
-            });
+            self.readers.push(Reader::new(start.operations, start.own_descriptors));
             self.enter(0, number);
         }
         while self.reading > 0 || self.coming.is_some() {
-            let coming_ns = self.coming.as_ref().filter(|_| self.queued < QUEUED_MAX).map(|(_, op)| op.not_before_ns);
-            let reader_ns = self.agenda.peek().map(|Reverse((at_ns, ..))| *at_ns);
-            let policy_ns = self.policy.next_deadline().map(|at| at.0);
-            let refused_ns = self.refused.front().map(|&(at_ns, _)| at_ns);
-            let trouble_ns = self.trouble.peek().map(|Reverse((at_ns, _))| *at_ns);
-            let deadlines = [reader_ns, self.storage.next_deadline(), policy_ns, refused_ns, coming_ns, trouble_ns];
-            let next = deadlines.into_iter().flatten().min();
-            let Some(next_ns) = next else {
+            let Some(next_ns) = self.next_ns() else {
                 return Err(Violation::Stuck { readers: self.reading, at_ns: self.now_ns });
             };
-            self.now_ns = self.now_ns.max(next_ns);
-            self.deliver()?;
-            self.in_trouble()?;
-            self.take_what_came()?;
-            self.wake()?;
-            while let Some(&Reverse((at_ns, _, reader))) = self.agenda.peek() {
-                if at_ns > self.now_ns {
-                    break;
-                }
-                self.agenda.pop();
-                self.go_on(reader)?;
-                self.wake()?;
-            }
+            self.step(next_ns)?;
         }
         self.tally.end(self.now_ns);
-        let unread = self.pages.values().filter(|page| page.back == 0 && page.is_unread());
-        unread.for_each(|page| self.tally.wasted(RequestId(u64::from(page.request)), u64::from(page.pages)));
         if self.faults.is_some() {
             self.close_all()?;
         }
-        Ok(self.tally)
+        if let Storage::Mount(mount) = &mut self.storage
+            && mount.faults.is_some()
+        {
+            mount.close_all()?;
+        }
+        Ok(self.told())
+    }
+
+    /// What was counted; what nobody has read by now was fetched in vain.
+    fn told(mut self) -> Tally {
+        let unread = self.pages.values().filter(|page| page.back == 0 && page.is_unread());
+        unread.for_each(|page| self.tally.wasted(RequestId(u64::from(page.request)), u64::from(page.pages)));
+        if let Storage::Mount(mount) = self.storage {
+            self.tally.through(mount.told());
+        }
+        self.tally
+    }
+
+    /// When something happens next.
+    fn next_ns(&self) -> Option<u64> {
+        let coming_ns = self.coming.as_ref().filter(|_| self.queued < QUEUED_MAX).map(|(_, op)| op.not_before_ns);
+        let reader_ns = self.agenda.peek().map(|Reverse((at_ns, ..))| *at_ns);
+        let policy_ns = self.policy.next_deadline().map(|at| at.0);
+        let refused_ns = self.refused.front().map(|&(at_ns, _)| at_ns);
+        let trouble_ns = self.trouble.peek().map(|Reverse((at_ns, _))| *at_ns);
+        let deadlines = [reader_ns, self.storage.next_deadline(), policy_ns, refused_ns, coming_ns, trouble_ns];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// Does what is due at `next_ns`, or by now.
+    fn step(&mut self, next_ns: u64) -> Result<(), Violation> {
+        self.now_ns = self.now_ns.max(next_ns);
+        self.deliver()?;
+        self.in_trouble()?;
+        self.take_what_came()?;
+        self.wake()?;
+        while let Some(&Reverse((at_ns, _, reader))) = self.agenda.peek() {
+            if at_ns > self.now_ns {
+                break;
+            }
+            self.agenda.pop();
+            self.go_on(reader)?;
+            self.wake()?;
+        }
+        Ok(())
     }
 
     fn come(&mut self) {

@@ -63,6 +63,7 @@ fn run(memory_bytes: u64, file_pages: u64, readers: Vec<(u64, Vec<Extent>, u64)>
             total_rate: Rate::per_second(900_000_000),
             ..object_store::Config::default()
         }),
+        page_cache_bytes: None,
         picture: false,
     };
     let tally = scenario.run(PolicyName::Foreread).unwrap_or_else(|error| panic!("{error:?}"));

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use foreread_sim::{PolicyName, Tally, simulate};
-use foreread_workload::{Metric, Workload, catalogue};
+use foreread_workload::{Metric, Pattern, Workload, catalogue};
 
 fn run(workload: &Workload, policy: PolicyName) -> Tally {
     simulate(workload, policy, None).unwrap_or_else(|error| panic!("{}: {error:?}", workload.name))
@@ -85,7 +85,8 @@ fn whoever_reads_every_byte_once_is_fetched_every_byte() {
     for (name, _) in catalogue::TEXTS {
         let workload = catalogue::find(name).unwrap();
         let amp = |policy| run(&workload, policy).figure(Metric::Amp).unwrap();
-        if amp(PolicyName::None) < 0.999 {
+        let again = matches!(workload.pattern, Pattern::Sequential { passes, .. } if passes > 1);
+        if again || amp(PolicyName::None) < 0.999 {
             continue; // It comes back to what it has read, and finds some of it.
         }
         for &policy in PolicyName::ALL {

@@ -31,6 +31,7 @@ pub const TEXTS: &[(&str, &str)] = &[
     ("disk-interleaved-2", include_str!("../../../workloads/disk-interleaved-2.toml")),
     ("disk-interleaved-5", include_str!("../../../workloads/disk-interleaved-5.toml")),
     ("disk-interleaved-50", include_str!("../../../workloads/disk-interleaved-50.toml")),
+    ("disk-epochs", include_str!("../../../workloads/disk-epochs.toml")),
     ("thrash-200-streams", include_str!("../../../workloads/thrash-200-streams.toml")),
 ];
 

@@ -216,19 +216,31 @@ fn simulate(mut section: Section<'_>, pattern: &Pattern, files: u32) -> Result<S
             let Some((policy, over)) = name.split_once(" over ") else {
                 return Err(section.place("", at, name).is_not(OVER));
             };
-            for &metric in Metric::ALL {
-                if let Some(text) = section.optional_string(metric.key(), Figure::RATIO_WANTED)? {
-                    let parsed = Figure::parse_all(metric, &text.value, "");
-                    for figure in parsed.ok_or_else(|| text.is_not(Figure::RATIO_WANTED))? {
-                        ratios.push(Ratio { policy: policy.to_owned(), over: over.to_owned(), figure });
-                    }
-                }
+            for figure in wanted_ratios(&mut section)? {
+                ratios.push(Ratio { policy: policy.to_owned(), over: over.to_owned(), figure });
             }
             section.end()?;
         }
     }
+    let mut predict = Vec::new();
+    if let Some(mut section) = section.optional_section("predict")? {
+        predict = wanted_ratios(&mut section)?;
+        section.end()?;
+    }
     section.end()?;
-    Ok(Simulate { policies, threads, seeds, readahead_max_bytes, expect, ratios })
+    Ok(Simulate { policies, threads, seeds, readahead_max_bytes, expect, ratios, predict })
+}
+
+/// Figures that are ratios, whatever the unit of their metric.
+fn wanted_ratios(section: &mut Section<'_>) -> Result<Vec<Figure>, Error> {
+    let mut ratios = Vec::new();
+    for &metric in Metric::ALL {
+        if let Some(text) = section.optional_string(metric.key(), Figure::RATIO_WANTED)? {
+            let parsed = Figure::parse_all(metric, &text.value, "");
+            ratios.extend(parsed.ok_or_else(|| text.is_not(Figure::RATIO_WANTED))?);
+        }
+    }
+    Ok(ratios)
 }
 
 /// The text that is being read: makes errors.

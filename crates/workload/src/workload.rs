@@ -55,6 +55,8 @@ pub struct Simulate {
     pub expect: Vec<(String, Vec<Figure>)>,
     /// How policies must compare.
     pub ratios: Vec<Ratio>,
+    /// What a simulation through a mount must come to, over what is measured.
+    pub predict: Vec<Figure>,
 }
 
 impl Default for Simulate {
@@ -66,6 +68,7 @@ impl Default for Simulate {
             readahead_max_bytes: None,
             expect: Vec::new(),
             ratios: Vec::new(),
+            predict: Vec::new(),
         }
     }
 }
@@ -261,6 +264,15 @@ impl Workload {
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.seed = seed;
+        self
+    }
+
+    /// The same workload on a store that carries `bytes_per_s` at most; without a store, the same.
+    #[must_use]
+    pub fn with_total_rate(mut self, bytes_per_s: u64) -> Self {
+        if let Device::Store(store) = &mut self.device {
+            store.total_bytes_per_s = Some(bytes_per_s.max(1));
+        }
         self
     }
 

@@ -51,6 +51,7 @@ const FIGURES: &[(&str, &[(&str, &str)])] = &[
     ("disk-interleaved-2", &[]),
     ("disk-interleaved-5", &[]),
     ("disk-interleaved-50", &[]),
+    ("disk-epochs", &[]),
     ("thrash-200-streams", &[]),
 ];
 
@@ -96,6 +97,7 @@ const RATIOS: &[(&str, &str, &str, &[&str])] = &[
     ("sysbench-fileio", "foreread over best", "throughput", NOT_BEHIND),
     ("sysbench-oltp", "on-demand-2007 over linux-2.6.20", "operations", &[">= 1.001", "<= 1.12"]),
     ("sysbench-oltp", "foreread over best", "operations", &[">= 1"]),
+    ("disk-epochs", "foreread over best", "throughput", &[">= 1.2"]),
 ];
 const ABOUT_THE_SAME: &[&str] = &[">= 0.99", "<= 1.01"];
 const NOT_BEHIND: &[&str] = &[">= 0.99"];
@@ -115,6 +117,32 @@ fn the_expected_ratios_are_those_that_were_promised() {
         }
     }
     assert_eq!(found, wanted);
+}
+
+#[test]
+fn the_predictions_are_held_to_what_was_promised() {
+    let predicts = |name: &&str| !catalogue::find(name).unwrap().simulate.predict.is_empty();
+    let found: Vec<&str> = FIGURES.iter().map(|(name, _)| *name).filter(predicts).collect();
+    assert_eq!(found, ["sequential-1m", "random-4k-16", "stride-64k-of-1m", "interleaved-2", "slow-200"]);
+    for name in found {
+        let told = |figure: &foreread_workload::Figure| {
+            format!("{} {} {}", figure.metric.key(), figure.operator, figure.value)
+        };
+        let predict: Vec<String> = catalogue::find(name).unwrap().simulate.predict.iter().map(told).collect();
+        let wanted = [
+            "throughput >= 0.85",
+            "throughput <= 1.15",
+            "amp >= 0.95",
+            "amp <= 1.05",
+            "requests_per_gib >= 0.95",
+            "requests_per_gib <= 1.05",
+        ];
+        let sorted = |mut all: Vec<String>| {
+            all.sort();
+            all
+        };
+        assert_eq!(sorted(predict), sorted(wanted.map(str::to_owned).to_vec()), "{name}");
+    }
 }
 
 #[test]

@@ -89,6 +89,16 @@ pub(crate) fn header(columns: &[String]) -> String {
     text.trim_end().to_owned()
 }
 
+/// What the simulator says, and whether that is near enough where it is to be.
+fn predicted(row: &Row, metric: Metric) -> String {
+    let Some(value) = row.predicted.get(&metric) else { return "-".to_owned() };
+    let wanted = row.workload.simulate.predict.iter().filter(|figure| figure.metric == metric);
+    let over = row.predicted_over_measured(metric);
+    let near = wanted.map(|figure| over.is_some_and(|over| figure.met(over))).reduce(|all, one| all && one);
+    let judged = near.map_or("", |near| if near { " ok" } else { " MISS" });
+    format!("{}{judged}", metric.show(*value))
+}
+
 /// A row's lines, with what failed below them.
 pub(crate) fn table(row: &Row) -> String {
     let mut text = String::new();
@@ -107,7 +117,7 @@ pub(crate) fn table(row: &Row) -> String {
             };
             let _ = write!(line, " {:VALUE_WIDTH$}", format!("{value}{judged}"));
         }
-        let _ = writeln!(text, "{}", line.trim_end());
+        let _ = writeln!(text, "{} {}", line, predicted(row, metric));
         name = "";
     }
     for reason in &row.void {
@@ -145,6 +155,15 @@ pub(crate) fn misses(rows: &[Row]) -> Vec<String> {
                 let metric = figure.metric;
                 let value = subject.value(metric).map_or_else(|| "not measured".to_owned(), |value| metric.show(value));
                 misses.push(format!("{name}: {} is {value}, wanted {figure}", metric.key().replace('_', " ")));
+            }
+        }
+        for figure in row.workload.simulate.predict.iter().filter(|_| !row.predicted.is_empty()) {
+            let over = row.predicted_over_measured(figure.metric);
+            if !over.is_some_and(|over| figure.met(over)) {
+                let over =
+                    over.map_or_else(|| "not measured".to_owned(), |over| format!("{over:.2} of what is measured"));
+                let (metric, operator, value) = (figure.metric.key().replace('_', " "), figure.operator, figure.value);
+                misses.push(format!("{name}: {metric} is predicted as {over}, wanted {operator} {value}"));
             }
         }
     }
@@ -287,8 +306,24 @@ mod tests {
         Row {
             workload: catalogue::find(name).expect("it is in the catalogue"),
             columns: vec![column("foreread", vec![run]), column("readahead off", Vec::new())],
+            predicted: BTreeMap::new(),
             void: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_prediction_that_is_too_far_off_is_a_miss() {
+        let mut row =
+            row("interleaved-2", &[(Metric::Throughput, 900.0), (Metric::Amp, 1.0), (Metric::Rss, 9.0)], None);
+        row.columns[0].runs[0].values.insert(Metric::RequestsPerGib, 288.0);
+        row.predicted =
+            BTreeMap::from([(Metric::Throughput, 800.0), (Metric::Amp, 1.02), (Metric::RequestsPerGib, 310.0)]);
+        assert!(table(&row).contains("310.0/GiB MISS"), "{}", table(&row));
+        assert!(table(&row).contains("800.0 MB/s ok"), "{}", table(&row));
+        assert_eq!(
+            misses(&[row]),
+            ["interleaved-2: requests per gib is predicted as 1.08 of what is measured, wanted <= 1.05"]
+        );
     }
 
     #[test]

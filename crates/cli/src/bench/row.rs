@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use foreread_workload::{Metric, Workload};
+use foreread_sim::{PolicyName, Scenario};
+use foreread_workload::{Metric, Pattern, Workload};
 use serde::Serialize;
 
 use super::backing;
@@ -58,6 +59,8 @@ pub(crate) struct Row {
     pub(crate) workload: Workload,
     /// foreread, foreread with readahead off, then the others.
     pub(crate) columns: Vec<Column>,
+    /// What the simulator says of foreread on this device and these processors.
+    pub(crate) predicted: BTreeMap<Metric, f64>,
     /// Why runs were void: the machine was not up to them.
     pub(crate) void: Vec<String>,
 }
@@ -85,6 +88,14 @@ pub(crate) struct Run {
     pub(crate) values: BTreeMap<Metric, f64>,
 }
 
+impl Run {
+    /// What a byte cost mount, reader and testbed together; `None` on storage whose costs nobody sees.
+    fn cpu_s_per_byte(&self) -> Option<f64> {
+        let all = self.mount.cpu_s + self.reading.cpu_s + self.testbed_cpu_s?;
+        (self.reading.bytes > 0 && all > 0.0).then(|| all / self.reading.bytes as f64)
+    }
+}
+
 impl Column {
     fn new(subject: &Subject) -> Self {
         Self { name: subject.name(), runs: Vec::new(), failure: None }
@@ -92,7 +103,11 @@ impl Column {
 
     /// The median over the runs.
     pub(crate) fn value(&self, metric: Metric) -> Option<f64> {
-        let mut values: Vec<f64> = self.runs.iter().filter_map(|run| run.values.get(&metric).copied()).collect();
+        self.median(|run| run.values.get(&metric).copied())
+    }
+
+    fn median(&self, value: impl Fn(&Run) -> Option<f64>) -> Option<f64> {
+        let mut values: Vec<f64> = self.runs.iter().filter_map(value).collect();
         values.sort_unstable_by(f64::total_cmp);
         let middle = values.len() / 2;
         if values.len() % 2 == 1 {
@@ -120,7 +135,7 @@ impl Row {
         let mut subjects = vec![Subject::Foreread { readahead: true }, Subject::Foreread { readahead: false }];
         subjects.extend(bench.against.iter().cloned().map(Subject::Other));
         let columns = subjects.iter().map(Column::new).collect();
-        let mut row = Self { workload: workload.clone(), columns, void: Vec::new() };
+        let mut row = Self { workload: workload.clone(), columns, predicted: BTreeMap::new(), void: Vec::new() };
         match row.fill(bench, text, &subjects) {
             Err(Error::Interrupted) => return Err(Error::Interrupted),
             Err(error @ Error::NoCgroup { .. }) => row.void.push(error.told()),
@@ -164,7 +179,34 @@ impl Row {
             site.say(&subject.name());
             column.take(site.run(subject, yardstick))?;
         }
+        self.predict();
         Ok(())
+    }
+
+    /// Simulates foreread where it was measured: the store carries no more than the processors can take in, each byte at what it
+    /// cost all processes of these runs.
+    fn predict(&mut self) {
+        if matches!(self.workload.pattern, Pattern::MmapRandom { .. }) {
+            // A fault brings pages around it, which no model here does.
+            return;
+        }
+        let ours = &self.columns[0];
+        let Some(cpu_s_per_byte) = ours.median(Run::cpu_s_per_byte).filter(|_| ours.failure.is_none()) else { return };
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let carries = processors as f64 / cpu_s_per_byte;
+        let store = self.workload.device.store().and_then(|store| store.total_bytes_per_s).unwrap_or(u64::MAX);
+        let workload = self.workload.clone().with_total_rate(store.min(carries as u64));
+        let scenario = Scenario::of(&workload, None).map(|scenario| scenario.through_mount(&workload));
+        if let Ok(tally) = scenario.and_then(|scenario| scenario.run(PolicyName::Foreread)) {
+            // Of the first bytes of a file a simulation knows no open().
+            let known = Metric::ALL.iter().filter(|metric| !metric.key().starts_with("first_"));
+            self.predicted = known.filter_map(|&metric| Some((metric, tally.figure(metric)?))).collect();
+        }
+    }
+
+    /// What is predicted of `metric` over what was measured.
+    pub(crate) fn predicted_over_measured(&self, metric: Metric) -> Option<f64> {
+        Some(self.predicted.get(&metric)? / self.columns[0].value(metric)?)
     }
 
     /// Whether no run was good enough to be judged.

@@ -33,6 +33,32 @@ pub(super) struct Reader<'w> {
     pub(super) epoch: u32,
     /// It has no read to go on with.
     pub(super) idle: bool,
+    /// The request of a kernel that it stands for, and its bytes.
+    pub(super) serves: Option<(RequestId, u64)>,
+}
+
+impl<'w> Reader<'w> {
+    /// One that has not begun.
+    pub(super) fn new(operations: Box<dyn Iterator<Item = Op> + 'w>, own_descriptors: Option<u32>) -> Self {
+        Self {
+            operations,
+            queued: VecDeque::new(),
+            own_descriptors,
+            by: Reading { descriptor: own_descriptors.unwrap_or(0), prev: None },
+            delay_ns: 0,
+            op: None,
+            file: None,
+            at: 0,
+            piece_end: 0,
+            end: 0,
+            began_ns: 0,
+            announced: false,
+            missing: 0,
+            epoch: 0,
+            idle: false,
+            serves: None,
+        }
+    }
 }
 
 impl World<'_> {
@@ -41,6 +67,10 @@ impl World<'_> {
         let reader = &mut self.readers[number];
         // One whose read ended with an error may be told of it twice.
         if reader.idle || reader.missing > 0 {
+            return Ok(());
+        }
+        if reader.op.is_none() && reader.serves.is_some() {
+            self.serve(number);
             return Ok(());
         }
         if reader.op.is_none() {
@@ -119,11 +149,14 @@ impl World<'_> {
         let Some(op) = reader.op.take() else { return };
         self.prevs.insert(reader.by.descriptor, reader.end.saturating_sub(1));
         let pages = Extent::of_bytes(op.offset, u64::from(op.len)).pages();
-        let done_ns = self.now_ns + pages * self.front.page_ns;
+        let pieces = self.front.piece_pages.map_or(1, |piece| pages.div_ceil(piece));
+        let done_ns = self.now_ns + pieces * self.front.piece_ns + pages * self.front.page_ns;
         let due_ns = op.not_before_ns + reader.delay_ns;
         reader.delay_ns += self.rules.pattern.delay_ns(done_ns.saturating_sub(due_ns));
-        let began_ns = self.readers[number].began_ns;
-        self.tally.read(number, u64::from(op.len), due_ns, began_ns, done_ns);
+        let (began_ns, reader_is_program) = (reader.began_ns, reader.serves.is_none());
+        if reader_is_program {
+            self.tally.read(number, u64::from(op.len), due_ns, began_ns, done_ns);
+        }
         self.enter(done_ns, number);
     }
 

@@ -70,6 +70,7 @@ impl World<'_> {
                         }
                     }
                 }
+                Delivery::Broken(violation) => return Err(violation),
                 Delivery::Refused(attempt, after_ns) => {
                     let request = RequestId(attempt.0 >> ATTEMPT_BITS);
                     self.refused.push_back((self.now_ns + after_ns.max(1), request));
