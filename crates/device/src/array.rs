@@ -13,6 +13,7 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
+use crate::block::{Action, BlockDevice, Event, RequestId};
 use crate::{Rate, disk};
 
 /// What the array is made of.
@@ -30,9 +31,6 @@ pub struct Config {
     pub link_rate: Option<Rate>,
 }
 
-/// A request, as named by the driver; never used again.
-pub type RequestId = u64;
-
 /// An array: events and actions as of a single [`disk::Disk`].
 #[derive(Debug)]
 pub struct Array {
@@ -48,7 +46,7 @@ pub struct Array {
     /// What crosses the link, in order, and when it has.
     crossing: VecDeque<(u64, RequestId)>,
     link_free_ns: u64,
-    actions: VecDeque<disk::Action>,
+    actions: VecDeque<Action>,
 }
 
 impl Array {
@@ -73,50 +71,6 @@ impl Array {
         }
     }
 
-    /// Takes what happened at `now_ns`, after everything that was due before.
-    pub fn handle(&mut self, now_ns: u64, event: disk::Event) {
-        self.advance(now_ns);
-        match event {
-            disk::Event::Read { id, offset, bytes } => {
-                let (mut at, end, mut parts) = (offset, offset + bytes, 0);
-                while at < end {
-                    let until = end.min((at / self.stripe_bytes + 1) * self.stripe_bytes);
-                    let (disk, place) = self.place(at);
-                    let part = self.next_part;
-                    self.next_part += 1;
-                    self.parts.insert(part, id);
-                    self.disks[disk].handle(now_ns, disk::Event::Read { id: part, offset: place, bytes: until - at });
-                    parts += 1;
-                    at = until;
-                }
-                self.missing.insert(id, (parts, bytes));
-            }
-            disk::Event::Cancel { id } => {
-                self.missing.remove(&id);
-                self.crossing.retain(|&(_, crossing)| crossing != id);
-                let parts: Vec<u64> = self.parts.iter().filter(|&(_, of)| *of == id).map(|(&part, _)| part).collect();
-                for part in parts {
-                    self.parts.remove(&part);
-                    for disk in &mut self.disks {
-                        disk.handle(now_ns, disk::Event::Cancel { id: part });
-                    }
-                }
-            }
-            disk::Event::Tick => {}
-        }
-    }
-
-    /// What has been done, in the order of the times; `None` when that was all.
-    pub fn poll_action(&mut self) -> Option<disk::Action> {
-        self.actions.pop_front()
-    }
-
-    /// When something will be done next; `None` for an idle array.
-    pub fn next_deadline(&self) -> Option<u64> {
-        let disks = self.disks.iter().filter_map(disk::Disk::next_deadline);
-        disks.chain(self.crossing.front().map(|&(at_ns, _)| at_ns)).min()
-    }
-
     /// The disk that holds `offset`, and where.
     fn place(&self, offset: u64) -> (usize, u64) {
         let (stripe, within) = (offset / self.stripe_bytes, offset % self.stripe_bytes);
@@ -129,17 +83,17 @@ impl Array {
         while let Some(next_ns) = self.next_deadline().filter(|&next_ns| next_ns <= now_ns) {
             while let Some(&(at_ns, id)) = self.crossing.front().filter(|&&(at_ns, _)| at_ns <= next_ns) {
                 self.crossing.pop_front();
-                self.actions.push_back(disk::Action::Done { id, at_ns });
+                self.actions.push_back(Action::Done { id, at_ns });
             }
             for number in 0..self.disks.len() {
-                self.disks[number].handle(next_ns, disk::Event::Tick);
-                while let Some(disk::Action::Done { id: part, at_ns }) = self.disks[number].poll_action() {
+                self.disks[number].handle(next_ns, Event::Tick);
+                while let Some(Action::Done { id: part, at_ns }) = self.disks[number].poll_action() {
                     self.part_done(part, at_ns);
                 }
             }
         }
         for disk in &mut self.disks {
-            disk.handle(now_ns, disk::Event::Tick);
+            disk.handle(now_ns, Event::Tick);
         }
         self.now_ns = now_ns;
     }
@@ -158,10 +112,53 @@ impl Array {
     }
 }
 
+impl BlockDevice for Array {
+    fn handle(&mut self, now_ns: u64, event: Event) {
+        self.advance(now_ns);
+        match event {
+            Event::Read { id, offset, bytes } => {
+                let (mut at, end, mut parts) = (offset, offset + bytes, 0);
+                while at < end {
+                    let until = end.min((at / self.stripe_bytes + 1) * self.stripe_bytes);
+                    let (disk, place) = self.place(at);
+                    let part = self.next_part;
+                    self.next_part += 1;
+                    self.parts.insert(part, id);
+                    self.disks[disk].handle(now_ns, Event::Read { id: part, offset: place, bytes: until - at });
+                    parts += 1;
+                    at = until;
+                }
+                self.missing.insert(id, (parts, bytes));
+            }
+            Event::Cancel { id } => {
+                self.missing.remove(&id);
+                self.crossing.retain(|&(_, crossing)| crossing != id);
+                let parts: Vec<u64> = self.parts.iter().filter(|&(_, of)| *of == id).map(|(&part, _)| part).collect();
+                for part in parts {
+                    self.parts.remove(&part);
+                    for disk in &mut self.disks {
+                        disk.handle(now_ns, Event::Cancel { id: part });
+                    }
+                }
+            }
+            Event::Tick => {}
+        }
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    fn next_deadline(&self) -> Option<u64> {
+        let disks = self.disks.iter().filter_map(disk::Disk::next_deadline);
+        disks.chain(self.crossing.front().map(|&(at_ns, _)| at_ns)).min()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::{Action, Event, Positioning};
+    use crate::disk::Positioning;
 
     fn array(disks: u32, link: u64) -> Array {
         Array::new(Config {

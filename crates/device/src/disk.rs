@@ -18,6 +18,7 @@ use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 
+use crate::block::{Action, BlockDevice, Event, RequestId};
 use crate::{Random, Rate};
 
 /// What the disk can do.
@@ -71,42 +72,6 @@ pub enum Positioning {
         turn_ns: u64,
         /// Bytes of the disk.
         capacity_bytes: u64,
-    },
-}
-
-/// A request, as named by the driver; never used again.
-pub type RequestId = u64;
-
-/// What happens to the disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
-    /// A request for `bytes` at `offset`.
-    Read {
-        /// Its name.
-        id: RequestId,
-        /// Bytes from the start of the disk.
-        offset: u64,
-        /// At least 1.
-        bytes: u64,
-    },
-    /// The request is not wanted any more. What the arm is at is done all the same.
-    Cancel {
-        /// The request.
-        id: RequestId,
-    },
-    /// Nothing but time passed.
-    Tick,
-}
-
-/// What the disk has done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
-    /// All bytes of the request are there.
-    Done {
-        /// The request.
-        id: RequestId,
-        /// When they were.
-        at_ns: u64,
     },
 }
 
@@ -178,39 +143,6 @@ impl Disk {
             buffer: VecDeque::new(),
             actions: VecDeque::new(),
         }
-    }
-
-    /// Takes what happened at `now_ns`, after everything that was due before.
-    pub fn handle(&mut self, now_ns: u64, event: Event) {
-        debug_assert!(now_ns >= self.now_ns, "time went back");
-        self.advance(now_ns);
-        match event {
-            Event::Read { id, offset, bytes } => {
-                let place = (offset, self.arrived);
-                self.arrived += 1;
-                self.queue.insert(place, Waiting { id, bytes });
-                self.places.insert(id, place);
-            }
-            Event::Cancel { id } => {
-                if let Some(place) = self.places.remove(&id) {
-                    self.queue.remove(&place);
-                } else if let Some(serving) = self.serving.as_mut().filter(|serving| serving.id == id) {
-                    serving.cancelled = true;
-                }
-            }
-            Event::Tick => {}
-        }
-        self.start();
-    }
-
-    /// What has been done, in the order of the times; `None` when that was all.
-    pub fn poll_action(&mut self) -> Option<Action> {
-        self.actions.pop_front()
-    }
-
-    /// When the request that the arm is at will be done; `None` for an idle disk.
-    pub fn next_deadline(&self) -> Option<u64> {
-        self.serving.map(|serving| serving.done_ns)
     }
 
     fn advance(&mut self, now_ns: u64) {
@@ -286,6 +218,38 @@ impl Disk {
         if self.buffer.len() > self.config.buffer_tracks {
             self.buffer.pop_front();
         }
+    }
+}
+
+impl BlockDevice for Disk {
+    fn handle(&mut self, now_ns: u64, event: Event) {
+        debug_assert!(now_ns >= self.now_ns, "time went back");
+        self.advance(now_ns);
+        match event {
+            Event::Read { id, offset, bytes } => {
+                let place = (offset, self.arrived);
+                self.arrived += 1;
+                self.queue.insert(place, Waiting { id, bytes });
+                self.places.insert(id, place);
+            }
+            Event::Cancel { id } => {
+                if let Some(place) = self.places.remove(&id) {
+                    self.queue.remove(&place);
+                } else if let Some(serving) = self.serving.as_mut().filter(|serving| serving.id == id) {
+                    serving.cancelled = true;
+                }
+            }
+            Event::Tick => {}
+        }
+        self.start();
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    fn next_deadline(&self) -> Option<u64> {
+        self.serving.map(|serving| serving.done_ns)
     }
 }
 

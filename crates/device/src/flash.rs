@@ -18,6 +18,7 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use crate::Rate;
+use crate::block::{Action, BlockDevice, Event, RequestId};
 
 /// What the drive can do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,40 +33,6 @@ pub struct Config {
     /// Bytes a second to the host; `None` for no limit.
     #[serde(default)]
     pub link_rate: Option<Rate>,
-}
-
-/// A request, as named by the driver; never used again.
-pub type RequestId = u64;
-
-/// What happens to the drive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
-    /// A request for `bytes`.
-    Read {
-        /// Its name.
-        id: RequestId,
-        /// At least 1.
-        bytes: u64,
-    },
-    /// The request is not wanted any more. What a channel is at is done all the same.
-    Cancel {
-        /// The request.
-        id: RequestId,
-    },
-    /// Nothing but time passed.
-    Tick,
-}
-
-/// What the drive has done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
-    /// All bytes of the request are there.
-    Done {
-        /// The request.
-        id: RequestId,
-        /// When they were.
-        at_ns: u64,
-    },
 }
 
 /// A drive. Input: [`Flash::handle`]; output: [`Flash::poll_action`] until `None`, then [`Flash::next_deadline`].
@@ -98,37 +65,6 @@ impl Flash {
             cancelled: BTreeSet::new(),
             actions: VecDeque::new(),
         }
-    }
-
-    /// Takes what happened at `now_ns`, after everything that was due before.
-    pub fn handle(&mut self, now_ns: u64, event: Event) {
-        debug_assert!(now_ns >= self.now_ns, "time went back");
-        self.advance(now_ns);
-        match event {
-            Event::Read { id, bytes } => self.waiting.push_back((id, bytes)),
-            Event::Cancel { id } => {
-                let before = self.waiting.len();
-                self.waiting.retain(|&(waiting, _)| waiting != id);
-                let on_its_way = self.reading.iter().any(|Reverse((_, reading, _))| *reading == id)
-                    || self.crossing.iter().any(|&(_, crossing)| crossing == id);
-                if self.waiting.len() == before && on_its_way {
-                    self.cancelled.insert(id);
-                }
-            }
-            Event::Tick => {}
-        }
-        self.start();
-    }
-
-    /// What has been done, in the order of the times; `None` when that was all.
-    pub fn poll_action(&mut self) -> Option<Action> {
-        self.actions.pop_front()
-    }
-
-    /// When something will be done next; `None` for an idle drive.
-    pub fn next_deadline(&self) -> Option<u64> {
-        let read_ns = self.reading.peek().map(|Reverse((at_ns, ..))| *at_ns);
-        read_ns.into_iter().chain(self.crossing.front().map(|&(at_ns, _)| at_ns)).min()
     }
 
     fn advance(&mut self, now_ns: u64) {
@@ -165,6 +101,36 @@ impl Flash {
     }
 }
 
+impl BlockDevice for Flash {
+    fn handle(&mut self, now_ns: u64, event: Event) {
+        debug_assert!(now_ns >= self.now_ns, "time went back");
+        self.advance(now_ns);
+        match event {
+            Event::Read { id, bytes, .. } => self.waiting.push_back((id, bytes)),
+            Event::Cancel { id } => {
+                let before = self.waiting.len();
+                self.waiting.retain(|&(waiting, _)| waiting != id);
+                let on_its_way = self.reading.iter().any(|Reverse((_, reading, _))| *reading == id)
+                    || self.crossing.iter().any(|&(_, crossing)| crossing == id);
+                if self.waiting.len() == before && on_its_way {
+                    self.cancelled.insert(id);
+                }
+            }
+            Event::Tick => {}
+        }
+        self.start();
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    fn next_deadline(&self) -> Option<u64> {
+        let read_ns = self.reading.peek().map(|Reverse((at_ns, ..))| *at_ns);
+        read_ns.into_iter().chain(self.crossing.front().map(|&(at_ns, _)| at_ns)).min()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,8 +154,8 @@ mod tests {
     #[test]
     fn one_channel_serves_one_after_the_other() {
         let mut flash = flash(1, 0);
-        flash.handle(0, Event::Read { id: 1, bytes: 4096 });
-        flash.handle(0, Event::Read { id: 2, bytes: 8 * 4096 });
+        flash.handle(0, Event::Read { id: 1, offset: 0, bytes: 4096 });
+        flash.handle(0, Event::Read { id: 2, offset: 0, bytes: 8 * 4096 });
         assert_eq!(run(&mut flash), [(1, 677_000), (2, 677_000 + 1_916_000)]);
     }
 
@@ -197,7 +163,7 @@ mod tests {
     fn many_channels_are_bounded_by_the_link() {
         let mut flash = flash(4, 4096 * 1000);
         for id in 0..4 {
-            flash.handle(0, Event::Read { id, bytes: 4096 });
+            flash.handle(0, Event::Read { id, offset: 0, bytes: 4096 });
         }
         let done = run(&mut flash);
         assert_eq!(done, [(0, 1_677_000), (1, 2_677_000), (2, 3_677_000), (3, 4_677_000)]);
@@ -207,7 +173,7 @@ mod tests {
     fn what_is_cancelled_is_not_told() {
         let mut flash = flash(1, 0);
         for id in 0..3 {
-            flash.handle(0, Event::Read { id, bytes: 4096 });
+            flash.handle(0, Event::Read { id, offset: 0, bytes: 4096 });
         }
         flash.handle(1, Event::Cancel { id: 0 });
         flash.handle(1, Event::Cancel { id: 1 });

@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 pub mod array;
+pub mod block;
 pub mod disk;
 pub mod flash;
 pub mod latency;

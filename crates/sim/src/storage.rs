@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use foreread_device::Profile;
 use foreread_device::array::Array;
-use foreread_device::disk::{self, Disk};
-use foreread_device::flash::{self, Flash};
+use foreread_device::block::{self, BlockDevice};
+use foreread_device::disk::Disk;
+use foreread_device::flash::Flash;
 use foreread_device::object_store::{self, ObjectStore};
 use foreread_policy::{PAGE_BYTES, RequestId};
 
@@ -35,17 +36,10 @@ pub(crate) enum Storage {
 /// A block device, and which bytes of it each file has.
 #[derive(Debug)]
 pub(crate) struct Blocks {
-    device: BlockDevice,
+    device: Box<dyn BlockDevice>,
     layout: Layout,
     /// Bytes of the requests that are on their way.
     bytes: BTreeMap<u64, u64>,
-}
-
-#[derive(Debug)]
-enum BlockDevice {
-    Disk(Disk),
-    Array(Array),
-    Flash(Flash),
 }
 
 /// Where files lie on a disk: one after the other.
@@ -68,11 +62,11 @@ impl Layout {
 impl Storage {
     /// The device of that profile, with files of these sizes.
     pub(crate) fn new(profile: Profile, sizes: &[u64]) -> Self {
-        let device = match profile {
+        let device: Box<dyn BlockDevice> = match profile {
             Profile::ObjectStore(config) => return Self::Store(ObjectStore::new(config)),
-            Profile::Disk(config) => BlockDevice::Disk(Disk::new(config)),
-            Profile::Array(config) => BlockDevice::Array(Array::new(config)),
-            Profile::Flash(config) => BlockDevice::Flash(Flash::new(config)),
+            Profile::Disk(config) => Box::new(Disk::new(config)),
+            Profile::Array(config) => Box::new(Array::new(config)),
+            Profile::Flash(config) => Box::new(Flash::new(config)),
             other => unreachable!("a model without a storage: {other:?}"),
         };
         Self::Blocks(Blocks { device, layout: Layout::of(sizes.iter().copied()), bytes: BTreeMap::new() })
@@ -87,11 +81,7 @@ impl Storage {
             Self::Blocks(blocks) => {
                 let offset = blocks.layout.starts[file] + offset;
                 blocks.bytes.insert(id, bytes);
-                match &mut blocks.device {
-                    BlockDevice::Disk(disk) => disk.handle(now_ns, disk::Event::Read { id, offset, bytes }),
-                    BlockDevice::Array(array) => array.handle(now_ns, disk::Event::Read { id, offset, bytes }),
-                    BlockDevice::Flash(flash) => flash.handle(now_ns, flash::Event::Read { id, bytes }),
-                }
+                blocks.device.handle(now_ns, block::Event::Read { id, offset, bytes });
             }
         }
     }
@@ -104,11 +94,7 @@ impl Storage {
             Self::Mount(_) => unreachable!("a kernel gives up no readahead"),
             Self::Blocks(blocks) => {
                 blocks.bytes.remove(&id);
-                match &mut blocks.device {
-                    BlockDevice::Disk(disk) => disk.handle(now_ns, disk::Event::Cancel { id }),
-                    BlockDevice::Array(array) => array.handle(now_ns, disk::Event::Cancel { id }),
-                    BlockDevice::Flash(flash) => flash.handle(now_ns, flash::Event::Cancel { id }),
-                }
+                blocks.device.handle(now_ns, block::Event::Cancel { id });
             }
         }
     }
@@ -125,9 +111,7 @@ impl Storage {
         match self {
             Self::Store(store) => store.handle(now_ns, object_store::Event::Tick),
             Self::Mount(mount) => mount.advance(now_ns),
-            Self::Blocks(Blocks { device: BlockDevice::Disk(disk), .. }) => disk.handle(now_ns, disk::Event::Tick),
-            Self::Blocks(Blocks { device: BlockDevice::Array(array), .. }) => array.handle(now_ns, disk::Event::Tick),
-            Self::Blocks(Blocks { device: BlockDevice::Flash(flash), .. }) => flash.handle(now_ns, flash::Event::Tick),
+            Self::Blocks(blocks) => blocks.device.handle(now_ns, block::Event::Tick),
         }
     }
 
@@ -143,12 +127,8 @@ impl Storage {
             }),
             Self::Mount(mount) => mount.poll(),
             Self::Blocks(blocks) => {
-                let done = match &mut blocks.device {
-                    BlockDevice::Disk(disk) => disk.poll_action().map(|disk::Action::Done { id, .. }| id),
-                    BlockDevice::Array(array) => array.poll_action().map(|disk::Action::Done { id, .. }| id),
-                    BlockDevice::Flash(flash) => flash.poll_action().map(|flash::Action::Done { id, .. }| id),
-                };
-                done.map(|id| Delivery::Bytes(RequestId(id), blocks.bytes.remove(&id).unwrap_or(0)))
+                let block::Action::Done { id, .. } = blocks.device.poll_action()?;
+                Some(Delivery::Bytes(RequestId(id), blocks.bytes.remove(&id).unwrap_or(0)))
             }
         }
     }
@@ -157,9 +137,7 @@ impl Storage {
         match self {
             Self::Store(store) => store.next_deadline(),
             Self::Mount(mount) => mount.next_deadline(),
-            Self::Blocks(Blocks { device: BlockDevice::Disk(disk), .. }) => disk.next_deadline(),
-            Self::Blocks(Blocks { device: BlockDevice::Array(array), .. }) => array.next_deadline(),
-            Self::Blocks(Blocks { device: BlockDevice::Flash(flash), .. }) => flash.next_deadline(),
+            Self::Blocks(blocks) => blocks.device.next_deadline(),
         }
     }
 }
