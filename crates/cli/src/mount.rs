@@ -96,7 +96,7 @@ pub(crate) struct EngineArgs {
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<Size>,
 
-    /// Read ahead of programs, or fetch only the pages each read asks for (for comparisons)
+    /// Read ahead of programs, or fetch only the pages each read asks for, once (for comparisons)
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Readahead::On)]
     pub(crate) readahead: Readahead,
 

@@ -13,6 +13,7 @@
 use std::future::Future;
 use std::iter::Peekable;
 use std::ops::Range;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -22,6 +23,7 @@ use bytes::{Buf, Bytes};
 use foreread_backend::{self as backend, Object};
 use foreread_policy::{Event, Extent, Nanos, PAGE_BYTES, RequestId};
 use futures::StreamExt;
+use futures::future::{Either, select};
 use tokio::sync::Notify;
 
 use crate::buffer::{Buffer, Pool};
@@ -40,12 +42,24 @@ pub(crate) struct Fetch {
     /// There is memory for the pages before this one.
     granted: AtomicU64,
     grown: Notify,
+    /// It is late if it has no answer after this long.
+    late: Option<Duration>,
+    /// It is to be made once more. Set with the shard held.
+    hedged: AtomicBool,
 }
 
 impl Fetch {
-    pub(crate) fn new(request: RequestId, extent: Extent, demanded: bool, granted: u64) -> Arc<Self> {
+    pub(crate) fn new(
+        request: RequestId,
+        extent: Extent,
+        demanded: bool,
+        granted: u64,
+        late: Option<Nanos>,
+    ) -> Arc<Self> {
         let (demanded, granted) = (AtomicBool::new(demanded), AtomicU64::new(granted));
-        Arc::new(Self { request, extent, demanded, granted, grown: Notify::new() })
+        let late = late.map(|late| Duration::from_nanos(late.0));
+        let hedged = AtomicBool::new(false);
+        Arc::new(Self { request, extent, demanded, granted, grown: Notify::new(), late, hedged })
     }
 
     /// There is memory for the pages before `granted`.
@@ -67,6 +81,17 @@ impl Fetch {
                 self.grown.notified().await;
             }
         }
+    }
+
+    /// It is to be made once more.
+    pub(crate) fn hedge(&self) {
+        self.hedged.store(true, Relaxed);
+    }
+
+    /// It is late. Whether it is to be made once more.
+    fn tell_late(&self, engine: &Arc<Inner>) -> bool {
+        engine.enter(|shard| engine.tell(shard, Event::Late { request: self.request }));
+        self.hedged.load(Relaxed)
     }
 
     /// A reader waits for it from now on.
@@ -262,11 +287,17 @@ async fn read_body(
     submitted: Instant,
     first_byte: &mut Option<Duration>,
 ) -> Result<(), Failure> {
-    engine.stats.requests.fetch_add(1, Relaxed);
     let patience = engine.patience;
     let wanted = filling.rest.clone();
-    let read = engine.backend.read(&object.key, &object.version, wanted.clone());
-    let mut body = attempt(patience.first_byte, "read", object.key.as_str(), read).await?;
+    let ask = || {
+        engine.stats.requests.fetch_add(1, Relaxed);
+        let read = engine.backend.read(&object.key, &object.version, wanted.clone());
+        attempt(patience.first_byte, "read", object.key.as_str(), read)
+    };
+    let mut body = match made.late.filter(|_| !made.hedged.load(Relaxed)) {
+        Some(late) => sooner_of(ask, late, || made.tell_late(engine)).await?,
+        None => ask().await?,
+    };
     let wrong = |what: &str| {
         let text = format!("read {} [{}, {}): {what}", object.key, wanted.start, wanted.end);
         Failure { error: Error::new(ErrorKind::Io, text), retryable: true, retry_after: None }
@@ -284,6 +315,26 @@ async fn read_body(
         }
     }
     Ok(())
+}
+
+/// The answer to what is asked, or, if that has none after `late` and `again` says so, whichever comes first of it and of what is asked once
+/// more. What fails gives way to the other; what loses is given up with its connection.
+async fn sooner_of<T, A: Future<Output = Result<T, Failure>>>(
+    ask: impl Fn() -> A,
+    late: Duration,
+    again: impl FnOnce() -> bool,
+) -> Result<T, Failure> {
+    let mut first = pin!(ask());
+    if let Ok(answer) = tokio::time::timeout(late, first.as_mut()).await {
+        return answer;
+    }
+    if !again() {
+        return first.await;
+    }
+    match select(first, pin!(ask())).await {
+        Either::Left((Ok(answer), _)) | Either::Right((Ok(answer), _)) => Ok(answer),
+        Either::Left((Err(_), other)) | Either::Right((Err(_), other)) => other.await,
+    }
 }
 
 /// A failed speculative request is dropped, unless a reader has come to wait for it meanwhile.

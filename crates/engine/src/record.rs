@@ -1,9 +1,9 @@
 //! The log of every event and action, and its replay.
 //!
 //! ```text
-//!   foreread-log 3 capacity_bytes=268435456 readahead=true replacement=s3-fifo
+//!   foreread-log 4 capacity_bytes=268435456 readahead=true replacement=s3-fifo rotational=false
 //!   @1200345 read 1 0 32 absent -           an event: time in ns, name, file, pages, what was found, mark touched or not
-//!   ! submit 0 1 0 64 demand 32 64          an action, after the event that caused it
+//!   ! submit 0 1 0 64 demand 32 64 -        an action, after the event that caused it
 //! ```
 //!
 //! One line each, fields separated by blanks. Policy is pure: replaying the events gives the same actions, or the log is not of
@@ -126,7 +126,7 @@ pub fn replay(log: impl BufRead) -> Result<Replayed, ReplayError> {
     Ok(replayed)
 }
 
-const MAGIC: &str = "foreread-log 3";
+const MAGIC: &str = "foreread-log 4";
 
 fn parse_head(head: &str) -> Result<Options, ReplayError> {
     let parse = || {
@@ -169,20 +169,23 @@ fn event_text(event: Event) -> String {
             format!("completed {} {} {}", request.0, first_byte.0, total.0)
         }
         Event::Wants { request } => format!("wants {}", request.0),
+        Event::Late { request } => format!("late {}", request.0),
         Event::Failed { request } => format!("failed {}", request.0),
     }
 }
 
 fn action_text(action: Action) -> String {
     match action {
-        Action::Submit { request, file, extent, class, mark, granted } => {
+        Action::Submit { request, file, extent, class, mark, granted, late } => {
             let class = match class {
                 Class::Demand => "demand",
                 Class::Speculative => "speculative",
             };
-            let mark = mark.map_or_else(|| "-".to_owned(), |m| m.to_string());
-            format!("submit {} {} {} {} {class} {mark} {granted}", request.0, file.0, extent.start, extent.end)
+            let shown = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
+            let (mark, late) = (shown(mark), shown(late.map(|late| late.0)));
+            format!("submit {} {} {} {} {class} {mark} {granted} {late}", request.0, file.0, extent.start, extent.end)
         }
+        Action::Hedge { request } => format!("hedge {}", request.0),
         Action::Grant { request, granted } => format!("grant {} {granted}", request.0),
         Action::Cancel { request } => format!("cancel {}", request.0),
         Action::Clear { file, start } => format!("clear {} {start}", file.0),
@@ -224,6 +227,7 @@ fn parse_event(text: &str) -> Option<(Nanos, Event)> {
         ("completed", 3) => {
             Event::Completed { request: RequestId(number(0)?), first_byte: Nanos(number(1)?), total: Nanos(number(2)?) }
         }
+        ("late", 1) => Event::Late { request: RequestId(number(0)?) },
         ("wants", 1) => Event::Wants { request: RequestId(number(0)?) },
         ("failed", 1) => Event::Failed { request: RequestId(number(0)?) },
         _ => return None,

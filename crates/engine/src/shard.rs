@@ -80,6 +80,11 @@ impl Shard {
                         made.grant(granted);
                     }
                 }
+                Action::Hedge { request } => {
+                    if let Some((_, made)) = self.requests.get(&request) {
+                        made.hedge();
+                    }
+                }
                 Action::Cancel { request } => {
                     if let Some((task, _)) = self.requests.remove(&request) {
                         task.abort();
@@ -100,9 +105,9 @@ impl Shard {
     }
 
     fn submit(&mut self, engine: &Arc<Inner>, action: Action) {
-        let Action::Submit { request, file, extent, class, mark, granted } = action else { return };
+        let Action::Submit { request, file, extent, class, mark, granted, late } = action else { return };
         let Some((_, opened)) = self.files.get(&file) else { return };
-        let made = Fetch::new(request, extent, class == Class::Demand, granted);
+        let made = Fetch::new(request, extent, class == Class::Demand, granted, late);
         let holes = opened.table.holes(extent);
         let folios = holes.into_iter().flat_map(Extent::folios);
         let folios: Vec<_> =

@@ -100,6 +100,7 @@ impl Counters {
             requests: self.requests.load(Relaxed),
             requests_demand: policy.requests_demand,
             requests_speculative: policy.requests_speculative,
+            requests_hedged: policy.requests_hedged,
             fetched_bytes: self.fetched_bytes.load(Relaxed),
             retries: self.retries.load(Relaxed),
             demand_failed: self.demand_failed.load(Relaxed),
@@ -143,6 +144,8 @@ pub struct Stats {
     pub requests_demand: u64,
     /// Extents submitted ahead of any reader.
     pub requests_speculative: u64,
+    /// Requests made once more because their answer was late.
+    pub requests_hedged: u64,
     /// Bytes received from the storage.
     pub fetched_bytes: u64,
     /// Requests made again after a failure.

@@ -69,6 +69,11 @@ pub enum Event {
         /// The request.
         request: RequestId,
     },
+    /// A request has had no first byte for as long as it was submitted with. Told once at most.
+    Late {
+        /// The request.
+        request: RequestId,
+    },
     /// All bytes of a request have arrived.
     Completed {
         /// The request.
@@ -112,6 +117,13 @@ pub enum Action {
         mark: Option<u64>,
         /// There is memory for the pages before this one. The driver takes in no more before it is granted.
         granted: u64,
+        /// If its first byte has not come after this long, the driver says so ([`Event::Late`]).
+        late: Option<Nanos>,
+    },
+    /// Ask the storage once more for the same, and take whichever is answered first. The other is given up.
+    Hedge {
+        /// The request.
+        request: RequestId,
     },
     /// There is memory for the pages of a request before `granted`. May come long after it was wanted.
     Grant {
@@ -148,6 +160,8 @@ pub struct Counters {
     pub requests_demand: u64,
     /// Requests made ahead of any reader.
     pub requests_speculative: u64,
+    /// Requests made a second time, because they were late.
+    pub requests_hedged: u64,
     /// Pages submitted, of either class.
     pub pages_submitted: u64,
     /// Reads that found a page absent.

@@ -29,6 +29,7 @@ extern crate alloc;
 
 mod event;
 mod file_readahead;
+mod hedge;
 mod link;
 mod pace;
 mod read_around;

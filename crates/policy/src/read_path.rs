@@ -5,6 +5,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 
 use crate::event::{Action, Class, Counters, Event, Found, Touch};
 use crate::file_readahead::{FileReadahead, Read, Shown};
+use crate::hedge::Hedge;
 use crate::link::Link;
 use crate::read_around::{self, FileRead};
 use crate::replacement::Replacement;
@@ -29,7 +30,7 @@ enum Next {
 pub struct Options {
     /// Bytes that everything resident or in flight may take, bookkeeping included.
     pub capacity_bytes: u64,
-    /// Whether to read ahead at all. Without, a read fetches its own pages: the baseline.
+    /// Whether to make requests that no reader waits for. Without, a read fetches its own pages, once: the baseline.
     pub readahead: bool,
     /// What leaves first of what has been read.
     pub replacement: Replacement,
@@ -62,6 +63,7 @@ pub struct ReadPath {
     resident: Resident,
     requests: Requests,
     link: Link,
+    hedge: Hedge,
     actions: VecDeque<Action>,
     room: Room,
     /// Demand that found no room: tried again whenever memory comes free.
@@ -84,6 +86,7 @@ impl ReadPath {
             resident: Resident::new(options.capacity_bytes, options.replacement),
             requests: Requests::default(),
             link: Link::default(),
+            hedge: Hedge::default(),
             actions: VecDeque::new(),
             room: Room::default(),
             waiting: VecDeque::new(),
@@ -115,10 +118,17 @@ impl ReadPath {
                     self.resume(now, file);
                 }
             }
+            Event::Late { request } => {
+                if self.requests.get(request).is_some() && self.hedge.take() {
+                    self.counters.requests_hedged += 1;
+                    self.actions.push_back(Action::Hedge { request });
+                }
+            }
             Event::Completed { request, first_byte, total } => {
                 if let Some(Request { file, extent, class, .. }) = self.finish(request) {
                     if class == Class::Demand {
                         self.link.answered(first_byte, self.requests.demanded());
+                        self.hedge.observe(first_byte);
                     }
                     self.link.completed(now, extent.pages(), first_byte, total);
                     self.resident.arrived(file, extent, request);
@@ -369,7 +379,10 @@ impl ReadPath {
             Class::Speculative => self.counters.requests_speculative += 1,
         }
         let granted = self.grant_next(request).unwrap_or(extent.start);
-        self.actions.push_back(Action::Submit { request, file, extent, class, mark, granted });
+        // A disk that is late is late because others are served, and a second request is one more of those.
+        let hedges = class == Class::Demand && self.options.readahead && !self.options.rotational;
+        let late = self.hedge.late_after().filter(|_| hedges);
+        self.actions.push_back(Action::Submit { request, file, extent, class, mark, granted, late });
     }
 
     /// Grants what is wanted, as far as there is memory.

@@ -24,6 +24,10 @@ struct Driver {
     finished: BTreeSet<(FileId, u64)>,
     again: BTreeSet<(FileId, u64)>,
     submitted_pages: u64,
+    /// Requests that are to be told of when they are late, those that were hedged, and how many are done.
+    may_be_late: BTreeSet<RequestId>,
+    hedged: BTreeSet<RequestId>,
+    completed: u64,
     /// Folios that the latest read of each file waits for.
     waited_for: BTreeSet<(FileId, u64)>,
 }
@@ -46,6 +50,9 @@ impl Driver {
             finished: BTreeSet::new(),
             again: BTreeSet::new(),
             submitted_pages: 0,
+            may_be_late: BTreeSet::new(),
+            hedged: BTreeSet::new(),
+            completed: 0,
             waited_for: BTreeSet::new(),
         }
     }
@@ -70,7 +77,11 @@ impl Driver {
 
     fn execute(&mut self, action: Action) {
         match action {
-            Action::Submit { request, file, extent, mark, granted, .. } => {
+            Action::Submit { request, file, extent, mark, granted, class, late } => {
+                assert!(late.is_none() || class == Class::Demand, "a request is late where nobody waits");
+                if late.is_some() {
+                    self.may_be_late.insert(request);
+                }
                 assert!(granted > extent.start && granted <= extent.end, "{granted} of {extent:?}");
                 assert!(!extent.is_empty() && extent.end <= self.files[&file], "{extent:?} of {:?}", self.files[&file]);
                 assert!(mark.is_none_or(|m| extent.contains(m)), "{mark:?} outside {extent:?}");
@@ -82,6 +93,10 @@ impl Driver {
                     }
                 }
                 assert!(self.requests.insert(request, (file, extent, granted)).is_none());
+            }
+            Action::Hedge { request } => {
+                assert!(self.requests.contains_key(&request), "hedged what is not in flight");
+                assert!(self.hedged.insert(request), "hedged twice");
             }
             Action::Cancel { request } => {
                 assert!(self.requests.remove(&request).is_some(), "cancelled what is not in flight");
@@ -167,6 +182,17 @@ impl Driver {
         }
     }
 
+    /// The `nth` of the requests that may be late is.
+    fn late(&mut self, nth: usize) {
+        let late = self.may_be_late.iter().filter(|request| self.requests.contains_key(request)).copied();
+        let late: Vec<RequestId> = late.collect();
+        let Some(&request) = late.get(nth % late.len().max(1)) else { return };
+        self.may_be_late.remove(&request);
+        self.tell(Event::Late { request });
+        let done = self.completed;
+        assert!(self.hedged.len() as u64 * 20 <= done, "{} of {done} requests made twice", self.hedged.len());
+    }
+
     fn complete(&mut self, nth: usize, failed: bool) {
         let Some(&request) = self.requests.keys().nth(nth % self.requests.len().max(1)) else { return };
         if failed {
@@ -187,6 +213,7 @@ impl Driver {
         for (_, folio) in self.folios.range_mut((file, extent.start)..(file, extent.end)) {
             folio.2 |= folio.1 == request;
         }
+        self.completed += 1;
         self.tell(Event::Completed { request, first_byte: Nanos::from_millis(30), total: Nanos::from_millis(40) });
     }
 }
@@ -198,6 +225,7 @@ enum Step {
     Back { file: u64, pages: u64 },
     Skip { file: u64, pages: u64, gap: u64 },
     Complete { nth: usize, failed: bool },
+    Late { nth: usize },
     Release { file: u64 },
     Forget { file: u64 },
 }
@@ -210,6 +238,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (file.clone(), Just(32u64)).prop_map(|(file, pages)| Step::Back { file, pages }),
         3 => (file.clone(), Just(16u64), Just(240u64)).prop_map(|(file, pages, gap)| Step::Skip { file, pages, gap }),
         8 => (any::<usize>(), prop::bool::weighted(0.1)).prop_map(|(nth, failed)| Step::Complete { nth, failed }),
+        2 => any::<usize>().prop_map(|nth| Step::Late { nth }),
         1 => file.clone().prop_map(|file| Step::Release { file }),
         1 => file.prop_map(|file| Step::Forget { file }),
     ]
@@ -228,6 +257,10 @@ fn run(steps: &[Step], readahead: bool, replacement: Replacement) -> Driver {
             Step::Skip { file, pages, gap } => (file, at[file as usize] + gap, pages),
             Step::Complete { nth, failed } => {
                 driver.complete(nth, failed);
+                continue;
+            }
+            Step::Late { nth } => {
+                driver.late(nth);
                 continue;
             }
             Step::Release { file } => {
@@ -296,6 +329,26 @@ fn a_random_reader_is_given_its_own_pages_only() {
         driver.complete(0, false);
     }
     assert!(driver.submitted_pages <= 2_000 * 102 / 100, "{} pages for 2000 reads", driver.submitted_pages);
+}
+
+#[test]
+fn what_is_late_is_asked_for_once_more_and_without_readahead_never() {
+    for readahead in [true, false] {
+        let mut driver = Driver::new(readahead, Replacement::default());
+        driver.files.insert(FileId(0), 1 << 20);
+        driver.tell(Event::Open { file: FileId(0), pages: 1 << 20 });
+        for read in 0..2_000u64 {
+            let page = read.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (1 << 20);
+            driver.read(FileId(0), Extent::new(page, page + 1));
+            if read % 50 == 0 {
+                driver.late(0);
+            }
+            driver.complete(0, false);
+        }
+        let counted = driver.policy.counters().requests_hedged;
+        assert_eq!(counted, driver.hedged.len() as u64);
+        assert!(if readahead { counted >= 35 } else { counted == 0 }, "{counted} with readahead {readahead}");
+    }
 }
 
 #[test]

@@ -154,7 +154,7 @@ impl<R: Readahead> Baseline<R> {
         self.requests.insert(request, (file, extent));
         let class = if extent.overlaps(read) { Class::Demand } else { Class::Speculative };
         let mark = mark.filter(|&mark| extent.contains(mark));
-        self.actions.push_back(Action::Submit { request, file, extent, class, mark, granted: extent.end });
+        self.actions.push_back(Action::Submit { request, file, extent, class, mark, granted: extent.end, late: None });
     }
 }
 
@@ -186,7 +186,7 @@ impl<R: Readahead> Policy for Baseline<R> {
                     self.cache.arrived(file, extent);
                 }
             }
-            Event::Release { .. } | Event::Forget { .. } | Event::Wants { .. } => {}
+            Event::Release { .. } | Event::Forget { .. } | Event::Wants { .. } | Event::Late { .. } => {}
         }
     }
 

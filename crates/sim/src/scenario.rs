@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use foreread_device::latency::FirstByte;
+use foreread_device::latency::{FirstByte, SlowTail};
 use foreread_device::object_store;
 use foreread_device::{Profile, Rate};
 use foreread_policy::{Options, PAGE_BYTES, ReadPath, Replacement};
@@ -237,7 +237,13 @@ pub fn simulate(workload: &Workload, policy: PolicyName, device: Option<&Profile
 fn profile_of(device: &Device) -> Result<Profile, Error> {
     match device {
         Device::Store(store) => Ok(Profile::ObjectStore(object_store::Config {
-            first_byte: FirstByte::fixed(store.first_byte_ns),
+            first_byte: FirstByte {
+                slow: store.slow.map_or(SlowTail::default(), |slow| SlowTail {
+                    per_million: 1_000_000 / slow.one_in,
+                    multiplier: slow.times,
+                }),
+                ..FirstByte::fixed(store.first_byte_ns)
+            },
             connection_rate: Rate::per_second(store.connection_bytes_per_s),
             total_rate: Rate::per_second(store.total_bytes_per_s.unwrap_or(MACHINE_BYTES_PER_S)),
             ..object_store::Config::default()

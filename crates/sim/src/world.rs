@@ -112,6 +112,8 @@ pub(crate) struct World<'w> {
     faults: Option<Faults>,
     /// Attempts that will have failed, and when.
     trouble: BinaryHeap<Reverse<(u64, RequestId)>>,
+    /// When requests are late if they have no answer by then.
+    late: BinaryHeap<Reverse<(u64, RequestId)>>,
     /// Readers for whose pages there was no memory.
     starved: Vec<usize>,
     /// Pages of each file that are there or on their way, and those that have arrived.
@@ -164,6 +166,7 @@ impl<'w> World<'w> {
             ids: (0..sizes.len() as u64).collect(),
             faults: None,
             trouble: BinaryHeap::new(),
+            late: BinaryHeap::new(),
             starved: Vec::new(),
             known: HashMap::new(),
             held: 0,
@@ -247,7 +250,9 @@ impl<'w> World<'w> {
         let policy_ns = self.policy.next_deadline().map(|at| at.0);
         let refused_ns = self.refused.front().map(|&(at_ns, _)| at_ns);
         let trouble_ns = self.trouble.peek().map(|Reverse((at_ns, _))| *at_ns);
-        let deadlines = [reader_ns, self.storage.next_deadline(), policy_ns, refused_ns, coming_ns, trouble_ns];
+        let late_ns = self.late.peek().map(|Reverse((at_ns, _))| *at_ns);
+        let storage_ns = self.storage.next_deadline();
+        let deadlines = [reader_ns, storage_ns, policy_ns, refused_ns, coming_ns, trouble_ns, late_ns];
         deadlines.into_iter().flatten().min()
     }
 
@@ -256,6 +261,7 @@ impl<'w> World<'w> {
         self.now_ns = self.now_ns.max(next_ns);
         self.deliver()?;
         self.in_trouble()?;
+        self.tell_late()?;
         self.take_what_came()?;
         self.wake()?;
         while let Some(&Reverse((at_ns, _, reader))) = self.agenda.peek() {

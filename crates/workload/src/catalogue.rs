@@ -9,6 +9,7 @@ pub const TEXTS: &[(&str, &str)] = &[
     ("files-16", include_str!("../../../workloads/files-16.toml")),
     ("random-4k-1", include_str!("../../../workloads/random-4k-1.toml")),
     ("random-4k-16", include_str!("../../../workloads/random-4k-16.toml")),
+    ("random-4k-16-slow-tail", include_str!("../../../workloads/random-4k-16-slow-tail.toml")),
     ("random-128k-1", include_str!("../../../workloads/random-128k-1.toml")),
     ("random-128k-16", include_str!("../../../workloads/random-128k-16.toml")),
     ("stride-64k-of-1m", include_str!("../../../workloads/stride-64k-of-1m.toml")),

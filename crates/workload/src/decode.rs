@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 use crate::error::{Error, Problem};
 use crate::figure::{Figure, Metric};
 use crate::quantity;
-use crate::workload::{Descriptor, Device, Files, Mount, Pattern, Ratio, Simulate, Store, Workload};
+use crate::workload::{Descriptor, Device, Files, Mount, Pattern, Ratio, Simulate, Slow, Store, Workload};
 
 /// Threads at most: a thread is a real one when the workload runs in real time.
 const THREADS_MAX: u64 = 4096;
@@ -102,7 +102,18 @@ fn device(section: &mut Section<'_>) -> Result<Device, Error> {
     if let Some(profile) = section.optional_string("profile", PROFILE)? {
         return Ok(Device::Profile(profile.value));
     }
+    let one_in = section.optional_integer("slow_one_in", "a number of requests such as 50")?;
+    let times = section.optional_integer("slow_times", "a factor such as 20")?;
+    let slow = match (one_in, times) {
+        (Some(one_in), Some(times)) => {
+            Some(Slow { one_in: one_in.within(1, 1_000_000)? as u32, times: times.within(2, 10_000)? as u32 })
+        }
+        (None, None) => None,
+        (Some(one_in), None) => return Err(one_in.breaks("`slow_times` says how slow they are")),
+        (None, Some(times)) => return Err(times.breaks("`slow_one_in` says how many are slow")),
+    };
     Ok(Device::Store(Store {
+        slow,
         first_byte_ns: section.duration("first_byte")?.value,
         connection_bytes_per_s: section.rate("connection_rate")?.at_least(1)?,
         total_bytes_per_s: section.optional_rate("total_rate")?.map(|rate| rate.at_least(1)).transpose()?,

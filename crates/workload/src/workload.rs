@@ -209,9 +209,21 @@ pub struct Store {
     pub connection_bytes_per_s: u64,
     /// What all connections together carry; `None`: as much as the machine does.
     pub total_bytes_per_s: Option<u64>,
+    /// One request in so many is slow, and its first byte takes so many times as long.
+    pub slow: Option<Slow>,
     /// A run in which the bare client reaches less than this says more about the machine than about the mount: it is
     /// void.
     pub ceiling_min_bytes_per_s: Option<u64>,
+}
+
+/// A slow tail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Slow {
+    /// One request in so many, by chance.
+    pub one_in: u32,
+    /// How many times as long its first byte takes.
+    pub times: u32,
 }
 
 /// The mount that the workload reads through.

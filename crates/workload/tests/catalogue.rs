@@ -29,6 +29,7 @@ const FIGURES: &[(&str, &[(&str, &str)])] = &[
     ("files-16", &[("throughput_of_ceiling", ">= 0.9"), ("slowest_of_fastest", ">= 0.95"), ("rss", "<= 320 MiB")]),
     ("random-4k-1", &[("operations_of_bare", ">= 0.95"), ("amp", "<= 2"), ("rss", "<= 320 MiB")]),
     ("random-4k-16", &[("operations_of_bare", ">= 0.95"), ("amp", "<= 2"), ("rss", "<= 320 MiB")]),
+    ("random-4k-16-slow-tail", &[("read_p99", "<= 150 ms"), ("amp", "<= 1.05"), ("requests_per_gib", "<= 275251/GiB")]),
     ("random-128k-1", &[("operations_of_bare", ">= 0.95"), ("amp", "<= 1.05"), ("rss", "<= 320 MiB")]),
     ("random-128k-16", &[("operations_of_bare", ">= 0.95"), ("amp", "<= 1.05"), ("rss", "<= 320 MiB")]),
     ("stride-64k-of-1m", &[("operations", ">= 800/s"), ("amp", "<= 1.2"), ("rss", "<= 320 MiB")]),

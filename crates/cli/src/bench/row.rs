@@ -348,6 +348,8 @@ impl<'a> Site<'a> {
         put(Metric::OperationsOfBare, yardstick.bare_operations_per_s.map(|bare| operations / bare));
         let (slowest, fastest) = reading.thread_mb_per_s;
         put(Metric::SlowestOfFastest, (self.workload.threads > 1).then_some(slowest / fastest));
+        put(Metric::ReadP50, Some(reading.latency_us.p50 as f64 / 1e3));
+        put(Metric::ReadP99, Some(reading.latency_us.p99 as f64 / 1e3));
         put(Metric::FirstByte, Some(reading.first_byte_max_ms));
         put(Metric::FirstByteP50, Some(reading.first_byte_p50_ms));
         put(Metric::First64Mib, reading.first_64_mib_s);

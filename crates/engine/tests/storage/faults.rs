@@ -35,8 +35,8 @@ fn a_body_that_breaks_off_is_gone_on_with() {
 
 #[test]
 fn speculation_that_fails_is_never_seen() {
-    // The first read succeeds; everything read ahead of it fails, and is dropped.
-    let rig = faulty("status=500,after=1,count=12");
+    // One of the first requests succeeds; those beside it fail, and are dropped. Whichever it is, demand outlives so few.
+    let rig = faulty("status=500,after=1,count=5");
     let a = rig.open("a");
     for i in 0..64u64 {
         rig.read(&a, i << 20, 1 << 20, 1).expect("demand is retried");
@@ -44,6 +44,25 @@ fn speculation_that_fails_is_never_seen() {
     let stats = rig.engine.stats();
     assert_eq!(stats.read_errors, 0);
     assert!(stats.speculation_failed > 0, "{stats:?}");
+}
+
+#[test]
+fn an_answer_that_is_late_is_overtaken_by_a_second_request() {
+    let rig = faulty("stall=20s,every=40");
+    let a = rig.open("a");
+    rig.testbed.reset_counters();
+    for i in 0..320u64 {
+        let page = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (64 << 20) / 4096;
+        rig.read(&a, page * 4096, 4096, 1).expect("no read waits for a stall as long as patience lasts");
+    }
+    let stats = rig.engine.stats();
+    assert_eq!(stats.read_errors, 0);
+    // The first stalls came before enough was known: those were given up and made again.
+    assert!(stats.requests_hedged >= 3 && stats.requests_hedged <= 320 / 20, "{stats:?}");
+    assert!(stats.retries <= 4, "{stats:?}");
+    // A second request may be given up before it was sent.
+    let asked = rig.testbed.counters().get;
+    assert!(asked <= stats.requests && stats.requests <= asked + stats.requests_hedged, "{asked}: {stats:?}");
 }
 
 #[test]

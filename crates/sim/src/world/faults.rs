@@ -82,7 +82,7 @@ impl World<'_> {
             Fate::Answered => {}
         }
         let file = this.file;
-        let (attempt, offset) = (this.attempt(), this.extent.start * PAGE_BYTES + this.taken);
+        let (attempt, offset) = (this.ask(), this.extent.start * PAGE_BYTES + this.taken);
         let index = self.index(file);
         self.storage.read(now_ns, attempt, index, offset, rest);
     }
@@ -101,9 +101,9 @@ impl World<'_> {
 
     pub(super) fn broke(&mut self, request: RequestId) -> Result<(), Violation> {
         let Some(this) = self.requests.get_mut(&request) else { return Ok(()) };
-        self.storage.cancel(self.now_ns, this.attempt());
-        this.attempts += 1;
-        if !this.waiting.is_empty() && this.attempts < ATTEMPTS_MAX {
+        this.broken += 1;
+        this.asked.drain(..).for_each(|attempt| self.storage.cancel(self.now_ns, attempt));
+        if !this.waiting.is_empty() && this.broken < ATTEMPTS_MAX {
             self.attempt(request);
             return Ok(());
         }

@@ -1,5 +1,7 @@
 //! Requests: what policy says is done here, and what comes of it is told.
 
+use std::cmp::Reverse;
+
 use foreread_policy::{Action, Event, Extent, FileId, Nanos, PAGE_BYTES, RequestId};
 
 use super::{AGAIN, KNOWN, MARKED, Page, THERE, World};
@@ -22,8 +24,12 @@ pub(super) struct InFlight {
     pub(super) next: u64,
     pub(super) granted: u64,
     pub(super) wants: bool,
-    /// Attempts before the one that is made, and after how many bytes that breaks off.
+    /// How often it broke off.
+    pub(super) broken: u64,
+    /// Attempts that were made, the names of those that have not ended (two while it is made twice), and after how many bytes the
+    /// last one breaks off.
     pub(super) attempts: u64,
+    pub(super) asked: Vec<RequestId>,
     pub(super) breaks_at: Option<u64>,
     pub(super) request: RequestId,
     /// Who waits for which folio (its first page), and in which epoch of his.
@@ -31,14 +37,30 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
-    /// How the storage knows the attempt that is made.
-    pub(super) fn attempt(&self) -> RequestId {
-        RequestId(self.request.0 << ATTEMPT_BITS | self.attempts)
+    /// A name for the next attempt.
+    pub(super) fn ask(&mut self) -> RequestId {
+        let name = RequestId(self.request.0 << ATTEMPT_BITS | self.attempts);
+        self.attempts += 1;
+        self.asked.push(name);
+        name
+    }
+
+    /// Whether `attempt` is one that counts. If so no other does from now on; those are moved to `others`.
+    fn hear(&mut self, attempt: RequestId, others: &mut Vec<RequestId>) -> bool {
+        let Some(at) = self.asked.iter().position(|&asked| asked == attempt) else { return false };
+        if self.asked.len() > 1 {
+            // Only the first one breaks off.
+            self.breaks_at = self.breaks_at.filter(|_| at == 0);
+            self.asked.swap_remove(at);
+            others.append(&mut self.asked);
+            self.asked.push(attempt);
+        }
+        true
     }
 }
 
 /// Of what the storage calls an attempt, those that number it.
-const ATTEMPT_BITS: u32 = 3;
+const ATTEMPT_BITS: u32 = 16;
 
 impl World<'_> {
     /// Takes what has come until now, and wakes who waited for it.
@@ -53,13 +75,17 @@ impl World<'_> {
             match delivery {
                 Delivery::Head(attempt) => {
                     let request = RequestId(attempt.0 >> ATTEMPT_BITS);
-                    if let Some(this) = self.requests.get_mut(&request) {
+                    if self.hear(request, attempt)
+                        && let Some(this) = self.requests.get_mut(&request)
+                    {
                         this.first_byte_ns = Some(self.now_ns - this.since_ns);
                     }
                 }
                 Delivery::Bytes(attempt, bytes) => {
                     let request = RequestId(attempt.0 >> ATTEMPT_BITS);
-                    if let Some(this) = self.requests.get_mut(&request).filter(|this| this.attempt() == attempt) {
+                    if self.hear(request, attempt)
+                        && let Some(this) = self.requests.get_mut(&request)
+                    {
                         this.came += bytes;
                         this.first_byte_ns.get_or_insert(self.now_ns - this.since_ns);
                         let broken = this.breaks_at.is_some_and(|at| this.came >= at);
@@ -73,14 +99,51 @@ impl World<'_> {
                 Delivery::Broken(violation) => return Err(violation),
                 Delivery::Refused(attempt, after_ns) => {
                     let request = RequestId(attempt.0 >> ATTEMPT_BITS);
-                    self.refused.push_back((self.now_ns + after_ns.max(1), request));
-                    self.refused.make_contiguous().sort_unstable();
+                    if self.hear(request, attempt)
+                        && let Some(this) = self.requests.get_mut(&request)
+                    {
+                        this.asked.clear();
+                        self.refused.push_back((self.now_ns + after_ns.max(1), request));
+                        self.refused.make_contiguous().sort_unstable();
+                    }
                 }
             }
         }
         // A read that fails or completes may have made room for what there was none for.
         self.woken.extend(self.starved.drain(..));
         self.wake()
+    }
+
+    /// Something came of `attempt`. Whether it is listened to; if there were two, the other one is given up.
+    fn hear(&mut self, request: RequestId, attempt: RequestId) -> bool {
+        let mut others = Vec::new();
+        let heard = self.requests.get_mut(&request).is_some_and(|this| this.hear(attempt, &mut others));
+        for other in others {
+            self.storage.cancel(self.now_ns, other);
+        }
+        heard
+    }
+
+    /// Tells policy which requests have had no answer for too long.
+    pub(super) fn tell_late(&mut self) -> Result<(), Violation> {
+        while let Some(&Reverse((at_ns, request))) = self.late.peek()
+            && at_ns <= self.now_ns
+        {
+            self.late.pop();
+            if self.requests.get(&request).is_some_and(|this| this.first_byte_ns.is_none()) {
+                self.tell(Reading::default(), Event::Late { request })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a request once more.
+    fn hedge(&mut self, request: RequestId) {
+        let Some(this) = self.requests.get_mut(&request) else { return };
+        let (file, offset, rest) = (this.file, this.extent.start * PAGE_BYTES + this.taken, this.bytes - this.taken);
+        let (hedge, pages) = (this.ask(), this.extent.pages());
+        self.tally.submitted(self.now_ns, pages);
+        self.storage.read(self.now_ns, hedge, self.index(file), offset, rest);
     }
 
     /// Readers that have all they waited for go on.
@@ -97,7 +160,9 @@ impl World<'_> {
         // What is granted is taken in as it comes; a folio is there once all of it has.
         let room = (this.granted - this.extent.start) * PAGE_BYTES;
         let taken = this.came.min(room).max(this.taken);
-        self.storage.taken(self.now_ns, this.attempt(), taken - this.taken);
+        if let Some(&attempt) = this.asked.first() {
+            self.storage.taken(self.now_ns, attempt, taken - this.taken);
+        }
         this.taken = taken;
         while this.next < this.extent.end && this.next < this.granted {
             let entry = self.pages.get(this.file, this.next);
@@ -179,11 +244,13 @@ impl World<'_> {
 
     pub(super) fn act(&mut self, action: Action) -> Result<(), Violation> {
         match action {
-            Action::Submit { request, file, extent, class, mark, granted } => {
+            Action::Hedge { request } => self.hedge(request),
+            Action::Submit { request, file, extent, class, mark, granted, late } => {
                 if let Some(picture) = &mut self.tally.picture {
                     picture.submitted(self.now_ns, request, file, extent, class);
                 }
                 self.submit(request, file, extent, mark, granted)?;
+                self.late.extend(late.map(|late| Reverse((self.now_ns + late.0, request))));
             }
             Action::Grant { request, granted } => {
                 if let Some(this) = self.requests.get_mut(&request) {
@@ -194,7 +261,7 @@ impl World<'_> {
             }
             Action::Cancel { request } => {
                 if let Some(this) = self.requests.remove(&request) {
-                    self.storage.cancel(self.now_ns, this.attempt());
+                    this.asked.into_iter().for_each(|attempt| self.storage.cancel(self.now_ns, attempt));
                 }
             }
             Action::Clear { file, start } => self.pages.entry(file, start).flags &= !AGAIN,
@@ -257,7 +324,9 @@ impl World<'_> {
             next: extent.start,
             granted,
             wants: false,
+            broken: 0,
             attempts: 0,
+            asked: Vec::new(),
             breaks_at: None,
             request,
             waiting: Vec::new(),
