@@ -34,7 +34,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::interrupt::Interrupt;
 use crate::storage::StorageArgs;
-use crate::workloads;
+use crate::{output, workloads};
 pub(crate) use error::Error;
 use report::Conditions;
 use row::{Bench, Row};
@@ -118,7 +118,7 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
     }
     if args.list {
         for (workload, _) in &chosen {
-            println!("{:17} {}", workload.name, workload.description);
+            output::line(format_args!("{:17} {}", workload.name, workload.description))?;
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -146,11 +146,11 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
         .map(|subject| subject.name())
         .chain(["predicted".to_owned()])
         .collect();
-    progress.suspend(|| println!("{}", report::header(&columns)));
+    progress.suspend(|| output::line(format_args!("{}", report::header(&columns))))?;
     let mut rows = Vec::new();
     for (workload, text) in &chosen {
         let row = Row::measure(&bench, workload, text)?;
-        progress.suspend(|| print!("{}", report::table(&row)));
+        progress.suspend(|| output::print(format_args!("{}", report::table(&row))))?;
         rows.push(row);
         // After each row: an interrupted run keeps what it has.
         if let Some(path) = &args.json {
@@ -158,7 +158,7 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
         }
     }
     progress.finish_and_clear();
-    println!("\n{}", conditions.told());
+    output::line(format_args!("\n{}", conditions.told()))?;
     let misses = report::misses(&rows);
     if args.check && !misses.is_empty() {
         for miss in &misses {
@@ -229,6 +229,7 @@ fn read(plan: &Path) -> miette::Result<ExitCode> {
     let text = fs::read(plan).map_err(|cause| Error::Unreadable { path: plan.to_owned(), cause })?;
     let plan = serde_json::from_slice(&text).map_err(|error| Error::Protocol { what: error.to_string() })?;
     let reading = reader::run(&plan)?;
-    println!("{}", serde_json::to_string(&reading).map_err(|error| Error::Protocol { what: error.to_string() })?);
+    let reading = serde_json::to_string(&reading).map_err(|error| Error::Protocol { what: error.to_string() })?;
+    output::line(format_args!("{reading}"))?;
     Ok(ExitCode::SUCCESS)
 }

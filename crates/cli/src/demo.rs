@@ -7,9 +7,9 @@ use std::process::ExitCode;
 
 use foreread_workload::{Metric, Workload, catalogue};
 
-use crate::bench;
 use crate::bench::row::{Bench, Row};
 use crate::interrupt::Interrupt;
+use crate::{bench, output};
 
 /// What is shown, and by which metric.
 const SHOWN: &[(&str, &str, Metric)] = &[
@@ -40,9 +40,11 @@ pub(crate) fn run(_args: &DemoArgs) -> miette::Result<ExitCode> {
         Bench { interrupt, scratch: scratch.path(), repeat: 1, against: &[], user: None, yardsticks: false, say: &say };
     let mut rows = Vec::new();
     progress.suspend(|| {
-        println!("An emulated object store: 30 ms to the first byte, 80 MB/s per connection; nothing is cached.\n");
-        println!("{}", line("", "foreread", "readahead off", "", "fetched/read", "memory"));
-    });
+        let head = line("", "foreread", "readahead off", "", "fetched/read", "memory");
+        output::line(format_args!(
+            "An emulated object store: 30 ms to the first byte, 80 MB/s per connection; nothing is cached.\n\n{head}"
+        ))
+    })?;
     for &(name, title, metric) in SHOWN {
         let text = catalogue::text(name).unwrap_or_default();
         let workload = Workload::parse(name, text).map_err(crate::workloads::Error::Workload)?;
@@ -52,7 +54,8 @@ pub(crate) fn run(_args: &DemoArgs) -> miette::Result<ExitCode> {
         let times = ours.zip(off).map_or_else(String::new, |(ours, off)| format!("{:.0}x", ours / off));
         let rss = row.columns[0].value(Metric::Rss).map_or_else(String::new, |rss| Metric::Rss.show(rss));
         let amp = row.columns[0].value(Metric::Amp).map_or_else(String::new, |amp| Metric::Amp.show(amp));
-        progress.suspend(|| println!("{}", line(title, &show(ours), &show(off), &times, &amp, &rss)));
+        let line = line(title, &show(ours), &show(off), &times, &amp, &rss);
+        progress.suspend(|| output::line(format_args!("{line}")))?;
         rows.push(row);
     }
     progress.finish_and_clear();
@@ -64,9 +67,9 @@ pub(crate) fn run(_args: &DemoArgs) -> miette::Result<ExitCode> {
     for failure in &failures {
         eprintln!("{failure}");
     }
-    println!(
+    output::line(format_args!(
         "\nA part of every read was compared with what the store holds. In full, against promised figures: foreread bench"
-    );
+    ))?;
     Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -15,6 +15,7 @@ mod man;
 mod memory;
 mod mount;
 mod mount_table;
+mod output;
 mod progress;
 mod range;
 mod record;

@@ -15,8 +15,8 @@ use serde_json::json;
 use thiserror::Error as ThisError;
 
 use crate::progress::Progress;
-use crate::simulate;
 use crate::size::Size;
+use crate::{output, simulate};
 
 /// Read a recording again in virtual time, under other policies and on other devices
 ///
@@ -107,7 +107,10 @@ pub(crate) fn run(args: &ReplayArgs) -> miette::Result<ExitCode> {
     if head.starts_with(LOG) {
         let replayed =
             foreread_engine::replay(open(path)?).map_err(|cause| Error::Log { path: path.clone(), cause })?;
-        println!("{} events led to the {} actions that were recorded", replayed.events, replayed.actions);
+        output::line(format_args!(
+            "{} events led to the {} actions that were recorded",
+            replayed.events, replayed.actions
+        ))?;
         return Ok(ExitCode::SUCCESS);
     }
     let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
@@ -131,9 +134,9 @@ pub(crate) fn run(args: &ReplayArgs) -> miette::Result<ExitCode> {
     drop(progress);
     let columns: Vec<_> = args.policy.iter().copied().zip(tallies).collect();
     if args.json {
-        println!("{:#}", json(&survey, &columns));
+        output::line(format_args!("{:#}", json(&survey, &columns)))?;
     } else {
-        print!("{}", table(path, &survey, &columns));
+        output::print(format_args!("{}", table(path, &survey, &columns)))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -19,7 +19,7 @@ use foreread_workload::{Metric, Workload};
 use miette::Diagnostic;
 use thiserror::Error as ThisError;
 
-use crate::workloads;
+use crate::{output, workloads};
 
 /// Compare policies on a workload in virtual time, against models of devices
 ///
@@ -152,7 +152,7 @@ pub(crate) fn policy(name: &str) -> Result<PolicyName, foreread_sim::Error> {
 /// Runs the command.
 pub(crate) fn run(args: &SimulateArgs) -> miette::Result<ExitCode> {
     if let Some(seeds) = &args.seeds {
-        return Ok(search::run(seeds, args.faults));
+        return Ok(search::run(seeds, args.faults)?);
     }
     let chosen = workloads::select(&args.workloads, |_| true)?;
     let device = args.device.as_deref().map(device).transpose()?;
@@ -190,10 +190,10 @@ pub(crate) fn run(args: &SimulateArgs) -> miette::Result<ExitCode> {
         fs::write(path, page::page(&rows)).map_err(|cause| Error::Unwritable { path: path.clone(), cause })?;
     }
     if args.json {
-        println!("{:#}", report::json(&rows));
+        output::line(format_args!("{:#}", report::json(&rows)))?;
     } else {
         for row in &rows {
-            print!("{}", report::table(row));
+            output::print(format_args!("{}", report::table(row)))?;
         }
     }
     let misses: Vec<String> = rows.iter().flat_map(report::misses).collect();

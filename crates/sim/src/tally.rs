@@ -105,6 +105,12 @@ impl Tally {
         second.requested_pages += pages;
     }
 
+    /// A request was made a second time. Of two answers only one is taken in.
+    pub(crate) fn asked_again(&mut self, at_ns: u64) {
+        self.requests += 1;
+        self.second(at_ns).requests += 1;
+    }
+
     pub(crate) fn read(&mut self, reader: usize, bytes: u64, due_ns: u64, began_ns: u64, done_ns: u64) {
         let took_ns = done_ns.saturating_sub(began_ns);
         self.took_ns.saturating_record(took_ns);

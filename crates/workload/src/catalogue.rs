@@ -7,6 +7,8 @@ pub const TEXTS: &[(&str, &str)] = &[
     ("sequential-1m", include_str!("../../../workloads/sequential-1m.toml")),
     ("sequential-128k", include_str!("../../../workloads/sequential-128k.toml")),
     ("files-16", include_str!("../../../workloads/files-16.toml")),
+    ("files-16-shared-link", include_str!("../../../workloads/files-16-shared-link.toml")),
+    ("one-file-64", include_str!("../../../workloads/one-file-64.toml")),
     ("random-4k-1", include_str!("../../../workloads/random-4k-1.toml")),
     ("random-4k-16", include_str!("../../../workloads/random-4k-16.toml")),
     ("random-4k-16-slow-tail", include_str!("../../../workloads/random-4k-16-slow-tail.toml")),

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use foreread_sim::search;
 
+use crate::failure::Failure;
+use crate::output;
 use crate::progress::Progress;
 
 /// `FIRST..LAST`, both of them searched.
@@ -15,7 +17,7 @@ pub(super) fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
 }
 
 /// Runs every seed, and tells those that show something.
-pub(super) fn run(seeds: &RangeInclusive<u64>, faults: bool) -> ExitCode {
+pub(super) fn run(seeds: &RangeInclusive<u64>, faults: bool) -> Result<ExitCode, Failure> {
     let all: Vec<u64> = seeds.clone().collect();
     let progress = Progress::spinner("searching");
     let (reads, requests) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -33,14 +35,10 @@ pub(super) fn run(seeds: &RangeInclusive<u64>, faults: bool) -> ExitCode {
         let with = if faults { " --faults" } else { "" };
         eprintln!("seed {seed}: {violation}; again with `foreread simulate --seeds {seed}..{seed}{with}`");
     }
-    println!(
-        "{} seeds, {} violations ({} reads, {} requests)",
-        all.len(),
-        found.len(),
-        reads.into_inner(),
-        requests.into_inner()
-    );
-    if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let (reads, requests) = (reads.into_inner(), requests.into_inner());
+    let (seeds, violations) = (all.len(), found.len());
+    output::line(format_args!("{seeds} seeds, {violations} violations ({reads} reads, {requests} requests)"))?;
+    Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 #[cfg(test)]

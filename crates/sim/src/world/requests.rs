@@ -141,8 +141,8 @@ impl World<'_> {
     fn hedge(&mut self, request: RequestId) {
         let Some(this) = self.requests.get_mut(&request) else { return };
         let (file, offset, rest) = (this.file, this.extent.start * PAGE_BYTES + this.taken, this.bytes - this.taken);
-        let (hedge, pages) = (this.ask(), this.extent.pages());
-        self.tally.submitted(self.now_ns, pages);
+        let hedge = this.ask();
+        self.tally.asked_again(self.now_ns);
         self.storage.read(self.now_ns, hedge, self.index(file), offset, rest);
     }
 
