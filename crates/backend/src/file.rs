@@ -54,17 +54,17 @@ impl Directory {
         beneath(&root, ".", OFlags::PATH).map_err(|e| failure(e, Operation::Configure, &name))?;
         let device = rustix::fs::fstat(&root).map_err(|e| failure(e, Operation::Configure, &name))?.st_dev;
         let threads = Arc::new(Semaphore::new(THREADS_MAX));
-        Ok(Self { name, root: Arc::new(root), threads, rotational: is_rotational(device) })
+        Ok(Self { name, root: Arc::new(root), threads, rotational: is_rotational(Path::new("/sys/dev/block"), device) })
     }
 }
 
-/// Whether the kernel says that `device` is a disk that turns. A file system without a device of its own (of a network, of several disks)
-/// is taken not to be: what is in front of many disks serves many at a time.
-fn is_rotational(device: u64) -> bool {
+/// Whether the kernel says that `device` is a disk that turns; `devices` is where it keeps them by number. A file system without a
+/// device of its own (of a network, of several disks) is taken not to be: what is in front of many disks serves many at a time.
+fn is_rotational(devices: &Path, device: u64) -> bool {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     // A partition has no queue; its disk is the folder above.
     ["queue", "../queue"].iter().any(|queue| {
-        let path = format!("/sys/dev/block/{major}:{minor}/{queue}/rotational");
+        let path = devices.join(format!("{major}:{minor}")).join(queue).join("rotational");
         std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1")
     })
 }
@@ -294,4 +294,30 @@ fn failure(errno: Errno, operation: Operation, object: &str) -> Error {
         _ => (ErrorKind::Invalid, errno.to_string()),
     };
     Error::new(kind, operation, object, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_partition_turns_with_its_disk() {
+        let sys = tempfile::tempdir().expect("a folder");
+        let (devices, disk) = (sys.path().join("dev"), sys.path().join("sda"));
+        fs::create_dir_all(disk.join("queue")).and_then(|()| fs::create_dir(disk.join("sda1"))).expect("a disk");
+        fs::create_dir(&devices).expect("its numbers");
+        symlink(&disk, devices.join("8:0"))
+            .and_then(|()| symlink(disk.join("sda1"), devices.join("8:1")))
+            .expect("links");
+        for (says, turns) in [("1\n", true), ("0\n", false)] {
+            fs::write(disk.join("queue/rotational"), says).expect("what the kernel says");
+            for minor in [0, 1] {
+                assert_eq!(is_rotational(&devices, rustix::fs::makedev(8, minor)), turns, "8:{minor}");
+            }
+        }
+        assert!(!is_rotational(&devices, rustix::fs::makedev(0, 42)), "a file system without a device");
+    }
 }

@@ -13,7 +13,7 @@
 //!   before `now_ns`, in order and each thing at its own time, so a driver that wakes late gets the same actions with the
 //!   same times as one that wakes exactly.
 //! - `poll_action()` gives what may be done since; call it until `None`.
-//! - `next_deadline()` is when the model will act next by itself; pass [`object_store::Event::Tick`] then.
+//! - `next_deadline()` is when the model will act next by itself; pass the `Tick` of its events then.
 //!
 //! Arithmetic is in whole nanoseconds and bytes and randomness comes from a seed: the same events give the same actions on
 //! every platform.

@@ -247,8 +247,11 @@ pub(crate) async fn fetch(in_flight: InFlight, opened: Arc<Opened>, made: Arc<Fe
     let mut backoff: Option<Backoff> = None;
     let submitted = Instant::now();
     let mut first_byte = None;
+    // It is late once: an attempt that follows a failure has had its second chance.
+    let mut late = made.late;
     loop {
-        let failure = match read_body(&engine, &opened.object, &made, &mut filling, submitted, &mut first_byte).await {
+        let read = read_body(&engine, &opened.object, &made, &mut filling, submitted, &mut first_byte, late.take());
+        let failure = match read.await {
             Ok(()) => break,
             Err(failure) => failure,
         };
@@ -286,6 +289,7 @@ async fn read_body(
     filling: &mut Filling,
     submitted: Instant,
     first_byte: &mut Option<Duration>,
+    late: Option<Duration>,
 ) -> Result<(), Failure> {
     let patience = engine.patience;
     let wanted = filling.rest.clone();
@@ -294,7 +298,7 @@ async fn read_body(
         let read = engine.backend.read(&object.key, &object.version, wanted.clone());
         attempt(patience.first_byte, "read", object.key.as_str(), read)
     };
-    let mut body = match made.late.filter(|_| !made.hedged.load(Relaxed)) {
+    let mut body = match late {
         Some(late) => sooner_of(ask, late, || made.tell_late(engine)).await?,
         None => ask().await?,
     };
@@ -317,8 +321,8 @@ async fn read_body(
     Ok(())
 }
 
-/// The answer to what is asked, or, if that has none after `late` and `again` says so, whichever comes first of it and of what is asked once
-/// more. What fails gives way to the other; what loses is given up with its connection.
+/// The answer to what is asked, or, if that has none after `late` and `again` says so, whichever comes first of it and of what is asked
+/// once more. What fails gives way to the other; what loses is given up with its connection.
 async fn sooner_of<T, A: Future<Output = Result<T, Failure>>>(
     ask: impl Fn() -> A,
     late: Duration,

@@ -247,10 +247,8 @@ impl ReadPath {
 
     /// Goes on with a stream of `file` whose next part was held back until now.
     fn resume(&mut self, now: Nanos, file: FileId) {
-        let Some(File { pages, readahead, .. }) = self.files.get(&file) else { return };
-        if let Some(stream) = readahead.due(now) {
-            let (nothing, file_pages) = (Extent::new(*pages, *pages), *pages);
-            self.plan(now, file, stream, nothing, file_pages);
+        if let Some(stream) = self.files.get(&file).and_then(|f| f.readahead.due(now)) {
+            self.plan_ahead(now, file, stream);
         }
     }
 
@@ -259,9 +257,14 @@ impl ReadPath {
         while !self.requests.is_speculation_full()
             && let Some((file, stream)) = self.turns.pop_front()
         {
-            let Some(File { pages, .. }) = self.files.get(&file) else { continue };
-            let (nothing, file_pages) = (Extent::new(*pages, *pages), *pages);
-            self.plan(now, file, stream, nothing, file_pages);
+            self.plan_ahead(now, file, stream);
+        }
+    }
+
+    /// Submits what `stream` wants next where no reader waits for it.
+    fn plan_ahead(&mut self, now: Nanos, file: FileId, stream: u64) {
+        if let Some(&File { pages, .. }) = self.files.get(&file) {
+            self.plan(now, file, stream, Extent::new(pages, pages), pages);
         }
     }
 

@@ -44,8 +44,8 @@ impl Round {
     }
 }
 
-/// The part of a share by which it may be raised or lowered: a half. With a quarter the slowest of sixteen on a link that is full has .89 of
-/// what the fastest has, with a half .99; with all of it no more.
+/// The part of a share by which it may be raised or lowered: a half. With a quarter the slowest of sixteen on a link that is full has
+/// .89 of what the fastest has, with a half .99; with all of it no more.
 const ADJUSTMENT: u64 = 2;
 
 /// The same where a share is a few folios: a quarter. Half of so little is less than a reader comes to before the next request is

@@ -16,7 +16,9 @@
 //! lets it grow to half of what it has read, which only makes requests larger and fewer. Pages evicted unread halve it.
 //!
 //! **In which parts.** A reader that waits gets up to twelve parts in parallel, fewer where many streams share the link; one that
-//! does not wait gets two, and so does each in front of a disk, which serves no two at a time. A part is a power of two of pages. Origin: the on-demand readahead window (start, size, mark) of 2007, with the maximum replaced by measurement.
+//! does not wait gets two, and so does each in front of a disk, which serves no two at a time. A part is a power of two of pages.
+//!
+//! Origin: the on-demand readahead window (start, size, mark) of 2007, with the maximum replaced by measurement.
 
 use crate::pace::Pace;
 use crate::units::{Extent, FOLIO_PAGES_MAX, Nanos};

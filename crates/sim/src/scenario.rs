@@ -260,7 +260,7 @@ fn profile_of(device: &Device) -> Result<Profile, Error> {
 const READAHEAD_MAX_BYTES: u64 = 128 << 10;
 
 /// The largest read that a mount is asked for: 128 KiB.
-const MOUNT_PIECE_PAGES: u64 = 32;
+pub(crate) const MOUNT_PIECE_PAGES: u64 = 32;
 
 /// What it takes to bring a kernel's request to a mount and the answer back. So a file that is resident is read at 1.6 GB/s, as it is
 /// on two cores.
@@ -270,7 +270,7 @@ const MOUNT_PIECE_NS: u64 = 120_000;
 const PAGE_CACHE_BYTES: u64 = 16 << 30;
 
 /// Copying a page to a program: 6 GB/s.
-const PAGE_NS: u64 = 680;
+pub(crate) const PAGE_NS: u64 = 680;
 
 /// What a small machine carries where the store itself has no limit: what 16 connections of a bare client reach on two cores.
 const MACHINE_BYTES_PER_S: u64 = 900_000_000;

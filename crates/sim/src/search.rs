@@ -10,6 +10,7 @@ use foreread_workload::{Op, Pattern};
 
 use crate::baseline::{Baseline, Linux};
 use crate::profile;
+use crate::scenario::{MOUNT_PIECE_PAGES, PAGE_NS};
 use crate::storage::Storage;
 use crate::tally::Tally;
 use crate::violation::Violation;
@@ -27,7 +28,7 @@ pub fn run(seed: u64, faults: bool) -> Result<Tally, Violation> {
     let rotational = random.chance(500_000);
     let policy = ReadPath::new(Options { capacity_bytes: memory_bytes, readahead, replacement, rotational });
     let storage = Storage::new(device(&mut random), &sizes);
-    let piece_pages = random.chance(700_000).then_some(32);
+    let piece_pages = random.chance(700_000).then_some(MOUNT_PIECE_PAGES);
     let rules = Readers { pattern: Pattern::Sequential { record_bytes: 1, passes: 1 }, until_ns: u64::MAX };
     let readers = (0..=random.below(READERS_MAX)).map(|number| {
         let operations: Vec<Op> = operations(&mut random, &sizes);
@@ -35,7 +36,7 @@ pub fn run(seed: u64, faults: bool) -> Result<Tally, Violation> {
     });
     let readers: Vec<Start<'static>> = readers.collect();
     let rates = if faults { rates(&mut random) } else { Rates::default() };
-    let front = Front { piece_pages, piece_ns: 0, page_ns: 680 };
+    let front = Front { piece_pages, piece_ns: 0, page_ns: PAGE_NS };
     let world = World::new(Box::new(policy), storage, front, rules, sizes.clone());
     let world = world.with_faults(Faults::new(rates, random.next_u64()), memory_bytes / PAGE_BYTES);
     if random.chance(300_000) {
@@ -105,9 +106,6 @@ fn operations(random: &mut Random, sizes: &[u64]) -> Vec<Op> {
     }
     all
 }
-
-/// The largest window of a kernel in front of a mount: 128 KiB.
-const MOUNT_PIECE_PAGES: u64 = 32;
 
 /// The least budget of an engine, in bytes.
 const MEMORY_BYTES_MIN: u64 = 16 << 20;

@@ -179,29 +179,33 @@ impl Row {
             site.say(&subject.name());
             column.take(site.run(subject, yardstick))?;
         }
-        self.predict();
+        if bench.yardsticks
+            && let Err(error) = self.predict()
+        {
+            self.columns[0].failure = Some(format!("it cannot be predicted: {error}"));
+        }
         Ok(())
     }
 
     /// Simulates foreread where it was measured: the store carries no more than the processors can take in, each byte at what it
     /// cost all processes of these runs.
-    fn predict(&mut self) {
+    fn predict(&mut self) -> Result<(), foreread_sim::Error> {
         if matches!(self.workload.pattern, Pattern::MmapRandom { .. }) {
             // A fault brings pages around it, which no model here does.
-            return;
+            return Ok(());
         }
         let ours = &self.columns[0];
-        let Some(cpu_s_per_byte) = ours.median(Run::cpu_s_per_byte).filter(|_| ours.failure.is_none()) else { return };
+        let cpu_s_per_byte = ours.median(Run::cpu_s_per_byte).filter(|_| ours.failure.is_none());
+        let Some(cpu_s_per_byte) = cpu_s_per_byte else { return Ok(()) };
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let carries = processors as f64 / cpu_s_per_byte;
         let store = self.workload.device.store().and_then(|store| store.total_bytes_per_s).unwrap_or(u64::MAX);
         let workload = self.workload.clone().with_total_rate(store.min(carries as u64));
-        let scenario = Scenario::of(&workload, None).map(|scenario| scenario.through_mount(&workload));
-        if let Ok(tally) = scenario.and_then(|scenario| scenario.run(PolicyName::Foreread)) {
-            // Of the first bytes of a file a simulation knows no open().
-            let known = Metric::ALL.iter().filter(|metric| !metric.key().starts_with("first_"));
-            self.predicted = known.filter_map(|&metric| Some((metric, tally.figure(metric)?))).collect();
-        }
+        let tally = Scenario::of(&workload, None)?.through_mount(&workload).run(PolicyName::Foreread)?;
+        // Of the first bytes of a file a simulation knows no open().
+        let known = Metric::ALL.iter().filter(|metric| !metric.key().starts_with("first_"));
+        self.predicted = known.filter_map(|&metric| Some((metric, tally.figure(metric)?))).collect();
+        Ok(())
     }
 
     /// What is predicted of `metric` over what was measured.
