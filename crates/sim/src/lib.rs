@@ -26,6 +26,6 @@ mod world;
 
 pub use foreread_device::Profile;
 pub use policy::{Grain, Policy, Reading};
-pub use scenario::{Error, PolicyName, Reads, Scenario, simulate};
+pub use scenario::{Beside, Error, PolicyName, Reads, Scenario, simulate};
 pub use tally::{Second, Tally};
 pub use violation::Violation;

@@ -38,8 +38,29 @@ pub(crate) enum Storage {
 pub(crate) struct Blocks {
     device: Box<dyn BlockDevice>,
     layout: Layout,
-    /// Bytes of the requests that are on their way.
-    bytes: BTreeMap<u64, u64>,
+    /// The most that is asked for at once; `None` for all of a request.
+    piece_bytes: Option<u64>,
+    going: BTreeMap<u64, Going>,
+}
+
+/// A request of which a piece is being read, or waits to be taken.
+#[derive(Debug)]
+struct Going {
+    /// Where the next piece begins, and how much there is from there on.
+    offset: u64,
+    rest: u64,
+    /// Of the last one what has not been taken.
+    piece: u64,
+}
+
+impl Blocks {
+    /// Asks for the next piece.
+    fn go_on(&mut self, now_ns: u64, id: u64) {
+        let Some(going) = self.going.get_mut(&id) else { return };
+        let bytes = going.rest.min(self.piece_bytes.unwrap_or(u64::MAX));
+        self.device.handle(now_ns, block::Event::Read { id, offset: going.offset, bytes });
+        (going.offset, going.rest, going.piece) = (going.offset + bytes, going.rest - bytes, bytes);
+    }
 }
 
 /// Where files lie on a disk: one after the other.
@@ -61,7 +82,8 @@ impl Layout {
 
 impl Storage {
     /// The device of that profile, with files of these sizes.
-    pub(crate) fn new(profile: Profile, sizes: &[u64]) -> Self {
+    /// A block device reads requests that are longer than `piece_bytes` a piece at a time.
+    pub(crate) fn new(profile: Profile, sizes: &[u64], piece_bytes: Option<u64>) -> Self {
         let device: Box<dyn BlockDevice> = match profile {
             Profile::ObjectStore(config) => return Self::Store(ObjectStore::new(config)),
             Profile::Disk(config) => Box::new(Disk::new(config)),
@@ -69,7 +91,7 @@ impl Storage {
             Profile::Flash(config) => Box::new(Flash::new(config)),
             other => unreachable!("a model without a storage: {other:?}"),
         };
-        Self::Blocks(Blocks { device, layout: Layout::of(sizes.iter().copied()), bytes: BTreeMap::new() })
+        Self::Blocks(Blocks { device, layout: Layout::of(sizes.iter().copied()), piece_bytes, going: BTreeMap::new() })
     }
 
     /// Asks for `bytes` at `offset` of the file at place `file`.
@@ -80,8 +102,8 @@ impl Storage {
             Self::Mount(mount) => mount.request(now_ns, request, file, offset, bytes),
             Self::Blocks(blocks) => {
                 let offset = blocks.layout.starts[file] + offset;
-                blocks.bytes.insert(id, bytes);
-                blocks.device.handle(now_ns, block::Event::Read { id, offset, bytes });
+                blocks.going.insert(id, Going { offset, rest: bytes, piece: 0 });
+                blocks.go_on(now_ns, id);
             }
         }
     }
@@ -93,7 +115,7 @@ impl Storage {
             Self::Store(store) => store.handle(now_ns, object_store::Event::Cancel { id }),
             Self::Mount(_) => unreachable!("a kernel gives up no readahead"),
             Self::Blocks(blocks) => {
-                blocks.bytes.remove(&id);
+                blocks.going.remove(&id);
                 blocks.device.handle(now_ns, block::Event::Cancel { id });
             }
         }
@@ -101,8 +123,20 @@ impl Storage {
 
     /// `bytes` of what came have been taken in: there is room for as many more on the way.
     pub(crate) fn taken(&mut self, now_ns: u64, request: RequestId, bytes: u64) {
-        if let Self::Store(store) = self {
-            store.handle(now_ns, object_store::Event::Taken { id: request.0, bytes });
+        let id = request.0;
+        match self {
+            Self::Store(store) => store.handle(now_ns, object_store::Event::Taken { id, bytes }),
+            Self::Mount(_) => {}
+            Self::Blocks(blocks) => {
+                if let Some(going) = blocks.going.get_mut(&id) {
+                    going.piece = going.piece.saturating_sub(bytes);
+                    if going.piece == 0 && going.rest > 0 {
+                        blocks.go_on(now_ns, id);
+                    } else if going.piece == 0 {
+                        blocks.going.remove(&id);
+                    }
+                }
+            }
         }
     }
 
@@ -128,7 +162,7 @@ impl Storage {
             Self::Mount(mount) => mount.poll(),
             Self::Blocks(blocks) => {
                 let block::Action::Done { id, .. } = blocks.device.poll_action()?;
-                Some(Delivery::Bytes(RequestId(id), blocks.bytes.remove(&id).unwrap_or(0)))
+                Some(Delivery::Bytes(RequestId(id), blocks.going.get(&id).map_or(0, |going| going.piece)))
             }
         }
     }
