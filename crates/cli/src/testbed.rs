@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -51,6 +52,10 @@ pub(crate) struct Args {
     /// What all connections together carry at most
     #[arg(long, value_name = "RATE", value_parser = quantity::rate, help_heading = "Device")]
     total_rate: Option<u64>,
+
+    /// How many requests are worked on at a time; the others wait
+    #[arg(long, value_name = "N", help_heading = "Device")]
+    concurrency: Option<NonZeroU32>,
 
     /// Something that goes wrong, such as status=503,every=10. Repeatable
     #[arg(long = "fault", value_name = "SPEC", help_heading = "Faults")]
@@ -107,6 +112,7 @@ impl Args {
         config.jitter = self.jitter.unwrap_or(config.jitter);
         config.connection_rate = self.connection_rate.or(config.connection_rate);
         config.total_rate = self.total_rate.or(config.total_rate);
+        config.concurrency = self.concurrency.or(config.concurrency);
         config.faults.extend(self.faults.iter().cloned());
         if let (Some(cert), Some(key)) = (&self.tls_cert, &self.tls_key) {
             config.tls = Some(TlsFiles { cert: cert.clone(), key: key.clone() });

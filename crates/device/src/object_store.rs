@@ -18,6 +18,8 @@
 //! Invariants: within any interval the granted bytes exceed neither rate by more than one quantum; a request is granted
 //! exactly the bytes that it asked for; grants of one request come after its head.
 //!
+//! A store may work on so many requests at a time only; the others wait before all this.
+//!
 //! Not modelled: connections (a request has its own pipe, as on HTTP/1.1 where a connection carries one at a time), slow
 //! start of TCP, and the time that writing takes.
 
@@ -42,6 +44,9 @@ pub struct Config {
     pub total_rate: Option<Rate>,
     /// Requests per second above which the store refuses (with a burst of a tenth of a second); `None` for no limit.
     pub request_rate: Option<NonZeroU32>,
+    /// Requests that are worked on at a time, until their last byte; others wait before it in the order in which they came. `None` for
+    /// no limit.
+    pub concurrency: Option<NonZeroU32>,
     /// Where randomness starts.
     pub seed: u64,
 }
@@ -121,7 +126,9 @@ pub struct ObjectStore {
     quantum_bytes: u64,
     random: Random,
     now_ns: u64,
+    /// Those that are worked on, and those that have to wait before that: name, bytes, what their latency is multiplied by.
     requests: BTreeMap<RequestId, Response>,
+    entrance: VecDeque<(RequestId, u64, u32)>,
     /// When pipes are done with heads, first quanta and last quanta, which clients wait for.
     urgent: Deadlines,
     /// When pipes are done with quanta that others follow.
@@ -174,6 +181,7 @@ impl ObjectStore {
             config,
             now_ns: 0,
             requests: BTreeMap::new(),
+            entrance: VecDeque::new(),
             urgent: BinaryHeap::new(),
             steady: BinaryHeap::new(),
             deadlines_pushed: 0,
@@ -227,7 +235,7 @@ impl ObjectStore {
 
     /// How many requests have bytes or a head to wait for.
     pub fn requests(&self) -> usize {
-        self.requests.len()
+        self.requests.len() + self.entrance.len()
     }
 
     fn begin(&mut self, id: RequestId, bytes: u64, slowdown: u32) {
@@ -241,6 +249,14 @@ impl ObjectStore {
             }
             self.request_due_ns = due_ns + 1_000_000_000u64.div_ceil(u64::from(rate.get()));
         }
+        if self.config.concurrency.is_some_and(|most| self.requests.len() >= most.get() as usize) {
+            self.entrance.push_back((id, bytes, slowdown));
+        } else {
+            self.work_on(id, bytes, slowdown);
+        }
+    }
+
+    fn work_on(&mut self, id: RequestId, bytes: u64, slowdown: u32) {
         let latency_ns = self.config.first_byte.draw(&mut self.random).saturating_mul(u64::from(slowdown.max(1)));
         self.requests.insert(id, Response { left: bytes, unsent: 0, stage: Stage::Waiting });
         let at_ns = self.now_ns.saturating_add(latency_ns);
@@ -248,8 +264,18 @@ impl ObjectStore {
         self.deadlines_pushed += 1;
     }
 
+    /// A request has ended: the next one is worked on.
+    fn end(&mut self, id: RequestId) -> Option<Response> {
+        let ended = self.requests.remove(&id)?;
+        if let Some((next, bytes, slowdown)) = self.entrance.pop_front() {
+            self.work_on(next, bytes, slowdown);
+        }
+        Some(ended)
+    }
+
     fn cancel(&mut self, id: RequestId) {
-        let Some(response) = self.requests.remove(&id) else { return };
+        self.entrance.retain(|&(waiting, ..)| waiting != id);
+        let Some(response) = self.end(id) else { return };
         let waits_with_its_last = response.stage == Stage::Linked && response.left <= self.quantum_bytes;
         self.link_last -= usize::from(waits_with_its_last);
     }
@@ -305,7 +331,7 @@ impl ObjectStore {
             Stage::Waiting => {
                 self.actions.push_back(Action::Head { id, at_ns });
                 if response.left == 0 {
-                    self.requests.remove(&id);
+                    self.end(id);
                 } else {
                     self.fill_pipe(id, at_ns);
                 }
@@ -327,7 +353,7 @@ impl ObjectStore {
         response.unsent += bytes;
         self.actions.push_back(Action::Body { id, bytes, at_ns });
         if response.left == 0 {
-            self.requests.remove(&id);
+            self.end(id);
         } else {
             self.fill_pipe(id, at_ns);
         }

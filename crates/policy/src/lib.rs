@@ -27,6 +27,7 @@
 
 extern crate alloc;
 
+mod concurrency;
 mod event;
 mod fair_queue;
 mod file_readahead;

@@ -135,8 +135,9 @@ impl ReadPath {
                     if class == Class::Demand {
                         self.link.answered(first_byte, self.requests.demanded().saturating_sub(self.queue.demanded()));
                         self.hedge.observe(first_byte);
+                        self.queue.answered(now, first_byte);
                     }
-                    let alone = !self.options.rotational || self.queue.is_at_rest();
+                    let alone = !self.options.rotational || self.queue.started() == 0;
                     self.link.completed(now, extent.pages(), first_byte, total, alone);
                     self.resident.arrived(file, extent, request);
                     self.retry_waiting();
@@ -405,8 +406,9 @@ impl ReadPath {
             Class::Speculative => self.counters.requests_speculative += 1,
         }
         let stream = if let Some(Ahead::Stream(stream)) = ahead_for { Some(stream) } else { None };
+        let holds = self.queue.holds();
         self.queue.enter(self.now, request, Owner { file, stream }, extent, class, self.link.cost(extent.pages()));
-        let granted = if self.queue.holds() {
+        let granted = if holds {
             extent.start
         } else {
             self.queue.start_now(request);

@@ -103,10 +103,11 @@ impl Requests {
         }
     }
 
-    /// How many pages to leave to requests that were made before `id` and are not granted whole, or a reader would come to the oldest
+    /// How many pages to leave to requests that were made before `id`, have begun and are not granted whole, or a reader would come to the oldest
     /// and find the memory given to what it needs last.
     pub(crate) fn left_to_older(&self, id: RequestId) -> u64 {
-        let older = self.made.range(..id).filter(|(_, r)| !r.is_granted_whole());
+        let begun = |r: &Request| r.granted > r.extent.start && !r.is_granted_whole();
+        let older = self.made.range(..id).filter(|(_, r)| begun(r));
         older.take(OLDER_MAX).count() as u64 * GRANT_PAGES
     }
 
@@ -179,6 +180,8 @@ mod tests {
     fn a_grant_is_left_to_each_older_request_that_lacks_one() {
         let mut requests = Requests::default();
         let ids: Vec<_> = (0..12).map(|at| make(&mut requests, at * 256, Class::Speculative)).collect();
+        assert_eq!(requests.left_to_older(ids[11]), 0, "none of them has begun");
+        ids.iter().zip(0..).for_each(|(&id, at)| requests.grant(id, at * 256 + 64));
         assert_eq!(requests.left_to_older(ids[0]), 0);
         assert_eq!(requests.left_to_older(ids[3]), 3 * GRANT_PAGES);
         assert_eq!(requests.left_to_older(ids[11]), OLDER_MAX as u64 * GRANT_PAGES);
@@ -190,6 +193,8 @@ mod tests {
     fn speculation_is_counted_until_it_is_over_or_demand() {
         let mut requests = Requests::default();
         let ids: Vec<_> = (0..64).map(|at| make(&mut requests, at * 256, Class::Speculative)).collect();
+        assert_eq!(requests.latest_speculative(), None, "none of them holds memory");
+        ids[..63].iter().zip(0..).for_each(|(&id, at)| requests.grant(id, at * 256 + 64));
         assert!(requests.is_speculation_full());
         requests.promote(ids[63]);
         requests.promote(ids[63]);

@@ -268,6 +268,7 @@ fn profile_of(device: &Device) -> Result<Profile, Error> {
                 }),
                 ..FirstByte::fixed(store.first_byte_ns)
             },
+            concurrency: store.concurrency,
             connection_rate: Rate::per_second(store.connection_bytes_per_s),
             total_rate: Rate::per_second(store.total_bytes_per_s.unwrap_or(MACHINE_BYTES_PER_S)),
             ..object_store::Config::default()

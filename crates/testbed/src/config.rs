@@ -66,6 +66,8 @@ pub struct Config {
     pub total_rate: Option<u64>,
     /// Requests per second above which the store answers 503.
     pub request_rate: Option<NonZeroU32>,
+    /// Requests that are worked on at a time; others wait.
+    pub concurrency: Option<NonZeroU32>,
     /// Where the device's randomness starts.
     pub seed: u64,
     /// What goes wrong.
@@ -126,6 +128,7 @@ impl Default for Config {
             connection_rate: None,
             total_rate: None,
             request_rate: None,
+            concurrency: None,
             seed: 0,
             faults: Vec::new(),
             tls: None,
@@ -151,6 +154,7 @@ impl Config {
             connection_rate: self.connection_rate.and_then(Rate::per_second),
             total_rate: self.total_rate.and_then(Rate::per_second),
             request_rate: self.request_rate,
+            concurrency: self.concurrency,
             seed: self.seed,
         }
     }

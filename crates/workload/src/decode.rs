@@ -3,6 +3,7 @@
 //! as an enum is tagged.)
 
 use std::fmt::Display;
+use std::num::NonZeroU32;
 use std::ops::Range;
 
 use toml::Spanned;
@@ -135,8 +136,11 @@ fn device(section: &mut Section<'_>) -> Result<Device, Error> {
         (Some(one_in), None) => return Err(one_in.breaks("`slow_times` says how slow they are")),
         (None, Some(times)) => return Err(times.breaks("`slow_one_in` says how many are slow")),
     };
+    let concurrency = section.optional_integer("concurrency", "a number of requests such as 16")?;
+    let concurrency = concurrency.map(|most| most.within(1, 1_000_000)).transpose()?;
     Ok(Device::Store(Store {
         slow,
+        concurrency: concurrency.and_then(|most| NonZeroU32::new(most as u32)),
         first_byte_ns: section.duration("first_byte")?.value,
         connection_bytes_per_s: section.rate("connection_rate")?.at_least(1)?,
         total_bytes_per_s: section.optional_rate("total_rate")?.map(|rate| rate.at_least(1)).transpose()?,

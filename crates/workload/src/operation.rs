@@ -110,7 +110,7 @@ impl<'a> Operations<'a> {
             file: (slot / slots_per_file) as u32,
             offset: (slot % slots_per_file) * u64::from(record),
             len: record,
-            not_before_ns: number.checked_mul(period_ns)?,
+            not_before_ns: (number + 1).checked_mul(period_ns)?,
         })
     }
 }

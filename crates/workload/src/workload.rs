@@ -2,6 +2,8 @@
 //!
 //! The form of the file is described in `workloads/README.md`; `decode.rs` reads it.
 
+use std::num::NonZeroU32;
+
 use serde::Serialize;
 
 use crate::decode;
@@ -155,7 +157,7 @@ pub enum Pattern {
         repeats: bool,
         /// Whether the threads share one.
         descriptor: Descriptor,
-        /// From one read to the next; `None` for as soon as the last one is done.
+        /// From one read to the next, and to the first; `None` for as soon as the last one is done.
         period_ns: Option<u64>,
     },
     /// From the start to the end, a record a period, as a player does.
@@ -232,6 +234,8 @@ pub struct Store {
     pub connection_bytes_per_s: u64,
     /// What all connections together carry; `None`: as much as the machine does.
     pub total_bytes_per_s: Option<u64>,
+    /// Requests that it works on at a time; `None`: as many as come.
+    pub concurrency: Option<NonZeroU32>,
     /// One request in so many is slow, and its first byte takes so many times as long.
     pub slow: Option<Slow>,
     /// A run in which the bare client reaches less than this says more about the machine than about the mount: it is

@@ -53,6 +53,9 @@ impl Server {
         if let Some(rate) = store.total_bytes_per_s {
             command.args(["--total-rate", &format!("{rate}B/s")]);
         }
+        if let Some(most) = store.concurrency {
+            command.args(["--concurrency", &most.to_string()]);
+        }
         if let Some(slow) = store.slow {
             let probability = 1.0 / f64::from(slow.one_in);
             command.args(["--fault", &format!("slow={},probability={probability}", slow.times)]);

@@ -207,6 +207,27 @@ fn the_slowdown_multiplies_the_latency_only() {
 }
 
 #[test]
+fn a_store_works_on_so_many_requests_and_the_others_wait_their_turn() {
+    let mut driver = Driver::new(Config { concurrency: NonZeroU32::new(2), ..config(10, 1_000_000_000, 0) });
+    for id in 0..6 {
+        driver.request(id, 4096);
+    }
+    driver.event(Event::Cancel { id: 2 });
+    assert_eq!(driver.store.requests(), 5);
+    driver.run_until(100 * MS);
+    let heads: Vec<_> = driver
+        .log
+        .iter()
+        .filter_map(|action| match *action {
+            Action::Head { id, at_ns } => Some((id, at_ns / (10 * MS))),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(heads, [(0, 1), (1, 1), (3, 2), (4, 2), (5, 3)], "two at a time, in the order in which they came");
+    assert_eq!(driver.store.requests(), 0);
+}
+
+#[test]
 fn requests_above_their_rate_are_refused_and_told_when_to_come_back() {
     let mut driver = Driver::new(Config { request_rate: NonZeroU32::new(100), ..Config::default() });
     for id in 0..20 {
