@@ -1,17 +1,19 @@
 //! Device models as the driver sees them: reads of extents go in, bytes come out.
 
-use std::collections::BTreeMap;
+mod blocks;
 
 use foreread_device::Profile;
 use foreread_device::array::Array;
-use foreread_device::block::{self, BlockDevice};
+use foreread_device::block::BlockDevice;
 use foreread_device::disk::Disk;
 use foreread_device::flash::Flash;
 use foreread_device::object_store::{self, ObjectStore};
-use foreread_policy::{PAGE_BYTES, RequestId};
+use foreread_policy::RequestId;
 
+use crate::scheduler::Scheduler;
 use crate::violation::Violation;
 use crate::world::World;
+use blocks::Blocks;
 
 /// What came of a request.
 #[derive(Debug)]
@@ -33,35 +35,20 @@ pub(crate) enum Storage {
     Mount(Box<World<'static>>),
 }
 
-/// A block device, and which bytes of it each file has.
-#[derive(Debug)]
-pub(crate) struct Blocks {
-    device: Box<dyn BlockDevice>,
-    layout: Layout,
-    /// Bytes of the requests that are on their way.
-    bytes: BTreeMap<u64, u64>,
-}
-
-/// Where files lie on a disk: one after the other.
-#[derive(Debug)]
-struct Layout {
-    starts: Vec<u64>,
-}
-
-impl Layout {
-    fn of(sizes: impl Iterator<Item = u64>) -> Self {
-        let starts = sizes.scan(0, |next, size| {
-            let start = *next;
-            *next += size.next_multiple_of(PAGE_BYTES);
-            Some(start)
-        });
-        Self { starts: starts.collect() }
-    }
-}
-
 impl Storage {
     /// The device of that profile, with files of these sizes.
     pub(crate) fn new(profile: Profile, sizes: &[u64]) -> Self {
+        Self::with_scheduler(profile, sizes, None, None)
+    }
+
+    /// The same. A block device has files that grew together by `extent_bytes` in turn, if that is given, and `scheduler` in front of
+    /// it.
+    pub(crate) fn with_scheduler(
+        profile: Profile,
+        sizes: &[u64],
+        extent_bytes: Option<u64>,
+        scheduler: Option<Box<dyn Scheduler>>,
+    ) -> Self {
         let device: Box<dyn BlockDevice> = match profile {
             Profile::ObjectStore(config) => return Self::Store(ObjectStore::new(config)),
             Profile::Disk(config) => Box::new(Disk::new(config)),
@@ -69,20 +56,24 @@ impl Storage {
             Profile::Flash(config) => Box::new(Flash::new(config)),
             other => unreachable!("a model without a storage: {other:?}"),
         };
-        Self::Blocks(Blocks { device, layout: Layout::of(sizes.iter().copied()), bytes: BTreeMap::new() })
+        Self::Blocks(Blocks::new(device, sizes, extent_bytes, scheduler))
     }
 
-    /// Asks for `bytes` at `offset` of the file at place `file`.
-    pub(crate) fn read(&mut self, now_ns: u64, request: RequestId, file: usize, offset: u64, bytes: u64) {
+    /// Asks for `bytes` at `offset` of the file at place `file`, on behalf of the open file `context`.
+    pub(crate) fn read(
+        &mut self,
+        now_ns: u64,
+        request: RequestId,
+        context: u32,
+        file: usize,
+        offset: u64,
+        bytes: u64,
+    ) {
         let id = request.0;
         match self {
             Self::Store(store) => store.handle(now_ns, object_store::Event::Request { id, bytes, slowdown: 1 }),
             Self::Mount(mount) => mount.request(now_ns, request, file, offset, bytes),
-            Self::Blocks(blocks) => {
-                let offset = blocks.layout.starts[file] + offset;
-                blocks.bytes.insert(id, bytes);
-                blocks.device.handle(now_ns, block::Event::Read { id, offset, bytes });
-            }
+            Self::Blocks(blocks) => blocks.read(now_ns, request, context, file, offset, bytes),
         }
     }
 
@@ -92,10 +83,14 @@ impl Storage {
         match self {
             Self::Store(store) => store.handle(now_ns, object_store::Event::Cancel { id }),
             Self::Mount(_) => unreachable!("a kernel gives up no readahead"),
-            Self::Blocks(blocks) => {
-                blocks.bytes.remove(&id);
-                blocks.device.handle(now_ns, block::Event::Cancel { id });
-            }
+            Self::Blocks(blocks) => blocks.cancel(now_ns, request),
+        }
+    }
+
+    /// The open file `context` was closed.
+    pub(crate) fn close(&mut self, now_ns: u64, context: u32) {
+        if let Self::Blocks(blocks) = self {
+            blocks.close(now_ns, context);
         }
     }
 
@@ -111,7 +106,7 @@ impl Storage {
         match self {
             Self::Store(store) => store.handle(now_ns, object_store::Event::Tick),
             Self::Mount(mount) => mount.advance(now_ns),
-            Self::Blocks(blocks) => blocks.device.handle(now_ns, block::Event::Tick),
+            Self::Blocks(blocks) => blocks.advance(now_ns),
         }
     }
 
@@ -126,10 +121,7 @@ impl Storage {
                 }
             }),
             Self::Mount(mount) => mount.poll(),
-            Self::Blocks(blocks) => {
-                let block::Action::Done { id, .. } = blocks.device.poll_action()?;
-                Some(Delivery::Bytes(RequestId(id), blocks.bytes.remove(&id).unwrap_or(0)))
-            }
+            Self::Blocks(blocks) => blocks.poll().map(|(request, bytes)| Delivery::Bytes(request, bytes)),
         }
     }
 
@@ -137,7 +129,7 @@ impl Storage {
         match self {
             Self::Store(store) => store.next_deadline(),
             Self::Mount(mount) => mount.next_deadline(),
-            Self::Blocks(blocks) => blocks.device.next_deadline(),
+            Self::Blocks(blocks) => blocks.next_deadline(),
         }
     }
 }

@@ -17,6 +17,8 @@ use crate::workload::{Descriptor, Device, Files, Mount, Pattern, Ratio, Simulate
 const THREADS_MAX: u64 = 4096;
 /// Files at most: every one is an object of the testbed, and its name an argument.
 const FILES_MAX: u64 = 100_000;
+/// Bytes of an extent at least: a page.
+const EXTENT_BYTES_MIN: u64 = 4096;
 /// Passes at most: a day of them takes no fewer.
 const PASSES_MAX: u64 = 1_000_000;
 /// Hot areas at most.
@@ -45,8 +47,10 @@ pub(crate) fn workload(file: &str, text: &str) -> Result<Workload, Error> {
     let mut section = top.section("files")?;
     let count = section.integer("count", "a number of files such as 1")?.within(1, FILES_MAX)? as u32;
     let size = section.size("size")?;
+    let extent = section.optional_size("extent")?;
     section.end()?;
-    let files = Files { count, size_bytes: size.at_least(1)? };
+    let extent_bytes = extent.map(|extent| extent.at_least(EXTENT_BYTES_MIN)).transpose()?;
+    let files = Files { count, size_bytes: size.at_least(1)?, extent_bytes };
 
     let mut section = top.section("pattern")?;
     let pattern = pattern(&mut section, files.size_bytes)?;
@@ -122,8 +126,8 @@ fn device(section: &mut Section<'_>) -> Result<Device, Error> {
 }
 
 fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Pattern, Error> {
-    const KINDS: &str = "one of \"sequential\", \"backward\", \"strided\", \"interleaved\", \"random\", \"hot\", \
-                         \"slow\", \"mmap-random\"";
+    const KINDS: &str = "one of \"sequential\", \"backward\", \"strided\", \"dealt\", \"interleaved\", \"random\", \
+                         \"hot\", \"slow\", \"mmap-random\"";
     const PERCENT: &str = "a percentage such as 20";
     let kind = section.string("kind", KINDS)?;
     let record = section.size("record")?;
@@ -152,6 +156,7 @@ fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Pattern, Error>
             }
             Pattern::Strided { record_bytes, stride_bytes: stride.value }
         }
+        "dealt" => Pattern::Dealt { record_bytes, descriptor: descriptor(section)? },
         "interleaved" => {
             let streams = section.integer("streams", "a number of streams such as 2")?;
             if streams.value < 2 || streams.value > size_bytes / record.value {
@@ -160,13 +165,7 @@ fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Pattern, Error>
             Pattern::Interleaved { record_bytes, streams: streams.value as u32 }
         }
         "random" => {
-            const WANTED: &str = "\"shared\" or \"own\"";
-            let descriptor = section.string("descriptor", WANTED)?;
-            let descriptor = match descriptor.value.as_str() {
-                "shared" => Descriptor::Shared,
-                "own" => Descriptor::Own,
-                _ => return Err(descriptor.is_not(WANTED)),
-            };
+            let descriptor = descriptor(section)?;
             let repeats = section.optional_bool("repeats")?.unwrap_or(false);
             Pattern::Random { record_bytes, repeats, descriptor }
         }
@@ -179,6 +178,16 @@ fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Pattern, Error>
         "mmap-random" => Pattern::MmapRandom { record_bytes },
         _ => return Err(kind.is_not(KINDS)),
     })
+}
+
+fn descriptor(section: &mut Section<'_>) -> Result<Descriptor, Error> {
+    const WANTED: &str = "\"shared\" or \"own\"";
+    let descriptor = section.string("descriptor", WANTED)?;
+    match descriptor.value.as_str() {
+        "shared" => Ok(Descriptor::Shared),
+        "own" => Ok(Descriptor::Own),
+        _ => Err(descriptor.is_not(WANTED)),
+    }
 }
 
 fn figures(mut section: Section<'_>, pattern: &Pattern, files: u32) -> Result<Vec<Figure>, Error> {
