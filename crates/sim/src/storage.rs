@@ -60,15 +60,7 @@ impl Storage {
     }
 
     /// Asks for `bytes` at `offset` of the file at place `file`, on behalf of the open file `context`.
-    pub(crate) fn read(
-        &mut self,
-        now_ns: u64,
-        request: RequestId,
-        context: u32,
-        file: usize,
-        offset: u64,
-        bytes: u64,
-    ) {
+    pub(crate) fn read(&mut self, now_ns: u64, request: RequestId, context: u32, file: usize, offset: u64, bytes: u64) {
         let id = request.0;
         match self {
             Self::Store(store) => store.handle(now_ns, object_store::Event::Request { id, bytes, slowdown: 1 }),

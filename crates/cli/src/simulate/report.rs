@@ -49,10 +49,8 @@ pub(super) fn table(row: &Row) -> String {
         for column in &row.columns {
             let value = column.figure(metric);
             let shown = value.map_or_else(|| "-".to_owned(), |value| metric.show(value));
-            let wanted: Vec<_> = expected(&row.workload, &column.name)
-                .iter()
-                .filter(|figure| figure.metric == metric)
-                .collect();
+            let wanted: Vec<_> =
+                expected(&row.workload, &column.name).iter().filter(|figure| figure.metric == metric).collect();
             let judged = match value {
                 _ if wanted.is_empty() => "",
                 Some(value) if wanted.iter().all(|figure| figure.met(value)) => " ok",

@@ -228,7 +228,11 @@ impl Cfq {
     fn merge(&mut self, other: u32) {
         let Some(Active { queue: number, .. }) = self.active.take() else { return };
         let Some(queue) = self.queues.remove(&number) else { return };
-        self.of_context.values_mut().chain(self.in_drives.values_mut()).filter(|of| **of == number).for_each(|of| *of = other);
+        self.of_context
+            .values_mut()
+            .chain(self.in_drives.values_mut())
+            .filter(|of| **of == number)
+            .for_each(|of| *of = other);
         if let Some(merged) = self.queues.get_mut(&other) {
             merged.contexts += queue.contexts;
             merged.in_drives += queue.in_drives;
@@ -265,15 +269,13 @@ impl Scheduler for Cfq {
     fn completed(&mut self, now_ns: u64, id: u64) {
         let Some(number) = self.returned(id) else { return };
         let slice_ns = self.slice_ns();
-        if let Some(queue) = self.queues.get_mut(&number)
-            && queue.waiting.is_empty()
-            && queue.in_drives == 0
-        {
-            queue.thinks_since_ns = Some(now_ns);
-        }
+        let idle = |queue: &&mut Queue| queue.waiting.is_empty() && queue.in_drives == 0;
+        let thinks_since_ns =
+            self.queues.get_mut(&number).filter(idle).map(|queue| queue.thinks_since_ns.insert(now_ns));
+        let idles_until_ns = thinks_since_ns.map(|since_ns| *since_ns + IDLE_NS);
         if let Some(active) = self.active.as_mut().filter(|active| active.queue == number) {
             active.slice_ends_ns.get_or_insert(now_ns + slice_ns);
-            active.idles_until_ns = Some(now_ns + IDLE_NS);
+            active.idles_until_ns = idles_until_ns;
         }
         self.forget(number);
     }

@@ -77,15 +77,7 @@ impl Blocks {
         }
     }
 
-    pub(crate) fn read(
-        &mut self,
-        now_ns: u64,
-        request: RequestId,
-        context: u32,
-        file: usize,
-        offset: u64,
-        bytes: u64,
-    ) {
+    pub(crate) fn read(&mut self, now_ns: u64, request: RequestId, context: u32, file: usize, offset: u64, bytes: u64) {
         let (mut at, end, mut pieces) = (offset, offset + bytes, 0);
         while at < end {
             let (place, length) = self.layout.place(file, at, end - at);
