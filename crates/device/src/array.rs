@@ -212,6 +212,15 @@ mod tests {
     }
 
     #[test]
+    fn parts_cross_the_link_as_they_come() {
+        let mut array = array(2, 64 << 20);
+        array.handle(0, Event::Read { id: 7, offset: 0, bytes: 256 << 10 });
+        // Two parts of each disk, and all four over a link as fast as a disk: the second pair is read while the first crosses.
+        let [(_, at_ns)] = run(&mut array)[..] else { panic!("one request") };
+        assert_eq!(at_ns.div_ceil(1_000), 4_883, "five times 64 KiB at 64 MiB/s");
+    }
+
+    #[test]
     fn what_is_cancelled_is_not_told() {
         let mut array = array(2, 0);
         array.handle(0, Event::Read { id: 1, offset: 1 << 20, bytes: 256 << 10 });
