@@ -69,6 +69,7 @@ const EXAMPLES: &str = "\
 Examples:
   foreread simulate thrash-200-streams                        the policies that this workload names
   foreread simulate sequential-1m --policy foreread,linux     these two
+  foreread simulate tiobench-32 --policy linux/cfq            above a scheduler of the disk
   foreread simulate ./mine.toml --device hdd-w1               on another device
   foreread simulate thrash-200-streams --report out.html      with pictures
   foreread simulate slow-200 --mount                          as a mount is read, through a kernel

@@ -207,10 +207,7 @@ impl Cfq {
     /// The slice of one queue among all that want one.
     fn slice_ns(&self) -> u64 {
         let queues = self.turns.len() as u64 + 1;
-        match self.rules.low_latency {
-            true if queues * SLICE_NS > TARGET_NS => (TARGET_NS / queues).max(SLICE_NS_MIN),
-            _ => SLICE_NS,
-        }
+        if self.rules.low_latency { (TARGET_NS / queues).clamp(SLICE_NS_MIN, SLICE_NS) } else { SLICE_NS }
     }
 
     /// The queue that reads next to where the active one did, if both could be one reader.
