@@ -510,6 +510,24 @@ mod tests {
     }
 
     #[test]
+    fn one_that_wants_much_keeps_nobody_waiting_for_longer_than_a_slice() {
+        for cfq in all() {
+            let mut run = Run::new(cfq, 2 * MS);
+            (0..500).for_each(|request| run.add(0, request * (128 << 10)));
+            (1..4).for_each(|context| run.add(context, u64::from(context) * FAR));
+            let mut ended_ns = BTreeMap::new();
+            while ended_ns.len() < 4 {
+                if let Some(done) = run.step() {
+                    ended_ns.entry(done.context).or_insert(run.now_ns);
+                }
+            }
+            // The slice of 0, what it had in the drives, and for each of the others a request and the wait for the next.
+            let most_ns = SLICE_NS + 2 * MS * (1 + u64::from(QUANTUM)) + 3 * (2 * MS + IDLE_NS);
+            assert!(ended_ns.values().all(|&ns| ns <= most_ns), "{ended_ns:?}");
+        }
+    }
+
+    #[test]
     fn one_that_thinks_for_longer_than_it_is_waited_for_is_not_waited_for() {
         let mut run = Run::new(cfq(false, None), MS);
         for turn in 0..20 {
