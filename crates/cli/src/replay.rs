@@ -179,6 +179,7 @@ fn scenario<'w, R: BufRead + 'w>(
         descriptor: Descriptor::Own,
         // A pattern without a rate: each read has its own time.
         pattern: Pattern::Sequential { record_bytes: 1, passes: 1 },
+        beside: None,
         until_ns: u64::MAX,
         memory_bytes: args.memory.0,
         readahead_max_bytes: READAHEAD_MAX_BYTES,

@@ -78,9 +78,9 @@ pub enum Event {
     Completed {
         /// The request.
         request: RequestId,
-        /// From submission to its first byte.
+        /// From asking the storage to its first byte.
         first_byte: Nanos,
-        /// From submission to its last byte.
+        /// From asking the storage to its last byte.
         total: Nanos,
     },
     /// The driver gave a request up. Those of its pages that nobody has read are dropped, as actions say.
@@ -115,9 +115,10 @@ pub enum Action {
         class: Class,
         /// The folio that holds this page gets the mark: touching it is an event even when it is resident.
         mark: Option<u64>,
-        /// There is memory for the pages before this one. The driver takes in no more before it is granted.
+        /// There is memory for the pages before this one. The driver takes in no more before it is granted. Where that is the first
+        /// page it is not its turn yet: the storage is asked when the first [`Action::Grant`] comes.
         granted: u64,
-        /// If its first byte has not come after this long, the driver says so ([`Event::Late`]).
+        /// If its first byte has not come this long after the storage was asked, the driver says so ([`Event::Late`]).
         late: Option<Nanos>,
     },
     /// Ask the storage once more for the same, and take whichever is answered first. The other is given up.
@@ -125,7 +126,8 @@ pub enum Action {
         /// The request.
         request: RequestId,
     },
-    /// There is memory for the pages of a request before `granted`. May come long after it was wanted.
+    /// There is memory for the pages of a request before `granted`. May come long after it was wanted. The first one starts a request
+    /// that had to wait for its turn.
     Grant {
         /// The request.
         request: RequestId,

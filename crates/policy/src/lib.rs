@@ -28,6 +28,7 @@
 extern crate alloc;
 
 mod event;
+mod fair_queue;
 mod file_readahead;
 mod hedge;
 mod link;

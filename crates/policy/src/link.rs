@@ -9,6 +9,7 @@
 //! the most that all speculation together may cover. Latency is the least seen and bandwidth and throughput are the most
 //! seen, each forgetting slowly. Origin: the bandwidth-delay product, estimated by windowed extremes as BBR does.
 
+use crate::fair_queue::Cost;
 use crate::units::{Nanos, PAGE_BYTES};
 
 /// A running model of one backend.
@@ -31,12 +32,13 @@ impl Link {
         self.first_byte_ns = average(self.first_byte_ns, first_byte.0 / (others as u64 + 1));
     }
 
-    /// A request for `pages` pages has completed: its first byte came after `first_byte`, its last after `total`.
-    pub(crate) fn completed(&mut self, now: Nanos, pages: u64, first_byte: Nanos, total: Nanos) {
+    /// A request for `pages` pages has completed: its first byte came after `first_byte`, its last after `total`. Where others keep
+    /// it waiting while it comes it tells nothing of the bandwidth, unless it was `alone`.
+    pub(crate) fn completed(&mut self, now: Nanos, pages: u64, first_byte: Nanos, total: Nanos, alone: bool) {
         let bytes = pages * PAGE_BYTES;
         self.latency_ns = drift_down(self.latency_ns, first_byte.0.max(1));
         let transfer_ns = total.since(first_byte).0;
-        if bytes >= TRANSFER_BYTES_MIN && transfer_ns > 0 {
+        if bytes >= TRANSFER_BYTES_MIN && transfer_ns > 0 && alone {
             self.bandwidth = drift_up(self.bandwidth, per_second(bytes, transfer_ns));
         }
         self.interval_bytes += bytes;
@@ -50,8 +52,14 @@ impl Link {
 
     /// What a request for `pages` takes, in ns.
     pub(crate) fn cost_ns(&self, pages: u64) -> u64 {
+        let Cost { positioning_ns, transfer_ns } = self.cost(pages);
+        positioning_ns + transfer_ns
+    }
+
+    /// The same, in its parts.
+    pub(crate) fn cost(&self, pages: u64) -> Cost {
         let bandwidth = if self.bandwidth == 0 { BANDWIDTH_UNKNOWN } else { self.bandwidth };
-        self.first_byte_ns + pages * PAGE_BYTES * 1_000_000_000 / bandwidth
+        Cost { positioning_ns: self.first_byte_ns, transfer_ns: pages * PAGE_BYTES * 1_000_000_000 / bandwidth }
     }
 
     /// The most pages that are worth having in flight or unread at once, for requests of `part_pages`.
@@ -126,7 +134,13 @@ mod tests {
         // 8 MiB requests at 80 MB/s after 30 ms, sixteen of them each 100 ms: 1342 MB/s.
         for i in 1..=100u64 {
             for _ in 0..16 {
-                link.completed(Nanos::from_millis(100 * i), 2048, Nanos::from_millis(30), Nanos::from_millis(135));
+                link.completed(
+                    Nanos::from_millis(100 * i),
+                    2048,
+                    Nanos::from_millis(30),
+                    Nanos::from_millis(135),
+                    true,
+                );
             }
         }
         let bytes = link.ahead_pages_max(2048) * PAGE_BYTES;
@@ -137,9 +151,9 @@ mod tests {
     #[test]
     fn latency_forgets_an_old_minimum() {
         let mut link = Link::default();
-        link.completed(Nanos(1), 1, Nanos(100), Nanos(100));
+        link.completed(Nanos(1), 1, Nanos(100), Nanos(100), true);
         for i in 0..1000 {
-            link.completed(Nanos(i), 1, Nanos(10_000), Nanos(10_000));
+            link.completed(Nanos(i), 1, Nanos(10_000), Nanos(10_000), true);
         }
         assert!(link.latency_ns > 9_000, "{}", link.latency_ns);
     }

@@ -4,6 +4,7 @@
 use alloc::collections::{BTreeMap, VecDeque};
 
 use crate::event::{Action, Class, Counters, Event, Found, Touch};
+use crate::fair_queue::{FairQueue, Owner};
 use crate::file_readahead::{FileReadahead, Read, Shown};
 use crate::hedge::Hedge;
 use crate::link::Link;
@@ -62,9 +63,11 @@ pub struct ReadPath {
     files: BTreeMap<FileId, File>,
     resident: Resident,
     requests: Requests,
+    queue: FairQueue,
     link: Link,
     hedge: Hedge,
     actions: VecDeque<Action>,
+    now: Nanos,
     room: Room,
     /// Demand that found no room: tried again whenever memory comes free.
     waiting: VecDeque<(FileId, Extent)>,
@@ -85,9 +88,11 @@ impl ReadPath {
             files: BTreeMap::new(),
             resident: Resident::new(options.capacity_bytes, options.replacement),
             requests: Requests::default(),
+            queue: FairQueue::new(options.rotational),
             link: Link::default(),
             hedge: Hedge::default(),
             actions: VecDeque::new(),
+            now: Nanos(0),
             room: Room::default(),
             waiting: VecDeque::new(),
             turns: VecDeque::new(),
@@ -100,6 +105,7 @@ impl ReadPath {
 
     /// Tells what happened. Poll the actions afterwards.
     pub fn handle(&mut self, now: Nanos, event: Event) {
+        self.now = now;
         self.resident.pass(now);
         match event {
             Event::Open { file, pages } => {
@@ -127,10 +133,11 @@ impl ReadPath {
             Event::Completed { request, first_byte, total } => {
                 if let Some(Request { file, extent, class, .. }) = self.finish(request) {
                     if class == Class::Demand {
-                        self.link.answered(first_byte, self.requests.demanded());
+                        self.link.answered(first_byte, self.requests.demanded().saturating_sub(self.queue.demanded()));
                         self.hedge.observe(first_byte);
                     }
-                    self.link.completed(now, extent.pages(), first_byte, total);
+                    let alone = !self.options.rotational || self.queue.is_at_rest();
+                    self.link.completed(now, extent.pages(), first_byte, total, alone);
                     self.resident.arrived(file, extent, request);
                     self.retry_waiting();
                 }
@@ -145,6 +152,7 @@ impl ReadPath {
         }
         self.take_turns(now);
         self.grant();
+        self.start_waiting();
     }
 
     /// What to do next, until `None`.
@@ -252,12 +260,27 @@ impl ReadPath {
         }
     }
 
-    /// Plans for the streams that had to wait until less is in flight, in the order in which they came.
+    /// Plans for the streams that had to wait until less is in flight: first whoever has had least of the storage's time.
     fn take_turns(&mut self, now: Nanos) {
-        while !self.requests.is_speculation_full()
-            && let Some((file, stream)) = self.turns.pop_front()
-        {
+        while !self.requests.is_speculation_full() {
+            let tag = |&(at, &(file, stream)): &(usize, &(FileId, u64))| {
+                (self.queue.tag(Owner { file, stream: Some(stream) }), at)
+            };
+            let Some((at, &(file, stream))) = self.turns.iter().enumerate().min_by_key(tag) else { return };
+            self.turns.remove(at);
             self.plan_ahead(now, file, stream);
+        }
+    }
+
+    /// Starts what waits for the storage, as far as it may be and there is memory.
+    fn start_waiting(&mut self) {
+        while let Some(id) = self.queue.next(self.now, |id| self.requests.is_wanting(id)) {
+            let Some(request) = self.requests.get(id) else { return };
+            if self.has_room(charges(request.next_grant()), request.class) {
+                self.give(id);
+            } else {
+                self.requests.wants(id);
+            }
         }
     }
 
@@ -381,7 +404,14 @@ impl ReadPath {
             Class::Demand => self.counters.requests_demand += 1,
             Class::Speculative => self.counters.requests_speculative += 1,
         }
-        let granted = self.grant_next(request).unwrap_or(extent.start);
+        let stream = if let Some(Ahead::Stream(stream)) = ahead_for { Some(stream) } else { None };
+        self.queue.enter(self.now, request, Owner { file, stream }, extent, class, self.link.cost(extent.pages()));
+        let granted = if self.queue.holds() {
+            extent.start
+        } else {
+            self.queue.start_now(request);
+            self.grant_next(request).unwrap_or(extent.start)
+        };
         // A disk that is late is late because others are served, and a second request is one more of those.
         let hedges = class == Class::Demand && self.options.readahead && !self.options.rotational;
         let late = self.hedge.late_after().filter(|_| hedges);
@@ -397,13 +427,23 @@ impl ReadPath {
             if !demand && self.resident.free_bytes() < left + bytes {
                 return;
             }
-            let room = self.make_room(bytes, demand) || (demand && self.cancel_speculation(bytes));
-            if !room {
+            if !self.has_room(bytes, request.class) {
                 return;
             }
-            if let Some(granted) = self.grant_next(id) {
-                self.actions.push_back(Action::Grant { request: id, granted });
-            }
+            self.give(id);
+        }
+    }
+
+    /// Makes room for `bytes`, whatever must go for them where a reader waits.
+    fn has_room(&mut self, bytes: u64, class: Class) -> bool {
+        let demand = class == Class::Demand;
+        self.make_room(bytes, demand) || (demand && self.cancel_speculation(bytes))
+    }
+
+    /// Grants a request its next pages.
+    fn give(&mut self, id: RequestId) {
+        if let Some(granted) = self.grant_next(id) {
+            self.actions.push_back(Action::Grant { request: id, granted });
         }
     }
 
@@ -467,6 +507,7 @@ impl ReadPath {
     fn promote(&mut self, file: FileId, extent: Extent) {
         for request in self.resident.requests_in(file, extent) {
             self.requests.promote(request);
+            self.queue.promote(request);
         }
     }
 
@@ -480,6 +521,7 @@ impl ReadPath {
         if let Some(file) = self.files.get_mut(&file) {
             file.readahead = FileReadahead::new();
         }
+        self.queue.close(file);
         self.retry_waiting();
     }
 
@@ -495,6 +537,7 @@ impl ReadPath {
     fn finish(&mut self, request: RequestId) -> Option<Request> {
         let finished = self.requests.finish(request)?;
         self.resident.disconnect(finished.extent);
+        self.queue.finish(request);
         Some(finished)
     }
 }

@@ -110,14 +110,20 @@ impl Requests {
         older.take(OLDER_MAX).count() as u64 * GRANT_PAGES
     }
 
+    /// Whether it waits for memory.
+    pub(crate) fn is_wanting(&self, id: RequestId) -> bool {
+        self.wanting.contains(&id)
+    }
+
     /// Whether enough speculation is in flight.
     pub(crate) fn is_speculation_full(&self) -> bool {
         self.speculative >= SPECULATIVE_MAX
     }
 
-    /// The speculative request that was made last.
+    /// The speculative request that was made last, of those that hold memory.
     pub(crate) fn latest_speculative(&self) -> Option<RequestId> {
-        self.made.iter().rev().find(|(_, r)| r.class == Class::Speculative).map(|(&id, _)| id)
+        let holds = |r: &Request| r.class == Class::Speculative && r.granted > r.extent.start;
+        self.made.iter().rev().find(|(_, r)| holds(r)).map(|(&id, _)| id)
     }
 
     /// All requests for `file`.

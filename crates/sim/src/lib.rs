@@ -28,7 +28,7 @@ mod world;
 
 pub use foreread_device::Profile;
 pub use policy::{Grain, Policy, Reading};
-pub use scenario::{Error, PolicyName, Reads, Scenario, simulate};
+pub use scenario::{Beside, Error, PolicyName, Reads, Scenario, simulate};
 pub use scheduler::SchedulerName;
 pub use stack::Stack;
 pub use tally::{Second, Tally};

@@ -9,7 +9,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 use foreread_device::Profile;
 use foreread_policy::{Extent, PAGE_BYTES};
-use foreread_workload::Workload;
+use foreread_workload::{Reader, Workload};
 
 /// What the least time is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,9 +40,9 @@ pub fn least(workload: &Workload, device: &Profile) -> Option<Least> {
         _ => return None,
     };
     let (mut last_due_ns, mut reads, mut longest) = (0, 0, 0);
-    let mut pages_of = |thread: u32| {
+    let mut pages_of = |reader: Reader<'_>| {
         let mut pages = Vec::new();
-        for op in workload.operations(thread) {
+        for op in reader.operations() {
             last_due_ns = op.not_before_ns.max(last_due_ns);
             let extent = Extent::of_bytes(op.offset, u64::from(op.len));
             reads += 1;
@@ -51,14 +51,15 @@ pub fn least(workload: &Workload, device: &Profile) -> Option<Least> {
         }
         pages
     };
-    let misses = if workload.threads == 1 {
-        let pages = pages_of(0);
+    let mut readers = workload.readers();
+    let misses = if let (Some(reader), None) = (readers.next(), readers.next()) {
+        let pages = pages_of(reader);
         // What a reader is given need not be kept.
         least_misses(&pages, (workload.mount.memory_bytes + buffer_bytes) / PAGE_BYTES + longest)
     } else {
         let mut distinct: Vec<(u32, u64)> = Vec::new();
-        for thread in 0..workload.threads {
-            distinct.extend(pages_of(thread));
+        for reader in workload.readers() {
+            distinct.extend(pages_of(reader));
             distinct.sort_unstable();
             distinct.dedup();
         }

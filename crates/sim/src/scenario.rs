@@ -7,17 +7,17 @@ use foreread_device::latency::{FirstByte, SlowTail};
 use foreread_device::object_store;
 use foreread_device::{Profile, Rate};
 use foreread_policy::{Options, PAGE_BYTES, ReadPath, Replacement};
-use foreread_workload::{Descriptor, Device, Op, Pattern, Workload};
+use foreread_workload::{Descriptor, Device, Op, Pattern, Reader, Workload};
 
 use crate::baseline::{Amp, Baseline, Fixed, Linux, Linux2620, NoReadahead, OnDemand2007};
 use crate::policy::{Grain, Policy};
 use crate::profile;
 use crate::scheduler::SchedulerName;
 use crate::stack::Stack;
-use crate::storage::Storage;
+use crate::storage::{Asked, Storage};
 use crate::tally::Tally;
 use crate::violation::Violation;
-use crate::world::{Front, Readers, Start, World};
+use crate::world::{Front, Start, World};
 
 /// A policy that can be simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -159,6 +159,17 @@ pub enum Reads<'w> {
     Together(u32, Box<dyn Iterator<Item = (u32, Op)> + 'w>),
 }
 
+/// Readers who read for as long as others do, and are counted apart.
+#[derive(Debug, Clone, Copy)]
+pub struct Beside {
+    /// The first of them; all after it are, too.
+    pub first: usize,
+    /// Whether all of them share one descriptor of each file.
+    pub descriptor: Descriptor,
+    /// How they keep time.
+    pub pattern: Pattern,
+}
+
 /// What is simulated.
 pub struct Scenario<'w> {
     /// Bytes of each file; its place is its number.
@@ -171,6 +182,8 @@ pub struct Scenario<'w> {
     pub descriptor: Descriptor,
     /// How readers keep time.
     pub pattern: Pattern,
+    /// Those of them who read beside the others.
+    pub beside: Option<Beside>,
     /// No read starts at this time or later, in ns.
     pub until_ns: u64,
     /// Bytes that hold pages.
@@ -188,13 +201,19 @@ pub struct Scenario<'w> {
 impl<'w> Scenario<'w> {
     /// That of a workload; `device` takes the place of its own.
     pub fn of(workload: &'w Workload, device: Option<&Profile>) -> Result<Self, Error> {
-        let operations = |thread| Box::new(workload.operations(thread)) as Box<dyn Iterator<Item = Op>>;
+        let operations = |reader: Reader<'w>| Box::new(reader.operations()) as Box<dyn Iterator<Item = Op>>;
+        let beside = workload.beside.as_ref().map(|beside| Beside {
+            first: workload.threads as usize,
+            descriptor: beside.descriptor(),
+            pattern: beside.pattern,
+        });
         Ok(Self {
-            sizes: vec![workload.files.size_bytes; workload.files.count as usize],
+            sizes: workload.all_files().map(|(_, bytes)| bytes).collect(),
             extent_bytes: workload.files.extent_bytes,
-            reads: Reads::Each((0..workload.threads).map(operations).collect()),
+            reads: Reads::Each(workload.readers().map(operations).collect()),
             descriptor: workload.descriptor(),
             pattern: workload.pattern,
+            beside,
             until_ns: workload.duration_ns,
             memory_bytes: workload.mount.memory_bytes,
             readahead_max_bytes: workload.simulate.readahead_max_bytes.unwrap_or(READAHEAD_MAX_BYTES),
@@ -219,15 +238,18 @@ impl<'w> Scenario<'w> {
         if let (Some(scheduler), Profile::ObjectStore(_)) = (stack.scheduler, &self.device) {
             return Err(Error::Unscheduled { scheduler });
         }
-        let scheduler = stack.scheduler.map(SchedulerName::scheduler);
-        let mut storage = Storage::with_scheduler(self.device, &self.sizes, self.extent_bytes, scheduler);
-        let rules = Readers { pattern: self.pattern, until_ns: self.until_ns };
         let serves_mounts = boxed.grain() == Grain::Folio;
+        let asked = Asked {
+            piece_bytes: serves_mounts.then_some(PIECE_BYTES),
+            extent_bytes: self.extent_bytes,
+            scheduler: stack.scheduler,
+        };
+        let mut storage = Storage::new(self.device, &self.sizes, asked);
         let mut front =
             Front { piece_pages: serves_mounts.then_some(MOUNT_PIECE_PAGES), piece_ns: 0, page_ns: PAGE_NS };
         if let Some(bytes) = self.page_cache_bytes.filter(|_| serves_mounts) {
             let of_mount = Front { piece_pages: None, piece_ns: MOUNT_PIECE_NS, page_ns: 0 };
-            let mut mount = World::new(boxed, storage, of_mount, rules, self.sizes.clone());
+            let mut mount = World::new(boxed, storage, of_mount, self.until_ns, self.sizes.clone());
             if self.picture {
                 mount = mount.with_picture();
             }
@@ -236,9 +258,15 @@ impl<'w> Scenario<'w> {
             front.piece_pages = None;
         }
         let files = self.sizes.len() as u32;
-        let own = |reader| (self.descriptor != Descriptor::Shared).then_some(reader * files);
-        let start = |(reader, operations)| Start { operations, own_descriptors: own(reader) };
-        let mut world = World::new(boxed, storage, front, rules, self.sizes);
+        let start = |(reader, operations): (u32, _)| {
+            let beside = self.beside.filter(|beside| beside.first <= reader as usize);
+            let descriptor = beside.map_or(self.descriptor, |beside| beside.descriptor);
+            // Where one is shared, the number of its file is its name.
+            let own_descriptors = (descriptor != Descriptor::Shared).then_some((reader + 1) * files);
+            let pattern = beside.map_or(self.pattern, |beside| beside.pattern);
+            Start { operations, own_descriptors, pattern, beside: beside.is_some() }
+        };
+        let mut world = World::new(boxed, storage, front, self.until_ns, self.sizes);
         if self.picture {
             world = world.with_picture();
         }
@@ -285,6 +313,9 @@ const READAHEAD_MAX_BYTES: u64 = 128 << 10;
 
 /// The largest read that a mount is asked for: 128 KiB.
 pub(crate) const MOUNT_PIECE_PAGES: u64 = 32;
+
+/// What an engine reads of a file at once, as `foreread-backend` does.
+pub(crate) const PIECE_BYTES: u64 = 512 << 10;
 
 /// What it takes to bring a kernel's request to a mount and the answer back. So a file that is resident is read at 1.6 GB/s, as it is
 /// on two cores.

@@ -6,15 +6,15 @@
 use foreread_device::latency::{FirstByte, SlowTail, Spread};
 use foreread_device::{Profile, Random, Rate, object_store};
 use foreread_policy::{Options, PAGE_BYTES, ReadPath, Replacement};
-use foreread_workload::{Op, Pattern};
+use foreread_workload::Op;
 
 use crate::baseline::{Baseline, Linux};
 use crate::profile;
-use crate::scenario::{MOUNT_PIECE_PAGES, PAGE_NS};
-use crate::storage::Storage;
+use crate::scenario::{MOUNT_PIECE_PAGES, PAGE_NS, PIECE_BYTES};
+use crate::storage::{Asked, Storage};
 use crate::tally::Tally;
 use crate::violation::Violation;
-use crate::world::{Faults, Front, Rates, Readers, Start, World};
+use crate::world::{Faults, Front, Rates, Start, World};
 
 /// Runs the scenario of `seed`, with faults or without.
 ///
@@ -27,21 +27,22 @@ pub fn run(seed: u64, faults: bool) -> Result<Tally, Violation> {
     let readahead = random.chance(900_000);
     let rotational = random.chance(500_000);
     let policy = ReadPath::new(Options { capacity_bytes: memory_bytes, readahead, replacement, rotational });
-    let storage = Storage::new(device(&mut random), &sizes);
+    let device = device(&mut random);
+    let piece_bytes = random.chance(800_000).then_some(PIECE_BYTES);
+    let storage = Storage::new(device, &sizes, Asked { piece_bytes, ..Asked::default() });
     let piece_pages = random.chance(700_000).then_some(MOUNT_PIECE_PAGES);
-    let rules = Readers { pattern: Pattern::Sequential { record_bytes: 1, passes: 1 }, until_ns: u64::MAX };
     let readers = (0..=random.below(READERS_MAX)).map(|number| {
         let operations: Vec<Op> = operations(&mut random, &sizes);
-        Start { operations: Box::new(operations.into_iter()), own_descriptors: Some(number as u32 * 8) }
+        Start::new(Box::new(operations.into_iter()), Some(number as u32 * 8))
     });
     let readers: Vec<Start<'static>> = readers.collect();
     let rates = if faults { rates(&mut random) } else { Rates::default() };
     let front = Front { piece_pages, piece_ns: 0, page_ns: PAGE_NS };
-    let world = World::new(Box::new(policy), storage, front, rules, sizes.clone());
+    let world = World::new(Box::new(policy), storage, front, u64::MAX, sizes.clone());
     let world = world.with_faults(Faults::new(rates, random.next_u64()), memory_bytes / PAGE_BYTES);
     if random.chance(300_000) {
         let page_cache = Box::new(Baseline::new(1 << (8 + random.below(10)), || Linux::new(MOUNT_PIECE_PAGES)));
-        return World::new(page_cache, Storage::Mount(Box::new(world)), front, rules, sizes).run(readers, None);
+        return World::new(page_cache, Storage::Mount(Box::new(world)), front, u64::MAX, sizes).run(readers, None);
     }
     world.run(readers, None)
 }

@@ -10,7 +10,7 @@ use foreread_device::flash::Flash;
 use foreread_device::object_store::{self, ObjectStore};
 use foreread_policy::RequestId;
 
-use crate::scheduler::Scheduler;
+use crate::scheduler::SchedulerName;
 use crate::violation::Violation;
 use crate::world::World;
 use blocks::Blocks;
@@ -35,20 +35,20 @@ pub(crate) enum Storage {
     Mount(Box<World<'static>>),
 }
 
+/// How a block device is asked.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Asked {
+    /// Requests that are longer are read so many bytes at a time; `None` for all of a request.
+    pub(crate) piece_bytes: Option<u64>,
+    /// Files grew together by so many bytes in turn; `None`: one lies after the other.
+    pub(crate) extent_bytes: Option<u64>,
+    /// What stands in front of it.
+    pub(crate) scheduler: Option<SchedulerName>,
+}
+
 impl Storage {
     /// The device of that profile, with files of these sizes.
-    pub(crate) fn new(profile: Profile, sizes: &[u64]) -> Self {
-        Self::with_scheduler(profile, sizes, None, None)
-    }
-
-    /// The same. A block device has files that grew together by `extent_bytes` in turn, if that is given, and `scheduler` in front of
-    /// it.
-    pub(crate) fn with_scheduler(
-        profile: Profile,
-        sizes: &[u64],
-        extent_bytes: Option<u64>,
-        scheduler: Option<Box<dyn Scheduler>>,
-    ) -> Self {
+    pub(crate) fn new(profile: Profile, sizes: &[u64], asked: Asked) -> Self {
         let device: Box<dyn BlockDevice> = match profile {
             Profile::ObjectStore(config) => return Self::Store(ObjectStore::new(config)),
             Profile::Disk(config) => Box::new(Disk::new(config)),
@@ -56,7 +56,7 @@ impl Storage {
             Profile::Flash(config) => Box::new(Flash::new(config)),
             other => unreachable!("a model without a storage: {other:?}"),
         };
-        Self::Blocks(Blocks::new(device, sizes, extent_bytes, scheduler))
+        Self::Blocks(Blocks::new(device, sizes, asked))
     }
 
     /// Asks for `bytes` at `offset` of the file at place `file`, on behalf of the open file `context`.
@@ -88,8 +88,11 @@ impl Storage {
 
     /// `bytes` of what came have been taken in: there is room for as many more on the way.
     pub(crate) fn taken(&mut self, now_ns: u64, request: RequestId, bytes: u64) {
-        if let Self::Store(store) = self {
-            store.handle(now_ns, object_store::Event::Taken { id: request.0, bytes });
+        let id = request.0;
+        match self {
+            Self::Store(store) => store.handle(now_ns, object_store::Event::Taken { id, bytes }),
+            Self::Mount(_) => {}
+            Self::Blocks(blocks) => blocks.taken(now_ns, request, bytes),
         }
     }
 

@@ -10,8 +10,6 @@ use crate::picture::Picture;
 /// Counts and times of one run.
 #[derive(Debug, Clone)]
 pub struct Tally {
-    /// Between two reads of a stream. A read that is done more than this after it was due is late.
-    period_ns: Option<u64>,
     seconds: Vec<Second>,
     readers: Vec<Reader>,
     requests: u64,
@@ -23,6 +21,8 @@ pub struct Tally {
     pub(crate) picture: Option<Picture>,
     /// From the beginning of each read to its end, in ns.
     took_ns: Histogram<u64>,
+    /// The same for those who read beside the others.
+    beside_ns: Histogram<u64>,
     end_ns: u64,
 }
 
@@ -48,6 +48,10 @@ pub struct Second {
 
 #[derive(Debug, Clone, Default)]
 struct Reader {
+    /// Between two reads. One that is done more than this after it was due is late.
+    period_ns: Option<u64>,
+    /// It is not among those whom most figures tell of.
+    beside: bool,
     bytes: u64,
     reads: u64,
     /// When its first read was due.
@@ -57,6 +61,7 @@ struct Reader {
     first_64_mib_ns: Option<u64>,
     took_ns: u64,
     late: u64,
+    done_ns: u64,
 }
 
 /// Sizes of requests that are told apart: up to 32 MiB.
@@ -71,10 +76,16 @@ const TOOK_NS_MAX: u64 = 3_600_000_000_000;
 /// Seconds over which the least size of requests is taken: a single one may hold too few of them for a mean.
 const SPAN_SECONDS: usize = 5;
 
+impl Default for Tally {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Tally {
-    pub(crate) fn new(period_ns: Option<u64>) -> Self {
+    fn new() -> Self {
+        let none = || Histogram::new_with_max(TOOK_NS_MAX, TOOK_DIGITS).expect("a bound, and 1 to 5 digits");
         Self {
-            period_ns,
             seconds: Vec::new(),
             readers: Vec::new(),
             requests: 0,
@@ -83,13 +94,15 @@ impl Tally {
             wasted_pages: 0,
             sizes: [0; SIZES],
             picture: None,
-            took_ns: Histogram::new_with_max(TOOK_NS_MAX, TOOK_DIGITS).expect("a bound, and 1 to 5 digits"),
+            took_ns: none(),
+            beside_ns: none(),
             end_ns: 0,
         }
     }
 
-    pub(crate) fn readers(&mut self, count: usize) {
-        self.readers = vec![Reader::default(); count];
+    /// Who reads: each with the time between two of its reads, and whether it is beside.
+    pub(crate) fn readers(&mut self, readers: impl Iterator<Item = (Option<u64>, bool)>) {
+        self.readers = readers.map(|(period_ns, beside)| Reader { period_ns, beside, ..Reader::default() }).collect();
     }
 
     pub(crate) fn asked(&mut self, pages: u64) {
@@ -113,7 +126,8 @@ impl Tally {
 
     pub(crate) fn read(&mut self, reader: usize, bytes: u64, due_ns: u64, began_ns: u64, done_ns: u64) {
         let took_ns = done_ns.saturating_sub(began_ns);
-        self.took_ns.saturating_record(took_ns);
+        let beside = self.readers[reader].beside;
+        if beside { &mut self.beside_ns } else { &mut self.took_ns }.saturating_record(took_ns);
         let second = self.second(done_ns);
         second.reads += 1;
         second.took_ns += took_ns;
@@ -122,13 +136,14 @@ impl Tally {
         let reader = &mut self.readers[reader];
         reader.bytes += bytes;
         reader.reads += 1;
+        reader.done_ns = done_ns;
         reader.took_ns = done_ns - *reader.start_ns.get_or_insert(due_ns);
         reader.first_byte_ns.get_or_insert(reader.took_ns);
         if reader.bytes >= 64 << 20 {
             reader.first_64_mib_ns.get_or_insert(reader.took_ns);
         }
         // The first read is judged by the first byte.
-        let late = reader.reads > 1 && self.period_ns.is_some_and(|period_ns| done_ns - due_ns > period_ns);
+        let late = reader.reads > 1 && reader.period_ns.is_some_and(|period_ns| done_ns - due_ns > period_ns);
         reader.late += u64::from(late);
         self.second(done_ns).late += u64::from(late);
     }
@@ -193,7 +208,16 @@ impl Tally {
 
     /// How many reads were done.
     pub fn reads(&self) -> u64 {
-        self.took_ns.len()
+        self.took_ns.len() + self.beside_ns.len()
+    }
+
+    /// Those whom most figures tell of.
+    fn main(&self) -> impl Iterator<Item = &Reader> {
+        self.readers.iter().filter(|reader| !reader.beside)
+    }
+
+    fn beside(&self) -> impl Iterator<Item = &Reader> {
+        self.readers.iter().filter(|reader| reader.beside)
     }
 
     /// What a read took on average, in ns.
@@ -208,10 +232,13 @@ impl Tally {
 
     /// The value of `metric` in its unit; `None` where a simulation has none.
     pub fn figure(&self, metric: Metric) -> Option<f64> {
-        let seconds = self.end_ns.max(1) as f64 / 1e9;
+        let has_beside = self.beside().next().is_some();
+        // Whoever is beside may come to a last end after all others.
+        let end_ns = if has_beside { self.main().map(|reader| reader.done_ns).max()? } else { self.end_ns };
+        let seconds = end_ns.max(1) as f64 / 1e9;
         let asked = (self.asked_pages * PAGE_BYTES).max(1) as f64;
-        let read: u64 = self.readers.iter().map(|reader| reader.bytes).sum();
-        let reads: u64 = self.readers.iter().map(|reader| reader.reads).sum();
+        let read: u64 = self.main().map(|reader| reader.bytes).sum();
+        let reads: u64 = self.main().map(|reader| reader.reads).sum();
         match metric {
             Metric::Throughput => Some(read as f64 / 1e6 / seconds),
             Metric::Operations => Some(reads as f64 / seconds),
@@ -228,18 +255,27 @@ impl Tally {
                 let all = self.first_bytes();
                 all.get(all.len().saturating_sub(1) / 2).map(|&ns| ns as f64 / 1e6)
             }
-            Metric::First64Mib => self.readers.iter().filter_map(|r| r.first_64_mib_ns).max().map(|ns| ns as f64 / 1e9),
-            Metric::Late => self.period_ns.map(|_| self.readers.iter().map(|reader| reader.late).sum::<u64>() as f64),
+            Metric::First64Mib => self.main().filter_map(|r| r.first_64_mib_ns).max().map(|ns| ns as f64 / 1e9),
+            Metric::Late => self
+                .main()
+                .filter(|reader| reader.period_ns.is_some())
+                .map(|reader| reader.late as f64)
+                .reduce(|a, b| a + b),
             Metric::SlowestOfFastest => {
-                let rates = || self.readers.iter().filter(|r| r.took_ns > 0).map(|r| r.bytes as f64 / r.took_ns as f64);
+                let rates = || self.main().filter(|r| r.took_ns > 0).map(|r| r.bytes as f64 / r.took_ns as f64);
                 Some(rates().min_by(f64::total_cmp)? / rates().max_by(f64::total_cmp)?)
             }
+            Metric::BesideThroughput => {
+                let read: u64 = self.beside().map(|reader| reader.bytes).sum();
+                has_beside.then_some(read as f64 / 1e6 / seconds)
+            }
+            Metric::BesideReadP99 => has_beside.then(|| self.beside_ns.value_at_percentile(99.0) as f64 / 1e6),
             _ => None,
         }
     }
 
     fn first_bytes(&self) -> Vec<u64> {
-        let mut all: Vec<u64> = self.readers.iter().filter_map(|reader| reader.first_byte_ns).collect();
+        let mut all: Vec<u64> = self.main().filter_map(|reader| reader.first_byte_ns).collect();
         all.sort_unstable();
         all
     }

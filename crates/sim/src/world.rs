@@ -44,19 +44,23 @@ pub(crate) struct Front {
     pub(crate) page_ns: u64,
 }
 
-/// What holds for all readers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Readers {
-    pub(crate) pattern: Pattern,
-    /// No read starts at this time or later.
-    pub(crate) until_ns: u64,
-}
-
 /// One reader before it starts.
 pub(crate) struct Start<'w> {
     pub(crate) operations: Box<dyn Iterator<Item = Op> + 'w>,
     /// The descriptor of its first file; the next file has the next one. `None`: a file's number is its descriptor.
     pub(crate) own_descriptors: Option<u32>,
+    /// How it keeps time.
+    pub(crate) pattern: Pattern,
+    /// It reads for as long as others do who are not beside, and is counted apart.
+    pub(crate) beside: bool,
+}
+
+impl<'w> Start<'w> {
+    /// A reader that reads as fast as it can.
+    pub(crate) fn new(operations: Box<dyn Iterator<Item = Op> + 'w>, own_descriptors: Option<u32>) -> Self {
+        let pattern = Pattern::Sequential { record_bytes: 1, passes: 1 };
+        Self { operations, own_descriptors, pattern, beside: false }
+    }
 }
 
 /// What is known of a page; folios are known by each of their pages.
@@ -127,12 +131,14 @@ pub(crate) struct World<'w> {
     requests: HashMap<RequestId, InFlight>,
     /// Refused requests, and when they are made again.
     refused: VecDeque<(u64, RequestId)>,
-    rules: Readers,
+    /// No read starts at this time or later.
+    until_ns: u64,
     /// The last page of the last read through each descriptor.
     prevs: HashMap<u32, u64>,
     readers: Vec<Reader<'w>>,
-    /// Readers that are not idle.
+    /// Readers that are not idle, and those beside among them.
     reading: usize,
+    beside: usize,
     together: Option<Together<'w>>,
     /// The next of them.
     coming: Option<(u32, Op)>,
@@ -154,7 +160,7 @@ impl<'w> World<'w> {
         policy: Box<dyn Policy + 'w>,
         storage: Storage,
         front: Front,
-        rules: Readers,
+        until_ns: u64,
         sizes: Vec<u64>,
     ) -> Self {
         Self {
@@ -178,10 +184,11 @@ impl<'w> World<'w> {
             pages: PageMap::default(),
             requests: HashMap::new(),
             refused: VecDeque::new(),
-            rules,
+            until_ns,
             prevs: HashMap::new(),
             readers: Vec::new(),
             reading: 0,
+            beside: 0,
             together: None,
             coming: None,
             queued: 0,
@@ -190,7 +197,7 @@ impl<'w> World<'w> {
             woken: VecDeque::new(),
             resting: Vec::new(),
             served: VecDeque::new(),
-            tally: Tally::new(rules.pattern.period_ns()),
+            tally: Tally::default(),
         }
     }
 
@@ -208,11 +215,12 @@ impl<'w> World<'w> {
     /// Runs all of `readers` to their ends, and whatever comes for them `together`.
     pub(crate) fn run(mut self, readers: Vec<Start<'w>>, together: Option<Together<'w>>) -> Result<Tally, Violation> {
         self.reading = readers.len();
-        self.tally.readers(readers.len());
+        self.beside = readers.iter().filter(|start| start.beside).count();
+        self.tally.readers(readers.iter().map(|start| (start.pattern.period_ns(), start.beside)));
         self.together = together;
         self.come();
         for (number, start) in readers.into_iter().enumerate() {
-            self.readers.push(Reader::new(start.operations, start.own_descriptors));
+            self.readers.push(Reader::new(start));
             self.enter(0, number);
         }
         while self.reading > 0 || self.coming.is_some() {
@@ -276,7 +284,7 @@ impl<'w> World<'w> {
     }
 
     fn come(&mut self) {
-        let until_ns = self.rules.until_ns;
+        let until_ns = self.until_ns;
         let next = self.together.as_mut().and_then(Iterator::next);
         self.coming = next.filter(|(_, op)| op.not_before_ns < until_ns);
     }

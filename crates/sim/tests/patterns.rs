@@ -55,6 +55,7 @@ fn run(memory_bytes: u64, file_pages: u64, readers: Vec<(u64, Vec<Extent>, u64)>
         reads: Reads::Each(readers.into_iter().map(operations).collect()),
         descriptor: Descriptor::Own,
         pattern,
+        beside: None,
         until_ns: u64::MAX,
         memory_bytes,
         readahead_max_bytes: 128 << 10,

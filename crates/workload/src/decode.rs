@@ -39,26 +39,13 @@ pub(crate) fn workload(file: &str, text: &str) -> Result<Workload, Error> {
     let name = top.text("name", "a name such as \"random-4k-16\"")?;
     let description = top.text("description", "a sentence")?;
     let seed = top.integer("seed", "a whole number")?.value;
-    let threads = top.integer("threads", "a number of threads such as 16")?.within(1, THREADS_MAX)?;
     let duration_ns = top.duration("duration")?.at_least(1)?;
-    let operations_max = top.optional_integer("operations", "a number of operations such as 200")?;
-    let operations_max = operations_max.map(|count| count.at_least(1)).transpose()?;
-
-    let mut section = top.section("files")?;
-    let count = section.integer("count", "a number of files such as 1")?.within(1, FILES_MAX)? as u32;
-    let size = section.size("size")?;
-    let extent = section.optional_size("extent")?;
-    section.end()?;
-    let extent_bytes = extent.map(|extent| extent.at_least(EXTENT_BYTES_MIN)).transpose()?;
-    let files = Files { count, size_bytes: size.at_least(1)?, extent_bytes };
-
-    let mut section = top.section("pattern")?;
-    let pattern = pattern(&mut section, files.size_bytes)?;
-    section.end()?;
-
-    if matches!(pattern, Pattern::Hot { .. }) && operations_max.is_none() {
-        return Err(top.missing("operations", "a number of operations, for hot reads have no end"));
-    }
+    let Group { threads, operations_max, files, pattern } = group(&mut top)?;
+    let beside = top.optional_section("beside")?.map(|mut section| {
+        let beside = group(&mut section)?;
+        section.end().map(|()| beside)
+    });
+    let beside = beside.transpose()?;
 
     let mut section = top.section("device")?;
     let device = device(&mut section)?;
@@ -76,16 +63,15 @@ pub(crate) fn workload(file: &str, text: &str) -> Result<Workload, Error> {
     let mount = Mount { memory_bytes, cgroup_bytes: cgroup.map(|cgroup| cgroup.value) };
 
     let expect = match top.optional_section("expect")? {
-        Some(section) => figures(section, &pattern, files.count)?,
+        Some(section) => figures(section, &pattern, files.count, beside.is_some())?,
         None => Vec::new(),
     };
     let simulate = match top.optional_section("simulate")? {
-        Some(section) => simulate(section, &pattern, files.count)?,
+        Some(section) => simulate(section, &pattern, files.count, beside.is_some())?,
         None => Simulate::default(),
     };
     top.end()?;
-    let threads = threads as u32;
-    Ok(Workload {
+    let mut workload = Workload {
         name,
         description,
         seed,
@@ -94,11 +80,57 @@ pub(crate) fn workload(file: &str, text: &str) -> Result<Workload, Error> {
         operations_max,
         files,
         pattern,
+        beside: None,
         device,
         mount,
         expect,
         simulate,
-    })
+    };
+    workload.beside = beside.map(|Group { threads, operations_max, files, pattern }| {
+        let name = format!("{}-beside", workload.name);
+        let simulate = Simulate::default();
+        Box::new(Workload {
+            name,
+            threads,
+            operations_max,
+            files,
+            pattern,
+            expect: Vec::new(),
+            simulate,
+            ..workload.clone()
+        })
+    });
+    Ok(workload)
+}
+
+/// Who reads what in which order.
+struct Group {
+    threads: u32,
+    operations_max: Option<u64>,
+    files: Files,
+    pattern: Pattern,
+}
+
+fn group(top: &mut Section<'_>) -> Result<Group, Error> {
+    let threads = top.integer("threads", "a number of threads such as 16")?.within(1, THREADS_MAX)? as u32;
+    let operations_max = top.optional_integer("operations", "a number of operations such as 200")?;
+    let operations_max = operations_max.map(|count| count.at_least(1)).transpose()?;
+
+    let mut section = top.section("files")?;
+    let count = section.integer("count", "a number of files such as 1")?.within(1, FILES_MAX)? as u32;
+    let size_bytes = section.size("size")?.at_least(1)?;
+    let extent = section.optional_size("extent")?;
+    section.end()?;
+    let extent_bytes = extent.map(|extent| extent.at_least(EXTENT_BYTES_MIN)).transpose()?;
+
+    let mut section = top.section("pattern")?;
+    let pattern = pattern(&mut section, size_bytes)?;
+    section.end()?;
+
+    if matches!(pattern, Pattern::Hot { .. }) && operations_max.is_none() {
+        return Err(top.missing("operations", "a number of operations, for hot reads have no end"));
+    }
+    Ok(Group { threads, operations_max, files: Files { count, size_bytes, extent_bytes }, pattern })
 }
 
 fn device(section: &mut Section<'_>) -> Result<Device, Error> {
@@ -167,7 +199,8 @@ fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Pattern, Error>
         "random" => {
             let descriptor = descriptor(section)?;
             let repeats = section.optional_bool("repeats")?.unwrap_or(false);
-            Pattern::Random { record_bytes, repeats, descriptor }
+            let period_ns = section.optional_duration("period")?.map(|period| period.at_least(1)).transpose()?;
+            Pattern::Random { record_bytes, repeats, descriptor, period_ns }
         }
         "slow" => {
             let period_ns = section.duration("period")?.at_least(1)?;
@@ -190,7 +223,7 @@ fn descriptor(section: &mut Section<'_>) -> Result<Descriptor, Error> {
     }
 }
 
-fn figures(mut section: Section<'_>, pattern: &Pattern, files: u32) -> Result<Vec<Figure>, Error> {
+fn figures(mut section: Section<'_>, pattern: &Pattern, files: u32, beside: bool) -> Result<Vec<Figure>, Error> {
     let random = matches!(pattern, Pattern::Random { .. } | Pattern::MmapRandom { .. });
     let mut figures = Vec::new();
     for &metric in Metric::ALL {
@@ -204,6 +237,9 @@ fn figures(mut section: Section<'_>, pattern: &Pattern, files: u32) -> Result<Ve
                 Metric::Late if pattern.period_ns().is_none() => {
                     return Err(text.breaks("only a slow pattern can be late"));
                 }
+                Metric::BesideThroughput | Metric::BesideReadP99 if !beside => {
+                    return Err(text.breaks("nobody reads beside: `[beside]` says who"));
+                }
                 _ => figures.extend(parsed.into_iter().map(|figure| (text.at.start, figure))),
             }
         }
@@ -213,7 +249,7 @@ fn figures(mut section: Section<'_>, pattern: &Pattern, files: u32) -> Result<Ve
     Ok(figures.into_iter().map(|(_, figure)| figure).collect())
 }
 
-fn simulate(mut section: Section<'_>, pattern: &Pattern, files: u32) -> Result<Simulate, Error> {
+fn simulate(mut section: Section<'_>, pattern: &Pattern, files: u32, beside: bool) -> Result<Simulate, Error> {
     const POLICIES: &str = "a list of policies such as [\"foreread\", \"linux\"]";
     const OVER: &str = "two policies such as \"on-demand-2007 over linux-2.6.20\"";
     let policies = section.optional_strings("policies", POLICIES)?.unwrap_or_default();
@@ -227,7 +263,7 @@ fn simulate(mut section: Section<'_>, pattern: &Pattern, files: u32) -> Result<S
     let mut expect = Vec::new();
     if let Some(section) = section.optional_section("expect")? {
         for (name, _, section) in section.sections()? {
-            expect.push((name, figures(section, pattern, files)?));
+            expect.push((name, figures(section, pattern, files, beside)?));
         }
     }
     let mut ratios = Vec::new();

@@ -49,6 +49,10 @@ pub enum Metric {
     ReadP50,
     /// The same for 99 of 100.
     ReadP99,
+    /// Bytes that those beside read, over wall time.
+    BesideThroughput,
+    /// What 99 of 100 of their reads took at most.
+    BesideReadP99,
 }
 
 impl Metric {
@@ -72,6 +76,8 @@ impl Metric {
         Metric::Waste,
         Metric::ReadP50,
         Metric::ReadP99,
+        Metric::BesideThroughput,
+        Metric::BesideReadP99,
     ];
 
     /// The key in `[expect]`, and the name in reports.
@@ -95,17 +101,21 @@ impl Metric {
             Metric::Waste => "waste",
             Metric::ReadP50 => "read_p50",
             Metric::ReadP99 => "read_p99",
+            Metric::BesideThroughput => "beside_throughput",
+            Metric::BesideReadP99 => "beside_read_p99",
         }
     }
 
     /// The unit of its values; empty for a ratio.
     pub fn unit(self) -> &'static str {
         match self {
-            Metric::Throughput | Metric::ThroughputMax => "MB/s",
+            Metric::Throughput | Metric::ThroughputMax | Metric::BesideThroughput => "MB/s",
             Metric::IoSize | Metric::IoSizeMin => "KiB",
             Metric::Operations => "/s",
             Metric::Rss => "MiB",
-            Metric::FirstByte | Metric::FirstByteP50 | Metric::ReadP50 | Metric::ReadP99 => "ms",
+            Metric::FirstByte | Metric::FirstByteP50 | Metric::ReadP50 | Metric::ReadP99 | Metric::BesideReadP99 => {
+                "ms"
+            }
             Metric::First64Mib => "s",
             Metric::Late => "reads",
             Metric::RequestsPerGib => "/GiB",
@@ -119,10 +129,17 @@ impl Metric {
 
     /// Whether a smaller value is the better one.
     pub fn less_is_better(self) -> bool {
-        use Metric::{Amp, First64Mib, FirstByte, FirstByteP50, Late, ReadP50, ReadP99, RequestsPerGib, Rss, Waste};
-        matches!(
+        !matches!(
             self,
-            Amp | FirstByte | FirstByteP50 | First64Mib | Late | ReadP50 | ReadP99 | RequestsPerGib | Rss | Waste
+            Metric::ThroughputOfCeiling
+                | Metric::Throughput
+                | Metric::Operations
+                | Metric::OperationsOfBare
+                | Metric::SlowestOfFastest
+                | Metric::ThroughputMax
+                | Metric::IoSize
+                | Metric::IoSizeMin
+                | Metric::BesideThroughput
         )
     }
 

@@ -119,11 +119,12 @@ impl<'a> Operations<'a> {
             self.order.as_ref().map_or_else(|| random(self.workload.seed, index, slots), |order| order.at(index));
         let record = self.workload.pattern.record_bytes();
         let slots_per_file = self.workload.files.size_bytes / u64::from(record);
+        let period_ns = self.workload.pattern.period_ns().unwrap_or(0);
         Some(Op {
             file: (slot / slots_per_file) as u32,
             offset: (slot % slots_per_file) * u64::from(record),
             len: record,
-            not_before_ns: 0,
+            not_before_ns: number.checked_mul(period_ns)?,
         })
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::decode;
 use crate::error::Error;
 use crate::figure::Figure;
-use crate::operation::Operations;
+use crate::operation::{Op, Operations};
 
 /// One workload. Made by [`Workload::parse`] only, which has checked every rule that is named at the fields.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -29,6 +29,8 @@ pub struct Workload {
     pub files: Files,
     /// In which order.
     pub pattern: Pattern,
+    /// Who reads at the same time and is measured apart: threads, files and pattern are its own, the rest is this workload's.
+    pub beside: Option<Box<Workload>>,
     /// From what.
     pub device: Device,
     /// Through what.
@@ -83,6 +85,25 @@ pub struct Ratio {
     pub over: String,
     /// The figure, and what the ratio must be.
     pub figure: Figure,
+}
+
+/// One thread of a workload, or of what runs beside it.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
+    /// What it is a thread of.
+    pub group: &'a Workload,
+    /// Whether it is one of those beside.
+    pub beside: bool,
+    thread: u32,
+    first_file: u32,
+}
+
+impl<'a> Reader<'a> {
+    /// What it reads, in order. Files are numbered as in [`Workload::all_files`].
+    pub fn operations(&self) -> impl Iterator<Item = Op> + 'a {
+        let first_file = self.first_file;
+        self.group.operations(self.thread).map(move |op| Op { file: op.file + first_file, ..op })
+    }
 }
 
 /// The objects that a workload reads, all of one size.
@@ -143,6 +164,8 @@ pub enum Pattern {
         repeats: bool,
         /// Whether the threads share one.
         descriptor: Descriptor,
+        /// From one read to the next; `None` for as soon as the last one is done.
+        period_ns: Option<u64>,
     },
     /// From the start to the end, a record a period, as a player does.
     Slow {
@@ -257,6 +280,21 @@ impl Workload {
         Operations::new(self, thread)
     }
 
+    /// All threads: its own, then those beside.
+    pub fn readers(&self) -> impl Iterator<Item = Reader<'_>> {
+        let beside = self.beside.iter().map(|beside| (&**beside, true, self.files.count));
+        let groups = std::iter::once((self, false, 0)).chain(beside);
+        groups.flat_map(|(group, beside, first_file)| {
+            (0..group.threads).map(move |thread| Reader { group, beside, thread, first_file })
+        })
+    }
+
+    /// Name and size in bytes of each file: its own, then those beside.
+    pub fn all_files(&self) -> impl Iterator<Item = (String, u64)> {
+        let groups = std::iter::once(self).chain(self.beside.as_deref());
+        groups.flat_map(|group| (0..group.files.count).map(|index| (group.file_name(index), group.files.size_bytes)))
+    }
+
     /// Whether all threads read through one descriptor of each file.
     pub fn descriptor(&self) -> Descriptor {
         match self.pattern {
@@ -285,6 +323,9 @@ impl Workload {
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.seed = seed;
+        if let Some(beside) = &mut self.beside {
+            beside.seed = seed;
+        }
         self
     }
 
@@ -301,6 +342,7 @@ impl Workload {
     #[must_use]
     pub fn shortened(mut self, duration_ns: u64) -> Self {
         self.duration_ns = self.duration_ns.min(duration_ns);
+        self.beside = self.beside.map(|beside| Box::new(beside.shortened(duration_ns)));
         self
     }
 }
@@ -333,6 +375,7 @@ impl Pattern {
     pub fn period_ns(&self) -> Option<u64> {
         match *self {
             Pattern::Slow { period_ns, .. } => Some(period_ns),
+            Pattern::Random { period_ns, .. } => period_ns,
             _ => None,
         }
     }

@@ -15,7 +15,7 @@ const MOST_BYTES: u64 = 3 << 30;
 
 /// Touches as much memory as a run of `workload` will fill, and frees it; nothing where that is more than a short run fills.
 pub(super) fn restore(workload: &Workload) {
-    let data = workload.files.size_bytes.saturating_mul(u64::from(workload.files.count));
+    let data = workload.all_files().fold(0, |sum: u64, (_, bytes)| sum.saturating_add(bytes));
     let bytes = data.saturating_add(workload.mount.memory_bytes).saturating_add(REST_BYTES);
     let fills =
         matches!(workload.pattern, Pattern::Sequential { .. } | Pattern::Backward { .. } | Pattern::Interleaved { .. });

@@ -17,20 +17,22 @@ pub(crate) fn find(bench: &Bench<'_>, storage: &Storage, workload: &Workload) ->
     let dir = tempfile::tempdir_in(bench.scratch).map_err(Error::io("making a mount point"))?;
     let subject = Subject::Foreread { readahead: false };
     let mounted = subject.mount(storage, &workload.mount, dir.path(), None, &bench.interrupt)?;
+    // Large enough for any of them.
+    let size = workload.all_files().map(|(_, bytes)| bytes).max().unwrap_or(0);
     let mut found: Vec<PathBuf> = fs::read_dir(mounted.dir())
         .map_err(Error::io("listing the storage"))?
         .filter_map(Result::ok)
-        .filter(|entry| entry.metadata().is_ok_and(|about| about.is_file() && about.len() >= workload.files.size_bytes))
+        .filter(|entry| entry.metadata().is_ok_and(|about| about.is_file() && about.len() >= size))
         .map(|entry| PathBuf::from(entry.file_name()))
         .collect();
     found.sort_unstable();
-    let wanted = workload.files.count;
+    let wanted = workload.all_files().count() as u32;
     if found.len() < wanted as usize {
         return Err(Error::Objects {
             url: storage.url.clone(),
             workload: workload.name.clone(),
             wanted,
-            size: workload.files.size_bytes,
+            size,
             found: found.len(),
         });
     }

@@ -10,16 +10,19 @@
 //! small read, 64 bytes of a larger one, so that checking is not what is measured.
 //!
 //! The clock of a thread that opens its own files starts before its first `open`; where all share one descriptor, it
-//! starts when that is open, and the first byte includes the time that opening took.
+//! starts when that is open, and the first byte includes the time that opening took. Those who read beside the others end with
+//! them, and are told of apart.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
 use foreread_testbed::content::{self, Content};
-use foreread_workload::{Descriptor, Op, Pattern, Workload};
+use foreread_workload::{Descriptor, Op, Pattern, Reader, Workload};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +68,23 @@ pub(crate) struct Reading {
     /// MB/s of the slowest and of the fastest thread.
     pub(crate) thread_mb_per_s: (f64, f64),
     pub(crate) cpu_s: f64,
+    /// Of those who read beside, and are in none of the other figures.
+    pub(crate) beside: Option<Beside>,
+}
+
+/// What those measured who read beside the others.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Beside {
+    pub(crate) operations: u64,
+    pub(crate) bytes: u64,
+    pub(crate) latency_us: Latency,
+}
+
+impl Reading {
+    /// Bytes that all have read.
+    pub(crate) fn all_bytes(&self) -> u64 {
+        self.bytes + self.beside.as_ref().map_or(0, |beside| beside.bytes)
+    }
 }
 
 /// How long reads took in microseconds, from the moment that each was due.
@@ -82,23 +102,29 @@ pub(crate) fn run(plan: &Plan) -> Result<Reading, Error> {
     let workload =
         Workload::parse("plan", &plan.workload).map_err(crate::workloads::Error::Workload)?.shortened(plan.duration_ns);
     let shared = workload.descriptor() == Descriptor::Shared;
-    let ready = Barrier::new(workload.threads as usize + 1);
+    let readers: Vec<_> = workload.readers().collect();
+    let ready = Barrier::new(readers.len() + 1);
+    let reading = AtomicU32::new(workload.threads);
     let opened: OnceLock<Result<Opened, Error>> = OnceLock::new();
     if !plan.keys.is_empty() {
         content::prepare();
     }
     let threads = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..workload.threads)
-            .map(|thread| {
-                let (workload, ready, opened) = (&workload, &ready, &opened);
+        let threads: Vec<_> = readers
+            .iter()
+            .map(|reader| {
+                let (ready, opened, reading) = (&ready, &opened, &reading);
                 scope.spawn(move || {
-                    let record = workload.pattern.record_bytes() as usize;
+                    let record = reader.group.pattern.record_bytes() as usize;
                     let mut buffer = vec![0; record + PAGE_BYTES];
                     let aligned = buffer.as_ptr().align_offset(PAGE_BYTES);
                     ready.wait();
                     ready.wait();
                     let Some(Ok(opened)) = opened.get() else { return Ok(None) };
-                    Walk::new(plan, workload, opened).run(thread, &mut buffer[aligned..][..record]).map(Some)
+                    let walk = Walk { plan, reader, opened, reading, own: None };
+                    let walked = walk.run(&mut buffer[aligned..][..record]);
+                    reading.fetch_sub(u32::from(!reader.beside), Relaxed);
+                    walked.map(Some)
                 })
             })
             .collect();
@@ -111,7 +137,13 @@ pub(crate) fn run(plan: &Plan) -> Result<Reading, Error> {
         return Err(error);
     }
     let walks = threads.into_iter().filter_map(Result::transpose).collect::<Result<Vec<_>, _>>()?;
-    Ok(summary(&walks))
+    let (beside, walks): (Vec<_>, Vec<_>) = walks.into_iter().partition(|walk| walk.beside);
+    let besides = (!beside.is_empty()).then(|| Beside {
+        operations: beside.iter().map(|walk| walk.operations).sum(),
+        bytes: beside.iter().map(|walk| walk.bytes).sum(),
+        latency_us: latency(&beside),
+    });
+    Ok(Reading { beside: besides, ..summary(&walks) })
 }
 
 /// What all threads have in common.
@@ -125,7 +157,7 @@ struct Opened {
 impl Opened {
     fn new(plan: &Plan, workload: &Workload, shared: bool) -> Result<Self, Error> {
         let before = Instant::now();
-        let paths = if shared { plan.paths.as_slice() } else { &[] };
+        let paths = if shared { &plan.paths[..workload.files.count as usize] } else { &[] };
         let files = paths.iter().enumerate().map(|(file, _)| open(plan, file)).collect::<Result<Vec<_>, _>>()?;
         let mapped = matches!(workload.pattern, Pattern::MmapRandom { .. });
         let mappings = if mapped {
@@ -152,13 +184,16 @@ fn open(plan: &Plan, file: usize) -> Result<File, Error> {
 /// One thread's way through its operations.
 struct Walk<'a> {
     plan: &'a Plan,
-    workload: &'a Workload,
+    reader: &'a Reader<'a>,
     opened: &'a Opened,
+    /// How many read who are not beside.
+    reading: &'a AtomicU32,
     own: Option<(u32, File)>,
 }
 
 /// What one thread measured.
 struct Walked {
+    beside: bool,
     operations: u64,
     bytes: u64,
     started: Instant,
@@ -169,15 +204,13 @@ struct Walked {
     latency: Histogram<u64>,
 }
 
-impl<'a> Walk<'a> {
-    fn new(plan: &'a Plan, workload: &'a Workload, opened: &'a Opened) -> Self {
-        Self { plan, workload, opened, own: None }
-    }
-
-    fn run(mut self, thread: u32, buffer: &mut [u8]) -> Result<Walked, Error> {
-        let (start, period) = (self.opened.start, self.workload.pattern.period_ns().map(Duration::from_nanos));
-        let duration = Duration::from_nanos(self.workload.duration_ns);
+impl Walk<'_> {
+    fn run(mut self, buffer: &mut [u8]) -> Result<Walked, Error> {
+        let pattern = self.reader.group.pattern;
+        let (start, period) = (self.opened.start, pattern.period_ns().map(Duration::from_nanos));
+        let duration = Duration::from_nanos(self.reader.group.duration_ns);
         let mut walked = Walked {
+            beside: self.reader.beside,
             operations: 0,
             bytes: 0,
             started: if self.opened.files.is_empty() { Instant::now() } else { start },
@@ -188,14 +221,15 @@ impl<'a> Walk<'a> {
             latency: latencies(),
         };
         let mut delay_ns = 0;
-        for op in self.workload.operations(thread) {
+        for op in self.reader.operations() {
             let due = start + Duration::from_nanos(op.not_before_ns + delay_ns);
             let mut now = Instant::now();
             if now < due {
                 std::thread::sleep(due - now);
                 now = due;
             }
-            if now - start >= duration {
+            let alone = self.reader.beside && self.reading.load(Relaxed) == 0;
+            if now - start >= duration || alone {
                 break;
             }
             let waits_from = if period.is_some() { due } else { now };
@@ -207,7 +241,7 @@ impl<'a> Walk<'a> {
             } else if period.is_some_and(|period| done > due + period) {
                 walked.late += 1;
             }
-            delay_ns += self.workload.pattern.delay_ns(done.saturating_duration_since(due).as_nanos() as u64);
+            delay_ns += pattern.delay_ns(done.saturating_duration_since(due).as_nanos() as u64);
             walked.latency.saturating_record((done - waits_from).as_micros() as u64);
             walked.operations += 1;
             walked.bytes += u64::from(op.len);
@@ -270,11 +304,21 @@ fn latencies() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 600_000_000, 2).expect("the bounds are in order")
 }
 
-fn summary(walks: &[Walked]) -> Reading {
-    let mut latency = latencies();
+fn latency(walks: &[Walked]) -> Latency {
+    let mut all = latencies();
     for walk in walks {
-        latency.add(&walk.latency).expect("all have the same bounds");
+        all.add(&walk.latency).expect("all have the same bounds");
     }
+    Latency {
+        mean: all.mean(),
+        p50: all.value_at_quantile(0.5),
+        p90: all.value_at_quantile(0.9),
+        p99: all.value_at_quantile(0.99),
+        max: all.max(),
+    }
+}
+
+fn summary(walks: &[Walked]) -> Reading {
     let mut first: Vec<f64> =
         walks.iter().filter_map(|walk| Some(walk.first_byte?.as_secs_f64() * 1e3)).collect::<Vec<_>>();
     first.sort_unstable_by(f64::total_cmp);
@@ -295,18 +339,13 @@ fn summary(walks: &[Walked]) -> Reading {
         first_byte_max_ms: first.last().copied().unwrap_or(0.0),
         first_64_mib_s: stretches.and_then(|stretches| stretches.into_iter().reduce(f64::max)),
         late: walks.iter().map(|walk| walk.late).sum(),
-        latency_us: Latency {
-            mean: latency.mean(),
-            p50: latency.value_at_quantile(0.5),
-            p90: latency.value_at_quantile(0.9),
-            p99: latency.value_at_quantile(0.99),
-            max: latency.max(),
-        },
+        latency_us: latency(walks),
         thread_mb_per_s: (
             rates.iter().copied().reduce(f64::min).unwrap_or(0.0),
             rates.iter().copied().reduce(f64::max).unwrap_or(0.0),
         ),
         cpu_s: process::cpu_s(std::process::id()).unwrap_or(0.0),
+        beside: None,
     }
 }
 

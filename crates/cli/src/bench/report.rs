@@ -52,13 +52,15 @@ struct Line {
 
 /// What is shown of a row: what is wanted of it, then what explains that.
 fn lines(row: &Row) -> Vec<Line> {
-    let expect = &row.workload.expect;
-    let pace = match row.workload.pattern {
+    let workload = &row.workload;
+    let expect = &workload.expect;
+    let pace = match workload.pattern {
         Pattern::Random { .. } | Pattern::MmapRandom { .. } | Pattern::Strided { .. } => Metric::Operations,
         _ => Metric::Throughput,
     };
-    let extra = [pace, Metric::Amp, Metric::RequestsPerGib, Metric::Rss];
-    let extra = extra.into_iter().filter(|metric| !expect.iter().any(|figure| figure.metric == *metric));
+    let beside = workload.beside.iter().flat_map(|_| [Metric::BesideThroughput, Metric::BesideReadP99]);
+    let extra = beside.chain([pace, Metric::Amp, Metric::RequestsPerGib, Metric::Rss]);
+    let extra = extra.filter(|metric| !expect.iter().any(|figure| figure.metric == *metric));
     expect
         .iter()
         .map(|figure| Line { metric: figure.metric, wanted: Some(*figure) })

@@ -92,7 +92,7 @@ impl Run {
     /// What a byte cost mount, reader and testbed together; `None` on storage whose costs nobody sees.
     fn cpu_s_per_byte(&self) -> Option<f64> {
         let all = self.mount.cpu_s + self.reading.cpu_s + self.testbed_cpu_s?;
-        (self.reading.bytes > 0 && all > 0.0).then(|| all / self.reading.bytes as f64)
+        (self.reading.bytes > 0 && all > 0.0).then(|| all / self.reading.all_bytes() as f64)
     }
 }
 
@@ -238,7 +238,7 @@ impl<'a> Site<'a> {
         text: &'a str,
         server: Option<&'a Server>,
     ) -> Result<Self, Error> {
-        let names = || (0..workload.files.count).map(|index| workload.file_name(index));
+        let names = || workload.all_files().map(|(name, _)| name);
         let (storage, files, keys) = match (server, &bench.user) {
             (None, Some(user)) => (user.clone(), objects::find(bench, user, workload)?, Vec::new()),
             (server, _) => {
@@ -354,12 +354,15 @@ impl<'a> Site<'a> {
         put(Metric::SlowestOfFastest, (self.workload.threads > 1).then_some(slowest / fastest));
         put(Metric::ReadP50, Some(reading.latency_us.p50 as f64 / 1e3));
         put(Metric::ReadP99, Some(reading.latency_us.p99 as f64 / 1e3));
+        let beside = reading.beside.as_ref();
+        put(Metric::BesideThroughput, beside.map(|beside| beside.bytes as f64 / 1e6 / reading.seconds));
+        put(Metric::BesideReadP99, beside.map(|beside| beside.latency_us.p99 as f64 / 1e3));
         put(Metric::FirstByte, Some(reading.first_byte_max_ms));
         put(Metric::FirstByteP50, Some(reading.first_byte_p50_ms));
         put(Metric::First64Mib, reading.first_64_mib_s);
         put(Metric::Late, self.workload.pattern.period_ns().map(|_| reading.late as f64));
-        put(Metric::Amp, fetched.map(|fetched| fetched.bytes as f64 / reading.bytes as f64));
-        let gib = reading.bytes as f64 / f64::from(1 << 30);
+        put(Metric::Amp, fetched.map(|fetched| fetched.bytes as f64 / reading.all_bytes() as f64));
+        let gib = reading.all_bytes() as f64 / f64::from(1 << 30);
         put(Metric::RequestsPerGib, fetched.map(|fetched| fetched.gets as f64 / gib));
         put(Metric::Rss, Some(spent.rss_max_bytes as f64 / f64::from(1 << 20)));
         values

@@ -57,8 +57,8 @@ impl Server {
             let probability = 1.0 / f64::from(slow.one_in);
             command.args(["--fault", &format!("slow={},probability={probability}", slow.times)]);
         }
-        for index in 0..workload.files.count {
-            command.args(["--object", &format!("{}={}", workload.file_name(index), workload.files.size_bytes)]);
+        for (name, bytes) in workload.all_files() {
+            command.args(["--object", &format!("{name}={bytes}")]);
         }
         let mut process = Process::start(&mut command, "foreread testbed".to_owned())?;
         let stdout = process.stdout().expect("it was just started");

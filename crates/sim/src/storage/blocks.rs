@@ -1,7 +1,9 @@
 //! A block device with files on it: where their bytes lie, and who says which request is next.
 //!
 //! ```text
-//!  read (file, offset) ──> pieces, one an extent ──> scheduler, if there is one ──> device ──> the last piece is there ──> poll
+//!  read (file, offset) ──> a piece ──> parts, one an extent ──> scheduler, if there is one ──> device ──> the last part is there ──> poll
+//!                            ^                                                                                                │
+//!                            └──────────────────────────── the next one, when all of it has been taken ───────────────────────┘
 //! ```
 
 use std::collections::{BTreeMap, VecDeque};
@@ -9,7 +11,8 @@ use std::collections::{BTreeMap, VecDeque};
 use foreread_device::block::{Action, BlockDevice, Event};
 use foreread_policy::{PAGE_BYTES, RequestId};
 
-use crate::scheduler::{Request, Scheduler};
+use super::Asked;
+use crate::scheduler::{Request, Scheduler, SchedulerName};
 
 /// A block device, and which bytes of it each file has.
 #[derive(Debug)]
@@ -17,12 +20,26 @@ pub(crate) struct Blocks {
     device: Box<dyn BlockDevice>,
     scheduler: Option<Box<dyn Scheduler>>,
     layout: Layout,
-    /// Of what request each piece is that is on its way.
-    pieces: BTreeMap<u64, RequestId>,
-    next_piece: u64,
-    /// Of each request, the pieces that are missing and all its bytes.
-    missing: BTreeMap<RequestId, (u32, u64)>,
+    /// The most that is asked for at once; `None` for all of a request.
+    piece_bytes: Option<u64>,
+    going: BTreeMap<RequestId, Going>,
+    /// Of what request each part is that is on its way.
+    parts: BTreeMap<u64, RequestId>,
+    next_part: u64,
     done: VecDeque<(RequestId, u64)>,
+}
+
+/// A request of which a piece is being read, or waits to be taken.
+#[derive(Debug, Clone, Copy)]
+struct Going {
+    context: u32,
+    file: usize,
+    /// Where the next piece begins, and how much there is from there on.
+    offset: u64,
+    rest: u64,
+    /// Of the last one what has not been taken, and the parts that are missing.
+    piece: u64,
+    missing: u32,
 }
 
 /// Where files lie on a disk.
@@ -60,49 +77,64 @@ impl Layout {
 }
 
 impl Blocks {
-    pub(crate) fn new(
-        device: Box<dyn BlockDevice>,
-        sizes: &[u64],
-        extent_bytes: Option<u64>,
-        scheduler: Option<Box<dyn Scheduler>>,
-    ) -> Self {
+    pub(crate) fn new(device: Box<dyn BlockDevice>, sizes: &[u64], asked: Asked) -> Self {
         Self {
             device,
-            scheduler,
-            layout: Layout::of(sizes, extent_bytes),
-            pieces: BTreeMap::new(),
-            next_piece: 0,
-            missing: BTreeMap::new(),
+            scheduler: asked.scheduler.map(SchedulerName::scheduler),
+            layout: Layout::of(sizes, asked.extent_bytes),
+            piece_bytes: asked.piece_bytes,
+            going: BTreeMap::new(),
+            parts: BTreeMap::new(),
+            next_part: 0,
             done: VecDeque::new(),
         }
     }
 
     pub(crate) fn read(&mut self, now_ns: u64, request: RequestId, context: u32, file: usize, offset: u64, bytes: u64) {
-        let (mut at, end, mut pieces) = (offset, offset + bytes, 0);
+        self.going.insert(request, Going { context, file, offset, rest: bytes, piece: 0, missing: 0 });
+        self.go_on(now_ns, request);
+    }
+
+    /// Asks for the next piece.
+    fn go_on(&mut self, now_ns: u64, request: RequestId) {
+        let Some(&Going { context, file, offset, rest, .. }) = self.going.get(&request) else { return };
+        let bytes = rest.min(self.piece_bytes.unwrap_or(u64::MAX));
+        let (mut at, end, mut missing) = (offset, offset + bytes, 0);
         while at < end {
             let (place, length) = self.layout.place(file, at, end - at);
-            let id = self.next_piece;
-            self.next_piece += 1;
-            self.pieces.insert(id, request);
-            pieces += 1;
+            let id = self.next_part;
+            self.next_part += 1;
+            self.parts.insert(id, request);
+            missing += 1;
             at += length;
             match &mut self.scheduler {
                 Some(scheduler) => scheduler.add(now_ns, Request { id, context, offset: place, bytes: length }),
                 None => self.device.handle(now_ns, Event::Read { id, offset: place, bytes: length }),
             }
         }
-        self.missing.insert(request, (pieces, bytes));
+        self.going.insert(request, Going { context, file, offset: end, rest: rest - bytes, piece: bytes, missing });
         self.give_out(now_ns);
+    }
+
+    /// `bytes` of the last piece have been taken in: the next one is asked for once that is all of it.
+    pub(crate) fn taken(&mut self, now_ns: u64, request: RequestId, bytes: u64) {
+        let Some(going) = self.going.get_mut(&request) else { return };
+        going.piece = going.piece.saturating_sub(bytes);
+        if going.piece == 0 && going.rest > 0 {
+            self.go_on(now_ns, request);
+        } else if going.piece == 0 {
+            self.going.remove(&request);
+        }
     }
 
     /// What the device has done already is delivered all the same.
     pub(crate) fn cancel(&mut self, now_ns: u64, request: RequestId) {
-        if self.missing.remove(&request).is_none() {
+        if self.going.remove(&request).is_none() {
             return;
         }
-        let pieces: Vec<u64> = self.pieces.iter().filter(|&(_, of)| *of == request).map(|(&id, _)| id).collect();
-        for id in pieces {
-            self.pieces.remove(&id);
+        let parts: Vec<u64> = self.parts.iter().filter(|&(_, of)| *of == request).map(|(&id, _)| id).collect();
+        for id in parts {
+            self.parts.remove(&id);
             let waited = self.scheduler.as_mut().is_some_and(|scheduler| scheduler.cancel(now_ns, id));
             if !waited {
                 self.device.handle(now_ns, Event::Cancel { id });
@@ -129,12 +161,11 @@ impl Blocks {
             if let Some(scheduler) = &mut self.scheduler {
                 scheduler.completed(at_ns, id);
             }
-            let Some(request) = self.pieces.remove(&id) else { continue };
-            let Some((pieces, bytes)) = self.missing.get_mut(&request) else { continue };
-            *pieces -= 1;
-            if *pieces == 0 {
-                self.done.push_back((request, *bytes));
-                self.missing.remove(&request);
+            let Some(request) = self.parts.remove(&id) else { continue };
+            let Some(going) = self.going.get_mut(&request) else { continue };
+            going.missing -= 1;
+            if going.missing == 0 {
+                self.done.push_back((request, going.piece));
             }
         }
     }
@@ -146,7 +177,7 @@ impl Blocks {
         }
     }
 
-    /// A request that is done, and its bytes.
+    /// A request of which a piece is there, and the bytes of that.
     pub(crate) fn poll(&mut self) -> Option<(RequestId, u64)> {
         self.take_done();
         self.done.pop_front()

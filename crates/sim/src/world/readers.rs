@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use foreread_policy::{Event, Extent, FileId, Found, Nanos, PAGE_BYTES, RequestId, Touch};
-use foreread_workload::Op;
+use foreread_workload::{Op, Pattern};
 
-use super::{AGAIN, FINISHED, KNOWN, MARKED, Page, THERE, TOUCHED, World};
+use super::{AGAIN, FINISHED, KNOWN, MARKED, Page, Start, THERE, TOUCHED, World};
 use crate::policy::{Grain, Reading};
 use crate::violation::Violation;
 
@@ -15,6 +15,8 @@ pub(super) struct Reader<'w> {
     /// Reads that are due and wait for the one before.
     pub(super) queued: VecDeque<Op>,
     pub(super) own_descriptors: Option<u32>,
+    pub(super) pattern: Pattern,
+    pub(super) beside: bool,
     pub(super) by: Reading,
     /// By how much later than planned its reads are due.
     pub(super) delay_ns: u64,
@@ -39,8 +41,11 @@ pub(super) struct Reader<'w> {
 
 impl<'w> Reader<'w> {
     /// One that has not begun.
-    pub(super) fn new(operations: Box<dyn Iterator<Item = Op> + 'w>, own_descriptors: Option<u32>) -> Self {
+    pub(super) fn new(start: Start<'w>) -> Self {
+        let Start { operations, own_descriptors, pattern, beside } = start;
         Self {
+            pattern,
+            beside,
             operations,
             queued: VecDeque::new(),
             own_descriptors,
@@ -74,7 +79,8 @@ impl World<'_> {
             return Ok(());
         }
         if reader.op.is_none() {
-            let until_ns = self.rules.until_ns;
+            let alone = reader.beside && self.reading == self.beside;
+            let until_ns = if alone { 0 } else { self.until_ns };
             let queued = reader.queued.pop_front();
             self.queued -= usize::from(queued.is_some());
             let next = queued.or_else(|| reader.operations.next());
@@ -82,6 +88,7 @@ impl World<'_> {
             let Some(op) = reader.op else {
                 reader.idle = true;
                 self.reading -= 1;
+                self.beside -= usize::from(reader.beside);
                 if reader.own_descriptors.is_some() {
                     self.storage.close(self.now_ns, reader.by.descriptor);
                 }
@@ -158,7 +165,7 @@ impl World<'_> {
         let pieces = self.front.piece_pages.map_or(1, |piece| pages.div_ceil(piece));
         let done_ns = self.now_ns + pieces * self.front.piece_ns + pages * self.front.page_ns;
         let due_ns = op.not_before_ns + reader.delay_ns;
-        reader.delay_ns += self.rules.pattern.delay_ns(done_ns.saturating_sub(due_ns));
+        reader.delay_ns += reader.pattern.delay_ns(done_ns.saturating_sub(due_ns));
         let (began_ns, reader_is_program) = (reader.began_ns, reader.serves.is_none());
         if reader_is_program {
             self.tally.read(number, u64::from(op.len), due_ns, began_ns, done_ns);

@@ -17,7 +17,10 @@ pub(super) struct InFlight {
     pub(super) descriptor: u32,
     pub(super) extent: Extent,
     pub(super) bytes: u64,
-    pub(super) since_ns: u64,
+    /// When the storage was asked; `None` while it is not its turn.
+    pub(super) since_ns: Option<u64>,
+    /// After how long without an answer it is late.
+    pub(super) late: Option<Nanos>,
     pub(super) first_byte_ns: Option<u64>,
     /// Bytes that have come, and those that were taken in.
     pub(super) came: u64,
@@ -80,7 +83,7 @@ impl World<'_> {
                     if self.hear(request, attempt)
                         && let Some(this) = self.requests.get_mut(&request)
                     {
-                        this.first_byte_ns = Some(self.now_ns - this.since_ns);
+                        this.first_byte_ns = Some(self.now_ns - this.since_ns.unwrap_or(self.now_ns));
                     }
                 }
                 Delivery::Bytes(attempt, bytes) => {
@@ -89,7 +92,7 @@ impl World<'_> {
                         && let Some(this) = self.requests.get_mut(&request)
                     {
                         this.came += bytes;
-                        this.first_byte_ns.get_or_insert(self.now_ns - this.since_ns);
+                        this.first_byte_ns.get_or_insert(self.now_ns - this.since_ns.unwrap_or(self.now_ns));
                         let broken = this.breaks_at.is_some_and(|at| this.came >= at);
                         this.came = this.came.min(this.breaks_at.unwrap_or(u64::MAX));
                         self.take_in(request)?;
@@ -181,7 +184,7 @@ impl World<'_> {
         this.wants |= wants;
         if ended {
             let first_byte = Nanos(this.first_byte_ns.unwrap_or(0));
-            let total = Nanos(self.now_ns - since_ns);
+            let total = Nanos(self.now_ns - since_ns.unwrap_or(self.now_ns));
             self.tell(Reading::default(), Event::Completed { request, first_byte, total })
         } else {
             self.requests.insert(request, this);
@@ -251,15 +254,12 @@ impl World<'_> {
                 if let Some(picture) = &mut self.tally.picture {
                     picture.submitted(self.now_ns, request, file, extent, class);
                 }
-                self.submit(by, request, file, extent, mark, granted)?;
-                self.late.extend(late.map(|late| Reverse((self.now_ns + late.0, request))));
+                self.submit(by, request, file, extent, mark, late)?;
+                self.grant(request, granted);
             }
             Action::Grant { request, granted } => {
-                if let Some(this) = self.requests.get_mut(&request) {
-                    this.granted = granted;
-                    this.wants = false;
-                    self.granted.push_back(request);
-                }
+                self.grant(request, granted);
+                self.granted.push_back(request);
             }
             Action::Cancel { request } => {
                 if let Some(this) = self.requests.remove(&request) {
@@ -282,14 +282,27 @@ impl World<'_> {
         Ok(())
     }
 
-    pub(super) fn submit(
+    /// There is memory for the pages of `request` before `granted`. With the first of it the storage is asked.
+    fn grant(&mut self, request: RequestId, granted: u64) {
+        let now_ns = self.now_ns;
+        let Some(this) = self.requests.get_mut(&request) else { return };
+        this.granted = granted;
+        this.wants = false;
+        if granted > this.extent.start && this.since_ns.is_none() {
+            this.since_ns = Some(now_ns);
+            self.late.extend(this.late.map(|late| Reverse((now_ns + late.0, request))));
+            self.attempt(request);
+        }
+    }
+
+    fn submit(
         &mut self,
         by: Reading,
         request: RequestId,
         file: FileId,
         extent: Extent,
         mark: Option<u64>,
-        granted: u64,
+        late: Option<Nanos>,
     ) -> Result<(), Violation> {
         let size = self.sizes[self.index(file)];
         let (pages, at_ns) = (size.div_ceil(PAGE_BYTES), self.now_ns);
@@ -321,12 +334,13 @@ impl World<'_> {
             descriptor: by.descriptor,
             extent,
             bytes,
-            since_ns: at_ns,
+            since_ns: None,
+            late,
             first_byte_ns: None,
             came: 0,
             taken: 0,
             next: extent.start,
-            granted,
+            granted: extent.start,
             wants: false,
             broken: 0,
             attempts: 0,
@@ -336,7 +350,6 @@ impl World<'_> {
             waiting: Vec::new(),
         };
         self.requests.insert(request, in_flight);
-        self.attempt(request);
         self.tally.submitted(at_ns, extent.pages());
         Ok(())
     }

@@ -8,8 +8,8 @@
 use foreread_policy::RequestId;
 use foreread_workload::Op;
 
-use super::World;
 use super::readers::Reader;
+use super::{Start, World};
 use crate::storage::Delivery;
 use crate::violation::Violation;
 
@@ -19,7 +19,7 @@ impl World<'static> {
         let op = Op { file: file as u32, offset, len: bytes as u32, not_before_ns: 0 };
         self.now_ns = self.now_ns.max(now_ns);
         let number = self.resting.pop().unwrap_or_else(|| {
-            self.readers.push(Reader::new(Box::new(std::iter::empty()), None));
+            self.readers.push(Reader::new(Start::new(Box::new(std::iter::empty()), None)));
             self.readers.len() - 1
         });
         let reader = &mut self.readers[number];
