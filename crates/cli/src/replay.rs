@@ -174,6 +174,7 @@ fn scenario<'w, R: BufRead + 'w>(
     });
     Scenario {
         sizes: survey.sizes.clone(),
+        extent_bytes: None,
         reads: Reads::Together(survey.readers, Box::new(reads)),
         descriptor: Descriptor::Own,
         // A pattern without a rate: each read has its own time.

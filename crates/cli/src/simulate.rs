@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use std::{fs, thread};
 
 use foreread_sim::optimum::{self, Least};
-use foreread_sim::{PolicyName, Profile, Scenario, Tally, profile};
+use foreread_sim::{PolicyName, Profile, Scenario, Stack, Tally, profile};
 use foreread_workload::{Metric, Workload};
 use miette::Diagnostic;
 use thiserror::Error as ThisError;
@@ -33,8 +33,8 @@ pub(crate) struct SimulateArgs {
     workloads: Vec<String>,
 
     /// The policies to compare, instead of those that the workload names
-    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = policy)]
-    policy: Vec<PolicyName>,
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = stack)]
+    policy: Vec<Stack>,
 
     /// The device, instead of the workload's own: a built-in model or the path of a TOML file
     #[arg(long, value_name = "NAME")]
@@ -69,6 +69,7 @@ const EXAMPLES: &str = "\
 Examples:
   foreread simulate thrash-200-streams                        the policies that this workload names
   foreread simulate sequential-1m --policy foreread,linux     these two
+  foreread simulate tiobench-32 --policy linux/cfq            above a scheduler of the disk
   foreread simulate ./mine.toml --device hdd-w1               on another device
   foreread simulate thrash-200-streams --report out.html      with pictures
   foreread simulate slow-200 --mount                          as a mount is read, through a kernel
@@ -127,7 +128,8 @@ pub(crate) struct Row {
 
 /// What came of a workload under one policy: a run for each seed.
 pub(crate) struct Column {
-    policy: PolicyName,
+    /// Its policy, and the scheduler below it.
+    name: String,
     runs: Vec<Tally>,
 }
 
@@ -149,6 +151,10 @@ pub(crate) fn policy(name: &str) -> Result<PolicyName, foreread_sim::Error> {
     name.parse()
 }
 
+fn stack(name: &str) -> Result<Stack, foreread_sim::Error> {
+    name.parse()
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &SimulateArgs) -> miette::Result<ExitCode> {
     if let Some(seeds) = &args.seeds {
@@ -164,7 +170,7 @@ pub(crate) fn run(args: &SimulateArgs) -> miette::Result<ExitCode> {
                 jobs.push((policy, workload.clone().with_seed(workload.seed + seed), seed == 0));
             }
         }
-        let columns = policies.into_iter().map(|policy| Column { policy, runs: Vec::new() }).collect();
+        let columns = policies.into_iter().map(|stack| Column { name: stack.to_string(), runs: Vec::new() }).collect();
         rows.push(Row { workload, columns, least: None });
     }
     let mut done = on_all_cores(&jobs, |(policy, workload, first)| {
@@ -215,12 +221,12 @@ fn variants(workload: Workload) -> Vec<Workload> {
 }
 
 /// Those that the user names, or the workload, or else the few that tell most.
-fn policies(workload: &Workload, named: &[PolicyName]) -> Result<Vec<PolicyName>, Error> {
+fn policies(workload: &Workload, named: &[Stack]) -> Result<Vec<Stack>, Error> {
     if !named.is_empty() {
         return Ok(named.to_vec());
     }
     if workload.simulate.policies.is_empty() {
-        return Ok(vec![PolicyName::Foreread, PolicyName::Linux, PolicyName::None]);
+        return Ok([PolicyName::Foreread, PolicyName::Linux, PolicyName::None].map(Stack::from).to_vec());
     }
     let parse = |name: &String| name.parse();
     let all: Result<Vec<_>, _> = workload.simulate.policies.iter().map(parse).collect();

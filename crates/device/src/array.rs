@@ -3,7 +3,7 @@
 //! ```text
 //!              stripe 0     stripe 1     stripe 2     stripe 3 ...
 //!              disk 0       disk 1       disk 0       disk 1            (of two)
-//!   Read ──> parts, one a stripe ──> each disk's own queue ──> the last part is there ──> link: bytes / rate ──> Done
+//!   Read ──> parts, one a stripe ──> each disk's own queue ──> link: bytes / rate, one part at a time ──> the last is there ──> Done
 //! ```
 //!
 //! Each disk sorts its own queue, so many requests at a time cost less positioning than one after the other.
@@ -38,12 +38,12 @@ pub struct Array {
     link_rate: Option<Rate>,
     disks: Vec<disk::Disk>,
     now_ns: u64,
-    /// Parts are named for the disks; whose each is.
-    parts: BTreeMap<u64, RequestId>,
+    /// Parts are named for the disks; whose each is, and its bytes.
+    parts: BTreeMap<u64, (RequestId, u64)>,
     next_part: u64,
-    /// Parts that are still missing of each request, and its bytes.
-    missing: BTreeMap<RequestId, (u32, u64)>,
-    /// What crosses the link, in order, and when it has.
+    /// Parts that are still missing of each request.
+    missing: BTreeMap<RequestId, u32>,
+    /// Of what requests parts cross the link, in order, and when they have.
     crossing: VecDeque<(u64, RequestId)>,
     link_free_ns: u64,
     actions: VecDeque<Action>,
@@ -83,7 +83,7 @@ impl Array {
         while let Some(next_ns) = self.next_deadline().filter(|&next_ns| next_ns <= now_ns) {
             while let Some(&(at_ns, id)) = self.crossing.front().filter(|&&(at_ns, _)| at_ns <= next_ns) {
                 self.crossing.pop_front();
-                self.actions.push_back(Action::Done { id, at_ns });
+                self.crossed(id, at_ns);
             }
             for number in 0..self.disks.len() {
                 self.disks[number].handle(next_ns, Event::Tick);
@@ -99,16 +99,19 @@ impl Array {
     }
 
     fn part_done(&mut self, part: u64, at_ns: u64) {
-        let Some(id) = self.parts.remove(&part) else { return };
-        let Some((parts, bytes)) = self.missing.get_mut(&id) else { return };
-        *parts -= 1;
-        if *parts > 0 {
-            return;
-        }
-        let takes_ns = self.link_rate.map_or(0, |rate| rate.time_ns(*bytes));
-        self.missing.remove(&id);
+        let Some((id, bytes)) = self.parts.remove(&part) else { return };
+        let takes_ns = self.link_rate.map_or(0, |rate| rate.time_ns(bytes));
         self.link_free_ns = self.link_free_ns.max(at_ns) + takes_ns;
         self.crossing.push_back((self.link_free_ns, id));
+    }
+
+    fn crossed(&mut self, id: RequestId, at_ns: u64) {
+        let Some(parts) = self.missing.get_mut(&id) else { return };
+        *parts -= 1;
+        if *parts == 0 {
+            self.missing.remove(&id);
+            self.actions.push_back(Action::Done { id, at_ns });
+        }
     }
 }
 
@@ -123,17 +126,18 @@ impl BlockDevice for Array {
                     let (disk, place) = self.place(at);
                     let part = self.next_part;
                     self.next_part += 1;
-                    self.parts.insert(part, id);
+                    self.parts.insert(part, (id, until - at));
                     self.disks[disk].handle(now_ns, Event::Read { id: part, offset: place, bytes: until - at });
                     parts += 1;
                     at = until;
                 }
-                self.missing.insert(id, (parts, bytes));
+                self.missing.insert(id, parts);
             }
             Event::Cancel { id } => {
                 self.missing.remove(&id);
                 self.crossing.retain(|&(_, crossing)| crossing != id);
-                let parts: Vec<u64> = self.parts.iter().filter(|&(_, of)| *of == id).map(|(&part, _)| part).collect();
+                let of_it = self.parts.iter().filter(|(_, (of, _))| *of == id);
+                let parts: Vec<u64> = of_it.map(|(&part, _)| part).collect();
                 for part in parts {
                     self.parts.remove(&part);
                     for disk in &mut self.disks {
@@ -205,6 +209,15 @@ mod tests {
         // Each disk's head stands at its start: 64 KiB at 64 MiB/s, then 256 KiB at 256 MiB/s.
         let [(id, at_ns)] = run(&mut array)[..] else { panic!("one request") };
         assert_eq!((id, at_ns.div_ceil(1_000)), (7, 1_954));
+    }
+
+    #[test]
+    fn parts_cross_the_link_as_they_come() {
+        let mut array = array(2, 64 << 20);
+        array.handle(0, Event::Read { id: 7, offset: 0, bytes: 256 << 10 });
+        // Two parts of each disk, and all four over a link as fast as a disk: the second pair is read while the first crosses.
+        let [(_, at_ns)] = run(&mut array)[..] else { panic!("one request") };
+        assert_eq!(at_ns.div_ceil(1_000), 4_883, "five times 64 KiB at 64 MiB/s");
     }
 
     #[test]

@@ -134,7 +134,13 @@ mod tests {
         // 8 MiB requests at 80 MB/s after 30 ms, sixteen of them each 100 ms: 1342 MB/s.
         for i in 1..=100u64 {
             for _ in 0..16 {
-                link.completed(Nanos::from_millis(100 * i), 2048, Nanos::from_millis(30), Nanos::from_millis(135), true);
+                link.completed(
+                    Nanos::from_millis(100 * i),
+                    2048,
+                    Nanos::from_millis(30),
+                    Nanos::from_millis(135),
+                    true,
+                );
             }
         }
         let bytes = link.ahead_pages_max(2048) * PAGE_BYTES;

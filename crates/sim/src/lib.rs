@@ -4,7 +4,7 @@
 //!  Workload ──operations──> World (virtual clock, readers, page table) <──events, actions──> Policy: ReadPath, or a Baseline
 //!                             │  ^
 //!                      reads  v  │ bytes
-//!             Storage (device models, or a mount: another World)     World ──> Tally ──> figures
+//!             Storage (device models, a Scheduler in front, or a mount: another World)     World ──> Tally ──> figures
 //! ```
 //!
 //! *Invariant:* no clock, no thread, no I/O; the same scenario gives the same events and figures, bit for bit.
@@ -18,7 +18,9 @@ pub mod picture;
 mod policy;
 pub mod profile;
 mod scenario;
+mod scheduler;
 pub mod search;
+mod stack;
 mod storage;
 mod tally;
 mod violation;
@@ -27,5 +29,7 @@ mod world;
 pub use foreread_device::Profile;
 pub use policy::{Grain, Policy, Reading};
 pub use scenario::{Beside, Error, PolicyName, Reads, Scenario, simulate};
+pub use scheduler::SchedulerName;
+pub use stack::Stack;
 pub use tally::{Second, Tally};
 pub use violation::Violation;

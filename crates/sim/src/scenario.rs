@@ -12,7 +12,9 @@ use foreread_workload::{Descriptor, Device, Op, Pattern, Reader, Workload};
 use crate::baseline::{Amp, Baseline, Fixed, Linux, Linux2620, NoReadahead, OnDemand2007};
 use crate::policy::{Grain, Policy};
 use crate::profile;
-use crate::storage::Storage;
+use crate::scheduler::SchedulerName;
+use crate::stack::Stack;
+use crate::storage::{Asked, Storage};
 use crate::tally::Tally;
 use crate::violation::Violation;
 use crate::world::{Front, Start, World};
@@ -115,6 +117,20 @@ pub enum Error {
         /// Those that are known.
         known: String,
     },
+    /// A scheduler that nobody knows.
+    #[error("no scheduler is called {name}; known: {known}")]
+    NoScheduler {
+        /// The name.
+        name: String,
+        /// Those that are known.
+        known: String,
+    },
+    /// A scheduler in front of what is no block device.
+    #[error("{scheduler} is for block devices only")]
+    Unscheduled {
+        /// Which one.
+        scheduler: SchedulerName,
+    },
     /// A device that nobody knows.
     #[error("no device is called {name}; known: {known}")]
     NoDevice {
@@ -127,7 +143,7 @@ pub enum Error {
     #[error("{policy} broke the contract of policies")]
     Violation {
         /// Which one.
-        policy: PolicyName,
+        policy: Stack,
         /// How.
         #[source]
         violation: Violation,
@@ -158,6 +174,8 @@ pub struct Beside {
 pub struct Scenario<'w> {
     /// Bytes of each file; its place is its number.
     pub sizes: Vec<u64>,
+    /// On a disk files grew at the same time, each by so many bytes in turn; `None`: one lies after the other.
+    pub extent_bytes: Option<u64>,
     /// What is read.
     pub reads: Reads<'w>,
     /// Whether all readers of a file share one descriptor.
@@ -191,6 +209,7 @@ impl<'w> Scenario<'w> {
         });
         Ok(Self {
             sizes: workload.all_files().map(|(_, bytes)| bytes).collect(),
+            extent_bytes: workload.files.extent_bytes,
             reads: Reads::Each(workload.readers().map(operations).collect()),
             descriptor: workload.descriptor(),
             pattern: workload.pattern,
@@ -211,12 +230,21 @@ impl<'w> Scenario<'w> {
         Self { page_cache_bytes: Some(cgroup.unwrap_or(PAGE_CACHE_BYTES)), ..self }
     }
 
-    /// Runs it under `policy` to its end.
-    pub fn run(self, policy: PolicyName) -> Result<Tally, Error> {
+    /// Runs it under a policy to its end, with the scheduler of the stack in front of the device.
+    pub fn run(self, stack: impl Into<Stack>) -> Result<Tally, Error> {
+        let stack = stack.into();
         let max = self.readahead_max_bytes.div_ceil(PAGE_BYTES);
-        let mut boxed = policy.policy(self.memory_bytes, max, self.device.is_rotational());
+        let mut boxed = stack.policy.policy(self.memory_bytes, max, self.device.is_rotational());
+        if let (Some(scheduler), Profile::ObjectStore(_)) = (stack.scheduler, &self.device) {
+            return Err(Error::Unscheduled { scheduler });
+        }
         let serves_mounts = boxed.grain() == Grain::Folio;
-        let mut storage = Storage::new(self.device, &self.sizes, serves_mounts.then_some(PIECE_BYTES));
+        let asked = Asked {
+            piece_bytes: serves_mounts.then_some(PIECE_BYTES),
+            extent_bytes: self.extent_bytes,
+            scheduler: stack.scheduler,
+        };
+        let mut storage = Storage::new(self.device, &self.sizes, asked);
         let mut front =
             Front { piece_pages: serves_mounts.then_some(MOUNT_PIECE_PAGES), piece_ns: 0, page_ns: PAGE_NS };
         if let Some(bytes) = self.page_cache_bytes.filter(|_| serves_mounts) {
@@ -249,13 +277,13 @@ impl<'w> Scenario<'w> {
                 world.run((0..readers).map(|reader| start((reader, none()))).collect(), Some(reads))
             }
         };
-        ran.map_err(|violation| Error::Violation { policy, violation })
+        ran.map_err(|violation| Error::Violation { policy: stack, violation })
     }
 }
 
-/// Runs `workload` under `policy` to its end; `device` takes the place of its own.
-pub fn simulate(workload: &Workload, policy: PolicyName, device: Option<&Profile>) -> Result<Tally, Error> {
-    Scenario::of(workload, device)?.run(policy)
+/// Runs `workload` under a policy to its end; `device` takes the place of its own.
+pub fn simulate(workload: &Workload, stack: impl Into<Stack>, device: Option<&Profile>) -> Result<Tally, Error> {
+    Scenario::of(workload, device)?.run(stack)
 }
 
 fn profile_of(device: &Device) -> Result<Profile, Error> {

@@ -11,7 +11,7 @@ use foreread_workload::Op;
 use crate::baseline::{Baseline, Linux};
 use crate::profile;
 use crate::scenario::{MOUNT_PIECE_PAGES, PAGE_NS, PIECE_BYTES};
-use crate::storage::Storage;
+use crate::storage::{Asked, Storage};
 use crate::tally::Tally;
 use crate::violation::Violation;
 use crate::world::{Faults, Front, Rates, Start, World};
@@ -27,7 +27,9 @@ pub fn run(seed: u64, faults: bool) -> Result<Tally, Violation> {
     let readahead = random.chance(900_000);
     let rotational = random.chance(500_000);
     let policy = ReadPath::new(Options { capacity_bytes: memory_bytes, readahead, replacement, rotational });
-    let storage = Storage::new(device(&mut random), &sizes, random.chance(800_000).then_some(PIECE_BYTES));
+    let device = device(&mut random);
+    let piece_bytes = random.chance(800_000).then_some(PIECE_BYTES);
+    let storage = Storage::new(device, &sizes, Asked { piece_bytes, ..Asked::default() });
     let piece_pages = random.chance(700_000).then_some(MOUNT_PIECE_PAGES);
     let readers = (0..=random.below(READERS_MAX)).map(|number| {
         let operations: Vec<Op> = operations(&mut random, &sizes);

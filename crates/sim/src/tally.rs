@@ -256,7 +256,11 @@ impl Tally {
                 all.get(all.len().saturating_sub(1) / 2).map(|&ns| ns as f64 / 1e6)
             }
             Metric::First64Mib => self.main().filter_map(|r| r.first_64_mib_ns).max().map(|ns| ns as f64 / 1e9),
-            Metric::Late => self.main().filter(|reader| reader.period_ns.is_some()).map(|reader| reader.late as f64).reduce(|a, b| a + b),
+            Metric::Late => self
+                .main()
+                .filter(|reader| reader.period_ns.is_some())
+                .map(|reader| reader.late as f64)
+                .reduce(|a, b| a + b),
             Metric::SlowestOfFastest => {
                 let rates = || self.main().filter(|r| r.took_ns > 0).map(|r| r.bytes as f64 / r.took_ns as f64);
                 Some(rates().min_by(f64::total_cmp)? / rates().max_by(f64::total_cmp)?)

@@ -51,6 +51,7 @@ fn run(memory_bytes: u64, file_pages: u64, readers: Vec<(u64, Vec<Extent>, u64)>
     };
     let scenario = Scenario {
         sizes: vec![file_pages * PAGE_BYTES; files as usize],
+        extent_bytes: None,
         reads: Reads::Each(readers.into_iter().map(operations).collect()),
         descriptor: Descriptor::Own,
         pattern,

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use foreread_sim::{PolicyName, Tally, simulate};
+use foreread_sim::{PolicyName, SchedulerName, Stack, Tally, simulate};
 use foreread_workload::{Metric, Pattern, Workload, catalogue};
 
-fn run(workload: &Workload, policy: PolicyName) -> Tally {
-    simulate(workload, policy, None).unwrap_or_else(|error| panic!("{}: {error:?}", workload.name))
+fn run(workload: &Workload, stack: impl Into<Stack>) -> Tally {
+    simulate(workload, stack, None).unwrap_or_else(|error| panic!("{}: {error:?}", workload.name))
 }
 
 #[test]
@@ -15,7 +15,7 @@ fn every_figure_that_is_wanted_of_a_simulation_is_met() {
     for (name, _) in catalogue::TEXTS {
         let workload = catalogue::find(name).unwrap();
         for (policy, figures) in &workload.simulate.expect {
-            let tally = run(&workload, policy.parse().unwrap());
+            let tally = run(&workload, policy.parse::<Stack>().unwrap());
             for figure in figures {
                 let found = tally.figure(figure.metric).expect("a figure that simulations have");
                 assert!(figure.met(found), "{name}: {policy}: {} is {found}, wanted {figure}", figure.metric.key());
@@ -50,6 +50,52 @@ fn a_gain_is_not_found_where_there_is_none() {
     assert!(!meets(operations(PolicyName::Linux2620) / operations(PolicyName::OnDemand2007)));
 }
 
+/// What the baselines of asynchronous submission come to: one after the other, in flight through the scheduler, and without it.
+fn operations_by_submission() -> [f64; 3] {
+    [("fio-random-serial", "none/cfq"), ("fio-random-async", "none/cfq"), ("fio-random-async", "none")].map(
+        |(name, stack)| {
+            let tally = run(&catalogue::find(name).unwrap(), stack.parse::<Stack>().unwrap());
+            tally.figure(Metric::Operations).unwrap()
+        },
+    )
+}
+
+#[test]
+fn asynchronous_submission_gains_what_was_published() {
+    let [serial, confused, sorted] = operations_by_submission();
+    let within_a_tenth = |found: f64, published: f64| (0.9..=1.1).contains(&(found / published));
+    assert!(within_a_tenth(confused / serial, 8.0), "{confused} over {serial}");
+    assert!(within_a_tenth(sorted / serial, 13.3), "{sorted} over {serial}");
+}
+
+#[test]
+fn a_scheduler_that_shares_out_fairly_is_told_from_one_that_does_not() {
+    let workload = catalogue::find("tiobench-32").unwrap();
+    let throughput = |stack: &str| run(&workload, stack.parse::<Stack>().unwrap()).figure(Metric::Throughput).unwrap();
+    let meets = |policy: &str, over: &str, found: f64| {
+        let wanted = workload.simulate.ratios.iter().filter(|ratio| ratio.policy == policy && ratio.over == over);
+        wanted.clone().count() > 0 && wanted.clone().all(|ratio| ratio.figure.met(found))
+    };
+    let [long, short, merging, splitting] =
+        ["linux/cfq", "linux/cfq-low-latency", "linux/cfq-merging", "linux/cfq-splitting"].map(throughput);
+    assert!(meets("linux/cfq-low-latency", "linux/cfq", short / long), "{short} over {long}");
+    assert!(!meets("linux/cfq-low-latency", "linux/cfq", long / long));
+    assert!(meets("linux/cfq-merging", "linux/cfq-low-latency", merging / short), "{merging} over {short}");
+    assert!(!meets("linux/cfq-merging", "linux/cfq-low-latency", short / short));
+    assert!(meets("linux/cfq-splitting", "linux/cfq-merging", splitting / merging), "{splitting} over {merging}");
+    assert!(!meets("linux/cfq-splitting", "linux/cfq-merging", merging / merging));
+}
+
+#[test]
+fn a_scheduler_is_for_block_devices() {
+    let workload = catalogue::find("sequential-1m").unwrap();
+    let stack = Stack { policy: PolicyName::None, scheduler: Some(SchedulerName::Cfq) };
+    let told = simulate(&workload, stack, None).map(|_| ()).unwrap_err().to_string();
+    assert_eq!(told, "cfq is for block devices only");
+    let told = "linux/elevator".parse::<Stack>().unwrap_err().to_string();
+    assert!(told.starts_with("no scheduler is called elevator; known: cfq, "), "{told}");
+}
+
 #[test]
 fn a_second_run_is_the_same() {
     for name in ["slow-200", "random-4k-16", "thrash-200-streams"] {
@@ -59,6 +105,11 @@ fn a_second_run_is_the_same() {
             assert_eq!(format!("{one:?}"), format!("{other:?}"), "{name}: {policy}");
         }
     }
+    let workload = catalogue::find("disk-adjacent-2").unwrap();
+    for &scheduler in SchedulerName::ALL {
+        let stack = Stack { policy: PolicyName::Linux, scheduler: Some(scheduler) };
+        assert_eq!(format!("{:?}", run(&workload, stack)), format!("{:?}", run(&workload, stack)), "{stack}");
+    }
 }
 
 #[test]
@@ -66,9 +117,11 @@ fn what_comes_of_each_workload_is_pinned() {
     let mut text = String::new();
     for (name, _) in catalogue::TEXTS {
         let workload = catalogue::find(name).unwrap();
-        for &policy in PolicyName::ALL {
-            let tally = run(&workload, policy);
-            let _ = write!(text, "{name:20} {:15}", policy.as_str());
+        let scheduled = workload.simulate.policies.iter().filter(|stack| stack.contains('/'));
+        let scheduled = scheduled.map(|stack| stack.parse().unwrap());
+        for stack in PolicyName::ALL.iter().map(|&policy| policy.into()).chain(scheduled).collect::<Vec<Stack>>() {
+            let tally = run(&workload, stack);
+            let _ = write!(text, "{name:20} {stack:15}");
             for metric in [Metric::Throughput, Metric::Amp, Metric::RequestsPerGib, Metric::IoSize, Metric::Late] {
                 let shown = tally.figure(metric).map_or_else(String::new, |value| metric.show(value));
                 let _ = write!(text, " {shown:>12}");

@@ -36,6 +36,13 @@ pub const TEXTS: &[(&str, &str)] = &[
     ("disk-interleaved-50", include_str!("../../../workloads/disk-interleaved-50.toml")),
     ("disk-epochs", include_str!("../../../workloads/disk-epochs.toml")),
     ("thrash-200-streams", include_str!("../../../workloads/thrash-200-streams.toml")),
+    ("fio-random-serial", include_str!("../../../workloads/fio-random-serial.toml")),
+    ("fio-random-async", include_str!("../../../workloads/fio-random-async.toml")),
+    ("fio-stream-plain", include_str!("../../../workloads/fio-stream-plain.toml")),
+    ("fio-stream-async", include_str!("../../../workloads/fio-stream-async.toml")),
+    ("tiobench-32", include_str!("../../../workloads/tiobench-32.toml")),
+    ("disk-adjacent-2", include_str!("../../../workloads/disk-adjacent-2.toml")),
+    ("disk-cooperators-2", include_str!("../../../workloads/disk-cooperators-2.toml")),
 ];
 
 /// The text of the workload of that name.

@@ -18,6 +18,8 @@ use crate::workload::{Descriptor, Device, Files, Mount, Pattern, Ratio, Simulate
 const THREADS_MAX: u64 = 4096;
 /// Files at most: every one is an object of the testbed, and its name an argument.
 const FILES_MAX: u64 = 100_000;
+/// Bytes of an extent at least: a page.
+const EXTENT_BYTES_MIN: u64 = 4096;
 /// Passes at most: a day of them takes no fewer.
 const PASSES_MAX: u64 = 1_000_000;
 /// Hot areas at most.
@@ -88,7 +90,16 @@ pub(crate) fn workload(file: &str, text: &str) -> Result<Workload, Error> {
     workload.beside = beside.map(|Group { threads, operations_max, files, pattern }| {
         let name = format!("{}-beside", workload.name);
         let simulate = Simulate::default();
-        Box::new(Workload { name, threads, operations_max, files, pattern, expect: Vec::new(), simulate, ..workload.clone() })
+        Box::new(Workload {
+            name,
+            threads,
+            operations_max,
+            files,
+            pattern,
+            expect: Vec::new(),
+            simulate,
+            ..workload.clone()
+        })
     });
     Ok(workload)
 }
@@ -109,7 +120,9 @@ fn group(top: &mut Section<'_>) -> Result<Group, Error> {
     let mut section = top.section("files")?;
     let count = section.integer("count", "a number of files such as 1")?.within(1, FILES_MAX)? as u32;
     let size_bytes = section.size("size")?.at_least(1)?;
+    let extent = section.optional_size("extent")?;
     section.end()?;
+    let extent_bytes = extent.map(|extent| extent.at_least(EXTENT_BYTES_MIN)).transpose()?;
 
     let mut section = top.section("pattern")?;
     let pattern = pattern(&mut section, size_bytes)?;
@@ -118,7 +131,7 @@ fn group(top: &mut Section<'_>) -> Result<Group, Error> {
     if matches!(pattern, Pattern::Hot { .. }) && operations_max.is_none() {
         return Err(top.missing("operations", "a number of operations, for hot reads have no end"));
     }
-    Ok(Group { threads, operations_max, files: Files { count, size_bytes }, pattern })
+    Ok(Group { threads, operations_max, files: Files { count, size_bytes, extent_bytes }, pattern })
 }
 
 fn device(section: &mut Section<'_>) -> Result<Device, Error> {
@@ -149,8 +162,8 @@ fn device(section: &mut Section<'_>) -> Result<Device, Error> {
 }
 
 fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Pattern, Error> {
-    const KINDS: &str = "one of \"sequential\", \"backward\", \"strided\", \"interleaved\", \"random\", \"hot\", \
-                         \"slow\", \"mmap-random\"";
+    const KINDS: &str = "one of \"sequential\", \"backward\", \"strided\", \"dealt\", \"interleaved\", \"random\", \
+                         \"hot\", \"slow\", \"mmap-random\"";
     const PERCENT: &str = "a percentage such as 20";
     let kind = section.string("kind", KINDS)?;
     let record = section.size("record")?;
@@ -179,6 +192,7 @@ fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Pattern, Error>
             }
             Pattern::Strided { record_bytes, stride_bytes: stride.value }
         }
+        "dealt" => Pattern::Dealt { record_bytes, descriptor: descriptor(section)? },
         "interleaved" => {
             let streams = section.integer("streams", "a number of streams such as 2")?;
             if streams.value < 2 || streams.value > size_bytes / record.value {
@@ -187,13 +201,7 @@ fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Pattern, Error>
             Pattern::Interleaved { record_bytes, streams: streams.value as u32 }
         }
         "random" => {
-            const WANTED: &str = "\"shared\" or \"own\"";
-            let descriptor = section.string("descriptor", WANTED)?;
-            let descriptor = match descriptor.value.as_str() {
-                "shared" => Descriptor::Shared,
-                "own" => Descriptor::Own,
-                _ => return Err(descriptor.is_not(WANTED)),
-            };
+            let descriptor = descriptor(section)?;
             let repeats = section.optional_bool("repeats")?.unwrap_or(false);
             let period_ns = section.optional_duration("period")?.map(|period| period.at_least(1)).transpose()?;
             Pattern::Random { record_bytes, repeats, descriptor, period_ns }
@@ -207,6 +215,16 @@ fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Pattern, Error>
         "mmap-random" => Pattern::MmapRandom { record_bytes },
         _ => return Err(kind.is_not(KINDS)),
     })
+}
+
+fn descriptor(section: &mut Section<'_>) -> Result<Descriptor, Error> {
+    const WANTED: &str = "\"shared\" or \"own\"";
+    let descriptor = section.string("descriptor", WANTED)?;
+    match descriptor.value.as_str() {
+        "shared" => Ok(Descriptor::Shared),
+        "own" => Ok(Descriptor::Own),
+        _ => Err(descriptor.is_not(WANTED)),
+    }
 }
 
 fn figures(mut section: Section<'_>, pattern: &Pattern, files: u32, beside: bool) -> Result<Vec<Figure>, Error> {

@@ -113,11 +113,9 @@ impl Metric {
             Metric::IoSize | Metric::IoSizeMin => "KiB",
             Metric::Operations => "/s",
             Metric::Rss => "MiB",
-            Metric::FirstByte
-            | Metric::FirstByteP50
-            | Metric::ReadP50
-            | Metric::ReadP99
-            | Metric::BesideReadP99 => "ms",
+            Metric::FirstByte | Metric::FirstByteP50 | Metric::ReadP50 | Metric::ReadP99 | Metric::BesideReadP99 => {
+                "ms"
+            }
             Metric::First64Mib => "s",
             Metric::Late => "reads",
             Metric::RequestsPerGib => "/GiB",

@@ -4,6 +4,7 @@
 //!  sequential   0 1 2 3 4 5          a thread takes files t, t + threads, ... one after the other
 //!  backward     5 4 3 2 1 0
 //!  strided      0 . . 1 . . 2 . .
+//!  dealt        0 2 4 | 1 3 5        two threads, which take records in turn
 //!  interleaved  0 2 4 | 1 3 5        two streams, each through its own half, in turn
 //!  random       4 0 5 2 1 3          a permutation over all files; threads take its entries in turn
 //!  hot          7 8 2 7 3 8          most in a few areas; some records are followed by the next one
@@ -76,6 +77,7 @@ impl<'a> Operations<'a> {
                 let due_ns = number.checked_mul(period_ns)?.checked_add(start_ns)?;
                 self.walk(number, records, |step| step * record, due_ns)
             }
+            Pattern::Dealt { .. } => self.dealt(number, records),
             Pattern::Random { .. } | Pattern::MmapRandom { .. } => self.random(number),
             Pattern::Hot { .. } => self.hot(number),
         }?;
@@ -93,6 +95,18 @@ impl<'a> Operations<'a> {
         let offset = offset(number % steps);
         let len = u64::from(self.workload.pattern.record_bytes()).min(self.workload.files.size_bytes - offset);
         Some(Op { file: file as u32, offset, len: len as u32, not_before_ns })
+    }
+
+    /// This thread's share of `number`th turn through all files of `records` each.
+    fn dealt(&self, number: u64, records: u64) -> Option<Op> {
+        let index = number.checked_mul(u64::from(self.workload.threads))?.checked_add(self.thread)?;
+        let (file, record) = (index / records, u64::from(self.workload.pattern.record_bytes()));
+        if file >= u64::from(self.workload.files.count) {
+            return None;
+        }
+        let offset = index % records * record;
+        let len = record.min(self.workload.files.size_bytes - offset);
+        Some(Op { file: file as u32, offset, len: len as u32, not_before_ns: 0 })
     }
 
     fn random(&self, number: u64) -> Option<Op> {

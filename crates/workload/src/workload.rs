@@ -116,6 +116,8 @@ pub struct Files {
     pub count: u32,
     /// Bytes of each; at least one record.
     pub size_bytes: u64,
+    /// On a disk all files grew at the same time, each by so many bytes in turn; `None`: one lies after the other.
+    pub extent_bytes: Option<u64>,
 }
 
 /// The order in which a thread reads.
@@ -141,6 +143,13 @@ pub enum Pattern {
         record_bytes: u32,
         /// From the start of one read to the start of the next; at least the record.
         stride_bytes: u64,
+    },
+    /// From the start to the end, the threads taking records in turn.
+    Dealt {
+        /// Bytes of a read.
+        record_bytes: u32,
+        /// Whether the threads share one.
+        descriptor: Descriptor,
     },
     /// Several sequential streams in turn, each through its own part of the file, all on one descriptor.
     Interleaved {
@@ -287,15 +296,13 @@ impl Workload {
     /// Name and size in bytes of each file: its own, then those beside.
     pub fn all_files(&self) -> impl Iterator<Item = (String, u64)> {
         let groups = std::iter::once(self).chain(self.beside.as_deref());
-        groups.flat_map(|group| {
-            (0..group.files.count).map(|index| (group.file_name(index), group.files.size_bytes))
-        })
+        groups.flat_map(|group| (0..group.files.count).map(|index| (group.file_name(index), group.files.size_bytes)))
     }
 
     /// Whether all threads read through one descriptor of each file.
     pub fn descriptor(&self) -> Descriptor {
         match self.pattern {
-            Pattern::Random { descriptor, .. } => descriptor,
+            Pattern::Random { descriptor, .. } | Pattern::Dealt { descriptor, .. } => descriptor,
             Pattern::MmapRandom { .. } | Pattern::Hot { .. } => Descriptor::Shared,
             _ => Descriptor::Own,
         }
@@ -351,6 +358,7 @@ impl Pattern {
             Pattern::Sequential { record_bytes, .. }
             | Pattern::Hot { record_bytes, .. }
             | Pattern::Backward { record_bytes }
+            | Pattern::Dealt { record_bytes, .. }
             | Pattern::Strided { record_bytes, .. }
             | Pattern::Interleaved { record_bytes, .. }
             | Pattern::Random { record_bytes, .. }

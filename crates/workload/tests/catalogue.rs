@@ -56,6 +56,13 @@ const FIGURES: &[(&str, &[(&str, &str)])] = &[
     ("disk-interleaved-50", &[]),
     ("disk-epochs", &[]),
     ("thrash-200-streams", &[]),
+    ("fio-random-serial", &[]),
+    ("fio-random-async", &[]),
+    ("fio-stream-plain", &[]),
+    ("fio-stream-async", &[]),
+    ("tiobench-32", &[]),
+    ("disk-adjacent-2", &[]),
+    ("disk-cooperators-2", &[]),
 ];
 
 /// What is wanted of simulations: workload, policy, metric, figure.
@@ -74,6 +81,16 @@ const SIMULATED: &[(&str, &str, &str, &str)] = &[
     ("thrash-200-streams", "on-demand-2007", "io_size_min", "<= 180 KiB"),
     ("thrash-200-streams", "foreread", "late", "<= 0 reads"),
     ("thrash-200-streams", "foreread", "throughput_max", ">= 20 MB/s"),
+    ("fio-random-serial", "none/cfq", "operations", ">= 100/s"),
+    ("fio-random-serial", "none/cfq", "operations", "<= 122/s"),
+    ("fio-random-async", "none/cfq", "operations", ">= 799/s"),
+    ("fio-random-async", "none/cfq", "operations", "<= 975/s"),
+    ("fio-random-async", "none", "operations", ">= 1331/s"),
+    ("fio-random-async", "none", "operations", "<= 1625/s"),
+    ("fio-stream-plain", "none/cfq", "throughput", ">= 90.4 MB/s"),
+    ("fio-stream-plain", "none/cfq", "throughput", "<= 110.3 MB/s"),
+    ("fio-stream-async", "none/cfq", "throughput", ">= 91.4 MB/s"),
+    ("fio-stream-async", "none/cfq", "throughput", "<= 111.6 MB/s"),
 ];
 
 /// How policies must compare: workload, the one over the other, metric, figures.
@@ -101,6 +118,13 @@ const RATIOS: &[(&str, &str, &str, &[&str])] = &[
     ("sysbench-oltp", "on-demand-2007 over linux-2.6.20", "operations", &[">= 1.001", "<= 1.12"]),
     ("sysbench-oltp", "foreread over best", "operations", &[">= 1"]),
     ("disk-epochs", "foreread over best", "throughput", &[">= 1.2"]),
+    ("tiobench-32", "linux/cfq-low-latency over linux/cfq", "throughput", &[">= 0.66", "<= 0.76"]),
+    ("tiobench-32", "linux/cfq-merging over linux/cfq-low-latency", "throughput", &["<= 0.97"]),
+    ("tiobench-32", "linux/cfq-splitting over linux/cfq-merging", "throughput", &[">= 1.01", "<= 1.12"]),
+    ("disk-adjacent-2", "none/cfq-merging over none/cfq-low-latency", "throughput", &["<= 0.9"]),
+    ("disk-adjacent-2", "none/cfq-splitting over none/cfq-merging", "throughput", &[">= 1.05"]),
+    ("disk-cooperators-2", "none/cfq-merging over none/cfq-low-latency", "throughput", &[">= 1.8"]),
+    ("disk-cooperators-2", "none/cfq-splitting over none/cfq-merging", "throughput", &[">= 0.99"]),
 ];
 const ABOUT_THE_SAME: &[&str] = &[">= 0.99", "<= 1.01"];
 const NOT_BEHIND: &[&str] = &[">= 0.99"];

@@ -62,6 +62,13 @@ fn each_mistake_is_named_with_its_place() {
             "\"both\"",
             "my.toml:15: pattern.descriptor: `both` is not \"shared\" or \"own\"",
         ),
+        ("tiobench-32", "\"4MiB\"", "\"4B\"", "my.toml:10: files.extent: `\"4B\"`: too small"),
+        (
+            "disk-cooperators-2",
+            "\"own\"",
+            "\"none\"",
+            "my.toml:14: pattern.descriptor: `none` is not \"shared\" or \"own\"",
+        ),
         ("slow-200", "period = \"160ms\"", "period = \"0ms\"", "my.toml:14: pattern.period: `\"0ms\"`: too small"),
         ("slow-200", "cgroup = \"512MiB\"", "cgroup = \"64MiB\"", "my.toml:23: mount.cgroup: `\"64MiB\"`: the cgroup"),
     ] {

@@ -45,7 +45,7 @@ prop_compose! {
 proptest! {
     #[test]
     fn no_operation_is_empty_or_past_the_end(
-        (seed, threads, count, size, record, streams, stride) in shape(), kind in 0..7usize,
+        (seed, threads, count, size, record, streams, stride) in shape(), kind in 0..8usize,
     ) {
         let pattern = [
             format!("kind = \"sequential\"\nrecord = \"{record}B\""),
@@ -55,6 +55,7 @@ proptest! {
             format!("kind = \"random\"\nrecord = \"{record}B\"\ndescriptor = \"shared\""),
             format!("kind = \"slow\"\nrecord = \"{record}B\"\nperiod = \"160ms\""),
             format!("kind = \"mmap-random\"\nrecord = \"{record}B\""),
+            format!("kind = \"dealt\"\nrecord = \"{record}B\"\ndescriptor = \"own\""),
         ];
         let text = text(seed.into(), threads, count, size, &pattern[kind]);
         let workload = parse(&text);
@@ -78,6 +79,24 @@ proptest! {
         ];
         let workload = parse(&text(seed.into(), threads.min(count), count, size, &pattern[kind]));
         prop_assert!(counts(&workload).iter().flatten().all(|&times| times == 1));
+    }
+
+    #[test]
+    fn what_is_dealt_out_is_read_once_and_in_turn(
+        (seed, threads, count, size, record, _, _) in shape(),
+    ) {
+        let pattern = format!("kind = \"dealt\"\nrecord = \"{record}B\"\ndescriptor = \"shared\"");
+        let workload = parse(&text(seed.into(), threads, count, size, &pattern));
+        prop_assert!(counts(&workload).iter().flatten().all(|&times| times == 1));
+        let mut threads: Vec<_> = (0..workload.threads).map(|thread| workload.operations(thread)).collect();
+        let mut end = 0;
+        for turn in 0..all(&workload).len() {
+            let next = turn % threads.len();
+            let op = threads[next].next().expect("its turn");
+            let place = u64::from(op.file) * size + op.offset;
+            prop_assert_eq!(place, end);
+            end = place + u64::from(op.len);
+        }
     }
 
     #[test]

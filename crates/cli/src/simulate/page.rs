@@ -22,7 +22,7 @@ pub(super) fn page(rows: &[Row]) -> String {
     for row in rows {
         let _ = write!(body, "<h2>{}</h2>\n<pre>{}</pre>\n", escaped(&report::name(row)), escaped(&report::table(row)));
         let columns: Vec<(&str, &Tally)> =
-            row.columns.iter().filter_map(|column| Some((column.policy.as_str(), column.runs.first()?))).collect();
+            row.columns.iter().filter_map(|column| Some((column.name.as_str(), column.runs.first()?))).collect();
         body.push_str("<div>");
         body.push_str(&over_time("throughput, MB/s", &columns, |second| second.read_bytes as f64 / 1e6));
         body.push_str(&over_time("read time, mean of a second, ms", &columns, |second| {

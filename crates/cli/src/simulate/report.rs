@@ -40,9 +40,11 @@ fn metrics(workload: &Workload) -> Vec<Metric> {
 /// A row's table: a line a figure, a column a policy.
 pub(super) fn table(row: &Row) -> String {
     let mut text = format!("{}: {}\n", name(row), row.workload.description);
+    let longest = row.columns.iter().map(|column| column.name.len()).max().unwrap_or(0);
+    let width = longest.max(VALUE_WIDTH);
     let mut header = format!("  {:FIGURE_WIDTH$}", "");
     for column in &row.columns {
-        let _ = write!(header, " {:VALUE_WIDTH$}", column.policy.as_str());
+        let _ = write!(header, " {:width$}", &column.name);
     }
     let _ = writeln!(text, "{}", header.trim_end());
     for metric in metrics(&row.workload) {
@@ -50,16 +52,14 @@ pub(super) fn table(row: &Row) -> String {
         for column in &row.columns {
             let value = column.figure(metric);
             let shown = value.map_or_else(|| "-".to_owned(), |value| metric.show(value));
-            let wanted: Vec<_> = expected(&row.workload, column.policy.as_str())
-                .iter()
-                .filter(|figure| figure.metric == metric)
-                .collect();
+            let wanted: Vec<_> =
+                expected(&row.workload, &column.name).iter().filter(|figure| figure.metric == metric).collect();
             let judged = match value {
                 _ if wanted.is_empty() => "",
                 Some(value) if wanted.iter().all(|figure| figure.met(value)) => " ok",
                 _ => " MISS",
             };
-            let _ = write!(line, " {:VALUE_WIDTH$}", format!("{shown}{judged}"));
+            let _ = write!(line, " {:width$}", format!("{shown}{judged}"));
         }
         let _ = writeln!(text, "{}", line.trim_end());
     }
@@ -67,7 +67,7 @@ pub(super) fn table(row: &Row) -> String {
         let mut line = format!("  {:FIGURE_WIDTH$}", "time over least");
         for column in &row.columns {
             let shown = column.over_least(least).map_or_else(|| "-".to_owned(), |over| format!("{over:.3}"));
-            let _ = write!(line, " {shown:VALUE_WIDTH$}");
+            let _ = write!(line, " {shown:width$}");
         }
         let _ = writeln!(text, "{}", line.trim_end());
     }
@@ -80,9 +80,9 @@ pub(super) fn table(row: &Row) -> String {
 
 /// Each ratio that is wanted: how it came out, and whether that is as wanted.
 fn ratios(row: &Row) -> Vec<(String, bool)> {
-    let of = |policy: &str, metric| row.columns.iter().find(|c| c.policy.as_str() == policy)?.figure(metric);
+    let of = |policy: &str, metric| row.columns.iter().find(|c| c.name == policy)?.figure(metric);
     let best_but = |policy: &str, metric: Metric| {
-        let others = row.columns.iter().filter(|c| c.policy.as_str() != policy);
+        let others = row.columns.iter().filter(|c| c.name != policy);
         let values = others.filter_map(|column| column.figure(metric));
         if metric.less_is_better() { values.min_by(f64::total_cmp) } else { values.max_by(f64::total_cmp) }
     };
@@ -103,8 +103,8 @@ pub(super) fn misses(row: &Row) -> Vec<String> {
     let mut misses = Vec::new();
     let name = name(row);
     for column in &row.columns {
-        let policy = column.policy;
-        for figure in expected(&row.workload, policy.as_str()) {
+        let policy = &column.name;
+        for figure in expected(&row.workload, policy) {
             let metric = figure.metric;
             let found = column.figure(metric);
             if !found.is_some_and(|found| figure.met(found)) {
@@ -128,7 +128,7 @@ pub(super) fn json(rows: &[Row]) -> serde_json::Value {
                 .collect();
             let run = |run: &foreread_sim::Tally| json!({ "elapsed_ns": run.elapsed_ns(), "requests": run.requests(), "seconds": run.seconds() });
             json!({
-                "policy": column.policy.as_str(),
+                "policy": &column.name,
                 "figures": values,
                 "time_over_least": row.least.and_then(|least| column.over_least(least)),
                 "runs": column.runs.iter().map(run).collect::<Vec<_>>(),

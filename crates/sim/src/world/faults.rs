@@ -81,10 +81,10 @@ impl World<'_> {
             Fate::Broken(after) => this.breaks_at = Some(this.taken + after),
             Fate::Answered => {}
         }
-        let file = this.file;
+        let (file, descriptor) = (this.file, this.descriptor);
         let (attempt, offset) = (this.ask(), this.extent.start * PAGE_BYTES + this.taken);
         let index = self.index(file);
-        self.storage.read(now_ns, attempt, index, offset, rest);
+        self.storage.read(now_ns, attempt, descriptor, index, offset, rest);
     }
 
     /// Deals with attempts that are over without having brought everything.

@@ -89,6 +89,9 @@ impl World<'_> {
                 reader.idle = true;
                 self.reading -= 1;
                 self.beside -= usize::from(reader.beside);
+                if reader.own_descriptors.is_some() {
+                    self.storage.close(self.now_ns, reader.by.descriptor);
+                }
                 return Ok(());
             };
             let due_ns = op.not_before_ns + reader.delay_ns;
@@ -118,6 +121,9 @@ impl World<'_> {
         let reader = &mut self.readers[number];
         let Some(op) = reader.op else { return Ok(()) };
         if reader.file != Some(op.file) {
+            if reader.file.is_some() && reader.own_descriptors.is_some() {
+                self.storage.close(now_ns, reader.by.descriptor);
+            }
             reader.by.descriptor = match reader.own_descriptors.as_mut() {
                 Some(next) => std::mem::replace(next, *next + 1),
                 None => op.file,

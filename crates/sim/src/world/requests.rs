@@ -13,6 +13,8 @@ use crate::violation::Violation;
 #[derive(Debug)]
 pub(super) struct InFlight {
     pub(super) file: FileId,
+    /// The open file for which it was made.
+    pub(super) descriptor: u32,
     pub(super) extent: Extent,
     pub(super) bytes: u64,
     /// When the storage was asked; `None` while it is not its turn.
@@ -144,9 +146,9 @@ impl World<'_> {
     fn hedge(&mut self, request: RequestId) {
         let Some(this) = self.requests.get_mut(&request) else { return };
         let (file, offset, rest) = (this.file, this.extent.start * PAGE_BYTES + this.taken, this.bytes - this.taken);
-        let hedge = this.ask();
+        let (hedge, descriptor) = (this.ask(), this.descriptor);
         self.tally.asked_again(self.now_ns);
-        self.storage.read(self.now_ns, hedge, self.index(file), offset, rest);
+        self.storage.read(self.now_ns, hedge, descriptor, self.index(file), offset, rest);
     }
 
     /// Readers that have all they waited for go on.
@@ -231,7 +233,7 @@ impl World<'_> {
         for event in touches.chain([event]) {
             self.policy.handle(now, by, event);
             while let Some(action) = self.policy.poll_action() {
-                self.act(action)?;
+                self.act(by, action)?;
             }
         }
         self.referenced = referenced;
@@ -245,14 +247,14 @@ impl World<'_> {
         Ok(())
     }
 
-    pub(super) fn act(&mut self, action: Action) -> Result<(), Violation> {
+    fn act(&mut self, by: Reading, action: Action) -> Result<(), Violation> {
         match action {
             Action::Hedge { request } => self.hedge(request),
             Action::Submit { request, file, extent, class, mark, granted, late } => {
                 if let Some(picture) = &mut self.tally.picture {
                     picture.submitted(self.now_ns, request, file, extent, class);
                 }
-                self.submit(request, file, extent, mark, late)?;
+                self.submit(by, request, file, extent, mark, late)?;
                 self.grant(request, granted);
             }
             Action::Grant { request, granted } => {
@@ -295,6 +297,7 @@ impl World<'_> {
 
     fn submit(
         &mut self,
+        by: Reading,
         request: RequestId,
         file: FileId,
         extent: Extent,
@@ -328,6 +331,7 @@ impl World<'_> {
         let bytes = (extent.end * PAGE_BYTES).min(size) - extent.start * PAGE_BYTES;
         let in_flight = InFlight {
             file,
+            descriptor: by.descriptor,
             extent,
             bytes,
             since_ns: None,
