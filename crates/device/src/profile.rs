@@ -20,8 +20,8 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// Whether it is made of disks, whose arms serve nobody while they move.
+    /// Whether it is one disk, whose arm serves nobody while it moves. What is made of several works on several requests at a time.
     pub fn is_rotational(&self) -> bool {
-        matches!(self, Self::Disk(_) | Self::Array(_))
+        matches!(self, Self::Disk(_))
     }
 }

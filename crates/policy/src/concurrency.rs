@@ -4,12 +4,16 @@
 //!   in flight   16   32   64   128        a store that works on 32 at a time
 //!   a second   500  1000 1000  1000       beyond 32 the rate stays as it is
 //!   first byte  30    30   60   120 ms    and each waits for the others, whoever asked for it
+//!
+//!   latency is bought? --yes--> try three quarters --rate holds--> keep it, try again
+//!        |                              \--------rate falls--> what was more did buy throughput: back, for a while
+//!        \--no, and the limit is reached--> a quarter more
 //! ```
 //!
-//! What waits at the storage is served in the storage's order; what waits here is served in ours (`fair_queue`). Where even the quickest answer
-//! of an interval took half as long again as it ever did, requests wait for each other: by Little's law the rate that was measured needs
-//! `in flight x least first byte / first byte` at once; a quarter more leaves room to find that more would do. Where
-//! first bytes come as soon as ever, more is tried. Origin: congestion control by delay, as TCP Vegas and BBR do it, on requests.
+//! What waits at the storage is served in the storage's order; what waits here is served in ours (`fair_queue`). Latency is bought where even
+//! the quickest answer of an interval took half as long again as any ever did. Whether it was in vain only a trial tells: disks that sort
+//! what they are given serve 64 in less time than 64 times one. Origin: congestion control by delay (TCP Vegas), with the throughput
+//! as a witness.
 
 use crate::units::Nanos;
 
@@ -19,6 +23,9 @@ pub(crate) struct Concurrency {
     limit: usize,
     /// The quickest answer ever, forgetting slowly.
     least_ns: u64,
+    /// The most answers in 1,000 seconds, forgetting slowly.
+    best_rate: u64,
+    trial: Trial,
     since: Nanos,
     seen: u64,
     quickest_ns: u64,
@@ -26,17 +33,32 @@ pub(crate) struct Concurrency {
     most: usize,
 }
 
+/// Whether a lower limit is being tried, and what it was before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trial {
+    /// None, for at least so many intervals.
+    Rest(u32),
+    /// What was in flight before has to leave.
+    Settling(usize),
+    Measuring(usize),
+}
+
 impl Default for Concurrency {
     fn default() -> Self {
-        Self::from(LIMIT_FIRST, u64::MAX, Nanos(0))
+        Self {
+            limit: LIMIT_FIRST,
+            least_ns: u64::MAX,
+            best_rate: 0,
+            trial: Trial::Rest(0),
+            since: Nanos(0),
+            seen: 0,
+            quickest_ns: u64::MAX,
+            most: 0,
+        }
     }
 }
 
 impl Concurrency {
-    fn from(limit: usize, least_ns: u64, since: Nanos) -> Self {
-        Self { limit, least_ns, since, seen: 0, quickest_ns: u64::MAX, most: 0 }
-    }
-
     /// The most requests to have in flight.
     pub(crate) fn limit(&self) -> usize {
         self.limit
@@ -52,24 +74,38 @@ impl Concurrency {
         self.seen += 1;
         self.quickest_ns = self.quickest_ns.min(first_byte.0.max(1));
         self.least_ns = self.least_ns.min(self.quickest_ns);
-        if self.seen < SEEN_MIN || now.since(self.since) < INTERVAL {
-            return;
+        let elapsed = now.since(self.since);
+        if self.seen >= SEEN_MIN && elapsed >= INTERVAL {
+            let rate = (u128::from(self.seen) * 1_000_000_000_000 / u128::from(elapsed.0)) as u64;
+            self.end_interval(rate);
+            (self.since, self.seen, self.quickest_ns, self.most) = (now, 0, u64::MAX, 0);
         }
-        // What is slow while much is asked for says nothing of the least; what is slow at the least limit does.
+    }
+
+    fn end_interval(&mut self, rate: u64) {
+        self.best_rate = rate.max(self.best_rate - self.best_rate / FORGETS);
+        let buys_latency = self.quickest_ns > self.least_ns.saturating_mul(3) / 2;
         let reached = self.most * 4 >= self.limit * 3;
-        let waits = self.quickest_ns > self.least_ns.saturating_mul(3) / 2;
-        if self.limit == LIMIT_MIN {
-            self.least_ns += (self.quickest_ns - self.least_ns) / FORGETS;
+        match self.trial {
+            Trial::Settling(before) => self.trial = Trial::Measuring(before),
+            Trial::Measuring(before) if rate < self.best_rate / 100 * KEEPS_PERCENT => {
+                // It is the storage that is slow, and not what waits there.
+                self.least_ns += (self.quickest_ns - self.least_ns) / 8;
+                (self.limit, self.trial) = (before, Trial::Rest(RESTS));
+            }
+            Trial::Rest(left @ 1..) => self.trial = Trial::Rest(left - 1),
+            Trial::Measuring(_) | Trial::Rest(0) if buys_latency && self.limit > LIMIT_MIN => {
+                let before = self.limit.min(self.most.max(LIMIT_MIN));
+                self.trial = Trial::Settling(before);
+                self.limit = (before * 3 / 4).max(LIMIT_MIN);
+            }
+            Trial::Measuring(_) | Trial::Rest(_) => {
+                self.trial = Trial::Rest(0);
+                if reached && !buys_latency {
+                    self.limit = (self.limit + self.limit / 4).min(LIMIT_MAX);
+                }
+            }
         }
-        let limit = if waits {
-            let needed = (self.most as u128 * u128::from(self.least_ns) / u128::from(self.quickest_ns)) as usize;
-            (needed + needed / 4).max(self.limit / 2).clamp(LIMIT_MIN, self.limit)
-        } else if reached && self.quickest_ns < self.least_ns.saturating_mul(5) / 4 {
-            (self.limit + self.limit / 4).min(LIMIT_MAX)
-        } else {
-            self.limit
-        };
-        *self = Self::from(limit, self.least_ns, now);
     }
 }
 
@@ -83,12 +119,18 @@ const LIMIT_MIN: usize = 8;
 /// Never more: connections cost memory on both sides.
 const LIMIT_MAX: usize = 1024;
 
-/// An interval lasts at least 100 ms, and this many answers.
+/// An interval lasts at least 100 ms, and this many answers: with fewer, rates differ by more than a trial has to tell.
 const INTERVAL: Nanos = Nanos::from_millis(100);
-const SEEN_MIN: u64 = 16;
+const SEEN_MIN: u64 = 64;
 
-/// Each interval at the least limit forgets an eighth of the difference: a second after that a store that became slower has a new least.
-const FORGETS: u64 = 8;
+/// A lower limit is kept if the rate is this much of the best.
+const KEEPS_PERCENT: u64 = 97;
+
+/// The best rate is forgotten by a 256th at each interval: who reads less has a new best after a minute.
+const FORGETS: u64 = 256;
+
+/// Intervals after a trial that cost throughput: the next one costs no more than 2 % of it.
+const RESTS: u32 = 32;
 
 #[cfg(test)]
 mod tests {
@@ -96,57 +138,57 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// What a store that works on `servers` at a time, 30 ms each, makes of the limit when as many are asked as may be, after `seconds`.
-    fn found(concurrency: &mut Concurrency, servers: u64, seconds: u64) -> usize {
-        let (mut now, mut answered_ns) = (0, 0);
+    /// The limit after `seconds` in front of a store that answers each of `n` in flight after `first_byte_ms(n)`, closed loop of `readers`.
+    fn found(readers: u64, seconds: u64, first_byte_ns: impl Fn(u64) -> u64) -> usize {
+        let (mut concurrency, mut now) = (Concurrency::default(), 0);
+        // The first answers come before anything has to wait.
+        concurrency.answered(Nanos(0), Nanos(first_byte_ns(1)));
         while now < seconds * 1_000 * MS {
-            let in_flight = concurrency.limit() as u64;
+            let in_flight = readers.min(concurrency.limit() as u64);
             concurrency.in_flight(in_flight as usize);
-            let first_byte = 30 * MS * in_flight.max(servers) / servers;
-            // So many answers a second.
-            answered_ns += 30 * MS / servers.min(in_flight);
-            now = answered_ns;
-            concurrency.answered(Nanos(now), Nanos(first_byte));
+            now += first_byte_ns(in_flight) / in_flight;
+            concurrency.answered(Nanos(now), Nanos(first_byte_ns(in_flight)));
         }
         concurrency.limit()
     }
 
     #[test]
     fn the_limit_comes_to_what_the_store_works_on() {
-        // The first answers come before anything has to wait.
-        for servers in [16, 32, 64] {
-            let mut concurrency = Concurrency::default();
-            concurrency.answered(Nanos(0), Nanos(30 * MS));
-            let limit = found(&mut concurrency, servers, 5) as u64;
-            assert!((servers..=servers * 3 / 2).contains(&limit), "{limit} for {servers}");
+        for servers in [8, 16, 32, 64] {
+            let limit = found(500, 20, |n| 30 * MS * n.max(servers) / servers) as u64;
+            assert!((servers..=servers * 7 / 4).contains(&limit), "{limit} for {servers}");
         }
     }
 
     #[test]
-    fn a_store_that_became_slower_is_not_taken_to_be_overloaded_for_ever() {
-        let mut concurrency = Concurrency::default();
-        for at in 0..40 {
-            concurrency.in_flight(1);
-            concurrency.answered(Nanos(at * 3 * MS), Nanos(3 * MS));
-        }
-        assert!(found(&mut concurrency, 64, 20) >= 64, "{concurrency:?}");
+    fn what_buys_throughput_is_kept() {
+        // Disks that sort: the more there are, the less each takes.
+        let limit = found(64, 20, |n| 9 * MS * n.max(10) / 10 * 20 / (20 + n.ilog2() as u64));
+        assert!(limit >= 48, "{limit}");
     }
 
     #[test]
     fn a_limit_that_is_not_reached_stays() {
-        let mut concurrency = Concurrency::default();
-        for at in 0..1_000 {
-            concurrency.in_flight(16);
-            // Answers of all kinds, some quick.
-            concurrency.answered(Nanos(at * 10 * MS), Nanos((30 + at % 7 * 50) * MS));
-        }
-        assert_eq!(concurrency.limit(), LIMIT_FIRST);
+        assert_eq!(found(16, 20, |_| 30 * MS), LIMIT_FIRST);
     }
 
     #[test]
     fn a_store_that_never_lets_wait_is_given_more() {
-        let mut concurrency = Concurrency::default();
-        found(&mut concurrency, 1 << 20, 5);
-        assert_eq!(concurrency.limit(), LIMIT_MAX);
+        assert_eq!(found(5_000, 20, |_| 30 * MS), LIMIT_MAX);
+    }
+
+    #[test]
+    fn a_store_that_became_slower_is_not_taken_to_be_overloaded_for_ever() {
+        let (mut concurrency, mut now) = (Concurrency::default(), 0);
+        concurrency.answered(Nanos(0), Nanos(MS));
+        let mut limits = 0;
+        for _ in 0..100_000 {
+            let in_flight = concurrency.limit().min(64) as u64;
+            concurrency.in_flight(in_flight as usize);
+            now += 30 * MS / in_flight;
+            concurrency.answered(Nanos(now), Nanos(30 * MS));
+            limits += in_flight;
+        }
+        assert!(limits / 100_000 >= 60, "{}", limits / 100_000);
     }
 }

@@ -224,7 +224,8 @@ impl FairQueue {
         {
             return Some(owner);
         }
-        let sorted: usize = self.queues.values().map(|queue| queue.started.values().filter(|&&long| !long).count()).sum();
+        let sorted: usize =
+            self.queues.values().map(|queue| queue.started.values().filter(|&&long| !long).count()).sum();
         self.least(now, |queue| {
             let long = self.first(queue).and_then(|id| queue.waiting.get(&id)).is_some_and(Waiting::is_long);
             let may = match served {
@@ -442,7 +443,10 @@ mod tests {
         }
         let old = Owner { file: FileId(0), stream: Some(0) };
         let new = Owner { file: FileId(0), stream: Some(1) };
-        assert!(disk.queue.tag(old) - disk.queue.tag(new) <= SLICE_NS, "the other has one request to make good, not all");
+        assert!(
+            disk.queue.tag(old) - disk.queue.tag(new) <= SLICE_NS,
+            "the other has one request to make good, not all"
+        );
     }
 
     #[test]

@@ -36,12 +36,7 @@ struct Driver {
 impl Driver {
     fn new(readahead: bool, replacement: Replacement, rotational: bool) -> Self {
         Self {
-            policy: ReadPath::new(Options {
-                capacity_bytes: CAPACITY_BYTES,
-                readahead,
-                replacement,
-                rotational,
-            }),
+            policy: ReadPath::new(Options { capacity_bytes: CAPACITY_BYTES, readahead, replacement, rotational }),
             rotational,
             now: 0,
             files: BTreeMap::new(),
