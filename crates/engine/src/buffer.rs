@@ -24,10 +24,14 @@ pub(crate) struct Pool {
 impl Pool {
     /// `len` bytes, at most a whole folio. Their content is arbitrary: the caller overwrites all of them.
     pub(crate) fn take(self: &Arc<Self>, len: usize) -> Buffer {
+        Buffer::of(self.bytes(len), self)
+    }
+
+    /// The same, for [`Buffer::of`].
+    pub(crate) fn bytes(&self, len: usize) -> Box<[u8]> {
         debug_assert!(len <= WHOLE_BYTES);
         let bytes = if len == WHOLE_BYTES { self.idle.lock().pop() } else { None };
-        let bytes = bytes.unwrap_or_else(|| vec![0; len].into_boxed_slice());
-        Buffer { bytes, pool: Arc::clone(self) }
+        bytes.unwrap_or_else(|| vec![0; len].into_boxed_slice())
     }
 }
 
@@ -36,6 +40,13 @@ impl Pool {
 pub(crate) struct Buffer {
     bytes: Box<[u8]>,
     pool: Arc<Pool>,
+}
+
+impl Buffer {
+    /// What [`Pool::bytes`] gave.
+    pub(crate) fn of(bytes: Box<[u8]>, pool: &Arc<Pool>) -> Self {
+        Self { bytes, pool: Arc::clone(pool) }
+    }
 }
 
 impl Deref for Buffer {

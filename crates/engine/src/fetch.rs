@@ -62,6 +62,19 @@ impl Fetch {
         Arc::new(Self { request, extent, demanded, granted, grown: Notify::new(), late, hedged })
     }
 
+    pub(crate) fn request(&self) -> RequestId {
+        self.request
+    }
+
+    pub(crate) fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    /// Whether there is memory for all of it.
+    pub(crate) fn is_granted(&self) -> bool {
+        self.granted.load(Acquire) >= self.extent.end
+    }
+
     /// There is memory for the pages before `granted`.
     pub(crate) fn grant(&self, granted: u64) {
         self.granted.store(granted, Release);
@@ -228,6 +241,10 @@ impl InFlight {
     pub(crate) fn new(engine: &Arc<Inner>) -> Self {
         engine.stats.in_flight.fetch_add(1, Relaxed);
         Self(Arc::clone(engine))
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Inner> {
+        &self.0
     }
 }
 
