@@ -46,7 +46,7 @@ use futures::future::BoxFuture;
 pub type Body = Pin<Box<dyn Stream<Item = Result<Bytes, Error>> + Send>>;
 
 /// What a backend's storage can and cannot do; the engine and the front doors adapt to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Capabilities {

@@ -164,12 +164,11 @@ impl Ring {
     }
 
     fn complete(&self, mut submitted: Box<Submitted>, result: i32) {
-        let result = match Errno::from_raw_os_error(-result) {
-            _ if result >= 0 => Ok(result as usize),
+        let result = usize::try_from(result).map_err(|_| match Errno::from_raw_os_error(-result) {
             // The thread that submitted it has ended.
-            Errno::CANCELED => Err(Errno::INTR),
-            errno => Err(errno),
-        };
+            Errno::CANCELED => Errno::INTR,
+            errno => errno,
+        });
         match submitted.reading.take(result) {
             None => self.submit(submitted),
             Some(result) => {

@@ -57,7 +57,11 @@ fn lines(row: &Row) -> Vec<Line> {
         Pattern::Random { .. } | Pattern::MmapRandom { .. } | Pattern::Strided { .. } => Metric::Operations,
         _ => Metric::Throughput,
     };
-    let extra = [pace, Metric::Amp, Metric::RequestsPerGib, Metric::Rss];
+    let extra = if row.workload.device.is_submitted_to() {
+        [pace, Metric::ReadP50, Metric::ReadP99, Metric::Rss]
+    } else {
+        [pace, Metric::Amp, Metric::RequestsPerGib, Metric::Rss]
+    };
     let extra = extra.into_iter().filter(|metric| !expect.iter().any(|figure| figure.metric == *metric));
     expect
         .iter()
@@ -102,6 +106,10 @@ fn predicted(row: &Row, metric: Metric) -> String {
 /// A row's lines, with what failed below them.
 pub(crate) fn table(row: &Row) -> String {
     let mut text = String::new();
+    if row.workload.device.is_submitted_to() {
+        let columns: Vec<String> = row.columns.iter().map(|column| column.name.clone()).collect();
+        let _ = writeln!(text, "{}", header(&columns));
+    }
     let mut name = row.workload.name.as_str();
     for Line { metric, wanted } in lines(row) {
         let label = metric.key().replace('_', " ");
@@ -117,7 +125,8 @@ pub(crate) fn table(row: &Row) -> String {
             };
             let _ = write!(line, " {:VALUE_WIDTH$}", format!("{value}{judged}"));
         }
-        let _ = writeln!(text, "{} {}", line, predicted(row, metric));
+        let predicted = if row.workload.device.is_submitted_to() { String::new() } else { predicted(row, metric) };
+        let _ = writeln!(text, "{}", format!("{line} {predicted}").trim_end());
         name = "";
     }
     for reason in &row.void {
