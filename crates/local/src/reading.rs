@@ -121,3 +121,41 @@ impl Reading {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading() -> Reading {
+        let file = std::fs::File::open("/dev/null").expect("it is always there");
+        let buffers = vec![vec![0; 10].into_boxed_slice(), vec![0; 20].into_boxed_slice()];
+        Reading::new(Arc::new(file.into()), 100, buffers, Box::new(|_| {}))
+    }
+
+    #[test]
+    fn a_short_read_goes_on_where_it_ended() {
+        let mut reading = reading();
+        assert!(reading.take(Ok(4)).is_none());
+        assert_eq!((reading.position(), reading.rest().map(|r| r.len()).collect::<Vec<_>>()), (104, vec![6, 20]));
+        assert!(reading.take(Ok(6)).is_none());
+        assert_eq!((reading.position(), reading.rest().map(|r| r.len()).collect::<Vec<_>>()), (110, vec![20]));
+        assert!(matches!(reading.take(Ok(20)), Some(Ok(30))));
+    }
+
+    #[test]
+    fn the_end_of_the_file_ends_it() {
+        let mut reading = reading();
+        assert!(reading.take(Ok(12)).is_none());
+        assert!(matches!(reading.take(Ok(0)), Some(Ok(12))));
+    }
+
+    #[test]
+    fn an_interruption_is_no_failure_and_an_error_is() {
+        let mut reading = reading();
+        assert!(reading.take(Err(Errno::INTR)).is_none());
+        assert!(reading.take(Err(Errno::AGAIN)).is_none());
+        assert_eq!(reading.position(), 100);
+        let failed = reading.take(Err(Errno::IO)).expect("it is over").expect_err("it failed");
+        assert_eq!(failed.raw_os_error(), Some(Errno::IO.raw_os_error()));
+    }
+}

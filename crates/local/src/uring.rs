@@ -165,8 +165,9 @@ impl Ring {
 
     fn complete(&self, mut submitted: Box<Submitted>, result: i32) {
         let result = usize::try_from(result).map_err(|_| match Errno::from_raw_os_error(-result) {
-            // The thread that submitted it has ended.
-            Errno::CANCELED => Errno::INTR,
+            // The thread that submitted it has ended, and the kernel had nobody to finish it for: the memory is ours and valid, so it
+            // is submitted again, by the reaper, which ends last.
+            Errno::CANCELED | Errno::FAULT => Errno::INTR,
             errno => errno,
         });
         match submitted.reading.take(result) {

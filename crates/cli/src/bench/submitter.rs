@@ -1,7 +1,7 @@
 //! The program that submits: a process of its own, which reads through the library and not through a mount.
 //!
 //! ```text
-//!  one thread:  submit, for each reader that waits for nothing ──> wait for completions ──> check, and again
+//!  a thread a processor:  submit, for each of its readers that waits for nothing ──> wait for completions ──> check, and again
 //! ```
 //!
 //! Each of the workload's threads is a reader with one read in flight, so as many are in flight as there are threads. Every read is
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foreread_backend::{Backend, ConnectOptions};
-use foreread_engine::{Completion, Engine, Object, Operation, Options, Outcome, Ticket};
+use foreread_engine::{Completion, Engine, File, Object, Operation, Options, Outcome, Ticket};
 use foreread_testbed::content::{self, Content};
 use foreread_workload::{Device, Op, Operations, Workload};
 use futures::StreamExt;
@@ -98,8 +98,8 @@ struct Tally {
 }
 
 impl Tally {
-    fn new(site: &Site) -> Self {
-        let path = site.object.key.as_str().to_owned();
+    fn new(object: &Object) -> Self {
+        let path = object.key.as_str().to_owned();
         Self {
             content: Content::new(&path, GENERATION),
             path,
@@ -123,6 +123,12 @@ impl Tally {
         Ok(())
     }
 
+    fn add(&mut self, other: &Self) {
+        self.operations += other.operations;
+        self.bytes += other.bytes;
+        self.latency_us.add(&other.latency_us).expect("all have the same bounds");
+    }
+
     fn reading(self, took: Duration, submit_ns: Option<&Histogram<u64>>) -> Reading {
         Reading {
             operations: self.operations,
@@ -136,32 +142,70 @@ impl Tally {
     }
 }
 
+/// Several threads submit, each for its share of the readers: as many as there are processors.
 fn submit(workload: &Workload, site: &Site) -> Result<Reading, Error> {
-    let failed = |error: &dyn std::fmt::Display| Error::Protocol { what: error.to_string() };
     let options = Options { memory_bytes: workload.mount.memory_bytes, ..Options::default() };
-    let engine = Engine::new(Arc::clone(&site.backend), &options).map_err(|e| failed(&e))?;
+    let engine = Engine::new(Arc::clone(&site.backend), &options)
+        .map_err(|error| Error::Protocol { what: error.to_string() })?;
     let file = engine.open(&site.object);
-    let submissions = engine.submissions(workload.threads as usize);
-    let mut readers: Vec<Operations<'_>> = (0..workload.threads).map(|thread| workload.operations(thread)).collect();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(workload.threads as usize);
+    let start = Instant::now();
+    let shares = std::thread::scope(|scope| {
+        let share = |thread: usize| (0..workload.threads).filter(move |reader| *reader as usize % threads == thread);
+        let threads: Vec<_> = (0..threads)
+            .map(|thread| {
+                let (engine, file) = (&engine, &file);
+                scope.spawn(move || submit_share(workload, share(thread), engine, file, start))
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("a submitting thread panicked")).collect::<Vec<_>>()
+    });
+    let mut all = Tally::new(file.object());
+    let (mut submit_ns, mut last) = (submit_times(), start);
+    for share in shares {
+        let (tally, times, ended) = share?;
+        all.add(&tally);
+        submit_ns.add(&times).expect("all have the same bounds");
+        last = last.max(ended);
+    }
+    Ok(all.reading(last - start, Some(&submit_ns)))
+}
+
+/// Nanoseconds with two digits, up to ten seconds.
+fn submit_times() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 10_000_000_000, 2).expect("the bounds are in order")
+}
+
+fn submit_share(
+    workload: &Workload,
+    readers: impl Iterator<Item = u32>,
+    engine: &Engine,
+    file: &File,
+    start: Instant,
+) -> Result<(Tally, Histogram<u64>, Instant), Error> {
+    let failed = |error: &dyn std::fmt::Display| Error::Protocol { what: error.to_string() };
+    let mut readers: Vec<Operations<'_>> = readers.map(|reader| workload.operations(reader)).collect();
+    let submissions = engine.submissions(readers.len());
     let mut free: Vec<usize> = (0..readers.len()).collect();
     let mut in_flight: HashMap<Ticket, (usize, Op, Instant)> = HashMap::new();
     let mut completed: Vec<Completion> = Vec::new();
-    let mut tally = Tally::new(site);
-    // Nanoseconds with two digits, up to ten seconds.
-    let mut submit_ns = Histogram::new_with_bounds(1, 10_000_000_000, 2).expect("the bounds are in order");
-    let (start, duration) = (Instant::now(), Duration::from_nanos(workload.duration_ns));
+    let (mut tally, mut submit_ns) = (Tally::new(file.object()), submit_times());
+    let duration = Duration::from_nanos(workload.duration_ns);
     let mut last = start;
     loop {
         while let Some(reader) = free.pop() {
+            let Some(op) = readers[reader].next() else { continue };
             let before = Instant::now();
-            let Some(op) = readers[reader].next().filter(|_| before - start < duration) else { continue };
+            if before - start >= duration {
+                continue;
+            }
             let read = Operation::Read { file: file.clone(), offset: op.offset, len: op.len as usize };
             let ticket = submissions.submit(read, None).map_err(|busy| failed(&format!("{busy:?}")))?;
             submit_ns.saturating_record(before.elapsed().as_nanos() as u64);
             in_flight.insert(ticket, (reader, op, before));
         }
         if in_flight.is_empty() {
-            return Ok(tally.reading(last - start, Some(&submit_ns)));
+            return Ok((tally, submit_ns, last));
         }
         if submissions.wait_all(&mut completed, SILENCE_MAX) == 0 {
             return Err(failed(&"nothing completes"));
@@ -181,7 +225,7 @@ fn submit(workload: &Workload, site: &Site) -> Result<Reading, Error> {
 /// Each reader asks the device itself, one read after the other.
 async fn bare(workload: Workload, site: &Site) -> Result<Reading, Error> {
     let (start, duration) = (Instant::now(), Duration::from_nanos(workload.duration_ns));
-    let mut tally = Tally::new(site);
+    let mut tally = Tally::new(&site.object);
     let mut last = start;
     let readers = (0..workload.threads).map(|thread| {
         let operations = workload.operations(thread);
