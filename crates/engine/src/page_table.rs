@@ -98,6 +98,11 @@ impl Folio {
         }
     }
 
+    /// Whether reads are to be completed once its outcome is known.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.waiting.lock().as_ref().is_some_and(|waiting| !waiting.is_empty())
+    }
+
     /// Its bytes, if they are there.
     fn bytes(&self) -> Option<&[u8]> {
         match self.outcome.get() {
