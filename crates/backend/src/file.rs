@@ -132,7 +132,7 @@ impl Backend for Directory {
             let submitter = Arc::clone(&self.submitter);
             let pieces = blocking(self.threads.clone(), move || {
                 let file = open_file(&root, &key, OFlags::RDONLY, Operation::Read)?;
-                Pieces::new(file, key, version, range, submitter)
+                Pieces::new(file, key, &version, range, submitter)
             });
             Ok(pieces.await?.body())
         }

@@ -34,7 +34,7 @@ pub(crate) struct Uring {
 }
 
 struct Ring {
-    ring: IoUring,
+    uring: IoUring,
     /// Held while the submission queue is written and submitted.
     submitting: Mutex<()>,
     in_flight: AtomicUsize,
@@ -64,7 +64,7 @@ impl Uring {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let ring = Arc::new(Ring {
-            ring,
+            uring: ring,
             submitting: Mutex::new(()),
             in_flight: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
@@ -122,7 +122,7 @@ impl Ring {
         loop {
             // SAFETY: the lock is held, so nobody else writes the submission queue. What an entry refers to lives until its completion:
             // the box that its user data names owns the file, the buffers and the list of them, and only its completion gives it back.
-            let pushed = unsafe { self.ring.submission_shared().push(entry) };
+            let pushed = unsafe { self.uring.submission_shared().push(entry) };
             if pushed.is_ok() {
                 break;
             }
@@ -136,7 +136,7 @@ impl Ring {
     /// Tells the kernel of what is in the queue. What it cannot take for want of memory stays there, for the next to submit.
     fn enter(&self) {
         for _ in 0..ENTER_TRIES {
-            match self.ring.submitter().submit() {
+            match self.uring.submitter().submit() {
                 Ok(_) => return,
                 Err(_) => std::thread::yield_now(),
             }
@@ -148,11 +148,11 @@ impl Ring {
         let mut completed = Vec::with_capacity(COMPLETIONS as usize);
         while !(self.stopped.load(Acquire) && self.in_flight.load(Acquire) == 0) {
             // SAFETY: this thread alone reads the completion queue.
-            let queue = unsafe { self.ring.completion_shared() };
+            let queue = unsafe { self.uring.completion_shared() };
             completed.extend(queue.map(|entry| (entry.user_data(), entry.result())));
             if completed.is_empty() {
                 // SAFETY: nothing is submitted and no argument is passed: it waits for one completion.
-                let _ = unsafe { self.ring.submitter().enter::<libc::sigset_t>(0, 1, GETEVENTS, None) };
+                let _ = unsafe { self.uring.submitter().enter::<libc::sigset_t>(0, 1, GETEVENTS, None) };
             }
             for (data, result) in completed.drain(..) {
                 if data != WAKE {

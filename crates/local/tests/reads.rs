@@ -168,11 +168,11 @@ fn more_than_may_be_in_flight_is_refused_and_then_taken_again() {
             return;
         };
         let (send, receive): (_, Receiver<(u64, Filled)>) = channel();
-        let (mut submitted, mut completed) = (0, 0);
+        let (mut asked, mut completed) = (0, 0);
         let refused = loop {
             let page = rest.next().expect("the bound comes first");
             submitter.read(Arc::clone(&file), page * PAGE as u64, vec![buffer(1)], told(&send, page));
-            submitted += 1;
+            asked += 1;
             assert!(submitter.in_flight() <= IN_FLIGHT_MAX);
             match receive.try_recv() {
                 Ok((_, Filled { result: Err(error), .. })) => break error,
@@ -186,7 +186,7 @@ fn more_than_may_be_in_flight_is_refused_and_then_taken_again() {
         assert_eq!(refused.kind(), io::ErrorKind::ResourceBusy);
         assert_eq!(submitter.in_flight(), IN_FLIGHT_MAX);
         on.wait();
-        for _ in 0..submitted - completed - 1 {
+        for _ in 0..asked - completed - 1 {
             expect_page(receive.recv().expect("what was taken completes"));
         }
         let page = rest.next().expect("there are more");

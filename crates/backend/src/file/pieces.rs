@@ -28,11 +28,11 @@ impl Pieces {
     pub(super) fn new(
         file: OwnedFd,
         key: Key,
-        version: Version,
+        version: &Version,
         range: Range<u64>,
         submitter: Arc<Submitter>,
     ) -> Result<Self, Error> {
-        let descriptor = Descriptor::new(file, &key, &version).map_err(|e| e.with_extent(range.clone()))?;
+        let descriptor = Descriptor::new(file, &key, version).map_err(|e| e.with_extent(range.clone()))?;
         Ok(Self { descriptor: Arc::new(descriptor), key, position: range.start, range, submitter })
     }
 

@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::future::Future;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 

@@ -68,7 +68,7 @@ pub(super) fn run(plan: &Plan, submitter: Submitter) -> Result<Reading, Error> {
             Site { object: device.object().clone(), backend: Arc::new(device) }
         }
         (_, Submitter::Library { threads }) => {
-            let path = plan.paths.first().map(PathBuf::as_path).unwrap_or(Path::new(""));
+            let path = plan.paths.first().map_or(Path::new(""), PathBuf::as_path);
             let local = if threads { LocalReads::Threads } else { LocalReads::IoUring };
             let options = ConnectOptions { local: local.mechanism(), ..ConnectOptions::default() };
             let url = path.display().to_string();

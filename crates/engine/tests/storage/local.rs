@@ -2,15 +2,20 @@
 
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
-use std::sync::Arc;
+use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::thread;
 
-use foreread_backend::{ConnectOptions, Key, Mechanism, connect};
-use foreread_engine::{Engine, ErrorKind, File, Options};
+use foreread_backend::{
+    Backend, Body, Capabilities, ConnectOptions, Error, InPlace, Key, ListPage, Mechanism, Object, Positioned, Version,
+    connect,
+};
+use foreread_engine::{Engine, ErrorKind as EngineErrorKind, File, Options};
 use foreread_testbed::content::Content;
+use futures::future::BoxFuture;
 
 struct Site {
     dir: tempfile::TempDir,
@@ -93,15 +98,15 @@ fn a_changed_file_is_noticed() {
         let mut other = fs::OpenOptions::new().write(true).open(site.dir.path().join("file")).expect("it is there");
         other.seek(SeekFrom::Start(3 << 20)).and_then(|_| other.write_all(b"changed")).expect("it is changed");
         let error = site.engine.runtime().block_on(file.read_at(2 << 20, 4096)).expect_err("another version");
-        assert_eq!(error.kind(), ErrorKind::Changed);
+        assert_eq!(error.kind(), EngineErrorKind::Changed);
     });
 }
 
 #[test]
 fn a_file_that_is_cut_while_it_is_read_gives_right_bytes_or_an_error() {
     each(|site| {
-        let (size, stop) = (2_usize << 20, AtomicBool::new(false));
-        site.put("file", size);
+        let (bytes_all, stop) = (2_usize << 20, AtomicBool::new(false));
+        site.put("file", bytes_all);
         thread::scope(|scope| {
             for reader in 0..3_u64 {
                 let (site, stop) = (&site, &stop);
@@ -113,7 +118,7 @@ fn a_file_that_is_cut_while_it_is_read_gives_right_bytes_or_an_error() {
                         };
                         let file = site.engine.open(&object);
                         at = at.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(1);
-                        let offset = at % (size as u64 / 4096) * 4096;
+                        let offset = at % (bytes_all as u64 / 4096) * 4096;
                         if let Ok(read) = site.engine.runtime().block_on(file.read_at(offset, 4096)) {
                             Content::new("file", 1).verify(offset, &read).expect("right bytes or none");
                         }
@@ -125,7 +130,7 @@ fn a_file_that_is_cut_while_it_is_read_gives_right_bytes_or_an_error() {
                 let cut = fs::OpenOptions::new().write(true).open(&path).expect("it is there");
                 cut.set_len(round % 7 * 100_000).expect("it is cut");
                 let fresh = site.dir.path().join("fresh");
-                let mut bytes = vec![0; size];
+                let mut bytes = vec![0; bytes_all];
                 Content::new("file", 1).fill(0, &mut bytes);
                 fs::write(&fresh, bytes).and_then(|()| fs::rename(&fresh, &path)).expect("it is whole again");
                 site.forget("file");
@@ -156,4 +161,81 @@ fn an_engine_that_goes_with_reads_in_flight_loses_nothing() {
             assert!(receive.iter().all(|right| right));
         });
     }
+}
+
+/// Storage that keeps what it is asked to read in place, and answers when it is told to.
+#[derive(Debug, Default)]
+struct Silent(Arc<Mutex<Vec<Asked>>>);
+
+type Asked = (Vec<Box<[u8]>>, Told);
+
+struct Told(InPlace);
+
+impl std::fmt::Debug for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Told")
+    }
+}
+
+impl Positioned for Silent {
+    fn read(&self, _: u64, buffers: Vec<Box<[u8]>>, done: InPlace) {
+        self.0.lock().unwrap().push((buffers, Told(done)));
+    }
+}
+
+impl Backend for Silent {
+    fn describe(&self) -> String {
+        "silent".to_owned()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
+    fn stat<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Object, Error>> {
+        let version = Version { size: 1 << 30, tag: None, modified: None };
+        Box::pin(std::future::ready(Ok(Object { key: key.clone(), version })))
+    }
+
+    fn read<'a>(&'a self, _: &'a Key, _: &'a Version, _: Range<u64>) -> BoxFuture<'a, Result<Body, Error>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn list<'a>(&'a self, _: &'a str, _: Option<&'a str>) -> BoxFuture<'a, Result<ListPage, Error>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn positioned(&self, _: &Object) -> Option<Arc<dyn Positioned>> {
+        Some(Arc::new(Self(Arc::clone(&self.0))))
+    }
+
+    fn submission(&self) -> Option<Mechanism> {
+        Some(Mechanism::Threads)
+    }
+}
+
+#[test]
+fn a_silent_disk_is_given_up_on_and_what_it_brings_later_reaches_nobody() {
+    let silent = Silent::default();
+    let asked = Arc::clone(&silent.0);
+    let options = Options { patience: super::patience(), readahead: false, ..Options::default() };
+    let engine = Engine::new(Arc::new(silent), &options).expect("an engine");
+    let object = engine.runtime().block_on(engine.stat(&Key::new("x"))).expect("it is there");
+    let file = engine.open(&object);
+    let error = engine.runtime().block_on(file.read_at(0, 4096)).expect_err("nothing came");
+    assert_eq!(error.kind(), EngineErrorKind::TimedOut);
+    let (mut buffers, Told(done)) = asked.lock().unwrap().pop().expect("it was asked");
+    for buffer in &mut buffers {
+        buffer.fill(9);
+    }
+    done(Ok(buffers));
+    let (send, receive) = channel();
+    file.read(0, 4096, move |read| send.send(read.map(|pages| pages.as_slice().map(<[u8]>::to_vec))).unwrap());
+    assert!(receive.try_recv().is_err(), "what came too late is not resident");
+    let (mut buffers, Told(done)) = asked.lock().unwrap().pop().expect("it was asked again");
+    for buffer in &mut buffers {
+        buffer.fill(7);
+    }
+    done(Ok(buffers));
+    assert_eq!(receive.recv().unwrap().expect("in time"), Some(vec![7; 4096]));
 }

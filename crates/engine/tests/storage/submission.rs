@@ -29,7 +29,10 @@ impl Gate {
     fn answer(&self, offset: u64) {
         loop {
             if let Some(asked) = self.asked.lock().unwrap().remove(&offset) {
-                asked.into_iter().for_each(|asked| asked.send(()).unwrap_or_default());
+                for asked in asked {
+                    // Whoever asked may have gone away.
+                    let _ = asked.send(());
+                }
                 return;
             }
             thread::yield_now();
