@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use foreread_local::Mechanism;
+
 use crate::Backend;
 use crate::cloud;
 use crate::error::{Error, ErrorKind, Operation};
@@ -20,6 +22,8 @@ pub struct ConnectOptions {
     pub profile: Option<String>,
     /// Requests are not signed: public buckets.
     pub anonymous: bool,
+    /// How local files are read, where that is to be had.
+    pub local: Mechanism,
 }
 
 /// A backend, and the place below its root that the URL names.
@@ -53,7 +57,7 @@ pub fn connect(url: &str, options: &ConnectOptions) -> Result<Connected, Error> 
             "s3" => Arc::new(cloud::connect_s3(bucket, options)?),
             "gs" => Arc::new(cloud::connect_gcs(bucket, options)?),
             "az" => Arc::new(cloud::connect_azblob(bucket, options)?),
-            "file" => return local(Path::new(rest.strip_prefix("localhost").unwrap_or(rest))),
+            "file" => return local(Path::new(rest.strip_prefix("localhost").unwrap_or(rest)), options.local),
             _ => return Err(invalid(format!("unknown scheme {scheme}://; known are {FORMS}"))),
         };
         return Ok(Connected { backend, path });
@@ -69,11 +73,11 @@ pub fn connect(url: &str, options: &ConnectOptions) -> Result<Connected, Error> 
     if url.is_empty() {
         return Err(invalid(format!("nothing is named; known are {FORMS}")));
     }
-    local(Path::new(url))
+    local(Path::new(url), options.local)
 }
 
 /// A directory, or one file in its directory.
-fn local(path: &Path) -> Result<Connected, Error> {
+fn local(path: &Path, wanted: Mechanism) -> Result<Connected, Error> {
     let object = path.display().to_string();
     let fail = |e: &std::io::Error| {
         let kind = match e.kind() {
@@ -85,11 +89,11 @@ fn local(path: &Path) -> Result<Connected, Error> {
     };
     let full: PathBuf = path.canonicalize().map_err(|e| fail(&e))?;
     if full.is_dir() {
-        return Ok(Connected { backend: Arc::new(Directory::open(&full)?), path: String::new() });
+        return Ok(Connected { backend: Arc::new(Directory::open(&full, wanted)?), path: String::new() });
     }
     match (full.parent(), full.file_name().and_then(|name| name.to_str())) {
         (Some(parent), Some(name)) if full.is_file() => {
-            Ok(Connected { backend: Arc::new(Directory::open(parent)?), path: name.to_owned() })
+            Ok(Connected { backend: Arc::new(Directory::open(parent, wanted)?), path: name.to_owned() })
         }
         _ => Err(Error::new(ErrorKind::Invalid, Operation::Configure, object, "neither a directory nor a file")),
     }

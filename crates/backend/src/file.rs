@@ -1,5 +1,13 @@
 //! A local directory: the files below it are the objects.
 //!
+//! ```text
+//!  stat ── what the kernel remembers of the path ──> at once         file.rs
+//!           └─ it would have to look ──> a thread that waits
+//!  list ──> a thread that waits                                      file/listing.rs
+//!  read ──> pieces, one after the other ──┐                          file/pieces.rs
+//!  positioned ──> one read, in place ─────┴─> foreread-local         file/positions.rs
+//! ```
+//!
 //! A version is `{size, "dev-ino-mtime_ns-ctime_ns", mtime}`. There is no conditional read for files, so each piece is
 //! read between two looks at the open file: a piece whose file changed before, during or until just after the read is
 //! never delivered. (A writer that changes bytes within the granularity of the file system's clock goes unnoticed, as
@@ -9,53 +17,75 @@
 //! out of it. A symlink to somewhere below the root is the thing that it points to; others, sockets, pipes and devices
 //! are not there. A name that is not UTF-8 has no key and is skipped with a warning.
 
-use std::mem::MaybeUninit;
+mod listing;
+mod pieces;
+mod positions;
+
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
+use foreread_local::{Mechanism, Submitter};
+use futures::FutureExt;
 use futures::future::BoxFuture;
-use futures::{FutureExt, stream};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, SeekFrom, Stat};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use tokio::sync::Semaphore;
 
 use crate::error::{Error, ErrorKind, Operation};
-use crate::object::{Entry, Key, ListPage, Object, Version};
-use crate::{Backend, Body, Capabilities};
-
-/// The piece that is read at once. Lower costs more system calls for each byte; higher delays the first bytes.
-const PIECE_BYTES_MAX: u64 = 1 << 20;
+use crate::object::{Key, ListPage, Object, Version};
+use crate::{Backend, Body, Capabilities, Positioned};
+use pieces::Pieces;
+use positions::{Descriptors, Positions};
 
 /// Threads that may wait for a disk at the same time; tokio's pool of blocking threads is larger and shared.
 const THREADS_MAX: usize = 64;
-
-/// Entries on a page of a listing.
-const PAGE_ENTRIES: usize = 1000;
 
 /// A directory as storage.
 pub struct Directory {
     name: String,
     root: Arc<OwnedFd>,
     threads: Arc<Semaphore>,
+    submitter: Arc<Submitter>,
+    descriptors: Arc<Descriptors>,
     rotational: bool,
+    remote: bool,
 }
 
 impl Directory {
-    /// Opens the root; `path` is not looked up again.
-    pub fn open(path: &Path) -> Result<Self, Error> {
+    /// Opens the root; `path` is not looked up again. Files are read by what is `wanted`, where that is to be had.
+    pub fn open(path: &Path, wanted: Mechanism) -> Result<Self, Error> {
         let name = path.display().to_string();
+        let fail = |e| failure(e, Operation::Configure, &name);
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = rustix::fs::open(path, flags, Mode::empty()).map_err(|e| failure(e, Operation::Configure, &name))?;
+        let root = rustix::fs::open(path, flags, Mode::empty()).map_err(fail)?;
         // Tell now, and not at the first file, if the kernel (before 5.6) or a sandbox lacks what keeps paths inside.
-        beneath(&root, ".", OFlags::PATH).map_err(|e| failure(e, Operation::Configure, &name))?;
-        let device = rustix::fs::fstat(&root).map_err(|e| failure(e, Operation::Configure, &name))?.st_dev;
-        let threads = Arc::new(Semaphore::new(THREADS_MAX));
-        Ok(Self { name, root: Arc::new(root), threads, rotational: is_rotational(Path::new("/sys/dev/block"), device) })
+        beneath(&root, ".", OFlags::PATH).map_err(fail)?;
+        let device = rustix::fs::fstat(&root).map_err(fail)?.st_dev;
+        let remote = rustix::fs::fstatfs(&root).is_ok_and(|fs| is_remote(fs.f_type as u64));
+        // A look at a file may wait for a server there: not on the thread that takes everybody's completions.
+        let submitter = Arc::new(Submitter::new(if remote { Mechanism::Threads } else { wanted }));
+        tracing::debug!(root = name, mechanism = %submitter.mechanism(), "how local files are read");
+        Ok(Self {
+            root: Arc::new(root),
+            threads: Arc::new(Semaphore::new(THREADS_MAX)),
+            submitter,
+            descriptors: Arc::default(),
+            rotational: is_rotational(Path::new("/sys/dev/block"), device),
+            remote,
+            name,
+        })
     }
+}
+
+/// Whether a file system of that type asks a server, or a program, for the attributes of a file.
+fn is_remote(magic: u64) -> bool {
+    // 9P, NFS, SMB (three of them), Ceph, AFS, FUSE: statfs(2).
+    const REMOTE: [u64; 8] =
+        [0x0102_1997, 0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x00c3_6400, 0x5346_414f, 0x6573_5546];
+    REMOTE.contains(&(magic & 0xffff_ffff))
 }
 
 /// Whether the kernel says that `device` is a disk that turns; `devices` is where it keeps them by number. A file system without a
@@ -79,89 +109,51 @@ impl Backend for Directory {
     }
 
     fn stat<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Object, Error>> {
-        let (root, key) = (self.root.clone(), key.clone());
-        let stat = blocking(self.threads.clone(), move || {
-            let file = open_file(&root, &key, OFlags::PATH, Operation::Stat)?;
-            let version = look(&file, &key, Operation::Stat)?;
-            Ok(Object { key, version })
-        });
-        stat.boxed()
+        async move {
+            if !self.remote
+                && let Ok(file) = remembered(&self.root, key, OFlags::PATH)
+            {
+                return Ok(Object { key: key.clone(), version: look(&file, key, Operation::Stat)? });
+            }
+            let (root, key) = (self.root.clone(), key.clone());
+            blocking(self.threads.clone(), move || {
+                let file = open_file(&root, &key, OFlags::PATH, Operation::Stat)?;
+                let version = look(&file, &key, Operation::Stat)?;
+                Ok(Object { key, version })
+            })
+            .await
+        }
+        .boxed()
     }
 
     fn read<'a>(&'a self, key: &'a Key, version: &'a Version, range: Range<u64>) -> BoxFuture<'a, Result<Body, Error>> {
         async move {
             let (root, key, version) = (self.root.clone(), key.clone(), version.clone());
-            let mut reading = Reading { file: None, key, version, range: range.clone(), position: range.start };
-            reading = blocking(self.threads.clone(), move || {
-                reading.file = Some(open_file(&root, &reading.key, OFlags::RDONLY, Operation::Read)?);
-                reading.check().map_err(|e| e.with_extent(reading.range.clone()))?;
-                Ok(reading)
-            })
-            .await?;
-            let threads = self.threads.clone();
-            let pieces = stream::try_unfold(reading, move |reading| {
-                let threads = threads.clone();
-                async move {
-                    if reading.position == reading.range.end {
-                        return Ok(None);
-                    }
-                    blocking(threads, move || reading.piece().map(Some)).await
-                }
+            let submitter = Arc::clone(&self.submitter);
+            let pieces = blocking(self.threads.clone(), move || {
+                let file = open_file(&root, &key, OFlags::RDONLY, Operation::Read)?;
+                Pieces::new(file, key, &version, range, submitter)
             });
-            Ok(Box::pin(pieces) as Body)
+            Ok(pieces.await?.body())
         }
         .boxed()
     }
 
     fn list<'a>(&'a self, prefix: &'a str, continuation: Option<&'a str>) -> BoxFuture<'a, Result<ListPage, Error>> {
         let (root, prefix, from) = (self.root.clone(), prefix.to_owned(), continuation.map(str::to_owned));
-        blocking(self.threads.clone(), move || page(&root, &prefix, from.as_deref())).boxed()
-    }
-}
-
-/// A range of one version of an open file.
-struct Reading {
-    file: Option<OwnedFd>,
-    key: Key,
-    version: Version,
-    range: Range<u64>,
-    position: u64,
-}
-
-impl Reading {
-    fn file(&self) -> &OwnedFd {
-        self.file.as_ref().expect("opened before the first piece")
+        blocking(self.threads.clone(), move || listing::page(&root, &prefix, from.as_deref())).boxed()
     }
 
-    /// Makes sure that the file is still the version that was asked for.
-    fn check(&self) -> Result<(), Error> {
-        if look(self.file(), &self.key, Operation::Read)? == self.version {
-            return Ok(());
+    fn positioned(&self, object: &Object) -> Option<Arc<dyn Positioned>> {
+        if self.remote {
+            return None;
         }
-        Err(Error::new(ErrorKind::Changed, Operation::Read, self.key.as_str(), "the file was changed or replaced"))
+        let (root, submitter) = (Arc::clone(&self.root), Arc::clone(&self.submitter));
+        Some(Positions::new(root, submitter, Arc::clone(&self.descriptors), object.clone()))
     }
 
-    /// Reads the next piece, and looks at the file again before giving it away.
-    fn piece(mut self) -> Result<(Bytes, Self), Error> {
-        let length = (self.range.end - self.position).min(PIECE_BYTES_MAX);
-        let extent = self.range.clone();
-        let mut piece = Vec::with_capacity(length as usize);
-        while (piece.len() as u64) < length {
-            let at = self.position + piece.len() as u64;
-            match rustix::io::pread(self.file(), rustix::buffer::spare_capacity(&mut piece), at) {
-                Ok(0) => break,
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(e) => return Err(failure(e, Operation::Read, self.key.as_str()).with_extent(extent)),
-            }
-        }
-        self.check().map_err(|e| e.with_extent(extent.clone()))?;
-        piece.truncate(length as usize);
-        if (piece.len() as u64) < length {
-            let error = Error::new(ErrorKind::Transient, Operation::Read, self.key.as_str(), "the file ended early");
-            return Err(error.with_extent(extent));
-        }
-        self.position += length;
-        Ok((Bytes::from(piece), self))
+    fn submission(&self) -> Option<Mechanism> {
+        Some(self.submitter.mechanism())
     }
 }
 
@@ -196,9 +188,25 @@ fn beneath(root: impl AsFd, path: &str, flags: OFlags) -> Result<OwnedFd, Errno>
     }
 }
 
+/// Opens the object of a key if all that takes is in the kernel's memory, and on the root's own file system.
+fn remembered(root: &OwnedFd, key: &Key, flags: OFlags) -> Result<OwnedFd, Errno> {
+    if !is_literal(key) {
+        return Err(Errno::NOENT);
+    }
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::CACHED | ResolveFlags::NO_XDEV;
+    let flags = flags | OFlags::CLOEXEC;
+    let flags = if flags.contains(OFlags::PATH) { flags } else { flags | OFlags::NONBLOCK | OFlags::NOCTTY };
+    rustix::fs::openat2(root, key.as_str(), flags, Mode::empty(), resolve)
+}
+
+/// Whether the kernel takes a key for its exact text.
+fn is_literal(key: &Key) -> bool {
+    !key.as_str().split('/').any(|name| matches!(name, "" | "." | ".."))
+}
+
 /// Opens the object of a key. Paths that name it in another way than its key do not: `a//b`, `./a`, `a/`.
 fn open_file(root: &OwnedFd, key: &Key, flags: OFlags, operation: Operation) -> Result<OwnedFd, Error> {
-    if key.as_str().split('/').any(|name| matches!(name, "" | "." | "..")) {
+    if !is_literal(key) {
         return Err(failure(Errno::NOENT, operation, key.as_str()));
     }
     beneath(root, key.as_str(), flags).map_err(|e| failure(e, operation, key.as_str()))
@@ -229,55 +237,6 @@ fn version(stat: &Stat) -> Option<Version> {
     };
     let modified = modified.and_then(|time| time.checked_add(Duration::from_nanos(nanos)));
     Some(Version { size: stat.st_size as u64, tag: Some(tag.into()), modified })
-}
-
-/// One page of a directory. The continuation is the file system's own cookie of the next entry.
-fn page(root: &OwnedFd, prefix: &str, from: Option<&str>) -> Result<ListPage, Error> {
-    let fail = |e| failure(e, Operation::List, prefix);
-    let path = match prefix.strip_suffix('/') {
-        None if prefix.is_empty() => ".",
-        Some(path) if !path.split('/').any(|name| matches!(name, "" | "." | "..")) => path,
-        _ => return Ok(ListPage::default()),
-    };
-    let directory = match beneath(root, path, OFlags::RDONLY | OFlags::DIRECTORY) {
-        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(ListPage::default()),
-        result => result.map_err(fail)?,
-    };
-    if let Some(cookie) = from {
-        let cookie = cookie.parse().map_err(|_| {
-            Error::new(ErrorKind::Invalid, Operation::List, prefix, "this continuation is not from a listing")
-        })?;
-        rustix::fs::seek(&directory, SeekFrom::Start(cookie)).map_err(fail)?;
-    }
-    let mut buffer = [MaybeUninit::<u8>::uninit(); 16 << 10];
-    let (mut page, mut entries) = (ListPage::default(), RawDir::new(&directory, &mut buffer));
-    while let Some(entry) = entries.next() {
-        let entry = entry.map_err(fail)?;
-        let cookie = entry.next_entry_cookie();
-        match entry.file_name().to_str() {
-            Ok("." | "..") => continue,
-            Ok(name) => page.entries.extend(child(root, &directory, prefix, name)),
-            Err(_) => tracing::warn!(prefix, name = ?entry.file_name(), "skipped: the name is not UTF-8"),
-        }
-        if page.entries.len() == PAGE_ENTRIES {
-            page.continuation = Some(cookie.to_string());
-            break;
-        }
-    }
-    Ok(page)
-}
-
-/// What a name in a directory is; `None` for what is neither a file nor a directory below the root, or is gone already.
-fn child(root: &OwnedFd, directory: &OwnedFd, prefix: &str, name: &str) -> Option<Entry> {
-    let key = format!("{prefix}{name}");
-    let mut stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-    if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
-        stat = rustix::fs::fstat(beneath(root, &key, OFlags::PATH).ok()?).ok()?;
-    }
-    if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-        return Some(Entry::Prefix(key + "/"));
-    }
-    Some(Entry::Object(Object { version: version(&stat)?, key: Key::new(key) }))
 }
 
 /// Sorts a system call's error.

@@ -6,7 +6,7 @@
 //! ```text
 //!  connect.rs ─┬─ cloud.rs  s3, gs, az: opendal signs ─┐
 //!              ├─ web.rs    http, https ───────────────┴─ wire.rs: one HTTP client   response.rs: what is believed
-//!              └─ file.rs   directories
+//!              └─ file.rs   directories ────────────── foreread-local: reads that nobody waits for
 //! ```
 //!
 //! *Invariant:* bytes that a body yields belong to the [`Version`] that was asked for, start at the first byte of the
@@ -27,10 +27,13 @@ mod wire;
 pub use connect::{ConnectOptions, Connected, connect};
 pub use error::{Error, ErrorKind, Operation};
 pub use file::Directory;
+pub use foreread_local::Mechanism;
 pub use object::{Entry, Key, ListPage, Object, Version};
 
+use std::fmt::Debug;
 use std::ops::Range;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::Stream;
@@ -43,7 +46,7 @@ use futures::future::BoxFuture;
 pub type Body = Pin<Box<dyn Stream<Item = Result<Bytes, Error>> + Send>>;
 
 /// What a backend's storage can and cannot do; the engine and the front doors adapt to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Capabilities {
@@ -78,4 +81,27 @@ pub trait Backend: Send + Sync + 'static {
     ///
     /// `continuation` comes from the page before, `None` for the first. A prefix without children gives an empty page.
     fn list<'a>(&'a self, prefix: &'a str, continuation: Option<&'a str>) -> BoxFuture<'a, Result<ListPage, Error>>;
+
+    /// The same object as something that is read in place, without a request of its own; `None` where reading is a request.
+    fn positioned(&self, object: &Object) -> Option<Arc<dyn Positioned>> {
+        let _ = object;
+        None
+    }
+
+    /// How such reads are carried.
+    fn submission(&self) -> Option<Mechanism> {
+        None
+    }
+}
+
+/// The buffers, full, or why they are not.
+pub type InPlace = Box<dyn FnOnce(Result<Vec<Box<[u8]>>, Error>) + Send>;
+
+/// One version of an object that is read at positions, into memory that the caller gives.
+pub trait Positioned: Send + Sync + Debug {
+    /// Fills `buffers`, one after the other, from `offset` on, and calls `done`: at once on this thread if nothing blocks, else later
+    /// from another. Never waits; an error may mean no more than that it would have had to, and that [`Backend::read`] can do it.
+    ///
+    /// The rules of [`Backend::read`] hold: what is delivered belongs to the version, or is not delivered.
+    fn read(&self, offset: u64, buffers: Vec<Box<[u8]>>, done: InPlace);
 }

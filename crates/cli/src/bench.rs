@@ -12,6 +12,7 @@
 
 mod backing;
 mod cgroup;
+mod emulated;
 mod error;
 mod mapping;
 mod objects;
@@ -21,6 +22,8 @@ pub(crate) mod report;
 pub(crate) mod row;
 mod server;
 mod subject;
+mod submission;
+mod submitter;
 mod yardstick;
 
 use std::ffi::OsString;
@@ -33,7 +36,7 @@ use foreread_workload::Workload;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::interrupt::Interrupt;
-use crate::storage::StorageArgs;
+use crate::storage::{LocalReads, StorageArgs};
 use crate::{output, workloads};
 pub(crate) use error::Error;
 use report::Conditions;
@@ -112,8 +115,8 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
     if let Some(plan) = &args.reader {
         return read(plan);
     }
-    let chosen = workloads::select(&args.workloads, |workload| workload.device.store().is_some())?;
-    if let Some((workload, _)) = chosen.iter().find(|(workload, _)| workload.device.store().is_none()) {
+    let chosen = workloads::select(&args.workloads, |workload| is_measured(workload, args))?;
+    if let Some((workload, _)) = chosen.iter().find(|(workload, _)| !is_measured(workload, args)) {
         return Err(Error::SimulatedOnly { name: workload.name.clone() }.into());
     }
     if args.list {
@@ -122,7 +125,9 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    need_fuse()?;
+    if chosen.iter().any(|(workload, _)| !workload.device.is_submitted_to()) {
+        need_fuse()?;
+    }
     let interrupt = Interrupt::listen().map_err(Error::io("listening for signals"))?;
     let scratch = scratch()?;
     let user = args.url.as_deref().map(|url| user_storage(url, &args.storage));
@@ -137,6 +142,7 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
         against: &args.against,
         user,
         yardsticks: true,
+        local_threads: args.storage.local_reads == LocalReads::Threads,
         say: &say,
     };
     let others = args.against.iter().cloned().map(Subject::Other);
@@ -171,6 +177,12 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// Whether a workload can be measured; on storage of the user's, only what is read through a mount.
+fn is_measured(workload: &Workload, args: &BenchArgs) -> bool {
+    let device = &workload.device;
+    device.store().is_some() || device.is_submitted_to() && args.url.is_none()
+}
+
 /// Fails early and clearly where nothing can be mounted.
 pub(crate) fn need_fuse() -> Result<(), Error> {
     if Path::new("/dev/fuse").exists() { Ok(()) } else { Err(Error::NoFuse) }
@@ -201,6 +213,9 @@ fn user_storage(url: &str, args: &StorageArgs) -> Storage {
     if args.anonymous {
         options.push("--anonymous".into());
     }
+    if args.local_reads == LocalReads::Threads {
+        options.extend(["--local-reads", "threads"].map(OsString::from));
+    }
     let below = url.split_once("://").map_or(url, |(_, rest)| rest);
     Storage {
         url: url.to_owned(),
@@ -213,10 +228,13 @@ fn user_storage(url: &str, args: &StorageArgs) -> Storage {
 
 /// The device of the first workload; the files that are built in share one.
 fn device(chosen: &[(Workload, String)]) -> String {
-    chosen.first().and_then(|(workload, _)| workload.device.store()).map_or_else(String::new, |store| {
-        let (first, rate) = (store.first_byte_ns / 1_000_000, store.connection_bytes_per_s / 1_000_000);
-        format!("testbed with {first} ms first byte and {rate} MB/s per connection")
-    })
+    chosen.iter().find_map(|(workload, _)| workload.device.store()).map_or_else(
+        || "no testbed".to_owned(),
+        |store| {
+            let (first, rate) = (store.first_byte_ns / 1_000_000, store.connection_bytes_per_s / 1_000_000);
+            format!("testbed with {first} ms first byte and {rate} MB/s per connection")
+        },
+    )
 }
 
 fn write_json(path: &Path, conditions: &Conditions, rows: &[Row]) -> Result<(), Error> {

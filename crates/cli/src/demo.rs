@@ -36,8 +36,16 @@ pub(crate) fn run(_args: &DemoArgs) -> miette::Result<ExitCode> {
     let scratch = bench::scratch()?;
     let progress = bench::spinner();
     let say = |what: &str| progress.set_message(what.to_owned());
-    let bench =
-        Bench { interrupt, scratch: scratch.path(), repeat: 1, against: &[], user: None, yardsticks: false, say: &say };
+    let bench = Bench {
+        interrupt,
+        scratch: scratch.path(),
+        repeat: 1,
+        against: &[],
+        user: None,
+        yardsticks: false,
+        local_threads: false,
+        say: &say,
+    };
     let mut rows = Vec::new();
     progress.suspend(|| {
         let head = line("", "foreread", "readahead off", "", "fetched/read", "memory");

@@ -160,7 +160,7 @@ pub(crate) fn run(args: &SimulateArgs) -> miette::Result<ExitCode> {
     if let Some(seeds) = &args.seeds {
         return Ok(search::run(seeds, args.faults)?);
     }
-    let chosen = workloads::select(&args.workloads, |_| true)?;
+    let chosen = workloads::select(&args.workloads, |workload| !workload.device.is_submitted_to())?;
     let device = args.device.as_deref().map(device).transpose()?;
     let (mut rows, mut jobs) = (Vec::new(), Vec::new());
     for workload in chosen.into_iter().flat_map(|(workload, _)| variants(workload)) {

@@ -6,7 +6,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use foreread_backend::{ConnectOptions, Connected, ErrorKind, Key, Object};
+use foreread_backend::{ConnectOptions, Connected, ErrorKind, Key, Mechanism, Object};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::failure::Failure;
@@ -36,6 +36,27 @@ pub(crate) struct StorageArgs {
     /// Send no credentials, for public buckets
     #[arg(long)]
     pub(crate) anonymous: bool,
+
+    /// How local files are read: by io_uring, where kernel and container allow it, or by threads that wait
+    #[arg(long, value_name = "MECHANISM", value_enum, default_value_t)]
+    pub(crate) local_reads: LocalReads,
+}
+
+/// What carries reads of local files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum LocalReads {
+    #[default]
+    IoUring,
+    Threads,
+}
+
+impl LocalReads {
+    pub(crate) fn mechanism(self) -> Mechanism {
+        match self {
+            Self::IoUring => Mechanism::IoUring,
+            Self::Threads => Mechanism::Threads,
+        }
+    }
 }
 
 /// What a URL turned out to name.
@@ -54,6 +75,7 @@ pub(crate) fn connect(url: &str, args: &StorageArgs) -> Result<Connected, Failur
         region: args.region.clone(),
         profile: args.profile.clone(),
         anonymous: args.anonymous,
+        local: args.local_reads.mechanism(),
     };
     foreread_backend::connect(url, &options).map_err(|cause| match cause.kind() {
         // Only a local path is looked at this early.

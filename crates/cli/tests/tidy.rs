@@ -11,7 +11,8 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("policy", &[], &[]),
     ("device", &[], &[]),
     ("workload", &[], &[]),
-    ("backend", &[], &["testbed"]),
+    ("local", &[], &[]),
+    ("backend", &["local"], &["testbed"]),
     ("engine", &["policy", "backend"], &["testbed"]),
     ("fuse", &["engine"], &["testbed", "backend"]),
     ("testbed", &["device"], &["backend"]),
@@ -83,6 +84,16 @@ fn unsafe_code_is_forbidden_where_no_system_call_needs_it() {
         let lib = fs::read_to_string(root().join(format!("crates/{name}/src/lib.rs"))).expect("lib.rs");
         assert!(lib.contains("#![forbid(unsafe_code)]"), "crates/{name}/src/lib.rs lacks #![forbid(unsafe_code)]");
     }
+}
+
+#[test]
+fn unsafe_code_of_local_reads_is_in_one_file() {
+    let src = root().join("crates/local/src");
+    let lib = fs::read_to_string(src.join("lib.rs")).expect("lib.rs");
+    assert!(lib.contains("#![deny(unsafe_code)]"), "crates/local/src/lib.rs lacks #![deny(unsafe_code)]");
+    let allows = |path: &PathBuf| fs::read_to_string(path).expect("a source file").contains("allow(unsafe_code");
+    let allowing: Vec<_> = rust_files(&src).into_iter().filter(allows).collect();
+    assert_eq!(allowing, [src.join("uring.rs")]);
 }
 
 #[test]

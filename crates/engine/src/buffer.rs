@@ -1,7 +1,8 @@
 //! Memory for folios. Whole folios come from a pool: a fresh 128 KiB costs 32 page faults, which at a gigabyte a second is a
-//! twentieth of a core.
+//! twentieth of a core. So do single pages: made by one thread and dropped by another, each costs an allocator a tenth of what a
+//! random read of 4 KiB costs altogether.
 //!
-//! *Invariant:* what lies idle in the pool is at most [`IDLE_MAX`] folios, so memory follows the budget that policy keeps.
+//! *Invariant:* what lies idle in the pool is at most [`IDLE_BYTES_MAX`] of either kind, so memory follows the budget that policy keeps.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -12,22 +13,39 @@ use parking_lot::Mutex;
 /// Bytes of a whole folio.
 const WHOLE_BYTES: usize = (FOLIO_PAGES_MAX * PAGE_BYTES) as usize;
 
-/// Whole folios kept for the next request: 4 MiB. Fewer and a stream's turnover reaches the allocator; more is memory idle.
-const IDLE_MAX: usize = 32;
+/// Bytes of one page.
+const SINGLE_BYTES: usize = PAGE_BYTES as usize;
+
+/// Memory of each kind kept for the next request: 4 MiB. Less and a stream's turnover reaches the allocator; more is memory idle.
+const IDLE_BYTES_MAX: usize = 4 << 20;
 
 /// Where whole folios come from and return to.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
-    idle: Mutex<Vec<Box<[u8]>>>,
+    wholes: Mutex<Vec<Box<[u8]>>>,
+    singles: Mutex<Vec<Box<[u8]>>>,
 }
 
 impl Pool {
     /// `len` bytes, at most a whole folio. Their content is arbitrary: the caller overwrites all of them.
     pub(crate) fn take(self: &Arc<Self>, len: usize) -> Buffer {
+        Buffer::of(self.bytes(len), self)
+    }
+
+    /// The same, for [`Buffer::of`].
+    pub(crate) fn bytes(&self, len: usize) -> Box<[u8]> {
         debug_assert!(len <= WHOLE_BYTES);
-        let bytes = if len == WHOLE_BYTES { self.idle.lock().pop() } else { None };
-        let bytes = bytes.unwrap_or_else(|| vec![0; len].into_boxed_slice());
-        Buffer { bytes, pool: Arc::clone(self) }
+        let idle = self.idle(len).and_then(|idle| idle.lock().pop());
+        idle.unwrap_or_else(|| vec![0; len].into_boxed_slice())
+    }
+
+    /// Where memory of that length lies idle.
+    fn idle(&self, len: usize) -> Option<&Mutex<Vec<Box<[u8]>>>> {
+        match len {
+            WHOLE_BYTES => Some(&self.wholes),
+            SINGLE_BYTES => Some(&self.singles),
+            _ => None,
+        }
     }
 }
 
@@ -36,6 +54,13 @@ impl Pool {
 pub(crate) struct Buffer {
     bytes: Box<[u8]>,
     pool: Arc<Pool>,
+}
+
+impl Buffer {
+    /// What [`Pool::bytes`] gave.
+    pub(crate) fn of(bytes: Box<[u8]>, pool: &Arc<Pool>) -> Self {
+        Self { bytes, pool: Arc::clone(pool) }
+    }
 }
 
 impl Deref for Buffer {
@@ -54,9 +79,9 @@ impl DerefMut for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if self.bytes.len() == WHOLE_BYTES {
-            let mut idle = self.pool.idle.lock();
-            if idle.len() < IDLE_MAX {
+        if let Some(idle) = self.pool.idle(self.bytes.len()) {
+            let mut idle = idle.lock();
+            if idle.len() < IDLE_BYTES_MAX / self.bytes.len() {
                 idle.push(std::mem::take(&mut self.bytes));
             }
         }

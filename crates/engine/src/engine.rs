@@ -135,7 +135,11 @@ impl Engine {
             started: Instant::now(),
             read_bytes_max: options.memory_bytes / 8,
         };
-        Ok(Self { inner: Arc::new(inner), runtime: Arc::new(Owned(Some(runtime))) })
+        let inner = Arc::new(inner);
+        if inner.backend.submission().is_some() {
+            inner.watch();
+        }
+        Ok(Self { inner, runtime: Arc::new(Owned(Some(runtime))) })
     }
 
     /// The runtime that carries requests; front doors spawn on it.
@@ -189,6 +193,7 @@ impl Engine {
                 id: shard.next_file(),
                 object: object.clone(),
                 table: crate::page_table::PageTable::default(),
+                positioned: self.inner.backend.positioned(object),
                 handles: AtomicUsize::new(1),
             });
             shard.add(identity, &opened);
@@ -217,7 +222,7 @@ impl Engine {
             let shard = self.inner.shard.lock();
             (shard.policy.counters(), shard.policy.memory())
         };
-        self.inner.stats.snapshot(counters, memory)
+        self.inner.stats.snapshot(counters, memory, self.inner.backend.submission())
     }
 }
 
@@ -236,12 +241,16 @@ impl Drop for Engine {
 }
 
 impl Inner {
-    /// Runs `f` with the shard, then completes, without it, the reads that this has readied.
+    /// Runs `f` with the shard; then, without it, begins the requests that are answered in place and completes the reads that this has
+    /// readied.
     pub(crate) fn enter<R>(self: &Arc<Self>, f: impl FnOnce(&mut Shard) -> R) -> R {
         let mut shard = self.shard.lock();
         let result = f(&mut shard);
-        let ready = std::mem::take(&mut shard.ready);
+        let (begun, ready) = (std::mem::take(&mut shard.begun), std::mem::take(&mut shard.ready));
         drop(shard);
+        for (in_place, in_flight) in begun {
+            in_place.begin(in_flight);
+        }
         for (pages, done) in ready {
             Waiting::wait(pages, done);
         }

@@ -62,6 +62,19 @@ impl Fetch {
         Arc::new(Self { request, extent, demanded, granted, grown: Notify::new(), late, hedged })
     }
 
+    pub(crate) fn request(&self) -> RequestId {
+        self.request
+    }
+
+    pub(crate) fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    /// Whether there is memory for all of it.
+    pub(crate) fn is_granted(&self) -> bool {
+        self.granted.load(Acquire) >= self.extent.end
+    }
+
     /// There is memory for the pages before `granted`.
     pub(crate) fn grant(&self, granted: u64) {
         self.granted.store(granted, Release);
@@ -214,9 +227,29 @@ impl Filling {
     }
 
     /// None of the rest will come.
-    fn fail(self, error: &Error) {
-        for folio in self.current.map(|(folio, ..)| folio).into_iter().chain(self.folios) {
+    fn fail(&mut self, error: &Error) {
+        for folio in self.current.take().map(|(folio, ..)| folio).into_iter().chain(self.folios.by_ref()) {
             folio.fill(Err(error.clone()));
+        }
+    }
+}
+
+impl Drop for Filling {
+    /// Whoever still waits for the rest when its task ends early, maybe before it began, waits no longer: the engine is gone. They are
+    /// told by a thread of its own: this one may hold the shard.
+    fn drop(&mut self) {
+        let rest = self.current.take().map(|(folio, ..)| folio).into_iter().chain(self.folios.by_ref());
+        let error = Error::new(ErrorKind::Io, "the engine has been shut down");
+        let mut waited_for = Vec::new();
+        for folio in rest {
+            if folio.is_waited_for() {
+                waited_for.push(folio);
+            } else {
+                folio.fill(Err(error.clone()));
+            }
+        }
+        if !waited_for.is_empty() {
+            std::thread::spawn(move || waited_for.iter().for_each(|folio| folio.fill(Err(error.clone()))));
         }
     }
 }
@@ -229,6 +262,10 @@ impl InFlight {
         engine.stats.in_flight.fetch_add(1, Relaxed);
         Self(Arc::clone(engine))
     }
+
+    pub(crate) fn engine(&self) -> &Arc<Inner> {
+        &self.0
+    }
 }
 
 impl Drop for InFlight {
@@ -238,12 +275,21 @@ impl Drop for InFlight {
 }
 
 /// Carries one submitted request to its end.
-pub(crate) async fn fetch(in_flight: InFlight, opened: Arc<Opened>, made: Arc<Fetch>, folios: Vec<Arc<Folio>>) {
-    let engine = Arc::clone(&in_flight.0);
+pub(crate) fn fetch(
+    in_flight: InFlight,
+    opened: Arc<Opened>,
+    made: Arc<Fetch>,
+    folios: Vec<Arc<Folio>>,
+) -> impl Future<Output = ()> + Send {
     let size = opened.object.version.size;
     let range = made.extent.start * PAGE_BYTES..(made.extent.end * PAGE_BYTES).min(size);
-    let mut filling =
-        Filling { folios: folios.into_iter().peekable(), current: None, rest: range, pool: Arc::clone(&engine.pool) };
+    let pool = Arc::clone(&in_flight.0.pool);
+    let filling = Filling { folios: folios.into_iter().peekable(), current: None, rest: range, pool };
+    carry(in_flight, opened, made, filling)
+}
+
+async fn carry(in_flight: InFlight, opened: Arc<Opened>, made: Arc<Fetch>, mut filling: Filling) {
+    let engine = Arc::clone(&in_flight.0);
     let mut backoff: Option<Backoff> = None;
     let submitted = Instant::now();
     let mut first_byte = None;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use foreread_backend::Object;
+use foreread_backend::{Object, Positioned};
 use foreread_policy::{Extent, FileId, Found};
 use tokio::sync::oneshot;
 
@@ -18,6 +18,8 @@ pub(crate) struct Opened {
     pub(crate) id: FileId,
     pub(crate) object: Object,
     pub(crate) table: PageTable,
+    /// How it is read in place, where it is.
+    pub(crate) positioned: Option<Arc<dyn Positioned>>,
     /// How many [`File`]s there are.
     pub(crate) handles: AtomicUsize,
 }

@@ -1,4 +1,4 @@
-//! What is resident or in flight of one file: folios by their first page, and the readers that wait for them.
+//! What is resident or in flight of one file: folios by where they lie, and the readers that wait for them.
 //!
 //! ```text
 //!   insert (shard) --> in flight --> filled (its task) --> resident --> removed (shard)
@@ -9,7 +9,7 @@
 //! Only the holder of the shard inserts and removes; anybody looks up. A folio that is removed while a reader holds it lives until
 //! that reader is done with it.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -96,6 +96,11 @@ impl Folio {
         for read in waiting.into_iter().flatten() {
             read.one_ready();
         }
+    }
+
+    /// Whether reads are to be completed once its outcome is known.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.waiting.lock().as_ref().is_some_and(|waiting| !waiting.is_empty())
     }
 
     /// Its bytes, if they are there.
@@ -231,45 +236,56 @@ pub(crate) enum Lookup {
     Absent,
 }
 
-/// The folios of one file.
+/// The folios of one file, by the block of pages that they lie in: no folio crosses from one block to the next, so a look-up of a page
+/// is one of its block, however many folios there are.
 #[derive(Debug, Default)]
 pub(crate) struct PageTable {
-    folios: RwLock<BTreeMap<u64, Arc<Folio>>>,
+    blocks: RwLock<HashMap<u64, Block>>,
+}
+
+/// Folios of [`FOLIO_PAGES_MAX`] pages, in order. Most often it is one.
+type Block = Vec<Arc<Folio>>;
+
+/// The blocks that hold some of `extent`.
+fn blocks_of(extent: Extent) -> std::ops::RangeInclusive<u64> {
+    extent.start / FOLIO_PAGES_MAX..=extent.end.saturating_sub(1) / FOLIO_PAGES_MAX
 }
 
 impl PageTable {
     /// The folios that hold bytes `[offset, offset + len)`.
     pub(crate) fn look_up(&self, offset: u64, len: usize) -> Lookup {
         let extent = Extent::of_bytes(offset, len as u64);
-        let table = self.folios.read();
-        let mut folios = Vec::with_capacity((extent.pages() / FOLIO_PAGES_MAX + 1) as usize);
+        let table = self.blocks.read();
+        let mut folios = Vec::new();
         let mut next = extent.start;
-        if let Some((_, folio)) = table.range(..=next).next_back()
-            && folio.extent.contains(next)
-        {
-            next = folio.extent.end;
-            folios.push(Arc::clone(folio));
-        }
-        if next < extent.end {
-            for (&start, folio) in table.range(next..extent.end) {
-                if start != next {
+        for block in blocks_of(extent) {
+            for folio in table.get(&block).into_iter().flatten() {
+                if folio.extent.end <= next {
+                    continue;
+                }
+                if folio.extent.start > next {
                     return Lookup::Absent;
                 }
                 next = folio.extent.end;
                 folios.push(Arc::clone(folio));
+                if next >= extent.end {
+                    return Lookup::Present(Pages { folios, offset, len });
+                }
             }
         }
-        if next < extent.end { Lookup::Absent } else { Lookup::Present(Pages { folios, offset, len }) }
+        Lookup::Absent
     }
 
     /// The runs of pages in `within` that are neither resident nor in flight.
     pub(crate) fn holes(&self, within: Extent) -> Vec<Extent> {
-        let table = self.folios.read();
+        let table = self.blocks.read();
         let mut holes = Vec::new();
         let mut start = within.start;
-        let before = table.range(..=start).next_back().map(|(_, folio)| folio.extent);
-        let later = table.range(start + 1..within.end.max(start + 1)).map(|(_, folio)| folio.extent);
-        for known in before.into_iter().chain(later) {
+        for folio in blocks_of(within).filter_map(|block| table.get(&block)).flatten() {
+            let known = folio.extent;
+            if known.start >= within.end {
+                break;
+            }
             if start < known.start {
                 holes.push(Extent::new(start, known.start));
             }
@@ -283,18 +299,31 @@ impl PageTable {
 
     /// Puts a folio in. For the holder of the shard.
     pub(crate) fn insert(&self, folio: Arc<Folio>) {
-        self.folios.write().insert(folio.extent.start, folio);
+        let mut table = self.blocks.write();
+        let block = table.entry(folio.extent.start / FOLIO_PAGES_MAX).or_insert_with(|| Vec::with_capacity(1));
+        match block.binary_search_by_key(&folio.extent.start, |known| known.extent.start) {
+            Ok(at) => block[at] = folio,
+            Err(at) => block.insert(at, folio),
+        }
     }
 
     /// Clears the reference bit of the folio that starts at `start`.
     pub(crate) fn clear(&self, start: u64) {
-        if let Some(folio) = self.folios.read().get(&start) {
-            folio.clear();
-        }
+        let table = self.blocks.read();
+        let block = table.get(&(start / FOLIO_PAGES_MAX)).into_iter().flatten();
+        block.filter(|folio| folio.extent.start == start).for_each(|folio| folio.clear());
     }
 
     /// Takes the folio that starts at `start` out. For the holder of the shard.
     pub(crate) fn remove(&self, start: u64) -> Option<Arc<Folio>> {
-        self.folios.write().remove(&start)
+        let mut table = self.blocks.write();
+        let key = start / FOLIO_PAGES_MAX;
+        let block = table.get_mut(&key)?;
+        let at = block.iter().position(|folio| folio.extent.start == start)?;
+        let folio = block.remove(at);
+        if block.is_empty() {
+            table.remove(&key);
+        }
+        Some(folio)
     }
 }

@@ -14,11 +14,20 @@ use crate::engine::{Files, Identity, Inner};
 use crate::error::Error;
 use crate::fetch::{Fetch, InFlight, fetch};
 use crate::file::Opened;
+use crate::in_place::InPlace;
 use crate::page_table::{Folio, Lookup, Pages};
 use crate::record::Recorder;
 
 /// A read that is completed once the shard is free.
 type Ready = (Pages, Box<dyn FnOnce(Result<Pages, Error>) + Send>);
+
+/// What a request is carried by.
+pub(crate) enum Carrier {
+    /// A task of the runtime.
+    Task(AbortHandle),
+    /// The storage itself.
+    InPlace(Arc<InPlace>),
+}
 
 /// A read for whose pages there was no memory yet.
 pub(crate) struct Starved {
@@ -37,7 +46,9 @@ pub(crate) struct Shard {
     /// Files that nobody has open, the longest idle first.
     idle: VecDeque<FileId>,
     next_file: u64,
-    requests: HashMap<RequestId, (AbortHandle, Arc<Fetch>)>,
+    requests: HashMap<RequestId, (Carrier, Arc<Fetch>)>,
+    /// Requests to begin when the shard is free.
+    pub(crate) begun: Vec<(Arc<InPlace>, InFlight)>,
     /// Reads to complete when the shard is free.
     pub(crate) ready: Vec<Ready>,
     /// Reads that wait for memory, in order.
@@ -54,6 +65,7 @@ impl Shard {
             idle: VecDeque::new(),
             next_file: 0,
             requests: HashMap::new(),
+            begun: Vec::new(),
             ready: Vec::new(),
             starved: VecDeque::new(),
         }
@@ -86,7 +98,8 @@ impl Shard {
                     }
                 }
                 Action::Cancel { request } => {
-                    if let Some((task, _)) = self.requests.remove(&request) {
+                    // What is read in place completes, and is dropped then: its memory is the kernel's until it does.
+                    if let Some((Carrier::Task(task), _)) = self.requests.remove(&request) {
                         task.abort();
                     }
                 }
@@ -115,8 +128,31 @@ impl Shard {
         for folio in &folios {
             opened.table.insert(Arc::clone(folio));
         }
-        let task = engine.runtime.spawn(fetch(InFlight::new(engine), Arc::clone(opened), Arc::clone(&made), folios));
-        self.requests.insert(request, (task.abort_handle(), made));
+        let in_flight = InFlight::new(engine);
+        let carrier = match InPlace::new(opened, &made, folios) {
+            Ok(in_place) => {
+                self.begun.push((Arc::clone(&in_place), in_flight));
+                Carrier::InPlace(in_place)
+            }
+            Err(folios) => {
+                let task = engine.runtime.spawn(fetch(in_flight, Arc::clone(opened), Arc::clone(&made), folios));
+                Carrier::Task(task.abort_handle())
+            }
+        };
+        self.requests.insert(request, (carrier, made));
+    }
+
+    /// What carries a request, if it still counts.
+    pub(crate) fn carrier(&mut self, request: RequestId) -> Option<&mut Carrier> {
+        self.requests.get_mut(&request).map(|(carrier, _)| carrier)
+    }
+
+    /// The requests that are read in place.
+    pub(crate) fn in_place(&self) -> impl Iterator<Item = (RequestId, Arc<InPlace>)> {
+        self.requests.iter().filter_map(|(&request, (carrier, _))| match carrier {
+            Carrier::InPlace(in_place) => Some((request, Arc::clone(in_place))),
+            Carrier::Task(_) => None,
+        })
     }
 
     /// A request is over. Whether it still counted: a cancelled one does not.

@@ -88,7 +88,12 @@ impl Counters {
         self.waited.record(time);
     }
 
-    pub(crate) fn snapshot(&self, policy: foreread_policy::Counters, memory: foreread_policy::Memory) -> Stats {
+    pub(crate) fn snapshot(
+        &self,
+        policy: foreread_policy::Counters,
+        memory: foreread_policy::Memory,
+        submission: Option<foreread_backend::Mechanism>,
+    ) -> Stats {
         let page = foreread_policy::PAGE_BYTES;
         Stats {
             reads: self.reads.load(Relaxed),
@@ -118,6 +123,7 @@ impl Counters {
             memory_ahead_bytes: memory.ahead_bytes,
             waited: self.waited.summary(),
             first_byte: self.first_byte.summary(),
+            submission: submission.map(|mechanism| mechanism.to_string()),
         }
     }
 }
@@ -180,4 +186,6 @@ pub struct Stats {
     pub waited: Latency,
     /// From submission of a request to its first byte.
     pub first_byte: Latency,
+    /// What carries reads of local files that would block: `io_uring`, or `threads`; nothing for other storage.
+    pub submission: Option<String>,
 }

@@ -301,11 +301,14 @@ fn profile_of(device: &Device) -> Result<Profile, Error> {
             total_rate: Rate::per_second(store.total_bytes_per_s.unwrap_or(MACHINE_BYTES_PER_S)),
             ..object_store::Config::default()
         })),
-        Device::Profile(name) => {
+        Device::Profile(name) | Device::Emulated(name) => {
             let known = || profile::TEXTS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
             profile::find(name).ok_or_else(|| Error::NoDevice { name: name.clone(), known: known() })
         }
-        other => unreachable!("a device without a profile: {other:?}"),
+        other => {
+            let known = profile::TEXTS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+            Err(Error::NoDevice { name: format!("{other:?}").to_lowercase(), known })
+        }
     }
 }
 

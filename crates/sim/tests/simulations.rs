@@ -117,6 +117,9 @@ fn what_comes_of_each_workload_is_pinned() {
     let mut text = String::new();
     for (name, _) in catalogue::TEXTS {
         let workload = catalogue::find(name).unwrap();
+        if workload.device.is_submitted_to() {
+            continue;
+        }
         let scheduled = workload.simulate.policies.iter().filter(|stack| stack.contains('/'));
         let scheduled = scheduled.map(|stack| stack.parse().unwrap());
         for stack in PolicyName::ALL.iter().map(|&policy| policy.into()).chain(scheduled).collect::<Vec<Stack>>() {
@@ -137,6 +140,9 @@ fn what_comes_of_each_workload_is_pinned() {
 fn whoever_reads_every_byte_once_is_fetched_every_byte() {
     for (name, _) in catalogue::TEXTS {
         let workload = catalogue::find(name).unwrap();
+        if workload.device.is_submitted_to() {
+            continue;
+        }
         let amp = |policy| run(&workload, policy).figure(Metric::Amp).unwrap();
         let again = matches!(workload.pattern, Pattern::Sequential { passes, .. } if passes > 1);
         if again || amp(PolicyName::None) < 0.999 {

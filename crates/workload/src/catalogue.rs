@@ -35,6 +35,8 @@ pub const TEXTS: &[(&str, &str)] = &[
     ("disk-interleaved-5", include_str!("../../../workloads/disk-interleaved-5.toml")),
     ("disk-interleaved-50", include_str!("../../../workloads/disk-interleaved-50.toml")),
     ("disk-epochs", include_str!("../../../workloads/disk-epochs.toml")),
+    ("local-random-4k-64", include_str!("../../../workloads/local-random-4k-64.toml")),
+    ("array-random-4k-64", include_str!("../../../workloads/array-random-4k-64.toml")),
     ("thrash-200-streams", include_str!("../../../workloads/thrash-200-streams.toml")),
     ("fio-random-serial", include_str!("../../../workloads/fio-random-serial.toml")),
     ("fio-random-async", include_str!("../../../workloads/fio-random-async.toml")),

@@ -139,6 +139,12 @@ fn device(section: &mut Section<'_>) -> Result<Device, Error> {
     if let Some(profile) = section.optional_string("profile", PROFILE)? {
         return Ok(Device::Profile(profile.value));
     }
+    if let Some(emulated) = section.optional_string("emulated", PROFILE)? {
+        return Ok(Device::Emulated(emulated.value));
+    }
+    if section.optional_bool("local")?.unwrap_or(false) {
+        return Ok(Device::Local);
+    }
     let one_in = section.optional_integer("slow_one_in", "a number of requests such as 50")?;
     let times = section.optional_integer("slow_times", "a factor such as 20")?;
     let slow = match (one_in, times) {

@@ -20,6 +20,10 @@ pub enum Metric {
     Operations,
     /// Operations over wall time, as a share of a bare client that asks for the same ranges, as many at a time.
     OperationsOfBare,
+    /// Operations over wall time, over those of the best of what stands beside in the same run.
+    OperationsOfBest,
+    /// What submitting a read took: 99 of 100 took no longer.
+    SubmitP99,
     /// Bytes fetched from storage over bytes asked by the program.
     Amp,
     /// The largest resident set of the process that serves the mount.
@@ -61,7 +65,9 @@ impl Metric {
         Metric::ThroughputOfCeiling,
         Metric::Throughput,
         Metric::OperationsOfBare,
+        Metric::OperationsOfBest,
         Metric::Operations,
+        Metric::SubmitP99,
         Metric::SlowestOfFastest,
         Metric::FirstByte,
         Metric::FirstByteP50,
@@ -87,6 +93,8 @@ impl Metric {
             Metric::Throughput => "throughput",
             Metric::Operations => "operations",
             Metric::OperationsOfBare => "operations_of_bare",
+            Metric::OperationsOfBest => "operations_of_best",
+            Metric::SubmitP99 => "submit_p99",
             Metric::Amp => "amp",
             Metric::Rss => "rss",
             Metric::FirstByte => "first_byte",
@@ -117,10 +125,12 @@ impl Metric {
                 "ms"
             }
             Metric::First64Mib => "s",
+            Metric::SubmitP99 => "us",
             Metric::Late => "reads",
             Metric::RequestsPerGib => "/GiB",
             Metric::ThroughputOfCeiling
             | Metric::OperationsOfBare
+            | Metric::OperationsOfBest
             | Metric::Amp
             | Metric::SlowestOfFastest
             | Metric::Waste => "",

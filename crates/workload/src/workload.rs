@@ -221,6 +221,10 @@ pub enum Device {
     Store(Store),
     /// A device model by name: virtual time only.
     Profile(String),
+    /// A file of the local file system, read through the library, not through a mount.
+    Local,
+    /// A device model by name in real time, behind the library.
+    Emulated(String),
 }
 
 impl Device {
@@ -228,8 +232,13 @@ impl Device {
     pub fn store(&self) -> Option<Store> {
         match self {
             Self::Store(store) => Some(*store),
-            Self::Profile(_) => None,
+            _ => None,
         }
+    }
+
+    /// Whether reads are submitted to the library, as many at a time as there are threads, and not made through a mount.
+    pub fn is_submitted_to(&self) -> bool {
+        matches!(self, Self::Local | Self::Emulated(_))
     }
 }
 

@@ -55,6 +55,8 @@ const FIGURES: &[(&str, &[(&str, &str)])] = &[
     ("disk-interleaved-5", &[]),
     ("disk-interleaved-50", &[]),
     ("disk-epochs", &[]),
+    ("local-random-4k-64", &[("operations_of_best", ">= 0.95"), ("submit_p99", "<= 50 us"), ("rss", "<= 320 MiB")]),
+    ("array-random-4k-64", &[("operations", ">= 1000/s"), ("submit_p99", "<= 50 us"), ("rss", "<= 320 MiB")]),
     ("thrash-200-streams", &[]),
     ("fio-random-serial", &[]),
     ("fio-random-async", &[]),
@@ -234,6 +236,19 @@ fn the_conditions_are_those_under_which_the_figures_were_promised() {
         for figure in workload.expect.iter().filter(|figure| figure.metric.key() == "rss") {
             assert!(figure.value <= (memory_mib + 64) as f64, "{name}: memory stays under budget + 64 MiB");
         }
+    }
+}
+
+#[test]
+fn submitted_reads_are_promised_at_the_depth_and_on_the_devices_named() {
+    use foreread_workload::Device;
+    let devices =
+        [("local-random-4k-64", Device::Local), ("array-random-4k-64", Device::Emulated("fc-array-10".to_owned()))];
+    for (name, device) in devices {
+        let workload = catalogue::find(name).unwrap();
+        assert_eq!(workload.device, device, "{name}");
+        assert_eq!((workload.threads, workload.files.size_bytes), (64, 8 << 30), "{name}");
+        assert_eq!(workload.pattern.record_bytes(), 4096, "{name}");
     }
 }
 

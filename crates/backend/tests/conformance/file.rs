@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 
 use foreread_backend::conformance;
-use foreread_backend::{ConnectOptions, Entry, ErrorKind, Key, connect};
+use foreread_backend::{Backend, ConnectOptions, Entry, Error, ErrorKind, Key, Mechanism, Object, connect};
 
 use crate::seed::Folder;
 
@@ -15,6 +15,101 @@ async fn a_directory_conforms() {
     let folder = tempfile::tempdir().unwrap();
     let backend = connect(folder.path().to_str().unwrap(), &ConnectOptions::default()).unwrap().backend;
     conformance::check(&*backend, &Folder::new(folder.path())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directory_read_by_threads_conforms() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = ConnectOptions { local: Mechanism::Threads, ..ConnectOptions::default() };
+    let backend = connect(folder.path().to_str().unwrap(), &options).unwrap().backend;
+    assert_eq!(backend.submission(), Some(Mechanism::Threads));
+    conformance::check(&*backend, &Folder::new(folder.path())).await;
+}
+
+/// Reads a page in place, as the object was.
+fn read_in_place(backend: &dyn Backend, object: &Object, offset: u64) -> Result<Vec<u8>, Error> {
+    let (send, receive) = std::sync::mpsc::channel();
+    let done = Box::new(move |read: Result<Vec<Box<[u8]>>, Error>| {
+        let _ = send.send(read.map(|buffers| buffers.concat()));
+    });
+    backend.positioned(object).unwrap().read(offset, vec![vec![0; 4096].into_boxed_slice()], done);
+    receive.recv().unwrap()
+}
+
+#[tokio::test]
+async fn a_file_that_changed_is_not_read_in_place() {
+    for local in [Mechanism::IoUring, Mechanism::Threads] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, vec![1; 16384]).unwrap();
+        let options = ConnectOptions { local, ..ConnectOptions::default() };
+        let backend = connect(folder.path().to_str().unwrap(), &options).unwrap().backend;
+        let object = backend.stat(&Key::new("file")).await.unwrap();
+        let open = backend.positioned(&object).unwrap();
+        assert_eq!(read_in_place(&*backend, &object, 4096).unwrap(), vec![1; 4096]);
+        let (send, receive) = std::sync::mpsc::channel();
+        let read = |offset| {
+            let send = send.clone();
+            let done = Box::new(move |read: Result<Vec<Box<[u8]>>, Error>| {
+                let _ = send.send(read);
+            });
+            open.read(offset, vec![vec![0; 4096].into_boxed_slice()], done);
+            receive.recv().unwrap()
+        };
+        assert!(read(0).is_ok());
+        // Through the descriptor that is open already, and through a new one.
+        fs::write(&path, vec![2; 16385]).unwrap();
+        assert_eq!(read(8192).unwrap_err().kind(), ErrorKind::Changed, "{local}");
+        assert_eq!(read_in_place(&*backend, &object, 8192).unwrap_err().kind(), ErrorKind::Changed, "{local}");
+        let object = backend.stat(&Key::new("file")).await.unwrap();
+        assert_eq!(read_in_place(&*backend, &object, 0).unwrap(), vec![2; 4096]);
+        let open = backend.positioned(&object).unwrap();
+        fs::rename(folder.path().join("file"), folder.path().join("old")).unwrap();
+        fs::write(&path, vec![3; 16385]).unwrap();
+        let (send, receive) = std::sync::mpsc::channel();
+        let done = Box::new(move |read: Result<Vec<Box<[u8]>>, Error>| send.send(read.map(|_| ())).unwrap());
+        open.read(0, vec![vec![0; 4096].into_boxed_slice()], done);
+        assert_eq!(receive.recv().unwrap().unwrap_err().kind(), ErrorKind::Changed, "{local}");
+    }
+}
+
+#[tokio::test]
+async fn descriptors_stay_open_and_have_a_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    let backend = connect(folder.path().to_str().unwrap(), &ConnectOptions::default()).unwrap().backend;
+    let mut objects = Vec::new();
+    for index in 0..700_u32 {
+        fs::write(folder.path().join(format!("{index}")), index.to_le_bytes().repeat(1024)).unwrap();
+        let object = backend.stat(&Key::new(format!("{index}"))).await.unwrap();
+        objects.push((backend.positioned(&object).unwrap(), index));
+    }
+    let here = folder.path().canonicalize().unwrap();
+    let open = || {
+        let all = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        all.filter(|fd| fs::read_link(fd.path()).is_ok_and(|to| to.starts_with(&here))).count()
+    };
+    for _ in 0..2 {
+        for (positioned, index) in &objects {
+            let (send, receive) = std::sync::mpsc::channel();
+            let done = Box::new(move |read: Result<Vec<Box<[u8]>>, Error>| send.send(read).unwrap());
+            positioned.read(0, vec![vec![0; 4096].into_boxed_slice()], done);
+            assert_eq!(receive.recv().unwrap().unwrap().concat(), index.to_le_bytes().repeat(1024));
+        }
+        assert!((200..=257).contains(&open()), "{} are open", open());
+    }
+    drop(objects);
+    assert!(open() <= 1, "{} are still open", open());
+}
+
+#[tokio::test]
+async fn what_the_kernel_remembers_is_told_without_a_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("file"), "content").unwrap();
+    let backend = connect(folder.path().to_str().unwrap(), &ConnectOptions::default()).unwrap().backend;
+    let key = Key::new("file");
+    let mut stat = backend.stat(&key);
+    let polled = stat.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
+    assert!(matches!(polled, std::task::Poll::Ready(Ok(object)) if object.version.size == 7));
 }
 
 #[tokio::test]

@@ -93,6 +93,10 @@ pub(crate) enum Error {
         cause: std::io::Error,
     },
 
+    #[error("no cold file can be made in the temporary directory: {why}")]
+    #[diagnostic(help("name a directory on a disk with room in TMPDIR"))]
+    NotCold { why: String },
+
     #[error("killed for memory: {killed} processes in the workload's memory cgroup")]
     OutOfMemory { killed: u64 },
 

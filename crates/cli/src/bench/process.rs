@@ -92,6 +92,19 @@ impl Process {
         }
     }
 
+    /// Waits until it has ended by itself, for what it has written; anything else than success is an error.
+    pub(crate) fn answer(mut self, limit: Duration, interrupt: &Interrupt) -> Result<String, Error> {
+        let mut stdout = self.stdout().expect("it was just started");
+        // Beside the wait: more than a pipe holds may come.
+        let reads = thread::spawn(move || {
+            let mut answer = String::new();
+            stdout.read_to_string(&mut answer).map(|_| answer)
+        });
+        self.finish(limit, interrupt)?;
+        let answer = reads.join().expect("the thread only reads");
+        answer.map_err(Error::io("reading a program's result"))
+    }
+
     pub(crate) fn timed_out(&mut self, what: &'static str, limit: Duration) -> Error {
         Error::TimedOut { command: self.shown.clone(), what, seconds: limit.as_secs(), said: self.said() }
     }

@@ -30,6 +30,7 @@ use super::error::Error;
 use super::mapping::Mapping;
 use super::process;
 use super::server::GENERATION;
+use super::submitter::{self, Submitter};
 
 /// Reads up to this size are compared whole.
 const VERIFIED_WHOLE_MAX: u32 = 4 << 10;
@@ -51,6 +52,8 @@ pub(crate) struct Plan {
     pub(crate) paths: Vec<PathBuf>,
     /// Their keys on the testbed, whose content is known; empty elsewhere.
     pub(crate) keys: Vec<String>,
+    /// Who submits to the library, for a workload that does.
+    pub(crate) submitter: Option<Submitter>,
 }
 
 /// What a reader measured.
@@ -70,6 +73,11 @@ pub(crate) struct Reading {
     pub(crate) cpu_s: f64,
     /// Of those who read beside, and are in none of the other figures.
     pub(crate) beside: Option<Beside>,
+    /// Of this process, where it is the reader and what is read through.
+    pub(crate) rss_max_bytes: u64,
+    /// What a submission took, where reads are submitted.
+    pub(crate) submit_p99_us: Option<f64>,
+    pub(crate) submit_mean_us: Option<f64>,
 }
 
 /// What those measured who read beside the others.
@@ -97,8 +105,23 @@ pub(crate) struct Latency {
     pub(crate) max: u64,
 }
 
+impl Latency {
+    pub(super) fn of(latency: &Histogram<u64>) -> Self {
+        Self {
+            mean: latency.mean(),
+            p50: latency.value_at_quantile(0.5),
+            p90: latency.value_at_quantile(0.9),
+            p99: latency.value_at_quantile(0.99),
+            max: latency.max(),
+        }
+    }
+}
+
 /// The body of `foreread bench --reader PLAN`.
 pub(crate) fn run(plan: &Plan) -> Result<Reading, Error> {
+    if let Some(submitter) = plan.submitter {
+        return submitter::run(plan, submitter);
+    }
     let workload =
         Workload::parse("plan", &plan.workload).map_err(crate::workloads::Error::Workload)?.shortened(plan.duration_ns);
     let shared = workload.descriptor() == Descriptor::Shared;
@@ -300,7 +323,7 @@ impl Walk<'_> {
 }
 
 /// Microseconds with two digits, up to ten minutes; what takes longer counts as that.
-fn latencies() -> Histogram<u64> {
+pub(super) fn latencies() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 600_000_000, 2).expect("the bounds are in order")
 }
 
@@ -309,13 +332,7 @@ fn latency(walks: &[Walked]) -> Latency {
     for walk in walks {
         all.add(&walk.latency).expect("all have the same bounds");
     }
-    Latency {
-        mean: all.mean(),
-        p50: all.value_at_quantile(0.5),
-        p90: all.value_at_quantile(0.9),
-        p99: all.value_at_quantile(0.99),
-        max: all.max(),
-    }
+    Latency::of(&all)
 }
 
 fn summary(walks: &[Walked]) -> Reading {
@@ -345,7 +362,7 @@ fn summary(walks: &[Walked]) -> Reading {
             rates.iter().copied().reduce(f64::max).unwrap_or(0.0),
         ),
         cpu_s: process::cpu_s(std::process::id()).unwrap_or(0.0),
-        beside: None,
+        ..Reading::default()
     }
 }
 
@@ -367,7 +384,7 @@ mod tests {
             std::fs::write(dir.path().join(key), content).expect("the directory is writable");
         }
         let paths = keys.iter().map(|key| dir.path().join(key)).collect();
-        (dir, Plan { workload: text, duration_ns: u64::MAX, paths, keys })
+        (dir, Plan { workload: text, duration_ns: u64::MAX, paths, keys, submitter: None })
     }
 
     #[test]

@@ -59,8 +59,12 @@ fn lines(row: &Row) -> Vec<Line> {
         _ => Metric::Throughput,
     };
     let beside = workload.beside.iter().flat_map(|_| [Metric::BesideThroughput, Metric::BesideReadP99]);
-    let extra = beside.chain([pace, Metric::Amp, Metric::RequestsPerGib, Metric::Rss]);
-    let extra = extra.filter(|metric| !expect.iter().any(|figure| figure.metric == *metric));
+    let extra = if workload.device.is_submitted_to() {
+        [pace, Metric::ReadP50, Metric::ReadP99, Metric::Rss]
+    } else {
+        [pace, Metric::Amp, Metric::RequestsPerGib, Metric::Rss]
+    };
+    let extra = beside.chain(extra).filter(|metric| !expect.iter().any(|figure| figure.metric == *metric));
     expect
         .iter()
         .map(|figure| Line { metric: figure.metric, wanted: Some(*figure) })
@@ -104,6 +108,10 @@ fn predicted(row: &Row, metric: Metric) -> String {
 /// A row's lines, with what failed below them.
 pub(crate) fn table(row: &Row) -> String {
     let mut text = String::new();
+    if row.workload.device.is_submitted_to() {
+        let columns: Vec<String> = row.columns.iter().map(|column| column.name.clone()).collect();
+        let _ = writeln!(text, "{}", header(&columns));
+    }
     let mut name = row.workload.name.as_str();
     for Line { metric, wanted } in lines(row) {
         let label = metric.key().replace('_', " ");
@@ -119,7 +127,8 @@ pub(crate) fn table(row: &Row) -> String {
             };
             let _ = write!(line, " {:VALUE_WIDTH$}", format!("{value}{judged}"));
         }
-        let _ = writeln!(text, "{} {}", line, predicted(row, metric));
+        let predicted = if row.workload.device.is_submitted_to() { String::new() } else { predicted(row, metric) };
+        let _ = writeln!(text, "{}", format!("{line} {predicted}").trim_end());
         name = "";
     }
     for reason in &row.void {

@@ -11,7 +11,6 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -28,6 +27,7 @@ use super::process::{self, Process};
 use super::reader::{Plan, Reading};
 use super::server::{BUCKET, Counters, Server};
 use super::subject::{Spent, Storage, Subject};
+use super::submission;
 use super::yardstick::{self, Yardstick};
 use crate::interrupt::Interrupt;
 
@@ -49,6 +49,8 @@ pub(crate) struct Bench<'a> {
     pub(crate) user: Option<Storage>,
     /// Whether to measure what the machine can do before each run. Without, ratios are missing and nothing is void.
     pub(crate) yardsticks: bool,
+    /// Whether threads wait for local files.
+    pub(crate) local_threads: bool,
     /// Told what goes on.
     pub(crate) say: &'a dyn Fn(&str),
 }
@@ -89,6 +91,23 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// A reading without a mount, and its pace.
+    pub(super) fn of(reading: Reading) -> Self {
+        let (operations, bytes) = (reading.operations as f64, reading.bytes as f64);
+        let paces = [(Metric::Operations, operations), (Metric::Throughput, bytes / 1e6)];
+        let values = paces.map(|(metric, all)| (metric, all / reading.seconds)).into_iter();
+        Self {
+            ceiling_mb_per_s: None,
+            bare_operations_per_s: None,
+            fetched: None,
+            mount: Spent::default(),
+            testbed_cpu_s: None,
+            others_cpus: None,
+            values: values.filter(|(_, value)| value.is_finite()).collect(),
+            reading,
+        }
+    }
+
     /// What a byte cost mount, reader and testbed together; `None` on storage whose costs nobody sees.
     fn cpu_s_per_byte(&self) -> Option<f64> {
         let all = self.mount.cpu_s + self.reading.cpu_s + self.testbed_cpu_s?;
@@ -98,7 +117,11 @@ impl Run {
 
 impl Column {
     fn new(subject: &Subject) -> Self {
-        Self { name: subject.name(), runs: Vec::new(), failure: None }
+        Self::named(&subject.name())
+    }
+
+    pub(super) fn named(name: &str) -> Self {
+        Self { name: name.to_owned(), runs: Vec::new(), failure: None }
     }
 
     /// The median over the runs.
@@ -118,7 +141,7 @@ impl Column {
     }
 
     /// Takes a run, or remembers why there is none.
-    fn take(&mut self, run: Result<Run, Error>) -> Result<(), Error> {
+    pub(super) fn take(&mut self, run: Result<Run, Error>) -> Result<(), Error> {
         match run {
             Ok(run) => self.runs.push(run),
             // These say nothing about the subject.
@@ -130,12 +153,20 @@ impl Column {
 }
 
 impl Row {
+    /// Nothing has been measured yet.
+    pub(super) fn new(workload: &Workload, columns: Vec<Column>) -> Self {
+        Self { workload: workload.clone(), columns, predicted: BTreeMap::new(), void: Vec::new() }
+    }
+
     /// Measures a workload. What goes wrong is kept in the row; only an interruption is an error.
     pub(crate) fn measure(bench: &Bench<'_>, workload: &Workload, text: &str) -> Result<Self, Error> {
+        if workload.device.is_submitted_to() {
+            return submission::measure(bench, workload, text);
+        }
         let mut subjects = vec![Subject::Foreread { readahead: true }, Subject::Foreread { readahead: false }];
         subjects.extend(bench.against.iter().cloned().map(Subject::Other));
         let columns = subjects.iter().map(Column::new).collect();
-        let mut row = Self { workload: workload.clone(), columns, predicted: BTreeMap::new(), void: Vec::new() };
+        let mut row = Self::new(workload, columns);
         match row.fill(bench, text, &subjects) {
             Err(Error::Interrupted) => return Err(Error::Interrupted),
             Err(error @ Error::NoCgroup { .. }) => row.void.push(error.told()),
@@ -316,19 +347,9 @@ impl<'a> Site<'a> {
             duration_ns: self.workload.duration_ns,
             paths: self.files.iter().map(|file| dir.join(file)).collect(),
             keys: self.keys.clone(),
+            submitter: None,
         };
-        let path = self.bench.scratch.join("plan.json");
-        let json = serde_json::to_vec(&plan).map_err(|error| Error::Protocol { what: error.to_string() })?;
-        fs::write(&path, json).map_err(Error::io("writing the reader's plan"))?;
-        let program = std::env::current_exe().map_err(Error::io("finding this program"))?;
-        let mut command = Command::new(program);
-        command.args(["bench", "--reader"]).arg(&path);
-        let mut process = Process::start(&mut Cgroup::enter_if(group, command), "the reader".to_owned())?;
-        let mut stdout = process.stdout().expect("it was just started");
-        process.finish(Duration::from_nanos(self.workload.duration_ns) + READER_SLACK, &self.bench.interrupt)?;
-        let mut answer = String::new();
-        stdout.read_to_string(&mut answer).map_err(Error::io("reading the reader's result"))?;
-        serde_json::from_str(&answer).map_err(|error| Error::Protocol { what: format!("the reader's result: {error}") })
+        read(self.bench, &plan, group, Duration::from_nanos(self.workload.duration_ns) + READER_SLACK)
     }
 
     fn values(
@@ -367,6 +388,19 @@ impl<'a> Site<'a> {
         put(Metric::Rss, Some(spent.rss_max_bytes as f64 / f64::from(1 << 20)));
         values
     }
+}
+
+/// What a reading process, maybe inside `group`, makes of `plan` within `limit`.
+pub(super) fn read(bench: &Bench<'_>, plan: &Plan, group: Option<&Cgroup>, limit: Duration) -> Result<Reading, Error> {
+    let path = bench.scratch.join("plan.json");
+    let json = serde_json::to_vec(plan).map_err(|error| Error::Protocol { what: error.to_string() })?;
+    fs::write(&path, json).map_err(Error::io("writing the reader's plan"))?;
+    let program = std::env::current_exe().map_err(Error::io("finding this program"))?;
+    let mut command = Command::new(program);
+    command.args(["bench", "--reader"]).arg(&path);
+    let process = Process::start(&mut Cgroup::enter_if(group, command), "the reader".to_owned())?;
+    let answer = process.answer(limit, &bench.interrupt)?;
+    serde_json::from_str(&answer).map_err(|error| Error::Protocol { what: format!("the reader's result: {error}") })
 }
 
 #[cfg(test)]

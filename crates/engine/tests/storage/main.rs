@@ -1,8 +1,10 @@
 //! The engine over real requests: against a reference, with faults, recorded and replayed.
 
 mod faults;
+mod local;
 mod model;
 mod record;
+mod submission;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,0 +1,63 @@
+//! Listings of a local directory, page by page.
+
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{AtFlags, FileType, OFlags, RawDir, SeekFrom};
+use rustix::io::Errno;
+
+use super::{beneath, failure, version};
+use crate::error::{Error, ErrorKind, Operation};
+use crate::object::{Entry, Key, ListPage, Object};
+
+/// One page of a directory. The continuation is the file system's own cookie of the next entry.
+pub(super) fn page(root: &OwnedFd, prefix: &str, from: Option<&str>) -> Result<ListPage, Error> {
+    let fail = |e| failure(e, Operation::List, prefix);
+    let path = match prefix.strip_suffix('/') {
+        None if prefix.is_empty() => ".",
+        Some(path) if !path.split('/').any(|name| matches!(name, "" | "." | "..")) => path,
+        _ => return Ok(ListPage::default()),
+    };
+    let directory = match beneath(root, path, OFlags::RDONLY | OFlags::DIRECTORY) {
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(ListPage::default()),
+        result => result.map_err(fail)?,
+    };
+    if let Some(cookie) = from {
+        let cookie = cookie.parse().map_err(|_| {
+            Error::new(ErrorKind::Invalid, Operation::List, prefix, "this continuation is not from a listing")
+        })?;
+        rustix::fs::seek(&directory, SeekFrom::Start(cookie)).map_err(fail)?;
+    }
+    let mut buffer = [MaybeUninit::<u8>::uninit(); 16 << 10];
+    let (mut page, mut entries) = (ListPage::default(), RawDir::new(&directory, &mut buffer));
+    while let Some(entry) = entries.next() {
+        let entry = entry.map_err(fail)?;
+        let cookie = entry.next_entry_cookie();
+        match entry.file_name().to_str() {
+            Ok("." | "..") => continue,
+            Ok(name) => page.entries.extend(child(root, &directory, prefix, name)),
+            Err(_) => tracing::warn!(prefix, name = ?entry.file_name(), "skipped: the name is not UTF-8"),
+        }
+        if page.entries.len() == PAGE_ENTRIES {
+            page.continuation = Some(cookie.to_string());
+            break;
+        }
+    }
+    Ok(page)
+}
+
+/// What a name in a directory is; `None` for what is neither a file nor a directory below the root, or is gone already.
+fn child(root: &OwnedFd, directory: &OwnedFd, prefix: &str, name: &str) -> Option<Entry> {
+    let key = format!("{prefix}{name}");
+    let mut stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
+        stat = rustix::fs::fstat(beneath(root, &key, OFlags::PATH).ok()?).ok()?;
+    }
+    if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+        return Some(Entry::Prefix(key + "/"));
+    }
+    Some(Entry::Object(Object { version: version(&stat)?, key: Key::new(key) }))
+}
+
+/// Entries on a page of a listing.
+const PAGE_ENTRIES: usize = 1000;

@@ -1,0 +1,66 @@
+//! A range of one version of a file, piece by piece.
+
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use foreread_local::Submitter;
+use futures::stream;
+use tokio::sync::oneshot;
+
+use super::positions::Descriptor;
+use crate::Body;
+use crate::error::{Error, ErrorKind, Operation};
+use crate::object::{Key, Version};
+
+/// What is left of a range.
+pub(super) struct Pieces {
+    descriptor: Arc<Descriptor>,
+    key: Key,
+    range: Range<u64>,
+    position: u64,
+    submitter: Arc<Submitter>,
+}
+
+impl Pieces {
+    /// Of an open file, if it has that version.
+    pub(super) fn new(
+        file: OwnedFd,
+        key: Key,
+        version: &Version,
+        range: Range<u64>,
+        submitter: Arc<Submitter>,
+    ) -> Result<Self, Error> {
+        let descriptor = Descriptor::new(file, &key, version).map_err(|e| e.with_extent(range.clone()))?;
+        Ok(Self { descriptor: Arc::new(descriptor), key, position: range.start, range, submitter })
+    }
+
+    pub(super) fn body(self) -> Body {
+        Box::pin(stream::try_unfold(self, |pieces| async move {
+            if pieces.position == pieces.range.end { Ok(None) } else { pieces.next().await.map(Some) }
+        }))
+    }
+
+    async fn next(mut self) -> Result<(Bytes, Self), Error> {
+        let length = (self.range.end - self.position).min(PIECE_BYTES_MAX);
+        let (send, receive) = oneshot::channel();
+        let (checks, key, range) = (Arc::clone(&self.descriptor), self.key.clone(), self.range.clone());
+        let done = Box::new(move |filled| {
+            // Looked at again at once: what is given away was read before.
+            let _ = send.send(checks.checked(filled, &key, range));
+        });
+        let buffers = vec![vec![0; length as usize].into_boxed_slice()];
+        self.submitter.read(self.descriptor.file(), self.position, buffers, done);
+        let stopped = |_| {
+            let text = "the read was given up";
+            Error::new(ErrorKind::Transient, Operation::Read, self.key.as_str(), text).with_extent(self.range.clone())
+        };
+        let piece = receive.await.map_err(stopped)??.pop().unwrap_or_default();
+        self.position += length;
+        Ok((Bytes::from(piece.into_vec()), self))
+    }
+}
+
+/// The piece that is read at once. Lower costs more system calls for each byte; higher delays the first bytes.
+const PIECE_BYTES_MAX: u64 = 1 << 20;

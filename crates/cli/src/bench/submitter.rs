@@ -1,0 +1,258 @@
+//! The program that submits: a process of its own, which reads through the library and not through a mount.
+//!
+//! ```text
+//!  a thread a processor:  submit, for each of its readers that waits for nothing ──> wait for completions ──> check, and again
+//! ```
+//!
+//! Each of the workload's threads is a reader with one read in flight, so as many are in flight as there are threads. Every read is
+//! checked by a sample of its bytes. What submitting took is taken around the call alone.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use foreread_backend::{Backend, ConnectOptions};
+use foreread_engine::{Completion, Engine, File, Object, Operation, Options, Outcome, Ticket};
+use foreread_testbed::content::{self, Content};
+use foreread_workload::{Device, Op, Operations, Workload};
+use futures::StreamExt;
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use super::emulated::Emulated;
+use super::error::Error;
+use super::reader::{Latency, Plan, Reading};
+use super::server::GENERATION;
+use super::{process, reader};
+use crate::storage::LocalReads;
+
+/// Bytes of a read that are compared.
+const SAMPLE_BYTES: usize = 64;
+/// Completions come within this, or the run has failed.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// Who submits what.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) enum Submitter {
+    /// The library, reading local files so.
+    Library {
+        /// Whether threads wait for them.
+        threads: bool,
+    },
+    /// Nothing in between: the emulated device itself, this many reads at a time.
+    Bare {
+        /// How many.
+        depth: u32,
+    },
+}
+
+/// The storage of a run, and what is read of it.
+struct Site {
+    backend: Arc<dyn Backend>,
+    object: Object,
+}
+
+/// The body of `foreread bench --reader PLAN` for such a plan.
+pub(super) fn run(plan: &Plan, submitter: Submitter) -> Result<Reading, Error> {
+    let workload =
+        Workload::parse("plan", &plan.workload).map_err(crate::workloads::Error::Workload)?.shortened(plan.duration_ns);
+    content::prepare();
+    let runtime = tokio::runtime::Runtime::new().map_err(Error::io("starting threads"))?;
+    let protocol = |error: &dyn std::fmt::Display| Error::Protocol { what: error.to_string() };
+    let site = match (&workload.device, submitter) {
+        (Device::Emulated(name), _) => {
+            let profile = foreread_sim::profile::find(name);
+            let device = profile.and_then(|p| Emulated::new(p, &workload.file_name(0), workload.files.size_bytes));
+            let device = device.ok_or_else(|| Error::Protocol { what: format!("no block device is called {name}") })?;
+            Site { object: device.object().clone(), backend: Arc::new(device) }
+        }
+        (_, Submitter::Library { threads }) => {
+            let path = plan.paths.first().map_or(Path::new(""), PathBuf::as_path);
+            let local = if threads { LocalReads::Threads } else { LocalReads::IoUring };
+            let options = ConnectOptions { local: local.mechanism(), ..ConnectOptions::default() };
+            let url = path.display().to_string();
+            let connected = foreread_backend::connect(&url, &options).map_err(|e| protocol(&e))?;
+            let key = foreread_backend::Key::new(connected.path.as_str());
+            let object = runtime.block_on(connected.backend.stat(&key)).map_err(|e| protocol(&e))?;
+            Site { backend: connected.backend, object }
+        }
+        (_, Submitter::Bare { .. }) => return Err(Error::Protocol { what: "only a device is read barely".to_owned() }),
+    };
+    let mut measured = match submitter {
+        Submitter::Library { .. } => submit(&workload, &site)?,
+        Submitter::Bare { depth } => runtime.block_on(bare(workload.with_threads(depth), &site))?,
+    };
+    measured.cpu_s = process::cpu_s(std::process::id()).unwrap_or(0.0);
+    measured.rss_max_bytes = process::rss_max_bytes(std::process::id()).unwrap_or(0);
+    Ok(measured)
+}
+
+/// What is counted on the way.
+struct Tally {
+    content: Content,
+    path: String,
+    operations: u64,
+    bytes: u64,
+    latency_us: Histogram<u64>,
+}
+
+impl Tally {
+    fn new(object: &Object) -> Self {
+        let path = object.key.as_str().to_owned();
+        Self {
+            content: Content::new(&path, GENERATION),
+            path,
+            operations: 0,
+            bytes: 0,
+            latency_us: reader::latencies(),
+        }
+    }
+
+    fn take(&mut self, op: &Op, found: &[u8], took: Duration) -> Result<(), Error> {
+        if found.len() != op.len as usize {
+            let (path, offset, len, got) = (self.path.clone(), op.offset, op.len, found.len());
+            return Err(Error::Short { path, offset, len, got });
+        }
+        let sample = &found[..found.len().min(SAMPLE_BYTES)];
+        let wrong = |_| Error::WrongBytes { path: self.path.clone(), offset: op.offset };
+        self.content.verify(op.offset, sample).map_err(wrong)?;
+        self.operations += 1;
+        self.bytes += u64::from(op.len);
+        self.latency_us.saturating_record(took.as_micros() as u64);
+        Ok(())
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.operations += other.operations;
+        self.bytes += other.bytes;
+        self.latency_us.add(&other.latency_us).expect("all have the same bounds");
+    }
+
+    fn reading(self, took: Duration, submit_ns: Option<&Histogram<u64>>) -> Reading {
+        Reading {
+            operations: self.operations,
+            bytes: self.bytes,
+            seconds: took.as_secs_f64(),
+            latency_us: Latency::of(&self.latency_us),
+            submit_p99_us: submit_ns.map(|all| all.value_at_quantile(0.99) as f64 / 1e3),
+            submit_mean_us: submit_ns.map(|all| all.mean() / 1e3),
+            ..Reading::default()
+        }
+    }
+}
+
+/// Several threads submit, each for its share of the readers: as many as there are processors.
+fn submit(workload: &Workload, site: &Site) -> Result<Reading, Error> {
+    let options = Options { memory_bytes: workload.mount.memory_bytes, ..Options::default() };
+    let engine = Engine::new(Arc::clone(&site.backend), &options)
+        .map_err(|error| Error::Protocol { what: error.to_string() })?;
+    let file = engine.open(&site.object);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(workload.threads as usize);
+    let start = Instant::now();
+    let shares = std::thread::scope(|scope| {
+        let share = |thread: usize| (0..workload.threads).filter(move |reader| *reader as usize % threads == thread);
+        let threads: Vec<_> = (0..threads)
+            .map(|thread| {
+                let (engine, file) = (&engine, &file);
+                scope.spawn(move || submit_share(workload, share(thread), engine, file, start))
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("a submitting thread panicked")).collect::<Vec<_>>()
+    });
+    let mut all = Tally::new(file.object());
+    let (mut submit_ns, mut last) = (submit_times(), start);
+    for share in shares {
+        let (tally, times, ended) = share?;
+        all.add(&tally);
+        submit_ns.add(&times).expect("all have the same bounds");
+        last = last.max(ended);
+    }
+    Ok(all.reading(last - start, Some(&submit_ns)))
+}
+
+/// Nanoseconds with two digits, up to ten seconds.
+fn submit_times() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 10_000_000_000, 2).expect("the bounds are in order")
+}
+
+fn submit_share(
+    workload: &Workload,
+    readers: impl Iterator<Item = u32>,
+    engine: &Engine,
+    file: &File,
+    start: Instant,
+) -> Result<(Tally, Histogram<u64>, Instant), Error> {
+    let failed = |error: &dyn std::fmt::Display| Error::Protocol { what: error.to_string() };
+    let mut readers: Vec<Operations<'_>> = readers.map(|reader| workload.operations(reader)).collect();
+    let submissions = engine.submissions(readers.len());
+    let mut free: Vec<usize> = (0..readers.len()).collect();
+    let mut in_flight: HashMap<Ticket, (usize, Op, Instant)> = HashMap::new();
+    let mut completed: Vec<Completion> = Vec::new();
+    let (mut tally, mut submit_ns) = (Tally::new(file.object()), submit_times());
+    let duration = Duration::from_nanos(workload.duration_ns);
+    let mut last = start;
+    loop {
+        while let Some(reader) = free.pop() {
+            let Some(op) = readers[reader].next() else { continue };
+            let before = Instant::now();
+            if before - start >= duration {
+                continue;
+            }
+            let read = Operation::Read { file: file.clone(), offset: op.offset, len: op.len as usize };
+            let ticket = submissions.submit(read, None).map_err(|busy| failed(&format!("{busy:?}")))?;
+            submit_ns.saturating_record(before.elapsed().as_nanos() as u64);
+            in_flight.insert(ticket, (reader, op, before));
+        }
+        if in_flight.is_empty() {
+            return Ok((tally, submit_ns, last));
+        }
+        if submissions.wait_all(&mut completed, SILENCE_MAX) == 0 {
+            return Err(failed(&"nothing completes"));
+        }
+        last = Instant::now();
+        for Completion { ticket, outcome } in completed.drain(..) {
+            let Some((reader, op, since)) = in_flight.remove(&ticket) else { continue };
+            match outcome {
+                Ok(Outcome::Read(pages)) => tally.take(&op, pages.as_slice().unwrap_or_default(), last - since)?,
+                other => return Err(failed(&format!("{other:?}"))),
+            }
+            free.push(reader);
+        }
+    }
+}
+
+/// Each reader asks the device itself, one read after the other.
+async fn bare(workload: Workload, site: &Site) -> Result<Reading, Error> {
+    let (start, duration) = (Instant::now(), Duration::from_nanos(workload.duration_ns));
+    let mut tally = Tally::new(&site.object);
+    let mut last = start;
+    let readers = (0..workload.threads).map(|thread| {
+        let operations = workload.operations(thread);
+        futures::stream::unfold(operations, move |mut operations| async move {
+            let since = Instant::now();
+            let op = operations.next().filter(|_| since - start < duration)?;
+            let range = op.offset..op.offset + u64::from(op.len);
+            let mut found = Vec::with_capacity(op.len as usize);
+            let failed = |error: foreread_backend::Error| Error::Protocol { what: error.to_string() };
+            let read = async {
+                let mut body =
+                    site.backend.read(&site.object.key, &site.object.version, range).await.map_err(failed)?;
+                while let Some(piece) = body.next().await {
+                    found.extend_from_slice(&piece.map_err(failed)?);
+                }
+                Ok::<_, Error>((op, found, since))
+            };
+            Some((read.await, operations))
+        })
+        .boxed()
+    });
+    let mut reads = futures::stream::select_all(readers);
+    while let Some(read) = reads.next().await {
+        let (op, found, since) = read?;
+        last = Instant::now();
+        tally.take(&op, &found, last - since)?;
+    }
+    drop(reads);
+    Ok(tally.reading(last - start, None))
+}

@@ -1,0 +1,241 @@
+//! Local files through the engine, by both mechanisms.
+
+use std::fs;
+use std::io::{Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use foreread_backend::{
+    Backend, Body, Capabilities, ConnectOptions, Error, InPlace, Key, ListPage, Mechanism, Object, Positioned, Version,
+    connect,
+};
+use foreread_engine::{Engine, ErrorKind as EngineErrorKind, File, Options};
+use foreread_testbed::content::Content;
+use futures::future::BoxFuture;
+
+struct Site {
+    dir: tempfile::TempDir,
+    engine: Engine,
+}
+
+fn each(test: impl Fn(Site)) {
+    for local in [Mechanism::IoUring, Mechanism::Threads] {
+        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+        let options = ConnectOptions { local, ..ConnectOptions::default() };
+        let connected = connect(dir.path().to_str().expect("a path"), &options).expect("a backend");
+        let mechanism = connected.backend.submission().expect("it is local").to_string();
+        let engine = Engine::new(Arc::clone(&connected.backend), &Options::default()).expect("an engine");
+        assert_eq!(engine.stats().submission, Some(mechanism.clone()));
+        assert!(local == Mechanism::IoUring || mechanism == "threads");
+        test(Site { dir, engine });
+    }
+}
+
+impl Site {
+    fn put(&self, name: &str, size: usize) {
+        let mut bytes = vec![0; size];
+        Content::new(name, 1).fill(0, &mut bytes);
+        let mut file = fs::File::create(self.dir.path().join(name)).expect("a file");
+        file.write_all(&bytes).and_then(|()| file.sync_all()).expect("room for it");
+    }
+
+    /// Makes the kernel forget what is in it.
+    fn forget(&self, name: &str) {
+        let file = fs::File::open(self.dir.path().join(name)).expect("it is there");
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("advice is taken");
+    }
+
+    fn open(&self, name: &str) -> File {
+        let object = self.engine.runtime().block_on(self.engine.stat(&Key::new(name))).expect("it is there");
+        self.engine.open(&object)
+    }
+}
+
+#[test]
+fn every_byte_is_the_one_stored_cold_and_warm() {
+    each(|site| {
+        for size in [1, 4095, 4096, 4097, 131_072, 5_000_001] {
+            let name = format!("{size}");
+            site.put(&name, size);
+            for cold in [true, false] {
+                if cold {
+                    site.forget(&name);
+                }
+                let file = site.open(&name);
+                for (offset, len) in [(0, size), (size / 2, 4096), (size - 1, 10)] {
+                    let read = site.engine.runtime().block_on(file.read_at(offset as u64, len)).expect("bytes");
+                    assert_eq!(read.len(), len.min(size - offset));
+                    Content::new(&name, 1).verify(offset as u64, &read).expect("the bytes that are stored");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn what_the_kernel_holds_is_read_without_another_thread() {
+    each(|site| {
+        site.put("warm", 1 << 20);
+        let file = site.open("warm");
+        let (send, receive) = channel();
+        file.read(512 << 10, 4096, move |read| {
+            let _ = send.send((thread::current().id(), read.expect("bytes").len()));
+        });
+        assert_eq!(receive.try_recv(), Ok((thread::current().id(), 4096)), "told before the call returned");
+    });
+}
+
+#[test]
+fn a_changed_file_is_noticed() {
+    each(|site| {
+        site.put("file", 4 << 20);
+        let file = site.open("file");
+        site.engine.runtime().block_on(file.read_at(0, 4096)).expect("bytes");
+        let mut other = fs::OpenOptions::new().write(true).open(site.dir.path().join("file")).expect("it is there");
+        other.seek(SeekFrom::Start(3 << 20)).and_then(|_| other.write_all(b"changed")).expect("it is changed");
+        let error = site.engine.runtime().block_on(file.read_at(2 << 20, 4096)).expect_err("another version");
+        assert_eq!(error.kind(), EngineErrorKind::Changed);
+    });
+}
+
+#[test]
+fn a_file_that_is_cut_while_it_is_read_gives_right_bytes_or_an_error() {
+    each(|site| {
+        let (bytes_all, stop) = (2_usize << 20, AtomicBool::new(false));
+        site.put("file", bytes_all);
+        thread::scope(|scope| {
+            for reader in 0..3_u64 {
+                let (site, stop) = (&site, &stop);
+                scope.spawn(move || {
+                    let mut at = reader;
+                    while !stop.load(Relaxed) {
+                        let Ok(object) = site.engine.runtime().block_on(site.engine.stat(&Key::new("file"))) else {
+                            continue;
+                        };
+                        let file = site.engine.open(&object);
+                        at = at.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(1);
+                        let offset = at % (bytes_all as u64 / 4096) * 4096;
+                        if let Ok(read) = site.engine.runtime().block_on(file.read_at(offset, 4096)) {
+                            Content::new("file", 1).verify(offset, &read).expect("right bytes or none");
+                        }
+                    }
+                });
+            }
+            let path = site.dir.path().join("file");
+            for round in 0..100_u64 {
+                let cut = fs::OpenOptions::new().write(true).open(&path).expect("it is there");
+                cut.set_len(round % 7 * 100_000).expect("it is cut");
+                let fresh = site.dir.path().join("fresh");
+                let mut bytes = vec![0; bytes_all];
+                Content::new("file", 1).fill(0, &mut bytes);
+                fs::write(&fresh, bytes).and_then(|()| fs::rename(&fresh, &path)).expect("it is whole again");
+                site.forget("file");
+            }
+            stop.store(true, Relaxed);
+        });
+    });
+}
+
+#[test]
+fn an_engine_that_goes_with_reads_in_flight_loses_nothing() {
+    for _ in 0..10 {
+        each(|site| {
+            site.put("file", 4 << 20);
+            site.forget("file");
+            let file = site.open("file");
+            let (send, receive) = channel();
+            for page in 0..512_u64 {
+                let (send, offset) = (send.clone(), page * 7 % 1024 * 4096);
+                file.read(offset, 4096, move |read| {
+                    let whole = read.as_ref().is_ok_and(|pages| {
+                        pages.as_slice().is_some_and(|bytes| Content::new("file", 1).verify(offset, bytes).is_ok())
+                    });
+                    let _ = send.send(whole || read.is_err());
+                });
+            }
+            drop((file, send, site));
+            assert!(receive.iter().all(|right| right));
+        });
+    }
+}
+
+/// Storage that keeps what it is asked to read in place, and answers when it is told to.
+#[derive(Debug, Default)]
+struct Silent(Arc<Mutex<Vec<Asked>>>);
+
+type Asked = (Vec<Box<[u8]>>, Told);
+
+struct Told(InPlace);
+
+impl std::fmt::Debug for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Told")
+    }
+}
+
+impl Positioned for Silent {
+    fn read(&self, _: u64, buffers: Vec<Box<[u8]>>, done: InPlace) {
+        self.0.lock().unwrap().push((buffers, Told(done)));
+    }
+}
+
+impl Backend for Silent {
+    fn describe(&self) -> String {
+        "silent".to_owned()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
+    fn stat<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Object, Error>> {
+        let version = Version { size: 1 << 30, tag: None, modified: None };
+        Box::pin(std::future::ready(Ok(Object { key: key.clone(), version })))
+    }
+
+    fn read<'a>(&'a self, _: &'a Key, _: &'a Version, _: Range<u64>) -> BoxFuture<'a, Result<Body, Error>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn list<'a>(&'a self, _: &'a str, _: Option<&'a str>) -> BoxFuture<'a, Result<ListPage, Error>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn positioned(&self, _: &Object) -> Option<Arc<dyn Positioned>> {
+        Some(Arc::new(Self(Arc::clone(&self.0))))
+    }
+
+    fn submission(&self) -> Option<Mechanism> {
+        Some(Mechanism::Threads)
+    }
+}
+
+#[test]
+fn a_silent_disk_is_given_up_on_and_what_it_brings_later_reaches_nobody() {
+    let silent = Silent::default();
+    let asked = Arc::clone(&silent.0);
+    let options = Options { patience: super::patience(), readahead: false, ..Options::default() };
+    let engine = Engine::new(Arc::new(silent), &options).expect("an engine");
+    let object = engine.runtime().block_on(engine.stat(&Key::new("x"))).expect("it is there");
+    let file = engine.open(&object);
+    let error = engine.runtime().block_on(file.read_at(0, 4096)).expect_err("nothing came");
+    assert_eq!(error.kind(), EngineErrorKind::TimedOut);
+    let (mut buffers, Told(done)) = asked.lock().unwrap().pop().expect("it was asked");
+    for buffer in &mut buffers {
+        buffer.fill(9);
+    }
+    done(Ok(buffers));
+    let (send, receive) = channel();
+    file.read(0, 4096, move |read| send.send(read.map(|pages| pages.as_slice().map(<[u8]>::to_vec))).unwrap());
+    assert!(receive.try_recv().is_err(), "what came too late is not resident");
+    let (mut buffers, Told(done)) = asked.lock().unwrap().pop().expect("it was asked again");
+    for buffer in &mut buffers {
+        buffer.fill(7);
+    }
+    done(Ok(buffers));
+    assert_eq!(receive.recv().unwrap().expect("in time"), Some(vec![7; 4096]));
+}

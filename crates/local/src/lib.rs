@@ -1,0 +1,116 @@
+//! Reads of local files that nobody waits for.
+//!
+//! ```text
+//!  Submitter::read ── preadv2(RWF_NOWAIT) ── all there ─────────────────────> done      on the caller's thread
+//!                           └─ it would block ─┬─ uring.rs    io_uring ─────> done      on the ring's thread
+//!                                              └─ threads.rs  a pread each ─> done      on that thread
+//! ```
+//!
+//! The thread that asks submits by itself and goes on; what it asked for completes in the order of the storage. Where `io_uring` is
+//! not to be had, as in many containers, threads wait in its place: that is found out once, at the start, and told.
+//!
+//! *Invariant:* buffers belong to the read from submission to completion: giving a read up, or all of this, frees none that the kernel
+//! may still write to. What is in flight has a bound; beyond it a read is refused, never queued. The only unsafe code is in `uring.rs`.
+
+#![deny(unsafe_code)]
+
+mod reading;
+mod threads;
+mod uring;
+
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+pub use reading::{Done, Filled};
+
+use reading::{Reading, Tried};
+use threads::Threads;
+use uring::Uring;
+
+/// How what would block is carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mechanism {
+    /// By the kernel: no thread waits.
+    #[default]
+    IoUring,
+    /// By threads that wait.
+    Threads,
+}
+
+impl fmt::Display for Mechanism {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::IoUring => "io_uring",
+            Self::Threads => "threads",
+        })
+    }
+}
+
+/// Carries reads. Dropping it waits for nothing: what is in flight completes, and then its threads end.
+#[derive(Debug)]
+pub struct Submitter {
+    carrier: Carrier,
+}
+
+#[derive(Debug)]
+enum Carrier {
+    IoUring(Uring),
+    Threads(Threads),
+}
+
+impl Submitter {
+    /// With `io_uring` if that is `wanted` and the kernel and the sandbox have it, else with threads.
+    pub fn new(wanted: Mechanism) -> Self {
+        let carrier = match wanted {
+            Mechanism::IoUring => match Uring::new() {
+                Ok(ring) => Carrier::IoUring(ring),
+                Err(error) => {
+                    tracing::debug!(%error, "no io_uring here: threads wait for local files");
+                    Carrier::Threads(Threads::default())
+                }
+            },
+            Mechanism::Threads => Carrier::Threads(Threads::default()),
+        };
+        Self { carrier }
+    }
+
+    /// What carries them.
+    pub fn mechanism(&self) -> Mechanism {
+        match self.carrier {
+            Carrier::IoUring(_) => Mechanism::IoUring,
+            Carrier::Threads(_) => Mechanism::Threads,
+        }
+    }
+
+    /// Fills `buffers` one after the other from `offset` of `file` on, and calls `done` with them: on this thread if nothing blocks, else
+    /// later from another. Fewer bytes than they hold come only at the end of the file.
+    ///
+    /// With [`IN_FLIGHT_MAX`] reads in flight, one that would block is refused: `done` has [`io::ErrorKind::ResourceBusy`].
+    pub fn read(&self, file: Arc<OwnedFd>, offset: u64, buffers: Vec<Box<[u8]>>, done: Done) {
+        let mut reading = Reading::new(file, offset, buffers, done);
+        match reading.try_now() {
+            Tried::Done(result) => return reading.finish(result),
+            Tried::WouldBlock => {}
+        }
+        let refused = match &self.carrier {
+            Carrier::IoUring(ring) => ring.submit(reading),
+            Carrier::Threads(threads) => threads.submit(reading),
+        };
+        if let Err(reading) = refused {
+            reading.finish(Err(io::ErrorKind::ResourceBusy.into()));
+        }
+    }
+
+    /// Reads that are in flight.
+    pub fn in_flight(&self) -> usize {
+        match &self.carrier {
+            Carrier::IoUring(ring) => ring.in_flight(),
+            Carrier::Threads(threads) => threads.in_flight(),
+        }
+    }
+}
+
+/// Reads in flight at the same time: what a fast drive's queue holds. Fewer starve it; more wait in the kernel without being served sooner.
+pub const IN_FLIGHT_MAX: usize = 1024;

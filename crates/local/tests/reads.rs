@@ -1,0 +1,256 @@
+//! Reads through both mechanisms: bytes, bounds, and what becomes of them when their submitter goes away.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+use foreread_local::{Done, Filled, IN_FLIGHT_MAX, Mechanism, Submitter};
+use rustix::fs::Advice;
+
+const PAGE: usize = 4096;
+
+/// What the bytes of a page are.
+fn content(page: u64) -> Vec<u8> {
+    (0..PAGE as u64).map(|at| (page.wrapping_mul(0x9e37_79b9) >> (at % 24)) as u8 ^ at as u8).collect()
+}
+
+/// A file of that many pages on a disk, where there is one.
+fn file(pages: u64) -> (tempfile::TempDir, Arc<OwnedFd>) {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let path = dir.path().join("file");
+    let mut file = File::create(&path).expect("a file");
+    for page in 0..pages {
+        file.write_all(&content(page)).expect("room for it");
+    }
+    file.sync_all().expect("it is written");
+    let open = Arc::new(OwnedFd::from(File::open(&path).expect("it was just made")));
+    rustix::fs::fadvise(&open, 0, None, Advice::Random).expect("advice is taken");
+    (dir, open)
+}
+
+/// Makes the kernel forget what is in the file.
+fn forget(file: &OwnedFd) {
+    rustix::fs::fadvise(file, 0, None, Advice::DontNeed).expect("advice is taken");
+}
+
+/// Both, or only threads where there is no `io_uring`.
+fn each(test: impl Fn(&dyn Fn() -> Submitter)) {
+    test(&|| Submitter::new(Mechanism::Threads));
+    if Submitter::new(Mechanism::IoUring).mechanism() == Mechanism::IoUring {
+        test(&|| Submitter::new(Mechanism::IoUring));
+    } else {
+        eprintln!("skipped: no io_uring here");
+    }
+}
+
+fn told(send: &Sender<(u64, Filled)>, page: u64) -> Done {
+    let send = send.clone();
+    Box::new(move |filled| {
+        let _ = send.send((page, filled));
+    })
+}
+
+fn buffer(pages: usize) -> Box<[u8]> {
+    vec![0; pages * PAGE].into_boxed_slice()
+}
+
+fn expect_page((page, filled): (u64, Filled)) {
+    assert_eq!(filled.result.expect("it is read"), PAGE);
+    assert!(*filled.buffers[0] == content(page)[..], "page {page} has other bytes");
+}
+
+#[test]
+fn what_the_mechanism_is_is_told() {
+    assert_eq!(Submitter::new(Mechanism::Threads).mechanism().to_string(), "threads");
+    assert_eq!(Mechanism::IoUring.to_string(), "io_uring");
+}
+
+#[test]
+fn buffers_are_filled_in_order_and_end_with_the_file() {
+    let (_dir, file) = file(64);
+    each(|submitter| {
+        let submitter = submitter();
+        for cold in [true, false] {
+            if cold {
+                forget(&file);
+            }
+            let (send, receive) = channel();
+            let buffers = vec![buffer(1), buffer(3), Box::default(), buffer(8)];
+            submitter.read(Arc::clone(&file), 56 * PAGE as u64, buffers, told(&send, 56));
+            let (_, filled) = receive.recv().expect("it completes");
+            assert_eq!(filled.result.expect("it is read"), 8 * PAGE, "the file has 64 pages");
+            let found: Vec<u8> = filled.buffers.concat();
+            let wanted: Vec<u8> = (56..64).flat_map(content).collect();
+            assert!(found[..8 * PAGE] == wanted[..]);
+            submitter.read(Arc::clone(&file), 64 * PAGE as u64, vec![buffer(1)], told(&send, 64));
+            assert_eq!(receive.recv().expect("it completes").1.result.expect("nothing is there"), 0);
+        }
+    });
+}
+
+#[test]
+fn what_is_in_the_kernels_memory_completes_on_the_thread_that_asks() {
+    let (_dir, file) = file(4);
+    rustix::io::pread(&file, &mut vec![0; 4 * PAGE], 0).expect("it is read");
+    each(|submitter| {
+        let submitter = submitter();
+        let (send, receive) = channel();
+        let done: Done = Box::new(move |filled| {
+            let _ = send.send((thread::current().id(), filled));
+        });
+        submitter.read(Arc::clone(&file), PAGE as u64, vec![buffer(1)], done);
+        let (on, filled) = receive.try_recv().expect("it was told before the call returned");
+        assert_eq!(on, thread::current().id());
+        expect_page((1, filled));
+        assert_eq!(submitter.in_flight(), 0);
+    });
+}
+
+#[test]
+fn an_error_is_told() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let directory = Arc::new(OwnedFd::from(File::open(dir.path()).expect("it is there")));
+    each(|submitter| {
+        let (send, receive) = channel();
+        submitter().read(Arc::clone(&directory), 0, vec![buffer(1)], told(&send, 0));
+        let error = receive.recv().expect("it completes").1.result.expect_err("a directory has no bytes");
+        assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
+    });
+}
+
+/// Reads pages, none of them twice, until one is in flight that whoever is told holds up.
+fn hold_up(
+    submitter: &Submitter,
+    file: &Arc<OwnedFd>,
+    pages: &mut std::ops::Range<u64>,
+    holders: usize,
+) -> Option<Arc<Barrier>> {
+    let (here, on) = (Arc::new(Barrier::new(holders + 1)), Arc::new(Barrier::new(holders + 1)));
+    let own = thread::current().id();
+    let mut held = 0;
+    for page in pages {
+        let (send, receive) = channel();
+        let (arrive, go) = (Arc::clone(&here), Arc::clone(&on));
+        let done: Done = Box::new(move |_| {
+            if thread::current().id() == own {
+                let _ = send.send(());
+                return;
+            }
+            arrive.wait();
+            go.wait();
+        });
+        submitter.read(Arc::clone(file), page * PAGE as u64, vec![buffer(1)], done);
+        if receive.try_recv().is_err() {
+            held += 1;
+        }
+        if held == holders {
+            here.wait();
+            return Some(on);
+        }
+    }
+    None
+}
+
+#[test]
+fn more_than_may_be_in_flight_is_refused_and_then_taken_again() {
+    let pages = 4096;
+    let (_dir, file) = file(pages);
+    each(|submitter| {
+        let submitter = submitter();
+        forget(&file);
+        let holders = if submitter.mechanism() == Mechanism::Threads { 64 } else { 1 };
+        let mut rest = 0..pages;
+        let Some(on) = hold_up(&submitter, &file, &mut rest, holders) else {
+            eprintln!("skipped: nothing is cold on this file system");
+            return;
+        };
+        let (send, receive): (_, Receiver<(u64, Filled)>) = channel();
+        let (mut asked, mut completed) = (0, 0);
+        let refused = loop {
+            let page = rest.next().expect("the bound comes first");
+            submitter.read(Arc::clone(&file), page * PAGE as u64, vec![buffer(1)], told(&send, page));
+            asked += 1;
+            assert!(submitter.in_flight() <= IN_FLIGHT_MAX);
+            match receive.try_recv() {
+                Ok((_, Filled { result: Err(error), .. })) => break error,
+                Ok(done) => {
+                    completed += 1;
+                    expect_page(done);
+                }
+                Err(_) => {}
+            }
+        };
+        assert_eq!(refused.kind(), io::ErrorKind::ResourceBusy);
+        assert_eq!(submitter.in_flight(), IN_FLIGHT_MAX);
+        on.wait();
+        for _ in 0..asked - completed - 1 {
+            expect_page(receive.recv().expect("what was taken completes"));
+        }
+        let page = rest.next().expect("there are more");
+        submitter.read(Arc::clone(&file), page * PAGE as u64, vec![buffer(1)], told(&send, page));
+        expect_page(receive.recv().expect("there is room again"));
+    });
+}
+
+#[test]
+fn a_read_outlives_the_thread_that_submitted_it() {
+    let (_dir, file) = file(512);
+    each(|submitter| {
+        let submitter = submitter();
+        forget(&file);
+        let (send, receive) = channel();
+        for first in (0..512).step_by(64) {
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    for page in first..first + 64 {
+                        submitter.read(Arc::clone(&file), page * PAGE as u64, vec![buffer(1)], told(&send, page));
+                    }
+                });
+            });
+        }
+        for _ in 0..512 {
+            expect_page(receive.recv().expect("each completes"));
+        }
+    });
+}
+
+#[test]
+fn what_is_in_flight_when_all_is_dropped_completes_once_with_its_bytes() {
+    let (_dir, file) = file(256);
+    each(|submitter| {
+        for _ in 0..20 {
+            forget(&file);
+            let (send, receive) = channel();
+            let submitter = submitter();
+            for page in 0..256 {
+                submitter.read(Arc::clone(&file), page * PAGE as u64, vec![buffer(1)], told(&send, page));
+            }
+            drop((submitter, send));
+            let mut pages: Vec<u64> = receive
+                .iter()
+                .map(|(page, filled)| {
+                    expect_page((page, filled));
+                    page
+                })
+                .collect();
+            pages.sort_unstable();
+            assert_eq!(pages, (0..256).collect::<Vec<_>>());
+        }
+    });
+}
+
+#[test]
+fn a_completion_that_panics_harms_no_other() {
+    let (_dir, file) = file(2);
+    each(|submitter| {
+        let submitter = submitter();
+        forget(&file);
+        submitter.read(Arc::clone(&file), 0, vec![buffer(1)], Box::new(|_| panic!("on purpose")));
+        let (send, receive) = channel();
+        submitter.read(Arc::clone(&file), PAGE as u64, vec![buffer(1)], told(&send, 1));
+        expect_page(receive.recv().expect("it completes"));
+    });
+}
