@@ -23,6 +23,8 @@ type Ready = (Pages, Box<dyn FnOnce(Result<Pages, Error>) + Send>);
 
 /// What a request is carried by.
 pub(crate) enum Carrier {
+    /// Nobody: it is not its turn.
+    None(Arc<Opened>, Vec<Arc<Folio>>),
     /// A task of the runtime.
     Task(AbortHandle),
     /// The storage itself.
@@ -90,6 +92,7 @@ impl Shard {
                 Action::Grant { request, granted } => {
                     if let Some((_, made)) = self.requests.get(&request) {
                         made.grant(granted);
+                        self.start(engine, request);
                     }
                 }
                 Action::Hedge { request } => {
@@ -128,18 +131,28 @@ impl Shard {
         for folio in &folios {
             opened.table.insert(Arc::clone(folio));
         }
+        self.requests.insert(request, (Carrier::None(Arc::clone(opened), folios), made));
+        if granted > extent.start {
+            self.start(engine, request);
+        }
+    }
+
+    /// Asks the storage for what it has not been asked for yet.
+    fn start(&mut self, engine: &Arc<Inner>, request: RequestId) {
+        let Some((carrier, made)) = self.requests.get_mut(&request) else { return };
+        let Carrier::None(opened, folios) = carrier else { return };
+        let (opened, folios) = (Arc::clone(opened), std::mem::take(folios));
         let in_flight = InFlight::new(engine);
-        let carrier = match InPlace::new(opened, &made, folios) {
+        *carrier = match InPlace::new(&opened, made, folios) {
             Ok(in_place) => {
                 self.begun.push((Arc::clone(&in_place), in_flight));
                 Carrier::InPlace(in_place)
             }
             Err(folios) => {
-                let task = engine.runtime.spawn(fetch(in_flight, Arc::clone(opened), Arc::clone(&made), folios));
+                let task = engine.runtime.spawn(fetch(in_flight, opened, Arc::clone(made), folios));
                 Carrier::Task(task.abort_handle())
             }
         };
-        self.requests.insert(request, (carrier, made));
     }
 
     /// What carries a request, if it still counts.
@@ -151,7 +164,7 @@ impl Shard {
     pub(crate) fn in_place(&self) -> impl Iterator<Item = (RequestId, Arc<InPlace>)> {
         self.requests.iter().filter_map(|(&request, (carrier, _))| match carrier {
             Carrier::InPlace(in_place) => Some((request, Arc::clone(in_place))),
-            Carrier::Task(_) => None,
+            Carrier::None(..) | Carrier::Task(_) => None,
         })
     }
 

@@ -19,6 +19,9 @@ pub const TEXTS: &[(&str, &str)] = &[
     ("interleaved-2", include_str!("../../../workloads/interleaved-2.toml")),
     ("interleaved-5", include_str!("../../../workloads/interleaved-5.toml")),
     ("slow-200", include_str!("../../../workloads/slow-200.toml")),
+    ("interactive-beside-16", include_str!("../../../workloads/interactive-beside-16.toml")),
+    ("interactive-beside-64-small", include_str!("../../../workloads/interactive-beside-64-small.toml")),
+    ("slow-200-beside-2", include_str!("../../../workloads/slow-200-beside-2.toml")),
     ("mmap-random", include_str!("../../../workloads/mmap-random.toml")),
     ("iozone-read", include_str!("../../../workloads/iozone-read.toml")),
     ("iozone-re-read", include_str!("../../../workloads/iozone-re-read.toml")),
@@ -45,6 +48,7 @@ pub const TEXTS: &[(&str, &str)] = &[
     ("tiobench-32", include_str!("../../../workloads/tiobench-32.toml")),
     ("disk-adjacent-2", include_str!("../../../workloads/disk-adjacent-2.toml")),
     ("disk-cooperators-2", include_str!("../../../workloads/disk-cooperators-2.toml")),
+    ("disk-interactive-beside-32", include_str!("../../../workloads/disk-interactive-beside-32.toml")),
 ];
 
 /// The text of the workload of that name.

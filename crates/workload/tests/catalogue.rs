@@ -39,6 +39,9 @@ const FIGURES: &[(&str, &[(&str, &str)])] = &[
     ("interleaved-2", &[("throughput", ">= 600 MB/s"), ("amp", "<= 1.1"), ("rss", "<= 320 MiB")]),
     ("interleaved-5", &[("throughput", ">= 600 MB/s"), ("amp", "<= 1.1"), ("rss", "<= 320 MiB")]),
     ("slow-200", &[("late", "<= 0 reads"), ("amp", "<= 1.1"), ("first_byte_p50", "<= 110 ms"), ("rss", "<= 128 MiB")]),
+    ("interactive-beside-16", &[("beside_read_p99", "<= 62 ms"), ("throughput", ">= 711 MB/s")]),
+    ("interactive-beside-64-small", &[("beside_read_p99", "<= 140 ms"), ("operations_of_bare", ">= 0.95")]),
+    ("slow-200-beside-2", &[("late", "<= 0 reads")]),
     ("mmap-random", &[]),
     ("iozone-read", &[]),
     ("iozone-re-read", &[]),
@@ -65,6 +68,7 @@ const FIGURES: &[(&str, &[(&str, &str)])] = &[
     ("tiobench-32", &[]),
     ("disk-adjacent-2", &[]),
     ("disk-cooperators-2", &[]),
+    ("disk-interactive-beside-32", &[]),
 ];
 
 /// What is wanted of simulations: workload, policy, metric, figure.
@@ -83,6 +87,7 @@ const SIMULATED: &[(&str, &str, &str, &str)] = &[
     ("thrash-200-streams", "on-demand-2007", "io_size_min", "<= 180 KiB"),
     ("thrash-200-streams", "foreread", "late", "<= 0 reads"),
     ("thrash-200-streams", "foreread", "throughput_max", ">= 20 MB/s"),
+    ("disk-interactive-beside-32", "foreread", "beside_read_p99", "<= 24.1 ms"),
     ("fio-random-serial", "none/cfq", "operations", ">= 100/s"),
     ("fio-random-serial", "none/cfq", "operations", "<= 122/s"),
     ("fio-random-async", "none/cfq", "operations", ">= 799/s"),
@@ -97,6 +102,8 @@ const SIMULATED: &[(&str, &str, &str, &str)] = &[
 
 /// How policies must compare: workload, the one over the other, metric, figures.
 const RATIOS: &[(&str, &str, &str, &[&str])] = &[
+    ("interactive-beside-64-small", "foreread over none", "throughput", &[">= 0.98"]),
+    ("interactive-beside-64-small", "foreread over none", "beside_read_p99", &["<= 0.5"]),
     ("iozone-read", "on-demand-2007 over linux-2.6.20", "throughput", ABOUT_THE_SAME),
     ("iozone-read", "foreread over best", "throughput", NOT_BEHIND),
     ("iozone-re-read", "on-demand-2007 over linux-2.6.20", "throughput", ABOUT_THE_SAME),
@@ -123,10 +130,12 @@ const RATIOS: &[(&str, &str, &str, &[&str])] = &[
     ("tiobench-32", "linux/cfq-low-latency over linux/cfq", "throughput", &[">= 0.66", "<= 0.76"]),
     ("tiobench-32", "linux/cfq-merging over linux/cfq-low-latency", "throughput", &["<= 0.97"]),
     ("tiobench-32", "linux/cfq-splitting over linux/cfq-merging", "throughput", &[">= 1.01", "<= 1.12"]),
+    ("tiobench-32", "foreread over linux/cfq", "throughput", &[">= 0.98"]),
     ("disk-adjacent-2", "none/cfq-merging over none/cfq-low-latency", "throughput", &["<= 0.9"]),
     ("disk-adjacent-2", "none/cfq-splitting over none/cfq-merging", "throughput", &[">= 1.05"]),
     ("disk-cooperators-2", "none/cfq-merging over none/cfq-low-latency", "throughput", &[">= 1.8"]),
     ("disk-cooperators-2", "none/cfq-splitting over none/cfq-merging", "throughput", &[">= 0.99"]),
+    ("disk-interactive-beside-32", "foreread over linux/cfq", "throughput", &[">= 0.98"]),
 ];
 const ABOUT_THE_SAME: &[&str] = &[">= 0.99", "<= 1.01"];
 const NOT_BEHIND: &[&str] = &[">= 0.99"];
@@ -222,9 +231,18 @@ fn the_conditions_are_those_under_which_the_figures_were_promised() {
         let Some(store) = workload.device.store() else { continue };
         assert_eq!(store.first_byte_ns, 30_000_000, "{name}");
         assert_eq!(store.connection_bytes_per_s, 80_000_000, "{name}");
-        let shared = matches!(*name, "files-16-shared-link" | "one-file-64");
+        let shared =
+            matches!(*name, "files-16-shared-link" | "one-file-64" | "interactive-beside-16" | "slow-200-beside-2");
         assert_eq!(store.total_bytes_per_s, shared.then_some(800_000_000), "{name}");
-        let ceiling_min = if shared { 600_000_000 } else { 700_000_000 };
+        let narrow = *name == "interactive-beside-64-small";
+        assert_eq!(store.concurrency.map(u32::from), narrow.then_some(8), "{name}");
+        let ceiling_min = if narrow {
+            400_000_000
+        } else if shared {
+            600_000_000
+        } else {
+            700_000_000
+        };
         assert_eq!(store.ceiling_min_bytes_per_s, Some(ceiling_min), "{name}");
         let memory_mib = match *name {
             "sequential-1m" | "sequential-128k" => 96,
@@ -232,7 +250,12 @@ fn the_conditions_are_those_under_which_the_figures_were_promised() {
             _ => 256,
         };
         assert_eq!(workload.mount.memory_bytes, memory_mib * MIB, "{name}");
-        assert_eq!(workload.mount.cgroup_bytes, (*name == "slow-200").then_some(512 * MIB), "{name}");
+        let cgroup_mib = match *name {
+            "slow-200" => Some(512),
+            "slow-200-beside-2" => Some(1024),
+            _ => None,
+        };
+        assert_eq!(workload.mount.cgroup_bytes, cgroup_mib.map(|mib: u64| mib * MIB), "{name}");
         for figure in workload.expect.iter().filter(|figure| figure.metric.key() == "rss") {
             assert!(figure.value <= (memory_mib + 64) as f64, "{name}: memory stays under budget + 64 MiB");
         }

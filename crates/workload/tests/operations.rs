@@ -156,6 +156,20 @@ fn slow_streams_are_due_a_period_apart_until_the_duration_ends() {
 }
 
 #[test]
+fn who_reads_beside_has_files_of_his_own_and_comes_after_a_period() {
+    let beside = "[beside]\nthreads = 1\noperations = 3\n[beside.files]\ncount = 1\nsize = \"1MiB\"\n\
+                  [beside.pattern]\nkind = \"random\"\nrecord = \"4KiB\"\ndescriptor = \"own\"\nperiod = \"1s\"\n";
+    let workload = parse(&(text(1, 2, 2, 4096, "kind = \"sequential\"\nrecord = \"4KiB\"") + beside));
+    let readers: Vec<_> = workload.readers().map(|reader| (reader.beside, reader.operations().collect())).collect();
+    let files = |ops: &Vec<Op>| ops.iter().map(|op| (op.file, op.not_before_ns / 1_000_000_000)).collect::<Vec<_>>();
+    let told: Vec<_> = readers.iter().map(|(beside, ops)| (*beside, files(ops))).collect();
+    assert_eq!(told, [(false, vec![(0, 0)]), (false, vec![(1, 0)]), (true, vec![(2, 1), (2, 2), (2, 3)])]);
+    let files: Vec<_> = workload.all_files().collect();
+    let named = |name: &str, bytes| (name.to_owned(), bytes);
+    assert_eq!(files, [named("w-000.bin", 4096), named("w-001.bin", 4096), named("w-beside-000.bin", 1 << 20)]);
+}
+
+#[test]
 fn a_limit_on_operations_holds_for_each_thread() {
     let workload = catalogue::find("random-4k-16").unwrap();
     assert!((0..16).all(|thread| workload.operations(thread).count() == 200));

@@ -62,5 +62,6 @@ impl Pieces {
     }
 }
 
-/// The piece that is read at once. Lower costs more system calls for each byte; higher delays the first bytes.
-const PIECE_BYTES_MAX: u64 = 1 << 20;
+/// The piece that is read at once. Lower costs more system calls for each byte; higher delays the first bytes, and on a disk whoever wants
+/// little meanwhile. Simulations read so, too.
+const PIECE_BYTES_MAX: u64 = 512 << 10;
