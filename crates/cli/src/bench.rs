@@ -7,6 +7,8 @@
 //!                 └─ reader ─────────────── a process for each run; preads, verifies, keeps time
 //! ```
 //!
+//! A workload whose reads are submitted to the library has neither testbed nor mount (`bench/submission.rs`).
+//!
 //! Everything that is measured is a process of its own and is ended by number. Workloads and figures come from the
 //! `workload` crate; this module starts, reads off and compares.
 
@@ -47,6 +49,7 @@ use subject::{Storage, Subject};
 ///
 /// Each workload runs on an emulated object store (`foreread testbed`) through a fresh mount, and stands beside the same
 /// without readahead. Ratios are to a bare HTTP client in the same run. The last column is what the simulator says of the first.
+/// Two workloads submit to the library instead: on a file of 8 GiB in the temporary directory, beside fio, and on an emulated array.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "More, with command lines of other clients: `foreread bench --help`.", after_long_help = EXAMPLES)]
 pub(crate) struct BenchArgs {

@@ -6,13 +6,16 @@
 //!   File::read ── all folios resident ──────────────────────────────> done(pages)     on the caller's thread
 //!        │                     └─ one of them marked ──> shard: Event::Read ─┐
 //!        └── absent or in flight ──> shard: Event::Read ─> policy ─> actions │
-//!                                      │                        Submit ──> a task: backend.read, bytes into folios
+//!                                      │                        Submit ──> a task: backend.read, bytes into folios; or, for a small
+//!                                      │                                   │ read of a local file, no task: in place (`in_place.rs`)
 //!                                      └─ wait on the folios <───────────────┘   each folio as it fills
 //!                                             └─ the last one ──────> done(pages)     on the task's thread
 //! ```
 //!
 //! The *shard* (`shard.rs`) is policy and the right to change the page table, behind one lock. Look-ups, pins and first-touch
 //! bits do not take it. A caller never waits for storage: what misses is completed from elsewhere.
+//!
+//! A program that wants many operations in flight, of any kind, submits them ([`Submissions`]).
 //!
 //! *Invariant:* no rule about what to read or drop lives here, and no byte reaches a reader that was not fetched on condition of the
 //! version that its [`File`] pins.

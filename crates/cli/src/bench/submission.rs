@@ -45,7 +45,7 @@ enum Contender {
 
 impl Contender {
     fn all(workload: &Workload, threads: bool) -> Vec<(String, Self)> {
-        let ours = ("foreread".to_owned(), Self::Ours(Submitter::Library { threads }));
+        let ours = ("foreread".to_owned(), Self::Ours(Submitter::Library { threads, seed: workload.seed }));
         let depth = workload.threads;
         match workload.device {
             Device::Emulated(_) => vec![
@@ -90,7 +90,11 @@ fn fill(row: &mut Row, bench: &Bench<'_>, text: &str, contenders: &[(String, Con
     };
     for round in 1..=bench.repeat {
         let mut best: Option<f64> = None;
-        for (index, (name, contender)) in contenders.iter().enumerate() {
+        // Each has its turn to be the first, and no two runs read the same places: a host may keep what was read last.
+        for turn in 0..contenders.len() {
+            let index = (turn + round as usize - 1) % contenders.len();
+            let (name, contender) = &contenders[index];
+            let seed = workload.seed + u64::from(round) * 100 + index as u64;
             if row.columns[index].failure.is_some() {
                 continue;
             }
@@ -99,8 +103,14 @@ fn fill(row: &mut Row, bench: &Bench<'_>, text: &str, contenders: &[(String, Con
                 make_cold(file)?;
             }
             let run = match *contender {
+                Contender::Ours(Submitter::Library { threads, .. }) => {
+                    ours(bench, &workload, text, file.as_deref(), Submitter::Library { threads, seed })
+                }
                 Contender::Ours(submitter) => ours(bench, &workload, text, file.as_deref(), submitter),
-                Contender::Fio { engine, threads } => fio(bench, &workload, file.as_deref(), engine, threads),
+                Contender::Fio { engine, threads } => {
+                    let workload = workload.clone().with_seed(seed);
+                    fio(bench, &workload, file.as_deref(), engine, threads)
+                }
             };
             row.columns[index].take(run)?;
             let last = if index > 0 { row.columns[index].runs.last() } else { None };

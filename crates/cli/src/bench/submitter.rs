@@ -39,6 +39,8 @@ pub(crate) enum Submitter {
     Library {
         /// Whether threads wait for them.
         threads: bool,
+        /// In which order, in place of the workload's own: no two runs read the same places.
+        seed: u64,
     },
     /// Nothing in between: the emulated device itself, this many reads at a time.
     Bare {
@@ -67,7 +69,7 @@ pub(super) fn run(plan: &Plan, submitter: Submitter) -> Result<Reading, Error> {
             let device = device.ok_or_else(|| Error::Protocol { what: format!("no block device is called {name}") })?;
             Site { object: device.object().clone(), backend: Arc::new(device) }
         }
-        (_, Submitter::Library { threads }) => {
+        (_, Submitter::Library { threads, .. }) => {
             let path = plan.paths.first().map_or(Path::new(""), PathBuf::as_path);
             let local = if threads { LocalReads::Threads } else { LocalReads::IoUring };
             let options = ConnectOptions { local: local.mechanism(), ..ConnectOptions::default() };
@@ -80,7 +82,7 @@ pub(super) fn run(plan: &Plan, submitter: Submitter) -> Result<Reading, Error> {
         (_, Submitter::Bare { .. }) => return Err(Error::Protocol { what: "only a device is read barely".to_owned() }),
     };
     let mut measured = match submitter {
-        Submitter::Library { .. } => submit(&workload, &site)?,
+        Submitter::Library { seed, .. } => submit(&workload.with_seed(seed), &site)?,
         Submitter::Bare { depth } => runtime.block_on(bare(workload.with_threads(depth), &site))?,
     };
     measured.cpu_s = process::cpu_s(std::process::id()).unwrap_or(0.0);
