@@ -235,7 +235,13 @@ impl std::fmt::Debug for Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         if Arc::strong_count(&self.runtime) == 1 {
-            self.inner.shard.lock().flush_record();
+            let waiting = {
+                let mut shard = self.inner.shard.lock();
+                shard.flush_record();
+                shard.give_up_waiting()
+            };
+            let error = Error::new(ErrorKind::Io, "the engine has been shut down");
+            waiting.into_iter().for_each(|folio| folio.fill(Err(error.clone())));
         }
     }
 }

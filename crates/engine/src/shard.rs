@@ -155,6 +155,15 @@ impl Shard {
         };
     }
 
+    /// What the storage has not been asked for, it never will be.
+    pub(crate) fn give_up_waiting(&mut self) -> Vec<Arc<Folio>> {
+        let waiting = self.requests.values_mut().filter_map(|(carrier, _)| match carrier {
+            Carrier::None(_, folios) => Some(std::mem::take(folios)),
+            Carrier::Task(_) | Carrier::InPlace(_) => None,
+        });
+        waiting.flatten().collect()
+    }
+
     /// What carries a request, if it still counts.
     pub(crate) fn carrier(&mut self, request: RequestId) -> Option<&mut Carrier> {
         self.requests.get_mut(&request).map(|(carrier, _)| carrier)

@@ -140,9 +140,9 @@ impl FairQueue {
         }
     }
 
-    /// A request that was started had its first byte after `first_byte`.
-    pub(crate) fn answered(&mut self, now: Nanos, first_byte: Nanos) {
-        self.concurrency.answered(now, first_byte);
+    /// A request for `pages` is done; it had its first byte `first_byte` after it was started.
+    pub(crate) fn answered(&mut self, now: Nanos, first_byte: Nanos, pages: u64) {
+        self.concurrency.answered(now, first_byte, pages);
     }
 
     /// It is over, whether it was started or not.

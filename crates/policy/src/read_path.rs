@@ -135,8 +135,8 @@ impl ReadPath {
                     if class == Class::Demand {
                         self.link.answered(first_byte, self.requests.demanded().saturating_sub(self.queue.demanded()));
                         self.hedge.observe(first_byte);
-                        self.queue.answered(now, first_byte);
                     }
+                    self.queue.answered(now, first_byte, extent.pages());
                     let alone = !self.options.rotational || self.queue.started() == 0;
                     self.link.completed(now, extent.pages(), first_byte, total, alone);
                     self.resident.arrived(file, extent, request);

@@ -11,6 +11,7 @@ pub const TEXTS: &[(&str, &str)] = &[
     ("sata-ssd-2011", include_str!("../../../devices/sata-ssd-2011.toml")),
     ("nvme", include_str!("../../../devices/nvme.toml")),
     ("network-directory", include_str!("../../../devices/network-directory.toml")),
+    ("file-server", include_str!("../../../devices/file-server.toml")),
     ("object-store", include_str!("../../../devices/object-store.toml")),
 ];
 

@@ -141,10 +141,13 @@ pub(crate) fn run(plan: &Plan) -> Result<Reading, Error> {
                     let record = reader.group.pattern.record_bytes() as usize;
                     let mut buffer = vec![0; record + PAGE_BYTES];
                     let aligned = buffer.as_ptr().align_offset(PAGE_BYTES);
+                    // Who reads beside the others has begun before them.
+                    let first = reader.beside.then(|| reader.operations().next()).flatten();
+                    let own = first.map(|op| open(plan, op.file as usize).map(|file| (op.file, file))).transpose();
                     ready.wait();
                     ready.wait();
                     let Some(Ok(opened)) = opened.get() else { return Ok(None) };
-                    let walk = Walk { plan, reader, opened, reading, own: None };
+                    let walk = Walk { plan, reader, opened, reading, own: own? };
                     let walked = walk.run(&mut buffer[aligned..][..record]);
                     reading.fetch_sub(u32::from(!reader.beside), Relaxed);
                     walked.map(Some)
