@@ -27,7 +27,8 @@ pub(crate) enum Error {
     Workload(#[source] foreread_workload::Error),
 }
 
-/// The workloads of those names, paths or folders, each with its text; without any, those that are built in and `usual`.
+/// The workloads of those names and paths, and those in folders that are `usual`, each with its text; without any, those that are built in
+/// and `usual`.
 pub(crate) fn select(names: &[String], usual: impl Fn(&Workload) -> bool) -> Result<Vec<(Workload, String)>, Error> {
     let mut chosen = Vec::new();
     if names.is_empty() {
@@ -40,7 +41,7 @@ pub(crate) fn select(names: &[String], usual: impl Fn(&Workload) -> bool) -> Res
         let path = Path::new(name);
         if path.is_dir() {
             for path in tomls(path)? {
-                chosen.push(read(&path)?);
+                chosen.extend(Some(read(&path)?).filter(|(workload, _)| usual(workload)));
             }
         } else if path.extension().is_some_and(|extension| extension == "toml") {
             chosen.push(read(path)?);

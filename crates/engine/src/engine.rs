@@ -241,7 +241,9 @@ impl Drop for Engine {
                 shard.give_up_waiting()
             };
             let error = Error::new(ErrorKind::Io, "the engine has been shut down");
-            waiting.into_iter().for_each(|folio| folio.fill(Err(error.clone())));
+            for folio in waiting {
+                folio.fill(Err(error.clone()));
+            }
         }
     }
 }

@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn what_buys_throughput_is_kept() {
         // Disks that sort: the more there are, the less each takes.
-        let limit = found(64, 20, |n| 9 * MS * n.max(10) / 10 * 20 / (20 + n.ilog2() as u64));
+        let limit = found(64, 20, |n| 9 * MS * n.max(10) / 10 * 20 / (20 + u64::from(n.ilog2())));
         assert!(limit >= 48, "{limit}");
     }
 
