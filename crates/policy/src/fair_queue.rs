@@ -197,14 +197,17 @@ impl FairQueue {
             return None;
         }
         // Where what was started finds no memory, what nobody waits for would find none either.
-        let short_of_memory = self.queues.values().any(|queue| queue.started.keys().any(|&id| stalled(id)));
+        let started = self.queues.values().flat_map(|queue| queue.started.keys());
+        let stalling = started.filter(|&&id| stalled(id)).count();
+        let short_of_memory = stalling > 0;
         let ready = |queue: &Queue| !queue.waiting.is_empty() && (!short_of_memory || queue.is_demanded());
         let is_served = |queue: &&Queue| queue.has_started(true, |id| !stalled(id));
         let served = self.queues.values().find(is_served).filter(|_| self.rotational);
         let served = served.map(|queue| queue.tag.max(self.now_ns));
         let owner = if self.rotational {
             self.next_on_disk(now, served, ready)?
-        } else if self.started() < self.concurrency.limit() {
+        } else if self.started() - stalling < self.concurrency.limit() {
+            // The storage does not work on what waits for memory, and a reader who waits may be all that can make room.
             self.least(now, ready)?
         } else {
             return None;

@@ -121,10 +121,11 @@ impl Requests {
         self.speculative >= SPECULATIVE_MAX
     }
 
-    /// The speculative request that was made last, of those that hold memory.
+    /// The speculative request that was made last: of those that hold memory, or else of those whose connection does.
     pub(crate) fn latest_speculative(&self) -> Option<RequestId> {
-        let holds = |r: &Request| r.class == Class::Speculative && r.granted > r.extent.start;
-        self.made.iter().rev().find(|(_, r)| holds(r)).map(|(&id, _)| id)
+        let speculative = || self.made.iter().rev().filter(|(_, r)| r.class == Class::Speculative);
+        let begun = speculative().find(|(_, r)| r.granted > r.extent.start);
+        begun.or_else(|| speculative().next()).map(|(&id, _)| id)
     }
 
     /// All requests for `file`.
@@ -193,7 +194,7 @@ mod tests {
     fn speculation_is_counted_until_it_is_over_or_demand() {
         let mut requests = Requests::default();
         let ids: Vec<_> = (0..64).map(|at| make(&mut requests, at * 256, Class::Speculative)).collect();
-        assert_eq!(requests.latest_speculative(), None, "none of them holds memory");
+        assert_eq!(requests.latest_speculative(), Some(ids[63]), "none of them holds memory");
         ids[..63].iter().zip(0..).for_each(|(&id, at)| requests.grant(id, at * 256 + 64));
         assert!(requests.is_speculation_full());
         requests.promote(ids[63]);
