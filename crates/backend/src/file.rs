@@ -116,7 +116,7 @@ impl Backend for Directory {
                 return Ok(Object { key: key.clone(), version: look(&file, key, Operation::Stat)? });
             }
             let (root, key) = (self.root.clone(), key.clone());
-            blocking(self.threads.clone(), move || {
+            blocking(&self.threads, Operation::Stat, key.as_str().to_owned(), move || {
                 let file = open_file(&root, &key, OFlags::PATH, Operation::Stat)?;
                 let version = look(&file, &key, Operation::Stat)?;
                 Ok(Object { key, version })
@@ -130,10 +130,9 @@ impl Backend for Directory {
         async move {
             let (root, key, version) = (self.root.clone(), key.clone(), version.clone());
             let submitter = Arc::clone(&self.submitter);
-            let pieces = blocking(self.threads.clone(), move || {
-                let file = open_file(&root, &key, OFlags::RDONLY, Operation::Read)?;
-                Pieces::new(file, key, &version, range, submitter)
-            });
+            let name = key.as_str().to_owned();
+            let open = move || Pieces::new(&root, key, &version, range, submitter);
+            let pieces = blocking(&self.threads, Operation::Read, name, open);
             Ok(pieces.await?.body())
         }
         .boxed()
@@ -141,7 +140,8 @@ impl Backend for Directory {
 
     fn list<'a>(&'a self, prefix: &'a str, continuation: Option<&'a str>) -> BoxFuture<'a, Result<ListPage, Error>> {
         let (root, prefix, from) = (self.root.clone(), prefix.to_owned(), continuation.map(str::to_owned));
-        blocking(self.threads.clone(), move || listing::page(&root, &prefix, from.as_deref())).boxed()
+        blocking(&self.threads, Operation::List, prefix.clone(), move || listing::page(&root, &prefix, from.as_deref()))
+            .boxed()
     }
 
     fn positioned(&self, object: &Object) -> Option<Arc<dyn Positioned>> {
@@ -152,23 +152,29 @@ impl Backend for Directory {
         Some(Positions::new(root, submitter, Arc::clone(&self.descriptors), object.clone()))
     }
 
-    fn submission(&self) -> Option<Mechanism> {
-        Some(self.submitter.mechanism())
+    fn submission(&self) -> Option<&Submitter> {
+        Some(&self.submitter)
     }
 }
 
 /// Runs a task that may wait for the disk, once fewer than [`THREADS_MAX`] others do.
 async fn blocking<T: Send + 'static>(
-    threads: Arc<Semaphore>,
+    threads: &Arc<Semaphore>,
+    operation: Operation,
+    object: String,
     task: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
-    let permit = threads.acquire_owned().await.expect("the semaphore is never closed");
+    let permit = Arc::clone(threads).acquire_owned().await.expect("the semaphore is never closed");
     let task = move || {
         let result = task();
         drop(permit);
         result
     };
-    tokio::task::spawn_blocking(task).await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+    tokio::task::spawn_blocking(task).await.unwrap_or_else(|ended| match ended.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        // Who runs the threads is going away.
+        Err(ended) => Err(Error::new(ErrorKind::Transient, operation, &object, ended.to_string())),
+    })
 }
 
 /// Opens a path below the root.

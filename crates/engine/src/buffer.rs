@@ -7,6 +7,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+use foreread_backend::Frames;
 use foreread_policy::{FOLIO_PAGES_MAX, PAGE_BYTES};
 use parking_lot::Mutex;
 
@@ -22,8 +23,8 @@ const IDLE_BYTES_MAX: usize = 4 << 20;
 /// Where whole folios come from and return to.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
-    wholes: Mutex<Vec<Box<[u8]>>>,
-    singles: Mutex<Vec<Box<[u8]>>>,
+    wholes: Mutex<Vec<Frames>>,
+    singles: Mutex<Vec<Frames>>,
 }
 
 impl Pool {
@@ -33,14 +34,14 @@ impl Pool {
     }
 
     /// The same, for [`Buffer::of`].
-    pub(crate) fn bytes(&self, len: usize) -> Box<[u8]> {
+    pub(crate) fn bytes(&self, len: usize) -> Frames {
         debug_assert!(len <= WHOLE_BYTES);
         let idle = self.idle(len).and_then(|idle| idle.lock().pop());
-        idle.unwrap_or_else(|| vec![0; len].into_boxed_slice())
+        idle.unwrap_or_else(|| Frames::new(len))
     }
 
     /// Where memory of that length lies idle.
-    fn idle(&self, len: usize) -> Option<&Mutex<Vec<Box<[u8]>>>> {
+    fn idle(&self, len: usize) -> Option<&Mutex<Vec<Frames>>> {
         match len {
             WHOLE_BYTES => Some(&self.wholes),
             SINGLE_BYTES => Some(&self.singles),
@@ -52,13 +53,13 @@ impl Pool {
 /// The bytes of one folio.
 #[derive(Debug)]
 pub(crate) struct Buffer {
-    bytes: Box<[u8]>,
+    bytes: Frames,
     pool: Arc<Pool>,
 }
 
 impl Buffer {
     /// What [`Pool::bytes`] gave.
-    pub(crate) fn of(bytes: Box<[u8]>, pool: &Arc<Pool>) -> Self {
+    pub(crate) fn of(bytes: Frames, pool: &Arc<Pool>) -> Self {
         Self { bytes, pool: Arc::clone(pool) }
     }
 }

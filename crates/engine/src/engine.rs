@@ -222,7 +222,8 @@ impl Engine {
             let shard = self.inner.shard.lock();
             (shard.policy.counters(), shard.policy.memory())
         };
-        self.inner.stats.snapshot(counters, memory, self.inner.backend.submission())
+        let mechanism = self.inner.backend.submission().map(|submitter| submitter.mechanism());
+        self.inner.stats.snapshot(counters, memory, mechanism)
     }
 }
 

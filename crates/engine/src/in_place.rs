@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use foreread_backend::{self as backend, Positioned};
+use foreread_backend::{self as backend, Frames, Positioned};
 use foreread_policy::{Event, Nanos, PAGE_BYTES, RequestId};
 
 use crate::buffer::Buffer;
@@ -64,7 +64,7 @@ impl InPlace {
         positioned.read(offset, buffers, Box::new(move |read| self.told(in_flight, read)));
     }
 
-    fn told(self: Arc<Self>, in_flight: InFlight, read: Result<Vec<Box<[u8]>>, backend::Error>) {
+    fn told(self: Arc<Self>, in_flight: InFlight, read: Result<Vec<Frames>, backend::Error>) {
         let engine = in_flight.engine();
         let buffers = match read {
             Ok(buffers) => buffers,

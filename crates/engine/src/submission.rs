@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
-use foreread_backend::{Key, ListPage, Object};
+use foreread_backend::{Key, ListPage, Object, Submitter};
 use parking_lot::{Condvar, Mutex};
 use tokio::task::AbortHandle;
 
@@ -194,6 +194,22 @@ impl Submissions {
             },
         }
         Ok(ticket)
+    }
+
+    /// The same for several, of which the storage is told together. As many as may be in flight are taken from `operations`; the ticket of each.
+    pub fn submit_all(&self, operations: &mut VecDeque<Operation>, deadline: Option<Instant>) -> Vec<Ticket> {
+        let _plug = self.engine.backend().submission().map(Submitter::plug);
+        let mut tickets = Vec::with_capacity(operations.len());
+        while let Some(operation) = operations.pop_front() {
+            match self.submit(operation, deadline) {
+                Ok(ticket) => tickets.push(ticket),
+                Err(Busy(operation)) => {
+                    operations.push_front(operation);
+                    break;
+                }
+            }
+        }
+        tickets
     }
 
     /// Polls once on this thread; what is not ready then goes on as a task.

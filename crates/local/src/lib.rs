@@ -1,28 +1,37 @@
 //! Reads of local files that nobody waits for.
 //!
 //! ```text
-//!  Submitter::read ── preadv2(RWF_NOWAIT) ── all there ─────────────────────> done      on the caller's thread
+//!  Submitter::read ── in the kernel's memory? ── preadv2(RWF_NOWAIT) ───────> done      on the caller's thread
 //!                           └─ it would block ─┬─ uring.rs    io_uring ─────> done      on the ring's thread
 //!                                              └─ threads.rs  a pread each ─> done      on that thread
 //! ```
+//!
+//! What the kernel does not have is read past its page cache, where the file can be (`file.rs`): whoever reads here keeps what it reads, and
+//! through the page cache each page would be kept twice and cost twice the processor's time.
 //!
 //! The thread that asks submits by itself and goes on; what it asked for completes in the order of the storage. Where `io_uring` is
 //! not to be had, as in many containers, threads wait in its place: that is found out once, at the start, and told.
 //!
 //! *Invariant:* buffers belong to the read from submission to completion: giving a read up, or all of this, frees none that the kernel
-//! may still write to. What is in flight has a bound; beyond it a read is refused, never queued. The only unsafe code is in `uring.rs`.
+//! may still write to. What is in flight has a bound; beyond it a read is refused, never queued. The only unsafe code is in `uring.rs` and
+//! `cached.rs`.
 
 #![deny(unsafe_code)]
 
+mod cached;
+mod file;
+mod frames;
 mod reading;
 mod threads;
 mod uring;
 
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
+pub use file::LocalFile;
+pub use frames::Frames;
 pub use reading::{Done, Filled};
 
 use reading::{Reading, Tried};
@@ -88,7 +97,7 @@ impl Submitter {
     /// later from another. Fewer bytes than they hold come only at the end of the file.
     ///
     /// With [`IN_FLIGHT_MAX`] reads in flight, one that would block is refused: `done` has [`io::ErrorKind::ResourceBusy`].
-    pub fn read(&self, file: Arc<OwnedFd>, offset: u64, buffers: Vec<Box<[u8]>>, done: Done) {
+    pub fn read(&self, file: Arc<LocalFile>, offset: u64, buffers: Vec<Frames>, done: Done) {
         let mut reading = Reading::new(file, offset, buffers, done);
         match reading.try_now() {
             Tried::Done(result) => return reading.finish(result),
@@ -103,11 +112,36 @@ impl Submitter {
         }
     }
 
+    /// Until it is dropped, what this thread submits is kept, and given to the kernel together: the disk is told once. For a thread that
+    /// waits for none of it meanwhile.
+    pub fn plug(&self) -> Plug<'_> {
+        if let Carrier::IoUring(ring) = &self.carrier {
+            ring.plug();
+        }
+        Plug { submitter: self, here: PhantomData }
+    }
+
     /// Reads that are in flight.
     pub fn in_flight(&self) -> usize {
         match &self.carrier {
             Carrier::IoUring(ring) => ring.in_flight(),
             Carrier::Threads(threads) => threads.in_flight(),
+        }
+    }
+}
+
+/// See [`Submitter::plug`].
+#[derive(Debug)]
+pub struct Plug<'a> {
+    submitter: &'a Submitter,
+    /// It belongs to the thread that made it.
+    here: PhantomData<*const ()>,
+}
+
+impl Drop for Plug<'_> {
+    fn drop(&mut self) {
+        if let Carrier::IoUring(ring) = &self.submitter.carrier {
+            ring.unplug();
         }
     }
 }

@@ -2,21 +2,24 @@
 //!
 //! ```text
 //!  offset      filled            wanted
-//!    |###########|---------rest----|
+//!    |###########|---------rest----|..to the end of a page: read directly, told to nobody
 //!    [ buffer 0 ][ buffer 1 ][ buf ]
 //! ```
 
 use std::io::{self, IoSliceMut};
-use std::os::fd::OwnedFd;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use rustix::io::{Errno, ReadWriteFlags};
+
+use crate::file::LocalFile;
+use crate::frames::{FRAME_BYTES, Frames};
 
 /// What has become of a read.
 #[derive(Debug)]
 pub struct Filled {
     /// The buffers, as they were given.
-    pub buffers: Vec<Box<[u8]>>,
+    pub buffers: Vec<Frames>,
     /// How many bytes of them are filled, or why they are not.
     pub result: io::Result<usize>,
 }
@@ -33,22 +36,25 @@ pub(crate) enum Tried {
 }
 
 pub(crate) struct Reading {
-    file: Arc<OwnedFd>,
+    file: Arc<LocalFile>,
     offset: u64,
-    buffers: Vec<Box<[u8]>>,
+    buffers: Vec<Frames>,
     filled: usize,
     wanted: usize,
+    /// Past the kernel's page cache, as long as it goes on from page to page.
+    direct: bool,
     done: Done,
 }
 
 impl Reading {
-    pub(crate) fn new(file: Arc<OwnedFd>, offset: u64, buffers: Vec<Box<[u8]>>, done: Done) -> Self {
+    pub(crate) fn new(file: Arc<LocalFile>, offset: u64, buffers: Vec<Frames>, done: Done) -> Self {
         let wanted = buffers.iter().map(|buffer| buffer.len()).sum();
-        Self { file, offset, buffers, filled: 0, wanted, done }
+        Self { file, offset, buffers, filled: 0, wanted, direct: false, done }
     }
 
-    pub(crate) fn file(&self) -> &OwnedFd {
-        &self.file
+    /// The descriptor that its rest is read from.
+    pub(crate) fn file(&self) -> BorrowedFd<'_> {
+        if self.is_direct() { self.file.direct() } else { None }.unwrap_or_else(|| self.file.cached())
     }
 
     /// Where its rest starts in the file.
@@ -56,13 +62,18 @@ impl Reading {
         self.offset + self.filled as u64
     }
 
+    fn is_direct(&self) -> bool {
+        self.direct && self.position().is_multiple_of(FRAME_BYTES as u64)
+    }
+
     /// What is to be filled yet.
     pub(crate) fn rest(&mut self) -> impl Iterator<Item = &mut [u8]> {
-        let mut past = self.filled;
+        let (mut past, direct) = (self.filled, self.is_direct());
         self.buffers.iter_mut().filter_map(move |buffer| {
             let from = past.min(buffer.len());
             past -= from;
-            (from < buffer.len()).then(|| &mut buffer[from..])
+            let to = if direct { buffer.whole().len() } else { buffer.len() };
+            (from < to).then(|| &mut buffer.whole()[from..to])
         })
     }
 
@@ -70,26 +81,36 @@ impl Reading {
     pub(crate) fn take(&mut self, result: Result<usize, Errno>) -> Option<io::Result<usize>> {
         match result {
             Ok(count) => {
-                self.filled += count;
+                // What was read directly may go on to the end of a page.
+                self.filled = (self.filled + count).min(self.wanted);
                 (count == 0 || self.filled == self.wanted).then_some(Ok(self.filled))
             }
             Err(Errno::INTR | Errno::AGAIN) => None,
+            Err(Errno::INVAL) if self.is_direct() => {
+                self.direct = false;
+                self.file.refused();
+                None
+            }
             Err(errno) => Some(Err(errno.into())),
         }
     }
 
     fn read(&mut self, flags: ReadWriteFlags) -> Result<usize, Errno> {
         let (file, at) = (Arc::clone(&self.file), self.position());
+        let fd = if self.is_direct() { file.direct() } else { None }.unwrap_or_else(|| file.cached());
         let mut slices: Vec<_> = self.rest().map(IoSliceMut::new).collect();
         // The kernel takes 1024 at most.
         let most = slices.len().min(1024);
-        rustix::io::preadv2(&*file, &mut slices[..most], at, flags)
+        rustix::io::preadv2(fd, &mut slices[..most], at, flags)
     }
 
-    /// Reads what is in the kernel's memory.
+    /// Reads what is in the kernel's memory. What is not is read directly, where that can be.
     pub(crate) fn try_now(&mut self) -> Tried {
         if self.wanted == 0 {
             return Tried::Done(Ok(0));
+        }
+        if self.is_cold() {
+            return Tried::WouldBlock;
         }
         loop {
             match self.read(ReadWriteFlags::NOWAIT) {
@@ -99,6 +120,15 @@ impl Reading {
                 result => return self.take(result).map_or(Tried::WouldBlock, Tried::Done),
             }
         }
+    }
+
+    /// Whether some of it is known not to be in the kernel's memory. From then on it is read directly.
+    fn is_cold(&mut self) -> bool {
+        let whole = |buffer: &Frames| buffer.len().is_multiple_of(FRAME_BYTES);
+        let aligned = self.offset.is_multiple_of(FRAME_BYTES as u64)
+            && self.buffers.split_last().is_some_and(|(_, before)| before.iter().all(whole));
+        self.direct = aligned && self.file.lacks(self.offset, self.wanted as u64);
+        self.direct
     }
 
     /// Reads the rest, however long that takes.
@@ -127,9 +157,8 @@ mod tests {
     use super::*;
 
     fn reading() -> Reading {
-        let file = std::fs::File::open("/dev/null").expect("it is always there");
-        let buffers = vec![vec![0; 10].into_boxed_slice(), vec![0; 20].into_boxed_slice()];
-        Reading::new(Arc::new(file.into()), 100, buffers, Box::new(|_| {}))
+        let file = LocalFile::new(std::fs::File::open("/dev/null").expect("it is always there").into());
+        Reading::new(Arc::new(file), 100, vec![Frames::new(10), Frames::new(20)], Box::new(|_| {}))
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! One `io_uring` for all who read: whoever misses submits by itself, one thread takes what has completed.
 //!
 //! ```text
-//!  submit: [lock] entry into the queue, io_uring_enter [unlock]      any thread
+//!  submit: [lock] entry into the queue, io_uring_enter [unlock]      any thread; plugged: the second for all together
 //!             │ owns the read: file, buffers, whom to tell
 //!             v
 //!  kernel ── completion, with the address of the read ──> reaper: all there?  yes: told
@@ -14,12 +14,12 @@
 
 #![allow(unsafe_code, reason = "memory is shared with the kernel: entries hold addresses")]
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 use parking_lot::Mutex;
@@ -84,6 +84,20 @@ impl Uring {
         Ok(())
     }
 
+    /// What this thread submits stays in the queue until [`Uring::unplug`], as long as that has room and no other thread submits.
+    pub(crate) fn plug(&self) {
+        PLUGS.set(PLUGS.get() + 1);
+    }
+
+    pub(crate) fn unplug(&self) {
+        PLUGS.set(PLUGS.get() - 1);
+        if PLUGS.get() == 0 {
+            let held = self.ring.submitting.lock();
+            self.ring.enter();
+            drop(held);
+        }
+    }
+
     pub(crate) fn in_flight(&self) -> usize {
         self.ring.in_flight.load(Acquire)
     }
@@ -126,10 +140,12 @@ impl Ring {
             if pushed.is_ok() {
                 break;
             }
-            // Entries that the kernel had no memory for are there still.
+            // Of a plugged thread, or what the kernel had no memory for.
             self.enter();
         }
-        self.enter();
+        if PLUGS.get() == 0 {
+            self.enter();
+        }
         drop(held);
     }
 
@@ -181,10 +197,15 @@ impl Ring {
     }
 }
 
+thread_local! {
+    /// How often this thread is plugged.
+    static PLUGS: Cell<usize> = const { Cell::new(0) };
+}
+
 /// User data of what only wakes the reaper: no box is there.
 const WAKE: u64 = 0;
 
-/// Entries of the submission queue. Each is submitted at once: more than one are there only while memory is short.
+/// Entries of the submission queue: the most that are given to the kernel together.
 const ENTRIES: u32 = 64;
 
 /// Completions that fit: all that may be in flight, and what wakes.

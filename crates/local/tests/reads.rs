@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use foreread_local::{Done, Filled, IN_FLIGHT_MAX, Mechanism, Submitter};
-use rustix::fs::Advice;
+use foreread_local::{Done, Filled, Frames, IN_FLIGHT_MAX, LocalFile, Mechanism, Submitter};
+use rustix::fs::{Advice, Mode, OFlags};
 
 const PAGE: usize = 4096;
 
@@ -18,31 +18,54 @@ fn content(page: u64) -> Vec<u8> {
 }
 
 /// A file of that many pages on a disk, where there is one.
-fn file(pages: u64) -> (tempfile::TempDir, Arc<OwnedFd>) {
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    let path = dir.path().join("file");
-    let mut file = File::create(&path).expect("a file");
-    for page in 0..pages {
-        file.write_all(&content(page)).expect("room for it");
+struct Site {
+    _dir: tempfile::TempDir,
+    file: Arc<LocalFile>,
+}
+
+impl Site {
+    /// Opened so that it can be read directly as well, if that is wanted and the file system can.
+    fn new(pages: u64, direct: bool) -> Option<Self> {
+        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+        let path = dir.path().join("file");
+        let mut file = File::create(&path).expect("a file");
+        for page in 0..pages {
+            file.write_all(&content(page)).expect("room for it");
+        }
+        file.sync_all().expect("it is written");
+        let open = OwnedFd::from(File::open(&path).expect("it was just made"));
+        rustix::fs::fadvise(&open, 0, None, Advice::Random).expect("advice is taken");
+        let file = if direct {
+            let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
+            LocalFile::with_direct(open, rustix::fs::open(&path, flags, Mode::empty()).ok()?)
+        } else {
+            LocalFile::new(open)
+        };
+        Some(Self { _dir: dir, file: Arc::new(file) })
     }
-    file.sync_all().expect("it is written");
-    let open = Arc::new(OwnedFd::from(File::open(&path).expect("it was just made")));
-    rustix::fs::fadvise(&open, 0, None, Advice::Random).expect("advice is taken");
-    (dir, open)
 }
 
 /// Makes the kernel forget what is in the file.
-fn forget(file: &OwnedFd) {
-    rustix::fs::fadvise(file, 0, None, Advice::DontNeed).expect("advice is taken");
+fn forget(file: &LocalFile) {
+    rustix::fs::fadvise(file.cached(), 0, None, Advice::DontNeed).expect("advice is taken");
 }
 
-/// Both, or only threads where there is no `io_uring`.
-fn each(test: impl Fn(&dyn Fn() -> Submitter)) {
-    test(&|| Submitter::new(Mechanism::Threads));
+/// Both mechanisms, or only threads where there is no `io_uring`, with a file of that many pages: read through the page cache, and directly.
+fn each(pages: u64, test: impl Fn(&dyn Fn() -> Submitter, &Arc<LocalFile>)) {
+    let mut mechanisms = vec![Mechanism::Threads];
     if Submitter::new(Mechanism::IoUring).mechanism() == Mechanism::IoUring {
-        test(&|| Submitter::new(Mechanism::IoUring));
+        mechanisms.push(Mechanism::IoUring);
     } else {
         eprintln!("skipped: no io_uring here");
+    }
+    for direct in [false, true] {
+        let Some(site) = Site::new(pages, direct) else {
+            eprintln!("skipped: nothing is read directly on this file system");
+            return;
+        };
+        for &mechanism in &mechanisms {
+            test(&|| Submitter::new(mechanism), &site.file);
+        }
     }
 }
 
@@ -53,8 +76,8 @@ fn told(send: &Sender<(u64, Filled)>, page: u64) -> Done {
     })
 }
 
-fn buffer(pages: usize) -> Box<[u8]> {
-    vec![0; pages * PAGE].into_boxed_slice()
+fn buffer(pages: usize) -> Frames {
+    Frames::new(pages * PAGE)
 }
 
 fn expect_page((page, filled): (u64, Filled)) {
@@ -70,38 +93,56 @@ fn what_the_mechanism_is_is_told() {
 
 #[test]
 fn buffers_are_filled_in_order_and_end_with_the_file() {
-    let (_dir, file) = file(64);
-    each(|submitter| {
+    each(64, |submitter, file| {
         let submitter = submitter();
         for cold in [true, false] {
             if cold {
-                forget(&file);
+                forget(file);
             }
             let (send, receive) = channel();
-            let buffers = vec![buffer(1), buffer(3), Box::default(), buffer(8)];
-            submitter.read(Arc::clone(&file), 56 * PAGE as u64, buffers, told(&send, 56));
+            let buffers = vec![buffer(1), buffer(3), Frames::default(), buffer(8)];
+            submitter.read(Arc::clone(file), 56 * PAGE as u64, buffers, told(&send, 56));
             let (_, filled) = receive.recv().expect("it completes");
             assert_eq!(filled.result.expect("it is read"), 8 * PAGE, "the file has 64 pages");
-            let found: Vec<u8> = filled.buffers.concat();
+            let found: Vec<u8> = filled.buffers.iter().flat_map(|b| b.to_vec()).collect();
             let wanted: Vec<u8> = (56..64).flat_map(content).collect();
             assert!(found[..8 * PAGE] == wanted[..]);
-            submitter.read(Arc::clone(&file), 64 * PAGE as u64, vec![buffer(1)], told(&send, 64));
+            submitter.read(Arc::clone(file), 64 * PAGE as u64, vec![buffer(1)], told(&send, 64));
             assert_eq!(receive.recv().expect("it completes").1.result.expect("nothing is there"), 0);
         }
     });
 }
 
 #[test]
+fn reads_need_not_begin_nor_end_with_a_page() {
+    each(64, |submitter, file| {
+        let submitter = submitter();
+        let all: Vec<u8> = (0..64).flat_map(content).collect();
+        let file_bytes = 64 * PAGE;
+        for (offset, lens) in [(0, vec![100]), (PAGE, vec![PAGE, 1]), (5, vec![PAGE]), (0, vec![PAGE + 1, PAGE, 7])] {
+            forget(file);
+            let (send, receive) = channel();
+            let len: usize = lens.iter().sum();
+            let buffers = lens.into_iter().map(Frames::new).collect();
+            submitter.read(Arc::clone(file), (file_bytes - 8 * PAGE + offset) as u64, buffers, told(&send, 0));
+            let (_, filled) = receive.recv().expect("it completes");
+            assert_eq!(filled.result.expect("it is read"), len);
+            let found: Vec<u8> = filled.buffers.iter().flat_map(|buffer| buffer.to_vec()).collect();
+            assert!(found == all[file_bytes - 8 * PAGE + offset..][..len], "{offset}, {len}");
+        }
+    });
+}
+
+#[test]
 fn what_is_in_the_kernels_memory_completes_on_the_thread_that_asks() {
-    let (_dir, file) = file(4);
-    rustix::io::pread(&file, &mut vec![0; 4 * PAGE], 0).expect("it is read");
-    each(|submitter| {
+    each(4, |submitter, file| {
+        rustix::io::pread(file.cached(), &mut vec![0; 4 * PAGE], 0).expect("it is read");
         let submitter = submitter();
         let (send, receive) = channel();
         let done: Done = Box::new(move |filled| {
             let _ = send.send((thread::current().id(), filled));
         });
-        submitter.read(Arc::clone(&file), PAGE as u64, vec![buffer(1)], done);
+        submitter.read(Arc::clone(file), PAGE as u64, vec![buffer(1)], done);
         let (on, filled) = receive.try_recv().expect("it was told before the call returned");
         assert_eq!(on, thread::current().id());
         expect_page((1, filled));
@@ -112,8 +153,8 @@ fn what_is_in_the_kernels_memory_completes_on_the_thread_that_asks() {
 #[test]
 fn an_error_is_told() {
     let dir = tempfile::tempdir().expect("a directory");
-    let directory = Arc::new(OwnedFd::from(File::open(dir.path()).expect("it is there")));
-    each(|submitter| {
+    let directory = Arc::new(LocalFile::new(File::open(dir.path()).expect("it is there").into()));
+    each(1, |submitter, _| {
         let (send, receive) = channel();
         submitter().read(Arc::clone(&directory), 0, vec![buffer(1)], told(&send, 0));
         let error = receive.recv().expect("it completes").1.result.expect_err("a directory has no bytes");
@@ -124,7 +165,7 @@ fn an_error_is_told() {
 /// Reads pages, none of them twice, until one is in flight that whoever is told holds up.
 fn hold_up(
     submitter: &Submitter,
-    file: &Arc<OwnedFd>,
+    file: &Arc<LocalFile>,
     pages: &mut std::ops::Range<u64>,
     holders: usize,
 ) -> Option<Arc<Barrier>> {
@@ -157,13 +198,12 @@ fn hold_up(
 #[test]
 fn more_than_may_be_in_flight_is_refused_and_then_taken_again() {
     let pages = 4096;
-    let (_dir, file) = file(pages);
-    each(|submitter| {
+    each(pages, |submitter, file| {
         let submitter = submitter();
-        forget(&file);
+        forget(file);
         let holders = if submitter.mechanism() == Mechanism::Threads { 64 } else { 1 };
         let mut rest = 0..pages;
-        let Some(on) = hold_up(&submitter, &file, &mut rest, holders) else {
+        let Some(on) = hold_up(&submitter, file, &mut rest, holders) else {
             eprintln!("skipped: nothing is cold on this file system");
             return;
         };
@@ -171,7 +211,7 @@ fn more_than_may_be_in_flight_is_refused_and_then_taken_again() {
         let (mut asked, mut completed) = (0, 0);
         let refused = loop {
             let page = rest.next().expect("the bound comes first");
-            submitter.read(Arc::clone(&file), page * PAGE as u64, vec![buffer(1)], told(&send, page));
+            submitter.read(Arc::clone(file), page * PAGE as u64, vec![buffer(1)], told(&send, page));
             asked += 1;
             assert!(submitter.in_flight() <= IN_FLIGHT_MAX);
             match receive.try_recv() {
@@ -190,23 +230,22 @@ fn more_than_may_be_in_flight_is_refused_and_then_taken_again() {
             expect_page(receive.recv().expect("what was taken completes"));
         }
         let page = rest.next().expect("there are more");
-        submitter.read(Arc::clone(&file), page * PAGE as u64, vec![buffer(1)], told(&send, page));
+        submitter.read(Arc::clone(file), page * PAGE as u64, vec![buffer(1)], told(&send, page));
         expect_page(receive.recv().expect("there is room again"));
     });
 }
 
 #[test]
 fn a_read_outlives_the_thread_that_submitted_it() {
-    let (_dir, file) = file(512);
-    each(|submitter| {
+    each(512, |submitter, file| {
         let submitter = submitter();
-        forget(&file);
+        forget(file);
         let (send, receive) = channel();
         for first in (0..512).step_by(64) {
             thread::scope(|scope| {
                 scope.spawn(|| {
                     for page in first..first + 64 {
-                        submitter.read(Arc::clone(&file), page * PAGE as u64, vec![buffer(1)], told(&send, page));
+                        submitter.read(Arc::clone(file), page * PAGE as u64, vec![buffer(1)], told(&send, page));
                     }
                 });
             });
@@ -219,14 +258,13 @@ fn a_read_outlives_the_thread_that_submitted_it() {
 
 #[test]
 fn what_is_in_flight_when_all_is_dropped_completes_once_with_its_bytes() {
-    let (_dir, file) = file(256);
-    each(|submitter| {
+    each(256, |submitter, file| {
         for _ in 0..20 {
-            forget(&file);
+            forget(file);
             let (send, receive) = channel();
             let submitter = submitter();
             for page in 0..256 {
-                submitter.read(Arc::clone(&file), page * PAGE as u64, vec![buffer(1)], told(&send, page));
+                submitter.read(Arc::clone(file), page * PAGE as u64, vec![buffer(1)], told(&send, page));
             }
             drop((submitter, send));
             let mut pages: Vec<u64> = receive
@@ -244,13 +282,12 @@ fn what_is_in_flight_when_all_is_dropped_completes_once_with_its_bytes() {
 
 #[test]
 fn a_completion_that_panics_harms_no_other() {
-    let (_dir, file) = file(2);
-    each(|submitter| {
+    each(2, |submitter, file| {
         let submitter = submitter();
-        forget(&file);
-        submitter.read(Arc::clone(&file), 0, vec![buffer(1)], Box::new(|_| panic!("on purpose")));
+        forget(file);
+        submitter.read(Arc::clone(file), 0, vec![buffer(1)], Box::new(|_| panic!("on purpose")));
         let (send, receive) = channel();
-        submitter.read(Arc::clone(&file), PAGE as u64, vec![buffer(1)], told(&send, 1));
+        submitter.read(Arc::clone(file), PAGE as u64, vec![buffer(1)], told(&send, 1));
         expect_page(receive.recv().expect("it completes"));
     });
 }

@@ -5,10 +5,12 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use foreread_local::Submitter;
+use foreread_local::{Frames, Submitter};
 use futures::stream;
+use rustix::fs::OFlags;
 use tokio::sync::oneshot;
 
+use super::open_file;
 use super::positions::Descriptor;
 use crate::Body;
 use crate::error::{Error, ErrorKind, Operation};
@@ -24,15 +26,18 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// Of an open file, if it has that version.
+    /// Of a file below `root`, if it has that version. Waits for the disk.
     pub(super) fn new(
-        file: OwnedFd,
+        root: &OwnedFd,
         key: Key,
         version: &Version,
         range: Range<u64>,
         submitter: Arc<Submitter>,
     ) -> Result<Self, Error> {
-        let descriptor = Descriptor::new(file, &key, version).map_err(|e| e.with_extent(range.clone()))?;
+        let open = |flags| open_file(root, &key, flags, Operation::Read);
+        let descriptor = open(OFlags::RDONLY)
+            .and_then(|file| Descriptor::new(file, &key, version, |flags| open(flags).ok()))
+            .map_err(|e| e.with_extent(range.clone()))?;
         Ok(Self { descriptor: Arc::new(descriptor), key, position: range.start, range, submitter })
     }
 
@@ -50,7 +55,7 @@ impl Pieces {
             // Looked at again at once: what is given away was read before.
             let _ = send.send(checks.checked(filled, &key, range));
         });
-        let buffers = vec![vec![0; length as usize].into_boxed_slice()];
+        let buffers = vec![Frames::new(length as usize)];
         self.submitter.read(self.descriptor.file(), self.position, buffers, done);
         let stopped = |_| {
             let text = "the read was given up";
@@ -58,7 +63,7 @@ impl Pieces {
         };
         let piece = receive.await.map_err(stopped)??.pop().unwrap_or_default();
         self.position += length;
-        Ok((Bytes::from(piece.into_vec()), self))
+        Ok((Bytes::from_owner(piece), self))
     }
 }
 

@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use foreread_local::{Filled, Submitter};
+use foreread_local::{Filled, Frames, LocalFile, Submitter};
 use rustix::fs::{Advice, OFlags, Stat};
 use rustix::io::Errno;
 
@@ -30,7 +30,7 @@ use crate::{InPlace, Positioned};
 /// An open file, and what it looked like when its version was compared.
 #[derive(Debug)]
 pub(super) struct Descriptor {
-    file: Arc<OwnedFd>,
+    file: Arc<LocalFile>,
     stamp: Stamp,
 }
 
@@ -50,23 +50,37 @@ fn stamp(stat: &Stat) -> Stamp {
 }
 
 impl Descriptor {
-    /// Takes an open file, if it has that version.
-    pub(super) fn new(file: OwnedFd, key: &Key, wanted: &Version) -> Result<Self, Error> {
+    /// Takes an open file, if it has that version. `open` opens it once more; a file system that cannot read it directly, or would have
+    /// to wait for that, has it read through the kernel's page cache.
+    pub(super) fn new(
+        file: OwnedFd,
+        key: &Key,
+        wanted: &Version,
+        open: impl Fn(OFlags) -> Option<OwnedFd>,
+    ) -> Result<Self, Error> {
         let stat = rustix::fs::fstat(&file).map_err(|e| failure(e, Operation::Read, key.as_str()))?;
         if version(&stat).as_ref() != Some(wanted) {
             return Err(changed(key));
         }
-        Ok(Self { file: Arc::new(file), stamp: stamp(&stat) })
+        let stamp = stamp(&stat);
+        let direct = (wanted.size >= DIRECT_BYTES_MIN).then(|| open(OFlags::RDONLY | OFlags::DIRECT)).flatten();
+        // The name may be another file's by now.
+        let direct = direct.filter(|direct| rustix::fs::fstat(direct).is_ok_and(|stat| self::stamp(&stat) == stamp));
+        let file = match direct {
+            Some(direct) => LocalFile::with_direct(file, direct),
+            None => LocalFile::new(file),
+        };
+        Ok(Self { file: Arc::new(file), stamp })
     }
 
-    pub(super) fn file(&self) -> Arc<OwnedFd> {
+    pub(super) fn file(&self) -> Arc<LocalFile> {
         Arc::clone(&self.file)
     }
 
     /// The buffers of a read of `range`, if they are full and the file has not changed until now.
-    pub(super) fn checked(&self, filled: Filled, key: &Key, range: Range<u64>) -> Result<Vec<Box<[u8]>>, Error> {
+    pub(super) fn checked(&self, filled: Filled, key: &Key, range: Range<u64>) -> Result<Vec<Frames>, Error> {
         let wanted: usize = filled.buffers.iter().map(|buffer| buffer.len()).sum();
-        let stat = rustix::fs::fstat(&self.file).map_err(|e| failure(e, Operation::Read, key.as_str()));
+        let stat = rustix::fs::fstat(self.file.cached()).map_err(|e| failure(e, Operation::Read, key.as_str()));
         let read = match (filled.result, stat) {
             (Err(cause), _) => Err(refused(&cause, key)),
             (_, Err(error)) => Err(error),
@@ -138,9 +152,10 @@ impl Positions {
             }
             errno => failure(errno, Operation::Read, key.as_str()),
         })?;
-        let descriptor = Arc::new(Descriptor::new(file, key, &self.object.version)?);
+        let again = |flags| remembered(&self.root, key, flags).ok();
+        let descriptor = Arc::new(Descriptor::new(file, key, &self.object.version, again)?);
         // What is read ahead is decided by who reads here. A file system that takes no advice reads ahead by itself.
-        let _ = rustix::fs::fadvise(&descriptor.file, 0, None, Advice::Random);
+        let _ = rustix::fs::fadvise(descriptor.file.cached(), 0, None, Advice::Random);
         *self.slot() = Some(Arc::clone(&descriptor));
         self.descriptors.opened(self.own.clone());
         Ok(descriptor)
@@ -148,7 +163,7 @@ impl Positions {
 }
 
 impl Positioned for Positions {
-    fn read(&self, offset: u64, buffers: Vec<Box<[u8]>>, done: InPlace) {
+    fn read(&self, offset: u64, buffers: Vec<Frames>, done: InPlace) {
         let length: usize = buffers.iter().map(|buffer| buffer.len()).sum();
         let range = offset..offset + length as u64;
         match self.descriptor() {
@@ -186,6 +201,9 @@ impl Descriptors {
     }
 }
 
-/// Files that stay open. Programs may have 1,024 descriptors where nobody raises that, and sockets need some; each file opened
-/// again costs 10 us.
+/// Files that stay open, each with two descriptors at most. Programs may have 1,024 of them where nobody raises that, and sockets need some;
+/// each file opened again costs 10 us.
 const OPEN_MAX: usize = 256;
+
+/// Files from 1 MiB on are read directly. Opening a smaller one once more would cost more than that saves in all its reads.
+const DIRECT_BYTES_MIN: u64 = 1 << 20;

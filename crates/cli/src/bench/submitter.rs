@@ -5,9 +5,10 @@
 //! ```
 //!
 //! Each of the workload's threads is a reader with one read in flight, so as many are in flight as there are threads. Every read is
-//! checked by a sample of its bytes. What submitting took is taken around the call alone.
+//! checked by a sample of its bytes. What submitting took is taken around the call alone; of several that are submitted together each
+//! took its part.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,6 +30,8 @@ use crate::storage::LocalReads;
 
 /// Bytes of a read that are compared.
 const SAMPLE_BYTES: usize = 64;
+/// Reads that are submitted together at most: the first of them waits for the last.
+const BATCH_MAX: usize = 8;
 /// Completions come within this, or the run has failed.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
@@ -190,21 +193,28 @@ fn submit_share(
     let submissions = engine.submissions(readers.len());
     let mut free: Vec<usize> = (0..readers.len()).collect();
     let mut in_flight: HashMap<Ticket, (usize, Op, Instant)> = HashMap::new();
+    let (mut next, mut batch) = (Vec::new(), VecDeque::new());
     let mut completed: Vec<Completion> = Vec::new();
     let (mut tally, mut submit_ns) = (Tally::new(file.object()), submit_times());
     let duration = Duration::from_nanos(workload.duration_ns);
     let mut last = start;
     loop {
-        while let Some(reader) = free.pop() {
-            let Some(op) = readers[reader].next() else { continue };
+        let ends = start.elapsed() >= duration;
+        while !free.is_empty() && !ends {
+            let together = free.len().saturating_sub(BATCH_MAX)..;
+            next.extend(free.drain(together).filter_map(|reader| Some((reader, readers[reader].next()?))));
+            let read = |op: &Op| Operation::Read { file: file.clone(), offset: op.offset, len: op.len as usize };
+            batch.extend(next.iter().map(|(_, op)| read(op)));
             let before = Instant::now();
-            if before - start >= duration {
-                continue;
+            let tickets = submissions.submit_all(&mut batch, None);
+            let each_ns = before.elapsed().as_nanos() as u64 / tickets.len().max(1) as u64;
+            submit_ns.saturating_record_n(each_ns, tickets.len() as u64);
+            if let Some(busy) = batch.pop_front() {
+                return Err(failed(&format!("no room for {busy:?}")));
             }
-            let read = Operation::Read { file: file.clone(), offset: op.offset, len: op.len as usize };
-            let ticket = submissions.submit(read, None).map_err(|busy| failed(&format!("{busy:?}")))?;
-            submit_ns.saturating_record(before.elapsed().as_nanos() as u64);
-            in_flight.insert(ticket, (reader, op, before));
+            in_flight.extend(
+                tickets.into_iter().zip(next.drain(..)).map(|(ticket, (reader, op))| (ticket, (reader, op, before))),
+            );
         }
         if in_flight.is_empty() {
             return Ok((tally, submit_ns, last));

@@ -6,12 +6,12 @@ use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::thread;
 
 use foreread_backend::{
-    Backend, Body, Capabilities, ConnectOptions, Error, InPlace, Key, ListPage, Mechanism, Object, Positioned, Version,
-    connect,
+    Backend, Body, Capabilities, ConnectOptions, Error, Frames, InPlace, Key, ListPage, Mechanism, Object, Positioned,
+    Submitter, Version, connect,
 };
 use foreread_engine::{Engine, ErrorKind as EngineErrorKind, File, Options};
 use foreread_testbed::content::Content;
@@ -27,7 +27,7 @@ fn each(test: impl Fn(Site)) {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
         let options = ConnectOptions { local, ..ConnectOptions::default() };
         let connected = connect(dir.path().to_str().expect("a path"), &options).expect("a backend");
-        let mechanism = connected.backend.submission().expect("it is local").to_string();
+        let mechanism = connected.backend.submission().expect("it is local").mechanism().to_string();
         let engine = Engine::new(Arc::clone(&connected.backend), &Options::default()).expect("an engine");
         assert_eq!(engine.stats().submission, Some(mechanism.clone()));
         assert!(local == Mechanism::IoUring || mechanism == "threads");
@@ -167,7 +167,7 @@ fn an_engine_that_goes_with_reads_in_flight_loses_nothing() {
 #[derive(Debug, Default)]
 struct Silent(Arc<Mutex<Vec<Asked>>>);
 
-type Asked = (Vec<Box<[u8]>>, Told);
+type Asked = (Vec<Frames>, Told);
 
 struct Told(InPlace);
 
@@ -178,7 +178,7 @@ impl std::fmt::Debug for Told {
 }
 
 impl Positioned for Silent {
-    fn read(&self, _: u64, buffers: Vec<Box<[u8]>>, done: InPlace) {
+    fn read(&self, _: u64, buffers: Vec<Frames>, done: InPlace) {
         self.0.lock().unwrap().push((buffers, Told(done)));
     }
 }
@@ -209,8 +209,9 @@ impl Backend for Silent {
         Some(Arc::new(Self(Arc::clone(&self.0))))
     }
 
-    fn submission(&self) -> Option<Mechanism> {
-        Some(Mechanism::Threads)
+    fn submission(&self) -> Option<&Submitter> {
+        static NOBODY: LazyLock<Submitter> = LazyLock::new(|| Submitter::new(Mechanism::Threads));
+        Some(&NOBODY)
     }
 }
 
