@@ -35,6 +35,7 @@ mod file_readahead;
 mod hedge;
 mod link;
 mod pace;
+mod places;
 mod read_around;
 mod read_path;
 mod replacement;
@@ -43,6 +44,7 @@ mod resident;
 mod share;
 mod stream;
 mod stride;
+mod table;
 pub mod units;
 
 pub use event::{Action, Class, Counters, Event, Found, Touch};

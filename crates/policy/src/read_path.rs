@@ -529,8 +529,8 @@ impl ReadPath {
 
     fn forget(&mut self, file: FileId) {
         self.release(file);
-        self.files.remove(&file);
-        for gone in self.resident.close(file) {
+        let pages = self.files.remove(&file).map_or(0, |file| file.pages);
+        for gone in self.resident.close(file, pages) {
             self.counters.pages_wasted += wasted(gone);
             self.actions.push_back(Action::Drop { file, folio: gone.folio });
         }

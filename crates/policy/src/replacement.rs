@@ -14,8 +14,9 @@
 //! again and again. A loop over more than there is memory for keeps what fits, where LRU keeps nothing. Origin: S3-FIFO
 //! (Yang et al., SOSP 2023), with the counts of up to three uses and the tenth as published.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 
+use crate::table::Table;
 use crate::units::{FileId, RequestId};
 
 /// What leaves first of what has been read.
@@ -253,24 +254,24 @@ impl S3Fifo {
 struct Ghosts {
     /// May hold names that have been taken.
     order: VecDeque<(FileId, u64)>,
-    names: BTreeSet<(FileId, u64)>,
+    names: Table<bool>,
 }
 
 impl Ghosts {
     fn push(&mut self, name: (FileId, u64)) {
-        if self.names.insert(name) {
+        if !core::mem::replace(self.names.entry(name.0, name.1), true) {
             self.order.push_back(name);
         }
     }
 
     fn take(&mut self, name: (FileId, u64)) -> bool {
-        self.names.remove(&name)
+        self.names.remove(name.0, name.1).is_some()
     }
 
     fn truncate(&mut self, most: usize) {
         while self.order.len() > most {
             if let Some(name) = self.order.pop_front() {
-                self.names.remove(&name);
+                self.names.remove(name.0, name.1);
             }
         }
     }
@@ -309,6 +310,7 @@ const STALE_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests {
+    use alloc::collections::BTreeSet;
     use alloc::vec::Vec;
 
     use super::*;

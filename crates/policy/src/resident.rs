@@ -24,6 +24,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use crate::event::Touch;
+use crate::places::Places;
 use crate::replacement::{self, Key, Order, Replacement, Step, Uses};
 use crate::units::{Extent, FileId, Nanos, PAGE_BYTES, RequestId};
 
@@ -74,11 +75,19 @@ pub(crate) enum Ahead {
 
 /// The folios by file and first page.
 #[derive(Debug, Default)]
-struct Folios(BTreeMap<(FileId, u64), Folio>);
+struct Folios(Places<Folio>);
+
+/// How much of a file is there.
+#[derive(Debug, Clone, Copy, Default)]
+struct Held {
+    folios: usize,
+    /// Pages that have been read.
+    read_pages: u64,
+}
 
 impl replacement::Folios for Folios {
     fn used(&mut self, (file, start, request): Key) -> Option<(&mut Uses, u64)> {
-        let folio = self.0.get_mut(&(file, start))?;
+        let folio = self.0.get_mut(file, start)?;
         let bytes = charge(Extent::new(start, folio.end));
         (folio.request == request && folio.state == State::Used).then_some((&mut folio.uses, bytes))
     }
@@ -97,8 +106,7 @@ pub(crate) struct Room {
 #[derive(Debug)]
 pub(crate) struct Resident {
     folios: Folios,
-    /// Pages of each file that are there and have been read.
-    read_pages: BTreeMap<FileId, u64>,
+    files: BTreeMap<FileId, Held>,
     /// Folios that have been read to the end.
     used: Order,
     /// Folios in the order in which they were first read, and when. May name folios that are gone or finished by now.
@@ -124,7 +132,7 @@ impl Resident {
     pub(crate) fn new(capacity_bytes: u64, replacement: Replacement) -> Self {
         Self {
             folios: Folios::default(),
-            read_pages: BTreeMap::new(),
+            files: BTreeMap::new(),
             used: Order::new(replacement),
             partly: VecDeque::new(),
             now: Nanos(0),
@@ -179,10 +187,10 @@ impl Resident {
     /// The first run of pages in `within` that are neither resident nor in flight.
     pub(crate) fn next_hole(&self, file: FileId, within: Extent) -> Option<Extent> {
         let mut start = within.start;
-        if let Some((_, before)) = self.folios.0.range((file, 0)..=(file, start)).next_back() {
-            start = start.max(before.end);
+        if let Some((_, covering)) = self.folios.0.covering(file, start) {
+            start = start.max(covering.end);
         }
-        for (&(_, at), folio) in self.folios.0.range((file, start)..(file, within.end.max(start))) {
+        for (at, folio) in self.folios.0.range(file, Extent::new(start, within.end.max(start))) {
             if at > start {
                 return Some(Extent::new(start, at));
             }
@@ -195,7 +203,7 @@ impl Resident {
     pub(crate) fn next_sieve(&self, file: FileId, within: Extent) -> Option<Extent> {
         let mut sieve = self.next_hole(file, within)?;
         while let Some(hole) = self.next_hole(file, Extent::new(sieve.end, within.end)) {
-            let mut between = self.folios.0.range((file, sieve.end)..(file, hole.start));
+            let mut between = self.folios.0.range(file, Extent::new(sieve.end, hole.start));
             if between.any(|(_, folio)| folio.state == State::InFlight) {
                 break;
             }
@@ -206,9 +214,8 @@ impl Resident {
 
     /// The requests that have pages of `extent` in flight.
     pub(crate) fn requests_in(&self, file: FileId, extent: Extent) -> Vec<RequestId> {
-        let first =
-            self.folios.0.range((file, 0)..=(file, extent.start)).next_back().map_or(extent.start, |(&(_, at), _)| at);
-        let folios = self.folios.0.range((file, first)..(file, extent.end));
+        let first = self.folios.0.covering(file, extent.start).map_or(extent.start, |(at, _)| at);
+        let folios = self.folios.0.range(file, Extent::new(first, extent.end));
         let mut requests: Vec<_> = folios
             .filter(|(_, f)| f.state == State::InFlight && f.end > extent.start)
             .map(|(_, f)| f.request)
@@ -221,7 +228,7 @@ impl Resident {
     /// zero, each up to `most`.
     pub(crate) fn before(&self, file: FileId, page: u64, most: u64) -> (u64, u64) {
         let (mut start, mut read) = (page, None);
-        for (&(_, at), folio) in self.folios.0.range((file, 0)..(file, page)).rev() {
+        for (at, folio) in self.folios.0.before(file, page) {
             let used = folio.is_read();
             if folio.end < start || page - start >= most || *read.get_or_insert(used) != used {
                 break;
@@ -234,13 +241,13 @@ impl Resident {
 
     /// How many pages of `file` are there and have been read.
     pub(crate) fn read_pages(&self, file: FileId) -> u64 {
-        self.read_pages.get(&file).copied().unwrap_or(0)
+        self.files.get(&file).map_or(0, |held| held.read_pages)
     }
 
     /// How many pages of folios that begin in `within` have been read.
     pub(crate) fn read_in(&self, file: FileId, within: Extent) -> u64 {
-        let folios = self.folios.0.range((file, within.start)..(file, within.end.max(within.start)));
-        folios.filter(|(_, folio)| folio.is_read()).map(|(&(_, start), folio)| folio.end - start).sum()
+        let folios = self.folios.0.range(file, within);
+        folios.filter(|(_, folio)| folio.is_read()).map(|(start, folio)| folio.end - start).sum()
     }
 
     /// Whether it pays to fetch what nobody has asked for along with what was: while there is room, or where that is used more than what
@@ -286,7 +293,7 @@ impl Resident {
     }
 
     fn is(&self, file: FileId, start: u64, request: RequestId, state: State) -> bool {
-        self.folios.0.get(&(file, start)).is_some_and(|f| f.request == request && f.state == state)
+        self.folios.0.get(file, start).is_some_and(|f| f.request == request && f.state == state)
     }
 
     /// What was read in part and nobody has come back to for a while counts as read.
@@ -339,8 +346,9 @@ impl Resident {
                 ahead_for,
                 uses: Uses::default(),
             };
-            let before = self.folios.0.insert((file, folio.start), entry);
+            let before = self.folios.0.insert(file, folio.start, entry);
             debug_assert!(before.is_none(), "submitted twice: {folio:?}");
+            self.files.entry(file).or_default().folios += 1;
         }
     }
 
@@ -356,7 +364,7 @@ impl Resident {
 
     /// `extent` of `request`, for which there is room, may arrive.
     pub(crate) fn grant(&mut self, file: FileId, extent: Extent, request: RequestId) {
-        for (&(_, start), folio) in self.folios.0.range_mut((file, extent.start)..(file, extent.end)) {
+        self.folios.0.for_each_mut(file, extent, |start, folio| {
             if folio.request == request && !folio.charged {
                 folio.charged = true;
                 let bytes = charge(Extent::new(start, folio.end));
@@ -366,14 +374,14 @@ impl Resident {
                     self.ahead_bytes += bytes;
                 }
             }
-        }
+        });
     }
 
     /// The request for `extent` has completed.
     pub(crate) fn arrived(&mut self, file: FileId, extent: Extent, request: RequestId) {
-        for (&(_, start), folio) in self.folios.0.range_mut((file, extent.start)..(file, extent.end)) {
+        self.folios.0.for_each_mut(file, extent, |start, folio| {
             if folio.request != request || folio.state != State::InFlight {
-                continue;
+                return;
             }
             if folio.ahead_for == Some(Ahead::Around) {
                 let bytes = charge(Extent::new(start, folio.end));
@@ -385,16 +393,16 @@ impl Resident {
                 folio.state = State::Unread;
                 self.unread.push_back((file, start, request));
             }
-        }
+        });
         self.forget_stale();
     }
 
     /// The folio at `start` has been read. Whether its reference bit is to be cleared: its next touch matters as well.
     pub(crate) fn referenced(&mut self, file: FileId, start: u64, touch: Touch) -> bool {
-        let Some(folio) = self.folios.0.get_mut(&(file, start)) else { return false };
+        let Some(folio) = self.folios.0.get_mut(file, start) else { return false };
         let extent = Extent::new(start, folio.end);
         if !folio.is_read() {
-            *self.read_pages.entry(file).or_default() += extent.pages();
+            self.files.entry(file).or_default().read_pages += extent.pages();
         }
         let ahead_for = folio.ahead_for.take();
         match (folio.state, touch) {
@@ -411,7 +419,7 @@ impl Resident {
             (State::InFlight | State::Unread | State::Partly, Touch::Finished) => self.finish(file, start),
             _ => {}
         }
-        if ahead_for.is_some() && self.folios.0.get(&(file, start)).is_some_and(|folio| folio.charged) {
+        if ahead_for.is_some() && self.folios.0.get(file, start).is_some_and(|folio| folio.charged) {
             self.ahead_bytes -= charge(extent);
         }
         false
@@ -419,7 +427,7 @@ impl Resident {
 
     /// The folio at `start` counts as read from now on.
     fn finish(&mut self, file: FileId, start: u64) {
-        let Some(folio) = self.folios.0.get_mut(&(file, start)) else { return };
+        let Some(folio) = self.folios.0.get_mut(file, start) else { return };
         let bytes = charge(Extent::new(start, folio.end));
         let charged = if folio.charged { bytes } else { 0 };
         if folio.state == State::Partly {
@@ -435,28 +443,27 @@ impl Resident {
         let gone: Vec<u64> = self
             .folios
             .0
-            .range((file, extent.start)..(file, extent.end))
+            .range(file, extent)
             .filter(|(_, f)| f.request == request && f.state == State::InFlight)
-            .map(|(&(_, start), _)| start)
+            .map(|(start, _)| start)
             .collect();
         gone.into_iter().filter_map(|start| self.remove(file, start)).collect()
     }
 
-    /// Nobody has `file` open: everything of it goes.
-    pub(crate) fn close(&mut self, file: FileId) -> Vec<Evicted> {
-        let all: Vec<u64> = self.folios.0.range((file, 0)..=(file, u64::MAX)).map(|(&(_, start), _)| start).collect();
+    /// Nobody has `file` open, which has `pages` pages: everything of it goes.
+    pub(crate) fn close(&mut self, file: FileId, pages: u64) -> Vec<Evicted> {
+        let all = self.files.get(&file).map_or_else(Vec::new, |held| self.folios.0.starts_of(file, pages, held.folios));
         let gone = all.into_iter().filter_map(|start| self.remove(file, start)).collect();
-        self.read_pages.remove(&file);
+        self.files.remove(&file);
         gone
     }
 
     fn remove(&mut self, file: FileId, start: u64) -> Option<Evicted> {
-        let folio = self.folios.0.remove(&(file, start))?;
+        let folio = self.folios.0.remove(file, start)?;
         let extent = Extent::new(start, folio.end);
-        if folio.is_read()
-            && let Some(pages) = self.read_pages.get_mut(&file)
-        {
-            *pages -= extent.pages();
+        if let Some(held) = self.files.get_mut(&file) {
+            held.folios -= 1;
+            held.read_pages -= if folio.is_read() { extent.pages() } else { 0 };
         }
         if folio.state == State::Used {
             self.used.remove(folio.uses, charge(extent));
@@ -482,7 +489,7 @@ impl Resident {
         let most = 2 * self.folios.0.len() + 1024;
         let folios = &self.folios.0;
         let is = |file, start, request, state| {
-            folios.get(&(file, start)).is_some_and(|f: &Folio| f.request == request && f.state == state)
+            folios.get(file, start).is_some_and(|f: &Folio| f.request == request && f.state == state)
         };
         if self.unread.len() > most {
             self.unread.retain(|&(file, start, request)| is(file, start, request, State::Unread));
