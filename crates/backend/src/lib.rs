@@ -27,7 +27,7 @@ mod wire;
 pub use connect::{ConnectOptions, Connected, connect};
 pub use error::{Error, ErrorKind, Operation};
 pub use file::Directory;
-pub use foreread_local::{Frames, Mechanism, Submitter};
+pub use foreread_local::{Buffers, Frames, Mechanism, Submitter};
 pub use object::{Entry, Key, ListPage, Object, Version};
 
 use std::fmt::Debug;
@@ -95,7 +95,7 @@ pub trait Backend: Send + Sync + 'static {
 }
 
 /// The buffers, full, or why they are not.
-pub type InPlace = Box<dyn FnOnce(Result<Vec<Frames>, Error>) + Send>;
+pub type InPlace = Box<dyn FnOnce(Result<Buffers, Error>) + Send>;
 
 /// One version of an object that is read at positions, into memory that the caller gives.
 pub trait Positioned: Send + Sync + Debug {
@@ -103,5 +103,5 @@ pub trait Positioned: Send + Sync + Debug {
     /// from another. Never waits; an error may mean no more than that it would have had to, and that [`Backend::read`] can do it.
     ///
     /// The rules of [`Backend::read`] hold: what is delivered belongs to the version, or is not delivered.
-    fn read(&self, offset: u64, buffers: Vec<Frames>, done: InPlace);
+    fn read(&self, offset: u64, buffers: Buffers, done: InPlace);
 }

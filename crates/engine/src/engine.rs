@@ -7,15 +7,15 @@ use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::{Duration, Instant};
 
-use foreread_backend::{Backend, Key, ListPage, Object, Version};
-use foreread_policy::{Event, Extent, FileId, Found, Nanos, PAGE_BYTES, ReadPath, Replacement};
-use parking_lot::Mutex;
+use foreread_backend::{Backend, Key, ListPage, Object, Submitter, Version};
+use foreread_policy::{Event, Extent, FileId, Found, Nanos, PAGE_BYTES, ReadPath, Replacement, RequestId};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::{Handle, Runtime};
 
 use crate::buffer::Pool;
 use crate::error::{Error, ErrorKind};
 use crate::fetch::{Backoff, attempt};
-use crate::file::{File, Opened};
+use crate::file::{File, Missing, Opened};
 use crate::page_table::{Lookup, Pages, Waiting};
 use crate::record::Recorder;
 use crate::shard::{Shard, Starved};
@@ -80,9 +80,11 @@ impl Drop for Owned {
 pub(crate) struct Inner {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) runtime: Handle,
-    pub(crate) shard: Mutex<Shard>,
+    shard: Mutex<Shard>,
     /// First touches since the last event, in order.
     referenced: Mutex<Vec<Event>>,
+    /// Requests in place that have been answered, and after how long.
+    completed: Mutex<Vec<(RequestId, Nanos)>>,
     pub(crate) stats: Counters,
     pub(crate) tap: Tap,
     next_reader: AtomicU64,
@@ -127,6 +129,7 @@ impl Engine {
             runtime: runtime.handle().clone(),
             shard: Mutex::new(Shard::new(ReadPath::new(policy), recorder)),
             referenced: Mutex::new(Vec::new()),
+            completed: Mutex::new(Vec::new()),
             stats: Counters::default(),
             tap: Tap::default(),
             next_reader: AtomicU64::new(0),
@@ -216,12 +219,19 @@ impl Engine {
         self.inner.tap.take(bytes, last)
     }
 
+    /// Whether it has opened `file`.
+    pub(crate) fn has(&self, file: &File) -> bool {
+        Arc::ptr_eq(&self.inner, &file.engine)
+    }
+
+    /// Reads of its files that did not find all their pages resident.
+    pub(crate) fn read_missing(&self, reads: impl IntoIterator<Item = Missing>) {
+        self.inner.read_missing(reads);
+    }
+
     /// What it has done so far and holds now.
     pub fn stats(&self) -> Stats {
-        let (counters, memory) = {
-            let shard = self.inner.shard.lock();
-            (shard.policy.counters(), shard.policy.memory())
-        };
+        let (counters, memory) = self.inner.enter(|shard| (shard.policy.counters(), shard.policy.memory()));
         let mechanism = self.inner.backend.submission().map(|submitter| submitter.mechanism());
         self.inner.stats.snapshot(counters, memory, mechanism)
     }
@@ -236,11 +246,10 @@ impl std::fmt::Debug for Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         if Arc::strong_count(&self.runtime) == 1 {
-            let waiting = {
-                let mut shard = self.inner.shard.lock();
+            let waiting = self.inner.enter(|shard| {
                 shard.flush_record();
                 shard.give_up_waiting()
-            };
+            });
             let error = Error::new(ErrorKind::Io, "the engine has been shut down");
             for folio in waiting {
                 folio.fill(Err(error.clone()));
@@ -253,13 +262,43 @@ impl Inner {
     /// Runs `f` with the shard; then, without it, begins the requests that are answered in place and completes the reads that this has
     /// readied.
     pub(crate) fn enter<R>(self: &Arc<Self>, f: impl FnOnce(&mut Shard) -> R) -> R {
-        let mut shard = self.shard.lock();
+        let result = self.with(self.shard.lock(), f);
+        self.tell_completed();
+        result
+    }
+
+    /// A request in place has been answered, `took` after it was submitted. Does not wait for the shard: whoever has it tells policy.
+    pub(crate) fn complete(self: &Arc<Self>, request: RequestId, took: Nanos) {
+        self.completed.lock().push((request, took));
+        self.tell_completed();
+    }
+
+    /// Tells policy of what has been answered in place, unless somebody else has the shard, who will when he has left it.
+    fn tell_completed(self: &Arc<Self>) {
+        while !self.completed.lock().is_empty() {
+            let Some(shard) = self.shard.try_lock() else { return };
+            self.with(shard, |shard| {
+                let mut completed = std::mem::take(&mut shard.completed);
+                std::mem::swap(&mut completed, &mut self.completed.lock());
+                for (request, took) in completed.drain(..) {
+                    if shard.finished(request) {
+                        self.tell(shard, Event::Completed { request, first_byte: took, total: took });
+                    }
+                }
+                shard.completed = completed;
+            });
+        }
+    }
+
+    fn with<R>(self: &Arc<Self>, mut shard: MutexGuard<'_, Shard>, f: impl FnOnce(&mut Shard) -> R) -> R {
         let result = f(&mut shard);
         let (begun, ready) = (std::mem::take(&mut shard.begun), std::mem::take(&mut shard.ready));
         drop(shard);
+        let plug = if begun.len() > 1 { self.backend.submission().map(Submitter::plug) } else { None };
         for (in_place, in_flight) in begun {
             in_place.begin(in_flight);
         }
+        drop(plug);
         for (pages, done) in ready {
             Waiting::wait(pages, done);
         }
@@ -268,13 +307,15 @@ impl Inner {
 
     /// Tells policy of `event`, first touches before it first, and does what it says.
     pub(crate) fn tell(self: &Arc<Self>, shard: &mut Shard, event: Event) {
-        let referenced = std::mem::take(&mut *self.referenced.lock());
+        let mut referenced = std::mem::take(&mut shard.referenced);
+        std::mem::swap(&mut referenced, &mut self.referenced.lock());
         // Taken with the shard held: time never goes back for policy.
         let now = self.now();
-        for event in referenced.into_iter().chain([event]) {
+        for event in referenced.drain(..).chain([event]) {
             shard.handle(now, event);
             shard.execute(self);
         }
+        shard.referenced = referenced;
         shard.retry_starved(self);
     }
 
@@ -298,49 +339,45 @@ impl Inner {
         self.enter(|shard| self.tell(shard, Event::Read { file: opened.id, extent, found, marked }));
     }
 
-    /// A read that did not find all its pages resident.
-    pub(crate) fn read_missing(
-        self: &Arc<Self>,
-        file: &File,
-        offset: u64,
-        len: usize,
-        done: Box<dyn FnOnce(Result<Pages, Error>) + Send>,
-    ) {
+    /// Reads that did not find all their pages resident.
+    pub(crate) fn read_missing(self: &Arc<Self>, reads: impl IntoIterator<Item = Missing>) {
+        self.enter(|shard| reads.into_iter().for_each(|read| self.miss(shard, read)));
+    }
+
+    fn miss(self: &Arc<Self>, shard: &mut Shard, Missing { file, offset, len, done }: Missing) {
         let len = (len as u64).min(self.read_bytes_max) as usize;
         let extent = Extent::of_bytes(offset, len as u64);
-        let (keep, started) = (file.clone(), Instant::now());
+        let opened = Arc::clone(&file.opened);
+        let started = Instant::now();
         let done = Box::new(move |result: Result<Pages, Error>| {
             if let Ok(pages) = &result {
-                keep.engine.reference(&keep.opened, pages);
+                file.engine.reference(&file.opened, pages);
             }
-            keep.engine.stats.waited(result.as_ref().ok().map(Pages::len), started.elapsed());
+            file.engine.stats.waited(result.as_ref().ok().map(Pages::len), started.elapsed());
             done(result);
         });
-        self.enter(|shard| {
-            let opened = &file.opened;
-            let (mut found, mut marked) = (Found::Absent, false);
-            // What is there, or on its way, is held: what policy does next may be to drop a part of it.
-            let held = opened.table.look_up(offset, len);
-            if let Lookup::Present(pages) = &held {
-                marked = pages.take_marks();
-                found = Found::Resident;
-                for folio in pages.folios().iter().filter(|f| !f.is_resident()) {
-                    folio.fetch.demand();
-                    found = Found::InFlight;
-                }
+        let (mut found, mut marked) = (Found::Absent, false);
+        // What is there, or on its way, is held: what policy does next may be to drop a part of it.
+        let held = opened.table.look_up(offset, len);
+        if let Lookup::Present(pages) = &held {
+            marked = pages.take_marks();
+            found = Found::Resident;
+            for folio in pages.folios().iter().filter(|f| !f.is_resident()) {
+                folio.fetch.demand();
+                found = Found::InFlight;
             }
-            if found != Found::Resident || marked {
-                self.tell(shard, Event::Read { file: opened.id, extent, found, marked });
+        }
+        if found != Found::Resident || marked {
+            self.tell(shard, Event::Read { file: opened.id, extent, found, marked });
+        }
+        let held = if matches!(held, Lookup::Absent) { opened.table.look_up(offset, len) } else { held };
+        match held {
+            Lookup::Present(pages) => {
+                pages.folios().iter().for_each(|f| f.fetch.demand());
+                shard.ready.push((pages, done));
             }
-            let held = if matches!(held, Lookup::Absent) { opened.table.look_up(offset, len) } else { held };
-            match held {
-                Lookup::Present(pages) => {
-                    pages.folios().iter().for_each(|f| f.fetch.demand());
-                    shard.ready.push((pages, done));
-                }
-                Lookup::Absent => shard.starved.push_back(Starved { opened: Arc::clone(opened), offset, len, done }),
-            }
-        });
+            Lookup::Absent => shard.starved.push_back(Starved { opened, offset, len, done }),
+        }
     }
 
     /// The last handle of a file is gone.

@@ -30,7 +30,7 @@ use crate::buffer::{Buffer, Pool};
 use crate::engine::Inner;
 use crate::error::{Error, ErrorKind};
 use crate::file::Opened;
-use crate::page_table::Folio;
+use crate::page_table::{Folio, Folios};
 
 /// What a folio knows of the request that fills it.
 #[derive(Debug)]
@@ -187,7 +187,7 @@ impl Backoff {
 
 /// Puts bytes into folios, in order. What lies between them is resident already, and read past.
 struct Filling {
-    folios: Peekable<std::vec::IntoIter<Arc<Folio>>>,
+    folios: Peekable<smallvec::IntoIter<[Arc<Folio>; 1]>>,
     current: Option<(Arc<Folio>, Buffer, usize)>,
     /// The bytes of the object still to come.
     rest: Range<u64>,
@@ -279,7 +279,7 @@ pub(crate) fn fetch(
     in_flight: InFlight,
     opened: Arc<Opened>,
     made: Arc<Fetch>,
-    folios: Vec<Arc<Folio>>,
+    folios: Folios,
 ) -> impl Future<Output = ()> + Send {
     let size = opened.object.version.size;
     let range = made.extent.start * PAGE_BYTES..(made.extent.end * PAGE_BYTES).min(size);

@@ -34,6 +34,22 @@ pub struct File {
     pub(crate) reader: u64,
 }
 
+/// A read whose pages are not all resident.
+pub(crate) struct Missing {
+    pub(crate) file: File,
+    pub(crate) offset: u64,
+    pub(crate) len: usize,
+    pub(crate) done: Box<dyn FnOnce(Result<Pages, Error>) + Send>,
+}
+
+impl Missing {
+    /// Has its pages fetched.
+    pub(crate) fn submit(self) {
+        let engine = Arc::clone(&self.file.engine);
+        engine.read_missing([self]);
+    }
+}
+
 impl Clone for File {
     fn clone(&self) -> Self {
         self.opened.handles.fetch_add(1, Ordering::Relaxed);
@@ -72,9 +88,22 @@ impl File {
     /// Errors: [`ErrorKind::Changed`] when the object is no longer the version that was opened; others as the storage has them,
     /// after retries within [`crate::Patience`]. `len` is at most 8 MiB; longer reads are cut (see [`File::read_at`]).
     pub fn read(&self, offset: u64, len: usize, done: impl FnOnce(Result<Pages, Error>) + Send + 'static) {
+        if let Some(missing) = self.read_resident(offset, len, done) {
+            missing.submit();
+        }
+    }
+
+    /// Completes a read whose pages are resident; others are given back.
+    pub(crate) fn read_resident(
+        &self,
+        offset: u64,
+        len: usize,
+        done: impl FnOnce(Result<Pages, Error>) + Send + 'static,
+    ) -> Option<Missing> {
         let len = (self.size().saturating_sub(offset)).min(len as u64).min(READ_BYTES_MAX) as usize;
         if len == 0 {
-            return done(Ok(Pages::empty()));
+            done(Ok(Pages::empty()));
+            return None;
         }
         self.engine.tap.note(
             || (self.engine.now().0, self.opened.id.0, self.reader, offset, len as u64),
@@ -91,9 +120,9 @@ impl File {
             if marked {
                 self.engine.touched(&self.opened, Extent::of_bytes(offset, len as u64), Found::Resident, true);
             }
-            return;
+            return None;
         }
-        self.engine.read_missing(self, offset, len, Box::new(done));
+        Some(Missing { file: self.clone(), offset, len, done: Box::new(done) })
     }
 
     /// Reads up to `len` bytes at `offset`; fewer only at the end of the object. Errors as [`File::read`].

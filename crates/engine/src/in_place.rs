@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use foreread_backend::{self as backend, Frames, Positioned};
+use foreread_backend::{self as backend, Buffers, Positioned};
 use foreread_policy::{Event, Nanos, PAGE_BYTES, RequestId};
 
 use crate::buffer::Buffer;
@@ -22,24 +22,20 @@ use crate::engine::Inner;
 use crate::error::{Error, ErrorKind};
 use crate::fetch::{Fetch, InFlight, fetch};
 use crate::file::Opened;
-use crate::page_table::Folio;
+use crate::page_table::{Folio, Folios};
 use crate::shard::Carrier;
 
 /// A request, shared by the shard and whoever tells what has become of it.
 pub(crate) struct InPlace {
     opened: Arc<Opened>,
     made: Arc<Fetch>,
-    folios: Vec<Arc<Folio>>,
+    folios: Folios,
     submitted: Instant,
 }
 
 impl InPlace {
     /// A request for `folios`, if that is how their file is read; or they are given back.
-    pub(crate) fn new(
-        opened: &Arc<Opened>,
-        made: &Arc<Fetch>,
-        folios: Vec<Arc<Folio>>,
-    ) -> Result<Arc<Self>, Vec<Arc<Folio>>> {
+    pub(crate) fn new(opened: &Arc<Opened>, made: &Arc<Fetch>, folios: Folios) -> Result<Arc<Self>, Folios> {
         let pages: u64 = folios.iter().map(|folio| folio.extent.pages()).sum();
         let whole = made.is_granted() && pages == made.extent().pages();
         if opened.positioned.is_none() || !whole || pages > PAGES_MAX {
@@ -64,7 +60,7 @@ impl InPlace {
         positioned.read(offset, buffers, Box::new(move |read| self.told(in_flight, read)));
     }
 
-    fn told(self: Arc<Self>, in_flight: InFlight, read: Result<Vec<Frames>, backend::Error>) {
+    fn told(self: Arc<Self>, in_flight: InFlight, read: Result<Buffers, backend::Error>) {
         let engine = in_flight.engine();
         let buffers = match read {
             Ok(buffers) => buffers,
@@ -81,12 +77,7 @@ impl InPlace {
         for (folio, bytes) in self.folios.iter().zip(buffers) {
             folio.fill(Ok(Buffer::of(bytes, &engine.pool)));
         }
-        let (request, took) = (self.made.request(), Nanos(took.as_nanos() as u64));
-        engine.enter(|shard| {
-            if shard.finished(request) {
-                engine.tell(shard, Event::Completed { request, first_byte: took, total: took });
-            }
-        });
+        engine.complete(self.made.request(), Nanos(took.as_nanos() as u64));
     }
 
     /// A task does it instead, unless nobody wants it any more.

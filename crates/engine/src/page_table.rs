@@ -15,6 +15,7 @@ use std::sync::{Arc, OnceLock};
 
 use foreread_policy::{Extent, FOLIO_PAGES_MAX, PAGE_BYTES, Touch};
 use parking_lot::{Mutex, RwLock};
+use smallvec::SmallVec;
 
 use crate::buffer::Buffer;
 use crate::error::Error;
@@ -36,8 +37,11 @@ pub(crate) struct Folio {
     /// Some of it has after that: the reference bit that policy clears.
     again: AtomicBool,
     /// Reads to complete once the outcome is known; `None` from then on.
-    waiting: Mutex<Option<Vec<Arc<Waiting>>>>,
+    waiting: Mutex<Option<SmallVec<[Arc<Waiting>; 1]>>>,
 }
+
+/// Several of them; most often it is one.
+pub(crate) type Folios = SmallVec<[Arc<Folio>; 1]>;
 
 impl Folio {
     /// A folio in flight.
@@ -50,7 +54,7 @@ impl Folio {
             referenced: AtomicBool::new(false),
             finished: AtomicBool::new(false),
             again: AtomicBool::new(false),
-            waiting: Mutex::new(Some(Vec::new())),
+            waiting: Mutex::new(Some(SmallVec::new())),
         })
     }
 
@@ -159,7 +163,7 @@ impl Waiting {
 /// The bytes of one read, pinned in the page table until dropped.
 #[derive(Debug, Clone)]
 pub struct Pages {
-    folios: Vec<Arc<Folio>>,
+    folios: Folios,
     /// Byte offset in the file.
     offset: u64,
     len: usize,
@@ -167,7 +171,7 @@ pub struct Pages {
 
 impl Pages {
     pub(crate) fn empty() -> Self {
-        Self { folios: Vec::new(), offset: 0, len: 0 }
+        Self { folios: Folios::new(), offset: 0, len: 0 }
     }
 
     /// How many bytes.
@@ -244,7 +248,7 @@ pub(crate) struct PageTable {
 }
 
 /// Folios of [`FOLIO_PAGES_MAX`] pages, in order. Most often it is one.
-type Block = Vec<Arc<Folio>>;
+type Block = Folios;
 
 /// The blocks that hold some of `extent`.
 fn blocks_of(extent: Extent) -> std::ops::RangeInclusive<u64> {
@@ -256,7 +260,7 @@ impl PageTable {
     pub(crate) fn look_up(&self, offset: u64, len: usize) -> Lookup {
         let extent = Extent::of_bytes(offset, len as u64);
         let table = self.blocks.read();
-        let mut folios = Vec::new();
+        let mut folios = Folios::new();
         let mut next = extent.start;
         for block in blocks_of(extent) {
             for folio in table.get(&block).into_iter().flatten() {
@@ -277,9 +281,9 @@ impl PageTable {
     }
 
     /// The runs of pages in `within` that are neither resident nor in flight.
-    pub(crate) fn holes(&self, within: Extent) -> Vec<Extent> {
+    pub(crate) fn holes(&self, within: Extent) -> SmallVec<[Extent; 2]> {
         let table = self.blocks.read();
-        let mut holes = Vec::new();
+        let mut holes = SmallVec::new();
         let mut start = within.start;
         for folio in blocks_of(within).filter_map(|block| table.get(&block)).flatten() {
             let known = folio.extent;
@@ -300,7 +304,7 @@ impl PageTable {
     /// Puts a folio in. For the holder of the shard.
     pub(crate) fn insert(&self, folio: Arc<Folio>) {
         let mut table = self.blocks.write();
-        let block = table.entry(folio.extent.start / FOLIO_PAGES_MAX).or_insert_with(|| Vec::with_capacity(1));
+        let block = table.entry(folio.extent.start / FOLIO_PAGES_MAX).or_default();
         match block.binary_search_by_key(&folio.extent.start, |known| known.extent.start) {
             Ok(at) => block[at] = folio,
             Err(at) => block.insert(at, folio),

@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use foreread_policy::{Action, Class, Event, Extent, FileId, Found, Nanos, ReadPath, RequestId};
+use smallvec::SmallVec;
 use tokio::task::AbortHandle;
 
 use crate::engine::{Files, Identity, Inner};
@@ -15,7 +16,7 @@ use crate::error::Error;
 use crate::fetch::{Fetch, InFlight, fetch};
 use crate::file::Opened;
 use crate::in_place::InPlace;
-use crate::page_table::{Folio, Lookup, Pages};
+use crate::page_table::{Folio, Folios, Lookup, Pages};
 use crate::record::Recorder;
 
 /// A read that is completed once the shard is free.
@@ -24,7 +25,7 @@ type Ready = (Pages, Box<dyn FnOnce(Result<Pages, Error>) + Send>);
 /// What a request is carried by.
 pub(crate) enum Carrier {
     /// Nobody: it is not its turn.
-    None(Arc<Opened>, Vec<Arc<Folio>>),
+    None(Arc<Opened>, Folios),
     /// A task of the runtime.
     Task(AbortHandle),
     /// The storage itself.
@@ -49,10 +50,14 @@ pub(crate) struct Shard {
     idle: VecDeque<FileId>,
     next_file: u64,
     requests: HashMap<RequestId, (Carrier, Arc<Fetch>)>,
+    /// Room for first touches, to be exchanged with what has come of them.
+    pub(crate) referenced: Vec<Event>,
+    /// The same for what has been answered in place.
+    pub(crate) completed: Vec<(RequestId, Nanos)>,
     /// Requests to begin when the shard is free.
-    pub(crate) begun: Vec<(Arc<InPlace>, InFlight)>,
+    pub(crate) begun: SmallVec<[(Arc<InPlace>, InFlight); 1]>,
     /// Reads to complete when the shard is free.
-    pub(crate) ready: Vec<Ready>,
+    pub(crate) ready: SmallVec<[Ready; 1]>,
     /// Reads that wait for memory, in order.
     pub(crate) starved: VecDeque<Starved>,
 }
@@ -67,8 +72,10 @@ impl Shard {
             idle: VecDeque::new(),
             next_file: 0,
             requests: HashMap::new(),
-            begun: Vec::new(),
-            ready: Vec::new(),
+            referenced: Vec::new(),
+            completed: Vec::new(),
+            begun: SmallVec::new(),
+            ready: SmallVec::new(),
             starved: VecDeque::new(),
         }
     }
@@ -126,7 +133,7 @@ impl Shard {
         let made = Fetch::new(request, extent, class == Class::Demand, granted, late);
         let holes = opened.table.holes(extent);
         let folios = holes.into_iter().flat_map(Extent::folios);
-        let folios: Vec<_> =
+        let folios: Folios =
             folios.map(|f| Folio::new(f, mark.is_some_and(|m| f.contains(m)), Arc::clone(&made))).collect();
         for folio in &folios {
             opened.table.insert(Arc::clone(folio));

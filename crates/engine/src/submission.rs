@@ -24,13 +24,13 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
-use foreread_backend::{Key, ListPage, Object, Submitter};
+use foreread_backend::{Key, ListPage, Object};
 use parking_lot::{Condvar, Mutex};
 use tokio::task::AbortHandle;
 
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
-use crate::file::File;
+use crate::file::{File, Missing};
 use crate::page_table::Pages;
 
 /// What can be submitted.
@@ -156,6 +156,40 @@ impl Submissions {
     ///
     /// Errors: [`Busy`] with the operation, while as many are in flight, or completed and not taken, as may be.
     pub fn submit(&self, operation: Operation, deadline: Option<Instant>) -> Result<Ticket, Busy> {
+        let (ticket, missing) = self.start(operation, deadline)?;
+        if let Some(missing) = missing {
+            missing.submit();
+        }
+        Ok(ticket)
+    }
+
+    /// The same for several, of which the storage is told together. As many as may be in flight are taken from `operations`; the ticket of each.
+    pub fn submit_all(&self, operations: &mut VecDeque<Operation>, deadline: Option<Instant>) -> Vec<Ticket> {
+        let (mut tickets, mut missing) = (Vec::with_capacity(operations.len()), Vec::new());
+        while let Some(operation) = operations.pop_front() {
+            match self.start(operation, deadline) {
+                Ok((ticket, read)) => {
+                    tickets.push(ticket);
+                    match read {
+                        Some(read) if self.engine.has(&read.file) => missing.push(read),
+                        Some(read) => read.submit(),
+                        None => {}
+                    }
+                }
+                Err(Busy(operation)) => {
+                    operations.push_front(operation);
+                    break;
+                }
+            }
+        }
+        if !missing.is_empty() {
+            self.engine.read_missing(missing);
+        }
+        tickets
+    }
+
+    /// Tries an operation, and starts what is not over then, but for a read: that is given back.
+    fn start(&self, operation: Operation, deadline: Option<Instant>) -> Result<(Ticket, Option<Missing>), Busy> {
         let ticket = {
             let mut state = self.shared.state.lock();
             state.expire();
@@ -173,7 +207,8 @@ impl Submissions {
         let engine = self.engine.clone();
         match operation {
             Operation::Read { file, offset, len } => {
-                file.read(offset, len, move |read| slot.complete(read.map(Outcome::Read)));
+                let missing = file.read_resident(offset, len, move |read| slot.complete(read.map(Outcome::Read)));
+                return Ok((ticket, missing));
             }
             Operation::Stat(key) => self.drive(slot, async move { engine.stat(&key).await.map(Outcome::Described) }),
             Operation::Open(key) => self.drive(slot, async move {
@@ -193,23 +228,7 @@ impl Submissions {
                 }
             },
         }
-        Ok(ticket)
-    }
-
-    /// The same for several, of which the storage is told together. As many as may be in flight are taken from `operations`; the ticket of each.
-    pub fn submit_all(&self, operations: &mut VecDeque<Operation>, deadline: Option<Instant>) -> Vec<Ticket> {
-        let _plug = self.engine.backend().submission().map(Submitter::plug);
-        let mut tickets = Vec::with_capacity(operations.len());
-        while let Some(operation) = operations.pop_front() {
-            match self.submit(operation, deadline) {
-                Ok(ticket) => tickets.push(ticket),
-                Err(Busy(operation)) => {
-                    operations.push_front(operation);
-                    break;
-                }
-            }
-        }
-        tickets
+        Ok((ticket, None))
     }
 
     /// Polls once on this thread; what is not ready then goes on as a task.

@@ -93,7 +93,8 @@ mod tests {
         let Some((_file, local)) = cold() else { return eprintln!("skipped: nothing is read directly here") };
         let local = Arc::new(local);
         let (pages, len) = (FRAME_BYTES as u64, 3 * FRAME_BYTES - 100);
-        let mut reading = Reading::new(Arc::clone(&local), 13 * pages, vec![Frames::new(len)], Box::new(|_| {}));
+        let mut reading =
+            Reading::new(Arc::clone(&local), 13 * pages, [Frames::new(len)].into_iter().collect(), Box::new(|_| {}));
         assert!(matches!(reading.try_now(), Tried::WouldBlock));
         assert_eq!(reading.wait().expect("it is read"), len);
         assert!(reading.rest().next().is_none());

@@ -2,12 +2,16 @@
 
 use std::ops::{Deref, DerefMut};
 
+use smallvec::SmallVec;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 /// One page of memory.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C, align(4096))]
 struct Frame([u8; FRAME_BYTES]);
+
+/// Memory for one read, most often in one piece.
+pub type Buffers = SmallVec<[Frames; 1]>;
 
 /// Page frames, as bytes: `len` of them, and up to the end of its page the memory behind.
 pub struct Frames {
@@ -57,7 +61,7 @@ impl AsRef<[u8]> for Frames {
 
 impl std::fmt::Debug for Frames {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Frames").field("len", &self.len).finish()
+        f.debug_struct("Frames").field("len", &self.len).finish_non_exhaustive()
     }
 }
 

@@ -31,7 +31,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 pub use file::LocalFile;
-pub use frames::Frames;
+pub use frames::{Buffers, Frames};
 pub use reading::{Done, Filled};
 
 use reading::{Reading, Tried};
@@ -97,8 +97,8 @@ impl Submitter {
     /// later from another. Fewer bytes than they hold come only at the end of the file.
     ///
     /// With [`IN_FLIGHT_MAX`] reads in flight, one that would block is refused: `done` has [`io::ErrorKind::ResourceBusy`].
-    pub fn read(&self, file: Arc<LocalFile>, offset: u64, buffers: Vec<Frames>, done: Done) {
-        let mut reading = Reading::new(file, offset, buffers, done);
+    pub fn read(&self, file: Arc<LocalFile>, offset: u64, buffers: impl Into<Buffers>, done: Done) {
+        let mut reading = Reading::new(file, offset, buffers.into(), done);
         match reading.try_now() {
             Tried::Done(result) => return reading.finish(result),
             Tried::WouldBlock => {}
@@ -115,8 +115,8 @@ impl Submitter {
     /// Until it is dropped, what this thread submits is kept, and given to the kernel together: the disk is told once. For a thread that
     /// waits for none of it meanwhile.
     pub fn plug(&self) -> Plug<'_> {
-        if let Carrier::IoUring(ring) = &self.carrier {
-            ring.plug();
+        if let Carrier::IoUring(_) = &self.carrier {
+            Uring::plug();
         }
         Plug { submitter: self, here: PhantomData }
     }

@@ -13,13 +13,13 @@ use std::sync::Arc;
 use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::file::LocalFile;
-use crate::frames::{FRAME_BYTES, Frames};
+use crate::frames::{Buffers, FRAME_BYTES, Frames};
 
 /// What has become of a read.
 #[derive(Debug)]
 pub struct Filled {
     /// The buffers, as they were given.
-    pub buffers: Vec<Frames>,
+    pub buffers: Buffers,
     /// How many bytes of them are filled, or why they are not.
     pub result: io::Result<usize>,
 }
@@ -38,7 +38,7 @@ pub(crate) enum Tried {
 pub(crate) struct Reading {
     file: Arc<LocalFile>,
     offset: u64,
-    buffers: Vec<Frames>,
+    buffers: Buffers,
     filled: usize,
     wanted: usize,
     /// Past the kernel's page cache, as long as it goes on from page to page.
@@ -47,7 +47,7 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    pub(crate) fn new(file: Arc<LocalFile>, offset: u64, buffers: Vec<Frames>, done: Done) -> Self {
+    pub(crate) fn new(file: Arc<LocalFile>, offset: u64, buffers: Buffers, done: Done) -> Self {
         let wanted = buffers.iter().map(|buffer| buffer.len()).sum();
         Self { file, offset, buffers, filled: 0, wanted, direct: false, done }
     }
@@ -158,7 +158,7 @@ mod tests {
 
     fn reading() -> Reading {
         let file = LocalFile::new(std::fs::File::open("/dev/null").expect("it is always there").into());
-        Reading::new(Arc::new(file), 100, vec![Frames::new(10), Frames::new(20)], Box::new(|_| {}))
+        Reading::new(Arc::new(file), 100, [Frames::new(10), Frames::new(20)].into_iter().collect(), Box::new(|_| {}))
     }
 
     #[test]

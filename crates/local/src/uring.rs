@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 use parking_lot::Mutex;
 use rustix::io::Errno;
+use smallvec::SmallVec;
 
 use crate::IN_FLIGHT_MAX;
 use crate::reading::Reading;
@@ -44,7 +45,7 @@ struct Ring {
 /// What the kernel owns: a read, and the list of its buffers while it is submitted.
 struct Submitted {
     reading: Reading,
-    buffers: Vec<libc::iovec>,
+    buffers: SmallVec<[libc::iovec; 1]>,
 }
 
 impl std::fmt::Debug for Uring {
@@ -80,12 +81,12 @@ impl Uring {
         if taken.is_err() {
             return Err(reading);
         }
-        self.ring.submit(Box::new(Submitted { reading, buffers: Vec::new() }));
+        self.ring.submit(Box::new(Submitted { reading, buffers: SmallVec::new() }));
         Ok(())
     }
 
     /// What this thread submits stays in the queue until [`Uring::unplug`], as long as that has room and no other thread submits.
-    pub(crate) fn plug(&self) {
+    pub(crate) fn plug() {
         PLUGS.set(PLUGS.get() + 1);
     }
 

@@ -123,7 +123,7 @@ fn reads_need_not_begin_nor_end_with_a_page() {
             forget(file);
             let (send, receive) = channel();
             let len: usize = lens.iter().sum();
-            let buffers = lens.into_iter().map(Frames::new).collect();
+            let buffers: Vec<_> = lens.into_iter().map(Frames::new).collect();
             submitter.read(Arc::clone(file), (file_bytes - 8 * PAGE + offset) as u64, buffers, told(&send, 0));
             let (_, filled) = receive.recv().expect("it completes");
             assert_eq!(filled.result.expect("it is read"), len);
@@ -232,6 +232,32 @@ fn more_than_may_be_in_flight_is_refused_and_then_taken_again() {
         let page = rest.next().expect("there are more");
         submitter.read(Arc::clone(file), page * PAGE as u64, vec![buffer(1)], told(&send, page));
         expect_page(receive.recv().expect("there is room again"));
+    });
+}
+
+#[test]
+fn what_is_submitted_together_completes_once_it_is_given_to_the_kernel() {
+    let pages = 300;
+    each(pages, |submitter, file| {
+        let submitter = submitter();
+        forget(file);
+        let (send, receive) = channel();
+        let plug = submitter.plug();
+        let inner = submitter.plug();
+        for page in 0..pages {
+            submitter.read(Arc::clone(file), page * PAGE as u64, vec![buffer(1)], told(&send, page));
+        }
+        drop(inner);
+        drop(plug);
+        for _ in 0..pages {
+            expect_page(receive.recv().expect("each completes"));
+        }
+        // Another thread was never plugged.
+        let _plug = submitter.plug();
+        thread::scope(|scope| {
+            scope.spawn(|| submitter.read(Arc::clone(file), 0, vec![buffer(1)], told(&send, 0)));
+            expect_page(receive.recv().expect("it completes"));
+        });
     });
 }
 

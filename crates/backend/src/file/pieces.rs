@@ -55,7 +55,7 @@ impl Pieces {
             // Looked at again at once: what is given away was read before.
             let _ = send.send(checks.checked(filled, &key, range));
         });
-        let buffers = vec![Frames::new(length as usize)];
+        let buffers = [Frames::new(length as usize)];
         self.submitter.read(self.descriptor.file(), self.position, buffers, done);
         let stopped = |_| {
             let text = "the read was given up";

@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use foreread_local::{Filled, Frames, LocalFile, Submitter};
+use foreread_local::{Buffers, Filled, LocalFile, Submitter};
 use rustix::fs::{Advice, OFlags, Stat};
 use rustix::io::Errno;
 
@@ -78,7 +78,7 @@ impl Descriptor {
     }
 
     /// The buffers of a read of `range`, if they are full and the file has not changed until now.
-    pub(super) fn checked(&self, filled: Filled, key: &Key, range: Range<u64>) -> Result<Vec<Frames>, Error> {
+    pub(super) fn checked(&self, filled: Filled, key: &Key, range: Range<u64>) -> Result<Buffers, Error> {
         let wanted: usize = filled.buffers.iter().map(|buffer| buffer.len()).sum();
         let stat = rustix::fs::fstat(self.file.cached()).map_err(|e| failure(e, Operation::Read, key.as_str()));
         let read = match (filled.result, stat) {
@@ -163,7 +163,7 @@ impl Positions {
 }
 
 impl Positioned for Positions {
-    fn read(&self, offset: u64, buffers: Vec<Frames>, done: InPlace) {
+    fn read(&self, offset: u64, buffers: Buffers, done: InPlace) {
         let length: usize = buffers.iter().map(|buffer| buffer.len()).sum();
         let range = offset..offset + length as u64;
         match self.descriptor() {

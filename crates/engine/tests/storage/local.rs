@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::thread;
 
 use foreread_backend::{
-    Backend, Body, Capabilities, ConnectOptions, Error, Frames, InPlace, Key, ListPage, Mechanism, Object, Positioned,
+    Backend, Body, Buffers, Capabilities, ConnectOptions, Error, InPlace, Key, ListPage, Mechanism, Object, Positioned,
     Submitter, Version, connect,
 };
 use foreread_engine::{Engine, ErrorKind as EngineErrorKind, File, Options};
@@ -167,7 +167,7 @@ fn an_engine_that_goes_with_reads_in_flight_loses_nothing() {
 #[derive(Debug, Default)]
 struct Silent(Arc<Mutex<Vec<Asked>>>);
 
-type Asked = (Vec<Frames>, Told);
+type Asked = (Buffers, Told);
 
 struct Told(InPlace);
 
@@ -178,7 +178,7 @@ impl std::fmt::Debug for Told {
 }
 
 impl Positioned for Silent {
-    fn read(&self, _: u64, buffers: Vec<Frames>, done: InPlace) {
+    fn read(&self, _: u64, buffers: Buffers, done: InPlace) {
         self.0.lock().unwrap().push((buffers, Told(done)));
     }
 }

@@ -1,6 +1,6 @@
 //! Operations that are submitted: their order, their bound, and what becomes of those that nobody wants any more.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -162,6 +162,36 @@ fn what_is_too_much_is_refused_and_taken_later() {
         rig.gate.answer(page << 30);
         expect_page(submissions.wait(LONG), page);
     }
+}
+
+#[test]
+fn several_are_submitted_together_as_far_as_there_is_room() {
+    let (rig, other) = (rig(), rig());
+    let submissions = rig.engine.submissions(4);
+    submissions.submit(rig.page(1), None).expect("room");
+    rig.gate.answer(1 << 30);
+    expect_page(submissions.wait(LONG), 1);
+    // One that is resident, and one of another engine's.
+    let mut operations: VecDeque<Operation> =
+        [rig.page(2), rig.page(1), other.page(3), rig.page(4), rig.page(5), rig.page(6)].into();
+    let tickets = submissions.submit_all(&mut operations, None);
+    assert_eq!((tickets.len(), operations.len()), (4, 2));
+    let resident = submissions.poll();
+    assert_eq!(resident.as_ref().map(|completion| completion.ticket), Some(tickets[1]));
+    expect_page(resident, 1);
+    for (gate, page, ticket) in [(&rig.gate, 4, 3), (&other.gate, 3, 2), (&rig.gate, 2, 0)] {
+        gate.answer(page << 30);
+        let completion = submissions.wait(LONG);
+        assert_eq!(completion.as_ref().map(|completion| completion.ticket), Some(tickets[ticket]));
+        expect_page(completion, page);
+    }
+    assert_eq!(submissions.submit_all(&mut operations, None).len(), 2);
+    for page in [6, 5] {
+        rig.gate.answer(page << 30);
+        expect_page(submissions.wait(LONG), page);
+    }
+    assert!(submissions.submit_all(&mut operations, None).is_empty());
+    assert_eq!(submissions.in_flight(), 0);
 }
 
 #[test]
