@@ -232,7 +232,7 @@ impl Engine {
     /// What it has done so far and holds now.
     pub fn stats(&self) -> Stats {
         let (counters, memory) = self.inner.enter(|shard| (shard.policy.counters(), shard.policy.memory()));
-        let mechanism = self.inner.backend.submission().map(|submitter| submitter.mechanism());
+        let mechanism = self.inner.backend.submission().map(Submitter::mechanism);
         self.inner.stats.snapshot(counters, memory, mechanism)
     }
 }
