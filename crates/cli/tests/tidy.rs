@@ -87,13 +87,14 @@ fn unsafe_code_is_forbidden_where_no_system_call_needs_it() {
 }
 
 #[test]
-fn unsafe_code_of_local_reads_is_in_one_file() {
+fn unsafe_code_of_local_reads_is_where_the_kernel_is_called() {
     let src = root().join("crates/local/src");
     let lib = fs::read_to_string(src.join("lib.rs")).expect("lib.rs");
     assert!(lib.contains("#![deny(unsafe_code)]"), "crates/local/src/lib.rs lacks #![deny(unsafe_code)]");
     let allows = |path: &PathBuf| fs::read_to_string(path).expect("a source file").contains("allow(unsafe_code");
-    let allowing: Vec<_> = rust_files(&src).into_iter().filter(allows).collect();
-    assert_eq!(allowing, [src.join("uring.rs")]);
+    let mut allowing: Vec<_> = rust_files(&src).into_iter().filter(allows).collect();
+    allowing.sort();
+    assert_eq!(allowing, [src.join("cached.rs"), src.join("uring.rs")]);
 }
 
 #[test]

@@ -79,7 +79,7 @@ mod tests {
     /// A file of 16 pages that the kernel does not have in memory; `None` where nothing is cold or read directly.
     fn cold() -> Option<(tempfile::NamedTempFile, LocalFile)> {
         let mut file = tempfile::NamedTempFile::new_in(disk()).expect("a file");
-        file.write_all(&[7; 16 * FRAME_BYTES - 100]).and_then(|()| file.as_file().sync_all()).expect("room for it");
+        file.write_all(&vec![7; 16 * FRAME_BYTES - 100]).and_then(|()| file.as_file().sync_all()).expect("room for it");
         let cached = OwnedFd::from(file.reopen().expect("it is there"));
         let direct = rustix::fs::open(file.path(), OFlags::RDONLY | OFlags::DIRECT, Mode::empty()).ok()?;
         rustix::fs::fadvise(&cached, 0, None, Advice::Random).expect("advice is taken");
