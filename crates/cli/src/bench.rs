@@ -4,7 +4,7 @@
 //!                 ┌─ testbed ────────────── a process; serves the row's objects behind its device
 //!  bench (this) ──┼─ bare client ────────── threads of this process; the yardstick
 //!                 ├─ mount ──────────────── a process for each run; foreread or another client
-//!                 └─ reader ─────────────── a process for each run; preads, verifies, keeps time
+//!                 └─ readers ────────────── a process for each run, or several; pread, verify, keep time
 //! ```
 //!
 //! A workload whose reads are submitted to the library has neither testbed nor mount (`bench/submission.rs`).
@@ -20,6 +20,8 @@ mod mapping;
 mod objects;
 mod process;
 mod reader;
+mod readers;
+mod reading;
 pub(crate) mod report;
 pub(crate) mod row;
 mod server;
@@ -30,17 +32,19 @@ mod yardstick;
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use foreread_workload::Workload;
+use foreread_workload::{Baseline, Workload};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::interrupt::Interrupt;
 use crate::storage::{LocalReads, StorageArgs};
 use crate::{output, workloads};
 pub(crate) use error::Error;
+use reader::Plan;
 use report::Conditions;
 use row::{Bench, Row};
 use subject::{Storage, Subject};
@@ -48,7 +52,7 @@ use subject::{Storage, Subject};
 /// Measure reading through a mount, against what the link can do and against other clients
 ///
 /// Each workload runs on an emulated object store (`foreread testbed`) through a fresh mount, and stands beside the same
-/// without readahead. Ratios are to a bare HTTP client in the same run. The last column is what the simulator says of the first.
+/// without readahead, and what is shared among many beside the same without the fair queue. Ratios are to a bare HTTP client in the same run. The last column is what the simulator says of the first.
 /// Two workloads submit to the library instead: on a file of 8 GiB in the temporary directory, beside fio, and on an emulated array.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "More, with command lines of other clients: `foreread bench --help`.", after_long_help = EXAMPLES)]
@@ -138,23 +142,21 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
     let conditions = Conditions::now(args.repeat, shown, &args.against);
     let progress = spinner();
     let say = |what: &str| progress.set_message(what.to_owned());
+    let wanted = |baseline: &&Baseline| chosen.iter().any(|(workload, _)| workload.baselines.contains(baseline));
+    let baselines: Vec<Baseline> = Baseline::ALL.iter().filter(wanted).copied().collect();
     let bench = Bench {
         interrupt,
         scratch: scratch.path(),
         repeat: args.repeat,
+        baselines: &baselines,
         against: &args.against,
         user,
         yardsticks: true,
         local_threads: args.storage.local_reads == LocalReads::Threads,
         say: &say,
     };
-    let others = args.against.iter().cloned().map(Subject::Other);
-    let columns: Vec<String> = [Subject::Foreread { readahead: true }, Subject::Foreread { readahead: false }]
-        .into_iter()
-        .chain(others)
-        .map(|subject| subject.name())
-        .chain(["predicted".to_owned()])
-        .collect();
+    let subjects = Subject::all(&baselines, &args.against);
+    let columns: Vec<String> = subjects.iter().map(Subject::name).chain(["predicted".to_owned()]).collect();
     progress.suspend(|| output::line(format_args!("{}", report::header(&columns))))?;
     let mut rows = Vec::new();
     for (workload, text) in &chosen {
@@ -248,9 +250,22 @@ fn write_json(path: &Path, conditions: &Conditions, rows: &[Row]) -> Result<(), 
 /// The reading process.
 fn read(plan: &Path) -> miette::Result<ExitCode> {
     let text = fs::read(plan).map_err(|cause| Error::Unreadable { path: plan.to_owned(), cause })?;
-    let plan = serde_json::from_slice(&text).map_err(|error| Error::Protocol { what: error.to_string() })?;
-    let reading = reader::run(&plan)?;
-    let reading = serde_json::to_string(&reading).map_err(|error| Error::Protocol { what: error.to_string() })?;
-    output::line(format_args!("{reading}"))?;
+    let plan: Plan = serde_json::from_slice(&text).map_err(|error| Error::Protocol { what: error.to_string() })?;
+    let measured = match plan.submitter {
+        Some(submitter) => serde_json::to_string(&submitter::run(&plan, submitter)?),
+        None => serde_json::to_string(&reader::run(&plan, wait_for_start)?),
+    };
+    let measured = measured.map_err(|error| Error::Protocol { what: error.to_string() })?;
+    output::line(format_args!("{measured}"))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says that this reader is ready, and waits for the end of its input.
+fn wait_for_start() -> Result<(), Error> {
+    let mut stdout = std::io::stdout();
+    writeln!(stdout, "{}", reader::READY)
+        .and_then(|()| stdout.flush())
+        .map_err(Error::io("saying that it is ready"))?;
+    std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).map_err(Error::io("waiting for the start"))?;
+    Ok(())
 }

@@ -40,6 +40,7 @@ pub(crate) fn run(_args: &DemoArgs) -> miette::Result<ExitCode> {
         interrupt,
         scratch: scratch.path(),
         repeat: 1,
+        baselines: &[],
         against: &[],
         user: None,
         yardsticks: false,

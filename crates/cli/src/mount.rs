@@ -100,6 +100,13 @@ pub(crate) struct EngineArgs {
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Readahead::On)]
     pub(crate) readahead: Readahead,
 
+    /// Share the storage fairly among those who read, or serve first who comes first (for diagnosis)
+    ///
+    /// Off, every request is made at once and the storage serves them in its own order. What becomes slower or late then is what the
+    /// fair queue was good for; what becomes faster is worth a report.
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = FairQueue::On)]
+    pub(crate) fair_queue: FairQueue,
+
     /// Write every event to this file, for replaying it
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
@@ -114,6 +121,15 @@ pub(crate) enum Readahead {
     Off,
 }
 
+/// Whether to share the storage fairly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum FairQueue {
+    /// Each stream has its turn.
+    On,
+    /// First come, first served.
+    Off,
+}
+
 impl EngineArgs {
     /// The engine's options, complete and checked; paths become absolute, since the process changes its directory.
     pub(crate) fn options(&self) -> Result<Options, Failure> {
@@ -123,7 +139,8 @@ impl EngineArgs {
         }
         let record = self.record.as_deref().map(absolute).transpose()?;
         let readahead = self.readahead == Readahead::On;
-        Ok(Options { memory_bytes: memory.0, readahead, record, ..Options::default() })
+        let fair_queue = self.fair_queue == FairQueue::On;
+        Ok(Options { memory_bytes: memory.0, readahead, fair_queue, record, ..Options::default() })
     }
 }
 
@@ -267,7 +284,12 @@ mod tests {
 
     #[test]
     fn too_little_memory_is_refused() {
-        let args = EngineArgs { memory: Some(Size(1 << 20)), readahead: Readahead::On, record: None };
+        let args = EngineArgs {
+            memory: Some(Size(1 << 20)),
+            readahead: Readahead::On,
+            fair_queue: FairQueue::On,
+            record: None,
+        };
         assert!(matches!(args.options(), Err(Failure::MemoryTooSmall { .. })));
     }
 }

@@ -52,7 +52,7 @@ pub(crate) struct SimulateArgs {
     #[arg(long, conflicts_with = "seeds")]
     mount: bool,
 
-    /// Write a page of HTML with pictures of each run: throughput, read times, sizes, windows, and what was read and fetched where
+    /// Write a page of HTML with pictures of each run: throughput, read times, each reader's service, sizes, windows, and what was read and fetched where
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 

@@ -72,6 +72,34 @@ fn a_row_counts_what_is_read_and_names_the_figure_that_misses() {
 }
 
 #[test]
+fn several_processes_read_and_the_same_without_the_fair_queue_stands_beside_unjudged() {
+    let dir = TempDir::new().expect("a temporary directory");
+    let path = workload(dir.path(), "kind = \"sequential\"\nrecord = \"1MiB\"", "amp = \"<= 2\"");
+    let text = fs::read_to_string(&path).expect("it was written");
+    let more = "threads = 3\nprocesses = 2\nbaselines = [\"fair-queue-off\"]\n";
+    fs::write(&path, text.replace("threads = 3\n", more)).expect("a writable directory");
+    let json = dir.path().join("result.json");
+    let arguments = [path.to_str().unwrap(), "--repeat", "1", "--check", "--json", json.to_str().unwrap()];
+    let output = bench(dir.path(), &arguments).output().expect("the command starts");
+    let text = told(&output);
+    assert!(output.status.success(), "{text}");
+    let head = text.lines().next().expect("a header");
+    let names = ["foreread", "readahead off", "fair queue off", "predicted"];
+    assert!(head.ends_with(&names.map(|name| format!("{name:15}")).join(" ").trim_end()), "{head}");
+    let fairness = text.lines().find(|line| line.contains(" slowest of fastest ")).expect("a line about fairness");
+    assert_eq!(fairness.split_whitespace().count(), 3 + 4, "a value for each column: {fairness}");
+
+    let result: Value = serde_json::from_slice(&fs::read(&json).expect("it was written")).expect("it is JSON");
+    let columns = result["rows"][0]["measured"]["columns"].as_array().expect("columns");
+    assert_eq!(columns.len(), 3);
+    for column in columns {
+        assert_eq!(column["failure"], Value::Null, "{column}");
+        assert_eq!(column["runs"][0]["reading"]["bytes"], 27 << 20, "all that the processes read: {column}");
+        assert_eq!(column["runs"][0]["reading"]["operations"], 27);
+    }
+}
+
+#[test]
 fn another_client_stands_beside_and_its_failure_is_told_not_judged() {
     let dir = TempDir::new().expect("a temporary directory");
     let path = workload(dir.path(), "kind = \"random\"\nrecord = \"4KiB\"\ndescriptor = \"shared\"", "amp = \"<= 2\"");

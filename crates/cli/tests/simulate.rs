@@ -47,12 +47,39 @@ fn the_report_is_one_page_that_needs_nothing_else() {
     {
         assert!(page.contains(wanted), "{wanted:?} is not on the page");
     }
-    // Pictures: three of all policies, two of each of five, for both workloads.
-    assert_eq!(page.matches("<svg").count(), 2 * (3 + 2 * 5));
+    // Pictures: three of all policies, two of each of five, for both workloads; for the one with several readers one more of each.
+    assert_eq!(page.matches("<svg").count(), 2 * (3 + 2 * 5) + 5);
     assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
     for foreign in ["http:", "https:", "<script", "src=", "NaN", "inf"] {
         assert!(!page.contains(foreign), "{foreign:?} is on the page");
     }
+}
+
+/// The lines that are drawn in the picture of this title, and the picture.
+fn lines<'p>(page: &'p str, title: &str) -> (usize, &'p str) {
+    let titled = |svg: &&str| svg.contains(&format!("<title>{title}</title>"));
+    let svg = page.split("<svg").find(titled).unwrap_or_else(|| panic!("no picture is called {title}"));
+    (svg.matches("fill=\"none\" stroke=").count(), svg)
+}
+
+#[test]
+fn each_reader_s_service_is_a_line_of_the_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.html");
+    let arguments = ["interactive-beside-16", "thrash-200-streams", "--policy", "foreread,none", "--report"];
+    let output = simulate(&[&arguments[..], &[path.to_str().unwrap()]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let page = std::fs::read_to_string(&path).unwrap();
+    for policy in ["foreread", "none"] {
+        assert_eq!(lines(&page, &format!("{policy}: service of readers (16), bytes")).0, 16);
+        assert_eq!(lines(&page, &format!("{policy}: service of those beside (1), bytes")).0, 1);
+        let (drawn, svg) = lines(&page, &format!("{policy}: service of readers (200), bytes"));
+        assert_eq!(drawn, 32, "of very many some are drawn");
+        assert!(svg.contains(">168 more: "), "{policy}: the rest is told");
+    }
+    assert_eq!(page.matches("service of ").count(), 2 * 2 * 3, "a title is there twice");
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(table.matches("slowest of fastest").count(), 1, "of those who keep no pace of their own: {table}");
 }
 
 #[test]

@@ -29,6 +29,8 @@ pub struct Options {
     pub memory_bytes: u64,
     /// Whether to read ahead at all: without, each read fetches its own pages.
     pub readahead: bool,
+    /// Whether streams share the storage fairly: without, requests are made in the order in which they come, all at once.
+    pub fair_queue: bool,
     /// Where to record every event and action (see [`crate::replay`]).
     pub record: Option<PathBuf>,
     /// How long to wait for storage.
@@ -37,7 +39,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { memory_bytes: 256 << 20, readahead: true, record: None, patience: Patience::default() }
+        Self { memory_bytes: 256 << 20, readahead: true, fair_queue: true, record: None, patience: Patience::default() }
     }
 }
 
@@ -109,6 +111,7 @@ impl Engine {
             readahead: options.readahead,
             replacement: Replacement::default(),
             rotational: backend.capabilities().rotational,
+            fair_queue: options.fair_queue,
         };
         let recorder = match &options.record {
             Some(path) => Some(

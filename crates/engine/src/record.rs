@@ -1,7 +1,7 @@
 //! The log of every event and action, and its replay.
 //!
 //! ```text
-//!   foreread-log 4 capacity_bytes=268435456 readahead=true replacement=s3-fifo rotational=false
+//!   foreread-log 5 capacity_bytes=268435456 readahead=true replacement=s3-fifo rotational=false fair_queue=true
 //!   @1200345 read 1 0 32 absent -           an event: time in ns, name, file, pages, what was found, mark touched or not
 //!   ! submit 0 1 0 64 demand 32 64 -        an action, after the event that caused it
 //! ```
@@ -26,11 +26,12 @@ impl Recorder {
     /// Starts a log at `path`, replacing what is there.
     pub(crate) fn create(path: &Path, options: Options) -> io::Result<Self> {
         let mut out = BufWriter::new(File::create(path)?);
-        let Options { capacity_bytes, readahead, replacement, rotational } = options;
+        let Options { capacity_bytes, readahead, replacement, rotational, fair_queue } = options;
         let replacement = replacement.as_str();
         writeln!(
             out,
-            "{MAGIC} capacity_bytes={capacity_bytes} readahead={readahead} replacement={replacement} rotational={rotational}"
+            "{MAGIC} capacity_bytes={capacity_bytes} readahead={readahead} replacement={replacement} \
+             rotational={rotational} fair_queue={fair_queue}"
         )?;
         Ok(Self { out: Some(out) })
     }
@@ -126,7 +127,7 @@ pub fn replay(log: impl BufRead) -> Result<Replayed, ReplayError> {
     Ok(replayed)
 }
 
-const MAGIC: &str = "foreread-log 4";
+const MAGIC: &str = "foreread-log 5";
 
 fn parse_head(head: &str) -> Result<Options, ReplayError> {
     let parse = || {
@@ -139,6 +140,7 @@ fn parse_head(head: &str) -> Result<Options, ReplayError> {
             replacement: field("replacement")
                 .and_then(|name| Replacement::ALL.into_iter().find(|r| r.as_str() == name))?,
             rotational: field("rotational")?.parse().ok()?,
+            fair_queue: field("fair_queue")?.parse().ok()?,
         })
     };
     parse().ok_or_else(|| ReplayError::Malformed { line: 1, what: "not the head of a log", text: head.to_owned() })

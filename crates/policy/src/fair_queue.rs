@@ -21,6 +21,9 @@
 //! are one stream to the readahead, or find each other's pages in flight, and two files are never one queue, however near each other
 //! they lie: nothing is merged here, and nothing has to be split. Origin: start-time fair queueing (Goyal, Vin, Cheng, 1996), with
 //! slices and charged time as in the kernel's completely fair queueing.
+//!
+//! **Switched off** it holds nothing: requests are started as they are made, in the order in which they are made, however many and whoever
+//! they are for, and what is served first is left to the storage. That is what it is measured against.
 
 use alloc::collections::BTreeMap;
 
@@ -94,6 +97,8 @@ impl Queue {
 /// All queues in front of one storage.
 #[derive(Debug, Default)]
 pub(crate) struct FairQueue {
+    /// First come, first served.
+    off: bool,
     rotational: bool,
     concurrency: Concurrency,
     /// Those that have requests, and those that had.
@@ -113,9 +118,14 @@ impl FairQueue {
         Self { rotational, ..Self::default() }
     }
 
+    /// The same, switched off: everything is started as it comes.
+    pub(crate) fn off(rotational: bool) -> Self {
+        Self { off: true, ..Self::new(rotational) }
+    }
+
     /// Whether a request that comes now has to wait until [`FairQueue::next`] names it.
     pub(crate) fn holds(&self) -> bool {
-        self.rotational || self.waiting > 0 || self.started() >= self.concurrency.limit()
+        !self.off && (self.rotational || self.waiting > 0 || self.started() >= self.concurrency.limit())
     }
 
     /// A request of `owner`, which waits from now on.
@@ -142,7 +152,10 @@ impl FairQueue {
 
     /// A request for `pages` is done; it had its first byte `first_byte` after it was started.
     pub(crate) fn answered(&mut self, now: Nanos, first_byte: Nanos, pages: u64) {
-        self.concurrency.answered(now, first_byte, pages);
+        // Where nothing is held there is no limit to try.
+        if !self.off {
+            self.concurrency.answered(now, first_byte, pages);
+        }
     }
 
     /// It is over, whether it was started or not.
@@ -178,8 +191,11 @@ impl FairQueue {
         waiting.filter(|waiting| waiting.class == Class::Demand).count()
     }
 
-    /// The time that `owner` has had, compared with others'.
+    /// The time that `owner` has had, compared with others'. The same of all where nobody's counts.
     pub(crate) fn tag(&self, owner: Owner) -> u64 {
+        if self.off {
+            return 0;
+        }
         let idle = || self.idle.get(&owner).map(|queue| queue.tag.max(self.now_ns));
         self.queues.get(&owner).map(|queue| queue.tag).or_else(idle).unwrap_or(self.now_ns)
     }
@@ -471,6 +487,25 @@ mod tests {
         assert_eq!(next, None);
         queue.finish(RequestId(0));
         assert_eq!(queue.next(Nanos(1_000), |_| false), Some(RequestId(1_000 - held)), "the oldest");
+    }
+
+    #[test]
+    fn switched_off_it_holds_nothing_and_nobody_s_time_counts() {
+        for rotational in [false, true] {
+            let mut queue = FairQueue::off(rotational);
+            let owner = |at| Owner { file: FileId(at % 2), stream: Some(at % 2) };
+            for at in 0..1_000 {
+                assert!(!queue.holds(), "request {at} has to wait");
+                let cost = Cost { positioning_ns: MS, transfer_ns: (at % 2) * 100 * MS };
+                queue.enter(Nanos(at), RequestId(at), owner(at), Extent::new(at, at + LONG), Class::Demand, cost);
+                queue.start_now(RequestId(at));
+                // A thousand answers are several intervals of trials.
+                queue.answered(Nanos(at * 100 * MS), Nanos(MS), LONG);
+            }
+            assert_eq!((queue.started(), queue.demanded()), (1_000, 0));
+            assert_eq!(queue.next(Nanos(1_000), |_| false), None);
+            assert_eq!(queue.tag(owner(0)), queue.tag(owner(1)), "one has had a hundred times as much");
+        }
     }
 
     proptest::proptest! {

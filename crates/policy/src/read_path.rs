@@ -37,6 +37,9 @@ pub struct Options {
     pub replacement: Replacement,
     /// Going from one place to another costs the storage time in which it serves nobody, as a disk's arm does.
     pub rotational: bool,
+    /// Whether requests wait for their turn here, and streams have the same part of the storage's time. Without, requests are started as
+    /// they come and the storage serves them in its own order: what the fair queue is compared with.
+    pub fair_queue: bool,
 }
 
 /// What the budget is spent on, in bytes.
@@ -83,12 +86,13 @@ pub struct ReadPath {
 impl ReadPath {
     /// A read path that holds nothing.
     pub fn new(options: Options) -> Self {
+        let queue = if options.fair_queue { FairQueue::new } else { FairQueue::off };
         Self {
             options,
             files: BTreeMap::new(),
             resident: Resident::new(options.capacity_bytes, options.replacement),
             requests: Requests::default(),
-            queue: FairQueue::new(options.rotational),
+            queue: queue(options.rotational),
             link: Link::default(),
             hedge: Hedge::default(),
             actions: VecDeque::new(),

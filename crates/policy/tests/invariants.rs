@@ -10,13 +10,22 @@ use proptest::prelude::*;
 
 const CAPACITY_BYTES: u64 = 16 << 20;
 
+/// In front of storage that works on many requests at a time.
+const STORE: Options = Options {
+    capacity_bytes: CAPACITY_BYTES,
+    readahead: true,
+    replacement: Replacement::S3Fifo,
+    rotational: false,
+    fair_queue: true,
+};
+
 /// So many requests are never too many at a time, whatever the storage.
 const CONCURRENCY_MIN: usize = 8;
 
 /// What a driver's page table would hold, and the checks on every action.
 struct Driver {
     policy: ReadPath,
-    rotational: bool,
+    options: Options,
     now: u64,
     files: BTreeMap<FileId, u64>,
     folios: BTreeMap<(FileId, u64), (u64, RequestId, bool)>,
@@ -37,10 +46,10 @@ struct Driver {
 }
 
 impl Driver {
-    fn new(readahead: bool, replacement: Replacement, rotational: bool) -> Self {
+    fn new(options: Options) -> Self {
         Self {
-            policy: ReadPath::new(Options { capacity_bytes: CAPACITY_BYTES, readahead, replacement, rotational }),
-            rotational,
+            policy: ReadPath::new(options),
+            options,
             now: 0,
             files: BTreeMap::new(),
             folios: BTreeMap::new(),
@@ -95,7 +104,7 @@ impl Driver {
                 }
                 assert!(granted >= extent.start && granted <= extent.end, "{granted} of {extent:?}");
                 let started = self.requests.values().filter(|(_, extent, granted)| *granted > extent.start).count();
-                let may_wait = self.rotational || started >= CONCURRENCY_MIN;
+                let may_wait = self.options.fair_queue && (self.options.rotational || started >= CONCURRENCY_MIN);
                 assert!(granted > extent.start || may_wait, "{extent:?} waits where nothing has to");
                 assert!(!extent.is_empty() && extent.end <= self.files[&file], "{extent:?} of {:?}", self.files[&file]);
                 assert!(mark.is_none_or(|m| extent.contains(m)), "{mark:?} outside {extent:?}");
@@ -262,8 +271,8 @@ fn step() -> impl Strategy<Value = Step> {
 
 const SIZES: [u64; 3] = [1, 5_000, 20_000];
 
-fn run(steps: &[Step], readahead: bool, replacement: Replacement, rotational: bool) -> Driver {
-    let mut driver = Driver::new(readahead, replacement, rotational);
+fn run(steps: &[Step], options: Options) -> Driver {
+    let mut driver = Driver::new(options);
     let mut at = [0u64; 3];
     for step in steps {
         let (index, start, pages) = match *step {
@@ -314,9 +323,10 @@ proptest! {
         steps in prop::collection::vec(step(), 1..400),
         lru in any::<bool>(),
         rotational in any::<bool>(),
+        fair_queue in any::<bool>(),
     ) {
         let replacement = if lru { Replacement::Lru } else { Replacement::S3Fifo };
-        let mut driver = run(&steps, true, replacement, rotational);
+        let mut driver = run(&steps, Options { replacement, rotational, fair_queue, ..STORE });
         // What can arrive does; what waits for memory then is speculation, which no reader waits for.
         for at in 0..10_000 {
             driver.complete(at, false);
@@ -331,14 +341,14 @@ proptest! {
 
     #[test]
     fn without_readahead_nothing_is_fetched_that_was_not_asked_for(steps in prop::collection::vec(step(), 1..200)) {
-        let driver = run(&steps, false, Replacement::default(), false);
+        let driver = run(&steps, Options { readahead: false, ..STORE });
         prop_assert_eq!(driver.policy.counters().requests_speculative, 0);
     }
 }
 
 #[test]
 fn a_random_reader_is_given_its_own_pages_only() {
-    let mut driver = Driver::new(true, Replacement::default(), false);
+    let mut driver = Driver::new(STORE);
     driver.files.insert(FileId(0), 1 << 20);
     driver.tell(Event::Open { file: FileId(0), pages: 1 << 20 });
     let mut x = 12_345u64;
@@ -354,7 +364,7 @@ fn a_random_reader_is_given_its_own_pages_only() {
 #[test]
 fn what_is_late_is_asked_for_once_more_and_without_readahead_never() {
     for readahead in [true, false] {
-        let mut driver = Driver::new(readahead, Replacement::default(), false);
+        let mut driver = Driver::new(Options { readahead, ..STORE });
         driver.files.insert(FileId(0), 1 << 20);
         driver.tell(Event::Open { file: FileId(0), pages: 1 << 20 });
         for read in 0..2_000u64 {
@@ -373,12 +383,7 @@ fn what_is_late_is_asked_for_once_more_and_without_readahead_never() {
 
 #[test]
 fn classes_tell_who_waits() {
-    let mut policy = ReadPath::new(Options {
-        capacity_bytes: CAPACITY_BYTES,
-        readahead: true,
-        replacement: Replacement::default(),
-        rotational: false,
-    });
+    let mut policy = ReadPath::new(STORE);
     policy.handle(Nanos(0), Event::Open { file: FileId(0), pages: 10_000 });
     let extent = Extent::new(0, 32);
     policy.handle(Nanos(0), Event::Read { file: FileId(0), extent, found: Found::Absent, marked: false });

@@ -39,6 +39,8 @@ pub enum PolicyName {
     Amp,
     /// What serves real reads, with the least recently used page leaving first.
     ForereadLru,
+    /// What serves real reads, without its fair queue: first come, first served.
+    ForereadFifo,
 }
 
 impl PolicyName {
@@ -52,6 +54,7 @@ impl PolicyName {
         Self::Fixed,
         Self::None,
         Self::ForereadLru,
+        Self::ForereadFifo,
     ];
 
     /// Its name in workloads, on the command line and in reports.
@@ -65,6 +68,7 @@ impl PolicyName {
             Self::Linux => "linux",
             Self::Amp => "amp",
             Self::ForereadLru => "foreread-lru",
+            Self::ForereadFifo => "foreread-fifo",
         }
     }
 
@@ -72,13 +76,17 @@ impl PolicyName {
     /// storage that is `rotational` or not.
     fn policy(self, memory_bytes: u64, max: u64, rotational: bool) -> Box<dyn Policy> {
         let pages = memory_bytes / PAGE_BYTES;
-        let foreread = |replacement| {
-            let options = Options { capacity_bytes: memory_bytes, readahead: true, replacement, rotational };
-            Box::new(ReadPath::new(options))
+        let foreread = Options {
+            capacity_bytes: memory_bytes,
+            readahead: true,
+            replacement: Replacement::default(),
+            rotational,
+            fair_queue: true,
         };
         match self {
-            Self::Foreread => foreread(Replacement::default()),
-            Self::ForereadLru => foreread(Replacement::Lru),
+            Self::Foreread => Box::new(ReadPath::new(foreread)),
+            Self::ForereadLru => Box::new(ReadPath::new(Options { replacement: Replacement::Lru, ..foreread })),
+            Self::ForereadFifo => Box::new(ReadPath::new(Options { fair_queue: false, ..foreread })),
             Self::None => Box::new(Baseline::new(pages, || NoReadahead)),
             Self::Fixed => Box::new(Baseline::new(pages, move || Fixed { block_pages: max })),
             Self::Linux2620 => Box::new(Baseline::new(pages, move || Linux2620::new(max))),

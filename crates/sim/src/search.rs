@@ -26,7 +26,9 @@ pub fn run(seed: u64, faults: bool) -> Result<Tally, Violation> {
     let replacement = if random.chance(500_000) { Replacement::S3Fifo } else { Replacement::Lru };
     let readahead = random.chance(900_000);
     let rotational = random.chance(500_000);
-    let policy = ReadPath::new(Options { capacity_bytes: memory_bytes, readahead, replacement, rotational });
+    let fair_queue = random.chance(800_000);
+    let options = Options { capacity_bytes: memory_bytes, readahead, replacement, rotational, fair_queue };
+    let policy = ReadPath::new(options);
     let device = device(&mut random);
     let piece_bytes = random.chance(800_000).then_some(PIECE_BYTES);
     let storage = Storage::new(device, &sizes, Asked { piece_bytes, ..Asked::default() });

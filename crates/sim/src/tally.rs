@@ -6,6 +6,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::picture::Picture;
+use crate::service::{Curve, Service};
 
 /// Counts and times of one run.
 #[derive(Debug, Clone)]
@@ -19,6 +20,7 @@ pub struct Tally {
     /// Requests by size: of one page, of up to 2, 4, 8 ... pages.
     sizes: [u64; SIZES],
     pub(crate) picture: Option<Picture>,
+    service: Option<Service>,
     /// From the beginning of each read to its end, in ns.
     took_ns: Histogram<u64>,
     /// The same for those who read beside the others.
@@ -94,6 +96,7 @@ impl Tally {
             wasted_pages: 0,
             sizes: [0; SIZES],
             picture: None,
+            service: None,
             took_ns: none(),
             beside_ns: none(),
             end_ns: 0,
@@ -103,6 +106,8 @@ impl Tally {
     /// Who reads: each with the time between two of its reads, and whether it is beside.
     pub(crate) fn readers(&mut self, readers: impl Iterator<Item = (Option<u64>, bool)>) {
         self.readers = readers.map(|(period_ns, beside)| Reader { period_ns, beside, ..Reader::default() }).collect();
+        // Where anything is drawn, this is.
+        self.service = self.picture.as_ref().map(|_| Service::new(self.readers.len()));
     }
 
     pub(crate) fn asked(&mut self, pages: u64) {
@@ -133,6 +138,9 @@ impl Tally {
         second.took_ns += took_ns;
         second.took_max_ns = second.took_max_ns.max(took_ns);
         self.second(done_ns).read_bytes += bytes;
+        if let Some(service) = &mut self.service {
+            service.give(reader, done_ns, bytes);
+        }
         let reader = &mut self.readers[reader];
         reader.bytes += bytes;
         reader.reads += 1;
@@ -204,6 +212,13 @@ impl Tally {
     /// What is kept for pictures, where that was wanted.
     pub fn picture(&self) -> Option<&Picture> {
         self.picture.as_ref()
+    }
+
+    /// What each reader was given over time, of those who read beside or of the others. Empty where no pictures were wanted.
+    pub fn service(&self, beside: bool) -> Vec<Curve> {
+        let Some(service) = &self.service else { return Vec::new() };
+        let readers = self.readers.iter().enumerate().filter(|(_, reader)| reader.beside == beside);
+        readers.map(|(at, reader)| service.curve(at, reader.done_ns)).collect()
     }
 
     /// How many reads were done.

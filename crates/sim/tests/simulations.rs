@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use foreread_sim::{PolicyName, SchedulerName, Stack, Tally, simulate};
+use foreread_sim::{PolicyName, Scenario, SchedulerName, Stack, Tally, simulate};
 use foreread_workload::{Metric, Pattern, Workload, catalogue};
 
 fn run(workload: &Workload, stack: impl Into<Stack>) -> Tally {
@@ -94,6 +94,24 @@ fn a_scheduler_is_for_block_devices() {
     assert_eq!(told, "cfq is for block devices only");
     let told = "linux/elevator".parse::<Stack>().unwrap_err().to_string();
     assert!(told.starts_with("no scheduler is called elevator; known: cfq, "), "{told}");
+}
+
+#[test]
+fn the_service_of_readers_comes_to_what_they_read() {
+    let workload = catalogue::find("slow-200-beside-2").unwrap();
+    for through_mount in [false, true] {
+        let scenario = Scenario { picture: true, ..Scenario::of(&workload, None).unwrap() };
+        let scenario = if through_mount { scenario.through_mount(&workload) } else { scenario };
+        let tally = scenario.run(PolicyName::Foreread).unwrap();
+        let all: u64 = tally.seconds().iter().map(|second| second.read_bytes).sum();
+        let (readers, beside) = (tally.service(false), tally.service(true));
+        assert_eq!((readers.len(), beside.len()), (200, 2), "the readers, not what a kernel asks a mount for");
+        let given = |curves: &[foreread_sim::Curve]| curves.iter().map(|curve| curve.last().unwrap().1).sum::<u64>();
+        assert_eq!(given(&readers) + given(&beside), all);
+        let slow = given(&readers) as f64 / 1e6 / tally.figure(Metric::Throughput).unwrap();
+        assert!((19.0..=20.5).contains(&slow), "{slow} s");
+    }
+    assert!(run(&workload, PolicyName::None).service(false).is_empty(), "nobody wants a picture");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 use crate::error::{Error, Problem};
 use crate::figure::{Figure, Metric};
 use crate::quantity;
-use crate::workload::{Descriptor, Device, Files, Mount, Pattern, Ratio, Simulate, Slow, Store, Workload};
+use crate::workload::{Baseline, Descriptor, Device, Files, Mount, Pattern, Ratio, Simulate, Slow, Store, Workload};
 
 /// Threads at most: a thread is a real one when the workload runs in real time.
 const THREADS_MAX: u64 = 4096;
@@ -47,6 +47,8 @@ pub(crate) fn workload(file: &str, text: &str) -> Result<Workload, Error> {
         section.end().map(|()| beside)
     });
     let beside = beside.transpose()?;
+    let processes = processes(&mut top, threads, &pattern, beside.is_some())?;
+    let baselines = baselines(&mut top)?;
 
     let mut section = top.section("device")?;
     let device = device(&mut section)?;
@@ -77,6 +79,7 @@ pub(crate) fn workload(file: &str, text: &str) -> Result<Workload, Error> {
         description,
         seed,
         threads,
+        processes,
         duration_ns,
         operations_max,
         files,
@@ -84,6 +87,7 @@ pub(crate) fn workload(file: &str, text: &str) -> Result<Workload, Error> {
         beside: None,
         device,
         mount,
+        baselines,
         expect,
         simulate,
     };
@@ -132,6 +136,27 @@ fn group(top: &mut Section<'_>) -> Result<Group, Error> {
         return Err(top.missing("operations", "a number of operations, for hot reads have no end"));
     }
     Ok(Group { threads, operations_max, files: Files { count, size_bytes, extent_bytes }, pattern })
+}
+
+fn processes(top: &mut Section<'_>, threads: u32, pattern: &Pattern, beside: bool) -> Result<u32, Error> {
+    let Some(processes) = top.optional_integer("processes", "a number of processes such as 8")? else { return Ok(1) };
+    let count = processes.within(1, u64::from(threads))? as u32;
+    if count > 1 && pattern.descriptor() == Descriptor::Shared {
+        return Err(processes.breaks("threads of several processes share no descriptor"));
+    }
+    if count > 1 && beside {
+        return Err(processes.breaks("whoever reads beside the others ends with them, and is in one process with them"));
+    }
+    Ok(count)
+}
+
+fn baselines(top: &mut Section<'_>) -> Result<Vec<Baseline>, Error> {
+    const WANTED: &str = "a list of baselines such as [\"fair-queue-off\"]";
+    let baseline = |name: Placed<'_, String>| {
+        let found = Baseline::ALL.iter().find(|baseline| baseline.as_str() == name.value);
+        found.copied().ok_or_else(|| name.is_not(WANTED))
+    };
+    top.optional_strings("baselines", WANTED)?.into_iter().map(baseline).collect()
 }
 
 fn device(section: &mut Section<'_>) -> Result<Device, Error> {
@@ -262,7 +287,7 @@ fn figures(mut section: Section<'_>, pattern: &Pattern, files: u32, beside: bool
 fn simulate(mut section: Section<'_>, pattern: &Pattern, files: u32, beside: bool) -> Result<Simulate, Error> {
     const POLICIES: &str = "a list of policies such as [\"foreread\", \"linux\"]";
     const OVER: &str = "two policies such as \"on-demand-2007 over linux-2.6.20\"";
-    let policies = section.optional_strings("policies", POLICIES)?.unwrap_or_default();
+    let policies = section.optional_strings("policies", POLICIES)?.into_iter().map(|name| name.value).collect();
     let threads = section.optional_integers("threads", "a list of numbers of threads such as [1, 16]")?;
     let threads = threads.into_iter().map(|count| count.within(1, THREADS_MAX).map(|count| count as u32));
     let threads = threads.collect::<Result<Vec<_>, _>>()?;
@@ -430,12 +455,13 @@ impl<'a> Section<'a> {
         found.ok_or_else(|| self.mistyped(name, &value, "true or false")).map(Some)
     }
 
-    fn optional_strings(&mut self, name: &'static str, wanted: &'static str) -> Result<Option<Vec<String>>, Error> {
-        let Some(value) = self.take(name) else { return Ok(None) };
-        let list = value.get_ref().as_array().and_then(|list| {
-            list.iter().map(|item| item.get_ref().as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
-        });
-        list.ok_or_else(|| self.mistyped(name, &value, wanted)).map(Some)
+    /// The strings of a list; none if there is no such key.
+    fn optional_strings(&mut self, name: &'static str, wanted: &'static str) -> Result<Vec<Placed<'a, String>>, Error> {
+        let Some(value) = self.take(name) else { return Ok(Vec::new()) };
+        let string = |item: &Spanned<DeValue<'_>>| Some((item.span(), item.get_ref().as_str()?.to_owned()));
+        let list = value.get_ref().as_array().and_then(|list| list.iter().map(string).collect::<Option<Vec<_>>>());
+        let list = list.ok_or_else(|| self.mistyped(name, &value, wanted))?;
+        Ok(list.into_iter().map(|(at, string)| self.place(name, at, string)).collect())
     }
 
     fn optional_integer(&mut self, name: &'static str, wanted: &'static str) -> Result<Option<Placed<'a, u64>>, Error> {

@@ -32,4 +32,6 @@ mod workload;
 pub use error::{Error, Problem};
 pub use figure::{Figure, Metric, Operator};
 pub use operation::{Op, Operations};
-pub use workload::{Descriptor, Device, Files, Mount, Pattern, Ratio, Reader, Simulate, Slow, Store, Workload};
+pub use workload::{
+    Baseline, Descriptor, Device, Files, Mount, Pattern, Ratio, Reader, Simulate, Slow, Store, Workload,
+};

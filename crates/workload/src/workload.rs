@@ -23,6 +23,9 @@ pub struct Workload {
     pub seed: u64,
     /// Readers at the same time; at least 1.
     pub threads: u32,
+    /// In how many processes the threads run when the workload runs in real time, as many in each or one more; at most as many as there
+    /// are threads. More than 1 only where no two threads share a descriptor and nobody reads beside.
+    pub processes: u32,
     /// No operation starts later than this.
     pub duration_ns: u64,
     /// Operations of each thread at most.
@@ -37,6 +40,8 @@ pub struct Workload {
     pub device: Device,
     /// Through what.
     pub mount: Mount,
+    /// What else of this project's own is measured on it, beside the mount without readahead.
+    pub baselines: Vec<Baseline>,
     /// What must come out of it, in the order of the file. Empty: reported without judgement.
     pub expect: Vec<Figure>,
     /// What is simulated, and what must come of that.
@@ -271,6 +276,27 @@ pub struct Slow {
     pub times: u32,
 }
 
+/// The same mount with something switched off. Measured beside it, never judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Baseline {
+    /// Without the fair queue: first come, first served.
+    FairQueueOff,
+}
+
+impl Baseline {
+    /// Every baseline.
+    pub const ALL: &[Self] = &[Self::FairQueueOff];
+
+    /// Its name in workloads.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::FairQueueOff => "fair-queue-off",
+        }
+    }
+}
+
 /// The mount that the workload reads through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -302,6 +328,11 @@ impl Workload {
         })
     }
 
+    /// The threads that run in process `process` (below [`Workload::processes`]): every so many-th.
+    pub fn readers_of(&self, process: u32) -> impl Iterator<Item = Reader<'_>> {
+        self.readers().skip(process as usize).step_by(self.processes as usize)
+    }
+
     /// Name and size in bytes of each file: its own, then those beside.
     pub fn all_files(&self) -> impl Iterator<Item = (String, u64)> {
         let groups = std::iter::once(self).chain(self.beside.as_deref());
@@ -310,11 +341,7 @@ impl Workload {
 
     /// Whether all threads read through one descriptor of each file.
     pub fn descriptor(&self) -> Descriptor {
-        match self.pattern {
-            Pattern::Random { descriptor, .. } | Pattern::Dealt { descriptor, .. } => descriptor,
-            Pattern::MmapRandom { .. } | Pattern::Hot { .. } => Descriptor::Shared,
-            _ => Descriptor::Own,
-        }
+        self.pattern.descriptor()
     }
 
     /// The name of file `index` where the workload may choose it. All lie in the root: the path to a nested one
@@ -328,6 +355,7 @@ impl Workload {
     pub fn with_threads(mut self, threads: u32) -> Self {
         let all = self.operations_max.map(|each| each * u64::from(self.threads));
         self.threads = threads.max(1);
+        self.processes = self.processes.min(self.threads);
         self.operations_max = all.map(|all| all.div_ceil(u64::from(self.threads)));
         self
     }
@@ -373,6 +401,15 @@ impl Pattern {
             | Pattern::Random { record_bytes, .. }
             | Pattern::Slow { record_bytes, .. }
             | Pattern::MmapRandom { record_bytes } => record_bytes,
+        }
+    }
+
+    /// Whether all threads read through one descriptor of each file.
+    pub fn descriptor(&self) -> Descriptor {
+        match *self {
+            Pattern::Random { descriptor, .. } | Pattern::Dealt { descriptor, .. } => descriptor,
+            Pattern::MmapRandom { .. } | Pattern::Hot { .. } => Descriptor::Shared,
+            _ => Descriptor::Own,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use foreread_workload::{Workload, catalogue};
+use foreread_workload::{Baseline, Workload, catalogue};
 
 const FIGURES: &[(&str, &[(&str, &str)])] = &[
     (
@@ -235,6 +235,10 @@ fn the_conditions_are_those_under_which_the_figures_were_promised() {
             matches!(*name, "files-16-shared-link" | "one-file-64" | "interactive-beside-16" | "slow-200-beside-2");
         assert_eq!(store.total_bytes_per_s, shared.then_some(800_000_000), "{name}");
         assert_eq!(store.concurrency, None, "{name}");
+        let fair = shared || *name == "random-4k-16-slow-tail";
+        let baselines: &[Baseline] = if fair { &[Baseline::FairQueueOff] } else { &[] };
+        assert_eq!(workload.baselines, baselines, "{name}");
+        assert_eq!(workload.processes, if *name == "one-file-64" { 8 } else { 1 }, "{name}");
         let ceiling_min = if shared { 600_000_000 } else { 700_000_000 };
         assert_eq!(store.ceiling_min_bytes_per_s, Some(ceiling_min), "{name}");
         let memory_mib = match *name {

@@ -211,3 +211,15 @@ fn hot_reads_crowd_in_their_areas_and_some_go_on() {
     let endless = text.replace("operations = 2500\n", "");
     assert!(Workload::parse("test", &endless).unwrap_err().to_string().contains("operations: missing"));
 }
+
+#[test]
+fn every_reader_is_in_one_of_the_processes() {
+    let workload = catalogue::find("one-file-64").unwrap().with_threads(13);
+    assert_eq!(workload.processes, 8);
+    let in_each: Vec<usize> = (0..8).map(|process| workload.readers_of(process).count()).collect();
+    assert_eq!(in_each, [2, 2, 2, 2, 2, 1, 1, 1]);
+    let alone = catalogue::find("files-16").unwrap();
+    assert_eq!(alone.readers_of(0).count(), alone.readers().count());
+    assert_eq!(alone.with_threads(5).readers_of(0).count(), 5);
+    assert_eq!(workload.with_threads(3).processes, 3, "no process is without a thread");
+}

@@ -15,7 +15,7 @@ use super::subject::{Storage, Subject};
 /// They are looked for through a mount of their own, so that the measured one starts without knowing them.
 pub(crate) fn find(bench: &Bench<'_>, storage: &Storage, workload: &Workload) -> Result<Vec<PathBuf>, Error> {
     let dir = tempfile::tempdir_in(bench.scratch).map_err(Error::io("making a mount point"))?;
-    let subject = Subject::Foreread { readahead: false };
+    let subject = Subject::ReadaheadOff;
     let mounted = subject.mount(storage, &workload.mount, dir.path(), None, &bench.interrupt)?;
     // Large enough for any of them.
     let size = workload.all_files().map(|(_, bytes)| bytes).max().unwrap_or(0);

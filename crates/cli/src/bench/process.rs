@@ -52,11 +52,16 @@ pub(crate) struct Process {
 impl Process {
     /// Starts `command`, whose stdout is kept for [`Process::stdout`].
     pub(crate) fn start(command: &mut Command, shown: String) -> Result<Self, Error> {
+        Self::start_fed(command, shown, Stdio::null())
+    }
+
+    /// The same with something to read.
+    pub(crate) fn start_fed(command: &mut Command, shown: String, stdin: Stdio) -> Result<Self, Error> {
         let stderr = tempfile::tempfile().map_err(Error::io("making a temporary file"))?;
         let to = stderr.try_clone().map_err(Error::io("making a temporary file"))?;
         // A backtrace would be all that is seen of the end of its complaints.
         command.env_remove("RUST_BACKTRACE");
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(to).process_group(0).spawn();
+        let child = command.stdin(stdin).stdout(Stdio::piped()).stderr(to).process_group(0).spawn();
         let child = child.map_err(|cause| Error::Spawn { command: shown.clone(), cause })?;
         Ok(Self { child, shown, stderr })
     }

@@ -1,8 +1,10 @@
 //! The program that reads: a process of its own, so that it can stand in a memory cgroup, and so that a mount that
-//! hangs never hangs the benchmark.
+//! hangs never hangs the benchmark. A workload may have several.
 //!
 //! ```text
-//!  bench ──plan (a JSON file)──> foreread bench --reader PLAN ──result (JSON on stdout)──> bench
+//!  bench ──plan (a JSON file)──> foreread bench --reader PLAN ──"ready"──> bench (has heard so from all)
+//!                                       <──end of its input── bench
+//!                                reads  ──result (JSON on stdout)──> bench
 //! ```
 //!
 //! One thread per thread of the workload: plain `pread` into one buffer that is used again and again, no advice to the
@@ -23,14 +25,14 @@ use std::time::{Duration, Instant};
 
 use foreread_testbed::content::{self, Content};
 use foreread_workload::{Descriptor, Op, Pattern, Reader, Workload};
-use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
 use super::mapping::Mapping;
 use super::process;
+use super::reading::{Latencies, Part, Walked};
 use super::server::GENERATION;
-use super::submitter::{self, Submitter};
+use super::submitter::Submitter;
 
 /// Reads up to this size are compared whole.
 const VERIFIED_WHOLE_MAX: u32 = 4 << 10;
@@ -42,12 +44,14 @@ const PAGE_BYTES: usize = 4096;
 const STRETCH_BYTES: u64 = 64 << 20;
 
 /// What a reader is told.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
     /// The workload's TOML.
     pub(crate) workload: String,
     /// Cuts the workload's duration.
     pub(crate) duration_ns: u64,
+    /// Which of the workload's processes this is.
+    pub(crate) process: u32,
     /// Where file 0, 1, ... of the workload are.
     pub(crate) paths: Vec<PathBuf>,
     /// Their keys on the testbed, whose content is known; empty elsewhere.
@@ -56,78 +60,17 @@ pub(crate) struct Plan {
     pub(crate) submitter: Option<Submitter>,
 }
 
-/// What a reader measured.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Reading {
-    pub(crate) operations: u64,
-    pub(crate) bytes: u64,
-    pub(crate) seconds: f64,
-    pub(crate) first_byte_p50_ms: f64,
-    pub(crate) first_byte_max_ms: f64,
-    /// Of the slowest thread; absent if one of them read less.
-    pub(crate) first_64_mib_s: Option<f64>,
-    pub(crate) late: u64,
-    pub(crate) latency_us: Latency,
-    /// MB/s of the slowest and of the fastest thread.
-    pub(crate) thread_mb_per_s: (f64, f64),
-    pub(crate) cpu_s: f64,
-    /// Of those who read beside, and are in none of the other figures.
-    pub(crate) beside: Option<Beside>,
-    /// Of this process, where it is the reader and what is read through.
-    pub(crate) rss_max_bytes: u64,
-    /// What a submission took, where reads are submitted.
-    pub(crate) submit_p99_us: Option<f64>,
-    pub(crate) submit_mean_us: Option<f64>,
-}
+/// What a reader says when it could begin.
+pub(crate) const READY: &str = "ready";
 
-/// What those measured who read beside the others.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Beside {
-    pub(crate) operations: u64,
-    pub(crate) bytes: u64,
-    pub(crate) latency_us: Latency,
-}
-
-impl Reading {
-    /// Bytes that all have read.
-    pub(crate) fn all_bytes(&self) -> u64 {
-        self.bytes + self.beside.as_ref().map_or(0, |beside| beside.bytes)
-    }
-}
-
-/// How long reads took in microseconds, from the moment that each was due.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Latency {
-    pub(crate) mean: f64,
-    pub(crate) p50: u64,
-    pub(crate) p90: u64,
-    pub(crate) p99: u64,
-    pub(crate) max: u64,
-}
-
-impl Latency {
-    pub(super) fn of(latency: &Histogram<u64>) -> Self {
-        Self {
-            mean: latency.mean(),
-            p50: latency.value_at_quantile(0.5),
-            p90: latency.value_at_quantile(0.9),
-            p99: latency.value_at_quantile(0.99),
-            max: latency.max(),
-        }
-    }
-}
-
-/// The body of `foreread bench --reader PLAN`.
-pub(crate) fn run(plan: &Plan) -> Result<Reading, Error> {
-    if let Some(submitter) = plan.submitter {
-        return submitter::run(plan, submitter);
-    }
+/// The body of `foreread bench --reader PLAN`. Nothing is read before `start` returns, which is called when all else is done.
+pub(crate) fn run(plan: &Plan, start: impl FnOnce() -> Result<(), Error>) -> Result<Part, Error> {
     let workload =
         Workload::parse("plan", &plan.workload).map_err(crate::workloads::Error::Workload)?.shortened(plan.duration_ns);
     let shared = workload.descriptor() == Descriptor::Shared;
-    let readers: Vec<_> = workload.readers().collect();
+    let readers: Vec<_> = workload.readers_of(plan.process).collect();
     let ready = Barrier::new(readers.len() + 1);
-    let reading = AtomicU32::new(workload.threads);
+    let reading = AtomicU32::new(readers.iter().filter(|reader| !reader.beside).count() as u32);
     let opened: OnceLock<Result<Opened, Error>> = OnceLock::new();
     if !plan.keys.is_empty() {
         content::prepare();
@@ -155,21 +98,15 @@ pub(crate) fn run(plan: &Plan) -> Result<Reading, Error> {
             })
             .collect();
         ready.wait();
-        let _ = opened.set(Opened::new(plan, &workload, shared));
+        let _ = opened.set(start().and_then(|()| Opened::new(plan, &workload, shared)));
         ready.wait();
         threads.into_iter().map(|thread| thread.join().expect("a reading thread panicked")).collect::<Vec<_>>()
     });
     if let Some(Err(error)) = opened.into_inner() {
         return Err(error);
     }
-    let walks = threads.into_iter().filter_map(Result::transpose).collect::<Result<Vec<_>, _>>()?;
-    let (beside, walks): (Vec<_>, Vec<_>) = walks.into_iter().partition(|walk| walk.beside);
-    let besides = (!beside.is_empty()).then(|| Beside {
-        operations: beside.iter().map(|walk| walk.operations).sum(),
-        bytes: beside.iter().map(|walk| walk.bytes).sum(),
-        latency_us: latency(&beside),
-    });
-    Ok(Reading { beside: besides, ..summary(&walks) })
+    let threads = threads.into_iter().filter_map(Result::transpose).collect::<Result<Vec<_>, _>>()?;
+    Ok(Part { threads, cpu_s: process::cpu_s(std::process::id()).unwrap_or(0.0) })
 }
 
 /// What all threads have in common.
@@ -217,34 +154,22 @@ struct Walk<'a> {
     own: Option<(u32, File)>,
 }
 
-/// What one thread measured.
-struct Walked {
-    beside: bool,
-    operations: u64,
-    bytes: u64,
-    started: Instant,
-    ended: Instant,
-    first_byte: Option<Duration>,
-    stretch: Option<Duration>,
-    late: u64,
-    latency: Histogram<u64>,
-}
-
 impl Walk<'_> {
     fn run(mut self, buffer: &mut [u8]) -> Result<Walked, Error> {
         let pattern = self.reader.group.pattern;
         let (start, period) = (self.opened.start, pattern.period_ns().map(Duration::from_nanos));
         let duration = Duration::from_nanos(self.reader.group.duration_ns);
+        let started = if self.opened.files.is_empty() { Instant::now() } else { start };
         let mut walked = Walked {
             beside: self.reader.beside,
             operations: 0,
             bytes: 0,
-            started: if self.opened.files.is_empty() { Instant::now() } else { start },
-            ended: start,
+            started: started - start,
+            ended: Duration::ZERO,
             first_byte: None,
             stretch: None,
             late: 0,
-            latency: latencies(),
+            latency_us: Latencies::default(),
         };
         let mut delay_ns = 0;
         for op in self.reader.operations() {
@@ -261,20 +186,20 @@ impl Walk<'_> {
             let waits_from = if period.is_some() { due } else { now };
             self.read(&op, buffer)?;
             let done = Instant::now();
-            let since_open = done - walked.started + self.opened.opening;
+            let since_open = done - started + self.opened.opening;
             if walked.first_byte.is_none() {
                 walked.first_byte = Some(since_open);
             } else if period.is_some_and(|period| done > due + period) {
                 walked.late += 1;
             }
             delay_ns += pattern.delay_ns(done.saturating_duration_since(due).as_nanos() as u64);
-            walked.latency.saturating_record((done - waits_from).as_micros() as u64);
+            walked.latency_us.record(done - waits_from);
             walked.operations += 1;
             walked.bytes += u64::from(op.len);
             if walked.bytes >= STRETCH_BYTES && walked.stretch.is_none() {
                 walked.stretch = Some(since_open);
             }
-            walked.ended = done;
+            walked.ended = done - start;
         }
         Ok(walked)
     }
@@ -325,54 +250,11 @@ impl Walk<'_> {
     }
 }
 
-/// Microseconds with two digits, up to ten minutes; what takes longer counts as that.
-pub(super) fn latencies() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, 600_000_000, 2).expect("the bounds are in order")
-}
-
-fn latency(walks: &[Walked]) -> Latency {
-    let mut all = latencies();
-    for walk in walks {
-        all.add(&walk.latency).expect("all have the same bounds");
-    }
-    Latency::of(&all)
-}
-
-fn summary(walks: &[Walked]) -> Reading {
-    let mut first: Vec<f64> =
-        walks.iter().filter_map(|walk| Some(walk.first_byte?.as_secs_f64() * 1e3)).collect::<Vec<_>>();
-    first.sort_unstable_by(f64::total_cmp);
-    let rates: Vec<f64> = walks
-        .iter()
-        .filter(|walk| walk.operations > 0)
-        .map(|walk| walk.bytes as f64 / 1e6 / (walk.ended - walk.started).as_secs_f64())
-        .collect();
-    let started = walks.iter().map(|walk| walk.started).min();
-    let ended = walks.iter().map(|walk| walk.ended).max();
-    let stretches =
-        walks.iter().map(|walk| walk.stretch.map(|stretch| stretch.as_secs_f64())).collect::<Option<Vec<_>>>();
-    Reading {
-        operations: walks.iter().map(|walk| walk.operations).sum(),
-        bytes: walks.iter().map(|walk| walk.bytes).sum(),
-        seconds: started.zip(ended).map_or(0.0, |(started, ended)| (ended - started).as_secs_f64()),
-        first_byte_p50_ms: first.get(first.len().saturating_sub(1) / 2).copied().unwrap_or(0.0),
-        first_byte_max_ms: first.last().copied().unwrap_or(0.0),
-        first_64_mib_s: stretches.and_then(|stretches| stretches.into_iter().reduce(f64::max)),
-        late: walks.iter().map(|walk| walk.late).sum(),
-        latency_us: latency(walks),
-        thread_mb_per_s: (
-            rates.iter().copied().reduce(f64::min).unwrap_or(0.0),
-            rates.iter().copied().reduce(f64::max).unwrap_or(0.0),
-        ),
-        cpu_s: process::cpu_s(std::process::id()).unwrap_or(0.0),
-        ..Reading::default()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use foreread_workload::catalogue;
 
+    use super::super::reading::Reading;
     use super::*;
 
     /// A directory with a workload's files, at most `bytes` of each, and the plan to read them.
@@ -387,13 +269,20 @@ mod tests {
             std::fs::write(dir.path().join(key), content).expect("the directory is writable");
         }
         let paths = keys.iter().map(|key| dir.path().join(key)).collect();
-        (dir, Plan { workload: text, duration_ns: u64::MAX, paths, keys, submitter: None })
+        (dir, Plan { workload: text, duration_ns: u64::MAX, process: 0, paths, keys, submitter: None })
+    }
+
+    /// All of the workload's processes, one after the other.
+    fn read(plan: &Plan) -> Result<Reading, Error> {
+        let processes = Workload::parse("test", &plan.workload).expect("it was parsed before").processes;
+        let part = |process| run(&Plan { process, ..plan.clone() }, || Ok(()));
+        Ok(Reading::of((0..processes).map(part).collect::<Result<Vec<_>, _>>()?))
     }
 
     #[test]
     fn everything_is_read_and_counted() {
         let (_dir, plan) = plan("sequential-1m", "2GiB", "65MiB", u64::MAX);
-        let reading = run(&plan).expect("all bytes are right");
+        let reading = read(&plan).expect("all bytes are right");
         assert_eq!((reading.operations, reading.bytes), (65, 65 << 20));
         assert!(reading.first_64_mib_s.is_some());
     }
@@ -403,24 +292,40 @@ mod tests {
         for name in ["random-4k-16", "mmap-random"] {
             let (_dir, plan) = plan(name, "8GiB", "16MiB", u64::MAX);
             let threads = catalogue::find(name).expect("it is in the catalogue").threads;
-            assert_eq!(run(&plan).expect("all bytes are right").operations, u64::from(threads) * 200);
+            assert_eq!(read(&plan).expect("all bytes are right").operations, u64::from(threads) * 200);
         }
+    }
+
+    #[test]
+    fn every_process_reads_its_part_and_all_together_are_counted() {
+        let (_dir, plan) = plan("one-file-64", "1GiB", "2MiB", u64::MAX);
+        let reading = read(&plan).expect("all bytes are right");
+        assert_eq!((reading.operations, reading.bytes), (128, 128 << 20));
+        let part = run(&Plan { process: 7, ..plan }, || Ok(())).expect("all bytes are right");
+        assert_eq!(part.threads.len(), 8, "of 64 in 8");
+    }
+
+    #[test]
+    fn nothing_is_read_where_nobody_says_so() {
+        let (_dir, plan) = plan("sequential-1m", "2GiB", "1MiB", u64::MAX);
+        let refused = || Err(Error::Protocol { what: "no".to_owned() });
+        assert!(matches!(run(&plan, refused), Err(Error::Protocol { .. })));
     }
 
     #[test]
     fn a_wrong_byte_is_found() {
         let (dir, mut plan) = plan("random-4k-1", "8GiB", "1MiB", u64::MAX);
         plan.keys[0].push('x');
-        assert!(matches!(run(&plan), Err(Error::WrongBytes { .. })));
+        assert!(matches!(read(&plan), Err(Error::WrongBytes { .. })));
         drop(dir);
     }
 
     #[test]
     fn a_file_that_ends_early_and_one_that_is_missing_are_errors() {
         let (_dir, short) = plan("sequential-128k", "2GiB", "4MiB", 3 << 20);
-        assert!(matches!(run(&short), Err(Error::Short { got: 0, .. })));
+        assert!(matches!(read(&short), Err(Error::Short { got: 0, .. })));
         let (dir, missing) = plan("files-16", "512MiB", "1MiB", u64::MAX);
         std::fs::remove_file(dir.path().join("files-16-007.bin")).expect("it is there");
-        assert!(matches!(run(&missing), Err(Error::Read { operation: "open", .. })));
+        assert!(matches!(read(&missing), Err(Error::Read { operation: "open", .. })));
     }
 }

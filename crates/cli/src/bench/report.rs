@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use foreread_workload::{Figure, Metric, Pattern};
+use foreread_workload::{Baseline, Figure, Metric, Pattern};
 use serde::Serialize;
 use serde_json::json;
 
@@ -59,6 +59,9 @@ fn lines(row: &Row) -> Vec<Line> {
         _ => Metric::Throughput,
     };
     let beside = workload.beside.iter().flat_map(|_| [Metric::BesideThroughput, Metric::BesideReadP99]);
+    // What a fair queue is worth is seen in who comes off worst.
+    let fair = workload.threads > 1 && workload.baselines.contains(&Baseline::FairQueueOff);
+    let beside = beside.chain(fair.then_some(Metric::SlowestOfFastest));
     let extra = if workload.device.is_submitted_to() {
         [pace, Metric::ReadP50, Metric::ReadP99, Metric::Rss]
     } else {
@@ -297,7 +300,7 @@ mod tests {
 
     use foreread_workload::catalogue;
 
-    use super::super::reader::Reading;
+    use super::super::reading::Reading;
     use super::super::row::{Column, Run};
     use super::super::subject::Spent;
     use super::*;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  testbed ──> ceiling ──> bare client ──> foreread        once per repetition; void if the ceiling is too low
-//!                                      ──> readahead off, others            once, after the last one
+//!                                      ──> readahead off, baselines, others once, after the last one
 //! ```
 //!
 //! Every subject is mounted afresh for every run, so nothing is warm: neither its own memory nor the kernel's page cache
@@ -10,21 +10,21 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use foreread_sim::{PolicyName, Scenario};
-use foreread_workload::{Metric, Pattern, Workload};
+use foreread_workload::{Baseline, Metric, Pattern, Workload};
 use serde::Serialize;
 
 use super::backing;
 use super::cgroup::Cgroup;
 use super::error::Error;
 use super::objects;
-use super::process::{self, Process};
-use super::reader::{Plan, Reading};
+use super::process;
+use super::reader::Plan;
+use super::readers;
+use super::reading::Reading;
 use super::server::{BUCKET, Counters, Server};
 use super::subject::{Spent, Storage, Subject};
 use super::submission;
@@ -43,6 +43,8 @@ pub(crate) struct Bench<'a> {
     pub(crate) scratch: &'a Path,
     /// Valid runs wanted.
     pub(crate) repeat: u32,
+    /// What has a column because a workload wants it beside: empty in the rows of those that do not.
+    pub(crate) baselines: &'a [Baseline],
     /// Command lines of other clients.
     pub(crate) against: &'a [String],
     /// The user's own storage instead of a testbed.
@@ -59,7 +61,7 @@ pub(crate) struct Bench<'a> {
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
     pub(crate) workload: Workload,
-    /// foreread, foreread with readahead off, then the others.
+    /// foreread, foreread with readahead off, baselines, then the others.
     pub(crate) columns: Vec<Column>,
     /// What the simulator says of foreread on this device and these processors.
     pub(crate) predicted: BTreeMap<Metric, f64>,
@@ -163,8 +165,7 @@ impl Row {
         if workload.device.is_submitted_to() {
             return submission::measure(bench, workload, text);
         }
-        let mut subjects = vec![Subject::Foreread { readahead: true }, Subject::Foreread { readahead: false }];
-        subjects.extend(bench.against.iter().cloned().map(Subject::Other));
+        let subjects = Subject::all(bench.baselines, bench.against);
         let columns = subjects.iter().map(Column::new).collect();
         let mut row = Self::new(workload, columns);
         match row.fill(bench, text, &subjects) {
@@ -206,7 +207,8 @@ impl Row {
         if self.is_void() {
             return Ok(());
         }
-        for (subject, column) in subjects.iter().zip(&mut self.columns).skip(1) {
+        let beside = subjects.iter().zip(&mut self.columns).skip(1);
+        for (subject, column) in beside.filter(|(subject, _)| subject.is_wanted(&workload)) {
             site.say(&subject.name());
             column.take(site.run(subject, yardstick))?;
         }
@@ -345,11 +347,13 @@ impl<'a> Site<'a> {
         let plan = Plan {
             workload: self.text.to_owned(),
             duration_ns: self.workload.duration_ns,
+            process: 0,
             paths: self.files.iter().map(|file| dir.join(file)).collect(),
             keys: self.keys.clone(),
             submitter: None,
         };
-        read(self.bench, &plan, group, Duration::from_nanos(self.workload.duration_ns) + READER_SLACK)
+        let limit = Duration::from_nanos(self.workload.duration_ns) + READER_SLACK;
+        readers::read(self.bench, &plan, self.workload.processes, group, limit)
     }
 
     fn values(
@@ -388,19 +392,6 @@ impl<'a> Site<'a> {
         put(Metric::Rss, Some(spent.rss_max_bytes as f64 / f64::from(1 << 20)));
         values
     }
-}
-
-/// What a reading process, maybe inside `group`, makes of `plan` within `limit`.
-pub(super) fn read(bench: &Bench<'_>, plan: &Plan, group: Option<&Cgroup>, limit: Duration) -> Result<Reading, Error> {
-    let path = bench.scratch.join("plan.json");
-    let json = serde_json::to_vec(plan).map_err(|error| Error::Protocol { what: error.to_string() })?;
-    fs::write(&path, json).map_err(Error::io("writing the reader's plan"))?;
-    let program = std::env::current_exe().map_err(Error::io("finding this program"))?;
-    let mut command = Command::new(program);
-    command.args(["bench", "--reader"]).arg(&path);
-    let process = Process::start(&mut Cgroup::enter_if(group, command), "the reader".to_owned())?;
-    let answer = process.answer(limit, &bench.interrupt)?;
-    serde_json::from_str(&answer).map_err(|error| Error::Protocol { what: format!("the reader's result: {error}") })
 }
 
 #[cfg(test)]

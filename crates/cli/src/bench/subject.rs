@@ -1,4 +1,4 @@
-//! What is measured: foreread, foreread without readahead, or another client, each freshly mounted for one run.
+//! What is measured: foreread, foreread with something switched off, or another client, each freshly mounted for one run.
 //!
 //! ```text
 //!  start process ──> mount stands in the table ──> reader runs ──> memory and CPU are read ──> unmount ──> it ends
@@ -13,7 +13,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use foreread_workload::Mount;
+use foreread_workload::{Baseline, Mount, Workload};
 
 use super::cgroup::Cgroup;
 use super::error::Error;
@@ -30,10 +30,11 @@ const END_MAX: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// This program.
-    Foreread {
-        /// Whether it reads ahead.
-        readahead: bool,
-    },
+    Foreread,
+    /// This program, and it does not read ahead.
+    ReadaheadOff,
+    /// This program, and something else is switched off.
+    Baseline(Baseline),
     /// Another client's command line.
     Other(String),
 }
@@ -68,12 +69,28 @@ pub(crate) struct Spent {
 }
 
 impl Subject {
+    /// All that have a column where workloads want `baselines`: this program first.
+    pub(crate) fn all(baselines: &[Baseline], against: &[String]) -> Vec<Self> {
+        let baselines = baselines.iter().copied().map(Self::Baseline);
+        let others = against.iter().cloned().map(Self::Other);
+        [Self::Foreread, Self::ReadaheadOff].into_iter().chain(baselines).chain(others).collect()
+    }
+
+    /// Whether it is measured on `workload`.
+    pub(crate) fn is_wanted(&self, workload: &Workload) -> bool {
+        match self {
+            Self::Baseline(baseline) => workload.baselines.contains(baseline),
+            _ => true,
+        }
+    }
+
     /// A short name for the head of a column.
     pub(crate) fn name(&self) -> String {
         match self {
-            Subject::Foreread { readahead: true } => "foreread".to_owned(),
-            Subject::Foreread { readahead: false } => "readahead off".to_owned(),
-            Subject::Other(command) => {
+            Self::Foreread => "foreread".to_owned(),
+            Self::ReadaheadOff => "readahead off".to_owned(),
+            Self::Baseline(baseline) => baseline.as_str().replace('-', " "),
+            Self::Other(command) => {
                 // Leading NAME=VALUE words set variables.
                 let program = command.split_whitespace().find(|word| !word.contains('=')).unwrap_or("other");
                 Path::new(program).file_name().and_then(OsStr::to_str).unwrap_or(program).to_owned()
@@ -83,17 +100,17 @@ impl Subject {
 
     fn command(&self, storage: &Storage, mount: &Mount, dir: &Path) -> Result<Command, Error> {
         let program = match self {
-            Subject::Foreread { .. } => std::env::current_exe().map_err(Error::io("finding this program"))?.into(),
-            Subject::Other(_) => OsString::from("sh"),
+            Self::Other(_) => OsString::from("sh"),
+            _ => std::env::current_exe().map_err(Error::io("finding this program"))?.into(),
         };
         let mut command = if storage.testbed { process::towards_testbed(&program) } else { Command::new(&program) };
         match self {
-            Subject::Foreread { readahead } => {
+            Self::Foreread | Self::ReadaheadOff | Self::Baseline(_) => {
                 command.arg("mount").arg(&storage.url).arg(dir).args(&storage.options);
                 command.args(["--foreground", "--memory", &mount.memory_bytes.to_string()]);
-                command.args(["--readahead", if *readahead { "on" } else { "off" }]);
+                command.args(self.switched_off());
             }
-            Subject::Other(template) => {
+            Self::Other(template) => {
                 let memory_mib = (mount.memory_bytes >> 20).to_string();
                 let text = template
                     .replace("{endpoint}", &storage.endpoint)
@@ -104,6 +121,15 @@ impl Subject {
             }
         }
         Ok(command)
+    }
+
+    /// As `foreread mount` takes it.
+    fn switched_off(&self) -> &'static [&'static str] {
+        match self {
+            Self::ReadaheadOff => &["--readahead", "off"],
+            Self::Baseline(Baseline::FairQueueOff) => &["--fair-queue", "off"],
+            _ => &[],
+        }
     }
 
     /// Mounts on `dir`, which must exist and be empty.
@@ -118,8 +144,8 @@ impl Subject {
         let dir = dir.canonicalize().map_err(Error::io("finding the mount point"))?;
         let mut command = Cgroup::enter_if(group, self.command(storage, mount, &dir)?);
         let shown = match self {
-            Subject::Foreread { .. } => "foreread mount".to_owned(),
-            Subject::Other(_) => self.name(),
+            Self::Other(_) => self.name(),
+            _ => "foreread mount".to_owned(),
         };
         let process = Process::start(&mut command, shown)?;
         let mut mounted = Mounted { process, dir };

@@ -21,7 +21,9 @@ use serde_json::Value;
 
 use super::error::Error;
 use super::process::{self, Process};
-use super::reader::{Plan, Reading};
+use super::reader::Plan;
+use super::readers;
+use super::reading::Reading;
 use super::row::{Bench, Column, Row, Run};
 use super::server::GENERATION;
 use super::subject::Spent;
@@ -172,13 +174,14 @@ fn ours(
     let plan = Plan {
         workload: text.to_owned(),
         duration_ns: workload.duration_ns,
+        process: 0,
         paths: file.iter().map(|file| file.to_path_buf()).collect(),
         keys: Vec::new(),
         submitter: Some(submitter),
     };
     let limit = Duration::from_nanos(workload.duration_ns) + SLACK;
     let (machine_before, started) = (process::machine_cpu_s(), Instant::now());
-    let reading: Reading = super::row::read(bench, &plan, None, limit)?;
+    let reading = readers::submit(bench, &plan, limit)?;
     let others_cpus = process::machine_cpu_s()
         .zip(machine_before)
         .map(|(after, before)| (after - before - reading.cpu_s).max(0.0) / started.elapsed().as_secs_f64());

@@ -23,9 +23,10 @@ use serde::{Deserialize, Serialize};
 
 use super::emulated::Emulated;
 use super::error::Error;
-use super::reader::{Latency, Plan, Reading};
+use super::process;
+use super::reader::Plan;
+use super::reading::{Latencies, Latency, Reading};
 use super::server::GENERATION;
-use super::{process, reader};
 use crate::storage::LocalReads;
 
 /// Bytes of a read that are compared.
@@ -99,7 +100,7 @@ struct Tally {
     path: String,
     operations: u64,
     bytes: u64,
-    latency_us: Histogram<u64>,
+    latency_us: Latencies,
 }
 
 impl Tally {
@@ -110,7 +111,7 @@ impl Tally {
             path,
             operations: 0,
             bytes: 0,
-            latency_us: reader::latencies(),
+            latency_us: Latencies::default(),
         }
     }
 
@@ -124,14 +125,14 @@ impl Tally {
         self.content.verify(op.offset, sample).map_err(wrong)?;
         self.operations += 1;
         self.bytes += u64::from(op.len);
-        self.latency_us.saturating_record(took.as_micros() as u64);
+        self.latency_us.record(took);
         Ok(())
     }
 
     fn add(&mut self, other: &Self) {
         self.operations += other.operations;
         self.bytes += other.bytes;
-        self.latency_us.add(&other.latency_us).expect("all have the same bounds");
+        self.latency_us.add(&other.latency_us);
     }
 
     fn reading(self, took: Duration, submit_ns: Option<&Histogram<u64>>) -> Reading {

@@ -3,6 +3,7 @@
 //! ```text
 //!   figures, a column a policy
 //!   throughput over time, read time over time, sizes of requests      all policies in one picture
+//!   service: what each reader was given, a line a reader              a picture a policy, where there are several readers
 //!   where reads and requests are, and how far ahead                   a picture a policy
 //! ```
 //!
@@ -10,8 +11,8 @@
 
 use std::fmt::Write as _;
 
-use foreread_sim::Tally;
 use foreread_sim::picture::{Dot, Kind, Picture};
+use foreread_sim::{Curve, Tally};
 
 use super::{Row, report};
 use crate::size::Size;
@@ -29,6 +30,18 @@ pub(super) fn page(rows: &[Row]) -> String {
             second.took_ns as f64 / second.reads.max(1) as f64 / 1e6
         }));
         body.push_str(&sizes(&columns));
+        body.push_str("</div>\n<div>");
+        for beside in [false, true] {
+            for (at, (policy, tally)) in columns.iter().enumerate() {
+                let curves = tally.service(beside);
+                // Who reads alone has nobody to share with.
+                if !curves.is_empty() && (curves.len() > 1 || row.workload.beside.is_some()) {
+                    let of = if beside { "those beside" } else { "readers" };
+                    let title = format!("{policy}: service of {of} ({}), bytes", curves.len());
+                    body.push_str(&service(&title, curves, COLOURS[at % COLOURS.len()]));
+                }
+            }
+        }
         body.push_str("</div>\n<div>");
         for (at, (policy, tally)) in columns.iter().enumerate() {
             if let Some(picture) = tally.picture() {
@@ -50,7 +63,8 @@ svg{margin:4px;background:#fafafa}svg text{font:11px sans-serif;fill:#444}\
 .axis{stroke:#999;stroke-width:1;fill:none}.grid{stroke:#e4e4e4;stroke-width:1}";
 
 const LEGEND: &str = "<p>Reads of programs are grey, requests that a reader waited for red, requests ahead of their reader blue, and \
-orange where most of what they brought was never read. Where there are too many dots, one in so many is drawn.</p>";
+orange where most of what they brought was never read. Where there are too many dots, one in so many is drawn. Of service each reader has \
+a line: where lines part, one is given more than another.</p>";
 
 /// One for each policy.
 const COLOURS: [&str; 7] = ["#0b66c3", "#c33b0b", "#2e8b57", "#8b5a2b", "#7b3fa0", "#666666", "#b8860b"];
@@ -113,11 +127,15 @@ impl Plot {
     }
 
     fn line(&mut self, points: impl Iterator<Item = (f64, f64)>, colour: &str) {
+        self.stroke(points, colour, 1.3);
+    }
+
+    fn stroke(&mut self, points: impl Iterator<Item = (f64, f64)>, colour: &str, width: f64) {
         let mut path = String::new();
         for (x, y) in points {
             let _ = write!(path, "{}{:.1} {:.1}", if path.is_empty() { 'M' } else { 'L' }, self.x(x), self.y(y));
         }
-        let _ = write!(self.svg, "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.3\"/>");
+        let _ = write!(self.svg, "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width}\"/>");
     }
 
     /// Dots, or lines as high as what they stand for, where that can be seen.
@@ -142,6 +160,12 @@ impl Plot {
         );
     }
 
+    /// A remark, where curves that grow leave room for it.
+    fn note(&mut self, text: &str) {
+        let (x, y) = (LEFT + 6.0, TOP + 12.0);
+        let _ = write!(self.svg, "<text x=\"{x}\" y=\"{y}\">{}</text>", escaped(text));
+    }
+
     fn key(&mut self, names: impl Iterator<Item = String>) {
         for (at, name) in names.enumerate() {
             let (x, y) = (WIDTH - RIGHT - 4.0, TOP + 12.0 + 13.0 * at as f64);
@@ -158,6 +182,9 @@ impl Plot {
         self.svg + "</svg>\n"
     }
 }
+
+/// Lines of readers at most: more are an area.
+const LINES_MAX: usize = 32;
 
 /// Parts into which an axis is divided.
 const TICKS: u32 = 4;
@@ -191,6 +218,29 @@ fn sizes(columns: &[(&str, &Tally)]) -> String {
         }
     }
     plot.key(columns.iter().map(|(policy, _)| (*policy).to_owned()));
+    plot.end()
+}
+
+/// What each reader was given, over time. Of very many those are drawn that are as far from each other as can be, the first and the last
+/// of all among them.
+fn service(title: &str, mut curves: Vec<Curve>, colour: &str) -> String {
+    let given = |curve: &Curve| curve.last().map_or(0, |&(_, bytes)| bytes);
+    let until_ns = curves.iter().filter_map(|curve| curve.last()).map(|&(at_ns, _)| at_ns).max().unwrap_or(0);
+    let most = curves.iter().map(given).max().unwrap_or(0);
+    let all: u64 = curves.iter().map(given).sum();
+    let readers = curves.len();
+    if readers > LINES_MAX {
+        curves.sort_by_key(given);
+        curves = (0..LINES_MAX).map(|line| curves[line * (readers - 1) / (LINES_MAX - 1)].clone()).collect();
+    }
+    let mut plot = Plot::new(title, until_ns as f64 / 1e9, most as f64, in_seconds, in_bytes);
+    for curve in &curves {
+        plot.stroke(curve.iter().map(|&(at_ns, bytes)| (at_ns as f64 / 1e9, bytes as f64)), colour, 0.8);
+    }
+    if readers > LINES_MAX {
+        let rest = Size(all - curves.iter().map(given).sum::<u64>());
+        plot.note(&format!("{} more: {rest}", readers - LINES_MAX));
+    }
     plot.end()
 }
 
@@ -243,4 +293,24 @@ fn plain(value: f64) -> String {
 
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_very_many_readers_the_most_and_the_least_are_drawn_and_the_rest_is_summed() {
+        let curves: Vec<Curve> = (1..=100).rev().map(|kib| vec![(0, 0), (1_000_000_000, kib << 10)]).collect();
+        let svg = service("x", curves.clone(), "#000");
+        assert_eq!(svg.matches("stroke=\"#000\"").count(), LINES_MAX);
+        for (kib, y) in [(100.0, "L392.0 24.0\""), (1.0, "L392.0 192.3\"")] {
+            assert!(svg.contains(y), "{kib} KiB are not drawn: {svg}");
+        }
+        let drawn: u64 = (0..LINES_MAX as u64).map(|line| 1 + line * 99 / 31).sum();
+        let rest = Size((5_050 - drawn) << 10);
+        assert!(svg.contains(&format!(">68 more: {rest}<")), "{svg}");
+        let few = service("x", curves[..LINES_MAX].to_vec(), "#000");
+        assert!(!few.contains(" more: ") && few.matches("stroke=\"#000\"").count() == LINES_MAX);
+    }
 }

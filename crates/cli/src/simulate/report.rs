@@ -31,10 +31,17 @@ fn metrics(workload: &Workload) -> Vec<Metric> {
         workload.simulate.expect.iter().flat_map(|(_, figures)| figures).any(|figure| figure.metric == *metric)
     };
     let late = |metric: &Metric| *metric == Metric::Late && workload.pattern.period_ns().is_some();
+    // Those who keep a pace of their own are judged by what is late.
+    let shared = workload.threads > 1 && workload.pattern.period_ns().is_none();
+    let fair = |metric: &Metric| *metric == Metric::SlowestOfFastest && shared;
     let beside = |metric: &Metric| {
         workload.beside.is_some() && matches!(metric, Metric::BesideThroughput | Metric::BesideReadP99)
     };
-    Metric::ALL.iter().filter(|m| ALWAYS.contains(m) || expected(m) || late(m) || beside(m)).copied().collect()
+    Metric::ALL
+        .iter()
+        .filter(|m| ALWAYS.contains(m) || expected(m) || late(m) || fair(m) || beside(m))
+        .copied()
+        .collect()
 }
 
 /// A row's table: a line a figure, a column a policy.

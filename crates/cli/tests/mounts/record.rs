@@ -69,15 +69,18 @@ fn one_recording_at_a_time() {
 #[test]
 fn the_log_of_a_mount_is_decided_again() {
     let store = Store::with(&[("file", 20 << 20)]);
-    let folder = tempfile::tempdir().expect("a directory");
-    let log = folder.path().join("log");
-    let options = ["--memory", "64M", "--record", log.to_str().expect("a path")];
-    let mounted = Mount::background(store.foreread(), "s3://testbed", &options);
-    fs::read(mounted.file("file")).expect("the file");
-    run(foreread().arg("umount").arg(mounted.path())).ok();
-    until("the log is complete", || fs::read_to_string(&log).is_ok_and(|text| text.contains(" release ")));
-    let text = run(foreread().arg("replay").arg(&log)).ok().text();
-    assert!(text.contains("actions that were recorded"), "{text}");
+    for (fair_queue, recorded) in [("on", " fair_queue=true\n"), ("off", " fair_queue=false\n")] {
+        let folder = tempfile::tempdir().expect("a directory");
+        let log = folder.path().join("log");
+        let options = ["--memory", "64M", "--fair-queue", fair_queue, "--record", log.to_str().expect("a path")];
+        let mounted = Mount::background(store.foreread(), "s3://testbed", &options);
+        fs::read(mounted.file("file")).expect("the file");
+        run(foreread().arg("umount").arg(mounted.path())).ok();
+        until("the log is complete", || fs::read_to_string(&log).is_ok_and(|text| text.contains(" release ")));
+        assert!(fs::read_to_string(&log).is_ok_and(|text| text.contains(recorded)), "{recorded}");
+        let text = run(foreread().arg("replay").arg(&log)).ok().text();
+        assert!(text.contains("actions that were recorded"), "{text}");
+    }
 }
 
 #[test]
@@ -95,7 +98,7 @@ fn what_is_no_recording_is_refused() {
     refused("hello\n", &["not a recording of any known format", "--format", "oracle-general"]);
     refused("fio version 2 iolog\n/f read 0 4096\n/f read x 4096\n", &["line 3", "FILE ACTION OFFSET LENGTH"]);
     refused("fio version 2 iolog\n/f write 0 4096\n", &["holds no reads"]);
-    refused("foreread-log 4 capacity_bytes=1\n", &["line 1"]);
+    refused("foreread-log 5 capacity_bytes=1\n", &["line 1"]);
     let missing = run(foreread().args(["record"]).args([folder.path(), &path]));
     assert_eq!(missing.status.code(), Some(1));
     assert!(missing.stderr.contains("does not answer as a foreread mount"), "{}", missing.stderr);

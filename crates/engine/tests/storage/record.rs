@@ -31,15 +31,34 @@ fn a_record_replays_to_the_same_actions() {
     assert!(replayed.events > 50 && replayed.actions > 50, "{replayed:?}");
 }
 
+/// The first line of a log, which ends with `fields`.
+fn head(fields: &str) -> String {
+    format!("foreread-log 5 capacity_bytes=67108864 readahead=true replacement=s3-fifo {fields}\n")
+}
+
+/// A read of a page.
+const READ: &str = "@1 open 1 100\n@2 read 1 50 51 absent -\n";
+
+#[test]
+fn a_record_replays_with_the_fair_queue_as_it_was() {
+    let on = head("rotational=true fair_queue=true");
+    let off = head("rotational=true fair_queue=false");
+    let waits = READ.to_owned() + "! submit 0 1 50 51 demand - 50 -\n! grant 0 51\n";
+    let starts = READ.to_owned() + "! submit 0 1 50 51 demand - 51 -\n";
+    for (head, actions, same) in
+        [(&on, &waits, true), (&off, &starts, true), (&on, &starts, false), (&off, &waits, false)]
+    {
+        let log = head.clone() + actions;
+        assert_eq!(replay(log.as_bytes()).is_ok(), same, "{log}");
+    }
+    assert!(matches!(replay(head("rotational=true").as_bytes()), Err(ReplayError::Malformed { line: 1, .. })));
+}
+
 #[test]
 fn a_record_that_was_tampered_with_does_not() {
-    let log = "foreread-log 4 capacity_bytes=67108864 readahead=true replacement=s3-fifo rotational=false\n\
-               @1 open 1 100\n\
-               @2 read 1 50 51 absent -\n\
-               ! submit 0 1 50 99 demand -\n";
+    let log = head("rotational=false fair_queue=true") + READ + "! submit 0 1 50 99 demand -\n";
     assert!(matches!(replay(log.as_bytes()), Err(ReplayError::Differs { line: 4, .. })));
-    let garbage =
-        "foreread-log 4 capacity_bytes=67108864 readahead=true replacement=s3-fifo rotational=false\nnonsense\n";
+    let garbage = head("rotational=false fair_queue=true") + "nonsense\n";
     assert!(matches!(replay(garbage.as_bytes()), Err(ReplayError::Malformed { line: 2, .. })));
     assert!(matches!(replay("".as_bytes()), Err(ReplayError::Malformed { line: 1, .. })));
 }
