@@ -27,7 +27,8 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// A reader's request had its first byte after `first_byte`; `others` wait for theirs.
+    /// A reader's request had its first byte after `first_byte`; `others` were there before it, and it waited for them or shared with
+    /// them. Not those that are still there: of many that came together the last has waited for all.
     pub(crate) fn answered(&mut self, first_byte: Nanos, others: usize) {
         self.first_byte_ns = average(self.first_byte_ns, first_byte.0 / (others as u64 + 1));
     }

@@ -135,9 +135,9 @@ impl ReadPath {
                 }
             }
             Event::Completed { request, first_byte, total } => {
-                if let Some(Request { file, extent, class, .. }) = self.finish(request) {
+                if let Some(Request { file, extent, class, beside, .. }) = self.finish(request) {
                     if class == Class::Demand {
-                        self.link.answered(first_byte, self.requests.demanded().saturating_sub(self.queue.demanded()));
+                        self.link.answered(first_byte, beside);
                         self.hedge.observe(first_byte);
                     }
                     self.queue.answered(now, first_byte, extent.pages());
@@ -458,8 +458,14 @@ impl ReadPath {
         let request = self.requests.get(id)?;
         let next = request.next_grant();
         self.resident.grant(request.file, next, id);
-        self.requests.grant(id, next.end);
+        let others = self.demanded_there().saturating_sub(usize::from(request.class == Class::Demand));
+        self.requests.grant(id, next.end, others);
         Some(next.end)
+    }
+
+    /// How many requests that readers wait for the storage has.
+    fn demanded_there(&self) -> usize {
+        self.requests.demanded().saturating_sub(self.queue.demanded())
     }
 
     fn make_room(&mut self, bytes: u64, demand: bool) -> bool {
@@ -550,7 +556,7 @@ impl ReadPath {
 
 /// What a request for `extent` needs to begin, in bytes.
 fn first_bytes(file: FileId, extent: Extent) -> u64 {
-    let request = Request { file, extent, class: Class::Demand, granted: extent.start };
+    let request = Request { file, extent, class: Class::Demand, granted: extent.start, beside: 0 };
     charges(request.next_grant()) + connection(extent)
 }
 
