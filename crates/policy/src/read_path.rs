@@ -10,7 +10,7 @@ use crate::hedge::Hedge;
 use crate::link::Link;
 use crate::read_around::{self, FileRead};
 use crate::replacement::Replacement;
-use crate::requests::{Request, Requests};
+use crate::requests::{Met, Request, Requests};
 use crate::resident::{Ahead, PER_MILLE, Resident, Room, charges, connection, wasted};
 use crate::share::{Round, Shares};
 use crate::stream::{Limits, PART_PAGES_MAX, Part};
@@ -135,13 +135,13 @@ impl ReadPath {
                 }
             }
             Event::Completed { request, first_byte, total } => {
-                if let Some(Request { file, extent, class, beside, .. }) = self.finish(request) {
+                if let Some(finished @ Request { file, extent, class, met, .. }) = self.finish(request) {
                     if class == Class::Demand {
-                        self.link.answered(first_byte, beside);
+                        self.link.answered(first_byte, met.demanded);
                         self.hedge.observe(first_byte);
                     }
                     self.queue.answered(now, first_byte, extent.pages());
-                    let alone = !self.options.rotational || self.queue.started() == 0;
+                    let alone = !self.options.rotational || self.requests.was_alone(finished);
                     self.link.completed(now, extent.pages(), first_byte, total, alone);
                     self.resident.arrived(file, extent, request);
                     self.retry_waiting();
@@ -458,8 +458,9 @@ impl ReadPath {
         let request = self.requests.get(id)?;
         let next = request.next_grant();
         self.resident.grant(request.file, next, id);
-        let others = self.demanded_there().saturating_sub(usize::from(request.class == Class::Demand));
-        self.requests.grant(id, next.end, others);
+        let demanded = self.demanded_there().saturating_sub(usize::from(request.class == Class::Demand));
+        let met = Met { demanded, nobody: self.queue.started() <= 1, came: 0 };
+        self.requests.grant(id, next.end, met);
         Some(next.end)
     }
 
@@ -556,7 +557,7 @@ impl ReadPath {
 
 /// What a request for `extent` needs to begin, in bytes.
 fn first_bytes(file: FileId, extent: Extent) -> u64 {
-    let request = Request { file, extent, class: Class::Demand, granted: extent.start, beside: 0 };
+    let request = Request { file, extent, class: Class::Demand, granted: extent.start, met: Met::default() };
     charges(request.next_grant()) + connection(extent)
 }
 

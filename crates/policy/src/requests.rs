@@ -19,8 +19,19 @@ pub(crate) struct Request {
     pub(crate) class: Class,
     /// The page after the last one that may arrive.
     pub(crate) granted: u64,
-    /// How many others that readers waited for were with the storage when it came there.
-    pub(crate) beside: usize,
+    /// Who else was there when it came to the storage.
+    pub(crate) met: Met,
+}
+
+/// What a request met when it came to the storage.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Met {
+    /// How many others that readers waited for.
+    pub(crate) demanded: usize,
+    /// Nobody.
+    pub(crate) nobody: bool,
+    /// How many have ever come to the storage, itself included.
+    pub(crate) came: u64,
 }
 
 impl Request {
@@ -44,9 +55,16 @@ pub(crate) struct Requests {
     wanting: BTreeSet<RequestId>,
     speculative: usize,
     next: u64,
+    /// How many have come to the storage.
+    came: u64,
 }
 
 impl Requests {
+    /// Whether no other was with the storage from when `request` came there until now.
+    pub(crate) fn was_alone(&self, request: Request) -> bool {
+        request.met.nobody && request.met.came == self.came
+    }
+
     /// How many are in flight that readers wait for.
     pub(crate) fn demanded(&self) -> usize {
         self.made.len() - self.speculative
@@ -56,7 +74,7 @@ impl Requests {
     pub(crate) fn make(&mut self, file: FileId, extent: Extent, class: Class) -> RequestId {
         let id = RequestId(self.next);
         self.next += 1;
-        self.made.insert(id, Request { file, extent, class, granted: extent.start, beside: 0 });
+        self.made.insert(id, Request { file, extent, class, granted: extent.start, met: Met::default() });
         self.speculative += usize::from(class == Class::Speculative);
         id
     }
@@ -97,12 +115,13 @@ impl Requests {
         Some((id, self.get(id)?))
     }
 
-    /// It may have pages up to `end`. With the first of them it comes to the storage, where `others` are that readers wait for.
-    pub(crate) fn grant(&mut self, id: RequestId, end: u64, others: usize) {
+    /// It may have pages up to `end`. With the first of them it comes to the storage, and has `met` others there.
+    pub(crate) fn grant(&mut self, id: RequestId, end: u64, met: Met) {
         self.wanting.remove(&id);
         if let Some(request) = self.made.get_mut(&id) {
             if request.granted == request.extent.start {
-                request.beside = others;
+                self.came += 1;
+                request.met = Met { came: self.came, ..met };
             }
             request.granted = end;
         }
@@ -168,14 +187,19 @@ mod tests {
         assert_eq!(requests.first_wanting().unwrap().0, old);
         requests.promote(new);
         assert_eq!(requests.first_wanting().unwrap().0, new);
-        requests.grant(new, 512, 0);
+        requests.grant(new, 512, Met::default());
         assert_eq!(requests.first_wanting().unwrap().0, old);
     }
 
     #[test]
     fn grants_are_whole_folios_and_end_with_the_request() {
-        let request =
-            Request { file: FileId(1), extent: Extent::new(5, 130), class: Class::Demand, granted: 5, beside: 0 };
+        let request = Request {
+            file: FileId(1),
+            extent: Extent::new(5, 130),
+            class: Class::Demand,
+            granted: 5,
+            met: Met::default(),
+        };
         assert_eq!(request.next_grant(), Extent::new(5, 64));
         let request = Request { granted: 64, ..request };
         assert_eq!(request.next_grant(), Extent::new(64, 128));
@@ -188,11 +212,11 @@ mod tests {
         let mut requests = Requests::default();
         let ids: Vec<_> = (0..12).map(|at| make(&mut requests, at * 256, Class::Speculative)).collect();
         assert_eq!(requests.left_to_older(ids[11]), 0, "none of them has begun");
-        ids.iter().zip(0..).for_each(|(&id, at)| requests.grant(id, at * 256 + 64, 0));
+        ids.iter().zip(0..).for_each(|(&id, at)| requests.grant(id, at * 256 + 64, Met::default()));
         assert_eq!(requests.left_to_older(ids[0]), 0);
         assert_eq!(requests.left_to_older(ids[3]), 3 * GRANT_PAGES);
         assert_eq!(requests.left_to_older(ids[11]), OLDER_MAX as u64 * GRANT_PAGES);
-        requests.grant(ids[0], 256, 0);
+        requests.grant(ids[0], 256, Met::default());
         assert_eq!(requests.left_to_older(ids[3]), 2 * GRANT_PAGES);
     }
 
@@ -201,7 +225,7 @@ mod tests {
         let mut requests = Requests::default();
         let ids: Vec<_> = (0..64).map(|at| make(&mut requests, at * 256, Class::Speculative)).collect();
         assert_eq!(requests.latest_speculative(), Some(ids[63]), "none of them holds memory");
-        ids[..63].iter().zip(0..).for_each(|(&id, at)| requests.grant(id, at * 256 + 64, 0));
+        ids[..63].iter().zip(0..).for_each(|(&id, at)| requests.grant(id, at * 256 + 64, Met::default()));
         assert!(requests.is_speculation_full());
         requests.promote(ids[63]);
         requests.promote(ids[63]);
