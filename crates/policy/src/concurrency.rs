@@ -12,8 +12,8 @@
 //!
 //! What waits at the storage is served in the storage's order; what waits here is served in ours (`fair_queue`). Only a trial tells whether what
 //! is in flight waits in vain: disks that sort what they are given serve 64 in less time than 64 times one. A trial is made now and
-//! then whatever answers took, since a store that was busy from the first moment has never shown how quick it is. Origin: congestion control by delay (TCP Vegas), with the throughput as a
-//! witness.
+//! then whatever answers took, since a store that was busy from the first moment has never shown how quick it is. Origin: congestion
+//! control by delay (TCP Vegas), with the throughput as a witness.
 
 use crate::units::Nanos;
 
@@ -123,7 +123,8 @@ impl Concurrency {
             }
             Trial::Rest(left) => self.trial = Trial::Rest(left.saturating_sub(1)),
         }
-        if self.trial == Trial::Rest(0) && used >= TRIED_MIN {
+        let tried_min = if self.limit < LIMIT_FIRST { TRIED_MIN } else { TRIED_MIN_FIRST };
+        if self.trial == Trial::Rest(0) && used >= tried_min {
             self.trial = Trial::Settling(Before { limit: self.limit, quickest_ns: self.quickest_ns });
             self.limit = (used * 3 / 4).max(LIMIT_MIN);
         } else if matches!(self.trial, Trial::Rest(_)) && self.most * 4 >= self.limit * 3 && !self.buys_latency() {
@@ -171,7 +172,9 @@ const RESTS_FIRST: u32 = 4;
 const RESTS: u32 = 12;
 const RESTS_MAX: u32 = 1_024;
 
-/// Fewer in flight than this are not tried with less.
+/// Fewer in flight than this are not tried with less: where nothing has shown yet that less does, a trial with sixteen readers costs them more
+/// than the few that could wait here instead of there would gain; and where a trial has, down to a dozen.
+const TRIED_MIN_FIRST: usize = 32;
 const TRIED_MIN: usize = 12;
 
 #[cfg(test)]
