@@ -1,7 +1,7 @@
 //! The log of every event and action, and its replay.
 //!
 //! ```text
-//!   foreread-log 4 capacity_bytes=268435456 readahead=true replacement=s3-fifo rotational=false
+//!   foreread-log 5 capacity_bytes=268435456 readahead=true replacement=s3-fifo rotational=false
 //!   @1200345 read 1 0 32 absent -           an event: time in ns, name, file, pages, what was found, mark touched or not
 //!   ! submit 0 1 0 64 demand 32 64 -        an action, after the event that caused it
 //! ```
@@ -126,7 +126,7 @@ pub fn replay(log: impl BufRead) -> Result<Replayed, ReplayError> {
     Ok(replayed)
 }
 
-const MAGIC: &str = "foreread-log 4";
+const MAGIC: &str = "foreread-log 5";
 
 fn parse_head(head: &str) -> Result<Options, ReplayError> {
     let parse = || {
@@ -187,6 +187,7 @@ fn action_text(action: Action) -> String {
         }
         Action::Hedge { request } => format!("hedge {}", request.0),
         Action::Grant { request, granted } => format!("grant {} {granted}", request.0),
+        Action::Join { request, with } => format!("join {} {}", request.0, with.0),
         Action::Cancel { request } => format!("cancel {}", request.0),
         Action::Clear { file, start } => format!("clear {} {start}", file.0),
         Action::Drop { file, folio } => format!("drop {} {} {}", file.0, folio.start, folio.end),

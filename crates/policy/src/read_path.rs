@@ -131,9 +131,10 @@ impl ReadPath {
                 }
             }
             Event::Completed { request, first_byte, total } => {
-                if let Some(Request { file, extent, class, .. }) = self.finish(request) {
-                    if class == Class::Demand {
-                        self.link.answered(first_byte, self.requests.demanded().saturating_sub(self.queue.demanded()));
+                if let Some((Request { file, extent, class, .. }, last)) = self.finish(request) {
+                    // One first byte was waited for, however many came with it.
+                    if class == Class::Demand && last {
+                        self.link.answered(first_byte, self.others_demanded());
                         self.hedge.observe(first_byte);
                     }
                     self.queue.answered(now, first_byte, extent.pages());
@@ -144,7 +145,7 @@ impl ReadPath {
                 }
             }
             Event::Failed { request } => {
-                if let Some(Request { file, extent, class, .. }) = self.finish(request) {
+                if let Some((Request { file, extent, class, .. }, _)) = self.finish(request) {
                     self.counters.speculation_failed += u64::from(class == Class::Speculative);
                     self.abandon(file, extent, request);
                     self.retry_waiting();
@@ -277,12 +278,41 @@ impl ReadPath {
     fn start_waiting(&mut self) {
         while let Some(id) = self.queue.next(self.now, |id| self.requests.is_wanting(id)) {
             let Some(request) = self.requests.get(id) else { return };
-            if self.has_room(charges(request.next_grant()), request.class) {
-                self.give(id);
-            } else {
+            if !self.has_room(charges(request.next_grant()), request.class) {
                 self.requests.wants(id);
+            } else if !self.coalesce(id, request) {
+                self.give(id);
             }
         }
+    }
+
+    /// Starts `id` with what touches it and is waited for as well, if there is any and memory for all of it. Nothing in flight is given up
+    /// for that.
+    fn coalesce(&mut self, id: RequestId, request: Request) -> bool {
+        if request.class != Class::Demand {
+            return false;
+        }
+        let around = self.queue.around(request.file, request.extent);
+        let bytes_of = |&id: &RequestId| self.requests.get(id).map_or(0, |r| charges(r.extent));
+        let bytes = charges(request.extent) + around.iter().map(bytes_of).sum::<u64>();
+        if around.is_empty() || !self.make_room(bytes, true) {
+            return false;
+        }
+        for &other in &around {
+            self.queue.join(other, id);
+            self.grant_all(other);
+            self.counters.requests_coalesced += 1;
+            self.actions.push_back(Action::Join { request: other, with: id });
+        }
+        self.grant_all(id);
+        self.actions.push_back(Action::Grant { request: id, granted: request.extent.end });
+        true
+    }
+
+    /// First bytes that readers wait for at the storage.
+    fn others_demanded(&self) -> usize {
+        let at_storage = self.requests.demanded().saturating_sub(self.queue.demanded());
+        at_storage.saturating_sub(self.queue.joined())
     }
 
     /// Submits what `stream` wants next where no reader waits for it.
@@ -458,6 +488,14 @@ impl ReadPath {
         Some(next.end)
     }
 
+    /// Charges for all pages of a request. Room has been made.
+    fn grant_all(&mut self, id: RequestId) {
+        if let Some(Request { file, extent, .. }) = self.requests.get(id) {
+            self.resident.grant(file, extent, id);
+            self.requests.grant(id, extent.end);
+        }
+    }
+
     fn make_room(&mut self, bytes: u64, demand: bool) -> bool {
         let mut room = core::mem::take(&mut self.room);
         let made = self.resident.make_room(bytes, demand, &mut room);
@@ -491,7 +529,7 @@ impl ReadPath {
     }
 
     fn cancel(&mut self, request: RequestId) {
-        if let Some(Request { file, extent, .. }) = self.finish(request) {
+        if let Some((Request { file, extent, .. }, _)) = self.finish(request) {
             self.counters.cancelled += 1;
             self.actions.push_back(Action::Cancel { request });
             self.abandon(file, extent, request);
@@ -536,11 +574,11 @@ impl ReadPath {
         }
     }
 
-    fn finish(&mut self, request: RequestId) -> Option<Request> {
+    /// A request is over, whatever became of it. With it, whether it was the last of what the storage was asked for at once.
+    fn finish(&mut self, request: RequestId) -> Option<(Request, bool)> {
         let finished = self.requests.finish(request)?;
         self.resident.disconnect(finished.extent);
-        self.queue.finish(request);
-        Some(finished)
+        Some((finished, self.queue.finish(request)))
     }
 }
 

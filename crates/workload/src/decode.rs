@@ -210,7 +210,16 @@ fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Pattern, Error>
             let descriptor = descriptor(section)?;
             let repeats = section.optional_bool("repeats")?.unwrap_or(false);
             let period_ns = section.optional_duration("period")?.map(|period| period.at_least(1)).transpose()?;
-            Pattern::Random { record_bytes, repeats, descriptor, period_ns }
+            let run = section.optional_integer("run", "a number of records such as 8")?;
+            let run = run.map_or(Ok(1), |run| {
+                let whole = size_bytes / record.value % run.value.max(1) == 0;
+                if whole {
+                    run.within(1, size_bytes / record.value)
+                } else {
+                    Err(run.breaks("a file has no whole number of runs"))
+                }
+            })? as u32;
+            Pattern::Random { record_bytes, repeats, run, descriptor, period_ns }
         }
         "slow" => {
             let period_ns = section.duration("period")?.at_least(1)?;

@@ -41,6 +41,7 @@ const FIGURES: &[(&str, &[(&str, &str)])] = &[
     ("slow-200", &[("late", "<= 0 reads"), ("amp", "<= 1.1"), ("first_byte_p50", "<= 110 ms"), ("rss", "<= 128 MiB")]),
     ("interactive-beside-16", &[("beside_read_p99", "<= 62 ms"), ("throughput", ">= 711 MB/s")]),
     ("interactive-beside-64-small", &[]),
+    ("row-groups-64", &[]),
     ("slow-200-beside-2", &[("late", "<= 0 reads")]),
     ("mmap-random", &[]),
     ("iozone-read", &[]),

@@ -33,13 +33,13 @@ fn a_record_replays_to_the_same_actions() {
 
 #[test]
 fn a_record_that_was_tampered_with_does_not() {
-    let log = "foreread-log 4 capacity_bytes=67108864 readahead=true replacement=s3-fifo rotational=false\n\
+    let log = "foreread-log 5 capacity_bytes=67108864 readahead=true replacement=s3-fifo rotational=false\n\
                @1 open 1 100\n\
                @2 read 1 50 51 absent -\n\
                ! submit 0 1 50 99 demand -\n";
     assert!(matches!(replay(log.as_bytes()), Err(ReplayError::Differs { line: 4, .. })));
     let garbage =
-        "foreread-log 4 capacity_bytes=67108864 readahead=true replacement=s3-fifo rotational=false\nnonsense\n";
+        "foreread-log 5 capacity_bytes=67108864 readahead=true replacement=s3-fifo rotational=false\nnonsense\n";
     assert!(matches!(replay(garbage.as_bytes()), Err(ReplayError::Malformed { line: 2, .. })));
     assert!(matches!(replay("".as_bytes()), Err(ReplayError::Malformed { line: 1, .. })));
 }
