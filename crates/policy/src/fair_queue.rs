@@ -540,7 +540,9 @@ mod tests {
         assert_eq!(lead, ids[0]);
         let around = queue.around(FileId(1), Extent::new(5, 6));
         assert_eq!(around, ids[1..3], "of whatever queue, but of the same file, and without a gap");
-        around.iter().for_each(|&id| queue.join(id, lead));
+        for &id in &around {
+            queue.join(id, lead);
+        }
         assert_eq!(queue.started(), full, "they take one place");
         assert_eq!(queue.next(Nanos(1), |_| false), None);
         let had = |stream| queue.tag(Owner { file: FileId(1), stream }) - before;
@@ -590,7 +592,9 @@ mod tests {
                         proptest::prop_assert!(!core::mem::replace(started, true), "{:?} was started twice", id);
                         spent += extent.pages() * 66_000;
                     }
-                    around.iter().for_each(|&id| queue.join(id, lead));
+                    for &id in &around {
+                        queue.join(id, lead);
+                    }
                 }
                 // Some end, and some are given up before they began.
                 for _ in 0..over.min(serving.len()) {

@@ -232,7 +232,9 @@ fn what_breaks_off_is_gone_on_with_for_all_of_them() {
     let again = busy.asked.recv().expect("readers wait");
     assert_eq!(again.range, 6 * PAGE + 1_000..9 * PAGE);
     again.answer(Answer::Whole);
-    reads[1..].iter().for_each(|(read, pages)| expect(read, pages.clone()));
+    for (read, pages) in &reads[1..] {
+        expect(read, pages.clone());
+    }
     assert_eq!(busy.engine.stats().retries, 1);
 }
 
@@ -265,7 +267,9 @@ fn what_cannot_be_read_in_place_goes_round_for_all_of_them() {
     assert!(matches!(again.to, To::Task(_)));
     assert_eq!(again.range, 5 * PAGE..7 * PAGE);
     again.answer(Answer::Whole);
-    reads.iter().for_each(|(read, pages)| expect(read, pages.clone()));
+    for (read, pages) in &reads {
+        expect(read, pages.clone());
+    }
 }
 
 #[test]
