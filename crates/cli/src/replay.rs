@@ -255,6 +255,7 @@ fn json(survey: &Survey, columns: &[(PolicyName, Tally)]) -> serde_json::Value {
             "elapsed_ns": tally.elapsed_ns(),
             "reads": tally.reads(),
             "requests": tally.requests(),
+            "requests_coalesced": tally.requests_coalesced(),
             "read_mean_ns": tally.read_mean_ns(),
             "read_p50_ns": tally.read_percentile_ns(50.0),
             "read_p99_ns": tally.read_percentile_ns(99.0),

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::{Duration, Instant};
 
 use foreread_backend::{Backend, Key, ListPage, Object, Submitter, Version};
-use foreread_policy::{Event, Extent, FileId, Found, Nanos, PAGE_BYTES, ReadPath, Replacement, RequestId};
+use foreread_policy::{Event, Extent, FileId, Found, Nanos, PAGE_BYTES, ReadPath, Replacement};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::{Handle, Runtime};
 
@@ -16,6 +16,7 @@ use crate::buffer::Pool;
 use crate::error::{Error, ErrorKind};
 use crate::fetch::{Backoff, attempt};
 use crate::file::{File, Missing, Opened};
+use crate::in_place::InPlace;
 use crate::page_table::{Lookup, Pages, Waiting};
 use crate::record::Recorder;
 use crate::shard::{Shard, Starved};
@@ -86,7 +87,7 @@ pub(crate) struct Inner {
     /// First touches since the last event, in order.
     referenced: Mutex<Vec<Event>>,
     /// Requests in place that have been answered, and after how long.
-    completed: Mutex<Vec<(RequestId, Nanos)>>,
+    completed: Mutex<Vec<(Arc<InPlace>, Nanos)>>,
     pub(crate) stats: Counters,
     pub(crate) tap: Tap,
     next_reader: AtomicU64,
@@ -271,8 +272,8 @@ impl Inner {
     }
 
     /// A request in place has been answered, `took` after it was submitted. Does not wait for the shard: whoever has it tells policy.
-    pub(crate) fn complete(self: &Arc<Self>, request: RequestId, took: Nanos) {
-        self.completed.lock().push((request, took));
+    pub(crate) fn complete(self: &Arc<Self>, in_place: Arc<InPlace>, took: Nanos) {
+        self.completed.lock().push((in_place, took));
         self.tell_completed();
     }
 
@@ -283,10 +284,8 @@ impl Inner {
             self.with(shard, |shard| {
                 let mut completed = std::mem::take(&mut shard.completed);
                 std::mem::swap(&mut completed, &mut self.completed.lock());
-                for (request, took) in completed.drain(..) {
-                    if shard.finished(request) {
-                        self.tell(shard, Event::Completed { request, first_byte: took, total: took });
-                    }
+                for (in_place, took) in completed.drain(..) {
+                    in_place.joint().settle(self, shard, u64::MAX, took, took);
                 }
                 shard.completed = completed;
             });

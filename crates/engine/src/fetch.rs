@@ -1,4 +1,4 @@
-//! One request to the storage: its attempts, its patience, its bytes into folios.
+//! One request to the storage, for whoever is in it (`joint.rs`): its attempts, its patience, its bytes into folios.
 //!
 //! ```text
 //!   (granted a megabyte at a time: a body that finds no memory waits in its connection)
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
-use foreread_backend::{self as backend, Object};
+use foreread_backend as backend;
 use foreread_policy::{Event, Extent, Nanos, PAGE_BYTES, RequestId};
 use futures::StreamExt;
 use futures::future::{Either, select};
@@ -29,8 +29,9 @@ use tokio::sync::Notify;
 use crate::buffer::{Buffer, Pool};
 use crate::engine::Inner;
 use crate::error::{Error, ErrorKind};
-use crate::file::Opened;
-use crate::page_table::{Folio, Folios};
+use crate::joint::Joint;
+use crate::page_table::Folio;
+use crate::shard::Shard;
 
 /// What a folio knows of the request that fills it.
 #[derive(Debug)]
@@ -103,13 +104,21 @@ impl Fetch {
 
     /// It is late. Whether it is to be made once more.
     fn tell_late(&self, engine: &Arc<Inner>) -> bool {
-        engine.enter(|shard| engine.tell(shard, Event::Late { request: self.request }));
+        engine.enter(|shard| {
+            if shard.counts(self.request) {
+                engine.tell(shard, Event::Late { request: self.request });
+            }
+        });
         self.hedged.load(Relaxed)
     }
 
     /// A reader waits for it from now on.
     pub(crate) fn demand(&self) {
         self.demanded.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_demanded(&self) -> bool {
+        self.demanded.load(Acquire)
     }
 }
 
@@ -196,7 +205,7 @@ struct Filling {
 
 impl Filling {
     /// Takes one piece of the body, as far as it is granted. `false` if it has more bytes than asked for.
-    async fn take(&mut self, engine: &Arc<Inner>, made: &Fetch, mut piece: Bytes) -> bool {
+    async fn take(&mut self, engine: &Arc<Inner>, mut piece: Bytes) -> bool {
         while !piece.is_empty() {
             let (folio, mut buffer, at) = if let Some(current) = self.current.take() {
                 current
@@ -210,7 +219,7 @@ impl Filling {
                     continue;
                 }
                 self.folios.next();
-                made.granted(engine, folio.extent.start).await;
+                folio.fetch.granted(engine, folio.extent.start).await;
                 let end = (folio.extent.end * PAGE_BYTES).min(self.rest.end);
                 (folio, self.pool.take((end - start) as usize), 0)
             };
@@ -274,44 +283,40 @@ impl Drop for InFlight {
     }
 }
 
-/// Carries one submitted request to its end.
-pub(crate) fn fetch(
-    in_flight: InFlight,
-    opened: Arc<Opened>,
-    made: Arc<Fetch>,
-    folios: Folios,
-) -> impl Future<Output = ()> + Send {
-    let size = opened.object.version.size;
-    let range = made.extent.start * PAGE_BYTES..(made.extent.end * PAGE_BYTES).min(size);
+/// Carries what the storage is asked for at once to its end.
+pub(crate) fn fetch(in_flight: InFlight, mut joint: Joint) -> impl Future<Output = ()> + Send {
+    let (size, extent) = (joint.opened.object.version.size, joint.extent());
+    let rest = extent.start * PAGE_BYTES..(extent.end * PAGE_BYTES).min(size);
     let pool = Arc::clone(&in_flight.0.pool);
-    let filling = Filling { folios: folios.into_iter().peekable(), current: None, rest: range, pool };
-    carry(in_flight, opened, made, filling)
+    // Each is let go of when it is filled: what is evicted before the request ends is memory again.
+    let folios = std::mem::take(&mut joint.folios).into_iter().peekable();
+    let filling = Filling { folios, current: None, rest, pool };
+    carry(in_flight, joint, filling)
 }
 
-async fn carry(in_flight: InFlight, opened: Arc<Opened>, made: Arc<Fetch>, mut filling: Filling) {
+async fn carry(in_flight: InFlight, joint: Joint, mut filling: Filling) {
     let engine = Arc::clone(&in_flight.0);
     let mut backoff: Option<Backoff> = None;
     let submitted = Instant::now();
     let mut first_byte = None;
     // It is late once: an attempt that follows a failure has had its second chance.
-    let mut late = made.late;
+    let mut late = joint.lead().late;
     loop {
-        let read = read_body(&engine, &opened.object, &made, &mut filling, submitted, &mut first_byte, late.take());
+        let read = read_body(&engine, &joint, &mut filling, submitted, &mut first_byte, late.take());
         let failure = match read.await {
             Ok(()) => break,
             Err(failure) => failure,
         };
-        if !made.demanded.load(Acquire) && give_up_speculation(&engine, &made, &failure) {
+        let arrived = filling.rest.start;
+        let (first_byte, total) = (nanos(first_byte.unwrap_or_default()), nanos(submitted.elapsed()));
+        let settle = |shard: &mut Shard| joint.settle(&engine, shard, arrived, first_byte, total);
+        if !joint.is_demanded(arrived) && give_up_speculation(&engine, &joint, arrived, &failure, settle) {
             return;
         }
         let patience = engine.patience.total;
         if let Err(error) = backoff.get_or_insert_with(|| Backoff::new(patience)).wait(failure).await {
             engine.stats.demand_failed.fetch_add(1, Relaxed);
-            engine.enter(|shard| {
-                if shard.finished(made.request) {
-                    engine.tell(shard, Event::Failed { request: made.request });
-                }
-            });
+            engine.enter(settle);
             filling.fail(&error);
             return;
         }
@@ -320,24 +325,19 @@ async fn carry(in_flight: InFlight, opened: Arc<Opened>, made: Arc<Fetch>, mut f
     let first_byte = first_byte.unwrap_or_default();
     engine.stats.first_byte.record(first_byte);
     let (first_byte, total) = (nanos(first_byte), nanos(submitted.elapsed()));
-    engine.enter(|shard| {
-        if shard.finished(made.request) {
-            engine.tell(shard, Event::Completed { request: made.request, first_byte, total });
-        }
-    });
+    engine.enter(|shard| joint.settle(&engine, shard, filling.rest.end, first_byte, total));
 }
 
 /// One attempt at what is still missing.
 async fn read_body(
     engine: &Arc<Inner>,
-    object: &Object,
-    made: &Fetch,
+    joint: &Joint,
     filling: &mut Filling,
     submitted: Instant,
     first_byte: &mut Option<Duration>,
     late: Option<Duration>,
 ) -> Result<(), Failure> {
-    let patience = engine.patience;
+    let (patience, object) = (engine.patience, &joint.opened.object);
     let wanted = filling.rest.clone();
     let ask = || {
         engine.stats.requests.fetch_add(1, Relaxed);
@@ -345,7 +345,7 @@ async fn read_body(
         attempt(patience.first_byte, "read", object.key.as_str(), read)
     };
     let mut body = match late {
-        Some(late) => sooner_of(ask, late, || made.tell_late(engine)).await?,
+        Some(late) => sooner_of(ask, late, || joint.lead().tell_late(engine)).await?,
         None => ask().await?,
     };
     let wrong = |what: &str| {
@@ -360,7 +360,7 @@ async fn read_body(
         let piece = piece?;
         first_byte.get_or_insert_with(|| submitted.elapsed());
         engine.stats.fetched_bytes.fetch_add(piece.len() as u64, Relaxed);
-        if !filling.take(engine, made, piece).await {
+        if !filling.take(engine, piece).await {
             return Err(wrong("more bytes came than were asked for"));
         }
     }
@@ -387,17 +387,21 @@ async fn sooner_of<T, A: Future<Output = Result<T, Failure>>>(
     }
 }
 
-/// A failed speculative request is dropped, unless a reader has come to wait for it meanwhile.
-fn give_up_speculation(engine: &Arc<Inner>, made: &Fetch, failure: &Failure) -> bool {
+/// A request that failed is dropped where nobody waits for what lacks of it, unless a reader has come to meanwhile.
+fn give_up_speculation(
+    engine: &Arc<Inner>,
+    joint: &Joint,
+    arrived: u64,
+    failure: &Failure,
+    settle: impl FnOnce(&mut Shard),
+) -> bool {
     engine.enter(|shard| {
-        if made.demanded.load(Acquire) {
+        if joint.is_demanded(arrived) {
             return false;
         }
         tracing::debug!(error = %failure.error, "speculation failed");
         engine.stats.speculation_failed.fetch_add(1, AcqRel);
-        if shard.finished(made.request) {
-            engine.tell(shard, Event::Failed { request: made.request });
-        }
+        settle(shard);
         true
     })
 }

@@ -20,42 +20,44 @@ use foreread_policy::{Event, Nanos, PAGE_BYTES, RequestId};
 use crate::buffer::Buffer;
 use crate::engine::Inner;
 use crate::error::{Error, ErrorKind};
-use crate::fetch::{Fetch, InFlight, fetch};
-use crate::file::Opened;
-use crate::page_table::{Folio, Folios};
+use crate::fetch::{InFlight, fetch};
+use crate::joint::Joint;
+use crate::page_table::Folio;
 use crate::shard::Carrier;
 
 /// A request, shared by the shard and whoever tells what has become of it.
 pub(crate) struct InPlace {
-    opened: Arc<Opened>,
-    made: Arc<Fetch>,
-    folios: Folios,
+    joint: Joint,
     submitted: Instant,
 }
 
 impl InPlace {
-    /// A request for `folios`, if that is how their file is read; or they are given back.
-    pub(crate) fn new(opened: &Arc<Opened>, made: &Arc<Fetch>, folios: Folios) -> Result<Arc<Self>, Folios> {
-        let pages: u64 = folios.iter().map(|folio| folio.extent.pages()).sum();
-        let whole = made.is_granted() && pages == made.extent().pages();
-        if opened.positioned.is_none() || !whole || pages > PAGES_MAX {
-            return Err(folios);
+    /// A request for `joint`, if that is how its file is read; or it is given back.
+    pub(crate) fn new(joint: Joint) -> Result<Arc<Self>, Joint> {
+        let pages: u64 = joint.folios.iter().map(|folio| folio.extent.pages()).sum();
+        let whole = joint.is_granted() && pages == joint.extent().pages();
+        if joint.opened.positioned.is_none() || !whole || pages > PAGES_MAX {
+            return Err(joint);
         }
-        let (opened, made) = (Arc::clone(opened), Arc::clone(made));
-        Ok(Arc::new(Self { opened, made, folios, submitted: Instant::now() }))
+        Ok(Arc::new(Self { joint, submitted: Instant::now() }))
+    }
+
+    pub(crate) fn joint(&self) -> &Joint {
+        &self.joint
     }
 
     /// Asks for it. Without the shard: what is told at once takes it.
     pub(crate) fn begin(self: Arc<Self>, in_flight: InFlight) {
-        let Some(positioned) = self.opened.positioned.clone() else { return };
+        let opened = &self.joint.opened;
+        let Some(positioned) = opened.positioned.clone() else { return };
         let engine = Arc::clone(in_flight.engine());
-        let size = self.opened.object.version.size;
+        let size = opened.object.version.size;
         let bytes = |folio: &Arc<Folio>| {
             let end = (folio.extent.end * PAGE_BYTES).min(size);
             engine.pool.bytes((end - folio.extent.start * PAGE_BYTES) as usize)
         };
-        let buffers = self.folios.iter().map(bytes).collect();
-        let offset = self.made.extent().start * PAGE_BYTES;
+        let buffers = self.joint.folios.iter().map(bytes).collect();
+        let offset = self.joint.extent().start * PAGE_BYTES;
         let positioned: &dyn Positioned = &*positioned;
         positioned.read(offset, buffers, Box::new(move |read| self.told(in_flight, read)));
     }
@@ -74,20 +76,20 @@ impl InPlace {
         stats.requests.fetch_add(1, Relaxed);
         stats.fetched_bytes.fetch_add(buffers.iter().map(|b| b.len() as u64).sum(), Relaxed);
         stats.first_byte.record(took);
-        for (folio, bytes) in self.folios.iter().zip(buffers) {
+        for (folio, bytes) in self.joint.folios.iter().zip(buffers) {
             folio.fill(Ok(Buffer::of(bytes, &engine.pool)));
         }
-        engine.complete(self.made.request(), Nanos(took.as_nanos() as u64));
+        engine.complete(Arc::clone(&self), Nanos(took.as_nanos() as u64));
     }
 
     /// A task does it instead, unless nobody wants it any more.
     fn go_round(self: Arc<Self>, in_flight: InFlight) {
         let engine = Arc::clone(in_flight.engine());
         engine.enter(|shard| {
-            let Some(carrier) = shard.carrier(self.made.request()) else { return };
-            let (opened, made) = (Arc::clone(&self.opened), Arc::clone(&self.made));
-            let task = engine.runtime.spawn(fetch(in_flight, opened, made, self.folios.clone()));
-            *carrier = Carrier::Task(task.abort_handle());
+            if self.joint.members().iter().any(|made| shard.counts(made.request())) {
+                let task = engine.runtime.spawn(fetch(in_flight, self.joint.clone()));
+                shard.carry(&self.joint, &Carrier::Task(Arc::new(task.abort_handle())));
+            }
         });
     }
 
@@ -97,7 +99,7 @@ impl InPlace {
     }
 
     fn fail(&self, error: &Error) {
-        for folio in &self.folios {
+        for folio in &self.joint.folios {
             folio.fill(Err(error.clone()));
         }
     }
@@ -121,14 +123,15 @@ impl Inner {
         let late: Vec<(RequestId, Arc<InPlace>)> = self.enter(|shard| {
             let late: Vec<_> = shard.in_place().filter(|(_, in_place)| in_place.age() >= patience).collect();
             for (request, _) in &late {
-                shard.finished(*request);
-                self.tell(shard, Event::Failed { request: *request });
+                if shard.finished(*request) {
+                    self.tell(shard, Event::Failed { request: *request });
+                }
             }
             late
         });
         for (_, in_place) in late {
             self.stats.demand_failed.fetch_add(1, Relaxed);
-            let key = in_place.opened.object.key.as_str();
+            let key = in_place.joint.opened.object.key.as_str();
             let text = format!("read {key}: the storage was silent for {} s", patience.as_secs_f32());
             in_place.fail(&Error::new(ErrorKind::TimedOut, text));
         }

@@ -26,6 +26,7 @@ mod error;
 mod fetch;
 mod file;
 mod in_place;
+mod joint;
 mod page_table;
 mod record;
 mod shard;

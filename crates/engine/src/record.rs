@@ -1,7 +1,7 @@
 //! The log of every event and action, and its replay.
 //!
 //! ```text
-//!   foreread-log 5 capacity_bytes=268435456 readahead=true replacement=s3-fifo rotational=false fair_queue=true
+//!   foreread-log 6 capacity_bytes=268435456 readahead=true replacement=s3-fifo rotational=false fair_queue=true
 //!   @1200345 read 1 0 32 absent -           an event: time in ns, name, file, pages, what was found, mark touched or not
 //!   ! submit 0 1 0 64 demand 32 64 -        an action, after the event that caused it
 //! ```
@@ -127,7 +127,7 @@ pub fn replay(log: impl BufRead) -> Result<Replayed, ReplayError> {
     Ok(replayed)
 }
 
-const MAGIC: &str = "foreread-log 5";
+const MAGIC: &str = "foreread-log 6";
 
 fn parse_head(head: &str) -> Result<Options, ReplayError> {
     let parse = || {
@@ -189,6 +189,7 @@ fn action_text(action: Action) -> String {
         }
         Action::Hedge { request } => format!("hedge {}", request.0),
         Action::Grant { request, granted } => format!("grant {} {granted}", request.0),
+        Action::Join { request, with } => format!("join {} {}", request.0, with.0),
         Action::Cancel { request } => format!("cancel {}", request.0),
         Action::Clear { file, start } => format!("clear {} {start}", file.0),
         Action::Drop { file, folio } => format!("drop {} {} {}", file.0, folio.start, folio.end),

@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::fetch::{Fetch, InFlight, fetch};
 use crate::file::Opened;
 use crate::in_place::InPlace;
+use crate::joint::Joint;
 use crate::page_table::{Folio, Folios, Lookup, Pages};
 use crate::record::Recorder;
 
@@ -23,11 +24,14 @@ use crate::record::Recorder;
 type Ready = (Pages, Box<dyn FnOnce(Result<Pages, Error>) + Send>);
 
 /// What a request is carried by.
+#[derive(Clone)]
 pub(crate) enum Carrier {
     /// Nobody: it is not its turn.
-    None(Arc<Opened>, Folios),
-    /// A task of the runtime.
-    Task(AbortHandle),
+    None(Joint),
+    /// Whatever another one is carried by, as soon as that is.
+    Joined,
+    /// A task of the runtime, shared by all that it carries.
+    Task(Arc<AbortHandle>),
     /// The storage itself.
     InPlace(Arc<InPlace>),
 }
@@ -53,7 +57,7 @@ pub(crate) struct Shard {
     /// Room for first touches, to be exchanged with what has come of them.
     pub(crate) referenced: Vec<Event>,
     /// The same for what has been answered in place.
-    pub(crate) completed: Vec<(RequestId, Nanos)>,
+    pub(crate) completed: Vec<(Arc<InPlace>, Nanos)>,
     /// Requests to begin when the shard is free.
     pub(crate) begun: SmallVec<[(Arc<InPlace>, InFlight); 1]>,
     /// Reads to complete when the shard is free.
@@ -107,9 +111,13 @@ impl Shard {
                         made.hedge();
                     }
                 }
+                Action::Join { request, with } => self.join(request, with),
                 Action::Cancel { request } => {
-                    // What is read in place completes, and is dropped then: its memory is the kernel's until it does.
-                    if let Some((Carrier::Task(task), _)) = self.requests.remove(&request) {
+                    // What is read in place completes, and is dropped then: its memory is the kernel's until it does. So is what a task
+                    // brings that carries others as well.
+                    if let Some((Carrier::Task(task), _)) = self.requests.remove(&request)
+                        && let Some(task) = Arc::into_inner(task)
+                    {
                         task.abort();
                     }
                 }
@@ -138,49 +146,68 @@ impl Shard {
         for folio in &folios {
             opened.table.insert(Arc::clone(folio));
         }
-        self.requests.insert(request, (Carrier::None(Arc::clone(opened), folios), made));
+        let joint = Joint::new(Arc::clone(opened), Arc::clone(&made), folios);
+        self.requests.insert(request, (Carrier::None(joint), made));
         if granted > extent.start {
             self.start(engine, request);
         }
     }
 
+    /// `request`, which waits, will be asked for with another one that does.
+    fn join(&mut self, request: RequestId, with: RequestId) {
+        let Some((carrier, made)) = self.requests.get_mut(&request) else { return };
+        made.grant(made.extent().end);
+        let Carrier::None(joint) = std::mem::replace(carrier, Carrier::Joined) else { return };
+        if let Some((Carrier::None(whole), _)) = self.requests.get_mut(&with) {
+            whole.join(joint);
+        }
+    }
+
     /// Asks the storage for what it has not been asked for yet.
     fn start(&mut self, engine: &Arc<Inner>, request: RequestId) {
-        let Some((carrier, made)) = self.requests.get_mut(&request) else { return };
-        let Carrier::None(opened, folios) = carrier else { return };
-        let (opened, folios) = (Arc::clone(opened), std::mem::take(folios));
+        let Some((carrier @ Carrier::None(_), _)) = self.requests.get_mut(&request) else { return };
+        let Carrier::None(joint) = std::mem::replace(carrier, Carrier::Joined) else { return };
         let in_flight = InFlight::new(engine);
-        *carrier = match InPlace::new(&opened, made, folios) {
+        match InPlace::new(joint) {
             Ok(in_place) => {
                 self.begun.push((Arc::clone(&in_place), in_flight));
-                Carrier::InPlace(in_place)
+                self.carry(in_place.joint(), &Carrier::InPlace(Arc::clone(&in_place)));
             }
-            Err(folios) => {
-                let task = engine.runtime.spawn(fetch(in_flight, opened, Arc::clone(made), folios));
-                Carrier::Task(task.abort_handle())
+            Err(joint) => {
+                let task = engine.runtime.spawn(fetch(in_flight, joint.clone()));
+                self.carry(&joint, &Carrier::Task(Arc::new(task.abort_handle())));
             }
-        };
+        }
+    }
+
+    /// The requests of `joint` that still count are carried by `carrier`.
+    pub(crate) fn carry(&mut self, joint: &Joint, carrier: &Carrier) {
+        for made in joint.members() {
+            if let Some((carried_by, _)) = self.requests.get_mut(&made.request()) {
+                *carried_by = carrier.clone();
+            }
+        }
     }
 
     /// What the storage has not been asked for, it never will be.
     pub(crate) fn give_up_waiting(&mut self) -> Vec<Arc<Folio>> {
         let waiting = self.requests.values_mut().filter_map(|(carrier, _)| match carrier {
-            Carrier::None(_, folios) => Some(std::mem::take(folios)),
-            Carrier::Task(_) | Carrier::InPlace(_) => None,
+            Carrier::None(joint) => Some(std::mem::take(&mut joint.folios)),
+            Carrier::Joined | Carrier::Task(_) | Carrier::InPlace(_) => None,
         });
         waiting.flatten().collect()
     }
 
-    /// What carries a request, if it still counts.
-    pub(crate) fn carrier(&mut self, request: RequestId) -> Option<&mut Carrier> {
-        self.requests.get_mut(&request).map(|(carrier, _)| carrier)
+    /// Whether a request has not been given up, nor told of.
+    pub(crate) fn counts(&self, request: RequestId) -> bool {
+        self.requests.contains_key(&request)
     }
 
     /// The requests that are read in place.
     pub(crate) fn in_place(&self) -> impl Iterator<Item = (RequestId, Arc<InPlace>)> {
         self.requests.iter().filter_map(|(&request, (carrier, _))| match carrier {
             Carrier::InPlace(in_place) => Some((request, Arc::clone(in_place))),
-            Carrier::None(..) | Carrier::Task(_) => None,
+            Carrier::None(_) | Carrier::Joined | Carrier::Task(_) => None,
         })
     }
 

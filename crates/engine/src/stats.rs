@@ -106,6 +106,7 @@ impl Counters {
             requests_demand: policy.requests_demand,
             requests_speculative: policy.requests_speculative,
             requests_hedged: policy.requests_hedged,
+            requests_coalesced: policy.requests_coalesced,
             fetched_bytes: self.fetched_bytes.load(Relaxed),
             retries: self.retries.load(Relaxed),
             demand_failed: self.demand_failed.load(Relaxed),
@@ -152,6 +153,8 @@ pub struct Stats {
     pub requests_speculative: u64,
     /// Requests made once more because their answer was late.
     pub requests_hedged: u64,
+    /// Extents that were asked for together with another one, which they touch.
+    pub requests_coalesced: u64,
     /// Bytes received from the storage.
     pub fetched_bytes: u64,
     /// Requests made again after a failure.

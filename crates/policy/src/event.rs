@@ -134,6 +134,16 @@ pub enum Action {
         /// The page after the last one that may be taken in.
         granted: u64,
     },
+    /// Ask the storage for a request that had to wait together with another one, of the same file: what they ask for touches. There is
+    /// memory for all of both. Comes before the grant that starts `with`; further ones may touch what is joined so far, on either
+    /// side. The storage is asked once for the whole, and what fails of it is made again for as long as a reader waits for some of it. Each
+    /// of them is over by an event of its own, and can be given up without the others.
+    Join {
+        /// The request.
+        request: RequestId,
+        /// Whose turn it is.
+        with: RequestId,
+    },
     /// Give a request up: no event answers this. Its pages that nobody has read are dropped by the actions that follow.
     Cancel {
         /// The request.
@@ -164,6 +174,8 @@ pub struct Counters {
     pub requests_speculative: u64,
     /// Requests made a second time, because they were late.
     pub requests_hedged: u64,
+    /// Requests that the storage was asked for together with another one, because they touched.
+    pub requests_coalesced: u64,
     /// Pages submitted, of either class.
     pub pages_submitted: u64,
     /// Reads that found a page absent.

@@ -17,16 +17,21 @@
 //! one as long as their queue is no more than a slice ahead of its. **Other storage** works on many requests at a time, as many as
 //! `concurrency` finds useful; above that they wait here.
 //!
+//! **What touches** what a reader waits for, and is waited for as well, goes with it (`coalesce`): it has its turn early, and its queue is
+//! charged with its bytes, but with no way there, since another's request goes it anyhow.
+//!
 //! Whether a queue jumps about need not be found out from its last requests: what does has short ones. Readers of one file that go along together
 //! are one stream to the readahead, or find each other's pages in flight, and two files are never one queue, however near each other
-//! they lie: nothing is merged here, and nothing has to be split. Origin: start-time fair queueing (Goyal, Vin, Cheng, 1996), with
+//! they lie: no queues are merged here, and none has to be split. Origin: start-time fair queueing (Goyal, Vin, Cheng, 1996), with
 //! slices and charged time as in the kernel's completely fair queueing.
 //!
 //! **Switched off** it holds nothing: requests are started as they are made, in the order in which they are made, however many and whoever
 //! they are for, and what is served first is left to the storage. That is what it is measured against.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
+use crate::coalesce::Coalesce;
 use crate::concurrency::Concurrency;
 use crate::event::Class;
 use crate::units::{Extent, FileId, Nanos, RequestId};
@@ -105,6 +110,7 @@ pub(crate) struct FairQueue {
     queues: BTreeMap<Owner, Queue>,
     idle: BTreeMap<Owner, Queue>,
     owners: BTreeMap<RequestId, Owner>,
+    coalesce: Coalesce,
     /// Requests that have not been started.
     waiting: usize,
     /// The tag of whoever was served last: where one begins that comes back from a pause.
@@ -137,16 +143,21 @@ impl FairQueue {
             Queue { tag: queue.tag.max(now_ns), ..queue }
         });
         queue.waiting.insert(id, Waiting { extent, class, cost, since: now });
+        if class == Class::Demand {
+            self.coalesce.enter(id, owner.file, extent);
+        }
         self.owners.insert(id, owner);
         self.waiting += 1;
     }
 
     /// A reader waits for it now.
     pub(crate) fn promote(&mut self, id: RequestId) {
-        if let Some(queue) = self.owners.get(&id).and_then(|owner| self.queues.get_mut(owner))
+        if let Some(owner) = self.owners.get(&id)
+            && let Some(queue) = self.queues.get_mut(owner)
             && let Some(waiting) = queue.waiting.get_mut(&id)
         {
             waiting.class = Class::Demand;
+            self.coalesce.enter(id, owner.file, waiting.extent);
         }
     }
 
@@ -158,17 +169,21 @@ impl FairQueue {
         }
     }
 
-    /// It is over, whether it was started or not.
-    pub(crate) fn finish(&mut self, id: RequestId) {
-        if let Some(owner) = self.owners.remove(&id)
-            && let Some(queue) = self.queues.get_mut(&owner)
-        {
-            self.waiting -= usize::from(queue.waiting.remove(&id).is_some());
-            queue.started.remove(&id);
-            if queue.is_idle() {
-                self.idle.extend(self.queues.remove(&owner).map(|queue| (owner, queue)));
-            }
+    /// It is over, whether it was started or not. Whether the storage has one request less to work on.
+    pub(crate) fn finish(&mut self, id: RequestId) -> bool {
+        let Some(owner) = self.owners.remove(&id) else { return false };
+        let Some(queue) = self.queues.get_mut(&owner) else { return false };
+        let waited = queue.waiting.remove(&id);
+        queue.started.remove(&id);
+        if queue.is_idle() {
+            self.idle.extend(self.queues.remove(&owner).map(|queue| (owner, queue)));
         }
+        if let Some(waiting) = waited {
+            self.waiting -= 1;
+            self.coalesce.leave(id, owner.file, waiting.extent.start);
+            return false;
+        }
+        self.coalesce.finish(id)
     }
 
     /// Nobody reads `file` any more, and none of its requests is left.
@@ -177,9 +192,14 @@ impl FairQueue {
         self.slice = self.slice.filter(|(owner, _)| owner.file != file);
     }
 
-    /// How many requests have been started.
+    /// How many requests the storage works on: what goes with another one is none.
     pub(crate) fn started(&self) -> usize {
-        self.owners.len() - self.waiting
+        self.owners.len() - self.waiting - self.coalesce.joined()
+    }
+
+    /// How many were started with another one and take no place of their own.
+    pub(crate) fn joined(&self) -> usize {
+        self.coalesce.joined()
     }
 
     /// Requests that readers wait for and that have not been started.
@@ -234,6 +254,23 @@ impl FairQueue {
         Some(id)
     }
 
+    /// What could go with a request that was named by [`FairQueue::next`] just now: whatever readers wait for that touches it, of whatever
+    /// queue.
+    pub(crate) fn around(&self, file: FileId, extent: Extent) -> Vec<RequestId> {
+        self.coalesce.around(file, extent)
+    }
+
+    /// Starts `id`, which waits, with `lead`. Its queue is charged with what it transfers only.
+    pub(crate) fn join(&mut self, id: RequestId, lead: RequestId) {
+        let Some(&owner) = self.owners.get(&id) else { return };
+        let waiting = self.queues.get_mut(&owner).and_then(|queue| queue.waiting.get_mut(&id));
+        if let Some(waiting) = waiting {
+            waiting.cost.positioning_ns = 0;
+            self.coalesce.join(id, lead);
+            self.start(owner, id, false);
+        }
+    }
+
     /// Who may start a request on a disk that serves a long one of a queue with the tag `served`, or none.
     fn next_on_disk(&self, now: Nanos, served: Option<u64>, ready: impl Fn(&Queue) -> bool) -> Option<Owner> {
         if served.is_none()
@@ -243,8 +280,9 @@ impl FairQueue {
         {
             return Some(owner);
         }
-        let sorted: usize =
+        let short: usize =
             self.queues.values().map(|queue| queue.started.values().filter(|&&long| !long).count()).sum();
+        let sorted = short - self.joined();
         self.least(now, |queue| {
             let long = self.first(queue).and_then(|id| queue.waiting.get(&id)).is_some_and(Waiting::is_long);
             let may = match served {
@@ -277,6 +315,7 @@ impl FairQueue {
         let Some(queue) = self.queues.get_mut(&owner) else { return };
         let Some(request) = queue.waiting.remove(&id) else { return };
         self.waiting -= 1;
+        self.coalesce.leave(id, owner.file, request.extent.start);
         // A slice is one turn: who comes back during it is not behind those who wait for theirs.
         let goes_on = self.rotational && self.slice.is_some_and(|(last, used_ns)| last == owner && used_ns < SLICE_NS);
         if is_turn && !goes_on {
@@ -294,7 +333,7 @@ impl FairQueue {
             let used_ns = self.slice.filter(|&(last, used_ns)| last == owner && used_ns < SLICE_NS);
             self.slice = Some((owner, used_ns.map_or(0, |(_, used_ns)| used_ns) + cost_ns));
         }
-        self.concurrency.in_flight(self.owners.len() - self.waiting);
+        self.concurrency.in_flight(self.started());
     }
 
     /// Bounded: queues that are idle and have nothing to make good are forgotten once there are many.
@@ -317,15 +356,13 @@ const AGE: Nanos = Nanos::from_millis(500);
 const SORTED_MAX: usize = 256;
 
 /// What an engine reads of a file at once, 512 KiB: 8 ms of an old disk, for which a short request waits at most.
-const AT_ONCE_PAGES: u64 = 128;
+pub(crate) const AT_ONCE_PAGES: u64 = 128;
 
 /// Idle queues that are remembered.
 const IDLE_MAX: usize = 512;
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
     use super::*;
 
     const MS: u64 = 1_000_000;
@@ -512,7 +549,109 @@ mod tests {
         }
     }
 
+    /// A store that is full, and requests of one page a file and stream that wait.
+    fn crowded(waiting: &[(u64, Option<u64>, u64)]) -> (FairQueue, Vec<RequestId>) {
+        let mut queue = FairQueue::new(false);
+        let mut next = 0;
+        let mut enter = |queue: &mut FairQueue, file, stream, page| {
+            let (id, cost) = (RequestId(next), Cost { positioning_ns: 30 * MS, transfer_ns: MS });
+            next += 1;
+            let owner = Owner { file: FileId(file), stream };
+            queue.enter(Nanos(0), id, owner, Extent::new(page, page + 1), Class::Demand, cost);
+            id
+        };
+        let mut full = 0;
+        while !queue.holds() {
+            let id = enter(&mut queue, 1_000 + full, None, 0);
+            queue.start_now(id);
+            full += 1;
+        }
+        let waiting = waiting.iter().map(|&(file, stream, page)| enter(&mut queue, file, stream, page)).collect();
+        (queue, waiting)
+    }
+
+    #[test]
+    fn what_touches_goes_along_and_its_queue_pays_for_its_bytes() {
+        let (mut queue, ids) = crowded(&[(1, None, 5), (1, Some(1), 6), (1, None, 7), (1, None, 9), (2, None, 6)]);
+        let (full, before) = (queue.started(), queue.now_ns);
+        queue.finish(RequestId(0));
+        let lead = queue.next(Nanos(1), |_| false).unwrap();
+        assert_eq!(lead, ids[0]);
+        let around = queue.around(FileId(1), Extent::new(5, 6));
+        assert_eq!(around, ids[1..3], "of whatever queue, but of the same file, and without a gap");
+        for &id in &around {
+            queue.join(id, lead);
+        }
+        assert_eq!(queue.started(), full, "they take one place");
+        assert_eq!(queue.next(Nanos(1), |_| false), None);
+        let had = |stream| queue.tag(Owner { file: FileId(1), stream }) - before;
+        let at_random = 31 * MS / 3 + MS / 3;
+        assert_eq!((had(None), had(Some(1))), (at_random, MS), "three read at random, and one goes along");
+        assert_eq!(queue.demanded(), 2);
+    }
+
+    #[test]
+    fn a_whole_keeps_its_place_until_the_last_of_it_is_over() {
+        let (mut queue, ids) = crowded(&[(1, None, 5), (1, None, 6), (1, None, 7), (2, None, 0)]);
+        queue.finish(RequestId(0));
+        let lead = queue.next(Nanos(1), |_| false).unwrap();
+        queue.join(ids[1], lead);
+        queue.join(ids[2], lead);
+        assert!(!queue.finish(lead), "given up, for one");
+        assert!(!queue.finish(ids[2]));
+        assert_eq!(queue.next(Nanos(1), |_| false), None, "the store still works on the rest");
+        assert!(queue.finish(ids[1]));
+        assert_eq!(queue.next(Nanos(1), |_| false), Some(ids[3]));
+    }
+
     proptest::proptest! {
+        #[test]
+        fn whatever_goes_along_is_started_once_and_charged_once(
+            steps in proptest::collection::vec((0u64..4, 0u64..600, 1u64..40, 0usize..8), 1..300),
+            rotational in proptest::bool::ANY,
+        ) {
+            let mut queue = FairQueue::new(rotational);
+            let (mut free, mut serving, mut spent) = (alloc::vec![true; 700], Vec::new(), 0);
+            let cost = |pages: u64| Cost { positioning_ns: 0, transfer_ns: pages * 66_000 };
+            for (id, &(stream, start, pages, over)) in (0..).map(RequestId).zip(&steps) {
+                // As in the page table, nothing is asked for twice.
+                let extent = Extent::new(start, start + pages);
+                if free[start as usize..extent.end as usize].iter().all(|&page| page) {
+                    free[start as usize..extent.end as usize].fill(false);
+                    // Streams only: what is read at random shares what it is charged.
+                    let owner = Owner { file: FileId(0), stream: Some(stream) };
+                    queue.enter(Nanos(id.0), id, owner, extent, Class::Demand, cost(pages));
+                    serving.push((id, extent, false));
+                }
+                while let Some(lead) = queue.next(Nanos(id.0), |_| false) {
+                    let at = serving.iter().position(|&(id, ..)| id == lead).unwrap();
+                    let around = queue.around(FileId(0), serving[at].1);
+                    for &id in [lead].iter().chain(&around) {
+                        let (_, extent, started) = serving.iter_mut().find(|one| one.0 == id).unwrap();
+                        proptest::prop_assert!(!core::mem::replace(started, true), "{:?} was started twice", id);
+                        spent += extent.pages() * 66_000;
+                    }
+                    for &id in &around {
+                        queue.join(id, lead);
+                    }
+                }
+                // Some end, and some are given up before they began.
+                for _ in 0..over.min(serving.len()) {
+                    let (id, extent, _) = serving.remove(over % serving.len());
+                    queue.finish(id);
+                    free[extent.start as usize..extent.end as usize].fill(true);
+                }
+                let started = serving.iter().filter(|one| one.2).count();
+                proptest::prop_assert_eq!(queue.started() + queue.joined(), started);
+            }
+            for (id, ..) in serving {
+                queue.finish(id);
+            }
+            proptest::prop_assert_eq!((queue.waiting, queue.started(), queue.coalesce.is_empty()), (0, 0, true));
+            let tags: u64 = queue.idle.values().map(|queue| queue.tag).max().unwrap_or(0);
+            proptest::prop_assert!(tags <= spent, "charged more than was spent");
+        }
+
         #[test]
         fn everything_is_started_once_and_charged(
             steps in proptest::collection::vec((0u64..6, 0u64..5_000_000, 1u64..2_048, 0u8..4), 1..300),

@@ -22,12 +22,13 @@
 //! (arithmetic progressions), `read_around` (what comes
 //! along with a random read), `share` (how far each of many may go), `resident` (the budget and what it is spent on), `replacement` (what leaves it
 //! first), `requests` (what is in flight and is granted memory next), `link` (what the storage costs),
-//! `fair_queue` (whose turn it is), `concurrency` (how many requests at a time), `hedge` (what is late).
+//! `fair_queue` (whose turn it is), `coalesce` (what goes with it), `concurrency` (how many requests at a time), `hedge` (what is late).
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+mod coalesce;
 mod concurrency;
 mod event;
 mod fair_queue;

@@ -135,8 +135,9 @@ impl ReadPath {
                 }
             }
             Event::Completed { request, first_byte, total } => {
-                if let Some(finished @ Request { file, extent, class, met, .. }) = self.finish(request) {
-                    if class == Class::Demand {
+                if let Some((finished @ Request { file, extent, class, met, .. }, last)) = self.finish(request) {
+                    // One first byte was waited for, however many came with it.
+                    if class == Class::Demand && last {
                         self.link.answered(first_byte, met.demanded);
                         self.hedge.observe(first_byte);
                     }
@@ -148,7 +149,7 @@ impl ReadPath {
                 }
             }
             Event::Failed { request } => {
-                if let Some(Request { file, extent, class, .. }) = self.finish(request) {
+                if let Some((Request { file, extent, class, .. }, _)) = self.finish(request) {
                     self.counters.speculation_failed += u64::from(class == Class::Speculative);
                     self.abandon(file, extent, request);
                     self.retry_waiting();
@@ -281,12 +282,35 @@ impl ReadPath {
     fn start_waiting(&mut self) {
         while let Some(id) = self.queue.next(self.now, |id| self.requests.is_wanting(id)) {
             let Some(request) = self.requests.get(id) else { return };
-            if self.has_room(charges(request.next_grant()), request.class) {
-                self.give(id);
-            } else {
+            if !self.has_room(charges(request.next_grant()), request.class) {
                 self.requests.wants(id);
+            } else if !self.coalesce(id, request) {
+                self.give(id);
             }
         }
+    }
+
+    /// Starts `id` with what touches it and is waited for as well, if there is any and memory for all of it. Nothing in flight is given up
+    /// for that.
+    fn coalesce(&mut self, id: RequestId, request: Request) -> bool {
+        if request.class != Class::Demand {
+            return false;
+        }
+        let around = self.queue.around(request.file, request.extent);
+        let bytes_of = |&id: &RequestId| self.requests.get(id).map_or(0, |r| charges(r.extent));
+        let bytes = charges(request.extent) + around.iter().map(bytes_of).sum::<u64>();
+        if around.is_empty() || !self.make_room(bytes, true) {
+            return false;
+        }
+        for &other in &around {
+            self.queue.join(other, id);
+            self.grant_all(other);
+            self.counters.requests_coalesced += 1;
+            self.actions.push_back(Action::Join { request: other, with: id });
+        }
+        self.grant_all(id);
+        self.actions.push_back(Action::Grant { request: id, granted: request.extent.end });
+        true
     }
 
     /// Submits what `stream` wants next where no reader waits for it.
@@ -458,15 +482,24 @@ impl ReadPath {
         let request = self.requests.get(id)?;
         let next = request.next_grant();
         self.resident.grant(request.file, next, id);
-        let demanded = self.demanded_there().saturating_sub(usize::from(request.class == Class::Demand));
-        let met = Met { demanded, nobody: self.queue.started() <= 1, came: 0 };
-        self.requests.grant(id, next.end, met);
+        self.requests.grant(id, next.end, self.met_by(request));
         Some(next.end)
     }
 
-    /// How many requests that readers wait for the storage has.
-    fn demanded_there(&self) -> usize {
-        self.requests.demanded().saturating_sub(self.queue.demanded())
+    /// Charges for all pages of a request. Room has been made.
+    fn grant_all(&mut self, id: RequestId) {
+        if let Some(request) = self.requests.get(id) {
+            self.resident.grant(request.file, request.extent, id);
+            self.requests.grant(id, request.extent.end, self.met_by(request));
+        }
+    }
+
+    /// What a request meets that comes to the storage now.
+    fn met_by(&self, request: Request) -> Met {
+        // What was joined waits for no first byte of its own.
+        let there = self.requests.demanded().saturating_sub(self.queue.demanded() + self.queue.joined());
+        let demanded = there.saturating_sub(usize::from(request.class == Class::Demand));
+        Met { demanded, nobody: self.queue.started() <= 1, came: 0 }
     }
 
     fn make_room(&mut self, bytes: u64, demand: bool) -> bool {
@@ -502,7 +535,7 @@ impl ReadPath {
     }
 
     fn cancel(&mut self, request: RequestId) {
-        if let Some(Request { file, extent, .. }) = self.finish(request) {
+        if let Some((Request { file, extent, .. }, _)) = self.finish(request) {
             self.counters.cancelled += 1;
             self.actions.push_back(Action::Cancel { request });
             self.abandon(file, extent, request);
@@ -547,11 +580,11 @@ impl ReadPath {
         }
     }
 
-    fn finish(&mut self, request: RequestId) -> Option<Request> {
+    /// A request is over, whatever became of it. With it, whether it was the last of what the storage was asked for at once.
+    fn finish(&mut self, request: RequestId) -> Option<(Request, bool)> {
         let finished = self.requests.finish(request)?;
         self.resident.disconnect(finished.extent);
-        self.queue.finish(request);
-        Some(finished)
+        Some((finished, self.queue.finish(request)))
     }
 }
 

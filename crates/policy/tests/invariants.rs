@@ -18,6 +18,8 @@ const STORE: Options = Options {
     rotational: false,
     fair_queue: true,
 };
+/// The most pages that are asked for at once where requests are joined.
+const WHOLE_PAGES_MAX: u64 = 128;
 
 /// So many requests are never too many at a time, whatever the storage.
 const CONCURRENCY_MIN: usize = 8;
@@ -41,6 +43,11 @@ struct Driver {
     may_be_late: BTreeSet<RequestId>,
     hedged: BTreeSet<RequestId>,
     completed: u64,
+    /// What is asked for at once: which requests, by the one whose turn it was, until the storage has answered. Given up ones included.
+    wholes: BTreeMap<RequestId, Vec<RequestId>>,
+    /// Joined just now, to what is started next.
+    joining: Vec<(RequestId, RequestId)>,
+    joined: u64,
     /// Folios that the latest read of each file waits for.
     waited_for: BTreeSet<(FileId, u64)>,
 }
@@ -62,6 +69,9 @@ impl Driver {
             may_be_late: BTreeSet::new(),
             hedged: BTreeSet::new(),
             completed: 0,
+            wholes: BTreeMap::new(),
+            joining: Vec::new(),
+            joined: 0,
             waited_for: BTreeSet::new(),
         }
     }
@@ -75,6 +85,7 @@ impl Driver {
             while let Some(action) = self.policy.poll_action() {
                 self.execute(action);
             }
+            assert!(self.joining.is_empty(), "joined to what is not started: {:?}", self.joining);
         }
         let granted = |request, start| self.requests.get(request).is_none_or(|r| start < r.2);
         let held = self.folios.iter().filter(|(k, f)| f.2 || granted(&f.1, k.1));
@@ -106,6 +117,9 @@ impl Driver {
                 let started = self.requests.values().filter(|(_, extent, granted)| *granted > extent.start).count();
                 let may_wait = self.options.fair_queue && (self.options.rotational || started >= CONCURRENCY_MIN);
                 assert!(granted > extent.start || may_wait, "{extent:?} waits where nothing has to");
+                if granted > extent.start {
+                    self.wholes.insert(request, vec![request]);
+                }
                 assert!(!extent.is_empty() && extent.end <= self.files[&file], "{extent:?} of {:?}", self.files[&file]);
                 assert!(mark.is_none_or(|m| extent.contains(m)), "{mark:?} outside {extent:?}");
                 self.submitted_pages += extent.pages();
@@ -125,9 +139,22 @@ impl Driver {
                 assert!(self.requests.remove(&request).is_some(), "cancelled what is not in flight");
             }
             Action::Grant { request, granted } => {
-                let request = self.requests.get_mut(&request).expect("granted to what is not in flight");
-                assert!(granted > request.2 && granted <= request.1.end);
-                request.2 = granted;
+                let of = self.requests.get_mut(&request).expect("granted to what is not in flight");
+                assert!(granted > of.2 && granted <= of.1.end);
+                let starts = std::mem::replace(&mut of.2, granted) == of.1.start;
+                if starts {
+                    self.start(request);
+                }
+            }
+            Action::Join { request, with } => {
+                assert_ne!(request, with);
+                for waits in [request, with] {
+                    let (_, extent, granted) = self.requests[&waits];
+                    let is_joined = self.joining.iter().any(|&(joined, _)| joined == waits);
+                    assert!(granted == extent.start && !is_joined, "{waits:?} does not wait");
+                }
+                self.joining.push((request, with));
+                self.joined += 1;
             }
             Action::Clear { file, start } => {
                 assert!(self.again.remove(&(file, start)), "cleared a bit that is not set");
@@ -141,6 +168,29 @@ impl Driver {
                 self.waited_for.remove(&(file, folio.start));
             }
         }
+    }
+
+    /// `request` is asked for, with what was joined to it: one run of pages, short, of one file and one kind.
+    fn start(&mut self, request: RequestId) {
+        let mut whole = vec![request];
+        for (joined, with) in std::mem::take(&mut self.joining) {
+            assert_eq!(with, request, "joined to what is not started next");
+            whole.push(joined);
+        }
+        let mut extents: Vec<Extent> = whole.iter().map(|id| self.requests[id].1).collect();
+        extents.sort_unstable();
+        assert!(extents.windows(2).all(|pair| pair[0].end == pair[1].start), "a gap, or a page twice: {extents:?}");
+        assert!(whole.iter().all(|id| self.requests[id].0 == self.requests[&request].0), "of two files");
+        if whole.len() > 1 {
+            assert!(extents.iter().map(|extent| extent.pages()).sum::<u64>() <= WHOLE_PAGES_MAX, "long: {extents:?}");
+            // A whole is taken in without another grant.
+            for id in &whole[1..] {
+                let of = self.requests.get_mut(id).unwrap();
+                of.2 = of.1.end;
+            }
+            assert_eq!(self.requests[&request].2, self.requests[&request].1.end, "no memory for all of it");
+        }
+        self.wholes.insert(request, whole);
     }
 
     /// What `extent` lacks. It begins and ends with that, and none of it is in flight.
@@ -220,6 +270,29 @@ impl Driver {
         // What has not been started can neither end nor fail.
         let started: Vec<_> = self.requests.iter().filter(|(_, r)| r.2 > r.1.start).map(|(&id, _)| id).collect();
         let Some(&request) = started.get(nth % started.len().max(1)) else { return };
+        let (&lead, _) = self.wholes.iter().find(|(_, whole)| whole.contains(&request)).expect("it was asked for");
+        if self.wholes[&lead].len() == 1 {
+            self.settle(request, failed);
+        } else {
+            // What fails does so after some of it has come.
+            let mut whole: Vec<RequestId> = self.wholes[&lead].clone();
+            whole.sort_unstable_by_key(|id| self.requests.get(id).map(|r| r.1.start));
+            let come = if failed { nth % whole.len() } else { whole.len() };
+            for (at, &request) in whole.iter().enumerate() {
+                // Those that were given up are not heard of, and keep none of the others.
+                if self.requests.contains_key(&request) {
+                    self.settle(request, at >= come);
+                    assert!(!self.requests.contains_key(&request), "{request:?} has come, and is not over");
+                }
+            }
+        }
+        if !self.requests.contains_key(&request) {
+            self.wholes.remove(&lead);
+        }
+    }
+
+    /// Tells of the end of `request`, if there is memory for it.
+    fn settle(&mut self, request: RequestId, failed: bool) {
         if failed {
             self.tell(Event::Failed { request });
             self.requests.remove(&request);
@@ -269,10 +342,26 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// Neighbours in a small part of one file, mostly.
+fn crowd() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        20 => (1..3u64, 0..512u64, 1..9u64).prop_map(|(file, at, pages)| Step::Random { file, at: at * 8, pages }),
+        2 => (1..3u64, 1..300u64).prop_map(|(file, pages)| Step::Next { file, pages }),
+        12 => (any::<usize>(), prop::bool::weighted(0.1)).prop_map(|(nth, failed)| Step::Complete { nth, failed }),
+        1 => any::<usize>().prop_map(|nth| Step::Late { nth }),
+        1 => Just(Step::Release { file: 1 }),
+    ]
+}
+
 const SIZES: [u64; 3] = [1, 5_000, 20_000];
 
 fn run(steps: &[Step], options: Options) -> Driver {
     let mut driver = Driver::new(options);
+    run_on(&mut driver, steps);
+    driver
+}
+
+fn run_on(driver: &mut Driver, steps: &[Step]) {
     let mut at = [0u64; 3];
     for step in steps {
         let (index, start, pages) = match *step {
@@ -312,7 +401,6 @@ fn run(steps: &[Step], options: Options) -> Driver {
         at[index as usize] = extent.end;
         driver.read(file, extent);
     }
-    driver
 }
 
 proptest! {
@@ -337,6 +425,40 @@ proptest! {
                 prop_assert!(!driver.waited_for.contains(&(file, folio.start)), "a reader starves for {folio:?}");
             }
         }
+    }
+
+    /// Many who read side by side in front of storage that is busy. What is joined is checked where it is started.
+    #[test]
+    fn what_waits_side_by_side_is_asked_for_once_and_each_is_told_of_once(
+        steps in prop::collection::vec(crowd(), 100..400),
+        readahead in any::<bool>(),
+        rotational in any::<bool>(),
+    ) {
+        let mut driver = Driver::new(Options { readahead, rotational, ..STORE });
+        for at in 0..300 {
+            // Enough that all others wait.
+            driver.files.insert(FileId(100 + at), 1);
+            driver.tell(Event::Open { file: FileId(100 + at), pages: 1 });
+            driver.read(FileId(100 + at), Extent::new(0, 1));
+        }
+        driver.files.insert(FileId(2), SIZES[2]);
+        driver.tell(Event::Open { file: FileId(2), pages: SIZES[2] });
+        for at in 0..16 {
+            driver.read(FileId(2), Extent::new(8_000 + at * 5 % 16 * 8, 8_008 + at * 5 % 16 * 8));
+        }
+        run_on(&mut driver, &steps);
+        // At the end nobody reads, and nothing is left.
+        for at in 0..20_000 {
+            driver.complete(at, false);
+        }
+        prop_assert!(driver.waited_for.is_subset(&driver.folios.iter().filter(|(_, f)| f.2).map(|(&at, _)| at).collect()));
+        prop_assert_eq!(driver.policy.counters().requests_coalesced, driver.joined);
+        prop_assert!(driver.joined > 0, "nobody was taken along");
+        for file in driver.files.keys().copied().collect::<Vec<_>>() {
+            driver.tell(Event::Release { file });
+            driver.tell(Event::Forget { file });
+        }
+        prop_assert_eq!((driver.policy.memory().charged_bytes, driver.requests.len(), driver.folios.len()), (0, 0, 0));
     }
 
     #[test]

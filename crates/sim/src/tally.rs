@@ -14,6 +14,8 @@ pub struct Tally {
     seconds: Vec<Second>,
     readers: Vec<Reader>,
     requests: u64,
+    /// Of those that were submitted, how many went with another one and were none.
+    coalesced: u64,
     fetched_pages: u64,
     asked_pages: u64,
     wasted_pages: u64,
@@ -69,6 +71,11 @@ struct Reader {
 /// Sizes of requests that are told apart: up to 32 MiB.
 const SIZES: usize = 14;
 
+/// The place of a request for `pages` among sizes.
+fn size_of(pages: u64) -> usize {
+    (pages.max(1).next_power_of_two().ilog2() as usize).min(SIZES - 1)
+}
+
 /// Digits that are kept of what a read took: two, in 30 KiB.
 const TOOK_DIGITS: u8 = 2;
 
@@ -91,6 +98,7 @@ impl Tally {
             seconds: Vec::new(),
             readers: Vec::new(),
             requests: 0,
+            coalesced: 0,
             fetched_pages: 0,
             asked_pages: 0,
             wasted_pages: 0,
@@ -117,10 +125,26 @@ impl Tally {
     pub(crate) fn submitted(&mut self, at_ns: u64, pages: u64) {
         self.requests += 1;
         self.fetched_pages += pages;
-        self.sizes[(pages.max(1).next_power_of_two().ilog2() as usize).min(SIZES - 1)] += 1;
+        self.sizes[size_of(pages)] += 1;
         let second = self.second(at_ns);
         second.requests += 1;
         second.requested_pages += pages;
+    }
+
+    /// Of requests that were submitted (when, and for how many pages) one is made.
+    pub(crate) fn coalesced(&mut self, members: impl Iterator<Item = (u64, u64)>) {
+        let (mut whole, mut count) = (0, 0);
+        for (at_ns, pages) in members {
+            self.sizes[size_of(pages)] -= 1;
+            whole += pages;
+            count += 1;
+            if count > 1 {
+                self.second(at_ns).requests -= 1;
+            }
+        }
+        self.sizes[size_of(whole)] += 1;
+        self.requests -= count - 1;
+        self.coalesced += count - 1;
     }
 
     /// A request was made a second time. Of two answers only one is taken in.
@@ -163,6 +187,7 @@ impl Tally {
             (own.requests, own.requested_pages) = (below.requests, below.requested_pages);
         }
         self.requests = mount.requests;
+        self.coalesced = mount.coalesced;
         self.fetched_pages = mount.fetched_pages;
         self.wasted_pages = mount.wasted_pages;
         self.sizes = mount.sizes;
@@ -197,6 +222,11 @@ impl Tally {
     /// Requests to the device.
     pub fn requests(&self) -> u64 {
         self.requests
+    }
+
+    /// Requests that the device was asked for together with another one.
+    pub fn requests_coalesced(&self) -> u64 {
+        self.coalesced
     }
 
     /// The virtual time that all took, in ns.

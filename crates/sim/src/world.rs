@@ -129,6 +129,8 @@ pub(crate) struct World<'w> {
     entered: u64,
     pages: PageMap<Page>,
     requests: HashMap<RequestId, InFlight>,
+    /// Requests that are on their way under the name of another one.
+    joined: HashMap<RequestId, RequestId>,
     /// Refused requests, and when they are made again.
     refused: VecDeque<(u64, RequestId)>,
     /// No read starts at this time or later.
@@ -183,6 +185,7 @@ impl<'w> World<'w> {
             entered: 0,
             pages: PageMap::default(),
             requests: HashMap::new(),
+            joined: HashMap::new(),
             refused: VecDeque::new(),
             until_ns,
             prevs: HashMap::new(),

@@ -4,13 +4,16 @@ use foreread_sim::search;
 
 #[test]
 fn no_seed_breaks_a_rule() {
+    let mut coalesced = 0;
     for seed in 1..=1_000 {
         for faults in [false, true] {
-            if let Err(violation) = search::run(seed, faults) {
-                panic!("seed {seed}, faults {faults}: {violation}");
+            match search::run(seed, faults) {
+                Ok(tally) => coalesced += tally.requests_coalesced(),
+                Err(violation) => panic!("seed {seed}, faults {faults}: {violation}"),
             }
         }
     }
+    assert!(coalesced > 100, "{coalesced} requests went with others: that is hardly searched");
 }
 
 #[test]

@@ -21,6 +21,7 @@ pub const TEXTS: &[(&str, &str)] = &[
     ("slow-200", include_str!("../../../workloads/slow-200.toml")),
     ("interactive-beside-16", include_str!("../../../workloads/interactive-beside-16.toml")),
     ("interactive-beside-64-small", include_str!("../../../workloads/interactive-beside-64-small.toml")),
+    ("parallel-scan-64", include_str!("../../../workloads/parallel-scan-64.toml")),
     ("slow-200-beside-2", include_str!("../../../workloads/slow-200-beside-2.toml")),
     ("mmap-random", include_str!("../../../workloads/mmap-random.toml")),
     ("iozone-read", include_str!("../../../workloads/iozone-read.toml")),

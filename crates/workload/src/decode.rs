@@ -235,7 +235,14 @@ fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Pattern, Error>
             let descriptor = descriptor(section)?;
             let repeats = section.optional_bool("repeats")?.unwrap_or(false);
             let period_ns = section.optional_duration("period")?.map(|period| period.at_least(1)).transpose()?;
-            Pattern::Random { record_bytes, repeats, descriptor, period_ns }
+            let run = section.optional_integer("run", "a number of records such as 8")?;
+            let run = run.map_or(Ok(1), |run| match size_bytes / record.value {
+                records if !records.is_multiple_of(run.value.max(1)) => {
+                    Err(run.breaks("a file has no whole number of runs"))
+                }
+                records => run.within(1, records),
+            })? as u32;
+            Pattern::Random { record_bytes, repeats, run, descriptor, period_ns }
         }
         "slow" => {
             let period_ns = section.duration("period")?.at_least(1)?;

@@ -7,6 +7,7 @@
 //!  dealt        0 2 4 | 1 3 5        two threads, which take records in turn
 //!  interleaved  0 2 4 | 1 3 5        two streams, each through its own half, in turn
 //!  random       4 0 5 2 1 3          a permutation over all files; threads take its entries in turn
+//!  in runs      4 5 | 0 1 | 2 3      the same, with records that lie side by side in turn (`run = 2`)
 //!  hot          7 8 2 7 3 8          most in a few areas; some records are followed by the next one
 //!  slow         0 1 2 3 4 5          as sequential; read k is due k periods after the thread's start
 //! ```
@@ -46,9 +47,10 @@ pub struct Operations<'a> {
 impl<'a> Operations<'a> {
     pub(crate) fn new(workload: &'a Workload, thread: u32) -> Self {
         let order = match workload.pattern {
-            Pattern::Random { repeats: false, .. } | Pattern::MmapRandom { .. } => {
-                Some(Permutation::new(random_slots(workload), workload.seed))
+            Pattern::Random { repeats: false, run, .. } => {
+                Some(Permutation::new(random_slots(workload) / u64::from(run), workload.seed))
             }
+            Pattern::MmapRandom { .. } => Some(Permutation::new(random_slots(workload), workload.seed)),
             _ => None,
         };
         Self { workload, thread: u64::from(thread), order, next: 0 }
@@ -114,9 +116,10 @@ impl<'a> Operations<'a> {
         if index >= random_slots(self.workload) {
             return None;
         }
-        let slots = random_slots(self.workload);
-        let slot =
-            self.order.as_ref().map_or_else(|| random(self.workload.seed, index, slots), |order| order.at(index));
+        let run = if let Pattern::Random { run, .. } = self.workload.pattern { u64::from(run) } else { 1 };
+        let (turn, runs) = (index / run, random_slots(self.workload) / run);
+        let first = self.order.as_ref().map_or_else(|| random(self.workload.seed, turn, runs), |order| order.at(turn));
+        let slot = first * run + index % run;
         let record = self.workload.pattern.record_bytes();
         let slots_per_file = self.workload.files.size_bytes / u64::from(record);
         let period_ns = self.workload.pattern.period_ns().unwrap_or(0);

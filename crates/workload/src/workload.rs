@@ -169,6 +169,8 @@ pub enum Pattern {
         record_bytes: u32,
         /// Whether a record may come again; otherwise none comes twice.
         repeats: bool,
+        /// So many records that lie side by side are read one after the other, most often by as many threads at the same time.
+        run: u32,
         /// Whether the threads share one.
         descriptor: Descriptor,
         /// From one read to the next, and to the first; `None` for as soon as the last one is done.

@@ -41,6 +41,7 @@ const FIGURES: &[(&str, &[(&str, &str)])] = &[
     ("slow-200", &[("late", "<= 0 reads"), ("amp", "<= 1.1"), ("first_byte_p50", "<= 110 ms"), ("rss", "<= 128 MiB")]),
     ("interactive-beside-16", &[("beside_read_p99", "<= 62 ms"), ("throughput", ">= 711 MB/s")]),
     ("interactive-beside-64-small", &[]),
+    ("parallel-scan-64", &[]),
     ("slow-200-beside-2", &[("late", "<= 0 reads")]),
     ("mmap-random", &[]),
     ("iozone-read", &[]),
@@ -104,6 +105,7 @@ const SIMULATED: &[(&str, &str, &str, &str)] = &[
 const RATIOS: &[(&str, &str, &str, &[&str])] = &[
     ("interactive-beside-64-small", "foreread over none", "throughput", &[">= 0.98"]),
     ("interactive-beside-64-small", "foreread over none", "beside_read_p99", &["<= 0.5"]),
+    ("parallel-scan-64", "foreread over none", "throughput", &[">= 2"]),
     ("iozone-read", "on-demand-2007 over linux-2.6.20", "throughput", ABOUT_THE_SAME),
     ("iozone-read", "foreread over best", "throughput", NOT_BEHIND),
     ("iozone-re-read", "on-demand-2007 over linux-2.6.20", "throughput", ABOUT_THE_SAME),

@@ -66,6 +66,7 @@ fn each_mistake_is_named_with_its_place() {
             "stride = \"1KiB\"",
             "my.toml:14: pattern.stride: `\"1KiB\"`: the stride",
         ),
+        ("parallel-scan-64", "run = 4", "run = 7", "my.toml:15: pattern.run: `7`: a file has no whole number of runs"),
         ("interleaved-2", "streams = 2", "streams = 1", "my.toml:14: pattern.streams: `1`: interleaving needs"),
         (
             "random-4k-16",

@@ -126,6 +126,28 @@ proptest! {
 }
 
 #[test]
+fn random_runs_take_every_record_once_and_neighbours_in_turn() {
+    for repeats in [false, true] {
+        let pattern = format!("kind = \"random\"\nrecord = \"4B\"\nrun = 8\nrepeats = {repeats}\ndescriptor = \"own\"");
+        let workload = parse(&text(1, 16, 2, 4096, &pattern));
+        let readers: Vec<Vec<_>> = (0..16).map(|thread| workload.operations(thread).collect()).collect();
+        let mut seen = BTreeSet::new();
+        for number in 0..readers[0].len() {
+            for run in 0..2 {
+                let ops: Vec<_> = readers[run * 8..run * 8 + 8].iter().map(|ops: &Vec<_>| ops[number]).collect();
+                assert!(
+                    ops.windows(2).all(|pair| pair[0].file == pair[1].file && pair[0].offset + 4 == pair[1].offset)
+                );
+                assert_eq!(ops[0].offset % 32, 0);
+                seen.insert((ops[0].file, ops[0].offset));
+            }
+        }
+        assert_eq!(readers[0].len(), 2 * 4096 / 4 / 16);
+        assert_eq!(seen.len() == 2 * 4096 / 32, !repeats, "{} runs", seen.len());
+    }
+}
+
+#[test]
 fn another_seed_gives_another_order() {
     let pattern = "kind = \"random\"\nrecord = \"4B\"\ndescriptor = \"own\"";
     assert_ne!(all(&parse(&text(1, 1, 1, 4096, pattern))), all(&parse(&text(2, 1, 1, 4096, pattern))));

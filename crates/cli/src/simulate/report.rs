@@ -133,7 +133,7 @@ pub(super) fn json(rows: &[Row]) -> serde_json::Value {
                 .iter()
                 .filter_map(|&metric| Some((metric.key().to_owned(), json!(column.figure(metric)?))))
                 .collect();
-            let run = |run: &foreread_sim::Tally| json!({ "elapsed_ns": run.elapsed_ns(), "requests": run.requests(), "seconds": run.seconds() });
+            let run = |run: &foreread_sim::Tally| json!({ "elapsed_ns": run.elapsed_ns(), "requests": run.requests(), "requests_coalesced": run.requests_coalesced(), "seconds": run.seconds() });
             json!({
                 "policy": &column.name,
                 "figures": values,

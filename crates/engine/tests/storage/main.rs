@@ -1,5 +1,6 @@
 //! The engine over real requests: against a reference, with faults, recorded and replayed.
 
+mod coalesce;
 mod faults;
 mod local;
 mod model;

@@ -107,8 +107,8 @@ impl World<'_> {
             self.attempt(request);
             return Ok(());
         }
-        let waiting = self.requests.remove(&request).map(|this| this.waiting).unwrap_or_default();
-        self.tell(Reading::default(), Event::Failed { request })?;
+        let waiting = std::mem::take(&mut this.waiting);
+        self.settle(request)?;
         for (_, number, epoch) in waiting {
             if self.readers[number].epoch == epoch {
                 self.abort(number);

@@ -320,7 +320,7 @@ impl World<'_> {
     }
 
     pub(super) fn wait(&mut self, number: usize, entry: Page, start: u64) -> Result<(), Violation> {
-        let request = RequestId(u64::from(entry.request));
+        let request = self.carrier(RequestId(u64::from(entry.request)));
         let Some(in_flight) = self.requests.get_mut(&request) else {
             let file = self.readers[number].op.map_or(0, |op| self.ids[op.file as usize]);
             return Err(Violation::NotFetched { file, page: start, at_ns: self.now_ns });

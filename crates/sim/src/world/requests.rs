@@ -1,6 +1,7 @@
 //! Requests: what policy says is done here, and what comes of it is told.
 
 use std::cmp::Reverse;
+use std::collections::VecDeque;
 
 use foreread_policy::{Action, Event, Extent, FileId, Nanos, PAGE_BYTES, RequestId};
 
@@ -9,7 +10,7 @@ use crate::policy::{Grain, Reading};
 use crate::storage::Delivery;
 use crate::violation::Violation;
 
-/// A request on its way.
+/// What the storage is asked for at once: a request on its way, or several that touch, under the name of the one whose turn it was.
 #[derive(Debug)]
 pub(super) struct InFlight {
     pub(super) file: FileId,
@@ -37,11 +38,52 @@ pub(super) struct InFlight {
     pub(super) asked: Vec<RequestId>,
     pub(super) breaks_at: Option<u64>,
     pub(super) request: RequestId,
+    /// The requests that it is made of and that have not been given up, as they lie.
+    pub(super) members: VecDeque<Member>,
     /// Who waits for which folio (its first page), and in which epoch of his.
     pub(super) waiting: Vec<(u64, usize, u32)>,
 }
 
+/// One request of those that are asked for at once.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Member {
+    pub(super) request: RequestId,
+    pub(super) extent: Extent,
+    /// When it was submitted.
+    pub(super) at_ns: u64,
+}
+
 impl InFlight {
+    /// Takes in what touches it.
+    fn join(&mut self, other: Self) {
+        debug_assert!(self.since_ns.is_none() && other.since_ns.is_none(), "what is on its way stays as it is");
+        let (mut members, mut waiting) = (other.members, other.waiting);
+        if other.extent.end == self.extent.start {
+            members.append(&mut self.members);
+            self.members = members;
+        } else {
+            self.members.append(&mut members);
+        }
+        self.extent = Extent::new(self.extent.start.min(other.extent.start), self.extent.end.max(other.extent.end));
+        self.bytes += other.bytes;
+        (self.next, self.granted) = (self.extent.start, self.extent.start);
+        self.waiting.append(&mut waiting);
+    }
+
+    /// One of the requests is given up: whoever waits for it waits no longer.
+    fn part(&mut self, request: RequestId) {
+        if let Some(at) = self.members.iter().position(|member| member.request == request)
+            && let Some(Member { extent, .. }) = self.members.remove(at)
+        {
+            self.waiting.retain(|&(start, ..)| !extent.contains(start));
+        }
+    }
+
+    /// Whether `entry` is a page that it fetches.
+    fn fetches(&self, entry: Page) -> bool {
+        self.members.iter().any(|member| u64::from(entry.request) == member.request.0)
+    }
+
     /// A name for the next attempt.
     pub(super) fn ask(&mut self) -> RequestId {
         let name = RequestId(self.request.0 << ATTEMPT_BITS | self.attempts);
@@ -135,7 +177,9 @@ impl World<'_> {
             && at_ns <= self.now_ns
         {
             self.late.pop();
-            if self.requests.get(&request).is_some_and(|this| this.first_byte_ns.is_none()) {
+            // Of several the one whose turn it was tells of all.
+            let counts = |this: &InFlight| this.members.iter().any(|member| member.request == request);
+            if self.requests.get(&request).is_some_and(|this| this.first_byte_ns.is_none() && counts(this)) {
                 self.tell(Reading::default(), Event::Late { request })?;
             }
         }
@@ -177,26 +221,52 @@ impl World<'_> {
             if this.taken < until {
                 break;
             }
-            self.arrive(&mut this, request, end);
+            self.arrive(&mut this, end);
         }
-        let (ended, since_ns) = (this.next == this.extent.end, this.since_ns);
+        let ended = this.next == this.extent.end;
         let wants = !ended && this.next >= this.granted && this.came > this.taken && !this.wants;
         this.wants |= wants;
+        self.requests.insert(request, this);
         if ended {
-            let first_byte = Nanos(this.first_byte_ns.unwrap_or(0));
-            let total = Nanos(self.now_ns - since_ns.unwrap_or(self.now_ns));
-            self.tell(Reading::default(), Event::Completed { request, first_byte, total })
+            self.settle(request)
+        } else if wants {
+            self.tell(Reading::default(), Event::Wants { request })
         } else {
-            self.requests.insert(request, this);
-            if wants { self.tell(Reading::default(), Event::Wants { request }) } else { Ok(()) }
+            Ok(())
         }
     }
 
+    /// What was asked for at once is over: each request of it is told of once. What has come whole is complete, whatever became of the rest.
+    pub(super) fn settle(&mut self, carrier: RequestId) -> Result<(), Violation> {
+        while let Some(this) = self.requests.get_mut(&carrier) {
+            let first_byte = Nanos(this.first_byte_ns.unwrap_or(0));
+            let total = Nanos(self.now_ns - this.since_ns.unwrap_or(self.now_ns));
+            let (member, next) = (this.members.pop_front(), this.next);
+            if this.members.is_empty() {
+                self.requests.remove(&carrier);
+            }
+            let Some(Member { request, extent, .. }) = member else { break };
+            self.joined.remove(&request);
+            let event = if extent.end <= next {
+                Event::Completed { request, first_byte, total }
+            } else {
+                Event::Failed { request }
+            };
+            self.tell(Reading::default(), event)?;
+        }
+        Ok(())
+    }
+
+    /// The name under which `request` is on its way.
+    pub(super) fn carrier(&self, request: RequestId) -> RequestId {
+        self.joined.get(&request).copied().unwrap_or(request)
+    }
+
     /// The pages of a request before `end` have come.
-    pub(super) fn arrive(&mut self, this: &mut InFlight, request: RequestId, end: u64) {
+    pub(super) fn arrive(&mut self, this: &mut InFlight, end: u64) {
         for page in this.next..end {
             let entry = self.pages.entry(this.file, page);
-            if entry.is(KNOWN) && u64::from(entry.request) == request.0 {
+            if entry.is(KNOWN) && this.fetches(*entry) {
                 entry.flags |= THERE;
                 self.held += 1;
             }
@@ -261,9 +331,16 @@ impl World<'_> {
                 self.grant(request, granted);
                 self.granted.push_back(request);
             }
+            Action::Join { request, with } => self.join(request, with),
             Action::Cancel { request } => {
-                if let Some(this) = self.requests.remove(&request) {
-                    this.asked.into_iter().for_each(|attempt| self.storage.cancel(self.now_ns, attempt));
+                let carrier = self.carrier(request);
+                self.joined.remove(&request);
+                if let Some(this) = self.requests.get_mut(&carrier) {
+                    this.part(request);
+                    if this.members.is_empty() {
+                        this.asked.drain(..).for_each(|attempt| self.storage.cancel(self.now_ns, attempt));
+                        self.requests.remove(&carrier);
+                    }
                 }
             }
             Action::Clear { file, start } => self.pages.entry(file, start).flags &= !AGAIN,
@@ -282,6 +359,16 @@ impl World<'_> {
         Ok(())
     }
 
+    /// `request`, which waits, goes with another one that does.
+    fn join(&mut self, request: RequestId, with: RequestId) {
+        if let Some(other) = self.requests.remove(&request)
+            && let Some(this) = self.requests.get_mut(&with)
+        {
+            this.join(other);
+            self.joined.insert(request, with);
+        }
+    }
+
     /// There is memory for the pages of `request` before `granted`. With the first of it the storage is asked.
     fn grant(&mut self, request: RequestId, granted: u64) {
         let now_ns = self.now_ns;
@@ -289,6 +376,11 @@ impl World<'_> {
         this.granted = granted;
         this.wants = false;
         if granted > this.extent.start && this.since_ns.is_none() {
+            if this.members.len() > 1 {
+                // There is memory for all that is joined.
+                this.granted = this.extent.end;
+                self.tally.coalesced(this.members.iter().map(|member| (member.at_ns, member.extent.pages())));
+            }
             this.since_ns = Some(now_ns);
             self.late.extend(this.late.map(|late| Reverse((now_ns + late.0, request))));
             self.attempt(request);
@@ -347,6 +439,7 @@ impl World<'_> {
             asked: Vec::new(),
             breaks_at: None,
             request,
+            members: VecDeque::from([Member { request, extent, at_ns }]),
             waiting: Vec::new(),
         };
         self.requests.insert(request, in_flight);
