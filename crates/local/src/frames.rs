@@ -5,9 +5,9 @@ use std::ops::{Deref, DerefMut};
 use smallvec::SmallVec;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-/// One page of memory.
+/// One page of memory, aligned as disks want it. Aligned as a page is, each would cost an allocator two.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C, align(4096))]
+#[repr(C, align(512))]
 struct Frame([u8; FRAME_BYTES]);
 
 /// Memory for one read, most often in one piece.
@@ -65,7 +65,7 @@ impl std::fmt::Debug for Frames {
     }
 }
 
-/// Bytes of a page: the unit of a file's offsets and of memory in which every file system reads directly.
+/// Bytes of a page: the unit of offsets and lengths in which every file system reads directly.
 pub(crate) const FRAME_BYTES: usize = 4096;
 
 #[cfg(test)]
@@ -78,7 +78,7 @@ mod tests {
             let mut frames = Frames::new(len);
             assert_eq!((frames.len(), frames.iter().any(|byte| *byte != 0)), (len, false));
             assert_eq!(frames.whole().len(), len.next_multiple_of(FRAME_BYTES));
-            assert_eq!(frames.whole().as_ptr().addr() % FRAME_BYTES, 0);
+            assert_eq!(frames.whole().as_ptr().addr() % 512, 0);
         }
     }
 }

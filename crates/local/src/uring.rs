@@ -1,7 +1,7 @@
 //! One `io_uring` for all who read: whoever misses submits by itself, one thread takes what has completed.
 //!
 //! ```text
-//!  submit: [lock] entry into the queue, io_uring_enter [unlock]      any thread; plugged: the second for all together
+//!  submit: [lock] entry into the queue [unlock], io_uring_enter      any thread; plugged: the second for all together
 //!             │ owns the read: file, buffers, whom to tell
 //!             v
 //!  kernel ── completion, with the address of the read ──> reaper: all there?  yes: told
@@ -36,7 +36,7 @@ pub(crate) struct Uring {
 
 struct Ring {
     uring: IoUring,
-    /// Held while the submission queue is written and submitted.
+    /// Held while the submission queue is written. The kernel has a lock of its own for those who submit what is there.
     submitting: Mutex<()>,
     in_flight: AtomicUsize,
     stopped: AtomicBool,
@@ -93,9 +93,7 @@ impl Uring {
     pub(crate) fn unplug(&self) {
         PLUGS.set(PLUGS.get() - 1);
         if PLUGS.get() == 0 {
-            let held = self.ring.submitting.lock();
             self.ring.enter();
-            drop(held);
         }
     }
 
@@ -144,10 +142,10 @@ impl Ring {
             // Of a plugged thread, or what the kernel had no memory for.
             self.enter();
         }
+        drop(held);
         if PLUGS.get() == 0 {
             self.enter();
         }
-        drop(held);
     }
 
     /// Tells the kernel of what is in the queue. What it cannot take for want of memory stays there, for the next to submit.
