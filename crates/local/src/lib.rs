@@ -115,10 +115,11 @@ impl Submitter {
     /// Until it is dropped, what this thread submits is kept, and given to the kernel together: the disk is told once. For a thread that
     /// waits for none of it meanwhile.
     pub fn plug(&self) -> Plug<'_> {
-        if let Carrier::IoUring(_) = &self.carrier {
-            Uring::plug();
-        }
-        Plug { submitter: self, here: PhantomData }
+        let plugged = match &self.carrier {
+            Carrier::IoUring(ring) if ring.plug() => Some(ring),
+            Carrier::IoUring(_) | Carrier::Threads(_) => None,
+        };
+        Plug { plugged, here: PhantomData }
     }
 
     /// Reads that are in flight.
@@ -133,14 +134,14 @@ impl Submitter {
 /// See [`Submitter::plug`].
 #[derive(Debug)]
 pub struct Plug<'a> {
-    submitter: &'a Submitter,
+    plugged: Option<&'a Uring>,
     /// It belongs to the thread that made it.
     here: PhantomData<*const ()>,
 }
 
 impl Drop for Plug<'_> {
     fn drop(&mut self) {
-        if let Carrier::IoUring(ring) = &self.submitter.carrier {
+        if let Some(ring) = self.plugged {
             ring.unplug();
         }
     }

@@ -85,16 +85,19 @@ impl Uring {
         Ok(())
     }
 
-    /// What this thread submits stays in the queue until [`Uring::unplug`], as long as that has room and no other thread submits.
-    pub(crate) fn plug() {
-        PLUGS.set(PLUGS.get() + 1);
+    /// What this thread submits here stays in the queue until [`Uring::unplug`], as long as that has room and no other thread submits.
+    /// `false` if the thread is plugged already, here or elsewhere: then all is as it was.
+    pub(crate) fn plug(&self) -> bool {
+        let free = PLUGGED.get() == NOWHERE;
+        if free {
+            PLUGGED.set(self.ring.place());
+        }
+        free
     }
 
     pub(crate) fn unplug(&self) {
-        PLUGS.set(PLUGS.get() - 1);
-        if PLUGS.get() == 0 {
-            self.ring.enter();
-        }
+        PLUGGED.set(NOWHERE);
+        self.ring.enter();
     }
 
     pub(crate) fn in_flight(&self) -> usize {
@@ -143,9 +146,14 @@ impl Ring {
             self.enter();
         }
         drop(held);
-        if PLUGS.get() == 0 {
+        if PLUGGED.get() != self.place() {
             self.enter();
         }
+    }
+
+    /// Where it is, while it is.
+    fn place(&self) -> usize {
+        std::ptr::from_ref(self).addr()
     }
 
     /// Tells the kernel of what is in the queue. What it cannot take for want of memory stays there, for the next to submit.
@@ -197,9 +205,12 @@ impl Ring {
 }
 
 thread_local! {
-    /// How often this thread is plugged.
-    static PLUGS: Cell<usize> = const { Cell::new(0) };
+    /// The ring that this thread is plugged at.
+    static PLUGGED: Cell<usize> = const { Cell::new(NOWHERE) };
 }
+
+/// No ring is there.
+const NOWHERE: usize = 0;
 
 /// User data of what only wakes the reaper: no box is there.
 const WAKE: u64 = 0;

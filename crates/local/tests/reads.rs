@@ -252,12 +252,17 @@ fn what_is_submitted_together_completes_once_it_is_given_to_the_kernel() {
         for _ in 0..pages {
             expect_page(receive.recv().expect("each completes"));
         }
-        // Another thread was never plugged.
+        // Another thread was never plugged, and neither was another submitter here.
         let _plug = submitter.plug();
         thread::scope(|scope| {
             scope.spawn(|| submitter.read(Arc::clone(file), 0, vec![buffer(1)], told(&send, 0)));
             expect_page(receive.recv().expect("it completes"));
         });
+        forget(file);
+        let other = Submitter::new(submitter.mechanism());
+        let _nothing = other.plug();
+        other.read(Arc::clone(file), PAGE as u64, vec![buffer(1)], told(&send, 1));
+        expect_page(receive.recv().expect("it completes"));
     });
 }
 
