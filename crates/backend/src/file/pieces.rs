@@ -34,9 +34,9 @@ impl Pieces {
         range: Range<u64>,
         submitter: Arc<Submitter>,
     ) -> Result<Self, Error> {
-        let open = |flags| open_file(root, &key, flags, Operation::Read);
-        let descriptor = open(OFlags::RDONLY)
-            .and_then(|file| Descriptor::new(file, &key, version, |flags| open(flags).ok()))
+        // Through the kernel's page cache: while one piece is given away, the kernel reads the next one ahead.
+        let descriptor = open_file(root, &key, OFlags::RDONLY, Operation::Read)
+            .and_then(|file| Descriptor::new(file, &key, version, |_| None))
             .map_err(|e| e.with_extent(range.clone()))?;
         Ok(Self { descriptor: Arc::new(descriptor), key, position: range.start, range, submitter })
     }
