@@ -14,6 +14,7 @@ mod permission;
 mod signals;
 mod single;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use foreread_fuse::MountOptions;
 use crate::failure::Failure;
 use crate::log;
 use crate::memory;
+use crate::mount_table;
 use crate::progress::Progress;
 use crate::size::Size;
 use crate::storage::{self, StorageArgs, Target};
@@ -210,7 +212,12 @@ fn serve(args: &Args, options: &Options, point: &MountPoint, herald: &mut Herald
     }
     tracing::info!(source = mount_options.source, dir = %dir.display(), "mounted");
     runtime.spawn(signals.unmount(dir.clone(), mounted.unmounter()));
-    mounted.wait().map_err(|cause| Failure::MountEnded { dir: dir.clone(), cause })?;
+    match mounted.wait() {
+        // It was unmounted while a request was being read: the kernel calls that aborted.
+        Err(foreread_fuse::Error::Session(cause))
+            if cause.kind() == ErrorKind::ConnectionAborted && !mount_table::stands(dir) => {}
+        ended => ended.map_err(|cause| Failure::MountEnded { dir: dir.clone(), cause })?,
+    }
     tracing::info!(dir = %dir.display(), "unmounted");
     Ok(())
 }

@@ -44,6 +44,11 @@ pub(crate) fn at(point: &Path) -> io::Result<Option<Mount>> {
     Ok(read()?.into_iter().rev().find(|mount| mount.point == point))
 }
 
+/// Whether a mount of foreread is on `dir`, dead or alive.
+pub(crate) fn stands(dir: &Path) -> bool {
+    resolve(dir).and_then(|point| at(&point)).is_ok_and(|mount| mount.is_some_and(|mount| mount.is_ours()))
+}
+
 /// `dir` absolute and without symbolic links, without touching `dir` itself where its parent suffices.
 ///
 /// A dead mount answers even `lstat` with ENOTCONN, and a hung one not at all.

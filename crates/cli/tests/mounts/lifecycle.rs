@@ -149,7 +149,8 @@ fn sigterm_in_use_detaches_and_serves_the_open_file() {
     file.read_to_end(&mut bytes).expect("an open file works on");
     assert_eq!(bytes, expected("file", 0, 4 * MIB as usize));
     drop(file);
-    assert!(mounted.ended().success());
+    let ended = mounted.ended();
+    assert!(ended.success(), "{ended:?}");
 }
 
 #[test]
