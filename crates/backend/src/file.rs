@@ -131,8 +131,10 @@ impl Backend for Directory {
             let (root, key, version) = (self.root.clone(), key.clone(), version.clone());
             let submitter = Arc::clone(&self.submitter);
             let name = key.as_str().to_owned();
-            let open = move || Pieces::new(&root, key, &version, range, submitter);
-            let pieces = blocking(&self.threads, Operation::Read, name, open);
+            let pieces = blocking(&self.threads, Operation::Read, name, move || {
+                let file = open_file(&root, &key, OFlags::RDONLY, Operation::Read)?;
+                Pieces::new(file, key, &version, range, submitter)
+            });
             Ok(pieces.await?.body())
         }
         .boxed()

@@ -32,8 +32,9 @@ impl LocalFile {
         self.cached.as_fd()
     }
 
-    pub(crate) fn direct(&self) -> Option<BorrowedFd<'_>> {
-        self.direct.as_ref().map(AsFd::as_fd)
+    /// The descriptor that reads past it, if that is wanted and there is one; else the same.
+    pub(crate) fn descriptor(&self, direct: bool) -> BorrowedFd<'_> {
+        self.direct.as_ref().filter(|_| direct).unwrap_or(&self.cached).as_fd()
     }
 
     /// Whether bytes of `[offset, offset + len)` are known not to be in the kernel's memory, and can be read directly.

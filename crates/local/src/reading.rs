@@ -54,7 +54,7 @@ impl Reading {
 
     /// The descriptor that its rest is read from.
     pub(crate) fn file(&self) -> BorrowedFd<'_> {
-        if self.is_direct() { self.file.direct() } else { None }.unwrap_or_else(|| self.file.cached())
+        self.file.descriptor(self.is_direct())
     }
 
     /// Where its rest starts in the file.
@@ -96,12 +96,11 @@ impl Reading {
     }
 
     fn read(&mut self, flags: ReadWriteFlags) -> Result<usize, Errno> {
-        let (file, at) = (Arc::clone(&self.file), self.position());
-        let fd = if self.is_direct() { file.direct() } else { None }.unwrap_or_else(|| file.cached());
+        let (file, at, direct) = (Arc::clone(&self.file), self.position(), self.is_direct());
         let mut slices: Vec<_> = self.rest().map(IoSliceMut::new).collect();
         // The kernel takes 1024 at most.
         let most = slices.len().min(1024);
-        rustix::io::preadv2(fd, &mut slices[..most], at, flags)
+        rustix::io::preadv2(file.descriptor(direct), &mut slices[..most], at, flags)
     }
 
     /// Reads what is in the kernel's memory. What is not is read directly, where that can be.

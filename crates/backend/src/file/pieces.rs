@@ -7,10 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use foreread_local::{Frames, Submitter};
 use futures::stream;
-use rustix::fs::OFlags;
 use tokio::sync::oneshot;
 
-use super::open_file;
 use super::positions::Descriptor;
 use crate::Body;
 use crate::error::{Error, ErrorKind, Operation};
@@ -26,18 +24,16 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// Of a file below `root`, if it has that version. Waits for the disk.
+    /// Of an open file, if it has that version.
     pub(super) fn new(
-        root: &OwnedFd,
+        file: OwnedFd,
         key: Key,
         version: &Version,
         range: Range<u64>,
         submitter: Arc<Submitter>,
     ) -> Result<Self, Error> {
         // Through the kernel's page cache: while one piece is given away, the kernel reads the next one ahead.
-        let descriptor = open_file(root, &key, OFlags::RDONLY, Operation::Read)
-            .and_then(|file| Descriptor::new(file, &key, version, |_| None))
-            .map_err(|e| e.with_extent(range.clone()))?;
+        let descriptor = Descriptor::new(file, &key, version).map_err(|e| e.with_extent(range.clone()))?;
         Ok(Self { descriptor: Arc::new(descriptor), key, position: range.start, range, submitter })
     }
 

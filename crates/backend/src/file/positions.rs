@@ -50,22 +50,23 @@ fn stamp(stat: &Stat) -> Stamp {
 }
 
 impl Descriptor {
-    /// Takes an open file, if it has that version. `open` opens it once more; a file system that cannot read it directly, or would have
-    /// to wait for that, has it read through the kernel's page cache.
-    pub(super) fn new(
+    /// Takes an open file, if it has that version. It is read through the kernel's page cache.
+    pub(super) fn new(file: OwnedFd, key: &Key, wanted: &Version) -> Result<Self, Error> {
+        let stamp = stamp_of(&file, key, wanted)?;
+        Ok(Self { file: Arc::new(LocalFile::new(file)), stamp })
+    }
+
+    /// The same, and what the kernel does not have is read past its page cache, if `open` opens it once more for that.
+    pub(super) fn with_direct(
         file: OwnedFd,
         key: &Key,
         wanted: &Version,
-        open: impl Fn(OFlags) -> Option<OwnedFd>,
+        open: impl FnOnce() -> Option<OwnedFd>,
     ) -> Result<Self, Error> {
-        let stat = rustix::fs::fstat(&file).map_err(|e| failure(e, Operation::Read, key.as_str()))?;
-        if version(&stat).as_ref() != Some(wanted) {
-            return Err(changed(key));
-        }
-        let stamp = stamp(&stat);
-        let direct = (wanted.size >= DIRECT_BYTES_MIN).then(|| open(OFlags::RDONLY | OFlags::DIRECT)).flatten();
+        let stamp = stamp_of(&file, key, wanted)?;
+        let direct = (wanted.size >= DIRECT_BYTES_MIN).then(open).flatten();
         // The name may be another file's by now.
-        let direct = direct.filter(|direct| rustix::fs::fstat(direct).is_ok_and(|stat| self::stamp(&stat) == stamp));
+        let direct = direct.filter(|direct| stamp_of(direct, key, wanted).is_ok_and(|same| same == stamp));
         let file = match direct {
             Some(direct) => LocalFile::with_direct(file, direct),
             None => LocalFile::new(file),
@@ -92,6 +93,12 @@ impl Descriptor {
         };
         read.map_err(|error| error.with_extent(range))
     }
+}
+
+/// What an open file looks like, if it has that version.
+fn stamp_of(file: &OwnedFd, key: &Key, wanted: &Version) -> Result<Stamp, Error> {
+    let stat = rustix::fs::fstat(file).map_err(|e| failure(e, Operation::Read, key.as_str()))?;
+    if version(&stat).as_ref() == Some(wanted) { Ok(stamp(&stat)) } else { Err(changed(key)) }
 }
 
 fn changed(key: &Key) -> Error {
@@ -152,8 +159,9 @@ impl Positions {
             }
             errno => failure(errno, Operation::Read, key.as_str()),
         })?;
-        let again = |flags| remembered(&self.root, key, flags).ok();
-        let descriptor = Arc::new(Descriptor::new(file, key, &self.object.version, again)?);
+        // A file system that cannot read it directly, or would have to wait for that, has it read through the page cache.
+        let direct = || remembered(&self.root, key, OFlags::RDONLY | OFlags::DIRECT).ok();
+        let descriptor = Arc::new(Descriptor::with_direct(file, key, &self.object.version, direct)?);
         // What is read ahead is decided by who reads here. A file system that takes no advice reads ahead by itself.
         let _ = rustix::fs::fadvise(descriptor.file.cached(), 0, None, Advice::Random);
         *self.slot() = Some(Arc::clone(&descriptor));
