@@ -30,6 +30,9 @@ extern crate alloc;
 
 mod coalesce;
 mod concurrency;
+mod dir_event;
+mod dir_readahead;
+mod epoch;
 mod event;
 mod fair_queue;
 mod file_readahead;
@@ -47,8 +50,12 @@ mod stream;
 mod stride;
 mod table;
 pub mod units;
+mod walk;
+mod window;
 
+pub use dir_event::{Child, DirAction, DirCounters, DirEvent};
+pub use dir_readahead::{DirOptions, DirReadahead};
 pub use event::{Action, Class, Counters, Event, Found, Touch};
 pub use read_path::{Memory, Options, ReadPath};
 pub use replacement::Replacement;
-pub use units::{Extent, FOLIO_PAGES_MAX, FileId, Nanos, PAGE_BYTES, RequestId};
+pub use units::{DirId, Extent, FOLIO_PAGES_MAX, FileId, Nanos, PAGE_BYTES, RequestId};

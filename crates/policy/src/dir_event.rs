@@ -1,0 +1,132 @@
+//! The driver's side of directory readahead: what it reports and what it is told to do.
+
+use crate::event::{Class, Found};
+use crate::units::DirId;
+
+/// What a directory is known to hold, one after the other in the order in which it is listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Child {
+    /// A directory, by the identity that it has from now on.
+    Directory(DirId),
+    /// A file of so many pages, the last one counted whole.
+    File {
+        /// Its length.
+        pages: u64,
+    },
+}
+
+/// Something that happened. An entry is named by its place in the listing, from 0 on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DirEvent<'a> {
+    /// A reader asks for the entries of `dir` from `entry` on.
+    Read {
+        /// The directory.
+        dir: DirId,
+        /// The first entry that is asked for.
+        entry: u32,
+        /// Whether it is there, or on its way.
+        found: Found,
+    },
+    /// A reader asks what a name in `dir` is.
+    Named {
+        /// The directory.
+        dir: DirId,
+        /// Whether what is known of the directory tells it.
+        found: Found,
+    },
+    /// A reader opens a file.
+    Opened {
+        /// Its directory.
+        dir: DirId,
+        /// Which of its entries.
+        entry: u32,
+        /// Whether its contents are there, or on their way.
+        found: Found,
+    },
+    /// The file has been read before, or will be, after the one named so before it: an order to go by.
+    Expected {
+        /// Its directory.
+        dir: DirId,
+        /// Which of its entries.
+        entry: u32,
+    },
+    /// The next entries of a listing have come.
+    Listed {
+        /// The directory.
+        dir: DirId,
+        /// They are the first: what was known before is replaced.
+        first: bool,
+        /// What has come.
+        children: &'a [Child],
+        /// There are no more.
+        last: bool,
+        /// What knowing this much of it takes, in bytes, altogether.
+        bytes: u64,
+    },
+    /// A listing has come that says what was known already.
+    Confirmed {
+        /// The directory.
+        dir: DirId,
+    },
+    /// A listing could not be had.
+    Failed {
+        /// The directory.
+        dir: DirId,
+    },
+    /// What [`DirAction::Fetch`] asked for has come, or could not be had.
+    Fetched {
+        /// The directory of the file.
+        dir: DirId,
+        /// Which of its entries.
+        entry: u32,
+    },
+    /// The directory is no more.
+    Forget {
+        /// The directory.
+        dir: DirId,
+    },
+}
+
+/// Something to do, in the order given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DirAction {
+    /// Ask the storage for what follows what is known of `dir`, or for its first entries where nothing is known that is fresh. Each answer
+    /// is told ([`DirEvent::Listed`]).
+    List {
+        /// The directory.
+        dir: DirId,
+        /// Whether a reader waits.
+        class: Class,
+        /// How many requests for different parts of it are worth having at a time, where the storage can be asked for parts.
+        parallel: u32,
+    },
+    /// Fetch a whole file that nobody has asked for.
+    Fetch {
+        /// Its directory.
+        dir: DirId,
+        /// Which of its entries.
+        entry: u32,
+    },
+    /// Nothing need be known of `dir` any more.
+    Drop {
+        /// The directory.
+        dir: DirId,
+    },
+}
+
+/// What directory readahead has decided so far. All counts only grow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DirCounters {
+    /// Listings begun or gone on with because a reader waited.
+    pub lists_demand: u64,
+    /// The same ahead of any reader.
+    pub lists_speculative: u64,
+    /// Directories listed ahead that a reader came to.
+    pub lists_hit: u64,
+    /// Files fetched ahead of any reader.
+    pub fetches: u64,
+    /// Of those, files that a reader opened.
+    pub fetches_hit: u64,
+    /// Walks recognised.
+    pub walks: u64,
+}

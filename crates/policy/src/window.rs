@@ -1,0 +1,80 @@
+//! How many things may be ahead of one reader: as many as it takes that the reader need not wait, and fewer where they are not used.
+
+/// See the module's text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Window {
+    size: u32,
+    max: u32,
+    /// Guesses in a row that came to nothing.
+    wrong: u32,
+}
+
+impl Window {
+    /// Nothing ahead, `max` at most ever.
+    pub(crate) const fn closed(max: u32) -> Self {
+        Self { size: 0, max, wrong: 0 }
+    }
+
+    /// From now on `size` may be ahead, if fewer might so far. One whose guesses were wrong too often stays as it is.
+    pub(crate) fn open(&mut self, size: u32) {
+        if !self.is_stopped() {
+            self.size = self.size.max(size).min(self.max);
+        }
+    }
+
+    pub(crate) fn size(&self) -> u32 {
+        self.size
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.size > 0
+    }
+
+    /// What was ahead has been used. Whether its reader had to wait for it: then twice as much is worth having.
+    pub(crate) fn hit(&mut self, waited: bool) {
+        self.wrong = 0;
+        if waited {
+            self.size = (self.size * 2).min(self.max);
+        }
+    }
+
+    /// A reader wanted something else than what is ahead, or did not find what should be.
+    pub(crate) fn missed(&mut self) {
+        self.wrong += 1;
+        self.size /= 2;
+        if self.wrong >= WRONG_MAX {
+            self.size = 0;
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.wrong >= WRONG_MAX
+    }
+}
+
+/// Wrong guesses in a row after which no more are made.
+const WRONG_MAX: u32 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grows_while_the_reader_waits_and_no_further() {
+        let mut window = Window::closed(64);
+        window.open(8);
+        window.hit(false);
+        assert_eq!(window.size(), 8);
+        (0..9).for_each(|_| window.hit(true));
+        assert_eq!(window.size(), 64);
+    }
+
+    #[test]
+    fn wrong_guesses_stop_it_for_good() {
+        let mut window = Window::closed(64);
+        window.open(64);
+        (0..WRONG_MAX).for_each(|_| window.missed());
+        window.open(8);
+        assert!(!window.is_open());
+    }
+}
