@@ -13,6 +13,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::{Handle, Runtime};
 
 use crate::buffer::Pool;
+use crate::directories::{Directories, Prefetched};
 use crate::error::{Error, ErrorKind};
 use crate::fetch::{Backoff, attempt};
 use crate::file::{File, Missing, Opened};
@@ -36,11 +37,20 @@ pub struct Options {
     pub record: Option<PathBuf>,
     /// How long to wait for storage.
     pub patience: Patience,
+    /// How long what a listing says is believed, from when it was asked for. Zero: names are asked for one by one, each time.
+    pub metadata_ttl: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { memory_bytes: 256 << 20, readahead: true, fair_queue: true, record: None, patience: Patience::default() }
+        Self {
+            memory_bytes: 256 << 20,
+            readahead: true,
+            fair_queue: true,
+            record: None,
+            patience: Patience::default(),
+            metadata_ttl: Duration::from_secs(1),
+        }
     }
 }
 
@@ -93,6 +103,8 @@ pub(crate) struct Inner {
     next_reader: AtomicU64,
     pub(crate) pool: Arc<Pool>,
     pub(crate) patience: Patience,
+    pub(crate) directories: Directories,
+    pub(crate) metadata_ttl: Duration,
     started: Instant,
     read_bytes_max: u64,
 }
@@ -139,6 +151,8 @@ impl Engine {
             next_reader: AtomicU64::new(0),
             pool: Arc::default(),
             patience: options.patience,
+            directories: Directories::new(options.memory_bytes / 2, options.metadata_ttl, options.readahead),
+            metadata_ttl: options.metadata_ttl,
             started: Instant::now(),
             read_bytes_max: options.memory_bytes / 8,
         };
@@ -176,40 +190,18 @@ impl Engine {
 
     /// One page of the direct children of `prefix`, retrying within [`Patience`].
     pub async fn list(&self, prefix: &str, continuation: Option<&str>) -> Result<ListPage, Error> {
-        self.inner.stats.lists.fetch_add(1, Relaxed);
-        let mut backoff = Backoff::new(self.inner.patience.total);
-        loop {
-            let list = self.inner.backend.list(prefix, continuation);
-            match attempt(self.inner.patience.first_byte, "list", prefix, list).await {
-                Ok(page) => return Ok(page),
-                Err(failure) => backoff.wait(failure).await?,
-            }
-            self.inner.stats.retries.fetch_add(1, Relaxed);
-        }
+        self.inner.list(prefix, continuation).await
     }
 
     /// Opens an object, pinned to the version that `object` says. No I/O.
     pub fn open(&self, object: &Object) -> File {
-        let opened = self.inner.enter(|shard| {
-            let identity = (object.key.clone(), object.version.clone());
-            if let Some(opened) = shard.revive(&identity) {
-                opened.handles.fetch_add(1, AcqRel);
-                return opened;
-            }
-            let opened = Arc::new(Opened {
-                id: shard.next_file(),
-                object: object.clone(),
-                table: crate::page_table::PageTable::default(),
-                positioned: self.inner.backend.positioned(object),
-                handles: AtomicUsize::new(1),
-            });
-            shard.add(identity, &opened);
-            let pages = object.version.size.div_ceil(PAGE_BYTES);
-            self.inner.tell(shard, Event::Open { file: opened.id, pages });
-            opened
-        });
-        let reader = self.inner.next_reader.fetch_add(1, Relaxed);
-        File { engine: Arc::clone(&self.inner), opened, reader }
+        let file = self.inner.open(object);
+        self.inner.directories.opened(&self.inner, object, file.found());
+        file
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
     }
 
     /// Starts to record what is read. `false` if somebody else is at it.
@@ -263,6 +255,64 @@ impl Drop for Engine {
 }
 
 impl Inner {
+    /// One page of the direct children of `prefix`.
+    pub(crate) async fn list(&self, prefix: &str, continuation: Option<&str>) -> Result<ListPage, Error> {
+        self.stats.lists.fetch_add(1, Relaxed);
+        let mut backoff = Backoff::new(self.patience.total);
+        loop {
+            let list = self.backend.list(prefix, continuation);
+            match attempt(self.patience.first_byte, "list", prefix, list).await {
+                Ok(page) => return Ok(page),
+                Err(failure) => backoff.wait(failure).await?,
+            }
+            self.stats.retries.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Has all of `object` fetched, which nobody has asked for. If it comes, `done` is told whether it has.
+    pub(crate) fn prefetch(self: &Arc<Self>, object: &Object, done: impl FnOnce(bool) + Send + 'static) -> Prefetched {
+        let file = self.open(object);
+        let len = object.version.size as usize;
+        let is_resident = |pages: &Pages| pages.folios().iter().all(|folio| folio.is_resident());
+        if matches!(file.opened.table.look_up(0, len), Lookup::Present(pages) if is_resident(&pages)) {
+            return Prefetched::Resident;
+        }
+        self.enter(|shard| self.tell(shard, Event::Prefetch { file: file.opened.id }));
+        let Lookup::Present(pages) = file.opened.table.look_up(0, len) else { return Prefetched::Refused };
+        Waiting::wait(
+            pages,
+            Box::new(move |result| {
+                let came = result.is_ok();
+                drop((result, file));
+                done(came);
+            }),
+        );
+        Prefetched::Coming
+    }
+
+    /// Opens an object.
+    fn open(self: &Arc<Self>, object: &Object) -> File {
+        let opened = self.enter(|shard| {
+            let identity = (object.key.clone(), object.version.clone());
+            if let Some(opened) = shard.revive(&identity) {
+                opened.handles.fetch_add(1, AcqRel);
+                return opened;
+            }
+            let opened = Arc::new(Opened {
+                id: shard.next_file(),
+                object: object.clone(),
+                table: crate::page_table::PageTable::default(),
+                positioned: self.backend.positioned(object),
+                handles: AtomicUsize::new(1),
+            });
+            shard.add(identity, &opened);
+            let pages = object.version.size.div_ceil(PAGE_BYTES);
+            self.tell(shard, Event::Open { file: opened.id, pages });
+            opened
+        });
+        let reader = self.next_reader.fetch_add(1, Relaxed);
+        File { engine: Arc::clone(self), opened, reader }
+    }
     /// Runs `f` with the shard; then, without it, begins the requests that are answered in place and completes the reads that this has
     /// readied.
     pub(crate) fn enter<R>(self: &Arc<Self>, f: impl FnOnce(&mut Shard) -> R) -> R {

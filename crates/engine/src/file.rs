@@ -82,6 +82,15 @@ impl File {
         &self.opened.object
     }
 
+    /// How much of its contents is there.
+    pub(crate) fn found(&self) -> Found {
+        match self.opened.table.look_up(0, self.size().min(READ_BYTES_MAX) as usize) {
+            Lookup::Present(pages) if pages.folios().iter().all(|folio| folio.is_resident()) => Found::Resident,
+            Lookup::Present(_) => Found::InFlight,
+            Lookup::Absent => Found::Absent,
+        }
+    }
+
     /// Reads up to `len` bytes at `offset` and calls `done` with them: at once on this thread if they are resident, else later
     /// from another. Fewer bytes come only at the end of the object, none beyond it. Never waits for storage.
     ///

@@ -21,12 +21,16 @@
 //! version that its [`File`] pins.
 
 mod buffer;
+mod directories;
+mod directory;
 mod engine;
 mod error;
 mod fetch;
 mod file;
 mod in_place;
 mod joint;
+mod listing;
+mod name;
 mod page_table;
 mod record;
 mod shard;
@@ -34,10 +38,14 @@ mod stats;
 mod submission;
 mod tap;
 
+pub use directories::Named;
+pub use directory::Directory;
 pub use engine::{Engine, MEMORY_BYTES_MIN, Options, Patience};
 pub use error::{Error, ErrorKind};
 pub use file::File;
 pub use foreread_backend::{Backend, Capabilities, Entry, Key, ListPage, Mechanism, Object, Version};
+pub use listing::Node;
+pub use name::NAME_BYTES_MAX;
 pub use page_table::Pages;
 pub use record::{ReplayError, Replayed, replay};
 pub use stats::{Latency, Stats};

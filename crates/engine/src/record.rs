@@ -1,7 +1,7 @@
 //! The log of every event and action, and its replay.
 //!
 //! ```text
-//!   foreread-log 6 capacity_bytes=268435456 readahead=true replacement=s3-fifo rotational=false fair_queue=true
+//!   foreread-log 7 capacity_bytes=268435456 readahead=true replacement=s3-fifo rotational=false fair_queue=true
 //!   @1200345 read 1 0 32 absent -           an event: time in ns, name, file, pages, what was found, mark touched or not
 //!   ! submit 0 1 0 64 demand 32 64 -        an action, after the event that caused it
 //! ```
@@ -127,7 +127,7 @@ pub fn replay(log: impl BufRead) -> Result<Replayed, ReplayError> {
     Ok(replayed)
 }
 
-const MAGIC: &str = "foreread-log 6";
+const MAGIC: &str = "foreread-log 7";
 
 fn parse_head(head: &str) -> Result<Options, ReplayError> {
     let parse = || {
@@ -159,6 +159,7 @@ fn event_text(event: Event) -> String {
             };
             format!("read {} {} {} {found} {}", file.0, extent.start, extent.end, if marked { "marked" } else { "-" })
         }
+        Event::Prefetch { file } => format!("prefetch {}", file.0),
         Event::Referenced { file, start, touch } => {
             let touch = match touch {
                 Touch::First => "first",
@@ -217,6 +218,7 @@ fn parse_event(text: &str) -> Option<(Nanos, Event)> {
             },
             marked: rest[4] == "marked",
         },
+        ("prefetch", 1) => Event::Prefetch { file: FileId(number(0)?) },
         ("referenced", 3) => Event::Referenced {
             file: FileId(number(0)?),
             start: number(1)?,

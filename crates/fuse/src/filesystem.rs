@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
-use foreread_engine::{Engine, Error, ErrorKind, File, Key, Object, Pages};
+use foreread_engine::{
+    self as engine, Directory, Engine, Error, ErrorKind, File, NAME_BYTES_MAX, Named, Object, Pages,
+};
 use fuser::{
     Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags,
     KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
@@ -16,12 +18,11 @@ use fuser::{
 };
 use parking_lot::Mutex;
 
-use crate::directory::{Child, FIRST_CHILD, Listing};
+use crate::errno;
 use crate::inode::{Inode, Inodes, Node, ROOT};
 use crate::killed::{killed, killed_while};
 use crate::mount::MountOptions;
 use crate::question::Question;
-use crate::{errno, name};
 
 /// A mounted prefix.
 pub(crate) struct Mount {
@@ -33,7 +34,7 @@ struct Shared {
     inodes: Inodes,
     look: Look,
     files: Mutex<HashMap<u64, File>>,
-    directories: Mutex<HashMap<u64, Arc<tokio::sync::Mutex<Listing>>>>,
+    directories: Mutex<HashMap<u64, Arc<Directory>>>,
     next_handle: AtomicU64,
 }
 
@@ -101,38 +102,11 @@ impl Shared {
         }
     }
 
-    /// What `name` in `prefix` is now: the object of that name, else the prefix. An empty object is taken for the mark of a directory
-    /// where something lies below it. One request for a file, two for a directory, which the kernel then remembers for a second.
-    async fn resolve(&self, prefix: &str, name: &OsStr) -> Result<Child, Error> {
-        let Some(key) = name::to_key(prefix, name) else {
-            return Err(not_found());
-        };
-        let below = format!("{key}/");
-        let object = match self.engine.stat(&Key::new(key)).await {
-            Ok(object) if object.version.size > 0 => return Ok(Child::File(object)),
-            Ok(object) => Some(object),
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
-        };
-        let has_children = match self.engine.list(&below, None).await {
-            Ok(page) => !page.entries.is_empty(),
-            // Where nothing can be listed there are no directories to find.
-            Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::NotFound) => false,
-            Err(error) => return Err(error),
-        };
-        match object {
-            _ if has_children => Ok(Child::Directory(below)),
-            Some(object) => Ok(Child::File(object)),
-            // A directory without children is an object whose key ends in a slash.
-            None => self.engine.stat(&Key::new(below.as_str())).await.map(|_| Child::Directory(below)),
-        }
-    }
-
-    /// The current inode of `child`, looked up once more.
-    fn inode(&self, child: &Child) -> Arc<Inode> {
-        match child {
-            Child::Directory(prefix) => self.inodes.directory(prefix),
-            Child::File(object) => self.inodes.file(object),
+    /// The inode of what a name stands for, looked up once more.
+    fn inode(&self, node: &engine::Node) -> Arc<Inode> {
+        match node {
+            engine::Node::Directory(prefix) => self.inodes.directory(prefix),
+            engine::Node::File(object) => self.inodes.file(object),
         }
     }
 
@@ -141,7 +115,7 @@ impl Shared {
         if inode.is_outdated() {
             return Err(Errno::ESTALE);
         }
-        if !inode.take_confirmation() {
+        if !inode.take_confirmation() && !self.engine.is_current(object) {
             let now = self.engine.stat(&object.key).await.map_err(|e| errno::of_read(&e))?;
             if now.version != object.version {
                 return Err(Errno::ESTALE);
@@ -179,27 +153,20 @@ impl Filesystem for Mount {
         let (name, pid) = (name.to_owned(), req.pid());
         self.spawn(|shared| async move {
             let Node::Directory(prefix) = &parent.node else { return reply.error(Errno::ENOTDIR) };
+            let Some(name) = name.to_str() else { return reply.error(Errno::ENOENT) };
             let asked = Instant::now();
-            let resolved = tokio::select! {
-                resolved = shared.resolve(prefix, &name) => resolved,
+            let named = tokio::select! {
+                named = shared.engine.look_up(prefix, name) => named,
                 () = killed(pid) => return reply.error(Errno::EINTR),
             };
-            match resolved {
-                Ok(child) => {
-                    let inode = shared.inode(&child);
-                    let entry_ttl = match child {
-                        Child::Directory(_) => DIRECTORY_TTL,
-                        Child::File(_) => {
-                            inode.confirm(asked);
-                            Duration::ZERO
-                        }
-                    };
-                    reply.entry_with_ttls(
-                        &attribute_ttl(&inode),
-                        &entry_ttl,
-                        &shared.attributes(&inode),
-                        Generation(0),
-                    );
+            match named {
+                Ok(Named { node, believed }) => {
+                    let inode = shared.inode(&node);
+                    if matches!(node, engine::Node::File(_)) && believed.is_zero() {
+                        inode.confirm(asked);
+                    }
+                    let attributes = shared.attributes(&inode);
+                    reply.entry_with_ttls(&attribute_ttl(&inode), &believed, &attributes, Generation(0));
                 }
                 Err(error) => {
                     if error.kind() != ErrorKind::NotFound {
@@ -300,72 +267,61 @@ impl Filesystem for Mount {
         let Some(inode) = self.shared.inodes.get(ino.0) else { return reply.error(Errno::ESTALE) };
         let Node::Directory(prefix) = &inode.node else { return reply.error(Errno::ENOTDIR) };
         let handle = self.shared.handle();
-        let listing = Arc::new(tokio::sync::Mutex::new(Listing::new(prefix)));
-        self.shared.directories.lock().insert(handle, listing);
+        let directory = Arc::new(self.shared.engine.open_directory(prefix));
+        self.shared.directories.lock().insert(handle, directory);
         reply.opened(FileHandle(handle), FopenFlags::empty());
     }
 
-    fn readdir(&self, _req: &Request, ino: INodeNo, fh: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let listing = self.shared.directories.lock().get(&fh.0).map(Arc::clone);
-        let Some(listing) = listing else { return reply.error(Errno::EBADF) };
-        self.spawn(|shared| async move {
-            let mut listing = listing.lock().await;
-            for at in offset.. {
-                let full = match at {
-                    0 => reply.add(ino, 1, FileType::Directory, "."),
-                    1 => reply.add(ino, 2, FileType::Directory, ".."),
-                    _ => match listing.child(&shared.engine, at).await {
-                        Ok(Some((name, child))) => {
-                            let kind = match child {
-                                Child::Directory(_) => FileType::Directory,
-                                Child::File(_) => FileType::RegularFile,
-                            };
-                            // Not looked up: the number only has to be one.
-                            reply.add(INodeNo(UNKNOWN_INODE), at + 1, kind, name)
-                        }
-                        Ok(None) => return reply.ok(),
-                        Err(error) => return listing_failed(&error, |errno| reply.error(errno)),
-                    },
-                };
-                if full {
-                    return reply.ok();
-                }
+    fn readdir(&self, req: &Request, ino: INodeNo, fh: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        let directory = self.shared.directories.lock().get(&fh.0).map(Arc::clone);
+        let Some(directory) = directory else { return reply.error(Errno::EBADF) };
+        for (at, name) in (0..FIRST_CHILD).zip([".", ".."]).skip(offset as usize) {
+            let _ = reply.add(ino, at + 1, FileType::Directory, name);
+        }
+        let pid = req.pid();
+        self.spawn(|_| async move {
+            let place = place(offset);
+            if let Some(errno) = awaited(&directory, place, pid).await {
+                return reply.error(errno);
             }
+            directory.visit(place, |place, name, node, _| {
+                let kind = match node {
+                    engine::Node::Directory(_) => FileType::Directory,
+                    engine::Node::File(_) => FileType::RegularFile,
+                };
+                // Not looked up: the number only has to be one.
+                !reply.add(INodeNo(UNKNOWN_INODE), u64::from(place) + FIRST_CHILD + 1, kind, name)
+            });
+            reply.ok();
         });
     }
 
-    fn readdirplus(&self, _req: &Request, ino: INodeNo, fh: FileHandle, offset: u64, mut reply: ReplyDirectoryPlus) {
-        let listing = self.shared.directories.lock().get(&fh.0).map(Arc::clone);
-        let Some(listing) = listing else { return reply.error(Errno::EBADF) };
+    fn readdirplus(&self, req: &Request, ino: INodeNo, fh: FileHandle, offset: u64, mut reply: ReplyDirectoryPlus) {
+        let directory = self.shared.directories.lock().get(&fh.0).map(Arc::clone);
+        let Some(directory) = directory else { return reply.error(Errno::EBADF) };
         let Some(this) = self.shared.inodes.get(ino.0) else { return reply.error(Errno::ESTALE) };
+        for (at, name) in (0..FIRST_CHILD).zip([".", ".."]).skip(offset as usize) {
+            // The kernel takes these two as names only, never as look-ups.
+            let _ = reply.add(ino, at + 1, name, &Duration::ZERO, &self.shared.attributes(&this), Generation(0));
+        }
+        let pid = req.pid();
         self.spawn(|shared| async move {
-            let mut listing = listing.lock().await;
-            for at in offset.. {
-                let full = if at < FIRST_CHILD {
-                    // The kernel takes these two as names only, never as look-ups.
-                    let name = if at == 0 { "." } else { ".." };
-                    reply.add(ino, at + 1, name, &Duration::ZERO, &shared.attributes(&this), Generation(0))
-                } else {
-                    match listing.child(&shared.engine, at).await {
-                        Ok(Some((name, child))) => {
-                            let inode = shared.inode(child);
-                            inode.unconfirm();
-                            let attributes = shared.attributes(&inode);
-                            let number = INodeNo(inode.number);
-                            let full = reply.add(number, at + 1, name, &DIRECTORY_TTL, &attributes, Generation(0));
-                            if full {
-                                shared.inodes.forget(inode.number, 1);
-                            }
-                            full
-                        }
-                        Ok(None) => return reply.ok(),
-                        Err(error) => return listing_failed(&error, |errno| reply.error(errno)),
-                    }
-                };
-                if full {
-                    return reply.ok();
-                }
+            let place = place(offset);
+            if let Some(errno) = awaited(&directory, place, pid).await {
+                return reply.error(errno);
             }
+            directory.visit(place, |place, name, node, believed| {
+                let inode = shared.inode(&node);
+                inode.unconfirm();
+                let (number, attributes) = (INodeNo(inode.number), shared.attributes(&inode));
+                let next = u64::from(place) + FIRST_CHILD + 1;
+                let full = reply.add(number, next, name, &believed, &attributes, Generation(0));
+                if full {
+                    shared.inodes.forget(inode.number, 1);
+                }
+                !full
+            });
+            reply.ok();
         });
     }
 
@@ -375,7 +331,7 @@ impl Filesystem for Mount {
     }
 
     fn statfs(&self, _req: &Request, _ino: INodeNo, reply: ReplyStatfs) {
-        reply.statfs(0, 0, 0, 0, 0, BLOCK_BYTES, name::NAME_BYTES_MAX as u32, BLOCK_BYTES);
+        reply.statfs(0, 0, 0, 0, 0, BLOCK_BYTES, NAME_BYTES_MAX as u32, BLOCK_BYTES);
     }
 
     fn ioctl(
@@ -469,22 +425,33 @@ thread_local! {
     static GATHERED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-fn listing_failed(error: &Error, reply: impl FnOnce(Errno)) {
-    tracing::warn!(%error, "listing failed");
-    reply(errno::of_name(error));
+/// Waits for what a directory has at `place`. What the reader is told in its place, if anything.
+async fn awaited(directory: &Directory, place: u32, pid: u32) -> Option<Errno> {
+    let there = tokio::select! {
+        there = directory.wait(place) => there,
+        () = killed(pid) => return Some(Errno::EINTR),
+    };
+    there.err().map(|error| {
+        tracing::warn!(%error, "listing failed");
+        errno::of_name(&error)
+    })
 }
 
-fn not_found() -> Error {
-    Error::not_found("no object can have this name")
+/// The place of the entry that the kernel calls `offset`.
+fn place(offset: u64) -> u32 {
+    offset.saturating_sub(FIRST_CHILD).try_into().unwrap_or(u32::MAX)
 }
 
 /// An inode is one version: what a file's attributes are never changes. A directory's say nothing that could.
 fn attribute_ttl(inode: &Inode) -> Duration {
-    if inode.number == ROOT { DIRECTORY_TTL } else { Duration::from_hours(1) }
+    if inode.number == ROOT { ROOT_TTL } else { Duration::from_hours(1) }
 }
 
-/// How long the kernel may take a directory's existence, or what a listing has just said, for granted. An open asks anyway.
-const DIRECTORY_TTL: Duration = Duration::from_secs(1);
+/// How long the kernel may take the root for granted: it is there as long as the mount is.
+const ROOT_TTL: Duration = Duration::from_secs(1);
+
+/// The first offset that is neither `.` nor `..`.
+const FIRST_CHILD: u64 = 2;
 
 /// Told to programs as the size that reads best: one folio.
 const BLOCK_BYTES: u32 = 128 << 10;

@@ -1,8 +1,9 @@
 //! The mount: FUSE requests in, reads of the engine out.
 //!
 //! ```text
-//!   LOOKUP ─> a HEAD; without an object a listing page ─> an inode: one *version* of one object, or one directory
-//!   OPEN   ─> still that version? (the LOOKUP that came with it just asked) no: ESTALE, and the kernel looks up again
+//!   LOOKUP ─> engine.look_up: a listing that is fresh, or the storage ─> an inode: one *version* of one object, or one directory
+//!   READDIR ─> an entry as it comes, its inode and attributes with it
+//!   OPEN   ─> still that version? (the LOOKUP or the listing that came with it just asked) no: ESTALE, and the kernel looks up again
 //!   READ   ─> engine.read: a hit is answered on this thread, anything else from the engine's
 //! ```
 //!
@@ -12,14 +13,12 @@
 //! *Invariant:* this crate translates. What to fetch, when and how much is decided below; a heuristic here is a bug. A FUSE
 //! thread never waits for storage.
 
-mod directory;
 mod errno;
 mod error;
 mod filesystem;
 mod inode;
 mod killed;
 mod mount;
-mod name;
 mod question;
 
 pub use error::Error;

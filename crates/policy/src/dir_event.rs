@@ -56,17 +56,14 @@ pub enum DirEvent<'a> {
         dir: DirId,
         /// They are the first: what was known before is replaced.
         first: bool,
+        /// They are what was there before, under the same names.
+        same: bool,
         /// What has come.
         children: &'a [Child],
         /// There are no more.
         last: bool,
         /// What knowing this much of it takes, in bytes, altogether.
         bytes: u64,
-    },
-    /// A listing has come that says what was known already.
-    Confirmed {
-        /// The directory.
-        dir: DirId,
     },
     /// A listing could not be had.
     Failed {
@@ -90,11 +87,12 @@ pub enum DirEvent<'a> {
 /// Something to do, in the order given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DirAction {
-    /// Ask the storage for what follows what is known of `dir`, or for its first entries where nothing is known that is fresh. Each answer
-    /// is told ([`DirEvent::Listed`]).
+    /// Ask the storage for what follows what is known of `dir`. Each answer is told ([`DirEvent::Listed`]).
     List {
         /// The directory.
         dir: DirId,
+        /// Ask for its first entries: what is known is too old, or nothing is.
+        restarts: bool,
         /// Whether a reader waits.
         class: Class,
         /// How many requests for different parts of it are worth having at a time, where the storage can be asked for parts.

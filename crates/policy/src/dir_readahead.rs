@@ -47,13 +47,10 @@ struct Dir {
     pages: Vec<u32>,
     /// All of it has come.
     complete: bool,
-    /// A listing is in flight, and its first page has not come.
-    restarts: bool,
+    /// More of it is in flight.
     listing: bool,
     /// When the first page of what is known, or will be, was asked for.
     requested: Option<Nanos>,
-    /// When its next page was.
-    continued: Nanos,
     /// Listed before anybody read it, and not read since.
     ahead: bool,
     /// Pages of it that a reader has come to.
@@ -157,17 +154,17 @@ impl DirReadahead {
             DirEvent::Named { dir, found } => self.named(dir, found),
             DirEvent::Opened { dir, entry, found } => self.opened(dir, entry, found),
             DirEvent::Expected { dir, entry } => self.epoch.push((dir, entry)),
-            DirEvent::Listed { dir, first, children, last, bytes } => self.listed(dir, first, children, last, bytes),
-            DirEvent::Confirmed { dir } => {
-                if let Some(dir) = self.dirs.get_mut(&dir) {
-                    self.listings -= u32::from(core::mem::take(&mut dir.listing));
-                    dir.restarts = false;
+            DirEvent::Listed { dir, first, same, children, last, bytes } => {
+                if !same {
+                    // Its files have other places from now on.
+                    self.epoch.forget(dir);
                 }
+                self.listed(dir, first, children, last, bytes);
             }
             DirEvent::Failed { dir } => {
                 if let Some(dir) = self.dirs.get_mut(&dir) {
                     self.listings -= u32::from(core::mem::take(&mut dir.listing));
-                    (dir.ahead, dir.restarts, dir.requested) = (false, false, None);
+                    (dir.ahead, dir.requested) = (false, None);
                 }
             }
             DirEvent::Fetched { dir, entry } => {
@@ -340,7 +337,6 @@ impl DirReadahead {
             known.entered = None;
         }
         self.listings -= u32::from(core::mem::take(&mut known.listing));
-        known.restarts = false;
         known.complete = last;
         for &child in children {
             if let Child::Directory(_) = child {
@@ -357,9 +353,6 @@ impl DirReadahead {
             Child::Directory(below) => Some((*below, (at + n) as u32)),
             Child::File { .. } => None,
         });
-        if first {
-            self.epoch.forget(dir);
-        }
         for (below, entry) in subdirs {
             self.dirs.entry(below).or_default().parent = Some((dir, entry));
         }
@@ -391,7 +384,7 @@ impl DirReadahead {
             (known.requested, known.complete, known.pages_read) = (Some(self.now), false, 0);
             known.names = 0;
         }
-        (known.listing, known.restarts, known.continued) = (true, restarts, self.now);
+        known.listing = true;
         known.ahead |= restarts && class == Class::Speculative;
         let ahead = (known.pages_read * 2).saturating_sub(known.pages.len()) as u32;
         let parallel = if restarts || !readahead { 1 } else { ahead.clamp(1, PARALLEL_MAX) };
@@ -400,19 +393,22 @@ impl DirReadahead {
             Class::Demand => self.counters.lists_demand += 1,
             Class::Speculative => self.counters.lists_speculative += 1,
         }
-        self.actions.push_back(DirAction::List { dir, class, parallel });
+        self.actions.push_back(DirAction::List { dir, restarts, class, parallel });
     }
 
     /// Lists the directories that walks come to next.
     fn list_ahead(&mut self) {
         let mut wanted = Vec::new();
+        if self.options.ttl.is_zero() {
+            // None would be believed.
+            return;
+        }
         for walk in self.walks.iter().rev() {
             let mut left = walk.listings.size() as usize;
             let free = (LISTINGS_MAX.saturating_sub(self.listings) as usize).saturating_sub(wanted.len());
             if free == 0 {
                 break;
             }
-            left = left.min(self.worth(walk));
             self.next_dirs(walk, |id, dir| {
                 if left == 0 || wanted.len() >= free {
                     return false;
@@ -428,11 +424,6 @@ impl DirReadahead {
         for dir in wanted {
             self.list(dir, Class::Speculative, true);
         }
-    }
-
-    /// How many listings ahead can be worth anything: none where they are not believed.
-    fn worth(&self, _walk: &Walk) -> usize {
-        if self.options.ttl.is_zero() { 0 } else { usize::MAX }
     }
 
     /// The directories that `walk` comes to next, in order, until `visit` has enough.

@@ -55,6 +55,11 @@ pub enum Event {
         /// Whether it touched a marked folio. The driver has cleared the mark.
         marked: bool,
     },
+    /// The whole of a file is expected to be read soon. What there is room for and is not resident is fetched.
+    Prefetch {
+        /// The file.
+        file: FileId,
+    },
     /// A reader was given bytes of the folio that starts at `start`. Told once for each kind of touch: the driver keeps a bit for each.
     Referenced {
         /// The file.

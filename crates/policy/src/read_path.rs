@@ -118,6 +118,7 @@ impl ReadPath {
             Event::Release { file } => self.release(file),
             Event::Forget { file } => self.forget(file),
             Event::Read { file, extent, found, marked } => self.read(now, file, extent, found, marked),
+            Event::Prefetch { file } => self.prefetch(file),
             Event::Referenced { file, start, touch } => {
                 self.referenced(file, start, touch);
                 self.resume(now, file);
@@ -249,6 +250,21 @@ impl ReadPath {
                 f.random_pages = left;
             }
             from = sieve.end;
+        }
+    }
+
+    /// Submits what `file` lacks, as far as there is room for what nobody waits for.
+    fn prefetch(&mut self, file: FileId) {
+        let Some(&File { pages, .. }) = self.files.get(&file) else { return };
+        let mut from = 0;
+        while let Some(hole) = self.resident.next_hole(file, Extent::new(from, pages)) {
+            let hole = Extent::new(hole.start, hole.end.min(hole.start + DEMAND_PAGES_MAX));
+            let full = self.requests.is_speculation_full() || !self.resident.admits(hole);
+            if full || !self.make_room(first_bytes(file, hole), false) {
+                return;
+            }
+            self.submit(file, hole, Class::Speculative, Some(Ahead::Around), None);
+            from = hole.end;
         }
     }
 

@@ -186,7 +186,11 @@ impl<R: Readahead> Policy for Baseline<R> {
                     self.cache.arrived(file, extent);
                 }
             }
-            Event::Release { .. } | Event::Forget { .. } | Event::Wants { .. } | Event::Late { .. } => {}
+            Event::Release { .. }
+            | Event::Forget { .. }
+            | Event::Prefetch { .. }
+            | Event::Wants { .. }
+            | Event::Late { .. } => {}
         }
     }
 

@@ -6,10 +6,8 @@
 //!                    key photos/../x      -> none: it would leave the mount
 //! ```
 
-use std::ffi::OsStr;
-
 /// The longest name that the kernel takes from a FUSE file system, in bytes.
-pub(crate) const NAME_BYTES_MAX: usize = 1024;
+pub const NAME_BYTES_MAX: usize = 1024;
 
 /// The name under which `key`, a child of `prefix`, appears, or `None` where POSIX cannot express it.
 pub(crate) fn of_key<'a>(prefix: &str, key: &'a str) -> Option<&'a str> {
@@ -18,13 +16,13 @@ pub(crate) fn of_key<'a>(prefix: &str, key: &'a str) -> Option<&'a str> {
     is_possible(name).then_some(name)
 }
 
-/// The key that `name` in `prefix` stands for, or `None` if no object can have it.
-pub(crate) fn to_key(prefix: &str, name: &OsStr) -> Option<String> {
-    let name = name.to_str()?;
-    is_possible(name).then(|| format!("{prefix}{name}"))
+/// The prefix and the name that make up `key`.
+pub(crate) fn split(key: &str) -> (&str, &str) {
+    key.split_at(key.rfind('/').map_or(0, |slash| slash + 1))
 }
 
-fn is_possible(name: &str) -> bool {
+/// Whether an entry of a directory can have this name.
+pub(crate) fn is_possible(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']) && name.len() <= NAME_BYTES_MAX
 }
 
@@ -36,7 +34,7 @@ mod tests {
     fn names_are_keys_without_their_prefix() {
         assert_eq!(of_key("", "a b"), Some("a b"));
         assert_eq!(of_key("x/", "x/ü/"), Some("ü"));
-        assert_eq!(to_key("x/", OsStr::new("ü")).as_deref(), Some("x/ü"));
+        assert_eq!((split("x/y/ü"), split("ü")), (("x/y/", "ü"), ("", "ü")));
     }
 
     #[test]

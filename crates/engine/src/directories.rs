@@ -1,0 +1,483 @@
+//! What is known of directories, and policy for them, behind one lock.
+//!
+//! ```text
+//!   Directory::read, look_up, open ──> events ──> policy ──> List  ──> a task: backend.list, entries into the listing, Event::Listed
+//!                                                       ├──> Fetch ──> the file's pages, as a prefetch of the shard
+//!                                                       └──> Drop  ──> the listing is let go of; who reads it keeps it
+//! ```
+//!
+//! *Freshness:* what a listing says counts for [`Options::metadata_ttl`](crate::Options) from the moment at which it was asked for, read
+//! ahead or not; what a prefetch has read of a file confirms that version for as long. Whatever is older is asked for again.
+//!
+//! *Invariant:* a directory is listed by one chain of requests at a time; a listing that was replaced while somebody still reads it is
+//! carried to its end for him.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use foreread_backend::{Key, Object};
+use foreread_policy::{Child, DirAction, DirCounters, DirEvent, DirId, DirOptions, DirReadahead, Found, Nanos};
+use parking_lot::Mutex;
+
+use crate::engine::Inner;
+use crate::error::{Error, ErrorKind};
+use crate::listing::{Listing, Node, Said, Taken, TakenChild};
+use crate::name;
+
+/// See the module's text.
+pub(crate) struct Directories {
+    ttl: Duration,
+    state: Mutex<State>,
+}
+
+struct State {
+    policy: DirReadahead,
+    by_prefix: HashMap<Arc<str>, DirId>,
+    known: HashMap<DirId, Known>,
+    next: u64,
+}
+
+/// One directory that has an identity.
+struct Known {
+    prefix: Arc<str>,
+    /// The latest listing.
+    chain: Option<Arc<Chain>>,
+    /// When files of the listing were last read under the version that it tells, by their places.
+    confirmed: HashMap<u32, Instant>,
+}
+
+/// A listing and the requests that bring it.
+pub(crate) struct Chain {
+    pub(crate) dir: DirId,
+    pub(crate) listing: Arc<Listing>,
+    began: Instant,
+    /// A request is in flight.
+    busy: AtomicBool,
+    /// What has asked for pages so far: one that comes back leads nowhere.
+    asked: Mutex<Asked>,
+    /// The one that it replaces, until it is known whether it says the same.
+    before: Mutex<Option<Arc<Listing>>>,
+}
+
+#[derive(Default)]
+struct Asked {
+    seeds: RandomState,
+    tokens: HashSet<u64>,
+    empty: u32,
+}
+
+/// What a name is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// What it stands for.
+    pub node: Node,
+    /// How long that may still be believed; not at all where the storage was asked for this name alone.
+    pub believed: Duration,
+}
+
+/// What is to be fetched once the lock is free.
+struct Wanted {
+    dir: DirId,
+    place: u32,
+    object: Option<Object>,
+}
+
+impl Directories {
+    pub(crate) fn new(capacity_bytes: u64, ttl: Duration, readahead: bool) -> Self {
+        let options = DirOptions { capacity_bytes, ttl: nanos(ttl), readahead };
+        let policy = DirReadahead::new(options);
+        Self { ttl, state: Mutex::new(State { policy, by_prefix: HashMap::new(), known: HashMap::new(), next: 0 }) }
+    }
+
+    pub(crate) fn counters(&self) -> (DirCounters, u64) {
+        let state = self.state.lock();
+        (state.policy.counters(), state.policy.charged_bytes())
+    }
+
+    /// Opens a directory for reading: what is known and fresh, or a listing that begins now.
+    pub(crate) fn open(&self, engine: &Arc<Inner>, prefix: &str) -> Arc<Chain> {
+        let mut wanted = Vec::new();
+        let chain = {
+            let state = &mut *self.state.lock();
+            let dir = state.identify(prefix);
+            let found =
+                match state.chain(dir) {
+                    Some(chain) if self.is_fresh(chain.began) && !chain.listing.has_failed() => {
+                        if chain.listing.has(0) { Found::Resident } else { Found::InFlight }
+                    }
+                    _ => Found::Absent,
+                };
+            state.tell(engine, DirEvent::Read { dir, entry: 0, found }, &mut wanted);
+            // Policy begins a listing for whoever waits, always. Without one there would be nothing to read.
+            state.chain(dir).unwrap_or_else(|| state.restart(engine, dir))
+        };
+        self.fetch(engine, wanted);
+        chain
+    }
+
+    /// A reader of `chain` wants what is at `place`, and what follows.
+    pub(crate) fn read(&self, engine: &Arc<Inner>, chain: &Arc<Chain>, place: u32) {
+        let mut wanted = Vec::new();
+        {
+            let state = &mut *self.state.lock();
+            let is_current = state.chain(chain.dir).is_some_and(|current| Arc::ptr_eq(&current, chain));
+            let found = match chain.listing.has(place) {
+                true => Found::Resident,
+                false if chain.busy.load(Ordering::Relaxed) => Found::InFlight,
+                false => Found::Absent,
+            };
+            if is_current {
+                state.tell(engine, DirEvent::Read { dir: chain.dir, entry: place, found }, &mut wanted);
+            }
+            if found == Found::Absent && !chain.busy.load(Ordering::Relaxed) && !chain.listing.is_over() {
+                chain.go_on(engine);
+            }
+        }
+        self.fetch(engine, wanted);
+    }
+
+    /// What `name` in `prefix` is, as far as what is known tells that. The listing to wait for where one is on its way.
+    pub(crate) fn look_up(
+        &self,
+        engine: &Arc<Inner>,
+        prefix: &str,
+        name: &str,
+        waited: bool,
+    ) -> Result<Option<Named>, Option<Arc<Chain>>> {
+        let mut wanted = Vec::new();
+        let said = {
+            let state = &mut *self.state.lock();
+            let dir = state.identify(prefix);
+            let said = match state.known.get(&dir).and_then(|known| Some((known, known.chain.as_ref()?))) {
+                None => Err(None),
+                Some((known, chain)) => match chain.look_up(name) {
+                    Said::Absent(at) if self.is_fresh(at) => Ok(None),
+                    Said::Present(node, place, at) => {
+                        let confirmed = known.confirmed.get(&place).copied();
+                        let at = confirmed.map_or(at, |confirmed| at.max(confirmed));
+                        let believed = self.ttl.saturating_sub(at.elapsed());
+                        if believed.is_zero() { Err(None) } else { Ok(Some(Named { node, believed })) }
+                    }
+                    Said::Absent(_) => Err(None),
+                    Said::Nothing => {
+                        let on_its_way = !waited && !chain.listing.has(0) && self.is_fresh(chain.began);
+                        Err(on_its_way.then(|| Arc::clone(chain)))
+                    }
+                },
+            };
+            if !waited {
+                let found = match &said {
+                    Ok(_) => Found::Resident,
+                    Err(Some(_)) => Found::InFlight,
+                    Err(None) => Found::Absent,
+                };
+                state.tell(engine, DirEvent::Named { dir, found }, &mut wanted);
+            }
+            said
+        };
+        self.fetch(engine, wanted);
+        said
+    }
+
+    /// Whether `object` was the current version a moment ago, as far as is known.
+    pub(crate) fn is_current(&self, object: &Object) -> bool {
+        let state = self.state.lock();
+        state.find(&object.key).is_some_and(|(known, node, place, at)| {
+            let confirmed = known.confirmed.get(&place).copied();
+            node == Node::File(object.clone()) && self.is_fresh(confirmed.map_or(at, |confirmed| at.max(confirmed)))
+        })
+    }
+
+    /// A reader opens `object`, of whose contents this much is there.
+    pub(crate) fn opened(&self, engine: &Arc<Inner>, object: &Object, found: Found) {
+        let mut wanted = Vec::new();
+        {
+            let state = &mut *self.state.lock();
+            let Some((dir, place)) = state.place(&object.key) else { return };
+            state.tell(engine, DirEvent::Opened { dir, entry: place, found }, &mut wanted);
+        }
+        self.fetch(engine, wanted);
+    }
+
+    /// `key` will be read after the one named before it.
+    pub(crate) fn expect(&self, engine: &Arc<Inner>, key: &Key) -> bool {
+        let state = &mut *self.state.lock();
+        let Some((dir, place)) = state.place(key) else { return false };
+        state.tell(engine, DirEvent::Expected { dir, entry: place }, &mut Vec::new());
+        true
+    }
+
+    /// A page of `chain` has come.
+    fn listed(&self, engine: &Arc<Inner>, chain: &Chain, taken: Taken) {
+        let mut wanted = Vec::new();
+        {
+            let state = &mut *self.state.lock();
+            if !state.chain(chain.dir).is_some_and(|current| std::ptr::eq(&raw const *current, chain)) {
+                return;
+            }
+            let Taken { children, from, last, bytes } = taken;
+            let count = children.len() as u32;
+            let before = chain.before.lock().clone();
+            let same = before.is_some_and(|before| chain.listing.is_like(&before, from, count));
+            if last || !same {
+                *chain.before.lock() = None;
+            }
+            let mut subdirs = 0;
+            let children: Vec<Child> = children
+                .iter()
+                .map(|child| match child {
+                    TakenChild::Directory(prefix) => {
+                        subdirs += 1;
+                        Child::Directory(state.identify(prefix))
+                    }
+                    TakenChild::File(pages) => Child::File { pages: *pages },
+                })
+                .collect();
+            if !same && let Some(known) = state.known.get_mut(&chain.dir) {
+                known.confirmed = HashMap::new();
+            }
+            let bytes = bytes + subdirs * IDENTITY_BYTES;
+            let event = DirEvent::Listed { dir: chain.dir, first: from == 0, same, children: &children, last, bytes };
+            state.tell(engine, event, &mut wanted);
+        }
+        self.fetch(engine, wanted);
+    }
+
+    fn failed(&self, engine: &Arc<Inner>, chain: &Chain) {
+        let state = &mut *self.state.lock();
+        if state.chain(chain.dir).is_some_and(|current| std::ptr::eq(&raw const *current, chain)) {
+            state.tell(engine, DirEvent::Failed { dir: chain.dir }, &mut Vec::new());
+        }
+    }
+
+    /// Has files fetched that nobody has asked for.
+    fn fetch(&self, engine: &Arc<Inner>, mut wanted: Vec<Wanted>) {
+        while let Some(Wanted { dir, place, object }) = wanted.pop() {
+            let asked = Instant::now();
+            let (inner, told) = (Arc::clone(engine), move |engine: &Arc<Inner>, came: bool| {
+                let directories = &engine.directories;
+                let mut wanted = Vec::new();
+                {
+                    let state = &mut *directories.state.lock();
+                    if came && let Some(known) = state.known.get_mut(&dir) {
+                        if known.confirmed.len() >= CONFIRMED_MAX {
+                            known.confirmed.retain(|_, at| directories.is_fresh(*at));
+                        }
+                        known.confirmed.insert(place, asked);
+                    }
+                    state.tell(engine, DirEvent::Fetched { dir, entry: place }, &mut wanted);
+                }
+                directories.fetch(engine, wanted);
+            });
+            match object.map(|object| engine.prefetch(&object, move |came| told(&inner, came))) {
+                Some(Prefetched::Coming) => {}
+                // What is there is of a version that nothing has confirmed lately: the next listing will.
+                there_or_not => {
+                    let state = &mut *self.state.lock();
+                    state.tell(engine, DirEvent::Fetched { dir, entry: place }, &mut wanted);
+                    let stale = state.chain(dir).is_some_and(|chain| !self.is_fresh(chain.began));
+                    if stale && there_or_not == Some(Prefetched::Resident) {
+                        state.tell(engine, DirEvent::Named { dir, found: Found::Absent }, &mut wanted);
+                    }
+                }
+            }
+        }
+    }
+
+    fn is_fresh(&self, at: Instant) -> bool {
+        !self.ttl.is_zero() && at.elapsed() <= self.ttl
+    }
+}
+
+/// What has become of a wish to have a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Prefetched {
+    /// It is on its way, and will be told of.
+    Coming,
+    /// It is there already.
+    Resident,
+    /// There is no room.
+    Refused,
+}
+
+impl State {
+    /// The identity of a directory.
+    fn identify(&mut self, prefix: &str) -> DirId {
+        if let Some(&dir) = self.by_prefix.get(prefix) {
+            return dir;
+        }
+        self.next += 1;
+        let (dir, prefix) = (DirId(self.next), Arc::<str>::from(prefix));
+        self.by_prefix.insert(Arc::clone(&prefix), dir);
+        self.known.insert(dir, Known { prefix, chain: None, confirmed: HashMap::new() });
+        dir
+    }
+
+    fn chain(&self, dir: DirId) -> Option<Arc<Chain>> {
+        self.known.get(&dir)?.chain.clone()
+    }
+
+    /// What is known of an object: its directory, what that says, where, and since when.
+    fn find(&self, key: &Key) -> Option<(&Known, Node, u32, Instant)> {
+        let (prefix, name) = name::split(key.as_str());
+        let known = self.known.get(self.by_prefix.get(prefix)?)?;
+        match known.chain.as_ref()?.look_up(name) {
+            Said::Present(node, place, at) => Some((known, node, place, at)),
+            Said::Nothing | Said::Absent(_) => None,
+        }
+    }
+
+    fn place(&self, key: &Key) -> Option<(DirId, u32)> {
+        let (_, _, place, _) = self.find(key)?;
+        let (prefix, _) = name::split(key.as_str());
+        Some((*self.by_prefix.get(prefix)?, place))
+    }
+
+    /// Tells policy, and does what it says; files to fetch are left for when the lock is free.
+    fn tell(&mut self, engine: &Arc<Inner>, event: DirEvent<'_>, wanted: &mut Vec<Wanted>) {
+        self.policy.handle(engine.now(), event);
+        while let Some(action) = self.policy.poll_action() {
+            match action {
+                DirAction::List { dir, restarts, .. } => match self.chain(dir).filter(|_| !restarts) {
+                    Some(chain) => chain.go_on(engine),
+                    None => _ = self.restart(engine, dir),
+                },
+                DirAction::Fetch { dir, entry: place } => {
+                    let object = self.chain(dir).and_then(|chain| match chain.entry(place) {
+                        Some(Node::File(object)) => Some(object),
+                        _ => None,
+                    });
+                    wanted.push(Wanted { dir, place, object });
+                }
+                DirAction::Drop { dir } => self.drop(dir),
+            }
+        }
+    }
+
+    /// Begins to list `dir` anew.
+    fn restart(&mut self, engine: &Arc<Inner>, dir: DirId) -> Arc<Chain> {
+        let known = self.known.get_mut(&dir);
+        let prefix = known.as_ref().map_or_else(|| Arc::from(""), |known| Arc::clone(&known.prefix));
+        let before = known.as_ref().and_then(|known| known.chain.as_ref()).map(|chain| Arc::clone(&chain.listing));
+        let chain = Arc::new(Chain {
+            dir,
+            listing: Listing::new(&prefix),
+            began: Instant::now(),
+            busy: AtomicBool::new(false),
+            asked: Mutex::default(),
+            before: Mutex::new(before),
+        });
+        if let Some(known) = known {
+            known.chain = Some(Arc::clone(&chain));
+        }
+        chain.go_on(engine);
+        chain
+    }
+
+    /// Lets go of what `dir` holds, and of identities that nothing leads to any more.
+    fn drop(&mut self, dir: DirId) {
+        let Some(known) = self.known.get_mut(&dir) else { return };
+        let (chain, prefix) = (known.chain.take(), Arc::clone(&known.prefix));
+        known.confirmed = HashMap::new();
+        let mut below = Vec::new();
+        if let Some(chain) = chain {
+            chain.listing.visit(0, |_, _, node, _| {
+                below.extend(if let Node::Directory(prefix) = node { Some(prefix) } else { None });
+                true
+            });
+        }
+        let (parent, _) = name::split(prefix.strip_suffix('/').unwrap_or(&prefix));
+        let parent = self.by_prefix.get(parent).and_then(|parent| self.known.get(parent));
+        if parent.is_none_or(|parent| parent.chain.is_none()) {
+            below.push(prefix.to_string());
+        }
+        for prefix in below {
+            if let Some(dir) = self.by_prefix.get(&*prefix)
+                && self.known.get(dir).is_some_and(|known| known.chain.is_none())
+            {
+                self.known.remove(dir);
+                self.by_prefix.remove(&*prefix);
+            }
+        }
+    }
+}
+
+impl Chain {
+    /// What is said of `name`, by the listing before while this one has not come so far.
+    fn look_up(&self, name: &str) -> Said {
+        match (self.listing.look_up(name), &*self.before.lock()) {
+            (Said::Nothing, Some(before)) => match before.look_up(name) {
+                said @ Said::Present(..) => said,
+                Said::Absent(_) | Said::Nothing => Said::Nothing,
+            },
+            (said, _) => said,
+        }
+    }
+
+    /// The entry at `place`, in the same way.
+    fn entry(&self, place: u32) -> Option<Node> {
+        self.listing.entry(place).or_else(|| self.before.lock().as_ref()?.entry(place))
+    }
+
+    /// Asks for the next page, unless that has been done.
+    pub(crate) fn go_on(self: &Arc<Self>, engine: &Arc<Inner>) {
+        if self.listing.is_over() || self.busy.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (chain, inner) = (Arc::clone(self), Arc::clone(engine));
+        engine.runtime.spawn(async move { chain.next_page(&inner).await });
+    }
+
+    async fn next_page(self: Arc<Self>, engine: &Arc<Inner>) {
+        let (requested, continuation) = (Instant::now(), self.listing.continuation());
+        let page = match engine.list(self.listing.prefix(), continuation.as_deref()).await {
+            Ok(page) => self.advances(&page).map(|()| page),
+            Err(error) => Err(error),
+        };
+        match page {
+            Ok(page) => {
+                let taken = self.listing.take(page, requested);
+                self.busy.store(false, Ordering::Release);
+                engine.directories.listed(engine, &self, taken);
+            }
+            Err(error) => {
+                self.busy.store(false, Ordering::Release);
+                engine.directories.failed(engine, &self);
+                self.listing.fail(error);
+            }
+        }
+    }
+
+    /// Whether a page leads anywhere.
+    fn advances(&self, page: &foreread_backend::ListPage) -> Result<(), Error> {
+        let Some(token) = &page.continuation else { return Ok(()) };
+        let asked = &mut *self.asked.lock();
+        asked.empty = if page.entries.is_empty() { asked.empty + 1 } else { 0 };
+        let seed = asked.seeds.hash_one(token);
+        let what = if !asked.tokens.insert(seed) {
+            "the storage names the same continuation twice"
+        } else if asked.empty > EMPTY_MAX {
+            "the storage answers with empty pages without end"
+        } else {
+            return Ok(());
+        };
+        let text = format!("list {}: {what}: the listing would never end", self.listing.prefix());
+        Err(Error::new(ErrorKind::Io, text))
+    }
+}
+
+fn nanos(time: Duration) -> Nanos {
+    Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// What the name and the identity of a directory take.
+const IDENTITY_BYTES: u64 = 160;
+
+/// Confirmations of a directory before those that count no more are removed.
+const CONFIRMED_MAX: usize = 4096;
+
+/// Pages without an entry, one after the other, before it is said that there will never be one.
+const EMPTY_MAX: u32 = 1000;

@@ -1,0 +1,112 @@
+//! An open directory, and names looked up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use foreread_backend::{Key, Object};
+
+use crate::directories::{Chain, Named};
+use crate::engine::{Engine, Inner};
+use crate::error::{Error, ErrorKind};
+use crate::listing::Node;
+use crate::name;
+
+/// An open directory: its entries as they come, each in its place, from one listing.
+pub struct Directory {
+    engine: Arc<Inner>,
+    chain: Arc<Chain>,
+}
+
+impl std::fmt::Debug for Directory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Directory").field("prefix", &self.chain.listing.prefix()).finish_non_exhaustive()
+    }
+}
+
+impl Directory {
+    /// Waits until the entry at `place` (from 0) has come, or it is known that there is none. Whether there is one.
+    ///
+    /// Errors: as the storage has them, after retries within [`crate::Patience`]; [`ErrorKind::Io`] for a listing that would never end.
+    pub async fn wait(&self, place: u32) -> Result<bool, Error> {
+        let ask = || self.engine.directories.read(&self.engine, &self.chain, place);
+        ask();
+        self.chain.listing.wait(place, ask).await
+    }
+
+    /// Calls `visit` with the entries from `place` on that have come: place, name, what it is, and how long that may be believed. Until it
+    /// returns `false`.
+    pub fn visit(&self, place: u32, mut visit: impl FnMut(u32, &str, Node, Duration) -> bool) {
+        let ttl = self.engine.metadata_ttl;
+        self.chain
+            .listing
+            .visit(place, |place, name, node, at| visit(place, name, node, ttl.saturating_sub(at.elapsed())));
+    }
+}
+
+impl Engine {
+    /// Opens the directory of all that begins with `prefix` (empty, or ending in `/`). No I/O is waited for.
+    pub fn open_directory(&self, prefix: &str) -> Directory {
+        let engine = self.inner();
+        Directory { engine: Arc::clone(engine), chain: engine.directories.open(engine, prefix) }
+    }
+
+    /// What `name` in `prefix` is: the object of that name, else the prefix. An empty object is taken for the mark of a directory
+    /// where something lies below it. Answered by a listing that was asked for at most [`crate::Options::metadata_ttl`] ago; else one request
+    /// for a file, two for a directory.
+    ///
+    /// Errors: [`ErrorKind::NotFound`]; others as the storage has them.
+    pub async fn look_up(&self, prefix: &str, name: &str) -> Result<Named, Error> {
+        if !name::is_possible(name) {
+            return Err(Error::not_found("no object can have this name"));
+        }
+        let engine = self.inner();
+        let mut known = engine.directories.look_up(engine, prefix, name, false);
+        if let Err(Some(chain)) = &known {
+            // What goes wrong there is told to whoever reads the directory.
+            let _ = chain.listing.wait(0, || chain.go_on(engine)).await;
+            known = engine.directories.look_up(engine, prefix, name, true);
+        }
+        match known {
+            Ok(Some(named)) => Ok(named),
+            Ok(None) => Err(Error::not_found("the directory has no entry of this name")),
+            Err(_) => self.resolve(&format!("{prefix}{name}")).await,
+        }
+    }
+
+    /// Whether `object` is known to have been the current version at most [`crate::Options::metadata_ttl`] ago.
+    pub fn is_current(&self, object: &Object) -> bool {
+        self.inner().directories.is_current(object)
+    }
+
+    /// Tells that files will be read in this order, again and again: the next ones are fetched as readers come by. How many of them are
+    /// known: a file is, once its directory was listed.
+    pub fn expect(&self, keys: impl IntoIterator<Item = Key>) -> usize {
+        let engine = self.inner();
+        keys.into_iter().filter(|key| engine.directories.expect(engine, key)).count()
+    }
+
+    /// Asks the storage what `key` is.
+    async fn resolve(&self, key: &str) -> Result<Named, Error> {
+        let named = |node, believed| Ok(Named { node, believed });
+        let object = match self.stat(&Key::new(key)).await {
+            Ok(object) if object.version.size > 0 => return named(Node::File(object), Duration::ZERO),
+            Ok(object) => Some(object),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        let below = format!("{key}/");
+        let has_children = match self.list(&below, None).await {
+            Ok(page) => !page.entries.is_empty(),
+            // Where nothing can be listed there are no directories to find.
+            Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::NotFound) => false,
+            Err(error) => return Err(error),
+        };
+        let ttl = self.inner().metadata_ttl;
+        match object {
+            _ if has_children => named(Node::Directory(below), ttl),
+            Some(object) => named(Node::File(object), Duration::ZERO),
+            // A directory without children is an object whose key ends in a slash.
+            None => self.stat(&Key::new(below.as_str())).await.and_then(|_| named(Node::Directory(below), ttl)),
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! What a directory holds, as far as it has come: names and versions, in the storage's order, each once.
+//!
+//! ```text
+//!   page 0 (asked for at t0)        page 1 (t1)
+//!   names  a.jpg"e71f.."b"..        one text: each name and its version's tag
+//!   records [end, size, time] ..    32 bytes each
+//! ```
+//!
+//! It only grows: an entry keeps its place, so that a reader in the middle of it misses none and sees none twice. What has gone from
+//! the storage meanwhile shows in the next listing.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use foreread_backend::{Entry, Key, ListPage, Object, Version};
+use foreread_policy::PAGE_BYTES;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::error::Error;
+use crate::name;
+
+/// What a name in a directory stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Node {
+    /// A directory, by its prefix.
+    Directory(String),
+    /// An object, as the storage described it.
+    File(Object),
+}
+
+/// One directory's listing. See the module's text.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    prefix: Arc<str>,
+    state: Mutex<State>,
+    news: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    pages: Vec<Page>,
+    /// Asks for the next page.
+    continuation: Option<String>,
+    complete: bool,
+    failed: Option<Error>,
+    /// Each key so far comes after the one before it.
+    sorted: bool,
+    /// Objects whose names the names to come may extend: a prefix of the same name would come after them.
+    shadows: Vec<(String, u32)>,
+    skipped: u64,
+    bytes: u64,
+}
+
+#[derive(Debug)]
+struct Page {
+    requested: Instant,
+    /// Place of its first entry.
+    first: u32,
+    text: Box<str>,
+    records: Box<[Record]>,
+}
+
+/// One entry: its name and its tag end at these places of the page's text.
+#[derive(Debug, Clone, Copy)]
+struct Record {
+    name_end: u32,
+    tag_end: u32,
+    kind: Kind,
+    size: u64,
+    /// Nanoseconds from 1970 on.
+    modified: Option<i64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Directory,
+    /// An empty object with something below it: a directory, in an object's place.
+    Mark,
+    /// Without a tag, or with the one in the text.
+    File {
+        tagged: bool,
+    },
+}
+
+/// What a listing says of a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// It has not come that far.
+    Nothing,
+    /// There is no such name. When that was asked for.
+    Absent(Instant),
+    /// What it is, at which place, and when that was asked for.
+    Present(Node, u32, Instant),
+}
+
+/// A page that has been taken in.
+pub(crate) struct Taken {
+    pub(crate) children: Vec<TakenChild>,
+    /// The place of the first of them.
+    pub(crate) from: u32,
+    /// Everything has come.
+    pub(crate) last: bool,
+    /// What all of the listing takes, in bytes.
+    pub(crate) bytes: u64,
+}
+
+/// An entry as policy is told of it: a directory by its prefix, a file by its pages.
+pub(crate) enum TakenChild {
+    Directory(String),
+    File(u64),
+}
+
+impl Listing {
+    pub(crate) fn new(prefix: &Arc<str>) -> Arc<Self> {
+        let state = Mutex::new(State { sorted: true, ..State::default() });
+        Arc::new(Self { prefix: Arc::clone(prefix), state, news: Notify::new() })
+    }
+
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// What asks for the next page, or that there is none.
+    pub(crate) fn continuation(&self) -> Option<String> {
+        self.state.lock().continuation.clone()
+    }
+
+    /// Whether all of it has come, or nothing more will.
+    pub(crate) fn is_over(&self) -> bool {
+        let state = self.state.lock();
+        state.complete || state.failed.is_some()
+    }
+
+    /// Whether the entry at `place` has come, or it is known that there is none.
+    pub(crate) fn has(&self, place: u32) -> bool {
+        let state = self.state.lock();
+        state.complete || place < state.len()
+    }
+
+    /// Takes the next page in, which was asked for at `requested`.
+    pub(crate) fn take(&self, page: ListPage, requested: Instant) -> Taken {
+        let state = &mut *self.state.lock();
+        let first = state.len();
+        let (mut text, mut records) = (String::new(), Vec::with_capacity(page.entries.len()));
+        let mut children = Vec::with_capacity(page.entries.len());
+        let last = state.pages.iter().rev().find_map(Page::last);
+        let mut before = last.map(|(name, slash)| (name.to_owned(), slash));
+        for entry in page.entries {
+            let key = match &entry {
+                Entry::Object(object) => object.key.as_str(),
+                Entry::Prefix(prefix) => prefix,
+            };
+            let Some(name) = name::of_key(&self.prefix, key) else {
+                state.skipped += 1;
+                continue;
+            };
+            state.shadows.retain(|(shadow, _)| name.starts_with(shadow.as_str()));
+            if let Some(&(_, place)) = state.shadows.iter().find(|(shadow, _)| shadow == name) {
+                // An empty object is the mark of a directory where something lies below it.
+                if matches!(entry, Entry::Prefix(_)) && place >= first {
+                    let record: &mut Record = &mut records[(place - first) as usize];
+                    if record.size == 0 {
+                        record.kind = Kind::Mark;
+                        children[(place - first) as usize] = TakenChild::Directory(key.to_owned());
+                    }
+                } else if matches!(entry, Entry::Prefix(_)) {
+                    state.mark_directory(place);
+                }
+                continue;
+            }
+            let place = first + records.len() as u32;
+            let slash = matches!(entry, Entry::Prefix(_));
+            state.sorted &= before.is_none_or(|(before, slashed)| order((&before, slashed), (name, slash)).is_lt());
+            before = Some((name.to_owned(), slash));
+            text.push_str(name);
+            let name_end = text.len() as u32;
+            let (kind, size, modified) = match &entry {
+                Entry::Prefix(prefix) => {
+                    children.push(TakenChild::Directory(prefix.clone()));
+                    (Kind::Directory, 0, None)
+                }
+                Entry::Object(Object { version, .. }) => {
+                    state.shadows.push((name.to_owned(), place));
+                    text.push_str(version.tag.as_deref().unwrap_or_default());
+                    children.push(TakenChild::File(version.size.div_ceil(PAGE_BYTES)));
+                    (Kind::File { tagged: version.tag.is_some() }, version.size, version.modified.and_then(nanos))
+                }
+            };
+            records.push(Record { name_end, tag_end: text.len() as u32, kind, size, modified });
+        }
+        state.bytes += (text.len() + records.len() * size_of::<Record>() + size_of::<Page>()) as u64;
+        let (text, records) = (text.into_boxed_str(), records.into_boxed_slice());
+        state.pages.push(Page { requested, first, text, records });
+        state.complete = page.continuation.is_none();
+        state.continuation = page.continuation;
+        if state.complete {
+            state.shadows = Vec::new();
+            if state.skipped > 0 {
+                let (skipped, prefix) = (state.skipped, &*self.prefix);
+                tracing::warn!(skipped, prefix, "objects whose names POSIX cannot express are not shown");
+            }
+        }
+        self.news.notify_waiters();
+        Taken { children, from: first, last: state.complete, bytes: state.bytes }
+    }
+
+    /// Nothing more will come.
+    pub(crate) fn fail(&self, error: Error) {
+        self.state.lock().failed = Some(error);
+        self.news.notify_waiters();
+    }
+
+    /// Waits until `place` has come, or that there is none; whenever more of it is needed than is there, `ask` is called. Whether there is
+    /// one.
+    pub(crate) async fn wait(&self, place: u32, ask: impl Fn()) -> Result<bool, Error> {
+        loop {
+            let news = self.news.notified();
+            tokio::pin!(news);
+            // From here on nothing is missed.
+            news.as_mut().enable();
+            if let Some(there) = self.state.lock().standing(place) {
+                return there;
+            }
+            ask();
+            news.await;
+        }
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.state.lock().failed.is_some()
+    }
+
+    /// Calls `visit` with the entries from `place` on that have come, until it has enough.
+    pub(crate) fn visit(&self, place: u32, mut visit: impl FnMut(u32, &str, Node, Instant) -> bool) {
+        let state = self.state.lock();
+        let from = state.pages.partition_point(|page| page.end() <= place);
+        for page in &state.pages[from..] {
+            for at in place.saturating_sub(page.first) as usize..page.records.len() {
+                let node = self.node(page, at);
+                if !visit(page.first + at as u32, page.name(at), node, page.requested) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The entry at `place`.
+    pub(crate) fn entry(&self, place: u32) -> Option<Node> {
+        let mut found = None;
+        self.visit(place, |_, _, node, _| {
+            found = Some(node);
+            false
+        });
+        found
+    }
+
+    /// What it says of `name`, as far as it has come.
+    pub(crate) fn look_up(&self, name: &str) -> Said {
+        let state = self.state.lock();
+        let found = |page: &Page, at: usize| Said::Present(self.node(page, at), page.first + at as u32, page.requested);
+        if !state.sorted {
+            for page in &state.pages {
+                if let Some(at) = (0..page.records.len()).find(|&at| page.name(at) == name) {
+                    return found(page, at);
+                }
+            }
+            return match state.pages.first() {
+                Some(page) if state.complete => Said::Absent(page.requested),
+                _ => Said::Nothing,
+            };
+        }
+        let (object, prefix) = (state.find((name, false)), state.find((name, true)));
+        match (object, prefix) {
+            // An empty object is the mark of a directory where something lies below it.
+            (Ok((page, at)), _) if page.records[at].size > 0 || page.records[at].kind == Kind::Mark => found(page, at),
+            (_, Ok((page, at))) => found(page, at),
+            (Ok(_) | Err(_), Err(None)) | (Err(None), Err(_)) => Said::Nothing,
+            (Ok((page, at)), Err(_)) => found(page, at),
+            (Err(Some(object)), Err(Some(prefix))) => Said::Absent(object.min(prefix)),
+        }
+    }
+
+    /// Whether the first entries of both, `count` of them, have the same names and are of the same kind.
+    pub(crate) fn is_like(&self, other: &Self, from: u32, count: u32) -> bool {
+        let mut mine = Vec::with_capacity(count as usize);
+        self.visit(from, |place, name, node, _| {
+            if place < from + count {
+                mine.push((name.to_owned(), matches!(node, Node::Directory(_))));
+            }
+            place + 1 < from + count
+        });
+        let (mut same, mut seen) = (true, 0);
+        other.visit(from, |place, name, node, _| {
+            let Some((own, directory)) = mine.get((place - from) as usize) else { return false };
+            same = own == name && *directory == matches!(node, Node::Directory(_));
+            seen += 1;
+            same
+        });
+        same && seen == mine.len()
+    }
+
+    fn node(&self, page: &Page, at: usize) -> Node {
+        let (name, record) = (page.name(at), page.records[at]);
+        match record.kind {
+            Kind::Directory | Kind::Mark => Node::Directory(format!("{}{name}/", self.prefix)),
+            Kind::File { tagged } => {
+                let tag = tagged.then(|| page.text[record.name_end as usize..record.tag_end as usize].into());
+                let modified = record.modified.map(time);
+                let key = Key::new(format!("{}{name}", self.prefix));
+                Node::File(Object { key, version: Version { size: record.size, tag, modified } })
+            }
+        }
+    }
+}
+
+impl State {
+    /// Whether there is an entry at `place`, if that is known.
+    fn standing(&self, place: u32) -> Option<Result<bool, Error>> {
+        if place < self.len() {
+            return Some(Ok(true));
+        }
+        if self.complete {
+            return Some(Ok(false));
+        }
+        self.failed.clone().map(Err)
+    }
+
+    fn len(&self) -> u32 {
+        self.pages.last().map_or(0, Page::end)
+    }
+
+    /// Where a key is, in a listing that is in the order of its keys; or when it was asked for, if it would have come.
+    fn find(&self, key: (&str, bool)) -> Result<(&Page, usize), Option<Instant>> {
+        let at = self.pages.partition_point(|page| page.last().is_none_or(|last| order(last, key).is_lt()));
+        match self.pages.get(at) {
+            Some(page) => page.find(key).map(|at| (page, at)).ok_or(Some(page.requested)),
+            None => Err(self.pages.last().filter(|_| self.complete).map(|page| page.requested)),
+        }
+    }
+
+    /// The empty object at `place` turns out to be a directory's mark. Whoever has seen it has seen the name.
+    fn mark_directory(&mut self, place: u32) {
+        let at = self.pages.partition_point(|page| page.end() <= place);
+        if let Some(page) = self.pages.get_mut(at) {
+            let record = &mut page.records[(place - page.first) as usize];
+            if record.size == 0 {
+                record.kind = Kind::Mark;
+            }
+        }
+    }
+}
+
+impl Page {
+    fn end(&self) -> u32 {
+        self.first + self.records.len() as u32
+    }
+
+    fn name(&self, at: usize) -> &str {
+        let start = at.checked_sub(1).map_or(0, |before| self.records[before].tag_end);
+        &self.text[start as usize..self.records[at].name_end as usize]
+    }
+
+    /// An entry's key after the prefix: its name, and whether a slash follows.
+    fn key(&self, at: usize) -> (&str, bool) {
+        (self.name(at), self.records[at].kind == Kind::Directory)
+    }
+
+    fn last(&self) -> Option<(&str, bool)> {
+        self.records.len().checked_sub(1).map(|last| self.key(last))
+    }
+
+    fn find(&self, key: (&str, bool)) -> Option<usize> {
+        let (mut low, mut high) = (0, self.records.len());
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            match order(self.key(middle), key) {
+                Ordering::Equal => return Some(middle),
+                Ordering::Less => low = middle + 1,
+                Ordering::Greater => high = middle,
+            }
+        }
+        None
+    }
+}
+
+/// The order of keys, byte by byte: `a-b` comes before `a/`, and after `a`.
+fn order((a, a_slash): (&str, bool), (b, b_slash): (&str, bool)) -> Ordering {
+    let with =
+        |name: &str, slash: bool| name.bytes().chain(slash.then_some(b'/')).collect::<smallvec::SmallVec<[u8; 64]>>();
+    match a.as_bytes().iter().zip(b.as_bytes()).find(|(a, b)| a != b) {
+        Some((a, b)) => a.cmp(b),
+        None => with(a, a_slash).cmp(&with(b, b_slash)),
+    }
+}
+
+fn nanos(time: SystemTime) -> Option<i64> {
+    match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(after) => after.as_nanos().try_into().ok(),
+        Err(before) => i64::try_from(before.duration().as_nanos()).ok().map(|nanos| -nanos),
+    }
+}
+
+fn time(nanos: i64) -> SystemTime {
+    let magnitude = Duration::from_nanos(nanos.unsigned_abs());
+    if nanos < 0 { SystemTime::UNIX_EPOCH - magnitude } else { SystemTime::UNIX_EPOCH + magnitude }
+}
