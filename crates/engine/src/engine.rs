@@ -15,7 +15,7 @@ use tokio::runtime::{Handle, Runtime};
 use crate::buffer::Pool;
 use crate::directories::{Directories, Prefetched};
 use crate::error::{Error, ErrorKind};
-use crate::fetch::{Backoff, attempt};
+use crate::fetch::{Backoff, Held, attempt};
 use crate::file::{File, Missing, Opened};
 use crate::in_place::InPlace;
 use crate::page_table::{Lookup, Pages, Waiting};
@@ -270,23 +270,26 @@ impl Inner {
     }
 
     /// Has all of `object` fetched, which nobody has asked for. If it comes, `done` is told whether it has.
-    pub(crate) fn prefetch(self: &Arc<Self>, object: &Object, done: impl FnOnce(bool) + Send + 'static) -> Prefetched {
+    pub(crate) fn prefetch(
+        self: &Arc<Self>,
+        object: &Object,
+        done: impl FnOnce(bool) + Send + Sync + 'static,
+    ) -> Prefetched {
         let file = self.open(object);
         let len = object.version.size as usize;
-        let is_resident = |pages: &Pages| pages.folios().iter().all(|folio| folio.is_resident());
-        if matches!(file.opened.table.look_up(0, len), Lookup::Present(pages) if is_resident(&pages)) {
+        if file.found() == Found::Resident {
             return Prefetched::Resident;
         }
         self.enter(|shard| self.tell(shard, Event::Prefetch { file: file.opened.id }));
         let Lookup::Present(pages) = file.opened.table.look_up(0, len) else { return Prefetched::Refused };
-        Waiting::wait(
-            pages,
-            Box::new(move |result| {
-                let came = result.is_ok();
-                drop((result, file));
-                done(came);
-            }),
-        );
+        let prefetch: Held = Arc::new(Prefetch { file: Some(file), done: Some(Box::new(done)) });
+        self.enter(|shard| {
+            for folio in pages.folios() {
+                if shard.counts(folio.fetch.request()) {
+                    folio.fetch.hold(Arc::clone(&prefetch));
+                }
+            }
+        });
         Prefetched::Coming
     }
 
@@ -345,6 +348,7 @@ impl Inner {
     fn with<R>(self: &Arc<Self>, mut shard: MutexGuard<'_, Shard>, f: impl FnOnce(&mut Shard) -> R) -> R {
         let result = f(&mut shard);
         let (begun, ready) = (std::mem::take(&mut shard.begun), std::mem::take(&mut shard.ready));
+        let over = std::mem::take(&mut shard.over);
         drop(shard);
         let plug = if begun.len() > 1 { self.backend.submission().map(Submitter::plug) } else { None };
         for (in_place, in_flight) in begun {
@@ -354,6 +358,7 @@ impl Inner {
         for (pages, done) in ready {
             Waiting::wait(pages, done);
         }
+        drop(over);
         result
     }
 
@@ -444,6 +449,21 @@ impl Inner {
                 shard.forget(file);
             }
         });
+    }
+}
+
+/// A file that is fetched whole, until its requests are over.
+struct Prefetch {
+    file: Option<File>,
+    done: Option<Box<dyn FnOnce(bool) + Send + Sync>>,
+}
+
+impl Drop for Prefetch {
+    fn drop(&mut self) {
+        let came = self.file.take().is_some_and(|file| file.found() == Found::Resident);
+        if let Some(done) = self.done.take() {
+            done(came);
+        }
     }
 }
 

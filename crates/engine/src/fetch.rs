@@ -24,6 +24,7 @@ use foreread_backend as backend;
 use foreread_policy::{Event, Extent, Nanos, PAGE_BYTES, RequestId};
 use futures::StreamExt;
 use futures::future::{Either, select};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::buffer::{Buffer, Pool};
@@ -34,7 +35,6 @@ use crate::page_table::Folio;
 use crate::shard::Shard;
 
 /// What a folio knows of the request that fills it.
-#[derive(Debug)]
 pub(crate) struct Fetch {
     request: RequestId,
     extent: Extent,
@@ -47,6 +47,17 @@ pub(crate) struct Fetch {
     late: Option<Duration>,
     /// It is to be made once more. Set with the shard held.
     hedged: AtomicBool,
+    /// What is let go of when policy has been told that it is over. Taken with the shard held, dropped without.
+    held: Mutex<Vec<Held>>,
+}
+
+/// Something that is let go of when nothing holds it any more.
+pub(crate) type Held = Arc<dyn std::any::Any + Send + Sync>;
+
+impl std::fmt::Debug for Fetch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fetch").field("request", &self.request).field("extent", &self.extent).finish_non_exhaustive()
+    }
 }
 
 impl Fetch {
@@ -60,7 +71,8 @@ impl Fetch {
         let (demanded, granted) = (AtomicBool::new(demanded), AtomicU64::new(granted));
         let late = late.map(|late| Duration::from_nanos(late.0));
         let hedged = AtomicBool::new(false);
-        Arc::new(Self { request, extent, demanded, granted, grown: Notify::new(), late, hedged })
+        let held = Mutex::default();
+        Arc::new(Self { request, extent, demanded, granted, grown: Notify::new(), late, hedged, held })
     }
 
     pub(crate) fn request(&self) -> RequestId {
@@ -95,6 +107,16 @@ impl Fetch {
                 self.grown.notified().await;
             }
         }
+    }
+
+    /// Holds `what` until policy has been told that it is over.
+    pub(crate) fn hold(&self, what: Held) {
+        self.held.lock().push(what);
+    }
+
+    /// What it holds, to be dropped without the shard.
+    pub(crate) fn let_go(&self) -> Vec<Held> {
+        std::mem::take(&mut *self.held.lock())
     }
 
     /// It is to be made once more.

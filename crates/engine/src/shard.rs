@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 
 use crate::engine::{Files, Identity, Inner};
 use crate::error::Error;
-use crate::fetch::{Fetch, InFlight, fetch};
+use crate::fetch::{Fetch, Held, InFlight, fetch};
 use crate::file::Opened;
 use crate::in_place::InPlace;
 use crate::joint::Joint;
@@ -60,6 +60,8 @@ pub(crate) struct Shard {
     pub(crate) completed: Vec<(Arc<InPlace>, Nanos)>,
     /// Requests to begin when the shard is free.
     pub(crate) begun: SmallVec<[(Arc<InPlace>, InFlight); 1]>,
+    /// What requests that are over held, to be dropped when the shard is free.
+    pub(crate) over: Vec<Held>,
     /// Reads to complete when the shard is free.
     pub(crate) ready: SmallVec<[Ready; 1]>,
     /// Reads that wait for memory, in order.
@@ -79,6 +81,7 @@ impl Shard {
             referenced: Vec::new(),
             completed: Vec::new(),
             begun: SmallVec::new(),
+            over: Vec::new(),
             ready: SmallVec::new(),
             starved: VecDeque::new(),
         }
@@ -115,7 +118,9 @@ impl Shard {
                 Action::Cancel { request } => {
                     // What is read in place completes, and is dropped then: its memory is the kernel's until it does. So is what a task
                     // brings that carries others as well.
-                    if let Some((Carrier::Task(task), _)) = self.requests.remove(&request)
+                    let Some((carrier, made)) = self.requests.remove(&request) else { continue };
+                    self.over.extend(made.let_go());
+                    if let Carrier::Task(task) = carrier
                         && let Some(task) = Arc::into_inner(task)
                     {
                         task.abort();
@@ -213,7 +218,9 @@ impl Shard {
 
     /// A request is over. Whether it still counted: a cancelled one does not.
     pub(crate) fn finished(&mut self, request: RequestId) -> bool {
-        self.requests.remove(&request).is_some()
+        let Some((_, made)) = self.requests.remove(&request) else { return false };
+        self.over.extend(made.let_go());
+        true
     }
 
     /// Readies the reads whose pages have found memory, and asks once more for the first of the others.

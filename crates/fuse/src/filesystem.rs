@@ -135,7 +135,6 @@ impl Filesystem for Mount {
             InitFlags::FUSE_ASYNC_READ,
             InitFlags::FUSE_PARALLEL_DIROPS,
             InitFlags::FUSE_DO_READDIRPLUS,
-            InitFlags::FUSE_READDIRPLUS_AUTO,
             InitFlags::FUSE_HAS_IOCTL_DIR,
         ] {
             // An older kernel does without.

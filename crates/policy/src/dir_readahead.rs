@@ -297,9 +297,9 @@ impl DirReadahead {
         if expected {
             if fetched {
                 if found == Found::Absent {
-                    self.epoch.window.missed()
+                    self.epoch.window.missed();
                 } else {
-                    self.epoch.window.hit(found == Found::InFlight)
+                    self.epoch.window.hit(found == Found::InFlight);
                 }
             } else if self.epoch.is_repeated() {
                 self.epoch.window.hit(true);
@@ -414,7 +414,7 @@ impl DirReadahead {
                     return false;
                 }
                 let is_known = dir.is_known(self.now, self.options.ttl);
-                if !is_known && dir.pages_read == 0 && !wanted.contains(&id) {
+                if !is_known && !wanted.contains(&id) {
                     wanted.push(id);
                 }
                 left -= usize::from(!is_known || dir.ahead);

@@ -73,7 +73,7 @@ impl Walk {
             self.frames.extend(left);
         }
         if let Some(frame) = self.frame(parent) {
-            frame.next = frame.next.max(entry + 1);
+            frame.next = entry + 1;
         }
         let frame = Frame { dir, next: 0 };
         match self.order {
