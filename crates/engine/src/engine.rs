@@ -229,7 +229,7 @@ impl Engine {
     pub fn stats(&self) -> Stats {
         let (counters, memory) = self.inner.enter(|shard| (shard.policy.counters(), shard.policy.memory()));
         let mechanism = self.inner.backend.submission().map(Submitter::mechanism);
-        self.inner.stats.snapshot(counters, memory, mechanism)
+        self.inner.stats.snapshot(counters, memory, self.inner.directories.counters(), mechanism)
     }
 }
 

@@ -92,6 +92,7 @@ impl Counters {
         &self,
         policy: foreread_policy::Counters,
         memory: foreread_policy::Memory,
+        directories: (foreread_policy::DirCounters, u64),
         submission: Option<foreread_backend::Mechanism>,
     ) -> Stats {
         let page = foreread_policy::PAGE_BYTES;
@@ -119,6 +120,12 @@ impl Counters {
             in_flight: self.in_flight.load(Relaxed),
             stats: self.stats.load(Relaxed),
             lists: self.lists.load(Relaxed),
+            lists_ahead: directories.0.lists_speculative,
+            lists_ahead_used: directories.0.lists_hit,
+            files_ahead: directories.0.fetches,
+            files_ahead_used: directories.0.fetches_hit,
+            walks: directories.0.walks,
+            memory_directories_bytes: directories.1,
             memory_budget_bytes: memory.capacity_bytes,
             memory_charged_bytes: memory.charged_bytes,
             memory_ahead_bytes: memory.ahead_bytes,
@@ -179,6 +186,18 @@ pub struct Stats {
     pub stats: u64,
     /// Listing pages fetched.
     pub lists: u64,
+    /// Of those, pages asked for before any reader did.
+    pub lists_ahead: u64,
+    /// Directories listed ahead that a reader came to.
+    pub lists_ahead_used: u64,
+    /// Small files fetched before any reader opened them.
+    pub files_ahead: u64,
+    /// Of those, files that were there, or on their way, when they were opened.
+    pub files_ahead_used: u64,
+    /// Readers recognised who go through a tree.
+    pub walks: u64,
+    /// What is known of directories.
+    pub memory_directories_bytes: u64,
     /// The budget.
     pub memory_budget_bytes: u64,
     /// Resident or in flight, bookkeeping included.
