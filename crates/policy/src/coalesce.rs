@@ -78,14 +78,17 @@ impl Coalesce {
         self.joined.len()
     }
 
+    /// Who has the place of `id` once that is over: one of those that were joined to it, if any.
+    pub(crate) fn heir(&self, id: RequestId) -> Option<RequestId> {
+        self.joined.iter().find(|(_, lead)| **lead == id).map(|(&other, _)| other)
+    }
+
     /// A request that was started is over. Whether the place that it had is free.
     pub(crate) fn finish(&mut self, id: RequestId) -> bool {
         if self.joined.remove(&id).is_some() {
             return false;
         }
-        // One of the others has the place from now on.
-        let mut others = self.joined.iter().filter(|(_, lead)| **lead == id).map(|(&other, _)| other);
-        let Some(next) = others.next() else { return true };
+        let Some(next) = self.heir(id) else { return true };
         self.joined.remove(&next);
         self.joined.values_mut().filter(|lead| **lead == id).for_each(|lead| *lead = next);
         false

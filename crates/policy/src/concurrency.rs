@@ -74,6 +74,12 @@ impl Default for Concurrency {
 }
 
 impl Concurrency {
+    /// One that begins with another limit.
+    #[cfg(test)]
+    pub(crate) fn of(limit: usize) -> Self {
+        Self { limit, ..Self::default() }
+    }
+
     /// The most requests to have in flight.
     pub(crate) fn limit(&self) -> usize {
         self.limit

@@ -131,6 +131,14 @@ fn a_second_run_is_the_same() {
 }
 
 #[test]
+fn who_reads_a_little_does_not_wait_for_a_trial_with_fewer() {
+    let tally = run(&catalogue::find("interactive-beside-16").unwrap(), PolicyName::Foreread);
+    // A first byte takes 30 ms, and the sixteen have the link.
+    let p99 = tally.figure(Metric::BesideReadP99).unwrap();
+    assert!(p99 <= 40.0, "{p99} ms");
+}
+
+#[test]
 fn what_comes_of_each_workload_is_pinned() {
     let mut text = String::new();
     for (name, _) in catalogue::TEXTS {
