@@ -268,7 +268,7 @@ impl Directories {
                         }
                         known.confirmed.insert(place, asked);
                     }
-                    state.tell(engine, DirEvent::Fetched { dir, entry: place }, &mut wanted);
+                    state.tell(engine, DirEvent::Fetched { dir, entry: place, came }, &mut wanted);
                 }
                 directories.fetch(engine, wanted);
             });
@@ -277,9 +277,10 @@ impl Directories {
                 // What is there is of a version that nothing has confirmed lately: the next listing will.
                 there_or_not => {
                     let state = &mut *self.state.lock();
-                    state.tell(engine, DirEvent::Fetched { dir, entry: place }, &mut wanted);
+                    let came = there_or_not == Some(Prefetched::Resident);
+                    state.tell(engine, DirEvent::Fetched { dir, entry: place, came }, &mut wanted);
                     let stale = state.chain(dir).is_some_and(|chain| !self.is_fresh(chain.began));
-                    if stale && there_or_not == Some(Prefetched::Resident) {
+                    if stale && came {
                         state.tell(engine, DirEvent::Named { dir, found: Found::Absent }, &mut wanted);
                     }
                 }

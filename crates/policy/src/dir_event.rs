@@ -70,12 +70,14 @@ pub enum DirEvent<'a> {
         /// The directory.
         dir: DirId,
     },
-    /// What [`DirAction::Fetch`] asked for has come, or could not be had.
+    /// What [`DirAction::Fetch`] asked for is over.
     Fetched {
         /// The directory of the file.
         dir: DirId,
         /// Which of its entries.
         entry: u32,
+        /// It is there. Otherwise there was no room, or the storage failed.
+        came: bool,
     },
     /// The directory is no more.
     Forget {

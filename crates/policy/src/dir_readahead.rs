@@ -122,6 +122,8 @@ pub struct DirReadahead {
     /// Listings in flight, and files.
     listings: u32,
     fetches: BTreeSet<FileRef>,
+    /// There was no room for the last one: none is asked for until that may have changed.
+    refused: bool,
     actions: VecDeque<DirAction>,
     now: Nanos,
     counters: DirCounters,
@@ -140,6 +142,7 @@ impl DirReadahead {
             epoch: Epoch::default(),
             listings: 0,
             fetches: BTreeSet::new(),
+            refused: false,
             actions: VecDeque::new(),
             now: Nanos(0),
             counters: DirCounters::default(),
@@ -167,8 +170,12 @@ impl DirReadahead {
                     (dir.ahead, dir.requested) = (false, None);
                 }
             }
-            DirEvent::Fetched { dir, entry } => {
+            DirEvent::Fetched { dir, entry, came } => {
                 self.fetches.remove(&(dir, entry));
+                self.refused = !came;
+                if !came && let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) {
+                    state.fetched = false;
+                }
             }
             DirEvent::Forget { dir } => self.forget(dir),
         }
@@ -276,6 +283,7 @@ impl DirReadahead {
 
     fn opened(&mut self, dir: DirId, entry: u32, found: Found) {
         self.touch(dir);
+        self.refused = false;
         let expected = self.epoch.opened((dir, entry));
         let Some(known) = self.dirs.get_mut(&dir) else { return };
         let Some(state) = known.entry(entry) else { return };
@@ -456,7 +464,7 @@ impl DirReadahead {
     fn fetch_ahead(&mut self) {
         let mut wanted: Vec<FileRef> = Vec::new();
         let free = FETCHES_MAX.saturating_sub(self.fetches.len());
-        if free == 0 {
+        if free == 0 || self.refused {
             return;
         }
         if self.epoch.is_repeated() {

@@ -263,7 +263,7 @@ impl ReadPath {
             if full || !self.make_room(first_bytes(file, hole), false) {
                 return;
             }
-            self.submit(file, hole, Class::Speculative, Some(Ahead::Around), None);
+            self.submit(file, hole, Class::Speculative, Some(Ahead::File), None);
             from = hole.end;
         }
     }
@@ -532,7 +532,7 @@ impl ReadPath {
                     self.counters.pages_thrashed += gone.folio.pages();
                     file.readahead.wasted(stream, true);
                 }
-                Some(Ahead::Around) | None => {}
+                Some(Ahead::File | Ahead::Around) | None => {}
             }
         }
         self.room = room;

@@ -69,6 +69,8 @@ pub(crate) struct Evicted {
 pub(crate) enum Ahead {
     /// A stream that will come to it. Kept until it does, or until demand needs the room.
     Stream(u64),
+    /// Whoever is expected to open the file. Kept in the same way.
+    File,
     /// Whoever comes to that place again. From its arrival it leaves like what has been read.
     Around,
 }

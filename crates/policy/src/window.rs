@@ -7,18 +7,25 @@ pub(crate) struct Window {
     max: u32,
     /// Guesses in a row that came to nothing.
     wrong: u32,
+    /// Guesses that were not made since.
+    unmade: u32,
 }
 
 impl Window {
     /// Nothing ahead, `max` at most ever.
     pub(crate) const fn closed(max: u32) -> Self {
-        Self { size: 0, max, wrong: 0 }
+        Self { size: 0, max, wrong: 0, unmade: 0 }
     }
 
-    /// From now on `size` may be ahead, if fewer might so far. One whose guesses were wrong too often stays as it is.
+    /// A guess can be made: from now on `size` may be ahead, if fewer might so far. One whose guesses were wrong too often stays as it is
+    /// until it would have made many.
     pub(crate) fn open(&mut self, size: u32) {
-        if !self.is_stopped() {
+        if self.wrong < WRONG_MAX {
             self.size = self.size.max(size).min(self.max);
+        } else if self.unmade == UNMADE_MAX {
+            *self = Self { size: 1, max: self.max, wrong: WRONG_MAX - 1, unmade: 0 };
+        } else {
+            self.unmade += 1;
         }
     }
 
@@ -46,14 +53,13 @@ impl Window {
             self.size = 0;
         }
     }
-
-    fn is_stopped(&self) -> bool {
-        self.wrong >= WRONG_MAX
-    }
 }
 
 /// Wrong guesses in a row after which no more are made.
 const WRONG_MAX: u32 = 4;
+
+/// Guesses that are not made after that, until one is made on trial.
+const UNMADE_MAX: u32 = 256;
 
 #[cfg(test)]
 mod tests {
@@ -70,11 +76,15 @@ mod tests {
     }
 
     #[test]
-    fn wrong_guesses_stop_it_for_good() {
+    fn wrong_guesses_stop_it_for_long() {
         let mut window = Window::closed(64);
         window.open(64);
         (0..WRONG_MAX).for_each(|_| window.missed());
+        (0..UNMADE_MAX).for_each(|_| window.open(8));
+        assert!(!window.is_open());
         window.open(8);
+        assert_eq!(window.size(), 1);
+        window.missed();
         assert!(!window.is_open());
     }
 }
