@@ -41,7 +41,7 @@ pub(crate) use azblob::connect as connect_azblob;
 pub(crate) use gcs::connect as connect_gcs;
 pub(crate) use page::Page;
 pub(crate) use s3::connect as connect_s3;
-use sign::{Request, Unsigned};
+use sign::{From, Request, Unsigned};
 
 /// What differs between the services besides what `opendal` knows.
 pub(crate) trait Dialect: Send + Sync + 'static {
@@ -56,6 +56,9 @@ pub(crate) trait Dialect: Send + Sync + 'static {
 
     /// Adds to the headers of a signed read; only what signatures do not cover.
     fn prepare_read(&self, _headers: &mut http::HeaderMap) {}
+
+    /// Whether listings are in the order of their keys and can begin after any of them.
+    fn lists_after(&self) -> bool;
 
     /// A page without entries that is followed by the page of `token`.
     fn page_before(&self, token: &str) -> String;
@@ -175,12 +178,12 @@ impl Cloud {
         }
     }
 
-    async fn list(&self, prefix: &str, continuation: Option<&str>) -> Result<ListPage, Error> {
+    async fn list(&self, prefix: &str, from: From<'_>) -> Result<ListPage, Error> {
         let fail = |message| Error::new(ErrorKind::Transient, Operation::List, prefix, message);
-        let response = self.ask(Request::List { prefix, token: continuation }).await?;
+        let response = self.ask(Request::List { prefix, from }).await?;
         let body = response.bytes().await.map_err(|e| fail(crate::wire::Failure::of(e).message))?;
         let page = self.dialect.page(&body).map_err(|e| fail(format!("the listing cannot be understood: {e}")))?;
-        if page.token.is_some() && page.token.as_deref() == continuation {
+        if page.token.as_deref().is_some_and(|token| from == From::Token(token)) {
             return Err(fail(String::from("the listing does not advance")));
         }
         Ok(page.into_list_page(prefix))
@@ -193,7 +196,8 @@ impl Backend for Cloud {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { conditional_read: true, list: true, range: true, rotational: false }
+        let list_after = self.dialect.lists_after();
+        Capabilities { conditional_read: true, list: true, list_after, range: true, rotational: false }
     }
 
     fn stat<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Object, Error>> {
@@ -205,7 +209,11 @@ impl Backend for Cloud {
     }
 
     fn list<'a>(&'a self, prefix: &'a str, continuation: Option<&'a str>) -> BoxFuture<'a, Result<ListPage, Error>> {
-        self.list(prefix, continuation).boxed()
+        self.list(prefix, continuation.map_or(From::Start, From::Token)).boxed()
+    }
+
+    fn list_after<'a>(&'a self, prefix: &'a str, after: &'a str) -> BoxFuture<'a, Result<ListPage, Error>> {
+        self.list(prefix, From::After(after)).boxed()
     }
 }
 

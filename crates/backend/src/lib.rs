@@ -36,6 +36,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::FutureExt;
 use futures::Stream;
 use futures::future::BoxFuture;
 
@@ -54,6 +55,8 @@ pub struct Capabilities {
     pub conditional_read: bool,
     /// [`Backend::list`] works.
     pub list: bool,
+    /// [`Backend::list_after`] works, and listings are in the order of their keys.
+    pub list_after: bool,
     /// Ranges are honoured; where false the engine must read objects from the start.
     pub range: bool,
     /// It is on a disk, whose arm serves nobody while it moves: fewer and larger requests are worth more than many at a time.
@@ -81,6 +84,14 @@ pub trait Backend: Send + Sync + 'static {
     ///
     /// `continuation` comes from the page before, `None` for the first. A prefix without children gives an empty page.
     fn list<'a>(&'a self, prefix: &'a str, continuation: Option<&'a str>) -> BoxFuture<'a, Result<ListPage, Error>>;
+
+    /// Lists one page of the direct children of `prefix` whose keys come after `after`, which is any text that begins with `prefix`. One that
+    /// is not after it may come with them. Where [`Capabilities::list_after`] says so; [`ErrorKind::Unsupported`] elsewhere.
+    fn list_after<'a>(&'a self, prefix: &'a str, after: &'a str) -> BoxFuture<'a, Result<ListPage, Error>> {
+        let _ = after;
+        let message = "this storage lists from the start only";
+        futures::future::ready(Err(Error::new(ErrorKind::Unsupported, Operation::List, prefix, message))).boxed()
+    }
 
     /// The same object as something that is read in place, without a request of its own; `None` where reading is a request.
     fn positioned(&self, object: &Object) -> Option<Arc<dyn Positioned>> {

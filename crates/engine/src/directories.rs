@@ -15,7 +15,6 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use foreread_backend::{Key, Object};
@@ -26,6 +25,7 @@ use crate::engine::Inner;
 use crate::error::{Error, ErrorKind};
 use crate::listing::{Listing, Node, Said, Taken, TakenChild};
 use crate::name;
+use crate::segments::{From, SegmentId, Segments};
 
 /// See the module's text.
 pub(crate) struct Directories {
@@ -54,8 +54,7 @@ pub(crate) struct Chain {
     pub(crate) dir: DirId,
     pub(crate) listing: Arc<Listing>,
     began: Instant,
-    /// A request is in flight.
-    busy: AtomicBool,
+    segments: Mutex<Segments>,
     /// What has asked for pages so far: one that comes back leads nowhere.
     asked: Mutex<Asked>,
     /// The one that it replaces, until it is known whether it says the same.
@@ -126,14 +125,14 @@ impl Directories {
             let is_current = state.chain(chain.dir).is_some_and(|current| Arc::ptr_eq(&current, chain));
             let found = match chain.listing.has(place) {
                 true => Found::Resident,
-                false if chain.busy.load(Ordering::Relaxed) => Found::InFlight,
+                false if chain.is_busy() => Found::InFlight,
                 false => Found::Absent,
             };
             if is_current {
                 state.tell(engine, DirEvent::Read { dir: chain.dir, entry: place, found }, &mut wanted);
             }
-            if found == Found::Absent && !chain.busy.load(Ordering::Relaxed) && !chain.listing.is_over() {
-                chain.go_on(engine);
+            if found == Found::Absent && !chain.is_busy() && !chain.listing.is_over() {
+                chain.go_on(engine, 1);
             }
         }
         self.fetch(engine, wanted);
@@ -342,8 +341,8 @@ impl State {
         self.policy.handle(engine.now(), event);
         while let Some(action) = self.policy.poll_action() {
             match action {
-                DirAction::List { dir, restarts, .. } => match self.chain(dir).filter(|_| !restarts) {
-                    Some(chain) => chain.go_on(engine),
+                DirAction::List { dir, restarts, parallel, .. } => match self.chain(dir).filter(|_| !restarts) {
+                    Some(chain) => chain.go_on(engine, parallel),
                     None => _ = self.restart(engine, dir),
                 },
                 DirAction::Fetch { dir, entry: place } => {
@@ -367,14 +366,14 @@ impl State {
             dir,
             listing: Listing::new(&prefix),
             began: Instant::now(),
-            busy: AtomicBool::new(false),
+            segments: Mutex::new(Segments::new(engine.backend.capabilities().list_after)),
             asked: Mutex::default(),
             before: Mutex::new(before),
         });
         if let Some(known) = known {
             known.chain = Some(Arc::clone(&chain));
         }
-        chain.go_on(engine);
+        chain.go_on(engine, 1);
         chain
     }
 
@@ -423,29 +422,43 @@ impl Chain {
         self.listing.entry(place).or_else(|| self.before.lock().as_ref()?.entry(place))
     }
 
-    /// Asks for the next page, unless that has been done.
-    pub(crate) fn go_on(self: &Arc<Self>, engine: &Arc<Inner>) {
-        if self.listing.is_over() || self.busy.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let (chain, inner) = (Arc::clone(self), Arc::clone(engine));
-        engine.runtime.spawn(async move { chain.next_page(&inner).await });
+    /// Whether more of it is on its way.
+    fn is_busy(&self) -> bool {
+        self.segments.lock().in_flight() > 0
     }
 
-    async fn next_page(self: Arc<Self>, engine: &Arc<Inner>) {
-        let (requested, continuation) = (Instant::now(), self.listing.continuation());
-        let page = match engine.list(self.listing.prefix(), continuation.as_deref()).await {
+    /// Asks for more of it, so that as many as `parallel` requests are under way where that can be.
+    pub(crate) fn go_on(self: &Arc<Self>, engine: &Arc<Inner>, parallel: u32) {
+        if self.listing.is_over() {
+            return;
+        }
+        for (segment, from) in self.segments.lock().ask(parallel) {
+            let (chain, inner) = (Arc::clone(self), Arc::clone(engine));
+            engine.runtime.spawn(async move { chain.page(&inner, segment, from).await });
+        }
+    }
+
+    async fn page(self: Arc<Self>, engine: &Arc<Inner>, segment: SegmentId, from: From) {
+        let requested = Instant::now();
+        let page = match engine.list(self.listing.prefix(), &from).await {
             Ok(page) => self.advances(&page).map(|()| page),
             Err(error) => Err(error),
         };
         match page {
             Ok(page) => {
-                let taken = self.listing.take(page, requested);
-                self.busy.store(false, Ordering::Release);
-                engine.directories.listed(engine, &self, taken);
+                // Pages are taken in the order in which they are given out.
+                let mut segments = self.segments.lock();
+                let pages = segments.arrived(segment, page, requested);
+                let taken: Vec<_> = pages.into_iter().map(|(page, at)| self.listing.take(page, at)).collect();
+                drop(segments);
+                if taken.is_empty() {
+                    self.go_on(engine, 1);
+                }
+                for taken in taken {
+                    engine.directories.listed(engine, &self, taken);
+                }
             }
             Err(error) => {
-                self.busy.store(false, Ordering::Release);
                 engine.directories.failed(engine, &self);
                 self.listing.fail(error);
             }

@@ -63,7 +63,7 @@ impl Engine {
         let mut known = engine.directories.look_up(engine, prefix, name, false);
         if let Err(Some(chain)) = &known {
             // What goes wrong there is told to whoever reads the directory.
-            let _ = chain.listing.wait(0, || chain.go_on(engine)).await;
+            let _ = chain.listing.wait(0, || chain.go_on(engine, 1)).await;
             known = engine.directories.look_up(engine, prefix, name, true);
         }
         match known {

@@ -20,6 +20,7 @@ use crate::file::{File, Missing, Opened};
 use crate::in_place::InPlace;
 use crate::page_table::{Lookup, Pages, Waiting};
 use crate::record::Recorder;
+use crate::segments::From;
 use crate::shard::{Shard, Starved};
 use crate::stats::{Counters, Stats};
 use crate::tap::{Recorded, Tap};
@@ -190,7 +191,8 @@ impl Engine {
 
     /// One page of the direct children of `prefix`, retrying within [`Patience`].
     pub async fn list(&self, prefix: &str, continuation: Option<&str>) -> Result<ListPage, Error> {
-        self.inner.list(prefix, continuation).await
+        let from = continuation.map_or(From::Start, |token| From::Token(token.to_owned()));
+        self.inner.list(prefix, &from).await
     }
 
     /// Opens an object, pinned to the version that `object` says. No I/O.
@@ -256,11 +258,16 @@ impl Drop for Engine {
 
 impl Inner {
     /// One page of the direct children of `prefix`.
-    pub(crate) async fn list(&self, prefix: &str, continuation: Option<&str>) -> Result<ListPage, Error> {
+    pub(crate) async fn list(&self, prefix: &str, from: &From) -> Result<ListPage, Error> {
         self.stats.lists.fetch_add(1, Relaxed);
+        tracing::debug!(prefix, ?from, "listing");
         let mut backoff = Backoff::new(self.patience.total);
         loop {
-            let list = self.backend.list(prefix, continuation);
+            let list = match from {
+                From::Start => self.backend.list(prefix, None),
+                From::Token(token) => self.backend.list(prefix, Some(token)),
+                From::After(after) => self.backend.list_after(prefix, after),
+            };
             match attempt(self.patience.first_byte, "list", prefix, list).await {
                 Ok(page) => return Ok(page),
                 Err(failure) => backoff.wait(failure).await?,

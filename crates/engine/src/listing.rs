@@ -41,8 +41,6 @@ pub(crate) struct Listing {
 #[derive(Debug, Default)]
 struct State {
     pages: Vec<Page>,
-    /// Asks for the next page.
-    continuation: Option<String>,
     complete: bool,
     failed: Option<Error>,
     /// Each key so far comes after the one before it.
@@ -122,11 +120,6 @@ impl Listing {
         &self.prefix
     }
 
-    /// What asks for the next page, or that there is none.
-    pub(crate) fn continuation(&self) -> Option<String> {
-        self.state.lock().continuation.clone()
-    }
-
     /// Whether all of it has come, or nothing more will.
     pub(crate) fn is_over(&self) -> bool {
         let state = self.state.lock();
@@ -194,7 +187,6 @@ impl Listing {
         let (text, records) = (text.into_boxed_str(), records.into_boxed_slice());
         state.pages.push(Page { requested, first, text, records });
         state.complete = page.continuation.is_none();
-        state.continuation = page.continuation;
         if state.complete {
             state.shadows = Vec::new();
             if state.skipped > 0 {

@@ -51,6 +51,10 @@ impl Dialect for Azblob {
         ReadOptions { if_match: Some(tag.to_owned()), ..ReadOptions::default() }
     }
 
+    fn lists_after(&self) -> bool {
+        false
+    }
+
     fn page_before(&self, token: &str) -> String {
         format!("<EnumerationResults><Blobs/><NextMarker>{}</NextMarker></EnumerationResults>", escape_xml(token))
     }

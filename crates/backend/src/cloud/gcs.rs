@@ -94,6 +94,10 @@ impl Dialect for Gcs {
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
     }
 
+    fn lists_after(&self) -> bool {
+        true
+    }
+
     fn page_before(&self, token: &str) -> String {
         serde_json::json!({ "nextPageToken": token }).to_string()
     }

@@ -76,6 +76,11 @@ impl Dialect for S3 {
         ReadOptions { if_match: Some(tag.to_owned()), ..ReadOptions::default() }
     }
 
+    fn lists_after(&self) -> bool {
+        // Directory buckets list in no order and from the start only.
+        !self.bucket.ends_with("--x-s3")
+    }
+
     fn page_before(&self, token: &str) -> String {
         format!(
             "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>{}</NextContinuationToken>\

@@ -26,7 +26,17 @@ const PAGE_ENTRIES_MAX: usize = 1000;
 pub(super) enum Request<'a> {
     Stat { key: &'a str },
     Read { key: &'a str, range: (u64, u64), tag: Option<&'a str> },
-    List { prefix: &'a str, token: Option<&'a str> },
+    List { prefix: &'a str, from: From<'a> },
+}
+
+/// Where a page of a listing begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum From<'a> {
+    Start,
+    /// Where the page before ended.
+    Token(&'a str),
+    /// After this key.
+    After(&'a str),
 }
 
 impl<'a> Request<'a> {
@@ -65,7 +75,7 @@ pub(super) async fn sign(
         return Err(Unsigned::Impossible(String::from("a key that is empty or begins with / cannot be addressed")));
     }
     let answer = match request {
-        Request::List { token: Some(token), .. } => Some(dialect.page_before(token)),
+        Request::List { from: From::Token(token), .. } => Some(dialect.page_before(token)),
         _ => None,
     };
     let caught = Arc::new(Caught { request: Mutex::new(None), answer: Mutex::new(answer) });
@@ -82,12 +92,10 @@ pub(super) async fn sign(
                     Err(error) => Some(error),
                 }
             }
-            Request::List { prefix, .. } => {
-                match service.list_dyn(
-                    &context,
-                    prefix,
-                    OpList::from(options::ListOptions { limit: Some(PAGE_ENTRIES_MAX), ..Default::default() }),
-                ) {
+            Request::List { prefix, from } => {
+                let start_after = if let From::After(key) = from { Some(key.to_owned()) } else { None };
+                let options = options::ListOptions { limit: Some(PAGE_ENTRIES_MAX), start_after, ..Default::default() };
+                match service.list_dyn(&context, prefix, OpList::from(options)) {
                     Ok(mut lister) => lister.next_dyn().await.err(),
                     Err(error) => Some(error),
                 }

@@ -1,0 +1,335 @@
+//! One listing in several chains of requests, each for the keys between two cuts.
+//!
+//! ```text
+//!   (start .......... cut 1] (cut 1 .......... cut 2] (cut 2 ................ end)
+//!    page page ->             page ->                  page -> page ->
+//!    given out as they come   kept until it is their turn
+//! ```
+//!
+//! Every key lies in one segment, and each segment is listed to its end: where the cuts are decides how many requests are made, never what
+//! is found. A store that begins somewhere else than it was asked to is asked in one chain from there on.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use foreread_backend::{Entry, ListPage};
+
+use crate::key_space::Progression;
+
+/// Which segment it is, as long as the listing lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SegmentId(u64);
+
+/// Where a request begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum From {
+    Start,
+    Token(String),
+    /// After this key.
+    After(String),
+}
+
+#[derive(Debug)]
+struct Segment {
+    id: SegmentId,
+    from: From,
+    /// The first key that is in it comes after this one.
+    after: Option<String>,
+    /// The last key that may be in it.
+    end: Option<String>,
+    /// The last key that has come.
+    last: Option<String>,
+    busy: bool,
+    /// All of it has come.
+    done: bool,
+    /// What has come before its turn.
+    pages: Vec<(ListPage, Instant)>,
+    /// Pages that have come since it was made, or cut.
+    count: u32,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Segments {
+    queue: VecDeque<Segment>,
+    next: u64,
+    /// The page before, as numbers.
+    progression: Option<Progression>,
+    /// Steps of it that cuts have been made at.
+    steps: u32,
+    /// How far apart cuts are, in thousandths of a page.
+    per_mille: u32,
+    /// The storage begins where it is asked to.
+    divisible: bool,
+    /// Where the last key is has been seen.
+    ended: bool,
+}
+
+impl Segments {
+    /// One segment of everything. `divisible` tells whether the storage can be asked for what comes after a key.
+    pub(crate) fn new(divisible: bool) -> Self {
+        let mut segments = Self {
+            queue: VecDeque::new(),
+            next: 0,
+            progression: None,
+            steps: 0,
+            per_mille: 1000,
+            divisible,
+            ended: false,
+        };
+        segments.push(None);
+        segments
+    }
+
+    fn push(&mut self, after: Option<String>) {
+        self.next += 1;
+        self.queue.push_back(Segment {
+            id: SegmentId(self.next),
+            from: after.clone().map_or(From::Start, From::After),
+            after,
+            end: None,
+            last: None,
+            busy: false,
+            done: false,
+            pages: Vec::new(),
+            count: 0,
+        });
+    }
+
+    /// Requests that are under way.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.queue.iter().filter(|segment| segment.busy).count()
+    }
+
+    /// Requests to make so that `parallel` are under way: of the segments that there are, the first first; then of new ones.
+    pub(crate) fn ask(&mut self, parallel: u32) -> Vec<(SegmentId, From)> {
+        let mut asked = Vec::new();
+        let mut free = (parallel as usize).saturating_sub(self.in_flight());
+        // What the reader waits for, whatever else is under way.
+        let front = self.queue.front().is_some_and(|front| !front.busy && !front.done);
+        free = free.max(usize::from(front));
+        for at in 0.. {
+            if free == 0 || (at == self.queue.len() && !self.cut()) {
+                break;
+            }
+            let segment = &mut self.queue[at];
+            if !segment.busy && !segment.done {
+                segment.busy = true;
+                asked.push((segment.id, segment.from.clone()));
+                free -= 1;
+            }
+        }
+        asked
+    }
+
+    /// Cuts the last segment in two. `false` where there is no telling where.
+    fn cut(&mut self) -> bool {
+        if !self.divisible || self.ended || self.queue.len() >= SEGMENTS_MAX {
+            return false;
+        }
+        let Some(last) = self.queue.back_mut().filter(|last| !last.done) else { return false };
+        let Some(progression) = &self.progression else { return false };
+        let Some(cut) = progression.after(self.steps + 1, self.per_mille) else { return false };
+        // A cut that the segment has passed already divides nothing.
+        if last.last.as_ref().max(last.after.as_ref()).is_some_and(|passed| *passed >= cut) {
+            return false;
+        }
+        self.steps += 1;
+        (last.end, last.count) = (Some(cut.clone()), 0);
+        self.push(Some(cut));
+        true
+    }
+
+    /// A page of a segment has come. The pages whose turn it is now, in order; the last of all has no continuation, and all others have
+    /// some.
+    pub(crate) fn arrived(&mut self, id: SegmentId, page: ListPage, requested: Instant) -> Vec<(ListPage, Instant)> {
+        let Some(at) = self.queue.iter().position(|segment| segment.id == id) else { return Vec::new() };
+        let segment = &mut self.queue[at];
+        segment.busy = false;
+        segment.count += 1;
+        let mut page = page;
+        if let From::After(after) = &segment.from
+            && page.entries.first().is_some_and(|first| key(first) < after.as_str())
+        {
+            self.join();
+            return Vec::new();
+        }
+        if let Some(after) = &segment.after {
+            page.entries.retain(|entry| key(entry) > after.as_str());
+        }
+        let (mut useful, listed) = (page.entries.len(), page.entries.len());
+        let bounds = page.entries.first().zip(page.entries.last());
+        let progression = bounds.filter(|_| listed >= PAGE_MIN).and_then(|(a, b)| Progression::new(key(a), key(b)));
+        let is_end = page.continuation.is_none();
+        segment.done = is_end;
+        if let Some(end) = &segment.end {
+            useful = page.entries.partition_point(|entry| key(entry) <= end.as_str());
+            segment.done |= useful < listed;
+            page.entries.truncate(useful);
+        }
+        segment.last = page.entries.last().map(|last| key(last).to_owned()).or(segment.last.take());
+        if let Some(token) = page.continuation.take() {
+            segment.from = From::Token(token);
+        }
+        segment.pages.push((page, requested));
+        let (done, count, bounded) = (segment.done, segment.count, segment.end.is_some());
+        if at + 1 == self.queue.len() && progression.is_some() {
+            // From here on it is counted anew.
+            (self.progression, self.steps) = (progression, 0);
+        }
+        if is_end {
+            self.ended = true;
+            let mut later = 0..;
+            self.queue.retain(|segment| {
+                later.next().is_none_or(|place: usize| place <= at) || segment.busy || segment.last.is_some()
+            });
+        }
+        // Cuts should be a page apart.
+        if bounded && done && useful * 4 < listed && count == 1 {
+            self.per_mille = (self.per_mille * 2).min(PER_MILLE_MAX);
+        } else if bounded && count == 3 {
+            self.per_mille = (self.per_mille / 2).max(PER_MILLE_MIN);
+        }
+        self.turn()
+    }
+
+    /// The pages whose turn it is.
+    fn turn(&mut self) -> Vec<(ListPage, Instant)> {
+        let mut pages = Vec::new();
+        while let Some(front) = self.queue.front_mut() {
+            pages.append(&mut front.pages);
+            if !front.done {
+                break;
+            }
+            self.queue.pop_front();
+        }
+        let over = self.queue.is_empty();
+        let count = pages.len();
+        for (at, (page, _)) in pages.iter_mut().enumerate() {
+            page.continuation = (!over || at + 1 < count).then(String::new);
+        }
+        pages
+    }
+
+    /// The storage does not begin where it is asked to: one chain from the first segment on is all that can be trusted.
+    fn join(&mut self) {
+        self.divisible = false;
+        self.queue.truncate(1);
+        if let Some(front) = self.queue.front_mut() {
+            front.end = None;
+            if matches!(front.from, From::After(_)) {
+                front.from = From::Start;
+            }
+        }
+    }
+}
+
+fn key(entry: &Entry) -> &str {
+    match entry {
+        Entry::Object(object) => object.key.as_str(),
+        Entry::Prefix(prefix) => prefix,
+    }
+}
+
+/// Segments at a time: what has come before its turn takes memory.
+const SEGMENTS_MAX: usize = 64;
+
+/// Entries of a page that tell where others begin.
+const PAGE_MIN: usize = 100;
+
+/// How far apart cuts may be, in thousandths of a page.
+const PER_MILLE_MIN: u32 = 125;
+const PER_MILLE_MAX: u32 = 64_000;
+
+#[cfg(test)]
+mod tests {
+    use foreread_backend::{Key, Object, Version};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Lists `keys` (sorted) with `parallel` requests under way, answered in an order that `turns` chooses. What came, how many
+    /// rounds it took where all that is under way is answered in one, and how many requests.
+    fn list(
+        keys: &[String],
+        page: usize,
+        parallel: u32,
+        turns: &[usize],
+        divides: bool,
+    ) -> (Vec<String>, usize, usize) {
+        let mut segments = Segments::new(true);
+        let (mut found, mut open, mut rounds, mut requests) = (Vec::new(), Vec::new(), 0, 0);
+        for turn in 0.. {
+            let before = open.len();
+            open.extend(segments.ask(parallel));
+            requests += open.len() - before;
+            rounds += 1;
+            let answered: Vec<_> = match turns {
+                [] => std::mem::take(&mut open),
+                turns => vec![open.remove(turns[turn % turns.len()] % open.len())],
+            };
+            for (id, from) in answered {
+                let start = match &from {
+                    From::Token(token) => token.parse().unwrap(),
+                    From::After(after) if divides => keys.partition_point(|key| key <= after),
+                    From::Start | From::After(_) => 0,
+                };
+                let end = (start + page).min(keys.len());
+                let version = Version { size: 1, tag: None, modified: None };
+                let entry =
+                    |key: &String| Entry::Object(Object { key: Key::new(key.as_str()), version: version.clone() });
+                let continuation = (end < keys.len()).then(|| end.to_string());
+                let page = ListPage { entries: keys[start..end].iter().map(entry).collect(), continuation };
+                for (page, _) in segments.arrived(id, page, Instant::now()) {
+                    found.extend(page.entries.iter().map(|entry| key(entry).to_owned()));
+                    if page.continuation.is_none() {
+                        return (found, rounds, requests);
+                    }
+                }
+            }
+        }
+        unreachable!("a listing ends")
+    }
+
+    #[test]
+    fn numbered_names_come_side_by_side() {
+        let keys: Vec<_> = (0..100_000).map(|n| format!("big/file-{n:06}")).collect();
+        let (found, rounds, requests) = list(&keys, 1000, 32, &[], true);
+        assert_eq!(found, keys);
+        assert!(rounds <= 7 && requests <= keys.len() / 1000 * 3 / 2, "{rounds} rounds, {requests} requests");
+    }
+
+    #[test]
+    fn nothing_is_asked_for_beyond_the_end_once_that_is_known() {
+        let keys: Vec<_> = (0..100_000).map(|n| format!("big/file-{n:06}")).collect();
+        // The first that was asked for is answered last.
+        let (found, _, requests) = list(&keys, 1000, 8, &[7, 6, 5, 4, 3, 2, 1], true);
+        assert_eq!(found, keys);
+        assert!(requests <= 150, "{requests} requests");
+    }
+
+    #[test]
+    fn hashed_names_come_side_by_side() {
+        let mut keys: Vec<_> =
+            (0..50_000u64).map(|n| format!("h/{:016x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
+        keys.sort();
+        let (found, rounds, requests) = list(&keys, 1000, 32, &[], true);
+        assert_eq!(found, keys);
+        assert!(rounds <= 7 && requests <= keys.len() / 1000 * 3 / 2, "{rounds} rounds, {requests} requests");
+    }
+
+    proptest! {
+        #[test]
+        fn every_key_comes_once_and_in_order(
+            names in prop::collection::btree_set("[a-c/0-9]{1,6}|[0-9]{4}|f[0-9]{3}", 1..400),
+            page in 100usize..150,
+            parallel in 1u32..40,
+            turns in prop::collection::vec(any::<usize>(), 0..20),
+            divides in any::<bool>(),
+        ) {
+            let keys: Vec<_> = names.into_iter().collect();
+            let (found, ..) = list(&keys, page, parallel, &turns, divides);
+            prop_assert_eq!(found, keys);
+        }
+    }
+}
