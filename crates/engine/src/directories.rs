@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foreread_backend::{Key, Object};
-use foreread_policy::{Child, DirAction, DirCounters, DirEvent, DirId, DirOptions, DirReadahead, Found, Nanos};
+use foreread_policy::{Child, DirAction, DirCounters, DirEvent, DirId, DirOptions, DirReadahead, Event, Found, Nanos};
 use parking_lot::Mutex;
 
 use crate::engine::Inner;
@@ -38,6 +38,8 @@ struct State {
     by_prefix: HashMap<Arc<str>, DirId>,
     known: HashMap<DirId, Known>,
     next: u64,
+    /// What pages have been told that directories take.
+    reserved_bytes: u64,
 }
 
 /// One directory that has an identity.
@@ -88,7 +90,8 @@ impl Directories {
     pub(crate) fn new(capacity_bytes: u64, ttl: Duration, readahead: bool) -> Self {
         let options = DirOptions { capacity_bytes, ttl: nanos(ttl), readahead };
         let policy = DirReadahead::new(options);
-        Self { ttl, state: Mutex::new(State { policy, by_prefix: HashMap::new(), known: HashMap::new(), next: 0 }) }
+        let (by_prefix, known) = (HashMap::new(), HashMap::new());
+        Self { ttl, state: Mutex::new(State { policy, by_prefix, known, next: 0, reserved_bytes: 0 }) }
     }
 
     pub(crate) fn counters(&self) -> (DirCounters, u64) {
@@ -144,7 +147,7 @@ impl Directories {
         engine: &Arc<Inner>,
         prefix: &str,
         name: &str,
-        waited: bool,
+        again: bool,
     ) -> Result<Option<Named>, Option<Arc<Chain>>> {
         let mut wanted = Vec::new();
         let said = {
@@ -162,12 +165,12 @@ impl Directories {
                     }
                     Said::Absent(_) => Err(None),
                     Said::Nothing => {
-                        let on_its_way = !waited && !chain.listing.has(0) && self.is_fresh(chain.began);
+                        let on_its_way = !again && !chain.listing.has(0) && self.is_fresh(chain.began);
                         Err(on_its_way.then(|| Arc::clone(chain)))
                     }
                 },
             };
-            if !waited {
+            if !again {
                 let found = match &said {
                     Ok(_) => Found::Resident,
                     Err(Some(_)) => Found::InFlight,
@@ -252,8 +255,17 @@ impl Directories {
         }
     }
 
-    /// Has files fetched that nobody has asked for.
+    /// Once the lock is free: has files fetched that nobody has asked for, and keeps the budget.
     fn fetch(&self, engine: &Arc<Inner>, mut wanted: Vec<Wanted>) {
+        let reserved = {
+            let state = &mut *self.state.lock();
+            let bytes = state.policy.charged_bytes();
+            let differs = bytes.abs_diff(state.reserved_bytes) >= RESERVE_BYTES;
+            differs.then(|| std::mem::replace(&mut state.reserved_bytes, bytes)).map(|_| bytes)
+        };
+        if let Some(bytes) = reserved {
+            engine.enter(|shard| engine.tell(shard, Event::Reserve { bytes }));
+        }
         while let Some(Wanted { dir, place, object }) = wanted.pop() {
             let asked = Instant::now();
             let (inner, told) = (Arc::clone(engine), move |engine: &Arc<Inner>, came: bool| {
@@ -278,8 +290,8 @@ impl Directories {
                     let state = &mut *self.state.lock();
                     let came = there_or_not == Some(Prefetched::Resident);
                     state.tell(engine, DirEvent::Fetched { dir, entry: place, came }, &mut wanted);
-                    let stale = state.chain(dir).is_some_and(|chain| !self.is_fresh(chain.began));
-                    if stale && came {
+                    let is_old = state.chain(dir).is_some_and(|chain| !self.is_fresh(chain.began));
+                    if is_old && came {
                         state.tell(engine, DirEvent::Named { dir, found: Found::Absent }, &mut wanted);
                     }
                 }
@@ -495,3 +507,6 @@ const CONFIRMED_MAX: usize = 4096;
 
 /// Pages without an entry, one after the other, before it is said that there will never be one.
 const EMPTY_MAX: u32 = 1000;
+
+/// Pages are told of what directories take in steps of this much.
+const RESERVE_BYTES: u64 = 1 << 20;

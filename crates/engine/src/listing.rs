@@ -267,9 +267,8 @@ impl Listing {
         match (object, prefix) {
             // An empty object is the mark of a directory where something lies below it.
             (Ok((page, at)), _) if page.records[at].size > 0 || page.records[at].kind == Kind::Mark => found(page, at),
-            (_, Ok((page, at))) => found(page, at),
+            (_, Ok((page, at))) | (Ok((page, at)), Err(Some(_))) => found(page, at),
             (Ok(_) | Err(_), Err(None)) | (Err(None), Err(_)) => Said::Nothing,
-            (Ok((page, at)), Err(_)) => found(page, at),
             (Err(Some(object)), Err(Some(prefix))) => Said::Absent(object.min(prefix)),
         }
     }

@@ -160,6 +160,7 @@ fn event_text(event: Event) -> String {
             format!("read {} {} {} {found} {}", file.0, extent.start, extent.end, if marked { "marked" } else { "-" })
         }
         Event::Prefetch { file } => format!("prefetch {}", file.0),
+        Event::Reserve { bytes } => format!("reserve {bytes}"),
         Event::Referenced { file, start, touch } => {
             let touch = match touch {
                 Touch::First => "first",
@@ -219,6 +220,7 @@ fn parse_event(text: &str) -> Option<(Nanos, Event)> {
             marked: rest[4] == "marked",
         },
         ("prefetch", 1) => Event::Prefetch { file: FileId(number(0)?) },
+        ("reserve", 1) => Event::Reserve { bytes: number(0)? },
         ("referenced", 3) => Event::Referenced {
             file: FileId(number(0)?),
             start: number(1)?,

@@ -135,6 +135,8 @@ impl Filesystem for Mount {
             InitFlags::FUSE_ASYNC_READ,
             InitFlags::FUSE_PARALLEL_DIROPS,
             InitFlags::FUSE_DO_READDIRPLUS,
+            // With each entry its inode, where the kernel sees that it is wanted: an inode takes more than a name does.
+            InitFlags::FUSE_READDIRPLUS_AUTO,
             InitFlags::FUSE_HAS_IOCTL_DIR,
         ] {
             // An older kernel does without.

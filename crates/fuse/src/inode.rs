@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use foreread_engine::{Key, Object, Version};
+use foreread_engine::{Key, Object};
 use parking_lot::Mutex;
 
 /// What an inode stands for.
@@ -62,8 +62,7 @@ pub(crate) struct Inodes {
 struct Table {
     by_number: HashMap<u64, Arc<Inode>>,
     directories: HashMap<String, u64>,
-    files: HashMap<(Key, Version), u64>,
-    /// The version last seen of each key that has an inode.
+    /// The version last seen of each key that has an inode. One that comes back after another has a new inode.
     current: HashMap<Key, u64>,
     next: u64,
 }
@@ -75,7 +74,6 @@ impl Inodes {
         let table = Table {
             by_number: HashMap::from([(ROOT, root)]),
             directories: HashMap::from([(prefix.to_owned(), ROOT)]),
-            files: HashMap::new(),
             current: HashMap::new(),
             next: ROOT + 1,
         };
@@ -103,20 +101,19 @@ impl Inodes {
     /// The inode of this version of an object, looked up once more. Other versions of it are outdated from now on.
     pub(crate) fn file(&self, object: &Object) -> Arc<Inode> {
         let table = &mut *self.table.lock();
-        let identity = (object.key.clone(), object.version.clone());
-        let known = table.files.get(&identity).and_then(|n| table.by_number.get(n)).map(Arc::clone);
-        let inode = known.unwrap_or_else(|| {
-            let inode = table.add(Node::File(object.clone()));
-            table.files.insert(identity, inode.number);
-            inode
-        });
-        if let Some(before) = table.current.insert(object.key.clone(), inode.number)
-            && before != inode.number
-            && let Some(before) = table.by_number.get(&before)
-        {
-            before.outdated.store(true, Relaxed);
-        }
-        inode.outdated.store(false, Relaxed);
+        let current = table.current.get(&object.key).and_then(|number| table.by_number.get(number)).map(Arc::clone);
+        let is_it = |inode: &Arc<Inode>| matches!(&inode.node, Node::File(known) if known.version == object.version);
+        let inode = match current {
+            Some(inode) if is_it(&inode) => inode,
+            before => {
+                if let Some(before) = before {
+                    before.outdated.store(true, Relaxed);
+                }
+                let inode = table.add(Node::File(object.clone()));
+                table.current.insert(object.key.clone(), inode.number);
+                inode
+            }
+        };
         inode.lookups.fetch_add(1, Relaxed);
         inode
     }
@@ -135,7 +132,6 @@ impl Inodes {
                 table.directories.remove(prefix);
             }
             Node::File(object) => {
-                table.files.remove(&(object.key.clone(), object.version.clone()));
                 if table.current.get(&object.key) == Some(&number) {
                     table.current.remove(&object.key);
                 }
@@ -167,6 +163,8 @@ const CONFIRMED: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {
+    use foreread_engine::Version;
+
     use super::*;
 
     fn object(key: &str, tag: &str) -> Object {

@@ -60,6 +60,11 @@ pub enum Event {
         /// The file.
         file: FileId,
     },
+    /// So much of the budget is taken by what is no page: what is known of directories.
+    Reserve {
+        /// How much, altogether.
+        bytes: u64,
+    },
     /// A reader was given bytes of the folio that starts at `start`. Told once for each kind of touch: the driver keeps a bit for each.
     Referenced {
         /// The file.

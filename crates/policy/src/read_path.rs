@@ -119,6 +119,11 @@ impl ReadPath {
             Event::Forget { file } => self.forget(file),
             Event::Read { file, extent, found, marked } => self.read(now, file, extent, found, marked),
             Event::Prefetch { file } => self.prefetch(file),
+            Event::Reserve { bytes } => {
+                self.resident.set_capacity(self.options.capacity_bytes.saturating_sub(bytes));
+                // As much as can go now: what is in flight goes when it has come.
+                self.make_room(0, true);
+            }
             Event::Referenced { file, start, touch } => {
                 self.referenced(file, start, touch);
                 self.resume(now, file);

@@ -33,7 +33,7 @@ fn a_record_replays_to_the_same_actions() {
 
 /// The first line of a log, which ends with `fields`.
 fn head(fields: &str) -> String {
-    format!("foreread-log 6 capacity_bytes=67108864 readahead=true replacement=s3-fifo {fields}\n")
+    format!("foreread-log 7 capacity_bytes=67108864 readahead=true replacement=s3-fifo {fields}\n")
 }
 
 /// A read of a page.
