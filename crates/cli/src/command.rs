@@ -3,7 +3,7 @@
 
 use clap::{ArgAction, Parser, Subcommand};
 
-use crate::{bench, cat, completions, demo, man, mount, record, replay, simulate, stats, testbed, umount};
+use crate::{bench, cat, completions, demo, man, mount, prefetch, record, replay, simulate, stats, testbed, umount};
 
 /// Mount remote storage and read it at full speed.
 ///
@@ -35,6 +35,7 @@ pub(crate) enum Command {
     Umount(umount::Args),
     Cat(cat::Args),
     Stats(stats::Args),
+    Prefetch(prefetch::Args),
     Testbed(testbed::Args),
     Demo(demo::DemoArgs),
     Bench(Box<bench::BenchArgs>),

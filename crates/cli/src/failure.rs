@@ -170,6 +170,24 @@ pub(crate) enum Failure {
         cause: foreread_fuse::Error,
     },
 
+    #[error("{}: files cannot be made ready there", .dir.display())]
+    #[diagnostic(
+        code(foreread::prefetch),
+        help("name a directory of a mount by `foreread mount`; `grep fuse.foreread /proc/mounts` shows them")
+    )]
+    NoPrefetch {
+        dir: PathBuf,
+        #[source]
+        cause: foreread_fuse::Error,
+    },
+
+    #[error("{}: none of the {count} files of the list is there", .dir.display())]
+    #[diagnostic(
+        code(foreread::prefetch::unknown),
+        help("each line is a path below {}, such as `find . -type f` prints in it", .dir.display())
+    )]
+    NothingToPrefetch { dir: PathBuf, count: usize },
+
     #[error("{}: what is read there cannot be recorded", .dir.display())]
     #[diagnostic(
         code(foreread::record),

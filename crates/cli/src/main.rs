@@ -16,6 +16,7 @@ mod memory;
 mod mount;
 mod mount_table;
 mod output;
+mod prefetch;
 mod progress;
 mod range;
 mod record;
@@ -61,6 +62,7 @@ fn run(cli: &Cli) -> miette::Result<ExitCode> {
         Command::Umount(args) => umount::run(args),
         Command::Cat(args) => cat::run(args, cli.verbose),
         Command::Stats(args) => stats::run(args),
+        Command::Prefetch(args) => prefetch::run(args),
         Command::Testbed(args) => testbed::run(args, cli.verbose),
         Command::Demo(args) => demo::run(args),
         Command::Bench(args) => bench::run(args),

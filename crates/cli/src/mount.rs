@@ -18,10 +18,12 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use foreread_backend::{Backend, Connected};
 use foreread_engine::{Engine, Options};
 use foreread_fuse::MountOptions;
+use foreread_testbed::quantity;
 
 use crate::failure::Failure;
 use crate::log;
@@ -109,6 +111,13 @@ pub(crate) struct EngineArgs {
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = FairQueue::On)]
     pub(crate) fair_queue: FairQueue,
 
+    /// How long what a listing says is believed, from when it was asked for
+    ///
+    /// What was listed this long ago at most answers look-ups, opens and those who read the directory, without asking the storage. 0s asks
+    /// it every time, for every name.
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "1s")]
+    pub(crate) metadata_ttl: Duration,
+
     /// Write every event to this file, for replaying it
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
@@ -142,7 +151,8 @@ impl EngineArgs {
         let record = self.record.as_deref().map(absolute).transpose()?;
         let readahead = self.readahead == Readahead::On;
         let fair_queue = self.fair_queue == FairQueue::On;
-        Ok(Options { memory_bytes: memory.0, readahead, fair_queue, record, ..Options::default() })
+        let metadata_ttl = self.metadata_ttl;
+        Ok(Options { memory_bytes: memory.0, readahead, fair_queue, record, metadata_ttl, ..Options::default() })
     }
 }
 
@@ -295,6 +305,7 @@ mod tests {
             memory: Some(Size(1 << 20)),
             readahead: Readahead::On,
             fair_queue: FairQueue::On,
+            metadata_ttl: Duration::from_secs(1),
             record: None,
         };
         assert!(matches!(args.options(), Err(Failure::MemoryTooSmall { .. })));

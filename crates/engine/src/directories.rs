@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Directory::read, look_up, open ──> events ──> policy ──> List  ──> a task: backend.list, entries into the listing, Event::Listed
-//!                                                       ├──> Fetch ──> the file's pages, as a prefetch of the shard
+//!                                                       ├──> Fetch, Discard ──> the file's pages, as a prefetch of the shard
 //!                                                       └──> Drop  ──> the listing is let go of; who reads it keeps it
 //! ```
 //!
@@ -12,7 +12,7 @@
 //! *Invariant:* a directory is listed by one chain of requests at a time; a listing that was replaced while somebody still reads it is
 //! carried to its end for him.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -79,16 +79,16 @@ pub struct Named {
     pub believed: Duration,
 }
 
-/// What is to be fetched once the lock is free.
-struct Wanted {
-    dir: DirId,
-    place: u32,
-    object: Option<Object>,
+/// What is to be done once the lock is free.
+enum Errand {
+    Fetch { dir: DirId, place: u32, object: Option<Object> },
+    Discard(Object),
 }
 
 impl Directories {
-    pub(crate) fn new(capacity_bytes: u64, ttl: Duration, readahead: bool) -> Self {
-        let options = DirOptions { capacity_bytes, ttl: nanos(ttl), readahead };
+    pub(crate) fn new(memory_bytes: u64, ttl: Duration, readahead: bool) -> Self {
+        let (capacity_bytes, contents_bytes) = (memory_bytes / 2, memory_bytes / 4);
+        let options = DirOptions { capacity_bytes, contents_bytes, ttl: nanos(ttl), readahead };
         let policy = DirReadahead::new(options);
         let (by_prefix, known) = (HashMap::new(), HashMap::new());
         Self { ttl, state: Mutex::new(State { policy, by_prefix, known, next: 0, reserved_bytes: 0 }) }
@@ -101,7 +101,7 @@ impl Directories {
 
     /// Opens a directory for reading: what is known and fresh, or a listing that begins now.
     pub(crate) fn open(&self, engine: &Arc<Inner>, prefix: &str) -> Arc<Chain> {
-        let mut wanted = Vec::new();
+        let mut errands = VecDeque::new();
         let chain = {
             let state = &mut *self.state.lock();
             let dir = state.identify(prefix);
@@ -112,17 +112,17 @@ impl Directories {
                     }
                     _ => Found::Absent,
                 };
-            state.tell(engine, DirEvent::Read { dir, entry: 0, found }, &mut wanted);
+            state.tell(engine, DirEvent::Read { dir, entry: 0, found }, &mut errands);
             // Policy begins a listing for whoever waits, always. Without one there would be nothing to read.
             state.chain(dir).unwrap_or_else(|| state.restart(engine, dir))
         };
-        self.fetch(engine, wanted);
+        self.run(engine, errands);
         chain
     }
 
     /// A reader of `chain` wants what is at `place`, and what follows.
     pub(crate) fn read(&self, engine: &Arc<Inner>, chain: &Arc<Chain>, place: u32) {
-        let mut wanted = Vec::new();
+        let mut errands = VecDeque::new();
         {
             let state = &mut *self.state.lock();
             let is_current = state.chain(chain.dir).is_some_and(|current| Arc::ptr_eq(&current, chain));
@@ -132,13 +132,13 @@ impl Directories {
                 false => Found::Absent,
             };
             if is_current {
-                state.tell(engine, DirEvent::Read { dir: chain.dir, entry: place, found }, &mut wanted);
+                state.tell(engine, DirEvent::Read { dir: chain.dir, entry: place, found }, &mut errands);
             }
             if found == Found::Absent && !chain.is_busy() && !chain.listing.is_over() {
                 chain.go_on(engine, 1);
             }
         }
-        self.fetch(engine, wanted);
+        self.run(engine, errands);
     }
 
     /// What `name` in `prefix` is, as far as what is known tells that. The listing to wait for where one is on its way.
@@ -149,7 +149,7 @@ impl Directories {
         name: &str,
         again: bool,
     ) -> Result<Option<Named>, Option<Arc<Chain>>> {
-        let mut wanted = Vec::new();
+        let mut errands = VecDeque::new();
         let said = {
             let state = &mut *self.state.lock();
             let dir = state.identify(prefix);
@@ -176,11 +176,16 @@ impl Directories {
                     Err(Some(_)) => Found::InFlight,
                     Err(None) => Found::Absent,
                 };
-                state.tell(engine, DirEvent::Named { dir, found }, &mut wanted);
+                state.tell(engine, DirEvent::Named { dir, found }, &mut errands);
             }
-            said
+            // A listing that begins now answers as soon as the storage would for this name.
+            let began = || state.chain(dir).filter(|chain| !chain.listing.has(0) && self.is_fresh(chain.began));
+            match said {
+                Err(None) if !again => Err(began()),
+                said => said,
+            }
         };
-        self.fetch(engine, wanted);
+        self.run(engine, errands);
         said
     }
 
@@ -195,26 +200,30 @@ impl Directories {
 
     /// A reader opens `object`, of whose contents this much is there.
     pub(crate) fn opened(&self, engine: &Arc<Inner>, object: &Object, found: Found) {
-        let mut wanted = Vec::new();
+        let mut errands = VecDeque::new();
         {
             let state = &mut *self.state.lock();
             let Some((dir, place)) = state.place(&object.key) else { return };
-            state.tell(engine, DirEvent::Opened { dir, entry: place, found }, &mut wanted);
+            state.tell(engine, DirEvent::Opened { dir, entry: place, found }, &mut errands);
         }
-        self.fetch(engine, wanted);
+        self.run(engine, errands);
     }
 
-    /// `key` will be read after the one named before it.
+    /// `key` will be read after the one named before it. Whether there is one.
     pub(crate) fn expect(&self, engine: &Arc<Inner>, key: &Key) -> bool {
-        let state = &mut *self.state.lock();
-        let Some((dir, place)) = state.place(key) else { return false };
-        state.tell(engine, DirEvent::Expected { dir, entry: place }, &mut Vec::new());
+        let mut errands = VecDeque::new();
+        {
+            let state = &mut *self.state.lock();
+            let Some((dir, place)) = state.place(key) else { return false };
+            state.tell(engine, DirEvent::Expected { dir, entry: place }, &mut errands);
+        }
+        self.run(engine, errands);
         true
     }
 
     /// A page of `chain` has come.
     fn listed(&self, engine: &Arc<Inner>, chain: &Chain, taken: Taken) {
-        let mut wanted = Vec::new();
+        let mut errands = VecDeque::new();
         {
             let state = &mut *self.state.lock();
             if !state.chain(chain.dir).is_some_and(|current| std::ptr::eq(&raw const *current, chain)) {
@@ -224,9 +233,6 @@ impl Directories {
             let count = children.len() as u32;
             let before = chain.before.lock().clone();
             let same = before.is_some_and(|before| chain.listing.is_like(&before, from, count));
-            if last || !same {
-                *chain.before.lock() = None;
-            }
             let mut subdirs = 0;
             let children: Vec<Child> = children
                 .iter()
@@ -243,20 +249,23 @@ impl Directories {
             }
             let bytes = bytes + subdirs * IDENTITY_BYTES;
             let event = DirEvent::Listed { dir: chain.dir, first: from == 0, same, children: &children, last, bytes };
-            state.tell(engine, event, &mut wanted);
+            state.tell(engine, event, &mut errands);
+            if last || !same {
+                *chain.before.lock() = None;
+            }
         }
-        self.fetch(engine, wanted);
+        self.run(engine, errands);
     }
 
     fn failed(&self, engine: &Arc<Inner>, chain: &Chain) {
         let state = &mut *self.state.lock();
         if state.chain(chain.dir).is_some_and(|current| std::ptr::eq(&raw const *current, chain)) {
-            state.tell(engine, DirEvent::Failed { dir: chain.dir }, &mut Vec::new());
+            state.tell(engine, DirEvent::Failed { dir: chain.dir }, &mut VecDeque::new());
         }
     }
 
-    /// Once the lock is free: has files fetched that nobody has asked for, and keeps the budget.
-    fn fetch(&self, engine: &Arc<Inner>, mut wanted: Vec<Wanted>) {
+    /// Without the lock: keeps the budget, has files fetched that nobody has asked for, and lets go of what nobody came for.
+    fn run(&self, engine: &Arc<Inner>, mut errands: VecDeque<Errand>) {
         let reserved = {
             let state = &mut *self.state.lock();
             let bytes = state.policy.charged_bytes();
@@ -266,37 +275,53 @@ impl Directories {
         if let Some(bytes) = reserved {
             engine.enter(|shard| engine.tell(shard, Event::Reserve { bytes }));
         }
-        while let Some(Wanted { dir, place, object }) = wanted.pop() {
-            let asked = Instant::now();
-            let (inner, told) = (Arc::clone(engine), move |engine: &Arc<Inner>, came: bool| {
-                let directories = &engine.directories;
-                let mut wanted = Vec::new();
-                {
-                    let state = &mut *directories.state.lock();
-                    if came && let Some(known) = state.known.get_mut(&dir) {
-                        if known.confirmed.len() >= CONFIRMED_MAX {
-                            known.confirmed.retain(|_, at| directories.is_fresh(*at));
-                        }
-                        known.confirmed.insert(place, asked);
-                    }
-                    state.tell(engine, DirEvent::Fetched { dir, entry: place, came }, &mut wanted);
-                }
-                directories.fetch(engine, wanted);
-            });
-            match object.map(|object| engine.prefetch(&object, move |came| told(&inner, came))) {
-                Some(Prefetched::Coming) => {}
-                // What is there is of a version that nothing has confirmed lately: the next listing will.
-                there_or_not => {
-                    let state = &mut *self.state.lock();
-                    let came = there_or_not == Some(Prefetched::Resident);
-                    state.tell(engine, DirEvent::Fetched { dir, entry: place, came }, &mut wanted);
-                    let is_old = state.chain(dir).is_some_and(|chain| !self.is_fresh(chain.began));
-                    if is_old && came {
-                        state.tell(engine, DirEvent::Named { dir, found: Found::Absent }, &mut wanted);
-                    }
-                }
+        while let Some(errand) = errands.pop_front() {
+            match errand {
+                Errand::Fetch { dir, place, object } => self.fetch(engine, dir, place, object, &mut errands),
+                Errand::Discard(object) => engine.discard(&object),
             }
         }
+    }
+
+    fn fetch(
+        &self,
+        engine: &Arc<Inner>,
+        dir: DirId,
+        place: u32,
+        object: Option<Object>,
+        errands: &mut VecDeque<Errand>,
+    ) {
+        let asked = Instant::now();
+        let inner = Arc::clone(engine);
+        let prefetched = object.map(|object| {
+            engine.prefetch(&object, move |came| inner.directories.fetched(&inner, dir, place, asked, came))
+        });
+        if prefetched == Some(Prefetched::Coming) {
+            return;
+        }
+        let state = &mut *self.state.lock();
+        let came = prefetched == Some(Prefetched::Resident);
+        state.tell(engine, DirEvent::Fetched { dir, entry: place, came }, errands);
+        // What is there is of a version that nothing has confirmed lately: the next listing will.
+        if came && state.chain(dir).is_some_and(|chain| !self.is_fresh(chain.began)) {
+            state.tell(engine, DirEvent::Named { dir, found: Found::Absent }, errands);
+        }
+    }
+
+    /// A file that was asked for at `asked` is there, or is not.
+    fn fetched(&self, engine: &Arc<Inner>, dir: DirId, place: u32, asked: Instant, came: bool) {
+        let mut errands = VecDeque::new();
+        {
+            let state = &mut *self.state.lock();
+            if came && let Some(known) = state.known.get_mut(&dir) {
+                if known.confirmed.len() >= CONFIRMED_MAX {
+                    known.confirmed.retain(|_, at| self.is_fresh(*at));
+                }
+                known.confirmed.insert(place, asked);
+            }
+            state.tell(engine, DirEvent::Fetched { dir, entry: place, came }, &mut errands);
+        }
+        self.run(engine, errands);
     }
 
     fn is_fresh(&self, at: Instant) -> bool {
@@ -349,7 +374,7 @@ impl State {
     }
 
     /// Tells policy, and does what it says; files to fetch are left for when the lock is free.
-    fn tell(&mut self, engine: &Arc<Inner>, event: DirEvent<'_>, wanted: &mut Vec<Wanted>) {
+    fn tell(&mut self, engine: &Arc<Inner>, event: DirEvent<'_>, errands: &mut VecDeque<Errand>) {
         self.policy.handle(engine.now(), event);
         while let Some(action) = self.policy.poll_action() {
             match action {
@@ -362,7 +387,12 @@ impl State {
                         Some(Node::File(object)) => Some(object),
                         _ => None,
                     });
-                    wanted.push(Wanted { dir, place, object });
+                    errands.push_back(Errand::Fetch { dir, place, object });
+                }
+                DirAction::Discard { dir, entry: place } => {
+                    if let Some(Node::File(object)) = self.chain(dir).and_then(|chain| chain.entry_before(place)) {
+                        errands.push_back(Errand::Discard(object));
+                    }
                 }
                 DirAction::Drop { dir } => self.drop(dir),
             }
@@ -437,6 +467,12 @@ impl Chain {
     /// Whether more of it is on its way.
     fn is_busy(&self) -> bool {
         self.segments.lock().in_flight() > 0
+    }
+
+    /// The entry at `place`, by the listing before as long as that counts.
+    fn entry_before(&self, place: u32) -> Option<Node> {
+        let before = self.before.lock().as_ref().and_then(|before| before.entry(place));
+        before.or_else(|| self.listing.entry(place))
     }
 
     /// Asks for more of it, so that as many as `parallel` requests are under way where that can be.

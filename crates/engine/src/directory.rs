@@ -1,9 +1,11 @@
 //! An open directory, and names looked up.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use foreread_backend::{Key, Object};
+use futures::StreamExt;
 
 use crate::directories::{Chain, Named};
 use crate::engine::{Engine, Inner};
@@ -78,11 +80,23 @@ impl Engine {
         self.inner().directories.is_current(object)
     }
 
-    /// Tells that files will be read in this order, again and again: the next ones are fetched as readers come by. How many of them are
-    /// known: a file is, once its directory was listed.
-    pub fn expect(&self, keys: impl IntoIterator<Item = Key>) -> usize {
+    /// Tells that files will be read in this order, maybe again and again: the first ones are fetched now, the others as readers come by.
+    /// How many of them there are.
+    ///
+    /// Errors: those of listing the directories that they are in, as [`Directory::wait`].
+    pub async fn expect(&self, keys: Vec<Key>) -> Result<usize, Error> {
+        let prefixes: BTreeSet<String> = keys.iter().map(|key| name::split(key.as_str()).0.to_owned()).collect();
+        let list = |prefix: String| {
+            let engine = self.clone();
+            async move { engine.open_directory(&prefix).wait(u32::MAX).await }
+        };
+        let listed = prefixes.into_iter().map(list).collect::<Vec<_>>();
+        let listed: Vec<_> = futures::stream::iter(listed).buffer_unordered(LISTED_AT_ONCE).collect().await;
+        for listed in listed {
+            listed?;
+        }
         let engine = self.inner();
-        keys.into_iter().filter(|key| engine.directories.expect(engine, key)).count()
+        Ok(keys.iter().filter(|key| engine.directories.expect(engine, key)).count())
     }
 
     /// Asks the storage what `key` is.
@@ -110,3 +124,6 @@ impl Engine {
         }
     }
 }
+
+/// Directories that are listed side by side to find the files of an order.
+const LISTED_AT_ONCE: usize = 16;

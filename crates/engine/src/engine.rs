@@ -152,7 +152,7 @@ impl Engine {
             next_reader: AtomicU64::new(0),
             pool: Arc::default(),
             patience: options.patience,
-            directories: Directories::new(options.memory_bytes / 2, options.metadata_ttl, options.readahead),
+            directories: Directories::new(options.memory_bytes, options.metadata_ttl, options.readahead),
             metadata_ttl: options.metadata_ttl,
             started: Instant::now(),
             read_bytes_max: options.memory_bytes / 8,
@@ -298,6 +298,15 @@ impl Inner {
             }
         });
         Prefetched::Coming
+    }
+
+    /// Lets go of what was fetched of `object` for whoever did not come.
+    pub(crate) fn discard(self: &Arc<Self>, object: &Object) {
+        self.enter(|shard| {
+            if let Some(file) = shard.idle_file(&(object.key.clone(), object.version.clone())) {
+                self.tell(shard, Event::Discard { file });
+            }
+        });
     }
 
     /// Opens an object.

@@ -160,6 +160,7 @@ fn event_text(event: Event) -> String {
             format!("read {} {} {} {found} {}", file.0, extent.start, extent.end, if marked { "marked" } else { "-" })
         }
         Event::Prefetch { file } => format!("prefetch {}", file.0),
+        Event::Discard { file } => format!("discard {}", file.0),
         Event::Reserve { bytes } => format!("reserve {bytes}"),
         Event::Referenced { file, start, touch } => {
             let touch = match touch {
@@ -220,6 +221,7 @@ fn parse_event(text: &str) -> Option<(Nanos, Event)> {
             marked: rest[4] == "marked",
         },
         ("prefetch", 1) => Event::Prefetch { file: FileId(number(0)?) },
+        ("discard", 1) => Event::Discard { file: FileId(number(0)?) },
         ("reserve", 1) => Event::Reserve { bytes: number(0)? },
         ("referenced", 3) => Event::Referenced {
             file: FileId(number(0)?),

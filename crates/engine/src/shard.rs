@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use foreread_policy::{Action, Class, Event, Extent, FileId, Found, Nanos, ReadPath, RequestId};
 use smallvec::SmallVec;
@@ -263,6 +264,13 @@ impl Shard {
         let id = *self.by_identity.get(identity)?;
         self.idle.retain(|&f| f != id);
         self.files.get(&id).map(|(_, opened)| Arc::clone(opened))
+    }
+
+    /// The file with this identity, if it is known and nobody has it open.
+    pub(crate) fn idle_file(&self, identity: &Identity) -> Option<FileId> {
+        let file = *self.by_identity.get(identity)?;
+        let (_, opened) = self.files.get(&file)?;
+        (opened.handles.load(Relaxed) == 0).then_some(file)
     }
 
     /// Nobody has `opened` open. The files that are to be forgotten now.

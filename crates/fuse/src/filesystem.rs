@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
 use foreread_engine::{
-    self as engine, Directory, Engine, Error, ErrorKind, File, NAME_BYTES_MAX, Named, Object, Pages,
+    self as engine, Directory, Engine, Error, ErrorKind, File, Key, NAME_BYTES_MAX, Named, Object, Pages,
 };
 use fuser::{
     Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags,
@@ -22,7 +22,7 @@ use crate::errno;
 use crate::inode::{Inode, Inodes, Node, ROOT};
 use crate::killed::{killed, killed_while};
 use crate::mount::MountOptions;
-use crate::question::Question;
+use crate::question::{self, Question};
 
 /// A mounted prefix.
 pub(crate) struct Mount {
@@ -70,6 +70,25 @@ impl Mount {
     /// Runs `f` on the engine's runtime: the FUSE thread goes on.
     fn spawn<F: Future<Output = ()> + Send + 'static>(&self, f: impl FnOnce(Arc<Shared>) -> F) {
         self.shared.engine.runtime().spawn(f(Arc::clone(&self.shared)));
+    }
+}
+
+impl Mount {
+    /// Has files below a directory ready, in the order of their paths.
+    fn expect(&self, ino: INodeNo, paths: &[u8], reply: ReplyIoctl) {
+        let Some(inode) = self.shared.inodes.get(ino.0) else { return reply.error(Errno::ESTALE) };
+        let Node::Directory(prefix) = &inode.node else { return reply.error(Errno::ENOTTY) };
+        let keys: Vec<_> = question::paths(paths).map(|path| Key::new(format!("{prefix}{path}"))).collect();
+        self.spawn(|shared| async move {
+            match shared.engine.expect(keys).await {
+                // Over what was asked, up to a zero.
+                Ok(known) => reply.ioctl(0, format!("{known}\0").as_bytes()),
+                Err(error) => {
+                    tracing::warn!(%error, "listing failed");
+                    reply.error(errno::of_name(&error));
+                }
+            }
+        });
     }
 }
 
@@ -338,20 +357,23 @@ impl Filesystem for Mount {
     fn ioctl(
         &self,
         _req: &Request,
-        _ino: INodeNo,
+        ino: INodeNo,
         _fh: FileHandle,
         _flags: IoctlFlags,
         cmd: u32,
-        _in_data: &[u8],
+        in_data: &[u8],
         out_size: u32,
         reply: ReplyIoctl,
     ) {
         let Some(question) = Question::of(cmd) else { return reply.error(Errno::ENOTTY) };
+        if question == Question::Expect {
+            return self.expect(ino, in_data, reply);
+        }
         let engine = &self.shared.engine;
         let answer = match question {
             Question::Stats => serde_json::to_vec(&engine.stats()),
             Question::Record if !engine.start_recording() => return reply.error(Errno::EBUSY),
-            Question::Record => Ok(Vec::new()),
+            Question::Record | Question::Expect => Ok(Vec::new()),
             Question::Recorded => serde_json::to_vec(&engine.recorded(out_size as usize, false)),
             Question::RecordedLast => serde_json::to_vec(&engine.recorded(out_size as usize, true)),
         };

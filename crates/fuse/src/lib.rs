@@ -23,4 +23,4 @@ mod question;
 
 pub use error::Error;
 pub use mount::{MountOptions, Mounted, Unmounter, mount, unmount};
-pub use question::{query_recorded, query_stats, start_recording};
+pub use question::{expect_files, query_recorded, query_stats, start_recording};

@@ -1,4 +1,5 @@
-//! What a mount can be asked, by an ioctl on any of its directories: its statistics, and what is read. No name is taken from the
+//! What a mount can be asked, by an ioctl on any of its directories: its statistics, what is read, and to
+//! have files ready in an order. No name is taken from the
 //! objects, and whoever may read the directory may ask.
 
 use std::fs::File;
@@ -21,14 +22,17 @@ pub(crate) enum Question {
     Recorded,
     /// The same, for the last time.
     RecordedLast,
+    /// Have these files ready, in this order.
+    Expect,
 }
 
 impl Question {
-    const ALL: [Self; 4] = [Self::Stats, Self::Record, Self::Recorded, Self::RecordedLast];
+    const ALL: [Self; 5] = [Self::Stats, Self::Record, Self::Recorded, Self::RecordedLast, Self::Expect];
 
-    /// `_IOR(0xf5, n, char[16383])`.
+    /// `_IOR(0xf5, n, char[16383])`, or `_IOWR` where the question has a text.
     const fn command(self) -> u32 {
-        (2 << 30) | ((BYTES_MAX as u32) << 16) | (0xf5 << 8) | (self as u32 + 1)
+        let direction = if matches!(self, Self::Expect) { 3 } else { 2 };
+        (direction << 30) | ((BYTES_MAX as u32) << 16) | (0xf5 << 8) | (self as u32 + 1)
     }
 
     pub(crate) fn of(command: u32) -> Option<Self> {
@@ -40,14 +44,14 @@ impl Question {
 ///
 /// Errors: [`Error::NotAMount`] where `dir` is something else, or the mount's process is gone.
 pub fn query_stats(dir: &Path) -> Result<String, Error> {
-    ask(dir, Question::Stats)
+    ask(dir, Question::Stats, b"")
 }
 
 /// Starts to record what is read through the mount at `dir`.
 ///
 /// Errors: as [`query_stats`]; [`Error::Busy`] where somebody else records.
 pub fn start_recording(dir: &Path) -> Result<(), Error> {
-    ask(dir, Question::Record).map(drop)
+    ask(dir, Question::Record, b"").map(drop)
 }
 
 /// What has been read since this was last asked: JSON of a [`foreread_engine::Recorded`]. `last` ends the recording once there is no
@@ -55,14 +59,44 @@ pub fn start_recording(dir: &Path) -> Result<(), Error> {
 ///
 /// Errors: as [`query_stats`].
 pub fn query_recorded(dir: &Path, last: bool) -> Result<String, Error> {
-    ask(dir, if last { Question::RecordedLast } else { Question::Recorded })
+    ask(dir, if last { Question::RecordedLast } else { Question::Recorded }, b"")
 }
 
-fn ask(dir: &Path, question: Question) -> Result<String, Error> {
+/// Says that the files with these paths below `dir`, a directory of a mount, will be read one after the other: the first are fetched now,
+/// the others as readers come by. How many of them there are.
+///
+/// Errors: as [`query_stats`]; [`Error::NotAMount`] also for a path of 16 KiB.
+pub fn expect_files<'a>(dir: &Path, paths: impl IntoIterator<Item = &'a str>) -> Result<u64, Error> {
+    let (mut known, mut text) = (0, Vec::new());
+    let tell = |text: &mut Vec<u8>| -> Result<u64, Error> {
+        let answer = ask(dir, Question::Expect, text)?;
+        text.clear();
+        answer.parse().map_err(|_| Error::NotAMount { dir: dir.to_owned(), cause: io::ErrorKind::InvalidData.into() })
+    };
+    for path in paths {
+        if text.len() + path.len() + 1 >= BYTES_MAX {
+            known += tell(&mut text)?;
+        }
+        text.extend_from_slice(path.as_bytes());
+        text.push(0);
+    }
+    Ok(known + tell(&mut text)?)
+}
+
+/// The paths that [`expect_files`] has sent.
+pub(crate) fn paths(text: &[u8]) -> impl Iterator<Item = &str> {
+    text.split(|&byte| byte == 0).filter_map(|path| std::str::from_utf8(path).ok()).filter(|path| !path.is_empty())
+}
+
+fn ask(dir: &Path, question: Question, text: &[u8]) -> Result<String, Error> {
     let not_a_mount = |cause| Error::NotAMount { dir: dir.to_owned(), cause };
     let file = File::open(dir).map_err(not_a_mount)?;
     let mut answer = vec![0u8; BYTES_MAX];
-    // SAFETY: the command's number says that the kernel writes at most BYTES_MAX bytes to the pointer, and `answer` has as
+    let Some(asked) = answer.get_mut(..text.len()) else {
+        return Err(not_a_mount(io::Error::new(io::ErrorKind::InvalidInput, "a path is too long")));
+    };
+    asked.copy_from_slice(text);
+    // SAFETY: the command's number says that the kernel reads and writes at most BYTES_MAX bytes at the pointer, and `answer` has as
     // many. There is no safe wrapper for a command of our own.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::c_ulong::from(question.command()), answer.as_mut_ptr()) };
     if result < 0 {

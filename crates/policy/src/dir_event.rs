@@ -79,11 +79,6 @@ pub enum DirEvent<'a> {
         /// It is there. Otherwise there was no room, or the storage failed.
         came: bool,
     },
-    /// The directory is no more.
-    Forget {
-        /// The directory.
-        dir: DirId,
-    },
 }
 
 /// Something to do, in the order given.
@@ -102,6 +97,13 @@ pub enum DirAction {
     },
     /// Fetch a whole file that nobody has asked for.
     Fetch {
+        /// Its directory.
+        dir: DirId,
+        /// Which of its entries.
+        entry: u32,
+    },
+    /// The file was fetched and is not expected any more: what nobody has read of it can go.
+    Discard {
         /// Its directory.
         dir: DirId,
         /// Which of its entries.

@@ -29,6 +29,8 @@ use crate::walk::{Frame, Order, Walk};
 pub struct DirOptions {
     /// Bytes that everything known of directories may take.
     pub capacity_bytes: u64,
+    /// Bytes of files that were fetched and not opened yet, at most.
+    pub contents_bytes: u64,
     /// How long what a listing says is believed, from when it was asked for.
     pub ttl: Nanos,
     /// Whether anything is listed or fetched ahead at all.
@@ -41,6 +43,8 @@ struct Dir {
     /// Where it is an entry.
     parent: Option<(DirId, u32)>,
     entries: Vec<Entry>,
+    /// How many of them are of the latest listing; the others of the one before, until it has come so far.
+    listed: usize,
     /// Which of them are directories.
     subdirs: Vec<u32>,
     /// The entry after the last one of each page that has come.
@@ -59,8 +63,11 @@ struct Dir {
     entered: Option<u32>,
     /// The file in it that was opened last, and how many were so one after the other.
     opened: Option<(u32, i32)>,
-    /// Names asked for that were not known.
+    /// Files in it that were opened in no order.
+    unordered: u32,
+    /// Names asked for since it was listed that were not known, and that were.
     names: u32,
+    answered: u32,
     bytes: u64,
     /// When it was last of use, as the order among all.
     used: u64,
@@ -76,6 +83,13 @@ struct Entry {
 }
 
 impl Entry {
+    fn bytes(self) -> u64 {
+        match self.child {
+            Child::File { pages } => pages * PAGE_BYTES,
+            Child::Directory(_) => 0,
+        }
+    }
+
     /// Whether it is worth fetching whole.
     fn is_small_file(self) -> bool {
         matches!(self.child, Child::File { pages } if (1..=SMALL_PAGES).contains(&pages))
@@ -122,6 +136,9 @@ pub struct DirReadahead {
     /// Listings in flight, and files.
     listings: u32,
     fetches: BTreeSet<FileRef>,
+    /// Files fetched that nobody has opened, the oldest first.
+    fetched: VecDeque<FileRef>,
+    fetched_bytes: u64,
     /// There was no room for the last one: none is asked for until that may have changed.
     refused: bool,
     actions: VecDeque<DirAction>,
@@ -142,6 +159,8 @@ impl DirReadahead {
             epoch: Epoch::default(),
             listings: 0,
             fetches: BTreeSet::new(),
+            fetched: VecDeque::new(),
+            fetched_bytes: 0,
             refused: false,
             actions: VecDeque::new(),
             now: Nanos(0),
@@ -156,13 +175,17 @@ impl DirReadahead {
             DirEvent::Read { dir, entry, found } => self.read(dir, entry, found),
             DirEvent::Named { dir, found } => self.named(dir, found),
             DirEvent::Opened { dir, entry, found } => self.opened(dir, entry, found),
-            DirEvent::Expected { dir, entry } => self.epoch.push((dir, entry)),
+            DirEvent::Expected { dir, entry } => self.epoch.expect((dir, entry)),
             DirEvent::Listed { dir, first, same, children, last, bytes } => {
+                if first {
+                    self.relisted(dir);
+                }
                 if !same {
                     // Its files have other places from now on.
                     self.epoch.forget(dir);
+                    self.discard(dir);
                 }
-                self.listed(dir, first, children, last, bytes);
+                self.listed(dir, children, last, bytes);
             }
             DirEvent::Failed { dir } => {
                 if let Some(dir) = self.dirs.get_mut(&dir) {
@@ -173,11 +196,10 @@ impl DirReadahead {
             DirEvent::Fetched { dir, entry, came } => {
                 self.fetches.remove(&(dir, entry));
                 self.refused = !came;
-                if !came && let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) {
-                    state.fetched = false;
+                if !came {
+                    self.take_fetched((dir, entry));
                 }
             }
-            DirEvent::Forget { dir } => self.forget(dir),
         }
         if self.options.readahead {
             self.list_ahead();
@@ -267,17 +289,24 @@ impl DirReadahead {
 
     fn named(&mut self, dir: DirId, found: Found) {
         self.touch(dir);
+        let (now, ttl) = (self.now, self.options.ttl);
         let known = self.dirs.entry(dir).or_default();
         if found != Found::Absent {
+            known.answered += 1;
             return;
         }
         known.names += 1;
-        if self.options.readahead && known.names >= NAMES_MIN && !self.options.ttl.is_zero() {
-            if self.dirs.get(&dir).is_some_and(|dir| dir.is_known(self.now, self.options.ttl)) {
+        if !self.options.readahead || ttl.is_zero() {
+            return;
+        }
+        // A page answers for a thousand names. Where it has answered for some, it will again.
+        let answers = known.complete && known.pages.len() == 1 && known.answered >= NAMES_MIN;
+        if known.is_known(now, ttl) {
+            if known.names >= NAMES_MIN {
                 self.go_on(dir, true);
-            } else {
-                self.list(dir, Class::Speculative, true);
             }
+        } else if answers || known.names >= NAMES_MIN {
+            self.list(dir, Class::Demand, true);
         }
     }
 
@@ -285,9 +314,9 @@ impl DirReadahead {
         self.touch(dir);
         self.refused = false;
         let expected = self.epoch.opened((dir, entry));
+        let fetched = self.take_fetched((dir, entry));
         let Some(known) = self.dirs.get_mut(&dir) else { return };
         let Some(state) = known.entry(entry) else { return };
-        let fetched = core::mem::take(&mut state.fetched);
         state.opened = true;
         self.counters.fetches_hit += u64::from(fetched && found != Found::Absent);
         let last = known.opened;
@@ -302,6 +331,9 @@ impl DirReadahead {
             }
         });
         known.opened = Some((entry, steps));
+        known.unordered += u32::from(steps == 0 && last.is_some_and(|(last, _)| last != entry));
+        // Two in a row are an order where all others were, and chance where many were not.
+        let in_order = steps.unsigned_abs() > known.unordered.min(UNORDERED_MAX);
         if expected {
             if fetched {
                 if found == Found::Absent {
@@ -314,7 +346,7 @@ impl DirReadahead {
             }
         }
         let mut at = self.walks.iter_mut().rposition(|walk| walk.frame(dir).is_some());
-        if at.is_none() && steps != 0 {
+        if at.is_none() && in_order {
             self.add_walk(Walk::new(dir, 0));
             at = Some(self.walks.len() - 1);
         }
@@ -326,7 +358,7 @@ impl DirReadahead {
         } else if walk.contents.is_open() && steps == 0 && !expected {
             walk.contents.missed();
         }
-        if steps != 0 {
+        if in_order {
             walk.contents.open(CONTENTS_FIRST);
         }
         if let Some(frame) = walk.frame(dir) {
@@ -335,34 +367,55 @@ impl DirReadahead {
         self.walks.push(walk);
     }
 
-    fn listed(&mut self, dir: DirId, first: bool, children: &[Child], last: bool, bytes: u64) {
+    /// The first entries of a new listing have come.
+    fn relisted(&mut self, dir: DirId) {
         let known = self.dirs.entry(dir).or_default();
-        if first {
-            known.entries.clear();
-            known.subdirs.clear();
-            known.pages.clear();
-            known.opened = None;
-            known.entered = None;
+        known.listed = 0;
+        known.subdirs.clear();
+        known.pages.clear();
+        (known.opened, known.entered, known.unordered) = (None, None, 0);
+    }
+
+    /// What a listing before said of places to come counts no more.
+    fn discard(&mut self, dir: DirId) {
+        let Some(known) = self.dirs.get_mut(&dir) else { return };
+        let gone = known.entries.drain(known.listed..).zip(known.listed as u32..).filter(|(state, _)| state.fetched);
+        for (state, entry) in gone {
+            self.fetched_bytes = self.fetched_bytes.saturating_sub(state.bytes());
+            self.fetched.retain(|&file| file != (dir, entry));
+            self.actions.push_back(DirAction::Discard { dir, entry });
         }
+    }
+
+    fn listed(&mut self, dir: DirId, children: &[Child], last: bool, bytes: u64) {
+        let known = self.dirs.entry(dir).or_default();
         self.listings -= u32::from(core::mem::take(&mut known.listing));
         known.complete = last;
+        let at = known.listed;
         for &child in children {
             if let Child::Directory(_) = child {
-                known.subdirs.push(known.entries.len() as u32);
+                known.subdirs.push(known.listed as u32);
             }
-            known.entries.push(Entry { child, fetched: false, opened: false });
+            match known.entries.get_mut(known.listed) {
+                // What was fetched under this name is still there.
+                Some(state) => (state.child, state.opened) = (child, false),
+                None => known.entries.push(Entry { child, fetched: false, opened: false }),
+            }
+            known.listed += 1;
         }
-        known.pages.push(known.entries.len() as u32);
+        known.pages.push(known.listed as u32);
         let own = (known.entries.capacity() * size_of::<Entry>()) as u64;
         let before = core::mem::replace(&mut known.bytes, bytes + own);
         self.bytes = (self.bytes + bytes + own).saturating_sub(before);
-        let at = known.entries.len() - children.len();
         let subdirs = children.iter().enumerate().filter_map(|(n, child)| match child {
             Child::Directory(below) => Some((*below, (at + n) as u32)),
             Child::File { .. } => None,
         });
         for (below, entry) in subdirs {
             self.dirs.entry(below).or_default().parent = Some((dir, entry));
+        }
+        if last {
+            self.discard(dir);
         }
         self.touch(dir);
         self.go_on(dir, false);
@@ -390,7 +443,7 @@ impl DirReadahead {
         }
         if restarts {
             (known.requested, known.complete, known.pages_read) = (Some(self.now), false, 0);
-            known.names = 0;
+            (known.names, known.answered) = (0, 0);
         }
         known.listing = true;
         known.ahead |= restarts && class == Class::Speculative;
@@ -469,8 +522,9 @@ impl DirReadahead {
         }
         if self.epoch.is_repeated() {
             let mut left = self.epoch.window.size();
+            let mut bytes = 0;
             for (dir, entry) in self.epoch.expected().take(STEPS_MAX) {
-                if left == 0 || wanted.len() >= free {
+                if left == 0 || bytes > self.options.contents_bytes / 2 || wanted.len() >= free {
                     break;
                 }
                 let Some(state) = self.dirs.get(&dir).and_then(|dir| dir.entries.get(entry as usize)) else { continue };
@@ -478,6 +532,7 @@ impl DirReadahead {
                     continue;
                 }
                 left -= 1;
+                bytes += state.bytes();
                 if !state.fetched {
                     wanted.push((dir, entry));
                 }
@@ -485,25 +540,45 @@ impl DirReadahead {
         }
         for walk in self.walks.iter().rev().filter(|walk| walk.contents.is_open()) {
             let mut left = walk.contents.size();
+            let mut bytes = 0;
             self.next_files(walk, |file, state| {
-                if left == 0 || wanted.len() >= free {
+                if left == 0 || bytes > self.options.contents_bytes / 2 || wanted.len() >= free {
                     return false;
                 }
                 left -= 1;
+                bytes += state.bytes();
                 if !state.fetched && !wanted.contains(&file) {
                     wanted.push(file);
                 }
                 true
             });
         }
-        for (dir, entry) in wanted {
-            if let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) {
-                state.fetched = true;
-                self.counters.fetches += 1;
-                self.fetches.insert((dir, entry));
-                self.actions.push_back(DirAction::Fetch { dir, entry });
-            }
+        for file @ (dir, entry) in wanted {
+            let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) else { continue };
+            state.fetched = true;
+            self.fetched_bytes += state.bytes();
+            self.fetched.push_back(file);
+            self.counters.fetches += 1;
+            self.fetches.insert(file);
+            self.actions.push_back(DirAction::Fetch { dir, entry });
         }
+        // What was expected longest ago and did not come is not expected any more.
+        while self.fetched_bytes > self.options.contents_bytes || self.fetched.len() > FETCHED_MAX {
+            let Some(&file @ (dir, entry)) = self.fetched.front() else { return };
+            self.take_fetched(file);
+            self.actions.push_back(DirAction::Discard { dir, entry });
+        }
+    }
+
+    /// A file does not count as fetched any more. Whether it did.
+    fn take_fetched(&mut self, (dir, entry): FileRef) -> bool {
+        let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) else { return false };
+        let fetched = core::mem::take(&mut state.fetched);
+        if fetched {
+            self.fetched_bytes = self.fetched_bytes.saturating_sub(state.bytes());
+            self.fetched.retain(|&file| file != (dir, entry));
+        }
+        fetched
     }
 
     /// The small files that `walk` comes to next and that were not opened, in order, until `visit` has enough.
@@ -562,6 +637,10 @@ impl DirReadahead {
     fn shrink(&mut self) {
         while self.charged_bytes() > self.options.capacity_bytes && self.by_use.len() > 1 {
             let Some(&(_, dir)) = self.by_use.first() else { return };
+            if let Some(known) = self.dirs.get_mut(&dir) {
+                known.listed = 0;
+            }
+            self.discard(dir);
             self.forget(dir);
             self.actions.push_back(DirAction::Drop { dir });
         }
@@ -597,6 +676,12 @@ const LISTINGS_MAX: u32 = 64;
 
 /// Files in flight ahead of readers.
 const FETCHES_MAX: usize = 64;
+
+/// Files fetched that nobody has opened, at most: twice as many as one reader may have ahead.
+const FETCHED_MAX: usize = 256;
+
+/// So many files in a row are an order wherever they are.
+const UNORDERED_MAX: u32 = 4;
 
 /// Parts of one directory that are asked for at a time.
 const PARALLEL_MAX: u32 = 32;

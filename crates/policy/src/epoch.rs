@@ -31,13 +31,15 @@ pub(crate) struct Epoch {
     head: u64,
     /// Opens that were where they were expected, less those that were not.
     matches: u32,
+    /// What was named last was not opened, but told.
+    told: bool,
     pub(crate) window: Window,
 }
 
 impl Default for Epoch {
     fn default() -> Self {
         let window = Window::closed(AHEAD_MAX);
-        Self { log: VecDeque::new(), base: 0, last: BTreeMap::new(), tail: 0, head: 0, matches: 0, window }
+        Self { log: VecDeque::new(), base: 0, last: BTreeMap::new(), tail: 0, head: 0, matches: 0, told: false, window }
     }
 }
 
@@ -56,8 +58,20 @@ impl Epoch {
         self.log.push_back(file);
     }
 
+    /// `file` will be opened, after those named before it.
+    pub(crate) fn expect(&mut self, file: FileRef) {
+        if !self.told {
+            let end = self.base + self.log.len() as u64;
+            (self.told, self.head, self.tail) = (true, end, end);
+        }
+        self.push(file);
+        self.matches = self.matches.max(MATCHES_MIN);
+        self.window.open(AHEAD_FIRST);
+    }
+
     /// `file` is opened. Whether that was expected.
     pub(crate) fn opened(&mut self, file: FileRef) -> bool {
+        self.told = false;
         let end = self.base + self.log.len() as u64;
         // What was opened only a moment ago is opened twice, and tells no order.
         let before = self.last.get(&file).copied().filter(|&place| place + REPEAT < end || place >= self.head);
@@ -157,6 +171,17 @@ mod tests {
         }
         assert!(epoch.is_repeated());
         assert_eq!(epoch.expected().take(3).collect::<Vec<_>>(), [file(7), file(8), file(9)]);
+    }
+
+    #[test]
+    fn an_order_that_is_told_is_expected_from_its_start() {
+        let mut epoch = Epoch::default();
+        (0..100).for_each(|n| _ = epoch.opened(file(n)));
+        [70, 10, 40].map(|n| epoch.expect(file(n)));
+        assert!(epoch.is_repeated());
+        assert_eq!(epoch.expected().collect::<Vec<_>>(), [file(70), file(10), file(40)]);
+        assert!(epoch.opened(file(70)));
+        assert_eq!(epoch.expected().take(2).collect::<Vec<_>>(), [file(10), file(40)]);
     }
 
     #[test]

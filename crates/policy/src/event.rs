@@ -60,6 +60,11 @@ pub enum Event {
         /// The file.
         file: FileId,
     },
+    /// A file that was prefetched is not expected any more: what nobody has read of it is dropped.
+    Discard {
+        /// The file.
+        file: FileId,
+    },
     /// So much of the budget is taken by what is no page: what is known of directories.
     Reserve {
         /// How much, altogether.

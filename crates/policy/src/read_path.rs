@@ -119,6 +119,14 @@ impl ReadPath {
             Event::Forget { file } => self.forget(file),
             Event::Read { file, extent, found, marked } => self.read(now, file, extent, found, marked),
             Event::Prefetch { file } => self.prefetch(file),
+            Event::Discard { file } => {
+                let pages = self.files.get(&file).map_or(0, |file| file.pages);
+                for gone in self.resident.discarded(file, pages) {
+                    self.counters.pages_wasted += wasted(gone);
+                    self.actions.push_back(Action::Drop { file, folio: gone.folio });
+                }
+                self.retry_waiting();
+            }
             Event::Reserve { bytes } => {
                 self.resident.set_capacity(self.options.capacity_bytes.saturating_sub(bytes));
                 // As much as can go now: what is in flight goes when it has come.

@@ -457,6 +457,14 @@ impl Resident {
         gone.into_iter().filter_map(|start| self.remove(file, start)).collect()
     }
 
+    /// Whoever was expected to open `file`, which has `pages` pages, does not come: what was fetched for him and not read goes.
+    pub(crate) fn discarded(&mut self, file: FileId, pages: u64) -> Vec<Evicted> {
+        let is_for_him = |folio: &Folio| folio.state == State::Unread && folio.ahead_for == Some(Ahead::File);
+        let all = self.folios.0.range(file, Extent::new(0, pages));
+        let gone: Vec<u64> = all.filter(|(_, folio)| is_for_him(folio)).map(|(start, _)| start).collect();
+        gone.into_iter().filter_map(|start| self.remove(file, start)).collect()
+    }
+
     /// Nobody has `file` open, which has `pages` pages: everything of it goes.
     pub(crate) fn close(&mut self, file: FileId, pages: u64) -> Vec<Evicted> {
         let all = self.files.get(&file).map_or_else(Vec::new, |held| self.folios.0.starts_of(file, pages, held.folios));

@@ -189,6 +189,7 @@ impl<R: Readahead> Policy for Baseline<R> {
             Event::Release { .. }
             | Event::Forget { .. }
             | Event::Prefetch { .. }
+            | Event::Discard { .. }
             | Event::Reserve { .. }
             | Event::Wants { .. }
             | Event::Late { .. } => {}

@@ -40,7 +40,7 @@ impl Backend for SingleObject {
 
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = self.inner.capabilities();
-        capabilities.list = true;
+        (capabilities.list, capabilities.list_after) = (true, false);
         capabilities
     }
 
