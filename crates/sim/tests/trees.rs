@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use foreread_sim::{Stack, Tally, simulate};
+use foreread_sim::{Stack, Tally, profile, simulate};
 use foreread_workload::{Metric, Pattern, Workload, catalogue};
 
 fn run(name: &str, stack: &str) -> Tally {
@@ -89,6 +89,20 @@ fn every_ratio_that_is_wanted_of_a_tree_is_met() {
             let told = format!("{name}: {} of {} over {}", wanted.figure.metric.key(), wanted.policy, wanted.over);
             assert!(wanted.figure.met(found), "{told} is {found}, wanted {}", wanted.figure);
         }
+    }
+}
+
+#[test]
+fn a_tree_can_be_on_a_store_that_refuses() {
+    let workload = catalogue::find("find-system").unwrap();
+    let refuses = "[object-store]\nfirst_byte = { base_ns = 30_000_000 }\nrequest_rate = 200\n";
+    for (device, least) in [(profile::find("object-store").unwrap(), 4.0), (profile::parse(refuses).unwrap(), 2.0)] {
+        let find = |stack: &str| {
+            let tally = simulate(&workload, stack.parse::<Stack>().unwrap(), Some(&device)).unwrap();
+            tally.figure(Metric::FindTime).unwrap()
+        };
+        let (ours, none) = (find("foreread"), find("none"));
+        assert!(ours * least < none, "{ours} of {none}");
     }
 }
 

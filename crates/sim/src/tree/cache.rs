@@ -6,7 +6,7 @@
 //!                                           contents: only while nobody else wants the disk
 //! ```
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use foreread_device::Profile;
 use foreread_policy::RequestId;
@@ -21,8 +21,10 @@ pub(crate) struct Cache {
     pub(crate) now_ns: u64,
     /// Those that were asked for, and whether they are there.
     blocks: HashMap<u64, bool>,
-    /// Of whom, where, how many blocks.
-    on_their_way: HashMap<RequestId, (u32, u64, u32)>,
+    /// Of whom, where, how many blocks, and the bytes of them that have not come.
+    on_their_way: HashMap<RequestId, (u32, u64, u32, u64)>,
+    /// Requests that the storage refused, and when they are made again.
+    refused: BTreeSet<(u64, RequestId)>,
     next_request: u64,
     /// What is asked for ahead of programs and held back.
     listings: Held,
@@ -44,6 +46,7 @@ impl Cache {
             now_ns: 0,
             blocks: HashMap::new(),
             on_their_way: HashMap::new(),
+            refused: BTreeSet::new(),
             next_request: 0,
             listings: Held::default(),
             contents: Held::default(),
@@ -63,7 +66,8 @@ impl Cache {
     }
 
     pub(crate) fn next_deadline(&self) -> Option<u64> {
-        self.storage.next_deadline()
+        let refused_ns = self.refused.first().map(|&(at_ns, _)| at_ns);
+        [self.storage.next_deadline(), refused_ns].into_iter().flatten().min()
     }
 
     /// A program asks for nothing any more.
@@ -128,9 +132,8 @@ impl Cache {
                 self.listings.blocks.remove(&block);
                 self.contents.blocks.remove(&block);
             }
-            self.on_their_way.insert(request, (context, start, missing));
-            let bytes = u64::from(missing) * BLOCK_BYTES;
-            self.storage.read(self.now_ns, request, context, 0, start * BLOCK_BYTES, bytes);
+            self.on_their_way.insert(request, (context, start, missing, u64::from(missing) * BLOCK_BYTES));
+            self.make(request);
             self.fetched += u64::from(missing);
             asked += missing;
             start += u64::from(missing);
@@ -138,14 +141,39 @@ impl Cache {
         asked
     }
 
+    fn make(&mut self, request: RequestId) {
+        if let Some(&(context, at, _, bytes)) = self.on_their_way.get(&request) {
+            self.storage.read(self.now_ns, request, context, 0, at * BLOCK_BYTES, bytes);
+        }
+    }
+
     /// Whether anything came.
     pub(crate) fn deliver(&mut self) -> bool {
         self.storage.advance(self.now_ns);
+        while let Some(&(at_ns, request)) = self.refused.first()
+            && at_ns <= self.now_ns
+        {
+            self.refused.pop_first();
+            self.make(request);
+        }
         let mut came = false;
         while let Some(delivery) = self.storage.poll() {
-            let Delivery::Bytes(request, bytes) = delivery else { continue };
+            let (request, bytes) = match delivery {
+                Delivery::Bytes(request, bytes) => (request, bytes),
+                Delivery::Refused(request, after_ns) => {
+                    self.refused.insert((self.now_ns + after_ns, request));
+                    continue;
+                }
+                Delivery::Head(_) | Delivery::Broken(_) => continue,
+            };
             self.storage.taken(self.now_ns, request, bytes);
-            let Some((context, at, blocks)) = self.on_their_way.remove(&request) else { continue };
+            // What a store sends comes in parts.
+            let Some((.., missing)) = self.on_their_way.get_mut(&request) else { continue };
+            *missing = missing.saturating_sub(bytes);
+            if *missing > 0 {
+                continue;
+            }
+            let Some((context, at, blocks, _)) = self.on_their_way.remove(&request) else { continue };
             if !self.ahead.remove(&request) {
                 let demand = self.demand.entry(context).or_default();
                 *demand = (demand.0 - 1, self.now_ns);
