@@ -11,7 +11,11 @@
 //! its track from the track's start. This is why reading backward costs one positioning a track and not one a record. A
 //! short way forward is passed over rather than jumped, where that is sooner.
 //!
-//! Not modelled: the time of a command, writes.
+//! A drive may also know where it is on its track ([`Positioning::Turning`]), read on while nobody asks, and take what it reaches first.
+//!
+//! Not modelled: writes.
+
+mod rotation;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU64;
@@ -20,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::block::{Action, BlockDevice, Event, RequestId};
 use crate::{Random, Rate};
+use rotation::Rotation;
 
 /// What the disk can do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +43,18 @@ pub struct Config {
     pub track_bytes: u64,
     /// Tracks that the buffer holds; 0 for a disk without one.
     pub buffer_tracks: usize,
+    /// What a request takes besides, in ns, where the drive has nothing else to do meanwhile.
+    #[serde(default)]
+    pub command_ns: u64,
+    /// Whether the drive reads on behind a request, up to a track, while it has nothing to do or would only wait at another place.
+    #[serde(default)]
+    pub reads_on: bool,
+    /// Of so many requests, the oldest, the drive takes the one that it reaches first: command queueing. 0: it goes by position.
+    #[serde(default)]
+    pub reorders: usize,
+    /// A request that so many bytes were read before since it came is next, wherever it is.
+    #[serde(default)]
+    pub reorders_bytes: u64,
     /// Where randomness starts.
     pub seed: u64,
 }
@@ -73,6 +90,18 @@ pub enum Positioning {
         /// Bytes of the disk.
         capacity_bytes: u64,
     },
+    /// The same seek, then until the sector comes round: what has just passed costs a turn. The media's rate is a track a turn, without
+    /// zones.
+    Turning {
+        /// To the next track, in nanoseconds.
+        nearest_ns: u64,
+        /// Across the whole disk, in nanoseconds.
+        farthest_ns: u64,
+        /// A turn of the platter, in nanoseconds.
+        turn_ns: u64,
+        /// Bytes of the disk.
+        capacity_bytes: u64,
+    },
 }
 
 /// A disk. Input: [`Disk::handle`]; output: [`Disk::poll_action`] until `None`, then [`Disk::next_deadline`].
@@ -89,8 +118,12 @@ pub struct Disk {
     places: BTreeMap<RequestId, (u64, u64)>,
     arrived: u64,
     serving: Option<Serving>,
-    /// Where the last request ended.
+    /// Where the last request ended, or what was read on after it; when, and how much that may still be.
     head: u64,
+    head_ns: u64,
+    read_on_bytes: u64,
+    /// All that was read.
+    read_bytes: u64,
     /// What the buffer holds, `[start, end)` in bytes, the latest last.
     buffer: VecDeque<(u64, u64)>,
     actions: VecDeque<Action>,
@@ -100,6 +133,9 @@ pub struct Disk {
 struct Waiting {
     id: RequestId,
     bytes: u64,
+    since_ns: u64,
+    /// What had been read by then.
+    since_bytes: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -110,6 +146,17 @@ struct Serving {
 }
 
 impl Config {
+    /// The arm and the platter, where both are known.
+    fn rotation(&self) -> Option<Rotation> {
+        let track_bytes = self.track_bytes.max(1);
+        match self.positioning {
+            Positioning::Turning { nearest_ns, farthest_ns, turn_ns, capacity_bytes } => {
+                Some(Rotation { nearest_ns, farthest_ns, turn_ns, capacity_bytes, track_bytes })
+            }
+            _ => None,
+        }
+    }
+
     /// What passes under the head at `offset`.
     fn rate_at(&self, offset: u64) -> Rate {
         let Some(Zones { count, innermost_rate, capacity_bytes }) = self.zones else { return self.media_rate };
@@ -140,6 +187,9 @@ impl Disk {
             arrived: 0,
             serving: None,
             head: 0,
+            head_ns: 0,
+            read_on_bytes: 0,
+            read_bytes: 0,
             buffer: VecDeque::new(),
             actions: VecDeque::new(),
         }
@@ -162,21 +212,64 @@ impl Disk {
         if self.serving.is_some() {
             return;
         }
-        let after = self.queue.range((self.head, 0)..).next();
-        let Some((&place, &Waiting { id, bytes })) = after.or_else(|| self.queue.first_key_value()) else { return };
+        let Some((place, Waiting { id, bytes, since_ns, .. })) = self.next() else { return };
         self.queue.remove(&place);
         self.places.remove(&id);
-        let takes_ns = self.serve(place.0, bytes);
+        self.read_bytes += bytes;
+        // While another request was served, this one was made ready.
+        let idle = since_ns == self.now_ns;
+        let command_ns = if idle { self.config.command_ns } else { 0 };
+        let takes_ns = command_ns + self.serve(self.now_ns + command_ns, place.0, bytes);
         self.serving = Some(Serving { id, done_ns: self.now_ns.saturating_add(takes_ns), cancelled: false });
     }
 
-    /// How long `bytes` at `offset` take, from here.
-    fn serve(&mut self, offset: u64, bytes: u64) -> u64 {
+    /// What is served next of what waits, and its place.
+    fn next(&self) -> Option<((u64, u64), Waiting)> {
+        let of = |place: &(u64, u64)| self.queue.get(place).map(|&waiting| (*place, waiting));
+        if self.config.reorders > 0 {
+            let oldest = || self.places.values().take(self.config.reorders).filter_map(of);
+            let aged =
+                oldest().next().filter(|(_, first)| self.read_bytes - first.since_bytes >= self.config.reorders_bytes);
+            return aged.or_else(|| oldest().min_by_key(|(place, waiting)| self.reach_ns(place.0, waiting.bytes)));
+        }
+        let after = self.queue.range((self.head, 0)..).next();
+        after.or_else(|| self.queue.first_key_value()).map(|(&place, &waiting)| (place, waiting))
+    }
+
+    /// How long until the arm is at `offset`, from here. Nothing, if the buffer has it.
+    fn reach_ns(&self, offset: u64, bytes: u64) -> u64 {
+        if self.buffer.iter().any(|&(start, until)| start <= offset && offset + bytes <= until) {
+            return 0;
+        }
+        let pass_ns = offset.checked_sub(self.head).map(|skipped| self.config.media_rate.time_ns(skipped));
+        let turning = self.config.rotation().map(|rotation| rotation.reach_ns(self.now_ns, self.head, offset));
+        let jump_ns = turning.map_or(offset.abs_diff(self.head), |(seek_ns, wait_ns)| seek_ns + wait_ns);
+        jump_ns.min(pass_ns.unwrap_or(u64::MAX))
+    }
+
+    /// What passed below the head since the last request ended is in the buffer.
+    fn read_on(&mut self, now_ns: u64) {
+        if !self.config.reads_on {
+            return;
+        }
+        let passed = self.config.media_rate.bytes_in(now_ns.saturating_sub(self.head_ns)).min(self.read_on_bytes);
+        self.keep(self.head, self.head + passed, self.config.track_bytes);
+        self.read_on_bytes -= passed;
+        self.head += passed;
+        self.head_ns = now_ns;
+    }
+
+    /// How long `bytes` at `offset` take, from here and `now_ns` on.
+    fn serve(&mut self, now_ns: u64, offset: u64, bytes: u64) -> u64 {
         let end = offset + bytes;
+        self.read_on(now_ns);
         if let Some(at) = self.buffer.iter().position(|&(start, until)| start <= offset && end <= until) {
             let used = self.buffer.remove(at);
             self.buffer.extend(used);
             return self.config.host_rate.time_ns(bytes);
+        }
+        if let Some(rotation) = self.config.rotation() {
+            return self.turn(rotation, now_ns, offset, bytes);
         }
         let jump_ns = self.jump_ns(offset);
         let rate = self.config.rate_at(offset);
@@ -186,6 +279,29 @@ impl Disk {
         self.head = end;
         self.keep(kept_from, end, track_bytes);
         jump_ns.min(pass_ns.unwrap_or(u64::MAX)) + rate.time_ns(bytes)
+    }
+
+    /// The same where it is known when a sector comes round.
+    fn turn(&mut self, rotation: Rotation, now_ns: u64, offset: u64, bytes: u64) -> u64 {
+        let (end, rate) = (offset + bytes, self.config.media_rate);
+        // The first part has been read on already.
+        let offset = if offset < self.head && self.head < end && self.config.reads_on { self.head } else { offset };
+        let (seek_ns, wait_ns) = rotation.reach_ns(now_ns, self.head, offset);
+        // Where nothing was read on, the platter has turned away since.
+        let is_at_head = self.config.reads_on || self.head_ns == now_ns;
+        let pass_ns =
+            offset.checked_sub(self.head).filter(|_| is_at_head).map_or(u64::MAX, |skipped| rate.time_ns(skipped));
+        let (reach_ns, kept_from) = if pass_ns <= seek_ns + wait_ns {
+            (pass_ns, self.head)
+        } else {
+            // The arm leaves no sooner than it must.
+            self.read_on(now_ns + wait_ns);
+            (seek_ns + wait_ns, offset)
+        };
+        let takes_ns = reach_ns + rate.time_ns(end - offset);
+        self.keep(kept_from, end, self.config.track_bytes);
+        (self.head, self.head_ns, self.read_on_bytes) = (end, now_ns + takes_ns, self.config.track_bytes);
+        takes_ns
     }
 
     fn jump_ns(&mut self, offset: u64) -> u64 {
@@ -201,6 +317,8 @@ impl Disk {
                 let seek_ns = nearest_ns + ((farthest_ns.saturating_sub(nearest_ns) * root_q16) >> 16);
                 seek_ns + self.random.below(turn_ns)
             }
+            // Where it is on its track is known: `turn`.
+            Positioning::Turning { .. } => 0,
         }
     }
 
@@ -229,7 +347,7 @@ impl BlockDevice for Disk {
             Event::Read { id, offset, bytes } => {
                 let place = (offset, self.arrived);
                 self.arrived += 1;
-                self.queue.insert(place, Waiting { id, bytes });
+                self.queue.insert(place, Waiting { id, bytes, since_ns: now_ns, since_bytes: self.read_bytes });
                 self.places.insert(id, place);
             }
             Event::Cancel { id } => {
@@ -267,6 +385,10 @@ mod tests {
             zones: None,
             track_bytes: 516_667,
             buffer_tracks,
+            command_ns: 0,
+            reads_on: false,
+            reorders: 0,
+            reorders_bytes: 0,
             seed: 1,
         })
     }
@@ -357,5 +479,66 @@ mod tests {
         let far = disk.jump_ns(1 << 36);
         let farthest = disk.jump_ns(1 << 37);
         assert!(MS <= near && near < far && far < farthest && farthest <= 15 * MS, "{near} {far} {farthest}");
+    }
+
+    fn turning() -> Config {
+        let positioning =
+            Positioning::Turning { nearest_ns: MS, farthest_ns: 14 * MS, turn_ns: 8 * MS, capacity_bytes: 1 << 37 };
+        let media_rate = Rate::per_second(62_500_000).unwrap();
+        let config = disk(16).config;
+        Config {
+            positioning,
+            media_rate,
+            track_bytes: 500_000,
+            reads_on: true,
+            reorders: 4,
+            reorders_bytes: 1 << 20,
+            ..config
+        }
+    }
+
+    #[test]
+    fn what_has_just_passed_costs_a_turn() {
+        // A little more than a track on each time: not enough for the seek, so it comes round once more.
+        let took_ns = read(&mut Disk::new(turning()), (1..=100).map(|n| n * 540_000), 4096) / 100;
+        assert!((8 * MS..9 * MS).contains(&took_ns), "{took_ns}");
+        // Enough for it.
+        let took_ns = read(&mut Disk::new(turning()), (1..=100).map(|n| n * 600_000), 4096) / 100;
+        assert!((MS..2 * MS).contains(&took_ns), "{took_ns}");
+    }
+
+    #[test]
+    fn a_disk_that_reads_on_has_what_follows() {
+        let went_on = |reads_on: bool| {
+            let mut disk = Disk::new(Config { reads_on, ..turning() });
+            let mut now_ns = 0;
+            for id in 0..100 {
+                disk.handle(now_ns, Event::Read { id, offset: id * 8192, bytes: 8192 });
+                now_ns = disk.next_deadline().unwrap();
+                disk.handle(now_ns, Event::Tick);
+                // The reader thinks for longer than a file takes to pass.
+                now_ns += MS / 2;
+            }
+            now_ns / 100
+        };
+        assert!(went_on(true) < 6 * MS / 10, "{}", went_on(true));
+        assert!(went_on(false) > 8 * MS, "{}", went_on(false));
+    }
+
+    #[test]
+    fn of_what_is_queued_the_nearest_is_next_until_one_has_been_passed_by_often_enough() {
+        let mut disk = Disk::new(turning());
+        disk.handle(0, Event::Read { id: 0, offset: 0, bytes: 1 << 19 });
+        disk.handle(0, Event::Read { id: 1, offset: 60 << 30, bytes: 4096 });
+        let mut order = Vec::new();
+        for id in 2..8 {
+            disk.handle(disk.now_ns, Event::Read { id, offset: (id - 1) << 19, bytes: 1 << 19 });
+            let at_ns = disk.next_deadline().unwrap();
+            disk.handle(at_ns, Event::Tick);
+            while let Some(Action::Done { id, .. }) = disk.poll_action() {
+                order.push(id);
+            }
+        }
+        assert_eq!(order[..4], [0, 2, 3, 1], "two of half a MiB went before");
     }
 }

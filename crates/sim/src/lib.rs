@@ -7,6 +7,8 @@
 //!             Storage (device models, a Scheduler in front, or a mount: another World)     World ──> Tally ──> figures
 //! ```
 //!
+//! Trees of directories have a world of their own, of blocks, inodes and the programs that go through them (`tree/`).
+//!
 //! *Invariant:* no clock, no thread, no I/O; the same scenario gives the same events and figures, bit for bit.
 
 #![forbid(unsafe_code)]
@@ -24,6 +26,7 @@ mod service;
 mod stack;
 mod storage;
 mod tally;
+mod tree;
 mod violation;
 mod world;
 
@@ -34,4 +37,5 @@ pub use scheduler::SchedulerName;
 pub use service::Curve;
 pub use stack::Stack;
 pub use tally::{Second, Tally};
+pub use tree::Forest;
 pub use violation::Violation;

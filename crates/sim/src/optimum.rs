@@ -9,7 +9,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 use foreread_device::Profile;
 use foreread_policy::{Extent, PAGE_BYTES};
-use foreread_workload::{Reader, Workload};
+use foreread_workload::{Pattern, Reader, Workload};
 
 /// What the least time is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,8 +21,11 @@ pub struct Least {
     pub reads: u64,
 }
 
-/// That time for `workload` on `device`; `None` for a device without a limit.
+/// That time for `workload` on `device`; `None` for a device without a limit, and for a tree.
 pub fn least(workload: &Workload, device: &Profile) -> Option<Least> {
+    if matches!(workload.pattern, Pattern::Tree(_)) {
+        return None;
+    }
     let (rate, first_byte_ns, buffer_bytes) = match device {
         // What is in the drive's buffer passes below the head only once.
         Profile::Disk(disk) => (disk.media_rate.bytes_per_second(), 0, disk.track_bytes * disk.buffer_tracks as u64),

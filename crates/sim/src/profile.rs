@@ -5,6 +5,7 @@ use foreread_device::Profile;
 /// Name and text of each.
 pub const TEXTS: &[(&str, &str)] = &[
     ("hdd-w1", include_str!("../../../devices/hdd-w1.toml")),
+    ("hdd-w2", include_str!("../../../devices/hdd-w2.toml")),
     ("hdd-2009", include_str!("../../../devices/hdd-2009.toml")),
     ("hdd-2tb", include_str!("../../../devices/hdd-2tb.toml")),
     ("fc-array-10", include_str!("../../../devices/fc-array-10.toml")),

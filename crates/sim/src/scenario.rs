@@ -16,6 +16,7 @@ use crate::scheduler::SchedulerName;
 use crate::stack::Stack;
 use crate::storage::{Asked, Storage};
 use crate::tally::Tally;
+use crate::tree::Forest;
 use crate::violation::Violation;
 use crate::world::{Front, Start, World};
 
@@ -41,6 +42,12 @@ pub enum PolicyName {
     ForereadLru,
     /// What serves real reads, without its fair queue: first come, first served.
     ForereadFifo,
+    /// Today's Linux, with directories read ahead in windows of 128 KiB at twice the rate of their readers (2007).
+    Ext32007,
+    /// The same as it was first, with a wrong idea of where a directory lies.
+    Ext32007First,
+    /// What serves real reads, with a wrong idea of where the directories lie that it lists ahead.
+    ForereadMisled,
 }
 
 impl PolicyName {
@@ -57,6 +64,9 @@ impl PolicyName {
         Self::ForereadFifo,
     ];
 
+    /// Those that differ from one of [`Self::ALL`] in trees of directories only.
+    pub const IN_TREES: &[Self] = &[Self::Ext32007, Self::Ext32007First, Self::ForereadMisled];
+
     /// Its name in workloads, on the command line and in reports.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -69,6 +79,9 @@ impl PolicyName {
             Self::Amp => "amp",
             Self::ForereadLru => "foreread-lru",
             Self::ForereadFifo => "foreread-fifo",
+            Self::Ext32007 => "ext3-2007",
+            Self::Ext32007First => "ext3-2007-first",
+            Self::ForereadMisled => "foreread-misled",
         }
     }
 
@@ -84,14 +97,16 @@ impl PolicyName {
             fair_queue: true,
         };
         match self {
-            Self::Foreread => Box::new(ReadPath::new(foreread)),
+            Self::Foreread | Self::ForereadMisled => Box::new(ReadPath::new(foreread)),
             Self::ForereadLru => Box::new(ReadPath::new(Options { replacement: Replacement::Lru, ..foreread })),
             Self::ForereadFifo => Box::new(ReadPath::new(Options { fair_queue: false, ..foreread })),
             Self::None => Box::new(Baseline::new(pages, || NoReadahead)),
             Self::Fixed => Box::new(Baseline::new(pages, move || Fixed { block_pages: max })),
             Self::Linux2620 => Box::new(Baseline::new(pages, move || Linux2620::new(max))),
             Self::OnDemand2007 => Box::new(Baseline::new(pages, move || OnDemand2007::new(max))),
-            Self::Linux => Box::new(Baseline::new(pages, move || Linux::new(max))),
+            Self::Linux | Self::Ext32007 | Self::Ext32007First => {
+                Box::new(Baseline::new(pages, move || Linux::new(max)))
+            }
             Self::Amp => Box::new(Baseline::new(pages, move || Amp::new(max))),
         }
     }
@@ -107,8 +122,9 @@ impl FromStr for PolicyName {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Error> {
-        let known = || Self::ALL.iter().map(|policy| policy.as_str()).collect::<Vec<_>>().join(", ");
-        let found = Self::ALL.iter().find(|policy| policy.as_str() == name);
+        let all = || Self::ALL.iter().chain(Self::IN_TREES);
+        let known = || all().map(|policy| policy.as_str()).collect::<Vec<_>>().join(", ");
+        let found = all().find(|policy| policy.as_str() == name);
         found.copied().ok_or_else(|| Error::NoPolicy { name: name.to_owned(), known: known() })
     }
 }
@@ -186,6 +202,8 @@ pub struct Scenario<'w> {
     pub extent_bytes: Option<u64>,
     /// What is read.
     pub reads: Reads<'w>,
+    /// A tree that programs go through, instead of all reads: what is made, and with which seed.
+    pub tree: Option<(Forest, u64)>,
     /// Whether all readers of a file share one descriptor.
     pub descriptor: Descriptor,
     /// How readers keep time.
@@ -219,6 +237,7 @@ impl<'w> Scenario<'w> {
             sizes: workload.all_files().map(|(_, bytes)| bytes).collect(),
             extent_bytes: workload.files.extent_bytes,
             reads: Reads::Each(workload.readers().map(operations).collect()),
+            tree: Forest::of(workload).map(|forest| (forest, workload.seed)),
             descriptor: workload.descriptor(),
             pattern: workload.pattern,
             beside,
@@ -241,6 +260,9 @@ impl<'w> Scenario<'w> {
     /// Runs it under a policy to its end, with the scheduler of the stack in front of the device.
     pub fn run(self, stack: impl Into<Stack>) -> Result<Tally, Error> {
         let stack = stack.into();
+        if let Some((forest, seed)) = &self.tree {
+            return Ok(forest.run(*seed, self.device, stack));
+        }
         let max = self.readahead_max_bytes.div_ceil(PAGE_BYTES);
         let mut boxed = stack.policy.policy(self.memory_bytes, max, self.device.is_rotational());
         if let (Some(scheduler), Profile::ObjectStore(_)) = (stack.scheduler, &self.device) {

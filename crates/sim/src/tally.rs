@@ -27,7 +27,18 @@ pub struct Tally {
     took_ns: Histogram<u64>,
     /// The same for those who read beside the others.
     beside_ns: Histogram<u64>,
+    tree: Option<Walked>,
     end_ns: u64,
+}
+
+/// What came of programs that went through a tree.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Walked {
+    /// `find`, and then `grep` and `cp` where they ran beside it: when each ended, and how often it had waited.
+    pub(crate) programs: Vec<(u64, u64)>,
+    /// Blocks of all directories, and of each window those that had to be fetched.
+    pub(crate) blocks: u64,
+    pub(crate) ahead: Vec<u32>,
 }
 
 /// What happened in one second of the run.
@@ -107,6 +118,7 @@ impl Tally {
             service: None,
             took_ns: none(),
             beside_ns: none(),
+            tree: None,
             end_ns: 0,
         }
     }
@@ -116,6 +128,17 @@ impl Tally {
         self.readers = readers.map(|(period_ns, beside)| Reader { period_ns, beside, ..Reader::default() }).collect();
         // Where anything is drawn, this is.
         self.service = self.picture.as_ref().map(|_| Service::new(self.readers.len()));
+    }
+
+    /// What came of a tree: that, and how many requests for how many pages were made.
+    pub(crate) fn of_tree(walked: Walked, requests: u64, pages: u64) -> Self {
+        let end_ns = walked.programs.iter().map(|&(ended_ns, _)| ended_ns).max().unwrap_or(0);
+        Self { tree: Some(walked), requests, fetched_pages: pages, end_ns, ..Self::new() }
+    }
+
+    /// Of each window of a directory's blocks those that had to be fetched.
+    pub fn windows(&self) -> &[u32] {
+        self.tree.as_ref().map_or(&[], |tree| &tree.ahead)
     }
 
     pub(crate) fn asked(&mut self, pages: u64) {
@@ -277,6 +300,9 @@ impl Tally {
 
     /// The value of `metric` in its unit; `None` where a simulation has none.
     pub fn figure(&self, metric: Metric) -> Option<f64> {
+        if let Some(tree) = &self.tree {
+            return tree.figure(metric);
+        }
         let has_beside = self.beside().next().is_some();
         // Whoever is beside may come to a last end after all others.
         let end_ns = if has_beside { self.main().map(|reader| reader.done_ns).max()? } else { self.end_ns };
@@ -335,6 +361,21 @@ impl Tally {
             let pages = seconds.iter().map(|second| second.requested_pages).sum();
             (requests > 0).then(|| kib(pages, requests))
         })
+    }
+}
+
+impl Walked {
+    fn figure(&self, metric: Metric) -> Option<f64> {
+        let seconds = |program: usize| self.programs.get(program).map(|&(ended_ns, _)| ended_ns as f64 / 1e9);
+        let ahead: u64 = self.ahead.iter().copied().map(u64::from).sum();
+        match metric {
+            Metric::FindTime => seconds(0),
+            Metric::FindWaits => self.programs.first().map(|&(_, waits)| waits as f64),
+            Metric::GrepTime => seconds(1),
+            Metric::CopyTime => seconds(2),
+            Metric::ReadAhead => (!self.ahead.is_empty()).then(|| ahead as f64 / self.blocks.max(1) as f64),
+            _ => None,
+        }
     }
 }
 

@@ -53,6 +53,7 @@ fn run(memory_bytes: u64, file_pages: u64, readers: Vec<(u64, Vec<Extent>, u64)>
         sizes: vec![file_pages * PAGE_BYTES; files as usize],
         extent_bytes: None,
         reads: Reads::Each(readers.into_iter().map(operations).collect()),
+        tree: None,
         descriptor: Descriptor::Own,
         pattern,
         beside: None,

@@ -50,6 +50,10 @@ pub const TEXTS: &[(&str, &str)] = &[
     ("disk-adjacent-2", include_str!("../../../workloads/disk-adjacent-2.toml")),
     ("disk-cooperators-2", include_str!("../../../workloads/disk-cooperators-2.toml")),
     ("disk-interactive-beside-32", include_str!("../../../workloads/disk-interactive-beside-32.toml")),
+    ("find-1000x100", include_str!("../../../workloads/find-1000x100.toml")),
+    ("find-system", include_str!("../../../workloads/find-system.toml")),
+    ("find-grep-cp", include_str!("../../../workloads/find-grep-cp.toml")),
+    ("list-110000", include_str!("../../../workloads/list-110000.toml")),
 ];
 
 /// The text of the workload of that name.

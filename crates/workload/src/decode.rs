@@ -12,12 +12,19 @@ use toml::de::{DeTable, DeValue};
 use crate::error::{Error, Problem};
 use crate::figure::{Figure, Metric};
 use crate::quantity;
+use crate::tree::{Shape, Tree};
 use crate::workload::{Baseline, Descriptor, Device, Files, Mount, Pattern, Ratio, Simulate, Slow, Store, Workload};
 
 /// Threads at most: a thread is a real one when the workload runs in real time.
 const THREADS_MAX: u64 = 4096;
 /// Files at most: every one is an object of the testbed, and its name an argument.
 const FILES_MAX: u64 = 100_000;
+/// Files of a tree at most: it exists in virtual time only.
+const TREE_FILES_MAX: u64 = 10_000_000;
+/// Directories of a system at least: those at the top, and the large ones.
+const SYSTEM_DIRECTORIES_MIN: u64 = 50;
+/// Bytes of a name at most.
+const NAME_BYTES_MAX: u64 = 255;
 /// Bytes of an extent at least: a page.
 const EXTENT_BYTES_MIN: u64 = 4096;
 /// Passes at most: a day of them takes no fewer.
@@ -52,6 +59,9 @@ pub(crate) fn workload(file: &str, text: &str) -> Result<Workload, Error> {
 
     let mut section = top.section("device")?;
     let device = device(&mut section)?;
+    if matches!(pattern, Pattern::Tree(_)) && !matches!(device, Device::Profile(_)) {
+        return Err(section.missing("profile", "the name of a disk's model, for a tree is simulated only"));
+    }
     section.end()?;
 
     let mut section = top.section("mount")?;
@@ -122,7 +132,8 @@ fn group(top: &mut Section<'_>) -> Result<Group, Error> {
     let operations_max = operations_max.map(|count| count.at_least(1)).transpose()?;
 
     let mut section = top.section("files")?;
-    let count = section.integer("count", "a number of files such as 1")?.within(1, FILES_MAX)? as u32;
+    let files = section.integer("count", "a number of files such as 1")?;
+    let count = files.within(1, TREE_FILES_MAX)? as u32;
     let size_bytes = section.size("size")?.at_least(1)?;
     let extent = section.optional_size("extent")?;
     section.end()?;
@@ -131,6 +142,9 @@ fn group(top: &mut Section<'_>) -> Result<Group, Error> {
     let mut section = top.section("pattern")?;
     let pattern = pattern(&mut section, size_bytes)?;
     section.end()?;
+    if !matches!(pattern, Pattern::Tree(_)) {
+        files.within(1, FILES_MAX)?;
+    }
 
     if matches!(pattern, Pattern::Hot { .. }) && operations_max.is_none() {
         return Err(top.missing("operations", "a number of operations, for hot reads have no end"));
@@ -194,9 +208,12 @@ fn device(section: &mut Section<'_>) -> Result<Device, Error> {
 
 fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Pattern, Error> {
     const KINDS: &str = "one of \"sequential\", \"backward\", \"strided\", \"dealt\", \"interleaved\", \"random\", \
-                         \"hot\", \"slow\", \"mmap-random\"";
+                         \"hot\", \"slow\", \"mmap-random\", \"tree\"";
     const PERCENT: &str = "a percentage such as 20";
     let kind = section.string("kind", KINDS)?;
+    if kind.value == "tree" {
+        return tree(section).map(Pattern::Tree);
+    }
     let record = section.size("record")?;
     let record_bytes = record.within(1, RECORD_BYTES_MAX)? as u32;
     if record.value > size_bytes {
@@ -255,6 +272,25 @@ fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Pattern, Error>
     })
 }
 
+fn tree(section: &mut Section<'_>) -> Result<Tree, Error> {
+    const SHAPES: &str = "\"flat\" or \"system\"";
+    let directories = section.integer("directories", "a number of directories such as 100")?;
+    let shape = section.string("shape", SHAPES)?;
+    let shape = match shape.value.as_str() {
+        "flat" => Shape::Flat,
+        "system" => Shape::System,
+        _ => return Err(shape.is_not(SHAPES)),
+    };
+    let least = if shape == Shape::System { SYSTEM_DIRECTORIES_MIN } else { 0 };
+    Ok(Tree {
+        directories: directories.within(least, TREE_FILES_MAX)? as u32,
+        shape,
+        name_bytes: section.size("name")?.within(1, NAME_BYTES_MAX)? as u32,
+        copied: section.optional_bool("copied")?.unwrap_or(false),
+        copy_bytes: section.optional_size("copy")?.map(|copy| copy.at_least(1)).transpose()?,
+    })
+}
+
 fn descriptor(section: &mut Section<'_>) -> Result<Descriptor, Error> {
     const WANTED: &str = "\"shared\" or \"own\"";
     let descriptor = section.string("descriptor", WANTED)?;
@@ -278,6 +314,11 @@ fn figures(mut section: Section<'_>, pattern: &Pattern, files: u32, beside: bool
                 }
                 Metric::Late if pattern.period_ns().is_none() => {
                     return Err(text.breaks("only a slow pattern can be late"));
+                }
+                Metric::FindTime | Metric::FindWaits | Metric::GrepTime | Metric::CopyTime | Metric::ReadAhead
+                    if !matches!(pattern, Pattern::Tree(_)) =>
+                {
+                    return Err(text.breaks("only a tree has programs that go through it"));
                 }
                 Metric::BesideThroughput | Metric::BesideReadP99 if !beside => {
                     return Err(text.breaks("nobody reads beside: `[beside]` says who"));

@@ -57,6 +57,16 @@ pub enum Metric {
     BesideThroughput,
     /// What 99 of 100 of their reads took at most.
     BesideReadP99,
+    /// What `find` took to go through a tree. Simulated only, as are those that follow.
+    FindTime,
+    /// How often it had to wait.
+    FindWaits,
+    /// What `grep -r` took beside it.
+    GrepTime,
+    /// What `cp` took beside it.
+    CopyTime,
+    /// Of the blocks of directories those that were read ahead in windows.
+    ReadAhead,
 }
 
 impl Metric {
@@ -84,6 +94,11 @@ impl Metric {
         Metric::ReadP99,
         Metric::BesideThroughput,
         Metric::BesideReadP99,
+        Metric::FindTime,
+        Metric::FindWaits,
+        Metric::GrepTime,
+        Metric::CopyTime,
+        Metric::ReadAhead,
     ];
 
     /// The key in `[expect]`, and the name in reports.
@@ -111,6 +126,11 @@ impl Metric {
             Metric::ReadP99 => "read_p99",
             Metric::BesideThroughput => "beside_throughput",
             Metric::BesideReadP99 => "beside_read_p99",
+            Metric::FindTime => "find_time",
+            Metric::FindWaits => "find_waits",
+            Metric::GrepTime => "grep_time",
+            Metric::CopyTime => "copy_time",
+            Metric::ReadAhead => "read_ahead",
         }
     }
 
@@ -124,7 +144,8 @@ impl Metric {
             Metric::FirstByte | Metric::FirstByteP50 | Metric::ReadP50 | Metric::ReadP99 | Metric::BesideReadP99 => {
                 "ms"
             }
-            Metric::First64Mib => "s",
+            Metric::First64Mib | Metric::FindTime | Metric::GrepTime | Metric::CopyTime => "s",
+            Metric::FindWaits => "waits",
             Metric::SubmitP99 => "us",
             Metric::Late => "reads",
             Metric::RequestsPerGib => "/GiB",
@@ -133,6 +154,7 @@ impl Metric {
             | Metric::OperationsOfBest
             | Metric::Amp
             | Metric::SlowestOfFastest
+            | Metric::ReadAhead
             | Metric::Waste => "",
         }
     }
@@ -150,13 +172,14 @@ impl Metric {
                 | Metric::IoSize
                 | Metric::IoSizeMin
                 | Metric::BesideThroughput
+                | Metric::ReadAhead
         )
     }
 
     /// A value with its unit, as reports show it.
     pub fn show(self, value: f64) -> String {
         let digits = match value.abs() {
-            _ if self == Metric::Late => 0,
+            _ if matches!(self, Metric::Late | Metric::FindWaits) => 0,
             // A ratio is wanted with two digits: a third tells which side of the bound it lies on.
             small if self.unit().is_empty() && small < 10.0 => 3,
             large if large >= 1000.0 => 0,

@@ -10,6 +10,7 @@ use crate::decode;
 use crate::error::Error;
 use crate::figure::Figure;
 use crate::operation::{Op, Operations};
+use crate::tree::Tree;
 
 /// One workload. Made by [`Workload::parse`] only, which has checked every rule that is named at the fields.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -206,6 +207,8 @@ pub enum Pattern {
         /// Bytes from one candidate to the next; one byte in each is touched.
         record_bytes: u32,
     },
+    /// Programs go through a tree of directories. It has no reads of its own.
+    Tree(Tree),
 }
 
 /// Whether threads that read the same file read it through the same open file.
@@ -390,6 +393,9 @@ impl Workload {
     }
 }
 
+/// What a file system reads of a directory at a time.
+const BLOCK_BYTES: u32 = 4096;
+
 impl Pattern {
     /// Bytes of a read.
     pub fn record_bytes(&self) -> u32 {
@@ -403,6 +409,7 @@ impl Pattern {
             | Pattern::Random { record_bytes, .. }
             | Pattern::Slow { record_bytes, .. }
             | Pattern::MmapRandom { record_bytes } => record_bytes,
+            Pattern::Tree(_) => BLOCK_BYTES,
         }
     }
 

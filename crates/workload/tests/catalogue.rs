@@ -70,6 +70,10 @@ const FIGURES: &[(&str, &[(&str, &str)])] = &[
     ("disk-adjacent-2", &[]),
     ("disk-cooperators-2", &[]),
     ("disk-interactive-beside-32", &[]),
+    ("find-1000x100", &[]),
+    ("find-system", &[]),
+    ("find-grep-cp", &[]),
+    ("list-110000", &[]),
 ];
 
 /// What is wanted of simulations: workload, policy, metric, figure.
@@ -99,6 +103,8 @@ const SIMULATED: &[(&str, &str, &str, &str)] = &[
     ("fio-stream-plain", "none/cfq", "throughput", "<= 110.3 MB/s"),
     ("fio-stream-async", "none/cfq", "throughput", ">= 91.4 MB/s"),
     ("fio-stream-async", "none/cfq", "throughput", "<= 111.6 MB/s"),
+    ("list-110000", "ext3-2007", "read_ahead", ">= 0.756"),
+    ("list-110000", "ext3-2007", "read_ahead", "<= 0.924"),
 ];
 
 /// How policies must compare: workload, the one over the other, metric, figures.
@@ -138,6 +144,21 @@ const RATIOS: &[(&str, &str, &str, &[&str])] = &[
     ("disk-cooperators-2", "none/cfq-merging over none/cfq-low-latency", "throughput", &[">= 1.8"]),
     ("disk-cooperators-2", "none/cfq-splitting over none/cfq-merging", "throughput", &[">= 0.99"]),
     ("disk-interactive-beside-32", "foreread over linux/cfq", "throughput", &[">= 0.98"]),
+    ("find-1000x100", "none over ext3-2007", "find_time", &[">= 2.63", "<= 3.21"]),
+    ("find-1000x100", "none over ext3-2007", "find_waits", &[">= 3.3", "<= 4.1"]),
+    ("find-1000x100", "none over foreread", "find_time", &[">= 3.2"]),
+    ("find-1000x100", "none over foreread", "find_waits", &[">= 15"]),
+    ("find-1000x100", "foreread-misled over none", "find_time", &["<= 1.05"]),
+    ("find-system", "none over ext3-2007", "find_time", &[">= 0.92", "<= 1.12"]),
+    ("find-system", "ext3-2007-first over none", "find_time", &[">= 2"]),
+    ("find-system", "none over foreread", "find_time", &[">= 1.5"]),
+    ("find-system", "foreread-misled over none", "find_time", &["<= 1.05"]),
+    ("find-grep-cp", "none over ext3-2007", "find_time", &[">= 2.42", "<= 2.94"]),
+    ("find-grep-cp", "none over ext3-2007", "grep_time", &[">= 1.37", "<= 1.67"]),
+    ("find-grep-cp", "none over ext3-2007", "copy_time", &[">= 0.8", "<= 0.97"]),
+    ("find-grep-cp", "none over foreread", "find_time", &[">= 6"]),
+    ("find-grep-cp", "none over foreread", "grep_time", &[">= 1.37"]),
+    ("find-grep-cp", "none over foreread", "copy_time", &[">= 0.98"]),
 ];
 const ABOUT_THE_SAME: &[&str] = &[">= 0.99", "<= 1.01"];
 const NOT_BEHIND: &[&str] = &[">= 0.99"];

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use foreread_workload::{Figure, Metric, Workload};
+use foreread_workload::{Figure, Metric, Pattern, Workload};
 use serde_json::json;
 
 use super::{Column, Row};
@@ -27,6 +27,10 @@ fn expected<'a>(workload: &'a Workload, policy: &str) -> &'a [Figure] {
 }
 
 fn metrics(workload: &Workload) -> Vec<Metric> {
+    if let Pattern::Tree(tree) = workload.pattern {
+        let beside: &[Metric] = if tree.copy_bytes.is_some() { &[Metric::GrepTime, Metric::CopyTime] } else { &[] };
+        return [&[Metric::FindTime, Metric::FindWaits], beside, &[Metric::ReadAhead]].concat();
+    }
     let expected = |metric: &Metric| {
         workload.simulate.expect.iter().flat_map(|(_, figures)| figures).any(|figure| figure.metric == *metric)
     };
