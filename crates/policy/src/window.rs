@@ -5,7 +5,7 @@
 pub(crate) struct Window {
     size: u32,
     max: u32,
-    /// Guesses in a row that came to nothing.
+    /// Guesses that came to nothing, less those that did not.
     wrong: u32,
     /// Guesses that were not made since.
     unmade: u32,
@@ -39,7 +39,7 @@ impl Window {
 
     /// What was ahead has been used. Whether its reader had to wait for it: then twice as much is worth having.
     pub(crate) fn hit(&mut self, waited: bool) {
-        self.wrong = 0;
+        self.wrong = self.wrong.saturating_sub(1);
         if waited {
             self.size = (self.size * 2).min(self.max);
         }
@@ -55,7 +55,7 @@ impl Window {
     }
 }
 
-/// Wrong guesses in a row after which no more are made.
+/// So many more wrong guesses than right ones, and no more are made.
 const WRONG_MAX: u32 = 4;
 
 /// Guesses that are not made after that, until one is made on trial.

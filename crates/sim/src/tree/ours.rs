@@ -43,7 +43,8 @@ struct Job {
 
 impl Ours {
     pub(crate) fn new(misplaced: bool) -> Self {
-        let options = DirOptions { capacity_bytes: 1 << 30, ttl: Nanos(u64::MAX / 2), readahead: true };
+        let ttl = Nanos(u64::MAX / 2);
+        let options = DirOptions { capacity_bytes: 1 << 30, contents_bytes: 64 << 20, ttl, readahead: true };
         let policy = DirReadahead::new(options);
         Self { policy, jobs: Vec::new(), listed: BTreeMap::new(), misplaced }
     }
@@ -53,18 +54,19 @@ impl Ours {
         self.policy.handle(Nanos(cache.now_ns), event);
         while let Some(action) = self.policy.poll_action() {
             let job = match action {
-                DirAction::List { dir, class, parallel } => {
+                DirAction::List { dir, restarts, class, parallel } => {
                     let number = dir.0 as u32;
                     let leaves = layout.dirs[number as usize].index.leaves.len();
                     let known = self.listed.get(&number).copied().unwrap_or(0);
-                    let first = if known == leaves { 0 } else { known };
+                    let first = if restarts { 0 } else { known };
                     let end = leaves.min(first + parallel as usize * PAGE_LEAVES);
                     Job { dir: number, context, class, what: What::List { first, end } }
                 }
                 DirAction::Fetch { dir, entry } => {
                     Job { dir: dir.0 as u32, context, class: Class::Speculative, what: What::Fetch { entry } }
                 }
-                DirAction::Drop { .. } => continue,
+                // Memory is no matter here.
+                DirAction::Discard { .. } | DirAction::Drop { .. } => continue,
             };
             self.jobs.push(job);
         }
@@ -81,14 +83,17 @@ impl Ours {
             let job = self.jobs.remove(at);
             let (dir, of) = (DirId(u64::from(job.dir)), &layout.dirs[job.dir as usize]);
             match job.what {
-                What::Fetch { entry } => self.tell(layout, cache, job.context, DirEvent::Fetched { dir, entry }),
+                What::Fetch { entry } => {
+                    self.tell(layout, cache, job.context, DirEvent::Fetched { dir, entry, came: true });
+                }
                 What::List { first, end } => {
                     self.listed.insert(job.dir, end);
                     let entries = of.entries(first, end);
                     let children: Vec<_> = of.children[entries].iter().map(|child| child.told()).collect();
                     let last = end == of.index.leaves.len();
                     let bytes = end as u64 * 4096;
-                    let event = DirEvent::Listed { dir, first: first == 0, children: &children, last, bytes };
+                    let event =
+                        DirEvent::Listed { dir, first: first == 0, same: false, children: &children, last, bytes };
                     self.tell(layout, cache, job.context, event);
                 }
             }
@@ -132,11 +137,7 @@ impl Rule for Ours {
             Step::File { dir, entry, at, blocks } => {
                 let found = if cache.has_all(at, blocks) {
                     Found::Resident
-                } else if self
-                    .jobs
-                    .iter()
-                    .any(|job| job.dir == dir && matches!(job.what, What::Fetch { entry: of } if of == entry))
-                {
+                } else if !self.misplaced && self.jobs.iter().any(|job| job.fetches(dir, entry)) {
                     Found::InFlight
                 } else {
                     Found::Absent
@@ -154,6 +155,10 @@ impl Rule for Ours {
 }
 
 impl Job {
+    fn fetches(&self, dir: u32, entry: u32) -> bool {
+        self.dir == dir && matches!(self.what, What::Fetch { entry: of } if of == entry)
+    }
+
     /// Asks for what is needed next. Whether nothing is.
     fn go_on(self, layout: &Layout, cache: &mut Cache, misplaced: bool) -> bool {
         let dir = &layout.dirs[self.dir as usize];
