@@ -379,12 +379,17 @@ impl DirReadahead {
     /// What a listing before said of places to come counts no more.
     fn discard(&mut self, dir: DirId) {
         let Some(known) = self.dirs.get_mut(&dir) else { return };
-        let gone = known.entries.drain(known.listed..).zip(known.listed as u32..).filter(|(state, _)| state.fetched);
-        for (state, entry) in gone {
-            self.fetched_bytes = self.fetched_bytes.saturating_sub(state.bytes());
-            self.fetched.retain(|&file| file != (dir, entry));
-            self.actions.push_back(DirAction::Discard { dir, entry });
+        let gone: Vec<_> = known.entries.drain(known.listed..).zip(known.listed as u32..).collect();
+        for (state, entry) in gone.into_iter().filter(|(state, _)| state.fetched) {
+            self.discarded((dir, entry), state);
         }
+    }
+
+    /// A file that was fetched is not expected any more, and its entry is gone.
+    fn discarded(&mut self, file: FileRef, state: Entry) {
+        self.fetched_bytes = self.fetched_bytes.saturating_sub(state.bytes());
+        self.fetched.retain(|&other| other != file);
+        self.actions.push_back(DirAction::Discard { dir: file.0, entry: file.1 });
     }
 
     fn listed(&mut self, dir: DirId, children: &[Child], last: bool, bytes: u64) {
@@ -427,7 +432,9 @@ impl DirReadahead {
         if known.complete || known.listing || known.requested.is_none() {
             return;
         }
-        let wanted = if self.options.readahead { known.pages_read * 2 } else { known.pages_read };
+        // Of what is listed ahead, as much as the first call of its reader will ask for.
+        let read = known.pages_read.max(usize::from(known.ahead));
+        let wanted = if self.options.readahead { read * 2 } else { read };
         let ahead = wanted.saturating_sub(known.pages.len()) as u32;
         if ahead > 0 || waits {
             self.list(dir, if waits { Class::Demand } else { Class::Speculative }, false);
@@ -533,7 +540,7 @@ impl DirReadahead {
                 }
                 left -= 1;
                 bytes += state.bytes();
-                if !state.fetched {
+                if !state.fetched && !self.fetches.contains(&(dir, entry)) {
                     wanted.push((dir, entry));
                 }
             }
@@ -547,7 +554,7 @@ impl DirReadahead {
                 }
                 left -= 1;
                 bytes += state.bytes();
-                if !state.fetched && !wanted.contains(&file) {
+                if !state.fetched && !self.fetches.contains(&file) && !wanted.contains(&file) {
                     wanted.push(file);
                 }
                 true
@@ -637,10 +644,6 @@ impl DirReadahead {
     fn shrink(&mut self) {
         while self.charged_bytes() > self.options.capacity_bytes && self.by_use.len() > 1 {
             let Some(&(_, dir)) = self.by_use.first() else { return };
-            if let Some(known) = self.dirs.get_mut(&dir) {
-                known.listed = 0;
-            }
-            self.discard(dir);
             self.forget(dir);
             self.actions.push_back(DirAction::Drop { dir });
         }
@@ -652,11 +655,14 @@ impl DirReadahead {
         self.bytes = self.bytes.saturating_sub(known.bytes);
         self.listings -= u32::from(known.listing);
         self.epoch.forget(dir);
-        for &entry in &known.subdirs {
-            if let Child::Directory(below) = known.entries[entry as usize].child
+        for (entry, state) in (0..).zip(known.entries) {
+            if let Child::Directory(below) = state.child
                 && let Some(below) = self.dirs.get_mut(&below)
             {
                 below.parent = None;
+            }
+            if state.fetched {
+                self.discarded((dir, entry), state);
             }
         }
     }

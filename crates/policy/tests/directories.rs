@@ -1,0 +1,392 @@
+//! Directory readahead over trees, by readers of every kind: what is listed and fetched for them, and what must hold whatever they do.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use foreread_policy::{Child, DirAction, DirCounters, DirEvent, DirId, DirOptions, DirReadahead, Found, Nanos};
+use proptest::prelude::*;
+
+/// Directories of files and directories, by their numbers.
+type Tree = BTreeMap<u64, Vec<Child>>;
+
+/// Entries of a page.
+const PAGE: usize = 10;
+
+/// What a page takes, as it is told.
+const PAGE_BYTES: u64 = 2_000;
+
+const OPTIONS: DirOptions =
+    DirOptions { capacity_bytes: 1 << 20, contents_bytes: 64 << 20, ttl: Nanos::from_millis(1_000), readahead: true };
+
+/// `wide` directories in each, down to `depth`, each with `files` of `pages` pages.
+fn tree(depth: u32, wide: u64, files: usize, pages: u64) -> Tree {
+    let (mut tree, mut level, mut next) = (Tree::new(), vec![0], 1);
+    for below in (0..=depth).rev() {
+        let mut under = Vec::new();
+        for dir in level {
+            let dirs = if below > 0 { next..next + wide } else { 0..0 };
+            next = next.max(dirs.end);
+            under.extend(dirs.clone());
+            let files = std::iter::repeat_n(Child::File { pages }, files);
+            tree.insert(dir, dirs.map(|dir| Child::Directory(DirId(dir))).chain(files).collect());
+        }
+        level = under;
+    }
+    tree
+}
+
+/// Storage that answers all that it is asked at once, when it is told to.
+struct Driver {
+    policy: DirReadahead,
+    options: DirOptions,
+    tree: Tree,
+    now: Nanos,
+    /// Listings under way, by their directories, and from which entry on.
+    listing: BTreeMap<u64, usize>,
+    /// How far each directory is known, and since when.
+    known: BTreeMap<u64, (usize, Nanos)>,
+    fetching: BTreeSet<(u64, u32)>,
+    fetched: BTreeSet<(u64, u32)>,
+    rounds: u32,
+    requests: u32,
+    discarded: u32,
+}
+
+impl Driver {
+    fn new(tree: Tree, options: DirOptions) -> Self {
+        Self {
+            policy: DirReadahead::new(options),
+            options,
+            tree,
+            now: Nanos(0),
+            listing: BTreeMap::new(),
+            known: BTreeMap::new(),
+            fetching: BTreeSet::new(),
+            fetched: BTreeSet::new(),
+            rounds: 0,
+            requests: 0,
+            discarded: 0,
+        }
+    }
+
+    fn tell(&mut self, event: DirEvent<'_>) {
+        self.policy.handle(self.now, event);
+        while let Some(action) = self.policy.poll_action() {
+            match action {
+                DirAction::List { dir, restarts, parallel, .. } => {
+                    assert!(parallel >= 1);
+                    let from = if restarts { 0 } else { self.known.get(&dir.0).map_or(0, |known| known.0) };
+                    self.listing.insert(dir.0, from);
+                    self.requests += 1;
+                }
+                DirAction::Fetch { dir, entry } => {
+                    assert!(matches!(self.tree[&dir.0][entry as usize], Child::File { pages } if pages <= 64));
+                    assert!(self.fetching.insert((dir.0, entry)), "fetched while it is being fetched");
+                    self.requests += 1;
+                }
+                DirAction::Discard { dir, entry } => {
+                    let file = (dir.0, entry);
+                    assert!(self.fetched.remove(&file) || self.fetching.contains(&file), "{file:?} was not fetched");
+                    self.discarded += 1;
+                }
+                DirAction::Drop { dir } => _ = self.known.remove(&dir.0),
+            }
+        }
+        assert!(self.fetching.len() <= 64);
+        let files = self.fetched.len() + self.fetching.len();
+        assert!(files <= 256 + 64, "{files} files are ahead");
+    }
+
+    /// The storage answers one page of a listing.
+    fn answer_listing(&mut self, dir: u64) {
+        let Some(from) = self.listing.remove(&dir) else { return };
+        let children = self.tree[&dir].clone();
+        let end = (from + PAGE).min(children.len());
+        let since = if from == 0 { self.now } else { self.known.get(&dir).map_or(self.now, |known| known.1) };
+        self.known.insert(dir, (end, since));
+        let (first, last) = (from == 0, end == children.len());
+        let bytes = (end as u64).div_ceil(PAGE as u64) * PAGE_BYTES;
+        let children = &children[from..end];
+        self.tell(DirEvent::Listed { dir: DirId(dir), first, same: true, children, last, bytes });
+    }
+
+    fn answer_fetch(&mut self, file: (u64, u32), came: bool) {
+        if self.fetching.remove(&file) {
+            if came {
+                self.fetched.insert(file);
+            }
+            self.tell(DirEvent::Fetched { dir: DirId(file.0), entry: file.1, came });
+        }
+    }
+
+    /// Everything that is under way is answered.
+    fn round(&mut self) {
+        self.rounds += 1;
+        self.now = Nanos(self.now.0 + 30_000_000);
+        for dir in self.listing.keys().copied().collect::<Vec<_>>() {
+            self.answer_listing(dir);
+        }
+        for file in self.fetching.clone() {
+            self.answer_fetch(file, true);
+        }
+    }
+
+    fn is_fresh(&self, dir: u64) -> bool {
+        self.known.get(&dir).is_some_and(|known| self.now.since(known.1) <= self.options.ttl)
+    }
+
+    /// A reader opens a directory and takes all of it.
+    fn read(&mut self, dir: u64) {
+        for entry in (0..=self.tree[&dir].len() as u32).step_by(PAGE) {
+            let there = |driver: &Self| {
+                driver.known.get(&dir).is_some_and(|known| known.0 as u32 > entry || known.0 == driver.tree[&dir].len())
+            };
+            let fresh = entry > 0 || self.is_fresh(dir);
+            let found = match (there(self) && fresh, self.listing.contains_key(&dir)) {
+                (true, _) => Found::Resident,
+                (_, true) => Found::InFlight,
+                _ => Found::Absent,
+            };
+            self.tell(DirEvent::Read { dir: DirId(dir), entry, found });
+            while found != Found::Resident && (self.listing.contains_key(&dir) || !there(self)) {
+                assert!(!self.listing.is_empty(), "a reader of {dir} waits for nothing");
+                self.round();
+            }
+        }
+    }
+
+    fn open(&mut self, dir: u64, entry: u32) {
+        let file = (dir, entry);
+        let found = match (self.fetched.remove(&file), self.fetching.contains(&file)) {
+            (true, _) => Found::Resident,
+            (_, true) => Found::InFlight,
+            _ => Found::Absent,
+        };
+        self.tell(DirEvent::Opened { dir: DirId(dir), entry, found });
+        if found == Found::Absent {
+            self.requests += 1;
+        }
+        if found != Found::Resident {
+            self.round();
+            self.fetched.remove(&file);
+        }
+    }
+
+    fn dirs_of(&self, dir: u64) -> Vec<u64> {
+        let dirs = self.tree[&dir].iter();
+        dirs.filter_map(|child| if let Child::Directory(dir) = child { Some(dir.0) } else { None }).collect()
+    }
+
+    /// Depth first, with what each directory holds, if `contents`.
+    fn walk(&mut self, dir: u64, contents: bool) {
+        self.read(dir);
+        for (entry, child) in self.tree[&dir].clone().into_iter().enumerate() {
+            match child {
+                Child::Directory(below) => self.walk(below.0, contents),
+                Child::File { .. } if contents => self.open(dir, entry as u32),
+                Child::File { .. } => {}
+            }
+        }
+    }
+
+    fn counters(&self) -> DirCounters {
+        self.policy.counters()
+    }
+}
+
+#[test]
+fn a_walk_waits_for_a_few_rounds_and_lists_nothing_twice() {
+    let mut driver = Driver::new(tree(1, 100, 20, 2), OPTIONS);
+    driver.walk(0, false);
+    // 100 directories of two pages each.
+    assert!(driver.rounds <= 25, "{} rounds", driver.rounds);
+    assert!(driver.requests <= 10 + 100 * 2 + 16, "{} requests", driver.requests);
+    assert_eq!(driver.counters().fetches, 0);
+}
+
+#[test]
+fn a_deep_tree_takes_its_depth() {
+    let mut driver = Driver::new(tree(6, 2, 1, 2), OPTIONS);
+    driver.walk(0, false);
+    assert_eq!(driver.known.len(), 127);
+    assert!(driver.rounds <= 12, "{} rounds", driver.rounds);
+}
+
+#[test]
+fn breadth_first_is_a_walk_as_well() {
+    let mut driver = Driver::new(tree(3, 5, 1, 2), OPTIONS);
+    let mut queue = std::collections::VecDeque::from([0]);
+    while let Some(dir) = queue.pop_front() {
+        driver.read(dir);
+        queue.extend(driver.dirs_of(dir));
+    }
+    assert!(driver.rounds <= 25, "{} rounds for {} directories", driver.rounds, driver.tree.len());
+    assert!(driver.requests as usize <= driver.tree.len() * 11 / 10, "{} requests", driver.requests);
+}
+
+#[test]
+fn one_directory_is_no_walk_and_one_file_no_order() {
+    let mut driver = Driver::new(tree(1, 9, 9, 2), OPTIONS);
+    driver.read(0);
+    let listed = driver.requests;
+    driver.tell(DirEvent::Named { dir: DirId(3), found: Found::Absent });
+    driver.read(5);
+    driver.open(5, 3);
+    assert_eq!(driver.requests, listed + 2, "the directory and the file");
+}
+
+#[test]
+fn files_in_order_are_there_when_they_are_opened() {
+    for backward in [false, true] {
+        let mut driver = Driver::new(tree(0, 0, 1000, 25), OPTIONS);
+        driver.read(0);
+        let before = driver.rounds;
+        let order: Vec<u32> = if backward { (0..1000).rev().collect() } else { (0..1000).collect() };
+        for entry in order {
+            driver.open(0, entry);
+        }
+        let rounds = driver.rounds - before;
+        assert!(rounds <= 100, "{rounds} rounds, backward {backward}");
+        assert_eq!(driver.requests - before, 1000, "each once, backward {backward}");
+    }
+}
+
+#[test]
+fn who_stops_half_way_has_little_fetched_in_vain() {
+    let mut driver = Driver::new(tree(0, 0, 2000, 2), OPTIONS);
+    driver.read(0);
+    (0..1000).for_each(|entry| driver.open(0, entry));
+    let vain = driver.fetched.len() + driver.fetching.len();
+    assert!(vain <= 100, "{vain} files in vain");
+}
+
+#[test]
+fn an_epoch_in_the_order_of_the_last_waits_for_little() {
+    let mut driver = Driver::new(tree(1, 20, 50, 27), OPTIONS);
+    driver.walk(0, false);
+    let mut order: Vec<(u64, u32)> = (1..=20).flat_map(|dir| (0..50).map(move |entry| (dir, entry))).collect();
+    let mut state = 1u64;
+    for at in (1..order.len()).rev() {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        order.swap(at, (state >> 33) as usize % (at + 1));
+    }
+    let epoch = |driver: &mut Driver| {
+        let before = driver.rounds;
+        for &(dir, entry) in &order {
+            driver.open(dir, entry);
+        }
+        driver.rounds - before
+    };
+    let first = epoch(&mut driver);
+    let second = epoch(&mut driver);
+    assert!(first >= 900 && second <= 250, "{first} rounds, then {second}");
+}
+
+#[test]
+fn what_never_is_where_it_was_fetched_to_is_soon_not_fetched() {
+    let mut driver = Driver::new(tree(0, 0, 2000, 2), OPTIONS);
+    driver.read(0);
+    let before = driver.requests;
+    for entry in 0..1000 {
+        driver.fetched.remove(&(0, entry));
+        // Whatever was fetched is something else.
+        driver.tell(DirEvent::Opened { dir: DirId(0), entry, found: Found::Absent });
+        driver.round();
+    }
+    assert!(driver.requests - before <= 50, "{} requests", driver.requests - before);
+}
+
+#[test]
+fn without_belief_or_readahead_nothing_comes_before_it_is_asked_for() {
+    for options in [DirOptions { ttl: Nanos(0), ..OPTIONS }, DirOptions { readahead: false, ..OPTIONS }] {
+        let mut driver = Driver::new(tree(2, 4, 3, 2), options);
+        driver.walk(0, false);
+        assert_eq!(driver.counters().lists_speculative, 0);
+        assert_eq!(driver.requests as usize, driver.tree.len());
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Read(u64),
+    Named(u64),
+    Open(u64, u32),
+    Expect(u64, u32),
+    AnswerListing(usize),
+    AnswerFetch(usize, bool),
+    Fail(usize),
+    Wait(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let dir = 0..21u64;
+    let file = (dir.clone(), 0..30u32);
+    prop_oneof![
+        4 => dir.clone().prop_map(Step::Read),
+        2 => dir.prop_map(Step::Named),
+        6 => file.clone().prop_map(|(dir, entry)| Step::Open(dir, entry)),
+        1 => file.prop_map(|(dir, entry)| Step::Expect(dir, entry)),
+        6 => any::<usize>().prop_map(Step::AnswerListing),
+        6 => (any::<usize>(), prop::bool::weighted(0.8)).prop_map(|(nth, came)| Step::AnswerFetch(nth, came)),
+        1 => any::<usize>().prop_map(Step::Fail),
+        1 => (0..2_000u64).prop_map(Step::Wait),
+    ]
+}
+
+proptest! {
+    /// What is known stays within its bound, what is ahead within its own, and a reader's own listing is always under way.
+    #[test]
+    fn whatever_readers_do_what_is_ahead_is_bounded(steps in prop::collection::vec(step(), 1..300), small in any::<bool>()) {
+        let capacity_bytes = if small { 20_000 } else { 1 << 20 };
+        let options = DirOptions { capacity_bytes, contents_bytes: 300_000, ..OPTIONS };
+        let mut driver = Driver::new(tree(2, 4, 30, 20), options);
+        for step in steps {
+            match step {
+                Step::Read(dir) => {
+                    let found = match (driver.is_fresh(dir), driver.listing.contains_key(&dir)) {
+                        (true, _) => Found::Resident,
+                        (_, true) => Found::InFlight,
+                        _ => Found::Absent,
+                    };
+                    driver.tell(DirEvent::Read { dir: DirId(dir), entry: 0, found });
+                    prop_assert!(found == Found::Resident || driver.listing.contains_key(&dir));
+                }
+                Step::Named(dir) => driver.tell(DirEvent::Named { dir: DirId(dir), found: Found::Absent }),
+                Step::Open(dir, entry) => {
+                    if driver.known.get(&dir).is_some_and(|known| known.0 as u32 > entry) {
+                        let found = if driver.fetched.remove(&(dir, entry)) { Found::Resident } else { Found::Absent };
+                        driver.tell(DirEvent::Opened { dir: DirId(dir), entry, found });
+                    }
+                }
+                Step::Expect(dir, entry) => {
+                    let is_file = matches!(driver.tree[&dir].get(entry as usize), Some(Child::File { .. }));
+                    if is_file && driver.known.get(&dir).is_some_and(|known| known.0 as u32 > entry) {
+                        driver.tell(DirEvent::Expected { dir: DirId(dir), entry });
+                    }
+                }
+                Step::AnswerListing(nth) => {
+                    let dirs: Vec<u64> = driver.listing.keys().copied().collect();
+                    if let Some(&dir) = dirs.get(nth % dirs.len().max(1)) {
+                        driver.answer_listing(dir);
+                    }
+                }
+                Step::AnswerFetch(nth, came) => {
+                    let files: Vec<_> = driver.fetching.iter().copied().collect();
+                    if let Some(&file) = files.get(nth % files.len().max(1)) {
+                        driver.answer_fetch(file, came);
+                    }
+                }
+                Step::Fail(nth) => {
+                    let dirs: Vec<u64> = driver.listing.keys().copied().collect();
+                    if let Some(&dir) = dirs.get(nth % dirs.len().max(1)) {
+                        driver.listing.remove(&dir);
+                        driver.known.remove(&dir);
+                        driver.tell(DirEvent::Failed { dir: DirId(dir) });
+                    }
+                }
+                Step::Wait(millis) => driver.now = Nanos(driver.now.0 + millis * 1_000_000),
+            }
+            let bytes = driver.policy.charged_bytes();
+            prop_assert!(bytes <= capacity_bytes || driver.known.len() <= 1, "{bytes} of {capacity_bytes} bytes");
+        }
+    }
+}
