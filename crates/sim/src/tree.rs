@@ -18,7 +18,7 @@ mod rule;
 mod world;
 
 use foreread_device::Profile;
-use foreread_workload::{Files, Pattern, Shape, Tree, Workload};
+use foreread_workload::{DiskTree, Files, Pattern, Shape, Workload};
 
 use crate::scenario::PolicyName;
 use crate::stack::Stack;
@@ -32,7 +32,7 @@ use world::World;
 /// The tree of a workload, and what runs beside the walk through it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Forest {
-    tree: Tree,
+    tree: DiskTree,
     files: Files,
 }
 
@@ -40,13 +40,13 @@ impl Forest {
     /// `None` for a workload of reads.
     pub(crate) fn of(workload: &Workload) -> Option<Self> {
         match workload.pattern {
-            Pattern::Tree(tree) => Some(Self { tree, files: workload.files }),
+            Pattern::DiskTree(tree) => Some(Self { tree, files: workload.files }),
             _ => None,
         }
     }
 
     fn plan(self, seed: u64) -> Plan {
-        let Self { tree: Tree { directories, shape, .. }, files: Files { count, size_bytes, .. } } = self;
+        let Self { tree: DiskTree { directories, shape, .. }, files: Files { count, size_bytes, .. } } = self;
         match shape {
             Shape::System => Plan::system(count + directories, directories, size_bytes, seed),
             _ if directories == 0 => Plan { directories: Vec::new(), files: count, file_bytes: size_bytes },

@@ -81,7 +81,7 @@ fn wrong_readahead_costs_what_it_costs_and_ours_is_stopped() {
 fn every_ratio_that_is_wanted_of_a_tree_is_met() {
     for (name, _) in catalogue::TEXTS {
         let workload = catalogue::find(name).unwrap();
-        if !matches!(workload.pattern, Pattern::Tree(_)) {
+        if !matches!(workload.pattern, Pattern::DiskTree(_)) {
             continue;
         }
         for wanted in &workload.simulate.ratios {
@@ -119,7 +119,7 @@ fn what_comes_of_each_tree_is_pinned() {
     let mut text = String::new();
     for (name, _) in catalogue::TEXTS {
         let workload = catalogue::find(name).unwrap();
-        if !matches!(workload.pattern, Pattern::Tree(_)) {
+        if !matches!(workload.pattern, Pattern::DiskTree(_)) {
             continue;
         }
         for stack in &workload.simulate.policies {

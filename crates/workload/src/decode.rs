@@ -9,10 +9,10 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::disk_tree::{DiskTree, Shape};
 use crate::error::{Error, Problem};
 use crate::figure::{Figure, Metric};
 use crate::quantity;
-use crate::tree::{Shape, Tree};
 use crate::workload::{Baseline, Descriptor, Device, Files, Mount, Pattern, Ratio, Simulate, Slow, Store, Workload};
 
 /// Threads at most: a thread is a real one when the workload runs in real time.
@@ -59,7 +59,7 @@ pub(crate) fn workload(file: &str, text: &str) -> Result<Workload, Error> {
 
     let mut section = top.section("device")?;
     let device = device(&mut section)?;
-    if matches!(pattern, Pattern::Tree(_)) && !matches!(device, Device::Profile(_)) {
+    if matches!(pattern, Pattern::DiskTree(_)) && !matches!(device, Device::Profile(_)) {
         return Err(section.missing("profile", "the name of a disk's model, for a tree is simulated only"));
     }
     section.end()?;
@@ -142,7 +142,7 @@ fn group(top: &mut Section<'_>) -> Result<Group, Error> {
     let mut section = top.section("pattern")?;
     let pattern = pattern(&mut section, size_bytes)?;
     section.end()?;
-    if !matches!(pattern, Pattern::Tree(_)) {
+    if !matches!(pattern, Pattern::DiskTree(_)) {
         files.within(1, FILES_MAX)?;
     }
 
@@ -208,11 +208,11 @@ fn device(section: &mut Section<'_>) -> Result<Device, Error> {
 
 fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Pattern, Error> {
     const KINDS: &str = "one of \"sequential\", \"backward\", \"strided\", \"dealt\", \"interleaved\", \"random\", \
-                         \"hot\", \"slow\", \"mmap-random\", \"tree\"";
+                         \"hot\", \"slow\", \"mmap-random\", \"disk-tree\"";
     const PERCENT: &str = "a percentage such as 20";
     let kind = section.string("kind", KINDS)?;
-    if kind.value == "tree" {
-        return tree(section).map(Pattern::Tree);
+    if kind.value == "disk-tree" {
+        return disk_tree(section).map(Pattern::DiskTree);
     }
     let record = section.size("record")?;
     let record_bytes = record.within(1, RECORD_BYTES_MAX)? as u32;
@@ -272,7 +272,7 @@ fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Pattern, Error>
     })
 }
 
-fn tree(section: &mut Section<'_>) -> Result<Tree, Error> {
+fn disk_tree(section: &mut Section<'_>) -> Result<DiskTree, Error> {
     const SHAPES: &str = "\"flat\" or \"system\"";
     let directories = section.integer("directories", "a number of directories such as 100")?;
     let shape = section.string("shape", SHAPES)?;
@@ -282,7 +282,7 @@ fn tree(section: &mut Section<'_>) -> Result<Tree, Error> {
         _ => return Err(shape.is_not(SHAPES)),
     };
     let least = if shape == Shape::System { SYSTEM_DIRECTORIES_MIN } else { 0 };
-    Ok(Tree {
+    Ok(DiskTree {
         directories: directories.within(least, TREE_FILES_MAX)? as u32,
         shape,
         name_bytes: section.size("name")?.within(1, NAME_BYTES_MAX)? as u32,
@@ -316,7 +316,7 @@ fn figures(mut section: Section<'_>, pattern: &Pattern, files: u32, beside: bool
                     return Err(text.breaks("only a slow pattern can be late"));
                 }
                 Metric::FindTime | Metric::FindWaits | Metric::GrepTime | Metric::CopyTime | Metric::ReadAhead
-                    if !matches!(pattern, Pattern::Tree(_)) =>
+                    if !matches!(pattern, Pattern::DiskTree(_)) =>
                 {
                     return Err(text.breaks("only a tree has programs that go through it"));
                 }

@@ -21,19 +21,19 @@
 
 pub mod catalogue;
 mod decode;
+mod disk_tree;
 mod error;
 mod figure;
 mod operation;
 mod permutation;
 mod quantity;
 pub mod trace;
-mod tree;
 mod workload;
 
+pub use disk_tree::{DiskTree, Shape};
 pub use error::{Error, Problem};
 pub use figure::{Figure, Metric, Operator};
 pub use operation::{Op, Operations};
-pub use tree::{Shape, Tree};
 pub use workload::{
     Baseline, Descriptor, Device, Files, Mount, Pattern, Ratio, Reader, Simulate, Slow, Store, Workload,
 };

@@ -82,7 +82,7 @@ impl<'a> Operations<'a> {
             Pattern::Dealt { .. } => self.dealt(number, records),
             Pattern::Random { .. } | Pattern::MmapRandom { .. } => self.random(number),
             Pattern::Hot { .. } => self.hot(number),
-            Pattern::Tree(_) => None,
+            Pattern::DiskTree(_) => None,
         }?;
         (op.not_before_ns < self.workload.duration_ns).then_some(op)
     }

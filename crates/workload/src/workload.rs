@@ -7,10 +7,10 @@ use std::num::NonZeroU32;
 use serde::Serialize;
 
 use crate::decode;
+use crate::disk_tree::DiskTree;
 use crate::error::Error;
 use crate::figure::Figure;
 use crate::operation::{Op, Operations};
-use crate::tree::Tree;
 
 /// One workload. Made by [`Workload::parse`] only, which has checked every rule that is named at the fields.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -208,7 +208,7 @@ pub enum Pattern {
         record_bytes: u32,
     },
     /// Programs go through a tree of directories. It has no reads of its own.
-    Tree(Tree),
+    DiskTree(DiskTree),
 }
 
 /// Whether threads that read the same file read it through the same open file.
@@ -409,7 +409,7 @@ impl Pattern {
             | Pattern::Random { record_bytes, .. }
             | Pattern::Slow { record_bytes, .. }
             | Pattern::MmapRandom { record_bytes } => record_bytes,
-            Pattern::Tree(_) => BLOCK_BYTES,
+            Pattern::DiskTree(_) => BLOCK_BYTES,
         }
     }
 

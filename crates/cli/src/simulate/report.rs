@@ -27,7 +27,7 @@ fn expected<'a>(workload: &'a Workload, policy: &str) -> &'a [Figure] {
 }
 
 fn metrics(workload: &Workload) -> Vec<Metric> {
-    if let Pattern::Tree(tree) = workload.pattern {
+    if let Pattern::DiskTree(tree) = workload.pattern {
         let beside: &[Metric] = if tree.copy_bytes.is_some() { &[Metric::GrepTime, Metric::CopyTime] } else { &[] };
         return [&[Metric::FindTime, Metric::FindWaits], beside, &[Metric::ReadAhead]].concat();
     }

@@ -7,7 +7,7 @@ use serde::Serialize;
 /// What the tree is, and what goes through it. How many files there are and of what size is in [`crate::Files`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Tree {
+pub struct DiskTree {
     /// How many directories, the root not counted. 0: all files are in the root.
     pub directories: u32,
     /// Where they are, and what each holds.
