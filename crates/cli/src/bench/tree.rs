@@ -48,7 +48,7 @@ pub(super) fn run(
 }
 
 /// The same with another way to make the kernel forget.
-fn walk(top: &Path, workload: &Workload, tree: Tree, forget: &Forget) -> Result<Part, Error> {
+fn walk(top: &Path, workload: &Workload, tree: Tree, forget: &Forget<'_>) -> Result<Part, Error> {
     let site = Site { top, workload, tree, forget, start: Instant::now(), fails: AtomicBool::new(false) };
     let (threads, trodden) = match workload.pattern {
         Pattern::Walk { visit } => site.walk(visit)?,
@@ -71,14 +71,14 @@ fn drop_caches() -> Result<(), Error> {
 }
 
 /// What makes the kernel forget.
-type Forget = dyn Fn() -> Result<(), Error> + Sync;
+type Forget<'a> = dyn Fn() -> Result<(), Error> + Sync + 'a;
 
 /// What all threads have in common.
 struct Site<'a> {
     top: &'a Path,
     workload: &'a Workload,
     tree: Tree,
-    forget: &'a Forget,
+    forget: &'a Forget<'a>,
     start: Instant,
     /// One of them has failed: no other need go on.
     fails: AtomicBool,

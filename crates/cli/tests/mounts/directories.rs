@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use foreread_testbed::{Config, Fault, Kind, ObjectSpec};
 use rustix::io::Errno;
 
-use crate::fixture::{Mount, Store, expected, run, until};
+use crate::fixture::{Mount, Store, expected, run, shell, until};
 
 /// How long a listing is believed, as `docs/semantics.md` says.
 const BELIEVED: Duration = Duration::from_secs(1);
@@ -24,6 +24,19 @@ fn tree(directories: u32, files: u32, size: u64) -> Vec<ObjectSpec> {
 fn store(objects: Vec<ObjectSpec>, faults: &[&str]) -> Store {
     let faults = faults.iter().map(|spec| spec.parse::<Fault>().expect("a fault")).collect();
     Store::start(Config { objects, faults, request_log: 1 << 20, ..Config::default() })
+}
+
+/// What comes of an attempt that is over while what was listed when it began is still believed. A busy machine may need several. What goes
+/// away with an attempt does so after that.
+fn in_time<T, M>(attempt: impl Fn() -> (Instant, T, M)) -> T {
+    let mut result = None;
+    until("it is done in time", || {
+        let (began, done, _mounted) = attempt();
+        let is_believed = began.elapsed() < BELIEVED;
+        result = Some(done);
+        is_believed
+    });
+    result.expect("the last attempt")
 }
 
 /// Every path below `dir`, directories with a slash after them.
@@ -142,13 +155,16 @@ fn the_names_are_those_of_the_store() {
 #[test]
 fn a_walk_asks_for_each_directory_once_and_for_no_attributes() {
     for (program, arguments) in [("find", &[][..]), ("ls", &["-lR"])] {
-        let store = store(tree(100, 20, 100), &[]);
-        let mounted = Mount::of(&store);
-        store.testbed.reset_counters();
-        let finished = run(Command::new(program).args(arguments).arg(mounted.path())).ok();
-        let files = finished.text().lines().filter(|line| line.contains("f0")).count();
-        assert_eq!(files, 2_000, "{program}");
-        let counters = store.testbed.counters();
+        let counters = in_time(|| {
+            let store = store(tree(100, 20, 100), &[]);
+            let mounted = Mount::of(&store);
+            store.testbed.reset_counters();
+            let began = Instant::now();
+            let finished = run(Command::new(program).args(arguments).arg(mounted.path())).ok();
+            let files = finished.text().lines().filter(|line| line.contains("f0")).count();
+            assert_eq!(files, 2_000, "{program}");
+            (began, store.testbed.counters(), mounted)
+        });
         assert!((101..=105).contains(&counters.list), "{program}: {} lists of 101 directories", counters.list);
         assert_eq!((counters.head, counters.get), (0, 0), "{program}");
     }
@@ -156,14 +172,18 @@ fn a_walk_asks_for_each_directory_once_and_for_no_attributes() {
 
 #[test]
 fn small_files_in_the_order_of_the_listing_cost_a_get_each() {
-    let store = store(tree(1, 50, 10_000), &[]);
-    let mounted = Mount::of(&store);
-    store.testbed.reset_counters();
-    let finished = crate::fixture::shell(r#"cat "$1"/*/*"#, &[mounted.path()]).ok();
     let wanted: Vec<u8> = (0..50).flat_map(|file| expected(&format!("d000/f{file:03}"), 0, 10_000)).collect();
-    assert!(finished.stdout == wanted, "{} bytes", finished.stdout.len());
+    let requests = in_time(|| {
+        let store = store(tree(1, 50, 10_000), &[]);
+        let mounted = Mount::of(&store);
+        store.testbed.reset_counters();
+        let began = Instant::now();
+        let finished = shell(r#"cat "$1"/*/*"#, &[mounted.path()]).ok();
+        assert!(finished.stdout == wanted, "{} bytes", finished.stdout.len());
+        (began, store.testbed.requests(), mounted)
+    });
     let mut gets = BTreeMap::new();
-    for request in store.testbed.requests() {
+    for request in requests {
         assert_ne!(request.kind, Kind::Head, "{request:?}");
         if request.kind == Kind::Get {
             *gets.entry(request.key).or_insert(0) += 1;
@@ -206,20 +226,14 @@ fn what_a_listing_lacks_is_known_to_be_missing_for_as_long_as_it_is_believed() {
     let store = store(tree(1, 50, 100), &[]);
     let mounted = Mount::of(&store);
     let missing = |file: u32| fs::symlink_metadata(mounted.file(&format!("d000/missing{file}"))).is_err();
-    // On a machine that is busy enough the time may be over before the look-ups are.
-    until("a listing and a hundred look-ups are made in the time", || {
+    let requests = in_time(|| {
         let began = Instant::now();
         assert_eq!(fs::read_dir(mounted.file("d000")).expect("a listing").count(), 50);
         store.testbed.reset_counters();
         assert!((0..100).all(missing));
-        let counters = store.testbed.counters();
-        let in_time = began.elapsed() < BELIEVED;
-        let asked = counters.list + counters.head + counters.get;
-        if in_time {
-            assert_eq!(asked, 0, "{:?}", store.testbed.requests());
-        }
-        in_time
+        (began, store.testbed.requests(), ())
     });
+    assert_eq!(requests, []);
     store.testbed.set_object(&ObjectSpec::new("d000/missing7", 100));
     std::thread::sleep(BELIEVED + BELIEVED / 10);
     assert!(fs::read(mounted.file("d000/missing7")).expect("it is there now") == expected("d000/missing7", 0, 100));
