@@ -7,7 +7,7 @@
 //!                 └─ readers ────────────── a process for each run, or several; pread, verify, keep time
 //! ```
 //!
-//! A workload whose reads are submitted to the library has neither testbed nor mount (`bench/submission.rs`).
+//! A workload with a tree of directories has readers of another kind (`bench/tree.rs`). One whose reads are submitted to the library has neither testbed nor mount (`bench/submission.rs`).
 //!
 //! Everything that is measured is a process of its own and is ended by number. Workloads and figures come from the
 //! `workload` crate; this module starts, reads off and compares.
@@ -28,6 +28,7 @@ mod server;
 mod subject;
 mod submission;
 mod submitter;
+mod tree;
 mod yardstick;
 
 use std::ffi::OsString;
@@ -101,9 +102,10 @@ pub(crate) struct BenchArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  foreread bench                               every workload, about a quarter of an hour
+  foreread bench                               every workload, about three quarters of an hour
   foreread bench sequential-1m random-4k-16    these two
   foreread bench --check --json result.json    for a script
+  foreread bench find ls grep small epoch      trees of directories; epoch drops the kernel's caches
   foreread bench ./mine.toml                   one of your own (see workloads/README.md)
   foreread bench backward-1m --url s3://bucket/large-files
 
@@ -124,7 +126,9 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
     }
     let chosen = workloads::select(&args.workloads, |workload| is_measured(workload, args))?;
     if let Some((workload, _)) = chosen.iter().find(|(workload, _)| !is_measured(workload, args)) {
-        return Err(Error::SimulatedOnly { name: workload.name.clone() }.into());
+        let name = workload.name.clone();
+        let error = if workload.tree.is_some() { Error::TestbedOnly { name } } else { Error::SimulatedOnly { name } };
+        return Err(error.into());
     }
     if args.list {
         for (workload, _) in &chosen {
@@ -182,10 +186,11 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Whether a workload can be measured; on storage of the user's, only what is read through a mount.
+/// Whether a workload can be measured; on storage of the user's, only what is read through a mount, and no tree.
 fn is_measured(workload: &Workload, args: &BenchArgs) -> bool {
     let device = &workload.device;
-    device.store().is_some() || device.is_submitted_to() && args.url.is_none()
+    let ours = device.is_submitted_to() || workload.tree.is_some();
+    (device.store().is_some() || ours) && (args.url.is_none() || !ours)
 }
 
 /// Fails early and clearly where nothing can be mounted.

@@ -110,6 +110,10 @@ pub(crate) enum Error {
         cause: std::io::Error,
     },
 
+    #[error("{workload} walks a tree of directories, which no model here does")]
+    #[diagnostic(help("run `foreread bench {workload}`"))]
+    MeasuredOnly { workload: String },
+
     #[error("{workload}: cannot be simulated")]
     Simulation {
         workload: String,
@@ -160,7 +164,10 @@ pub(crate) fn run(args: &SimulateArgs) -> miette::Result<ExitCode> {
     if let Some(seeds) = &args.seeds {
         return Ok(search::run(seeds, args.faults)?);
     }
-    let chosen = workloads::select(&args.workloads, |workload| !workload.device.is_submitted_to())?;
+    let chosen = workloads::select(&args.workloads, Workload::is_simulated)?;
+    if let Some((workload, _)) = chosen.iter().find(|(workload, _)| workload.tree.is_some()) {
+        return Err(Error::MeasuredOnly { workload: workload.name.clone() }.into());
+    }
     let device = args.device.as_deref().map(device).transpose()?;
     let (mut rows, mut jobs) = (Vec::new(), Vec::new());
     for workload in chosen.into_iter().flat_map(|(workload, _)| variants(workload)) {

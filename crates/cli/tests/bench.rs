@@ -119,6 +119,59 @@ fn another_client_stands_beside_and_its_failure_is_told_not_judged() {
     assert!(text.contains("no credentials"), "{text}");
 }
 
+/// A tree of three directories with four files of 10,000 bytes each.
+fn tree(dir: &Path, pattern: &str, expect: &str) -> PathBuf {
+    let path = dir.join("tree.toml");
+    let text = format!(
+        "name = \"tree\"\ndescription = \"A tree\"\nseed = 1\nthreads = 1\nduration = \"60s\"\n\
+         [tree]\ndirectories = 3\nfiles = 4\nsize = \"10000B\"\n[pattern]\nkind = \"walk\"\n{pattern}\n\
+         [device]\nfirst_byte = \"1ms\"\nconnection_rate = \"1GB/s\"\n[mount]\nmemory = \"32MiB\"\n[expect]\n{expect}\n"
+    );
+    fs::write(&path, text).expect("a writable directory");
+    path
+}
+
+#[test]
+fn a_tree_is_walked_and_its_requests_are_told_by_directory_name_and_file() {
+    let dir = TempDir::new().expect("a temporary directory");
+    let contents = ("visit = \"contents\"\nrecord = \"4KiB\"", "reads_per_file = \"<= 1, >= 1\"\nwaste = \"<= 0\"");
+    let names = ("visit = \"names\"", "rounds = \"<= 0 rounds\"");
+    for ((pattern, expect), files) in [(contents, 12), (names, 0)] {
+        let path = tree(dir.path(), pattern, expect);
+        let json = dir.path().join("result.json");
+        let arguments = [path.to_str().unwrap(), "--repeat", "1", "--check", "--json", json.to_str().unwrap()];
+        let output = bench(dir.path(), &arguments).output().expect("the command starts");
+        let text = told(&output);
+        assert_eq!(output.status.success(), files > 0, "{text}");
+        assert_eq!(text.contains("tree: rounds is "), files == 0, "{text}");
+
+        let result: Value = serde_json::from_slice(&fs::read(&json).expect("it was written")).expect("it is JSON");
+        for column in result["rows"][0]["measured"]["columns"].as_array().expect("columns") {
+            assert_eq!(column["failure"], Value::Null, "{column}");
+            let run = &column["runs"][0];
+            let trodden = &run["reading"]["trodden"];
+            assert_eq!((&trodden["directories"], &trodden["names"]), (&4.into(), &15.into()), "{column}");
+            assert_eq!((&trodden["files"], &trodden["complete"]), (&files.into(), &true.into()), "{column}");
+            assert_eq!(run["fetched"]["bytes"], files * 10_000, "{column}");
+            assert_eq!(run["values"]["stats_per_entry"], 0.0, "a listing tells all of it: {column}");
+            assert!(run["values"]["lists_per_directory"].as_f64().is_some_and(|lists| lists >= 1.0), "{column}");
+            assert_eq!(run["values"].get("reads_per_file").is_some(), files > 0, "{column}");
+        }
+    }
+}
+
+#[test]
+fn a_tree_is_neither_simulated_nor_looked_for_in_storage_of_the_user_s() {
+    let run =
+        |arguments: &[&str]| Command::new(env!("CARGO_BIN_EXE_foreread")).args(arguments).output().expect("it starts");
+    let output = run(&["simulate", "find"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(told(&output).contains("run `foreread bench find`"), "{}", told(&output));
+    let output = run(&["bench", "find", "--url", "s3://bucket"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(told(&output).contains("only a testbed holds"), "{}", told(&output));
+}
+
 #[test]
 fn an_interrupted_run_leaves_no_mount_and_no_directory() {
     let dir = TempDir::new().expect("a temporary directory");

@@ -129,6 +129,13 @@ pub(crate) fn error(s3: bool, status: StatusCode, code: &str, message: &str, ret
     answer
 }
 
+/// What a captive portal answers, for one.
+pub(crate) fn garbage() -> Answer {
+    let mut answer = Response::new(Payload::Bytes("<!doctype html><title>Welcome</title><p>Please log in".into()));
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/html"));
+    answer
+}
+
 /// The error that S3 sends with this status.
 pub(crate) fn status_error(s3: bool, status: u16, retry_after: Option<u64>) -> Answer {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

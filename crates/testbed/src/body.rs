@@ -184,7 +184,8 @@ impl http_body::Body for Body {
             let (piece, used) = this.payload.next(budget)?;
             course.granted -= used;
             course.sent += piece.len() as u64;
-            course.accounts.sent(piece.len() as u64);
+            let bytes = piece.len() as u64;
+            course.accounts.sent(bytes, if matches!(this.payload, Payload::Bytes(_)) { 0 } else { bytes });
             if !piece.is_empty() {
                 return Poll::Ready(Some(Ok(Frame::data(piece))));
             }

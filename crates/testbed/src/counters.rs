@@ -60,6 +60,8 @@ pub struct Counters {
     pub faults: u64,
     /// Bytes of bodies that were handed to the connection.
     pub bytes_sent: u64,
+    /// Those of them that are an object's.
+    pub object_bytes_sent: u64,
     /// Connections accepted.
     pub connections: u64,
     /// Requests whose response is not complete now.
@@ -89,13 +91,14 @@ pub struct LoggedRequest {
 #[derive(Debug)]
 pub(crate) struct Accounts {
     bytes_sent: AtomicU64,
+    object_bytes_sent: AtomicU64,
     books: Mutex<Books>,
     log_max: usize,
 }
 
 #[derive(Debug, Default)]
 struct Books {
-    /// All but `bytes_sent`.
+    /// All but the bytes.
     counters: Counters,
     gets_in_flight: HashMap<String, u64>,
     log: VecDeque<LoggedRequest>,
@@ -113,7 +116,8 @@ pub(crate) struct Entry {
 
 impl Accounts {
     pub(crate) fn new(log_max: usize) -> Self {
-        Self { bytes_sent: AtomicU64::new(0), books: Mutex::default(), log_max }
+        let zero = AtomicU64::default;
+        Self { bytes_sent: zero(), object_bytes_sent: zero(), books: Mutex::default(), log_max }
     }
 
     /// A request arrived.
@@ -153,12 +157,18 @@ impl Accounts {
         self.books().counters.connections += 1;
     }
 
-    pub(crate) fn sent(&self, bytes: u64) {
+    /// `bytes` of a body were handed over, of which `of_objects` are an object's.
+    pub(crate) fn sent(&self, bytes: u64, of_objects: u64) {
         self.bytes_sent.fetch_add(bytes, Ordering::Relaxed);
+        self.object_bytes_sent.fetch_add(of_objects, Ordering::Relaxed);
     }
 
     pub(crate) fn counters(&self) -> Counters {
-        Counters { bytes_sent: self.bytes_sent.load(Ordering::Relaxed), ..self.books().counters.clone() }
+        Counters {
+            bytes_sent: self.bytes_sent.load(Ordering::Relaxed),
+            object_bytes_sent: self.object_bytes_sent.load(Ordering::Relaxed),
+            ..self.books().counters.clone()
+        }
     }
 
     pub(crate) fn log(&self) -> Vec<LoggedRequest> {
@@ -172,6 +182,7 @@ impl Accounts {
         books.counters = Counters { in_flight, in_flight_max: in_flight, ..Counters::default() };
         books.log.clear();
         self.bytes_sent.store(0, Ordering::Relaxed);
+        self.object_bytes_sent.store(0, Ordering::Relaxed);
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {

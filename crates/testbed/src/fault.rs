@@ -18,6 +18,9 @@
 //! | `gzip` | the whole object with 200, compressed, with `Content-Encoding: gzip`, a weak `ETag` and no length |
 //! | `archived` | 403 `InvalidObjectState`, as of an object in an archive |
 //! | `slow=20` | a first byte that takes 20 times as long |
+//! | `repeat-token` | a page of a listing whose continuation leads to the same page again |
+//! | `endless` | an empty page of a listing, and a continuation that has not been there before |
+//! | `garbage` | 200, and a text that is no listing |
 //! | `replace` | the object is replaced by its next generation just before the request |
 //!
 //! | condition | which requests |
@@ -118,6 +121,12 @@ pub enum Effect {
         /// How many times as long.
         factor: u32,
     },
+    /// A page of a listing that goes on where it began.
+    RepeatToken,
+    /// A page of a listing without an entry, and another one after it.
+    Endless,
+    /// A success whose body is something else than what was asked for.
+    Garbage,
     /// The object is replaced by its next generation before the request.
     Replace,
 }
@@ -129,7 +138,7 @@ pub enum FaultError {
     /// The first term is no effect.
     #[error(
         "unknown fault {0:?}: expected one of status, reset, reset-body, stall, stall-body, truncate, short, wrong-range, \
-         wrong-etag, no-etag, ignore-range, gzip, archived, slow, replace"
+         wrong-etag, no-etag, ignore-range, gzip, archived, slow, repeat-token, endless, garbage, replace"
     )]
     Effect(String),
     /// A term is no condition, or does not go with the effect.
@@ -244,6 +253,9 @@ fn parse_effect(text: &str) -> Result<Effect, FaultError> {
         "ignore-range" => Effect::IgnoreRange,
         "gzip" => Effect::Gzip,
         "archived" => Effect::Archived,
+        "repeat-token" => Effect::RepeatToken,
+        "endless" => Effect::Endless,
+        "garbage" => Effect::Garbage,
         "replace" => Effect::Replace,
         _ => return Err(FaultError::Effect(text.to_owned())),
     };
@@ -335,6 +347,9 @@ impl fmt::Display for Effect {
             Self::Gzip => f.write_str("gzip"),
             Self::Archived => f.write_str("archived"),
             Self::Slow { factor } => write!(f, "slow={factor}"),
+            Self::RepeatToken => f.write_str("repeat-token"),
+            Self::Endless => f.write_str("endless"),
+            Self::Garbage => f.write_str("garbage"),
             Self::Replace => f.write_str("replace"),
         }
     }
@@ -409,6 +424,9 @@ mod tests {
             "gzip",
             "archived",
             "slow=20",
+            "repeat-token,kind=list,key=a/*",
+            "endless,kind=list",
+            "garbage,kind=list",
             "replace,key=a",
         ] {
             assert_eq!(spec.parse::<Fault>().unwrap_or_else(|error| panic!("{spec}: {error}")).to_string(), spec);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::Effect;
 use crate::objects::{Next, Object, Objects};
 
 /// What a page is asked for.
@@ -23,6 +24,8 @@ pub(crate) enum Start {
     AfterKey(String),
     /// After everything that starts with this: a common prefix that has been listed.
     AfterPrefix(String),
+    /// So many empty pages later, where a fault leads.
+    Nowhere(u64),
 }
 
 /// A page.
@@ -41,7 +44,7 @@ impl Page {
             return page;
         }
         let from = match &query.start {
-            Start::First => "",
+            Start::First | Start::Nowhere(_) => "",
             Start::AfterKey(after) | Start::AfterPrefix(after) => after,
         };
         let mut last = None;
@@ -73,9 +76,24 @@ impl Page {
 }
 
 impl Start {
+    /// The page after this one under a fault; what is on it is not asked for by any client that checks where it is led.
+    pub(crate) fn misled(&self, effect: Effect) -> Option<Self> {
+        match (effect, self) {
+            (Effect::RepeatToken, start) => Some(start.clone()),
+            (Effect::Endless, Self::Nowhere(pages)) => Some(Self::Nowhere(pages + 1)),
+            (Effect::Endless, _) => Some(Self::Nowhere(1)),
+            _ => None,
+        }
+    }
+
     /// An opaque token: clients must not be tempted to make one of a key.
     pub(crate) fn to_token(&self) -> String {
+        let pages;
         let (tag, text) = match self {
+            Self::Nowhere(count) => {
+                pages = count.to_string();
+                ('n', pages.as_str())
+            }
             Self::First => ('f', ""),
             Self::AfterKey(key) => ('k', key.as_str()),
             Self::AfterPrefix(prefix) => ('p', prefix.as_str()),
@@ -93,6 +111,7 @@ impl Start {
         let text = String::from_utf8(bytes).ok()?;
         match tag {
             "f" => Some(Self::First),
+            "n" => Some(Self::Nowhere(text.parse().ok()?)),
             "k" => Some(Self::AfterKey(text)),
             "p" => Some(Self::AfterPrefix(text)),
             _ => None,

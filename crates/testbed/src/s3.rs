@@ -140,6 +140,7 @@ impl S3 for TestBucket {
         &self,
         request: S3Request<ListObjectsV2Input>,
     ) -> S3Result<S3Response<ListObjectsV2Output>> {
+        let effect = request.extensions.get::<Wanted>().and_then(|wanted| wanted.0);
         let input = request.input;
         self.check(&input.bucket)?;
         let start = match (&input.continuation_token, &input.start_after) {
@@ -155,7 +156,11 @@ impl S3 for TestBucket {
             start,
             entries_max,
         };
-        let page = Page::read(&self.objects, &query);
+        let page = match (effect, effect.and_then(|effect| query.start.misled(effect))) {
+            (Some(Effect::Endless), next) => Page { next, ..Page::default() },
+            (_, Some(next)) => Page { next: Some(next), ..Page::read(&self.objects, &query) },
+            (_, None) => Page::read(&self.objects, &query),
+        };
         let encode = encoder(input.encoding_type.as_ref())?;
         Ok(S3Response::new(ListObjectsV2Output {
             name: Some(input.bucket),
@@ -194,7 +199,7 @@ impl S3 for TestBucket {
             is_truncated: Some(page.next.is_some()),
             next_marker: page.next.as_ref().map(|next| match next {
                 Start::AfterKey(marker) | Start::AfterPrefix(marker) => encode(marker),
-                Start::First => String::new(),
+                Start::First | Start::Nowhere(_) => String::new(),
             }),
             contents: Some(contents(&page, encode)),
             common_prefixes: Some(common_prefixes(&page, encode)),

@@ -265,6 +265,7 @@ async fn serve(state: Arc<State>, cut: Cut, request: Request<Incoming>) -> io::R
             let message = "The operation is not valid for the object's storage class";
             answer::error(topic.s3, StatusCode::FORBIDDEN, "InvalidObjectState", message, None)
         }
+        Some(Effect::Garbage) => answer::garbage(),
         _ if topic.s3 => s3_answer(&state.s3, parts, body, effect, &mut size).await?,
         _ => {
             size = state.objects.get(&topic.key).map(|object| object.size);

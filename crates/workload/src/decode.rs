@@ -13,7 +13,10 @@ use crate::disk_tree::{DiskTree, Shape};
 use crate::error::{Error, Problem};
 use crate::figure::{Figure, Metric};
 use crate::quantity;
-use crate::workload::{Baseline, Descriptor, Device, Files, Mount, Pattern, Ratio, Simulate, Slow, Store, Workload};
+use crate::tree::Tree;
+use crate::workload::{
+    Baseline, Descriptor, Device, Files, Mount, Pattern, Ratio, Simulate, Slow, Store, Visit, Workload,
+};
 
 /// Threads at most: a thread is a real one when the workload runs in real time.
 const THREADS_MAX: u64 = 4096;
@@ -25,6 +28,8 @@ const TREE_FILES_MAX: u64 = 10_000_000;
 const SYSTEM_DIRECTORIES_MIN: u64 = 50;
 /// Bytes of a name at most.
 const NAME_BYTES_MAX: u64 = 255;
+/// Levels of a tree at most: a path has 4,096 bytes.
+const DEPTH_MAX: u64 = 200;
 /// Bytes of an extent at least: a page.
 const EXTENT_BYTES_MIN: u64 = 4096;
 /// Passes at most: a day of them takes no fewer.
@@ -48,19 +53,25 @@ pub(crate) fn workload(file: &str, text: &str) -> Result<Workload, Error> {
     let description = top.text("description", "a sentence")?;
     let seed = top.integer("seed", "a whole number")?.value;
     let duration_ns = top.duration("duration")?.at_least(1)?;
-    let Group { threads, operations_max, files, pattern } = group(&mut top)?;
+    let Group { threads, operations_max, files, tree, pattern } = group(&mut top)?;
     let beside = top.optional_section("beside")?.map(|mut section| {
         let beside = group(&mut section)?;
+        if tree.is_some() || beside.tree.is_some() {
+            return Err(section.breaks("nobody reads beside who walks a tree"));
+        }
         section.end().map(|()| beside)
     });
     let beside = beside.transpose()?;
-    let processes = processes(&mut top, threads, &pattern, beside.is_some())?;
+    let processes = processes(&mut top, threads, &pattern, tree.is_some() || beside.is_some())?;
     let baselines = baselines(&mut top)?;
 
     let mut section = top.section("device")?;
     let device = device(&mut section)?;
     if matches!(pattern, Pattern::DiskTree(_)) && !matches!(device, Device::Profile(_)) {
         return Err(section.missing("profile", "the name of a disk's model, for a tree is simulated only"));
+    }
+    if tree.is_some() && device.store().is_none() {
+        return Err(section.breaks("a tree is an object store's"));
     }
     section.end()?;
 
@@ -93,6 +104,7 @@ pub(crate) fn workload(file: &str, text: &str) -> Result<Workload, Error> {
         duration_ns,
         operations_max,
         files,
+        tree,
         pattern,
         beside: None,
         device,
@@ -101,7 +113,7 @@ pub(crate) fn workload(file: &str, text: &str) -> Result<Workload, Error> {
         expect,
         simulate,
     };
-    workload.beside = beside.map(|Group { threads, operations_max, files, pattern }| {
+    workload.beside = beside.map(|Group { threads, operations_max, files, tree, pattern }| {
         let name = format!("{}-beside", workload.name);
         let simulate = Simulate::default();
         Box::new(Workload {
@@ -109,6 +121,7 @@ pub(crate) fn workload(file: &str, text: &str) -> Result<Workload, Error> {
             threads,
             operations_max,
             files,
+            tree,
             pattern,
             expect: Vec::new(),
             simulate,
@@ -123,6 +136,7 @@ struct Group {
     threads: u32,
     operations_max: Option<u64>,
     files: Files,
+    tree: Option<Tree>,
     pattern: Pattern,
 }
 
@@ -131,25 +145,86 @@ fn group(top: &mut Section<'_>) -> Result<Group, Error> {
     let operations_max = top.optional_integer("operations", "a number of operations such as 200")?;
     let operations_max = operations_max.map(|count| count.at_least(1)).transpose()?;
 
-    let mut section = top.section("files")?;
+    let tree = top.optional_section("tree")?.map(tree).transpose()?;
+    let (files, count) = match &tree {
+        Some(tree) => (tree.as_files(), None),
+        None => files(top.section("files")?).map(|(files, count)| (files, Some(count)))?,
+    };
+    let mut section = top.section("pattern")?;
+    let pattern = match &tree {
+        Some(tree) => walk(&mut section, tree, threads)?,
+        None => pattern(&mut section, files.size_bytes)?,
+    };
+    section.end()?;
+    if let Some(count) = count.filter(|_| !matches!(pattern, Pattern::DiskTree(_))) {
+        count.within(1, FILES_MAX)?;
+    }
+
+    if matches!(pattern, Pattern::Hot { .. }) && operations_max.is_none() {
+        return Err(top.missing("operations", "a number of operations, for hot reads have no end"));
+    }
+    Ok(Group { threads, operations_max, files, tree, pattern })
+}
+
+fn files(mut section: Section<'_>) -> Result<(Files, Placed<'_, u64>), Error> {
     let files = section.integer("count", "a number of files such as 1")?;
     let count = files.within(1, TREE_FILES_MAX)? as u32;
     let size_bytes = section.size("size")?.at_least(1)?;
     let extent = section.optional_size("extent")?;
     section.end()?;
     let extent_bytes = extent.map(|extent| extent.at_least(EXTENT_BYTES_MIN)).transpose()?;
+    Ok((Files { count, size_bytes, extent_bytes }, files))
+}
 
-    let mut section = top.section("pattern")?;
-    let pattern = pattern(&mut section, size_bytes)?;
+fn tree(mut section: Section<'_>) -> Result<Tree, Error> {
+    let side_by_side = section.integer("directories", "a number of directories such as 100")?;
+    let directories = side_by_side.within(1, FILES_MAX)?;
+    let each = section.integer("files", "a number of files in each directory such as 200")?;
+    let files = each.within(1, FILES_MAX)?;
+    let depth = section.optional_integer("depth", "a number of levels such as 3")?;
+    let depth = depth.map_or(Ok(1), |depth| depth.within(1, DEPTH_MAX))?;
+    if directories * files * depth > FILES_MAX {
+        return Err(each.breaks("there are more than 100,000 files in all"));
+    }
+    let size_bytes = section.size("size")?.at_least(1)?;
     section.end()?;
-    if !matches!(pattern, Pattern::DiskTree(_)) {
-        files.within(1, FILES_MAX)?;
-    }
+    Ok(Tree { directories: directories as u32, files: files as u32, depth: depth as u32, size_bytes })
+}
 
-    if matches!(pattern, Pattern::Hot { .. }) && operations_max.is_none() {
-        return Err(top.missing("operations", "a number of operations, for hot reads have no end"));
+/// The patterns of a workload that has a tree.
+fn walk(section: &mut Section<'_>, tree: &Tree, threads: u32) -> Result<Pattern, Error> {
+    const KINDS: &str = "one of \"walk\", \"epochs\", which are what a tree is read by";
+    const VISITS: &str = "one of \"names\", \"attributes\", \"contents\"";
+    let kind = section.string("kind", KINDS)?;
+    match kind.value.as_str() {
+        "walk" if threads > 1 => Err(kind.breaks("one thread walks a tree")),
+        "walk" => {
+            let visit = section.string("visit", VISITS)?;
+            let visit = match visit.value.as_str() {
+                "names" => Visit::Names,
+                "attributes" => Visit::Attributes,
+                "contents" => Visit::Contents { record_bytes: record(section, tree.size_bytes)?.value as u32 },
+                _ => return Err(visit.is_not(VISITS)),
+            };
+            Ok(Pattern::Walk { visit })
+        }
+        "epochs" => {
+            let batch = section.integer("batch", "a number of files such as 32")?.within(1, FILES_MAX)? as u32;
+            let passes = section.integer("passes", "a number of epochs such as 2")?.within(2, PASSES_MAX)? as u32;
+            Ok(Pattern::Epochs { record_bytes: record(section, tree.size_bytes)?.value as u32, batch, passes })
+        }
+        _ => Err(kind.is_not(KINDS)),
     }
-    Ok(Group { threads, operations_max, files: Files { count, size_bytes, extent_bytes }, pattern })
+}
+
+/// Bytes of a read.
+fn record<'a>(section: &mut Section<'a>, size_bytes: u64) -> Result<Placed<'a, u64>, Error> {
+    let record = section.size("record")?;
+    record.within(1, RECORD_BYTES_MAX)?;
+    if record.value > size_bytes {
+        return Err(record.breaks("the record is larger than the file"));
+    }
+    Ok(record)
 }
 
 fn processes(top: &mut Section<'_>, threads: u32, pattern: &Pattern, beside: bool) -> Result<u32, Error> {
@@ -159,7 +234,9 @@ fn processes(top: &mut Section<'_>, threads: u32, pattern: &Pattern, beside: boo
         return Err(processes.breaks("threads of several processes share no descriptor"));
     }
     if count > 1 && beside {
-        return Err(processes.breaks("whoever reads beside the others ends with them, and is in one process with them"));
+        return Err(processes.breaks(
+            "whoever reads beside the others ends with them, and who walks a tree waits for the others: in one process",
+        ));
     }
     Ok(count)
 }
@@ -214,11 +291,8 @@ fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Pattern, Error>
     if kind.value == "disk-tree" {
         return disk_tree(section).map(Pattern::DiskTree);
     }
-    let record = section.size("record")?;
-    let record_bytes = record.within(1, RECORD_BYTES_MAX)? as u32;
-    if record.value > size_bytes {
-        return Err(record.breaks("the record is larger than the file"));
-    }
+    let record = record(section, size_bytes)?;
+    let record_bytes = record.value as u32;
     Ok(match kind.value.as_str() {
         "sequential" => {
             let passes = section.optional_integer("passes", "a number of passes such as 2")?;
@@ -303,6 +377,8 @@ fn descriptor(section: &mut Section<'_>) -> Result<Descriptor, Error> {
 
 fn figures(mut section: Section<'_>, pattern: &Pattern, files: u32, beside: bool) -> Result<Vec<Figure>, Error> {
     let random = matches!(pattern, Pattern::Random { .. } | Pattern::MmapRandom { .. });
+    let walks = matches!(pattern, Pattern::Walk { .. } | Pattern::Epochs { .. });
+    let names_only = matches!(pattern, Pattern::Walk { visit: Visit::Names | Visit::Attributes });
     let mut figures = Vec::new();
     for &metric in Metric::ALL {
         if let Some(text) = section.optional_string(metric.key(), Figure::WANTED)? {
@@ -311,6 +387,12 @@ fn figures(mut section: Section<'_>, pattern: &Pattern, files: u32, beside: bool
             match metric {
                 Metric::OperationsOfBare if !random || files != 1 => {
                     return Err(text.breaks("only random reads of one file are compared with a bare client"));
+                }
+                metric if metric.is_of_trees() && !walks => {
+                    return Err(text.breaks("only a workload with a tree has this figure"));
+                }
+                Metric::FilesRead | Metric::ReadsPerFile if names_only => {
+                    return Err(text.breaks("this pattern reads no file"));
                 }
                 Metric::Late if pattern.period_ns().is_none() => {
                     return Err(text.breaks("only a slow pattern can be late"));
@@ -448,6 +530,11 @@ impl<'a> Section<'a> {
         self.known.push(name);
         let key = self.table.keys().find(|key| key.get_ref() == name)?.clone();
         self.table.remove(&key)
+    }
+
+    /// The table cannot be together with something else.
+    fn breaks(&self, rule: &'static str) -> Error {
+        self.source.error(&self.path, &self.at, Problem::Rule { found: format!("[{}]", self.path), rule })
     }
 
     fn missing(&self, name: &str, wanted: &'static str) -> Error {

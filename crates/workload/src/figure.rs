@@ -41,13 +41,13 @@ pub enum Metric {
     RequestsPerGib,
     /// Throughput of the slowest reader over that of the fastest.
     SlowestOfFastest,
-    /// Bytes read in the best second. Simulated only, as are those that follow.
+    /// Bytes read in the best second. Simulated only, as are the three that follow.
     ThroughputMax,
     /// Bytes of a request, on average.
     IoSize,
     /// The same, in the five seconds in which it was least.
     IoSizeMin,
-    /// Of what was fetched, the part that nobody read.
+    /// Of what was fetched, the part that nobody read. Simulated, or of trees.
     Waste,
     /// What a read took: half of all took no longer.
     ReadP50,
@@ -67,6 +67,20 @@ pub enum Metric {
     CopyTime,
     /// Of the blocks of directories those that were read ahead in windows.
     ReadAhead,
+    /// What a walk through the whole tree took, or the last epoch. Of trees only, as are those that follow.
+    Seconds,
+    /// The same, over the time to the first byte: how many answers one after the other that would be.
+    Rounds,
+    /// Names that were found, over wall time.
+    Entries,
+    /// Files that were read whole, over wall time; of several epochs the last one.
+    FilesRead,
+    /// Pages of listings that storage was asked for, for each directory that was read.
+    ListsPerDirectory,
+    /// Requests for attributes, for each name that was found.
+    StatsPerEntry,
+    /// Requests for data, for each file that was read.
+    ReadsPerFile,
 }
 
 impl Metric {
@@ -99,6 +113,13 @@ impl Metric {
         Metric::GrepTime,
         Metric::CopyTime,
         Metric::ReadAhead,
+        Metric::Seconds,
+        Metric::Rounds,
+        Metric::Entries,
+        Metric::FilesRead,
+        Metric::ListsPerDirectory,
+        Metric::StatsPerEntry,
+        Metric::ReadsPerFile,
     ];
 
     /// The key in `[expect]`, and the name in reports.
@@ -131,6 +152,13 @@ impl Metric {
             Metric::GrepTime => "grep_time",
             Metric::CopyTime => "copy_time",
             Metric::ReadAhead => "read_ahead",
+            Metric::Seconds => "seconds",
+            Metric::Rounds => "rounds",
+            Metric::Entries => "entries",
+            Metric::FilesRead => "files_read",
+            Metric::ListsPerDirectory => "lists_per_directory",
+            Metric::StatsPerEntry => "stats_per_entry",
+            Metric::ReadsPerFile => "reads_per_file",
         }
     }
 
@@ -139,13 +167,14 @@ impl Metric {
         match self {
             Metric::Throughput | Metric::ThroughputMax | Metric::BesideThroughput => "MB/s",
             Metric::IoSize | Metric::IoSizeMin => "KiB",
-            Metric::Operations => "/s",
+            Metric::Operations | Metric::Entries | Metric::FilesRead => "/s",
             Metric::Rss => "MiB",
             Metric::FirstByte | Metric::FirstByteP50 | Metric::ReadP50 | Metric::ReadP99 | Metric::BesideReadP99 => {
                 "ms"
             }
-            Metric::First64Mib | Metric::FindTime | Metric::GrepTime | Metric::CopyTime => "s",
+            Metric::First64Mib | Metric::FindTime | Metric::GrepTime | Metric::CopyTime | Metric::Seconds => "s",
             Metric::FindWaits => "waits",
+            Metric::Rounds => "rounds",
             Metric::SubmitP99 => "us",
             Metric::Late => "reads",
             Metric::RequestsPerGib => "/GiB",
@@ -155,8 +184,25 @@ impl Metric {
             | Metric::Amp
             | Metric::SlowestOfFastest
             | Metric::ReadAhead
+            | Metric::ListsPerDirectory
+            | Metric::StatsPerEntry
+            | Metric::ReadsPerFile
             | Metric::Waste => "",
         }
+    }
+
+    /// Whether only workloads with a tree have it.
+    pub fn is_of_trees(self) -> bool {
+        matches!(
+            self,
+            Metric::Seconds
+                | Metric::Rounds
+                | Metric::Entries
+                | Metric::FilesRead
+                | Metric::ListsPerDirectory
+                | Metric::StatsPerEntry
+                | Metric::ReadsPerFile
+        )
     }
 
     /// Whether a smaller value is the better one.
@@ -173,6 +219,8 @@ impl Metric {
                 | Metric::IoSizeMin
                 | Metric::BesideThroughput
                 | Metric::ReadAhead
+                | Metric::Entries
+                | Metric::FilesRead
         )
     }
 

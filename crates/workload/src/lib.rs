@@ -28,12 +28,14 @@ mod operation;
 mod permutation;
 mod quantity;
 pub mod trace;
+mod tree;
 mod workload;
 
 pub use disk_tree::{DiskTree, Shape};
 pub use error::{Error, Problem};
 pub use figure::{Figure, Metric, Operator};
 pub use operation::{Op, Operations};
+pub use tree::{Batches, Child, Tree};
 pub use workload::{
-    Baseline, Descriptor, Device, Files, Mount, Pattern, Ratio, Reader, Simulate, Slow, Store, Workload,
+    Baseline, Descriptor, Device, Files, Mount, Pattern, Ratio, Reader, Simulate, Slow, Store, Visit, Workload,
 };

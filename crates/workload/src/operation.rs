@@ -58,7 +58,8 @@ impl<'a> Operations<'a> {
 
     /// Operation `number` of this thread.
     fn at(&self, number: u64) -> Option<Op> {
-        if self.workload.operations_max.is_some_and(|max| number >= max) {
+        // Who walks a tree has no reads that are known before: the storage says what comes next.
+        if self.workload.tree.is_some() || self.workload.operations_max.is_some_and(|max| number >= max) {
             return None;
         }
         let (record, size) = (u64::from(self.workload.pattern.record_bytes()), self.workload.files.size_bytes);
@@ -82,7 +83,7 @@ impl<'a> Operations<'a> {
             Pattern::Dealt { .. } => self.dealt(number, records),
             Pattern::Random { .. } | Pattern::MmapRandom { .. } => self.random(number),
             Pattern::Hot { .. } => self.hot(number),
-            Pattern::DiskTree(_) => None,
+            Pattern::DiskTree(_) | Pattern::Walk { .. } | Pattern::Epochs { .. } => None,
         }?;
         (op.not_before_ns < self.workload.duration_ns).then_some(op)
     }

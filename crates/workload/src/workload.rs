@@ -11,6 +11,7 @@ use crate::disk_tree::DiskTree;
 use crate::error::Error;
 use crate::figure::Figure;
 use crate::operation::{Op, Operations};
+use crate::tree::{Batches, Tree};
 
 /// One workload. Made by [`Workload::parse`] only, which has checked every rule that is named at the fields.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -31,8 +32,11 @@ pub struct Workload {
     pub duration_ns: u64,
     /// Operations of each thread at most.
     pub operations_max: Option<u64>,
-    /// What is read.
+    /// What is read; where there is a tree, all of its files.
     pub files: Files,
+    /// The directories that the files lie in. `Some` for patterns that walk, and for them only; such a workload is measured through a mount,
+    /// not simulated.
+    pub tree: Option<Tree>,
     /// In which order.
     pub pattern: Pattern,
     /// Who reads at the same time and is measured apart: threads, files and pattern are its own, the rest is this workload's.
@@ -209,6 +213,37 @@ pub enum Pattern {
     },
     /// Programs go through a tree of directories. It has no reads of its own.
     DiskTree(DiskTree),
+    /// From the top of the tree, depth first, each directory read to its end before anything in it is looked at.
+    Walk {
+        /// What is looked at.
+        visit: Visit,
+    },
+    /// Every file whole in a random order that is the same each time, of which the threads take batches in turn. All caches of the kernel
+    /// are dropped before the second time and each that follows.
+    Epochs {
+        /// Bytes of a read.
+        record_bytes: u32,
+        /// Files of a batch.
+        batch: u32,
+        /// How often; at least 2. The last one counts.
+        passes: u32,
+    },
+}
+
+/// What a walk does with what it finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "visit", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Visit {
+    /// Nothing, as `find` does: a directory tells of itself what its entries are.
+    Names,
+    /// The attributes of each entry are asked for, as `ls -lR` does.
+    Attributes,
+    /// Each file is opened, read to its end and closed, as `grep -r` does.
+    Contents {
+        /// Bytes of a read.
+        record_bytes: u32,
+    },
 }
 
 /// Whether threads that read the same file read it through the same open file.
@@ -324,6 +359,16 @@ impl Workload {
         Operations::new(self, thread)
     }
 
+    /// Which files thread `thread` reads in each epoch, in order; none for a workload without epochs.
+    pub fn batches(&self, thread: u32) -> Batches {
+        Batches::new(self, thread)
+    }
+
+    /// Whether it can be simulated: not what is submitted to the library, and no tree.
+    pub fn is_simulated(&self) -> bool {
+        !self.device.is_submitted_to() && self.tree.is_none()
+    }
+
     /// All threads: its own, then those beside.
     pub fn readers(&self) -> impl Iterator<Item = Reader<'_>> {
         let beside = self.beside.iter().map(|beside| (&**beside, true, self.files.count));
@@ -349,10 +394,10 @@ impl Workload {
         self.pattern.descriptor()
     }
 
-    /// The name of file `index` where the workload may choose it. All lie in the root: the path to a nested one
+    /// The name of file `index` where the workload may choose it. Without a tree all lie in the root: the path to a nested one
     /// costs a request for each directory.
     pub fn file_name(&self, index: u32) -> String {
-        format!("{}-{index:03}.bin", self.name)
+        self.tree.map_or_else(|| format!("{}-{index:03}.bin", self.name), |tree| tree.file_path(index))
     }
 
     /// The same workload with another number of threads, which together read as much.
@@ -397,7 +442,7 @@ impl Workload {
 const BLOCK_BYTES: u32 = 4096;
 
 impl Pattern {
-    /// Bytes of a read.
+    /// Bytes of a read; 0 where no file is read.
     pub fn record_bytes(&self) -> u32 {
         match *self {
             Pattern::Sequential { record_bytes, .. }
@@ -408,8 +453,11 @@ impl Pattern {
             | Pattern::Interleaved { record_bytes, .. }
             | Pattern::Random { record_bytes, .. }
             | Pattern::Slow { record_bytes, .. }
+            | Pattern::Epochs { record_bytes, .. }
+            | Pattern::Walk { visit: Visit::Contents { record_bytes } }
             | Pattern::MmapRandom { record_bytes } => record_bytes,
             Pattern::DiskTree(_) => BLOCK_BYTES,
+            Pattern::Walk { visit: Visit::Names | Visit::Attributes } => 0,
         }
     }
 

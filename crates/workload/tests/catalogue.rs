@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use foreread_workload::{Baseline, Workload, catalogue};
+use foreread_workload::{Baseline, Pattern, Workload, catalogue};
 
 const FIGURES: &[(&str, &[(&str, &str)])] = &[
     (
@@ -44,6 +44,14 @@ const FIGURES: &[(&str, &[(&str, &str)])] = &[
     ("parallel-scan-64", &[]),
     ("slow-200-beside-2", &[("late", "<= 0 reads")]),
     ("mmap-random", &[]),
+    ("find", &[("seconds", "<= 0.6 s")]),
+    ("ls", &[("seconds", "<= 0.9 s")]),
+    ("grep", &[("files_read", ">= 900/s")]),
+    ("small", &[("files_read", ">= 800/s")]),
+    ("epoch", &[("files_read", ">= 1000/s")]),
+    ("large-directory", &[("entries", ">= 60000/s")]),
+    ("deep-tree", &[("rounds", "<= 15 rounds")]),
+    ("grep-stopped", &[("waste", "<= 0.1")]),
     ("iozone-read", &[]),
     ("iozone-re-read", &[]),
     ("iozone-reverse", &[]),
@@ -254,16 +262,17 @@ fn the_conditions_are_those_under_which_the_figures_were_promised() {
         let Some(store) = workload.device.store() else { continue };
         assert_eq!(store.first_byte_ns, 30_000_000, "{name}");
         assert_eq!(store.connection_bytes_per_s, 80_000_000, "{name}");
+        let tree = workload.tree.is_some();
         let shared =
             matches!(*name, "files-16-shared-link" | "one-file-64" | "interactive-beside-16" | "slow-200-beside-2");
-        assert_eq!(store.total_bytes_per_s, shared.then_some(800_000_000), "{name}");
+        assert_eq!(store.total_bytes_per_s, (shared || tree).then_some(800_000_000), "{name}");
         assert_eq!(store.concurrency, None, "{name}");
         let fair = shared || *name == "random-4k-16-slow-tail";
         let baselines: &[Baseline] = if fair { &[Baseline::FairQueueOff] } else { &[] };
         assert_eq!(workload.baselines, baselines, "{name}");
         assert_eq!(workload.processes, if *name == "one-file-64" { 8 } else { 1 }, "{name}");
         let ceiling_min = if shared { 600_000_000 } else { 700_000_000 };
-        assert_eq!(store.ceiling_min_bytes_per_s, Some(ceiling_min), "{name}");
+        assert_eq!(store.ceiling_min_bytes_per_s, (!tree).then_some(ceiling_min), "{name}");
         let memory_mib = match *name {
             "sequential-1m" | "sequential-128k" => 96,
             "slow-200" => 64,
@@ -280,6 +289,32 @@ fn the_conditions_are_those_under_which_the_figures_were_promised() {
             assert!(figure.value <= (memory_mib + 64) as f64, "{name}: memory stays under budget + 64 MiB");
         }
     }
+}
+
+#[test]
+fn the_trees_are_those_of_which_the_figures_were_promised() {
+    const TREES: &[(&str, [u32; 3], u64, u32)] = &[
+        ("find", [100, 200, 1], 8192, 1),
+        ("ls", [100, 200, 1], 8192, 1),
+        ("grep", [100, 200, 1], 8192, 1),
+        ("small", [1, 1000, 1], 102_400, 1),
+        ("epoch", [200, 100, 1], 110_000, 8),
+        ("large-directory", [1, 100_000, 1], 8192, 1),
+        ("deep-tree", [3, 3, 12], 8192, 1),
+        ("grep-stopped", [100, 200, 1], 8192, 1),
+    ];
+    let mut found = Vec::new();
+    for &(name, _) in FIGURES {
+        let workload = catalogue::find(name).unwrap();
+        let Some(tree) = workload.tree else { continue };
+        assert!(!workload.is_simulated(), "{name}");
+        found.push((name, [tree.directories, tree.files, tree.depth], tree.size_bytes, workload.threads));
+        let half = (name == "grep-stopped").then_some(10_000);
+        assert_eq!(workload.operations_max, half, "{name}");
+    }
+    assert_eq!(found, TREES);
+    let epoch = catalogue::find("epoch").unwrap();
+    assert!(matches!(epoch.pattern, Pattern::Epochs { batch: 32, passes: 2, .. }), "{:?}", epoch.pattern);
 }
 
 #[test]

@@ -93,6 +93,27 @@ pub(crate) enum Error {
         cause: std::io::Error,
     },
 
+    #[error("the kernel's caches cannot be dropped, which the workload asks for")]
+    #[diagnostic(help("run as root: only root may write to /proc/sys/vm/drop_caches"))]
+    NoCacheDrop {
+        #[source]
+        cause: std::io::Error,
+    },
+
+    #[error("{name} walks a tree of its own, which only a testbed holds")]
+    #[diagnostic(help("leave out --url, or the workload"))]
+    TestbedOnly { name: String },
+
+    #[error(
+        "{path} is not what the tree holds there: another name or kind, one that came before, or of another length"
+    )]
+    #[diagnostic(help("this is a defect of the mount: please report it with the workload's name"))]
+    WrongName { path: String },
+
+    #[error("{path} was listed with {found} names, and has {wanted}")]
+    #[diagnostic(help("this is a defect of the mount: please report it with the workload's name"))]
+    WrongCount { path: String, wanted: usize, found: usize },
+
     #[error("no cold file can be made in the temporary directory: {why}")]
     #[diagnostic(help("name a directory on a disk with room in TMPDIR"))]
     NotCold { why: String },

@@ -44,5 +44,6 @@ pub(crate) fn find(bench: &Bench<'_>, storage: &Storage, workload: &Workload) ->
 pub(crate) fn counters(dir: &Path) -> Option<Counters> {
     let stats: serde_json::Value = serde_json::from_str(&foreread_fuse::query_stats(dir).ok()?).ok()?;
     let number = |name: &str| stats.get(name).and_then(serde_json::Value::as_u64);
-    Some(Counters { gets: number("requests")?, bytes: number("fetched_bytes")?, others: 0 })
+    let (gets, bytes) = (number("requests")?, number("fetched_bytes")?);
+    Some(Counters { gets, bytes, ..Counters::default() })
 }

@@ -33,6 +33,7 @@ use super::process;
 use super::reading::{Latencies, Part, Walked};
 use super::server::GENERATION;
 use super::submitter::Submitter;
+use super::tree;
 
 /// Reads up to this size are compared whole.
 const VERIFIED_WHOLE_MAX: u32 = 4 << 10;
@@ -52,7 +53,7 @@ pub(crate) struct Plan {
     pub(crate) duration_ns: u64,
     /// Which of the workload's processes this is.
     pub(crate) process: u32,
-    /// Where file 0, 1, ... of the workload are.
+    /// Where file 0, 1, ... of the workload are; of a tree, its top.
     pub(crate) paths: Vec<PathBuf>,
     /// Their keys on the testbed, whose content is known; empty elsewhere.
     pub(crate) keys: Vec<String>,
@@ -67,6 +68,9 @@ pub(crate) const READY: &str = "ready";
 pub(crate) fn run(plan: &Plan, start: impl FnOnce() -> Result<(), Error>) -> Result<Part, Error> {
     let workload =
         Workload::parse("plan", &plan.workload).map_err(crate::workloads::Error::Workload)?.shortened(plan.duration_ns);
+    if let (Some(tree), [top, ..]) = (workload.tree, &plan.paths[..]) {
+        return tree::run(top, &workload, tree, start);
+    }
     let shared = workload.descriptor() == Descriptor::Shared;
     let readers: Vec<_> = workload.readers_of(plan.process).collect();
     let ready = Barrier::new(readers.len() + 1);
@@ -106,7 +110,7 @@ pub(crate) fn run(plan: &Plan, start: impl FnOnce() -> Result<(), Error>) -> Res
         return Err(error);
     }
     let threads = threads.into_iter().filter_map(Result::transpose).collect::<Result<Vec<_>, _>>()?;
-    Ok(Part { threads, cpu_s: process::cpu_s(std::process::id()).unwrap_or(0.0) })
+    Ok(Part { threads, cpu_s: process::cpu_s(std::process::id()).unwrap_or(0.0), trodden: None })
 }
 
 /// What all threads have in common.

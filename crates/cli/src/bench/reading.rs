@@ -19,6 +19,29 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Part {
     pub(crate) threads: Vec<Walked>,
     pub(crate) cpu_s: f64,
+    /// Of a process that walked a tree.
+    pub(crate) trodden: Option<Trodden>,
+}
+
+/// What was found in a tree of directories, and read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Trodden {
+    /// Those that were read to their end, with the top.
+    pub(crate) directories: u64,
+    pub(crate) names: u64,
+    /// Read to their end, as often as they were.
+    pub(crate) files: u64,
+    /// Time was enough for all that was to be read.
+    pub(crate) complete: bool,
+    /// The walk, or each epoch.
+    pub(crate) passes: Vec<Pass>,
+}
+
+/// Once through the files of a tree.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Pass {
+    pub(crate) files: u64,
+    pub(crate) seconds: f64,
 }
 
 /// What one thread measured.
@@ -92,6 +115,8 @@ pub(crate) struct Reading {
     pub(crate) cpu_s: f64,
     /// Of those who read beside, and are in none of the other figures.
     pub(crate) beside: Option<Beside>,
+    /// Of a tree, which one process walks.
+    pub(crate) trodden: Option<Trodden>,
     /// Of this process, where it is the reader and what is read through.
     pub(crate) rss_max_bytes: u64,
     /// What a submission took, where reads are submitted.
@@ -147,6 +172,7 @@ impl Reading {
     /// What all processes come to.
     pub(crate) fn of(parts: Vec<Part>) -> Self {
         let cpu_s = parts.iter().map(|part| part.cpu_s).sum();
+        let trodden = parts.iter().find_map(|part| part.trodden.clone());
         let threads = parts.into_iter().flat_map(|part| part.threads);
         let (beside, threads): (Vec<_>, Vec<_>) = threads.partition(|thread| thread.beside);
         let beside = (!beside.is_empty()).then(|| Beside {
@@ -180,6 +206,7 @@ impl Reading {
             ),
             cpu_s,
             beside,
+            trodden,
             ..Self::default()
         }
     }
@@ -221,7 +248,7 @@ mod tests {
     #[test]
     fn several_processes_come_to_what_one_with_all_their_threads_does() {
         let threads = [walked(100, 10, 2, false), walked(900, 30, 4, false), walked(7, 1_000, 4, true)];
-        let part = |threads: &[Walked]| Part { threads: threads.to_vec(), cpu_s: threads.len() as f64 };
+        let part = |threads: &[Walked]| Part { threads: threads.to_vec(), cpu_s: threads.len() as f64, trodden: None };
         let one = Reading::of(vec![part(&threads)]);
         let several = Reading::of(vec![part(&threads[..1]), part(&threads[1..])]);
         assert_eq!(format!("{one:?}"), format!("{several:?}"));

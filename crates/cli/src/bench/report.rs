@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use foreread_workload::{Baseline, Figure, Metric, Pattern};
+use foreread_workload::{Baseline, Figure, Metric, Pattern, Visit};
 use serde::Serialize;
 use serde_json::json;
 
@@ -62,10 +62,21 @@ fn lines(row: &Row) -> Vec<Line> {
     // What a fair queue is worth is seen in who comes off worst.
     let fair = workload.threads > 1 && workload.baselines.contains(&Baseline::FairQueueOff);
     let beside = beside.chain(fair.then_some(Metric::SlowestOfFastest));
-    let extra = if workload.device.is_submitted_to() {
-        [pace, Metric::ReadP50, Metric::ReadP99, Metric::Rss]
-    } else {
-        [pace, Metric::Amp, Metric::RequestsPerGib, Metric::Rss]
+    let extra = match workload.pattern {
+        _ if workload.device.is_submitted_to() => vec![pace, Metric::ReadP50, Metric::ReadP99, Metric::Rss],
+        // Requests show what has changed where the clock does not.
+        Pattern::Walk { visit: Visit::Names | Visit::Attributes } => {
+            vec![Metric::Seconds, Metric::Entries, Metric::ListsPerDirectory, Metric::StatsPerEntry, Metric::Rss]
+        }
+        Pattern::Walk { .. } | Pattern::Epochs { .. } => vec![
+            Metric::FilesRead,
+            Metric::ListsPerDirectory,
+            Metric::StatsPerEntry,
+            Metric::ReadsPerFile,
+            Metric::Waste,
+            Metric::Rss,
+        ],
+        _ => vec![pace, Metric::Amp, Metric::RequestsPerGib, Metric::Rss],
     };
     let extra = beside.chain(extra).filter(|metric| !expect.iter().any(|figure| figure.metric == *metric));
     expect

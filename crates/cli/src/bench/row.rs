@@ -24,10 +24,11 @@ use super::objects;
 use super::process;
 use super::reader::Plan;
 use super::readers;
-use super::reading::Reading;
+use super::reading::{Reading, Trodden};
 use super::server::{BUCKET, Counters, Server};
 use super::subject::{Spent, Storage, Subject};
 use super::submission;
+use super::tree;
 use super::yardstick::{self, Yardstick};
 use crate::interrupt::Interrupt;
 
@@ -147,7 +148,9 @@ impl Column {
         match run {
             Ok(run) => self.runs.push(run),
             // These say nothing about the subject.
-            Err(error @ (Error::Interrupted | Error::NoCgroup { .. })) => return Err(error),
+            Err(error @ (Error::Interrupted | Error::NoCgroup { .. } | Error::NoCacheDrop { .. })) => {
+                return Err(error);
+            }
             Err(error) => self.failure = Some(error.told()),
         }
         Ok(())
@@ -170,7 +173,7 @@ impl Row {
         let mut row = Self::new(workload, columns);
         match row.fill(bench, text, &subjects) {
             Err(Error::Interrupted) => return Err(Error::Interrupted),
-            Err(error @ Error::NoCgroup { .. }) => row.void.push(error.told()),
+            Err(error @ (Error::NoCgroup { .. } | Error::NoCacheDrop { .. })) => row.void.push(error.told()),
             Err(error) => row.columns[0].failure = Some(error.told()),
             Ok(()) => {}
         }
@@ -223,8 +226,8 @@ impl Row {
     /// Simulates foreread where it was measured: the store carries no more than the processors can take in, each byte at what it
     /// cost all processes of these runs.
     fn predict(&mut self) -> Result<(), foreread_sim::Error> {
-        if matches!(self.workload.pattern, Pattern::MmapRandom { .. }) {
-            // A fault brings pages around it, which no model here does.
+        if matches!(self.workload.pattern, Pattern::MmapRandom { .. }) || !self.workload.is_simulated() {
+            // A fault brings pages around it, which no model here does, and none knows directories.
             return Ok(());
         }
         let ours = &self.columns[0];
@@ -272,6 +275,8 @@ impl<'a> Site<'a> {
         server: Option<&'a Server>,
     ) -> Result<Self, Error> {
         let names = || workload.all_files().map(|(name, _)| name);
+        // Who walks a tree is told its top, and knows the names.
+        let walks = workload.tree.is_some();
         let (storage, files, keys) = match (server, &bench.user) {
             (None, Some(user)) => (user.clone(), objects::find(bench, user, workload)?, Vec::new()),
             (server, _) => {
@@ -283,7 +288,10 @@ impl<'a> Site<'a> {
                     bucket: BUCKET.to_owned(),
                     testbed: true,
                 };
-                (storage, names().map(PathBuf::from).collect(), names().collect())
+                let top = || (vec![PathBuf::new()], Vec::new());
+                let (files, keys) =
+                    if walks { top() } else { (names().map(PathBuf::from).collect(), names().collect()) };
+                (storage, files, keys)
             }
         };
         Ok(Self { bench, workload, text, server, storage, files, keys })
@@ -294,7 +302,9 @@ impl<'a> Site<'a> {
     }
 
     fn yardstick(&self, of: &str) -> Result<Yardstick, Error> {
-        let Some(server) = self.server.filter(|_| self.bench.yardsticks) else { return Ok(Yardstick::default()) };
+        // No bare client knows how to walk, and a ceiling of small files says nothing.
+        let measured = self.bench.yardsticks && self.workload.tree.is_none();
+        let Some(server) = self.server.filter(|_| measured) else { return Ok(Yardstick::default()) };
         self.say(&format!("the ceiling, {of}"));
         let interrupt = &self.bench.interrupt;
         let ceiling = yardstick::ceiling(server, self.workload, interrupt)?;
@@ -305,6 +315,7 @@ impl<'a> Site<'a> {
 
     /// One cold run.
     fn run(&self, subject: &Subject, yardstick: Yardstick) -> Result<Run, Error> {
+        tree::may_drop_caches(self.workload)?;
         backing::restore(self.workload);
         let group = self.workload.mount.cgroup_bytes.map(Cgroup::new).transpose()?;
         let before = self.server.map(Server::counters).transpose()?;
@@ -330,7 +341,11 @@ impl<'a> Site<'a> {
         let ours = spent.cpu_s + reading.cpu_s + testbed_cpu_s.unwrap_or(0.0);
         let others_cpus = since(process::machine_cpu_s(), machine_before)
             .map(|busy| (busy - ours).max(0.0) / started.elapsed().as_secs_f64());
-        let values = self.values(&reading, fetched, spent, yardstick);
+        let mut values = self.values(&reading, fetched, spent, yardstick);
+        if let Some(trodden) = &reading.trodden {
+            values.retain(|metric, _| !metric.key().starts_with("first_") && *metric != Metric::SlowestOfFastest);
+            values.extend(self.tree_values(&reading, trodden, fetched));
+        }
         Ok(Run {
             ceiling_mb_per_s: yardstick.ceiling_mb_per_s,
             bare_operations_per_s: yardstick.bare_operations_per_s,
@@ -391,6 +406,35 @@ impl<'a> Site<'a> {
         put(Metric::RequestsPerGib, fetched.map(|fetched| fetched.gets as f64 / gib));
         put(Metric::Rss, Some(spent.rss_max_bytes as f64 / f64::from(1 << 20)));
         values
+    }
+
+    /// What is told of trees only.
+    fn tree_values(
+        &self,
+        reading: &Reading,
+        trodden: &Trodden,
+        fetched: Option<Counters>,
+    ) -> impl Iterator<Item = (Metric, f64)> {
+        let last = trodden.passes.last().cloned().unwrap_or_default();
+        let seconds = trodden.complete.then_some(last.seconds);
+        let first_byte_s = self.workload.device.store().map(|store| store.first_byte_ns as f64 / 1e9);
+        let reads = self.workload.pattern.record_bytes() > 0;
+        let walks = matches!(self.workload.pattern, Pattern::Walk { .. });
+        let over = |count: Option<u64>, of: u64| Some(count? as f64 / of as f64);
+        let unread = |fetched: Counters| fetched.bytes.saturating_sub(reading.bytes);
+        let waste = fetched.filter(|_| reads).and_then(|fetched| over(Some(unread(fetched)), fetched.bytes));
+        [
+            (Metric::Seconds, seconds),
+            (Metric::Rounds, seconds.zip(first_byte_s).map(|(seconds, first_byte_s)| seconds / first_byte_s)),
+            (Metric::Entries, walks.then(|| trodden.names as f64 / last.seconds)),
+            (Metric::FilesRead, reads.then(|| last.files as f64 / last.seconds)),
+            (Metric::ListsPerDirectory, over(fetched.map(|fetched| fetched.lists), trodden.directories)),
+            (Metric::StatsPerEntry, over(fetched.map(|fetched| fetched.heads), trodden.names)),
+            (Metric::ReadsPerFile, over(fetched.map(|fetched| fetched.gets).filter(|_| reads), trodden.files)),
+            (Metric::Waste, waste),
+        ]
+        .into_iter()
+        .filter_map(|(metric, value)| Some((metric, value.filter(|value| value.is_finite())?)))
     }
 }
 

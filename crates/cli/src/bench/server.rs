@@ -1,6 +1,7 @@
 //! The testbed of one row, as a process of its own: what it costs is not charged to the reader, and its counters are read
 //! over HTTP like anyone else's.
 
+use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
@@ -36,9 +37,13 @@ pub(crate) struct Server {
 pub(crate) struct Counters {
     /// Requests for data.
     pub(crate) gets: u64,
-    /// Bytes of their answers' bodies.
+    /// Bytes of objects in their answers.
     pub(crate) bytes: u64,
-    /// Requests of other kinds: attributes, listings.
+    /// Requests for attributes.
+    pub(crate) heads: u64,
+    /// Pages of listings.
+    pub(crate) lists: u64,
+    /// Requests of other kinds.
     pub(crate) others: u64,
 }
 
@@ -60,9 +65,14 @@ impl Server {
             let probability = 1.0 / f64::from(slow.one_in);
             command.args(["--fault", &format!("slow={},probability={probability}", slow.times)]);
         }
-        for (name, bytes) in workload.all_files() {
-            command.args(["--object", &format!("{name}={bytes}")]);
-        }
+        // Not as arguments: there may be more than a command line holds.
+        let mut config = tempfile::NamedTempFile::new().map_err(Error::io("making a temporary file"))?;
+        let objects = workload.all_files().fold(String::new(), |mut text, (name, bytes)| {
+            let _ = writeln!(text, "[[objects]]\nkey = {name:?}\nsize = \"{bytes}B\"");
+            text
+        });
+        config.write_all(objects.as_bytes()).map_err(Error::io("writing the testbed's objects"))?;
+        command.arg("--config").arg(config.path());
         let mut process = Process::start(&mut command, "foreread testbed".to_owned())?;
         let stdout = process.stdout().expect("it was just started");
         let (send, said) = mpsc::channel();
@@ -109,15 +119,27 @@ impl Server {
         let wanted = |name: &str| {
             number(name).ok_or_else(|| Error::Protocol { what: format!("no `{name}` among the testbed's counters") })
         };
-        let others = ["head", "list", "put", "other"].iter().filter_map(|name| number(name)).sum();
-        Ok(Counters { gets: wanted("get")?, bytes: wanted("bytes_sent")?, others })
+        let others = ["put", "other"].iter().filter_map(|name| number(name)).sum();
+        Ok(Counters {
+            gets: wanted("get")?,
+            bytes: wanted("object_bytes_sent")?,
+            heads: wanted("head")?,
+            lists: wanted("list")?,
+            others,
+        })
     }
 }
 
 impl Counters {
     /// What came after `earlier`.
     pub(crate) fn since(self, earlier: Self) -> Self {
-        Self { gets: self.gets - earlier.gets, bytes: self.bytes - earlier.bytes, others: self.others - earlier.others }
+        Self {
+            gets: self.gets - earlier.gets,
+            bytes: self.bytes - earlier.bytes,
+            heads: self.heads - earlier.heads,
+            lists: self.lists - earlier.lists,
+            others: self.others - earlier.others,
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 mod bad_input;
 mod cat;
 mod consistency;
+mod directories;
 mod fixture;
 mod lifecycle;
 mod privileges;

@@ -23,6 +23,7 @@ fn requests_are_counted_and_logged_in_order() {
     assert_eq!(by_kind, (1, 4, 1, 0, 1));
     assert_eq!((counters.errors, counters.faults, counters.in_flight_max), (1, 0, 1));
     assert!(counters.bytes_sent > 100_250);
+    assert_eq!(counters.object_bytes_sent, 100_250, "the rest is listings");
 
     let log: Vec<LoggedRequest> = serde_json::from_str(&get(address, "/-/requests", &[]).text()).unwrap();
     let seen: Vec<_> = log.iter().map(|entry| (entry.kind, entry.key.as_str(), entry.range, entry.status)).collect();

@@ -164,6 +164,28 @@ fn replace() {
 }
 
 #[test]
+fn listings_that_lead_nowhere() {
+    let listing = |fault: &str| {
+        let testbed = testbed(&[("a/1", 1), ("a/2", 1)], &[&format!("{fault},kind=list,key=a/*")]);
+        let page = |more: &str| get(testbed.address(), &format!("/testbed?list-type=2{more}"), &[]).text();
+        assert!(page("").contains("<IsTruncated>false"), "{fault}: of another prefix");
+        let token = |page: &str| {
+            let (_, rest) = page.split_once("<NextContinuationToken>")?;
+            Some(rest.split_once('<').expect("the end of a token").0.to_owned())
+        };
+        let first = page("&prefix=a/");
+        let next = token(&first).map(|token| page(&format!("&prefix=a/&continuation-token={token}")));
+        let tokens = (token(&first), next.as_deref().and_then(token));
+        (first.contains("<Key>a/1</Key>"), first.contains("<IsTruncated>true"), tokens)
+    };
+    let (keys, truncated, (first, second)) = listing("repeat-token");
+    assert!(keys && truncated && first.is_some() && first == second, "{first:?} {second:?}");
+    let (keys, truncated, (first, second)) = listing("endless");
+    assert!(!keys && truncated && first.is_some() && second.is_some() && first != second, "{first:?} {second:?}");
+    assert_eq!(listing("garbage"), (false, false, (None, None)));
+}
+
+#[test]
 fn a_body_begun_keeps_its_version() {
     let testbed = testbed(&[("k", SIZE)], &["stall-body=100000,for=200ms"]);
     let address = testbed.address();

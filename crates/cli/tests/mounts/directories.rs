@@ -1,0 +1,295 @@
+//! Directories: which names are seen, what that costs the store in requests, and what a listing that goes wrong does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use foreread_testbed::{Config, Fault, Kind, ObjectSpec};
+use rustix::io::Errno;
+
+use crate::fixture::{Mount, Store, expected, run, shell, until};
+
+/// How long a listing is believed, as `docs/semantics.md` says.
+const BELIEVED: Duration = Duration::from_secs(1);
+
+/// Directories `d000` and on with files `f000` and on in each.
+fn tree(directories: u32, files: u32, size: u64) -> Vec<ObjectSpec> {
+    let key = |number| format!("d{:03}/f{:03}", number / files, number % files);
+    (0..directories * files).map(|number| ObjectSpec::new(key(number), size)).collect()
+}
+
+fn store(objects: Vec<ObjectSpec>, faults: &[&str]) -> Store {
+    let faults = faults.iter().map(|spec| spec.parse::<Fault>().expect("a fault")).collect();
+    Store::start(Config { objects, faults, request_log: 1 << 20, ..Config::default() })
+}
+
+/// What comes of an attempt that is over while what was listed when it began is still believed. A busy machine may need several. What goes
+/// away with an attempt does so after that.
+fn in_time<T, M>(attempt: impl Fn() -> (Instant, T, M)) -> T {
+    let mut result = None;
+    until("it is done in time", || {
+        let (began, done, _mounted) = attempt();
+        let is_believed = began.elapsed() < BELIEVED;
+        result = Some(done);
+        is_believed
+    });
+    result.expect("the last attempt")
+}
+
+/// Every path below `dir`, directories with a slash after them.
+fn walk(dir: &Path, prefix: &str, into: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(dir).unwrap_or_else(|error| panic!("{prefix:?}: {error}")) {
+        let entry = entry.unwrap_or_else(|error| panic!("{prefix:?}: {error}"));
+        let path = format!("{prefix}{}", entry.file_name().into_string().expect("UTF-8"));
+        if entry.file_type().expect("a listing tells kinds").is_dir() {
+            let path = format!("{path}/");
+            walk(&entry.path(), &path, into);
+            assert!(into.insert(path.clone()), "{path:?} twice");
+        } else {
+            assert!(into.insert(path.clone()), "{path:?} twice");
+        }
+    }
+}
+
+/// What a mount must show of these objects, from the rules of `docs/semantics.md`, by a path at a time.
+fn shown(objects: &[ObjectSpec]) -> BTreeSet<String> {
+    let possible = |name: &str| !name.is_empty() && name != "." && name != ".." && name.len() <= 1024;
+    let (mut files, mut directories) = (BTreeMap::new(), BTreeSet::new());
+    for object in objects {
+        let names: Vec<&str> = object.key.split('/').collect();
+        let (last, above) = names.split_last().expect("a name");
+        let fit = above.iter().take_while(|name| possible(name)).count();
+        directories.extend((1..=fit).map(|depth| above[..depth].join("/")));
+        if fit == above.len() && possible(last) {
+            files.insert(object.key.clone(), object.size);
+        }
+    }
+    // An object hides what lies below its name, unless it is empty.
+    files.retain(|path, size| *size > 0 || !directories.contains(path));
+    let hidden = |path: &str| path.match_indices('/').any(|(at, _)| files.contains_key(&path[..at]));
+    let names = directories.iter().filter(|path| !files.contains_key(*path)).map(|path| format!("{path}/"));
+    names.chain(files.keys().cloned()).filter(|path| !hidden(path)).collect()
+}
+
+#[test]
+fn the_names_are_those_of_the_store() {
+    let mut objects: Vec<ObjectSpec> = (0..20_000)
+        .map(|number: u32| {
+            // Up to four levels, some with thousands of names, so that pages end anywhere.
+            let (a, b, c) = (number % 7, number / 7 % 11, number % 3);
+            let key = match number % 5 {
+                0 => format!("big/{number}"),
+                1 => format!("a{a}/b {b}/c{c}/{number}"),
+                2 => format!("a{a}/ü{b}/{number}.bin"),
+                3 => format!("a{a}/{number}"),
+                _ => format!("a{a}/b {b}/{number}/x"),
+            };
+            ObjectSpec::new(key, u64::from(number % 4))
+        })
+        .collect();
+    let long = |letter: &str, bytes: usize| letter.repeat(bytes);
+    let odd = [
+        // A file and a directory at once, the file being empty or not, and names that sort between the two.
+        ("both", 5),
+        ("both-", 1),
+        ("both.txt", 1),
+        ("both/below", 1),
+        ("both/deep/below", 1),
+        ("both0", 1),
+        ("empty", 0),
+        ("empty!", 0),
+        ("empty/below", 1),
+        // Markers, of directories that have something in them and of such that have not.
+        ("marked/", 0),
+        ("marked/below", 1),
+        ("alone/", 0),
+        ("alone/in/alone/", 0),
+        ("heavy marker/", 7),
+        // Names that some other part of the way could take for something else.
+        (" leading and trailing ", 1),
+        ("line\nbreak/line\nbreak", 1),
+        ("tab\t/\"quotes\" 'and' `more`", 1),
+        ("per%20cent/%2e%2e", 1),
+        ("plus+and&ampersand;<xml>/]]>", 1),
+        ("back\\slash/*?[]{}~#$|", 1),
+        ("unicode/日本語/e\u{301}", 1),
+        ("unicode/日本語/\u{e9}", 1),
+        ("unicode/\u{1f600}\u{10ffff}", 1),
+        ("...", 1),
+        ("..a/.b", 1),
+        // What no path can say.
+        ("a//b", 1),
+        ("x/../escape", 1),
+        ("./dot", 1),
+        ("..", 1),
+        ("double//", 0),
+    ];
+    objects.extend(odd.map(|(key, size)| ObjectSpec::new(key, size)));
+    for bytes in [255, 256, 700, 1024, 1025] {
+        objects.push(ObjectSpec::new(long("n", bytes), 1));
+    }
+    // A key has 1,024 bytes at most at a real store; this one takes more.
+    objects.push(ObjectSpec::new(format!("{}/{}/file", long("d", 256), long("é", 200)), 1));
+    let wanted = shown(&objects);
+    assert!(wanted.len() > 20_000 && wanted.contains("both") && wanted.contains("empty/below"));
+
+    let store = store(objects, &[]);
+    let mounted = Mount::of(&store);
+    for attempt in ["the first walk", "the second one, of which much is known"] {
+        let mut found = BTreeSet::new();
+        walk(mounted.path(), "", &mut found);
+        let missing: Vec<_> = wanted.difference(&found).take(20).collect();
+        let strange: Vec<_> = found.difference(&wanted).take(20).collect();
+        assert!(missing.is_empty() && strange.is_empty(), "{attempt}: missing {missing:?}, strange {strange:?}");
+    }
+    // What is listed can be looked up, and is of the kind that was listed.
+    for path in wanted.iter().filter(|path| !path.starts_with(['a', 'b'])) {
+        let about = fs::symlink_metadata(mounted.file(path)).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+        assert_eq!(about.is_dir(), path.ends_with('/'), "{path:?}");
+    }
+}
+
+#[test]
+fn a_walk_asks_for_each_directory_once_and_for_no_attributes() {
+    for (program, arguments) in [("find", &[][..]), ("ls", &["-lR"])] {
+        let counters = in_time(|| {
+            let store = store(tree(100, 20, 100), &[]);
+            let mounted = Mount::of(&store);
+            store.testbed.reset_counters();
+            let began = Instant::now();
+            let finished = run(Command::new(program).args(arguments).arg(mounted.path())).ok();
+            let files = finished.text().lines().filter(|line| line.contains("f0")).count();
+            assert_eq!(files, 2_000, "{program}");
+            (began, store.testbed.counters(), mounted)
+        });
+        assert!((101..=105).contains(&counters.list), "{program}: {} lists of 101 directories", counters.list);
+        assert_eq!((counters.head, counters.get), (0, 0), "{program}");
+    }
+}
+
+#[test]
+fn small_files_in_the_order_of_the_listing_cost_a_get_each() {
+    let wanted: Vec<u8> = (0..50).flat_map(|file| expected(&format!("d000/f{file:03}"), 0, 10_000)).collect();
+    let requests = in_time(|| {
+        let store = store(tree(1, 50, 10_000), &[]);
+        let mounted = Mount::of(&store);
+        store.testbed.reset_counters();
+        let began = Instant::now();
+        let finished = shell(r#"cat "$1"/*/*"#, &[mounted.path()]).ok();
+        assert!(finished.stdout == wanted, "{} bytes", finished.stdout.len());
+        (began, store.testbed.requests(), mounted)
+    });
+    let mut gets = BTreeMap::new();
+    for request in requests {
+        assert_ne!(request.kind, Kind::Head, "{request:?}");
+        if request.kind == Kind::Get {
+            *gets.entry(request.key).or_insert(0) += 1;
+        }
+    }
+    assert_eq!(gets.len(), 50);
+    assert!(gets.values().all(|count| *count == 1), "{gets:?}");
+}
+
+#[test]
+fn who_asks_for_one_file_is_fetched_one_file() {
+    let objects = tree(20, 50, 10_000);
+    let of = |store: &Store, kind| {
+        let requests = store.testbed.requests().into_iter();
+        requests.filter(|request| request.kind == kind).map(|request| request.key).collect::<Vec<_>>()
+    };
+    let stat = store(objects.clone(), &[]);
+    let mounted = Mount::of(&stat);
+    stat.testbed.reset_counters();
+    run(Command::new("stat").arg(mounted.file("d007/f020"))).ok();
+    // Once it has gone nothing more comes.
+    drop(mounted);
+    assert_eq!(of(&stat, Kind::Get), Vec::<String>::new());
+    let others =
+        |lists: Vec<String>| lists.into_iter().filter(|key| !"d007/f020/".starts_with(&**key)).collect::<Vec<_>>();
+    assert_eq!(others(of(&stat, Kind::List)), Vec::<String>::new());
+
+    let cat = store(objects, &[]);
+    let mounted = Mount::of(&cat);
+    cat.testbed.reset_counters();
+    let finished = run(Command::new("cat").arg(mounted.file("d007/f020"))).ok();
+    assert!(finished.stdout == expected("d007/f020", 0, 10_000));
+    drop(mounted);
+    assert_eq!(of(&cat, Kind::Get), ["d007/f020"]);
+    assert_eq!(others(of(&cat, Kind::List)), Vec::<String>::new());
+}
+
+#[test]
+fn what_a_listing_lacks_is_known_to_be_missing_for_as_long_as_it_is_believed() {
+    let store = store(tree(1, 50, 100), &[]);
+    let mounted = Mount::of(&store);
+    let missing = |file: u32| fs::symlink_metadata(mounted.file(&format!("d000/missing{file}"))).is_err();
+    let requests = in_time(|| {
+        let began = Instant::now();
+        assert_eq!(fs::read_dir(mounted.file("d000")).expect("a listing").count(), 50);
+        store.testbed.reset_counters();
+        assert!((0..100).all(missing));
+        (began, store.testbed.requests(), ())
+    });
+    assert_eq!(requests, []);
+    store.testbed.set_object(&ObjectSpec::new("d000/missing7", 100));
+    std::thread::sleep(BELIEVED + BELIEVED / 10);
+    assert!(fs::read(mounted.file("d000/missing7")).expect("it is there now") == expected("d000/missing7", 0, 100));
+    std::thread::sleep(BELIEVED + BELIEVED / 10);
+    assert_eq!(fs::read_dir(mounted.file("d000")).expect("a listing").count(), 51);
+}
+
+/// Reads a directory to its end, or to its error.
+fn list(dir: &Path) -> io::Result<usize> {
+    fs::read_dir(dir)?.try_fold(0, |count, entry| entry.map(|_| count + 1))
+}
+
+#[test]
+fn a_directory_that_may_not_be_listed_is_denied_and_no_other_is() {
+    let mut objects = tree(6, 10, 100);
+    objects.push(ObjectSpec::new("d003/below/file", 100));
+    let store = store(objects, &["status=403,kind=list,key=d003/*"]);
+    let mounted = Mount::of(&store);
+    for _ in 0..2 {
+        let denied = list(&mounted.file("d003")).expect_err("the store refuses");
+        assert_eq!(denied.raw_os_error(), Some(Errno::ACCESS.raw_os_error()));
+        for other in ["d000", "d002", "d004", "d005"] {
+            assert_eq!(list(&mounted.file(other)).expect("it is allowed"), 10, "{other}");
+        }
+    }
+    let finished = run(Command::new("find").arg(mounted.path()));
+    assert_eq!(finished.status.code(), Some(1), "{}", finished.stderr);
+    assert!(finished.stderr.contains("d003") && finished.stderr.contains("Permission denied"), "{}", finished.stderr);
+    assert_eq!(finished.stderr.lines().count(), 1, "{}", finished.stderr);
+    assert_eq!(finished.text().lines().filter(|line| line.contains("/f0")).count(), 50);
+    assert!(fs::read(mounted.file("d004/f004")).expect("the file") == expected("d004/f004", 0, 100));
+}
+
+#[test]
+fn a_listing_that_leads_nowhere_is_an_error_of_its_directory_only() {
+    for fault in ["repeat-token", "endless", "garbage"] {
+        let store = store(tree(6, 10, 100), &[&format!("{fault},kind=list,key=d003/*")]);
+        let mounted = Mount::of(&store);
+        // That there is such a directory is known from the one above, so that nothing but its own listing is asked for.
+        let mut failed = None;
+        until("it is read while the one above is believed", || {
+            assert_eq!(list(mounted.path()).expect("it is as it should be"), 6);
+            failed = list(&mounted.file("d003")).err();
+            failed.as_ref().is_none_or(|error| error.kind() != io::ErrorKind::NotFound)
+        });
+        let failed = failed.expect("it has no end");
+        assert_eq!(failed.raw_os_error(), Some(Errno::IO.raw_os_error()), "{fault}");
+        let asked = store.testbed.requests().into_iter().filter(|request| request.key == "d003/").count();
+        // An empty page is no error before there have been a thousand in a row.
+        assert!(asked <= 2_000, "{fault}: {asked} requests for one page");
+        for other in ["d000", "d002", "d004", "d005"] {
+            assert_eq!(list(&mounted.file(other)).expect("it is as it should be"), 10, "{fault}: {other}");
+        }
+        assert!(fs::read(mounted.file("d004/f004")).expect("the file") == expected("d004/f004", 0, 100), "{fault}");
+        // Once the store is well again, so is the directory.
+        store.testbed.set_faults(Vec::new());
+        until("the directory can be read", || list(&mounted.file("d003")).is_ok_and(|count| count == 10));
+    }
+}
