@@ -420,6 +420,8 @@ impl<'a> Site<'a> {
         let first_byte_s = self.workload.device.store().map(|store| store.first_byte_ns as f64 / 1e9);
         let reads = self.workload.pattern.record_bytes() > 0;
         let walks = matches!(self.workload.pattern, Pattern::Walk { .. });
+        // Time may have been up before the last epoch.
+        let read = reads && last.files > 0;
         let over = |count: Option<u64>, of: u64| Some(count? as f64 / of as f64);
         let unread = |fetched: Counters| fetched.bytes.saturating_sub(reading.bytes);
         let waste = fetched.filter(|_| reads).and_then(|fetched| over(Some(unread(fetched)), fetched.bytes));
@@ -427,7 +429,7 @@ impl<'a> Site<'a> {
             (Metric::Seconds, seconds),
             (Metric::Rounds, seconds.zip(first_byte_s).map(|(seconds, first_byte_s)| seconds / first_byte_s)),
             (Metric::Entries, walks.then(|| trodden.names as f64 / last.seconds)),
-            (Metric::FilesRead, reads.then(|| last.files as f64 / last.seconds)),
+            (Metric::FilesRead, read.then(|| last.files as f64 / last.seconds)),
             (Metric::ListsPerDirectory, over(fetched.map(|fetched| fetched.lists), trodden.directories)),
             (Metric::StatsPerEntry, over(fetched.map(|fetched| fetched.heads), trodden.names)),
             (Metric::ReadsPerFile, over(fetched.map(|fetched| fetched.gets).filter(|_| reads), trodden.files)),
