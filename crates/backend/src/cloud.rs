@@ -183,9 +183,6 @@ impl Cloud {
         let response = self.ask(Request::List { prefix, from }).await?;
         let body = response.bytes().await.map_err(|e| fail(crate::wire::Failure::of(e).message))?;
         let page = self.dialect.page(&body).map_err(|e| fail(format!("the listing cannot be understood: {e}")))?;
-        if page.token.as_deref().is_some_and(|token| from == From::Token(token)) {
-            return Err(fail(String::from("the listing does not advance")));
-        }
         Ok(page.into_list_page(prefix))
     }
 }

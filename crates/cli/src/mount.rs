@@ -54,6 +54,13 @@ pub(crate) struct Args {
     #[command(flatten)]
     engine: EngineArgs,
 
+    /// How long what a listing says is believed, from when it was asked for
+    ///
+    /// What was listed this long ago at most answers look-ups, opens and those who read the directory, without asking the storage. 0s asks
+    /// it every time, for every name.
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "1s")]
+    metadata_ttl: Duration,
+
     /// Stay in the foreground; Ctrl-C unmounts
     #[arg(short, long)]
     foreground: bool,
@@ -111,13 +118,6 @@ pub(crate) struct EngineArgs {
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = FairQueue::On)]
     pub(crate) fair_queue: FairQueue,
 
-    /// How long what a listing says is believed, from when it was asked for
-    ///
-    /// What was listed this long ago at most answers look-ups, opens and those who read the directory, without asking the storage. 0s asks
-    /// it every time, for every name.
-    #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "1s")]
-    pub(crate) metadata_ttl: Duration,
-
     /// Write every event to this file, for replaying it
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
@@ -151,15 +151,14 @@ impl EngineArgs {
         let record = self.record.as_deref().map(absolute).transpose()?;
         let readahead = self.readahead == Readahead::On;
         let fair_queue = self.fair_queue == FairQueue::On;
-        let metadata_ttl = self.metadata_ttl;
-        Ok(Options { memory_bytes: memory.0, readahead, fair_queue, record, metadata_ttl, ..Options::default() })
+        Ok(Options { memory_bytes: memory.0, readahead, fair_queue, record, ..Options::default() })
     }
 }
 
 /// Mounts; returns when the mount stands (background) or has ended (foreground).
 pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
     memory::give_back_what_is_freed();
-    let options = args.engine.options()?;
+    let options = Options { metadata_ttl: args.metadata_ttl, ..args.engine.options()? };
     let log = args.log.as_deref().map(log::open).transpose()?;
     let point = directory::check(&args.dir)?;
     permission::check(args.allow_other)?;
@@ -305,7 +304,6 @@ mod tests {
             memory: Some(Size(1 << 20)),
             readahead: Readahead::On,
             fair_queue: FairQueue::On,
-            metadata_ttl: Duration::from_secs(1),
             record: None,
         };
         assert!(matches!(args.options(), Err(Failure::MemoryTooSmall { .. })));

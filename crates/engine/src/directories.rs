@@ -57,7 +57,7 @@ pub(crate) struct Chain {
     pub(crate) listing: Arc<Listing>,
     began: Instant,
     segments: Mutex<Segments>,
-    /// What has asked for pages so far: one that comes back leads nowhere.
+    /// What has asked for pages of each segment so far: one that comes back leads nowhere.
     asked: Mutex<Asked>,
     /// The one that it replaces, until it is known whether it says the same.
     before: Mutex<Option<Arc<Listing>>>,
@@ -489,7 +489,7 @@ impl Chain {
     async fn page(self: Arc<Self>, engine: &Arc<Inner>, segment: SegmentId, from: From) {
         let requested = Instant::now();
         let page = match engine.list(self.listing.prefix(), &from).await {
-            Ok(page) => self.advances(&page).map(|()| page),
+            Ok(page) => self.advances(segment, &page).map(|()| page),
             Err(error) => Err(error),
         };
         match page {
@@ -514,11 +514,11 @@ impl Chain {
     }
 
     /// Whether a page leads anywhere.
-    fn advances(&self, page: &foreread_backend::ListPage) -> Result<(), Error> {
+    fn advances(&self, segment: SegmentId, page: &foreread_backend::ListPage) -> Result<(), Error> {
         let Some(token) = &page.continuation else { return Ok(()) };
         let asked = &mut *self.asked.lock();
         asked.empty = if page.entries.is_empty() { asked.empty + 1 } else { 0 };
-        let seed = asked.seeds.hash_one(token);
+        let seed = asked.seeds.hash_one((segment, token));
         let what = if !asked.tokens.insert(seed) {
             "the storage names the same continuation twice"
         } else if asked.empty > EMPTY_MAX {
@@ -542,7 +542,7 @@ const IDENTITY_BYTES: u64 = 160;
 const CONFIRMED_MAX: usize = 4096;
 
 /// Pages without an entry, one after the other, before it is said that there will never be one.
-const EMPTY_MAX: u32 = 1000;
+pub(crate) const EMPTY_MAX: u32 = 1000;
 
 /// Pages are told of what directories take in steps of this much.
 const RESERVE_BYTES: u64 = 1 << 20;

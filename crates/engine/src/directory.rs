@@ -7,7 +7,7 @@ use std::time::Duration;
 use foreread_backend::{Key, Object};
 use futures::StreamExt;
 
-use crate::directories::{Chain, Named};
+use crate::directories::{Chain, EMPTY_MAX, Named};
 use crate::engine::{Engine, Inner};
 use crate::error::{Error, ErrorKind};
 use crate::listing::Node;
@@ -99,6 +99,18 @@ impl Engine {
         Ok(keys.iter().filter(|key| engine.directories.expect(engine, key)).count())
     }
 
+    /// Whether anything lies below `prefix`: the first pages of a listing may be empty.
+    async fn has_children(&self, prefix: &str) -> Result<bool, Error> {
+        let mut page = self.list(prefix, None).await?;
+        for _ in 0..EMPTY_MAX {
+            match page.continuation {
+                Some(token) if page.entries.is_empty() => page = self.list(prefix, Some(&token)).await?,
+                _ => return Ok(!page.entries.is_empty()),
+            }
+        }
+        Err(Error::new(ErrorKind::Io, format!("list {prefix}: the storage answers with empty pages without end")))
+    }
+
     /// Asks the storage what `key` is.
     async fn resolve(&self, key: &str) -> Result<Named, Error> {
         let named = |node, believed| Ok(Named { node, believed });
@@ -109,8 +121,8 @@ impl Engine {
             Err(error) => return Err(error),
         };
         let below = format!("{key}/");
-        let has_children = match self.list(&below, None).await {
-            Ok(page) => !page.entries.is_empty(),
+        let has_children = match self.has_children(&below).await {
+            Ok(has_children) => has_children,
             // Where nothing can be listed there are no directories to find.
             Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::NotFound) => false,
             Err(error) => return Err(error),

@@ -17,7 +17,7 @@ use foreread_backend::{Entry, ListPage};
 use crate::key_space::Progression;
 
 /// Which segment it is, as long as the listing lasts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct SegmentId(u64);
 
 /// Where a request begins.

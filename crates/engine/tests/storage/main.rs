@@ -1,6 +1,7 @@
 //! The engine over real requests: against a reference, with faults, recorded and replayed.
 
 mod coalesce;
+mod directories;
 mod faults;
 mod local;
 mod model;

@@ -1,0 +1,115 @@
+//! Directories over real listings: complete, each name once, whatever changes meanwhile; and files fetched before they are opened.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use foreread_engine::{Directory, ErrorKind, Key, Node, Options};
+
+use super::{rig, rig_after};
+
+/// All names of a directory, each as often as it comes.
+async fn names(directory: &Directory) -> BTreeMap<String, u32> {
+    let mut names = BTreeMap::new();
+    let mut next = 0;
+    while directory.wait(next).await.expect("a listing") {
+        directory.visit(next, |place, name, _, _| {
+            assert_eq!(place, next, "each in its place");
+            *names.entry(name.to_owned()).or_insert(0) += 1;
+            next += 1;
+            true
+        });
+    }
+    names
+}
+
+#[test]
+fn four_hundred_thousand_names_come_once_each() {
+    let keys: Vec<String> =
+        (0..400_000u32).map(|n| format!("d/{}{n:06}", if n % 7 == 0 { "x-" } else { "part-" })).collect();
+    let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 1)).collect();
+    let rig = rig(&objects, &Options::default());
+    let found = rig.engine.runtime().block_on(names(&rig.engine.open_directory("d/")));
+    assert_eq!(found.len(), keys.len());
+    assert!(found.values().all(|&times| times == 1));
+    assert!(keys.iter().all(|key| found.contains_key(&key[2..])));
+    // Where pages begin is guessed, and between the two kinds of names wrongly.
+    let lists = rig.engine.stats().lists;
+    assert!(lists <= 600, "{lists} requests for 400 pages");
+}
+
+#[test]
+fn names_that_are_there_throughout_come_once_while_others_come_and_go() {
+    let keys: Vec<String> = (0..12_000u32).map(|n| format!("d/f{n:05}")).collect();
+    let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 1)).collect();
+    let rig = rig_after(Duration::from_millis(5), &objects, &Options::default());
+    let goes = |n: usize| n % 3 == 1;
+    let found = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| rig.engine.runtime().block_on(names(&rig.engine.open_directory("d/"))));
+        for (n, key) in keys.iter().enumerate().filter(|&(n, _)| goes(n)) {
+            assert!(rig.testbed.remove_object(key));
+            rig.testbed.set_object(&foreread_testbed::ObjectSpec::new(format!("d/f{n:05}-new"), 1));
+        }
+        reader.join().expect("names")
+    });
+    assert!(found.values().all(|&times| times == 1), "a name comes twice");
+    let stays = keys.iter().enumerate().filter(|&(n, _)| !goes(n)).map(|(_, key)| &key[2..]);
+    let missing: Vec<_> = stays.filter(|name| !found.contains_key(*name)).collect();
+    assert!(missing.is_empty(), "{} are missing: {:?}", missing.len(), missing.first());
+}
+
+#[test]
+fn a_listing_answers_for_names_that_are_there_and_for_those_that_are_not() {
+    let rig = rig(&[("d/a", 5), ("d/b/c", 1), ("d/e", 0), ("d/e/f", 1), ("d/z", 0)], &Options::default());
+    rig.engine.runtime().block_on(async {
+        let listed = names(&rig.engine.open_directory("d/")).await;
+        assert_eq!(listed.keys().collect::<Vec<_>>(), ["a", "b", "e", "z"]);
+        let before = rig.engine.stats();
+        let kind = async |name: &str| rig.engine.look_up("d/", name).await.map(|named| named.node);
+        assert!(matches!(kind("a").await, Ok(Node::File(object)) if object.version.size == 5));
+        assert_eq!(kind("b").await.expect("a directory"), Node::Directory("d/b/".to_owned()));
+        assert_eq!(kind("e").await.expect("a directory with its mark"), Node::Directory("d/e/".to_owned()));
+        assert!(matches!(kind("z").await, Ok(Node::File(_))));
+        assert_eq!(kind("nothing").await.expect_err("no such name").kind(), ErrorKind::NotFound);
+        let after = rig.engine.stats();
+        assert_eq!((after.stats, after.lists), (before.stats, before.lists), "the listing knows");
+    });
+}
+
+#[test]
+fn what_is_too_old_is_asked_for_again() {
+    let options = Options { metadata_ttl: Duration::ZERO, ..Options::default() };
+    let rig = rig(&[("d/a", 5)], &options);
+    rig.engine.runtime().block_on(async {
+        names(&rig.engine.open_directory("d/")).await;
+        let before = rig.engine.stats().stats;
+        rig.engine.look_up("d/", "a").await.expect("it is there");
+        assert_eq!(rig.engine.stats().stats, before + 1);
+        rig.testbed.set_object(&foreread_testbed::ObjectSpec::new("d/b", 1));
+        rig.engine.look_up("d/", "b").await.expect("it is there now");
+        assert_eq!(names(&rig.engine.open_directory("d/")).await.len(), 2);
+    });
+}
+
+#[test]
+fn an_order_that_is_told_is_fetched_in_that_order() {
+    let keys: Vec<String> = (0..40).map(|n| format!("d{}/f{n:02}", n % 4)).collect();
+    let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 10_000)).collect();
+    let rig = rig(&objects, &Options::default());
+    let order: Vec<&String> = keys.iter().rev().collect();
+    rig.engine.runtime().block_on(async {
+        let told = order.iter().map(|key| Key::new(key.as_str())).chain([Key::new("d0/none")]).collect();
+        assert_eq!(rig.engine.expect(told).await.expect("listings"), 40);
+    });
+    let mut seen = BTreeSet::new();
+    for key in order {
+        let (prefix, name) = key.split_once('/').expect("a directory");
+        let named = rig.engine.runtime().block_on(rig.engine.look_up(&format!("{prefix}/"), name));
+        let Node::File(object) = named.expect("it is there").node else { panic!("{key} is a file") };
+        rig.read(&rig.engine.open(&object), 0, 10_000, 1).expect("its bytes");
+        seen.insert(key);
+    }
+    let stats = rig.engine.stats();
+    assert_eq!(seen.len(), 40);
+    assert_eq!(stats.requests, 40, "each file is asked for once");
+    assert!(stats.files_ahead_used >= 36, "{} of 40 were fetched before they were opened", stats.files_ahead_used);
+}
