@@ -158,7 +158,7 @@ impl Directories {
                 Some((known, chain)) => match chain.look_up(name) {
                     Said::Absent(at) if self.is_fresh(at) => Ok(None),
                     Said::Present(node, place, at) => {
-                        let confirmed = known.confirmed.get(&place).copied();
+                        let confirmed = known.confirmed(place);
                         let at = confirmed.map_or(at, |confirmed| at.max(confirmed));
                         let believed = self.ttl.saturating_sub(at.elapsed());
                         if believed.is_zero() { Err(None) } else { Ok(Some(Named { node, believed })) }
@@ -193,7 +193,7 @@ impl Directories {
     pub(crate) fn is_current(&self, object: &Object) -> bool {
         let state = self.state.lock();
         state.find(&object.key).is_some_and(|(known, node, place, at)| {
-            let confirmed = known.confirmed.get(&place).copied();
+            let confirmed = known.confirmed(place);
             node == Node::File(object.clone()) && self.is_fresh(confirmed.map_or(at, |confirmed| at.max(confirmed)))
         })
     }
@@ -314,10 +314,11 @@ impl Directories {
         {
             let state = &mut *self.state.lock();
             if came && let Some(known) = state.known.get_mut(&dir) {
-                if known.confirmed.len() >= CONFIRMED_MAX {
-                    known.confirmed.retain(|_, at| self.is_fresh(*at));
+                let confirmed = &mut known.confirmed;
+                if confirmed.len() >= CONFIRMED_MAX {
+                    confirmed.retain(|_, at| self.is_fresh(*at));
                 }
-                known.confirmed.insert(place, asked);
+                confirmed.insert(place, asked);
             }
             state.tell(engine, DirEvent::Fetched { dir, entry: place, came }, &mut errands);
         }
@@ -338,6 +339,12 @@ pub(crate) enum Prefetched {
     Resident,
     /// There is no room.
     Refused,
+}
+
+impl Known {
+    fn confirmed(&self, place: u32) -> Option<Instant> {
+        self.confirmed.get(&place).copied()
+    }
 }
 
 impl State {

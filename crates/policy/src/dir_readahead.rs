@@ -40,8 +40,6 @@ pub struct DirOptions {
 /// What is known of a directory.
 #[derive(Debug, Default)]
 struct Dir {
-    /// Where it is an entry.
-    parent: Option<(DirId, u32)>,
     entries: Vec<Entry>,
     /// How many of them are of the latest listing; the others of the one before, until it has come so far.
     listed: usize,
@@ -127,6 +125,8 @@ impl Dir {
 pub struct DirReadahead {
     options: DirOptions,
     dirs: BTreeMap<DirId, Dir>,
+    /// Where each directory is an entry.
+    parents: BTreeMap<DirId, (DirId, u32)>,
     by_use: BTreeSet<(u64, DirId)>,
     uses: u64,
     bytes: u64,
@@ -152,6 +152,7 @@ impl DirReadahead {
         Self {
             options,
             dirs: BTreeMap::new(),
+            parents: BTreeMap::new(),
             by_use: BTreeSet::new(),
             uses: 0,
             bytes: 0,
@@ -227,7 +228,7 @@ impl DirReadahead {
         self.touch(dir);
         let known = self.dirs.entry(dir).or_default();
         let is_first = entry == 0;
-        let (ahead, parent) = (core::mem::take(&mut known.ahead), known.parent);
+        let ahead = core::mem::take(&mut known.ahead);
         if is_first && found == Found::Absent {
             // What was known is too old, or was never there.
             self.list(dir, Class::Demand, true);
@@ -236,7 +237,7 @@ impl DirReadahead {
         let known = self.dirs.entry(dir).or_default();
         known.pages_read = known.pages_read.max(known.pages_to(entry));
         self.go_on(dir, found != Found::Resident);
-        if is_first && let Some((parent, at)) = parent {
+        if is_first && let Some(&(parent, at)) = self.parents.get(&dir) {
             self.entered(dir, parent, at, ahead, found);
         }
     }
@@ -416,9 +417,7 @@ impl DirReadahead {
             Child::Directory(below) => Some((*below, (at + n) as u32)),
             Child::File { .. } => None,
         });
-        for (below, entry) in subdirs {
-            self.dirs.entry(below).or_default().parent = Some((dir, entry));
-        }
+        self.parents.extend(subdirs.map(|(below, entry)| (below, (dir, entry))));
         if last {
             self.discard(dir);
         }
@@ -441,22 +440,21 @@ impl DirReadahead {
         }
     }
 
-    /// Asks for a listing, from its start or for more of it.
+    /// Asks for a listing, from its start or for more of it. One that a reader wants anew does not wait for an older one to end.
     fn list(&mut self, dir: DirId, class: Class, restarts: bool) {
         let readahead = self.options.readahead;
         let known = self.dirs.entry(dir).or_default();
-        if known.listing {
+        if known.listing && !(restarts && class == Class::Demand) {
             return;
         }
         if restarts {
             (known.requested, known.complete, known.pages_read) = (Some(self.now), false, 0);
             (known.names, known.answered) = (0, 0);
         }
-        known.listing = true;
+        self.listings += u32::from(!core::mem::replace(&mut known.listing, true));
         known.ahead |= restarts && class == Class::Speculative;
         let ahead = (known.pages_read * 2).saturating_sub(known.pages.len()) as u32;
         let parallel = if restarts || !readahead { 1 } else { ahead.clamp(1, PARALLEL_MAX) };
-        self.listings += 1;
         match class {
             Class::Demand => self.counters.lists_demand += 1,
             Class::Speculative => self.counters.lists_speculative += 1,
@@ -656,10 +654,8 @@ impl DirReadahead {
         self.listings -= u32::from(known.listing);
         self.epoch.forget(dir);
         for (entry, state) in (0..).zip(known.entries) {
-            if let Child::Directory(below) = state.child
-                && let Some(below) = self.dirs.get_mut(&below)
-            {
-                below.parent = None;
+            if let Child::Directory(below) = state.child {
+                self.parents.remove(&below);
             }
             if state.fetched {
                 self.discarded((dir, entry), state);

@@ -91,6 +91,20 @@ fn what_is_too_old_is_asked_for_again() {
 }
 
 #[test]
+fn who_opens_a_directory_is_not_given_a_listing_that_began_too_long_ago() {
+    let options = Options { metadata_ttl: Duration::from_millis(50), ..Options::default() };
+    let rig = rig_after(Duration::from_millis(200), &[("d/a", 5)], &options);
+    rig.engine.runtime().block_on(async {
+        let earlier = rig.engine.open_directory("d/");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        rig.testbed.set_object(&foreread_testbed::ObjectSpec::new("d/b", 1));
+        let later = rig.engine.open_directory("d/");
+        assert_eq!(names(&later).await.len(), 2, "what was there when it was opened");
+        assert!(names(&earlier).await.contains_key("a"), "who reads the earlier one is served as well");
+    });
+}
+
+#[test]
 fn an_order_that_is_told_is_fetched_in_that_order() {
     let keys: Vec<String> = (0..40).map(|n| format!("d{}/f{n:02}", n % 4)).collect();
     let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 10_000)).collect();
