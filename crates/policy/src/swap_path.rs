@@ -360,12 +360,12 @@ impl SwapPath {
             let missing = |&page: &u64| self.pages.place(page) == Place::Away && self.pages.has(page, Flag::COPY);
             let missing: Vec<_> = self.within(extent).filter(missing).collect();
             let room = self.room(missing.len() as u64);
-            let mut read: Vec<_> = missing.into_iter().take(room as usize).collect();
-            for &page in &read {
+            let mut chosen: Vec<_> = missing.into_iter().take(room as usize).collect();
+            for &page in &chosen {
                 self.pages.set(page, Flag::EXPECTED, true);
                 self.pages.set_place(page, Place::Arriving);
             }
-            self.read(&mut read);
+            self.read(&mut chosen);
         }
         self.make_ready();
     }
