@@ -50,6 +50,9 @@ pub struct Config {
     /// Whether the drive reads on behind a request, up to a track, while it has nothing to do or would only wait at another place.
     #[serde(default)]
     pub reads_on: bool,
+    /// How many bytes that is at most; without, a track.
+    #[serde(default)]
+    pub reads_on_bytes: Option<u64>,
     /// Of so many requests, the oldest, the drive takes the one that it reaches first: command queueing. 0: it goes by position.
     #[serde(default)]
     pub reorders: usize,
@@ -275,6 +278,9 @@ impl Disk {
         if let Some(rotation) = self.config.rotation() {
             return self.turn(rotation, now_ns, offset, bytes);
         }
+        // The first part has been read on already.
+        let reads_on = self.config.reads_on && !writes;
+        let offset = if reads_on && offset < self.head && self.head < end { self.head } else { offset };
         let jump_ns = self.jump_ns(offset);
         let rate = self.config.rate_at(offset);
         let track_bytes = self.config.track_bytes_at(rate);
@@ -282,7 +288,10 @@ impl Disk {
         let pass_ns = offset.checked_sub(self.head).map(|skipped| rate.time_ns(skipped));
         self.head = end;
         self.keep(kept_from, end, track_bytes);
-        jump_ns.min(pass_ns.unwrap_or(u64::MAX)) + rate.time_ns(bytes)
+        let takes_ns = jump_ns.min(pass_ns.unwrap_or(u64::MAX)) + rate.time_ns(end - offset);
+        self.head_ns = now_ns + takes_ns;
+        self.read_on_bytes = if reads_on { self.config.reads_on_bytes.unwrap_or(track_bytes) } else { 0 };
+        takes_ns
     }
 
     /// The same where it is known when a sector comes round.
@@ -304,7 +313,8 @@ impl Disk {
         };
         let takes_ns = reach_ns + rate.time_ns(end - offset);
         self.keep(kept_from, end, self.config.track_bytes);
-        (self.head, self.head_ns, self.read_on_bytes) = (end, now_ns + takes_ns, self.config.track_bytes);
+        let reads_on_bytes = self.config.reads_on_bytes.unwrap_or(self.config.track_bytes);
+        (self.head, self.head_ns, self.read_on_bytes) = (end, now_ns + takes_ns, reads_on_bytes);
         takes_ns
     }
 

@@ -4,7 +4,9 @@ fn main() {
     let device = std::env::args().nth(3).map(|p| foreread_sim::profile::parse(&std::fs::read_to_string(p).unwrap()).unwrap());
     for (name, _) in foreread_workload::catalogue::TEXTS {
         if !name.starts_with("region") || !name.contains(&filter) { continue; }
-        let w = foreread_workload::catalogue::find(name).unwrap();
+        let mut w = foreread_workload::catalogue::find(name).unwrap();
+        if let Ok(m) = std::env::var("MIB") { w.mount.memory_bytes = m.parse::<u64>().unwrap() << 20; }
+        if let Ok(m) = std::env::var("CYC") { if let foreread_workload::Pattern::Region(r) = &mut w.pattern { r.cycles = m.parse().unwrap(); } }
         let mut base = 0.0;
         for p in &w.simulate.policies {
             if let Some(only) = &only { if only != "all" && p != only && p != "swap-8" { continue; } }
