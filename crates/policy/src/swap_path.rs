@@ -401,10 +401,12 @@ impl SwapPath {
 
     /// The pages of a plan that are not there, what is after them, and which one is the mark. Those of zeroes as well, if they are wanted.
     fn choose(&self, waited: Option<u64>, plan: &Plan, zeroes: bool) -> (Vec<u64>, u64, Option<u64>) {
+        if let (None, Some(page)) = (plan.mark, waited) {
+            return (self.around(page, plan), plan.first, None);
+        }
         let mut chosen: Vec<u64> = waited.into_iter().collect();
-        let steps_max = if plan.mark.is_some() { plan.pages + PASSED_OVER } else { plan.pages };
         let (mut front, mut mark) = (plan.first, None);
-        for step in 0..steps_max {
+        for step in 0..plan.pages + PASSED_OVER {
             let full = chosen.len() as u64 >= plan.pages && Some(front) != waited;
             if full || front >= self.pages.len() {
                 break;
@@ -419,6 +421,17 @@ impl SwapPath {
             front = front.wrapping_add_signed(plan.delta);
         }
         (chosen, front, mark)
+    }
+
+    /// The pages of a cluster that are one request with the page that is waited for: what lies beyond a page that is there would cost another.
+    fn around(&self, page: u64, plan: &Plan) -> Vec<u64> {
+        let away = |&page: &u64| self.pages.place(page) == Place::Away && self.pages.has(page, Flag::COPY);
+        if !away(&page) {
+            return alloc::vec![page];
+        }
+        let before = (plan.first..page).rev().take_while(away);
+        let after = (page + 1..(plan.first + plan.pages).min(self.pages.len())).take_while(away);
+        core::iter::once(page).chain(before).chain(after).collect()
     }
 
     /// Asks for pages that have just been given room, each run of them at once.

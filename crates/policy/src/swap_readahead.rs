@@ -56,8 +56,9 @@ struct Stream {
     /// The page whose touch asks for more.
     mark: Option<u64>,
     writes: bool,
-    /// How often its thread came to where it was expected.
+    /// How often its thread came to where it was expected, and when last, in faults of no stream.
     proven: u32,
+    heard: u64,
 }
 
 /// The last faults of a thread that are no stream's.
@@ -77,6 +78,8 @@ pub(crate) struct SwapReadahead {
     max: u64,
     /// Pages that have room to pass.
     passing: u64,
+    /// Faults of no stream so far.
+    lone: u64,
     hits: u64,
     last_size: u64,
     last_page: u64,
@@ -91,6 +94,7 @@ impl SwapReadahead {
             named: 0,
             max: largest(budget),
             passing: passing(budget),
+            lone: 0,
             hits: HITS_FIRST,
             last_size: 0,
             last_page: NOWHERE,
@@ -110,7 +114,7 @@ impl SwapReadahead {
         told: bool,
         there: impl Fn(u64) -> bool,
     ) -> Plan {
-        if let Some(at) = self.streams.iter().rposition(|stream| stream.comes_to(page, &there)) {
+        if let Some(at) = self.streams.iter().rposition(|stream| self.lives(stream) && stream.comes_to(page, &there)) {
             let stream = self.advance(at, write);
             return stream.plan(page, Some(stream.size / 2));
         }
@@ -123,7 +127,7 @@ impl SwapReadahead {
 
     /// A page that was staged is touched, of a stream or not. Whether that asks for more, and what.
     pub(crate) fn touched(&mut self, page: u64, thread: u32, write: bool) -> Option<Plan> {
-        if let Some(at) = self.streams.iter().rposition(|stream| stream.mark == Some(page)) {
+        if let Some(at) = self.streams.iter().rposition(|stream| stream.mark == Some(page) && self.lives(stream)) {
             let stream = self.advance(at, write);
             return Some(stream.plan(stream.front, Some(0)));
         }
@@ -138,6 +142,7 @@ impl SwapReadahead {
         let max = self.stream_max();
         let mut stream = self.streams.remove(at);
         stream.proven += 1;
+        stream.heard = self.lone;
         stream.size = (stream.size * 2).min(max);
         (stream.mark, stream.writes) = (None, write);
         self.streams.push(stream);
@@ -150,7 +155,7 @@ impl SwapReadahead {
         }
         self.named = self.named.wrapping_add(1);
         let size = CLUSTER_FIRST.min(self.max);
-        let stream = Stream { name: self.named, delta, front, size, mark: None, writes, proven: 0 };
+        let stream = Stream { name: self.named, delta, front, size, mark: None, writes, proven: 0, heard: self.lone };
         self.streams.push(stream);
         stream
     }
@@ -195,8 +200,14 @@ impl SwapReadahead {
         found
     }
 
+    /// Whether a stream is still believed in: faults at random come to where it stopped before long.
+    fn lives(&self, stream: &Stream) -> bool {
+        self.lone - stream.heard <= HEARD_LONE << stream.proven.min(HEARD_DOUBLED)
+    }
+
     /// The detector: an aligned cluster.
     fn lone(&mut self, page: u64) -> Plan {
+        self.lone += 1;
         let pages = if self.hits > 0 {
             (self.hits + 2).next_power_of_two().max(4)
         } else if page.abs_diff(self.last_page) == 1 {
@@ -257,6 +268,10 @@ const CLUSTER_LEAST: u64 = 8;
 /// some stream before long.
 const PROVEN: u32 = 2;
 const SKIPPED_MAX: u64 = 16;
+
+/// A stream that nobody came to during so many faults of no stream is over; one that is proven lasts up to sixteen times as long.
+const HEARD_LONE: u64 = 32;
+const HEARD_DOUBLED: u32 = 4;
 
 /// Pages that are there, after which a stream is still known.
 const PASSED_MAX: u64 = 8192;

@@ -32,6 +32,8 @@ pub(crate) struct Ours {
     at: Vec<At>,
     /// Pages that have been touched, and so hold something.
     filled: Vec<bool>,
+    /// The page that each thread waits for.
+    waits: HashMap<u32, u64>,
     requests: HashMap<u64, Request>,
     /// Requests that were over at once: all was zeroes.
     over: VecDeque<Request>,
@@ -44,6 +46,7 @@ impl Ours {
             policy,
             at: vec![At::Away; pages as usize],
             filled: vec![false; pages as usize],
+            waits: HashMap::new(),
             requests: HashMap::new(),
             over: VecDeque::new(),
         }
@@ -55,6 +58,7 @@ impl Ours {
         while let Some(action) = self.policy.poll_action() {
             let (pages, at) = match action {
                 SwapAction::Zero { pages, protect } | SwapAction::Map { pages, protect } => {
+                    self.waits.retain(|_, waits| !pages.contains(*waits));
                     (pages, if protect { At::Protected } else { At::Mapped })
                 }
                 SwapAction::Clean { request, pages } => {
@@ -112,7 +116,9 @@ impl Pager for Ours {
                 self.at[page as usize] = At::Mapped;
                 self.tell(now_ns, SwapEvent::Written { page }, drive);
             }
+            At::Away if self.waits.get(&thread) == Some(&page) => return Touch::Waits,
             At::Away => {
+                self.waits.insert(thread, page);
                 self.tell(now_ns, SwapEvent::Fault { page, thread, write: true }, drive);
             }
         }
