@@ -25,7 +25,7 @@
 //! `fair_queue` (whose turn it is), `coalesce` (what goes with it), `concurrency` (how many requests at a time), `hedge` (what is late).
 //!
 //! Memory larger than its budget has a contract of its own ([`SwapEvent`], [`SwapAction`]): `swap_path` (the wiring), `swap_page` (what is known of
-//! a page), `swap_readahead` (what comes along with a fault), `swap_replacement` (what leaves).
+//! a page), `swap_readahead` (what comes along with a fault), `swap_cost` (what a read costs), `swap_replacement` (what leaves).
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -51,6 +51,7 @@ mod resident;
 mod share;
 mod stream;
 mod stride;
+mod swap_cost;
 mod swap_event;
 mod swap_page;
 mod swap_path;

@@ -15,6 +15,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use crate::event::Class;
+use crate::swap_cost::SwapCost;
 use crate::swap_event::{Advice, SwapAction, SwapCounters, SwapEvent};
 use crate::swap_page::{Flag, List, Pages, Place};
 use crate::swap_readahead::{Plan, SwapReadahead};
@@ -33,7 +34,8 @@ pub struct SwapOptions {
 /// A request that is not over.
 #[derive(Debug, Clone, Copy)]
 enum Request {
-    Read(Extent),
+    /// Since when, if no other was on its way then.
+    Read(Extent, Option<Nanos>),
     Clean(Extent),
 }
 
@@ -45,6 +47,8 @@ pub struct SwapPath {
     pages: Pages,
     leaving: Leaving,
     ahead: SwapReadahead,
+    cost: SwapCost,
+    now: Nanos,
     budget: u64,
     requests: BTreeMap<RequestId, Request>,
     next_request: u64,
@@ -75,6 +79,8 @@ impl SwapPath {
             pages: Pages::new(options.pages),
             leaving: Leaving::new(),
             ahead: SwapReadahead::new(budget),
+            cost: SwapCost::default(),
+            now: Nanos(0),
             budget,
             requests: BTreeMap::new(),
             next_request: 0,
@@ -90,7 +96,8 @@ impl SwapPath {
     }
 
     /// Takes what happened at `now`, which never goes back. Pages beyond the region are ignored.
-    pub fn handle(&mut self, _now: Nanos, event: SwapEvent) {
+    pub fn handle(&mut self, now: Nanos, event: SwapEvent) {
+        self.now = now;
         match event {
             SwapEvent::Fault { page, thread, write } if page < self.pages.len() => self.fault(page, thread, write),
             SwapEvent::Written { page } if page < self.pages.len() => self.written(page),
@@ -206,7 +213,12 @@ impl SwapPath {
     }
 
     fn completed(&mut self, request: RequestId, came: bool) {
-        let Some(Request::Read(extent)) = self.requests.remove(&request) else { return };
+        let Some(&Request::Read(extent, since)) = self.requests.get(&request) else { return };
+        self.requests.remove(&request);
+        if let Some(since) = since.filter(|_| came && self.requests.is_empty()) {
+            self.cost.took(extent.pages(), self.now.since(since));
+            self.ahead.set_pages_of_request(self.cost.pages_of_request());
+        }
         for page in self.within(extent) {
             let expected = self.pages.take(page, Flag::EXPECTED);
             if self.pages.take(page, Flag::DISCARDED) {
@@ -250,7 +262,8 @@ impl SwapPath {
     }
 
     fn cleaned(&mut self, request: RequestId, came: bool) {
-        let Some(Request::Clean(extent)) = self.requests.remove(&request) else { return };
+        let Some(&Request::Clean(extent)) = self.requests.get(&request) else { return };
+        self.requests.remove(&request);
         self.failing |= !came;
         for page in self.within(extent) {
             self.pages.set(page, Flag::CLEANING, false);
@@ -445,7 +458,8 @@ impl SwapPath {
                 Class::Demand => self.counters.reads_demand += 1,
                 Class::Speculative => self.counters.reads_speculative += 1,
             }
-            let request = self.request(Request::Read(extent));
+            let since = self.requests.is_empty().then_some(self.now);
+            let request = self.request(Request::Read(extent, since));
             self.act(SwapAction::Read { request, pages: extent, class });
         }
     }

@@ -242,6 +242,23 @@ mod tests {
     }
 
     #[test]
+    fn a_scan_does_not_drive_out_what_is_used_all_the_time() {
+        let (mut pages, mut leaving) = (Pages::new(100_000), Leaving::new());
+        // A thousand pages of which one is used after each page of a scan that never comes back within memory.
+        let mut hot = 0;
+        let mut missed = 0;
+        for round in 0..6 {
+            for page in 1_000..100_000 {
+                hot = (hot + 617) % 1_000;
+                let hot_missed = misses(&mut pages, &mut leaving, 9_000, core::iter::once(hot));
+                missed += if round > 0 { hot_missed } else { 0 };
+                misses(&mut pages, &mut leaving, 9_000, core::iter::once(page));
+            }
+        }
+        assert!(missed < 5_000, "{missed} of 495,000");
+    }
+
+    #[test]
     fn at_random_no_order_is_worse_than_another() {
         let (mut pages, mut leaving) = (Pages::new(10_000), Leaving::new());
         let mut state = 1_u64;
