@@ -20,6 +20,7 @@ use crate::swap_event::{Advice, SwapAction, SwapCounters, SwapEvent};
 use crate::swap_page::{Flag, List, Pages, Place};
 use crate::swap_readahead::{Plan, SwapReadahead};
 use crate::swap_replacement::Leaving;
+use crate::swap_writes::Writes;
 use crate::units::{Extent, Nanos, RequestId};
 
 /// What a region is.
@@ -48,6 +49,7 @@ pub struct SwapPath {
     leaving: Leaving,
     ahead: SwapReadahead,
     cost: SwapCost,
+    writes: Writes,
     now: Nanos,
     budget: u64,
     requests: BTreeMap<RequestId, Request>,
@@ -80,6 +82,7 @@ impl SwapPath {
             leaving: Leaving::new(),
             ahead: SwapReadahead::new(budget),
             cost: SwapCost::default(),
+            writes: Writes::default(),
             now: Nanos(0),
             budget,
             requests: BTreeMap::new(),
@@ -206,6 +209,9 @@ impl SwapPath {
         }
         self.pages.set_place(page, Place::Dirty);
         self.pages.set(page, Flag::COPY, false);
+        if self.pages.take(page, Flag::UNWRITTEN) {
+            self.writes.seen(true);
+        }
         self.discarding -= u64::from(self.pages.take(page, Flag::DISCARDED));
         if matches!(self.pages.list(page), Some(List::Leaving | List::Ready)) {
             Leaving::used(&mut self.pages, page);
@@ -316,6 +322,7 @@ impl SwapPath {
     fn discard(&mut self, page: u64) {
         self.pages.set(page, Flag::COPY, false);
         self.pages.set(page, Flag::UNSEEN, false);
+        self.pages.set(page, Flag::UNWRITTEN, false);
         if self.pages.place(page) == Place::Away {
             Leaving::forget(&mut self.pages, page);
         } else {
@@ -327,7 +334,7 @@ impl SwapPath {
 
     /// Maps a page that is staged.
     fn map(&mut self, page: u64) {
-        let write = self.pages.take(page, Flag::WRITE);
+        let write = self.pages.take(page, Flag::WRITE) || self.writes.expected();
         self.pages.set(page, Flag::WAITED, false);
         self.settle(page, write);
         self.act(SwapAction::Map { pages: one(page), protect: !write });
@@ -338,6 +345,7 @@ impl SwapPath {
         if write {
             self.pages.set(page, Flag::COPY, false);
         }
+        self.pages.set(page, Flag::UNWRITTEN, !write);
     }
 
     /// Does what there is room for now, and makes room for what comes.
@@ -402,7 +410,7 @@ impl SwapPath {
                 read.push(page);
             } else {
                 self.pages.set(page, Flag::WAITED, false);
-                let write = self.pages.take(page, Flag::WRITE) || writes;
+                let write = self.pages.take(page, Flag::WRITE) || writes || self.writes.expected();
                 self.settle(page, write);
                 self.leaving.came(&mut self.pages, page, self.budget);
                 self.act(SwapAction::Zero { pages: one(page), protect: !write });
@@ -473,7 +481,11 @@ impl SwapPath {
 
     /// Room for so many pages, or as many as can be had at once.
     fn room(&mut self, wanted: u64) -> u64 {
-        while self.budget.saturating_sub(self.pages.held()) < wanted && self.drop_one() {}
+        if self.budget.saturating_sub(self.pages.held()) < wanted {
+            // A few at a time cost a driver as much as one.
+            let few = DROPPED_FEW.min(spare(self.budget) / DROPPED_FEW);
+            while self.budget.saturating_sub(self.pages.held()) < wanted + few && self.drop_one() {}
+        }
         self.budget.saturating_sub(self.pages.held()).min(wanted)
     }
 
@@ -484,6 +496,9 @@ impl SwapPath {
         if self.pages.take(page, Flag::UNSEEN) {
             self.counters.pages_wasted += 1;
             self.ahead.wasted(page);
+        }
+        if self.pages.take(page, Flag::UNWRITTEN) {
+            self.writes.seen(false);
         }
         self.leaving.gone(&mut self.pages, page);
         self.credit = (self.credit + 2).min(2 * spare(self.budget));
@@ -571,6 +586,9 @@ fn spare(budget: u64) -> u64 {
 
 const SPARE_PART: u64 = 64;
 const SPARE_MAX: u64 = 512;
+
+/// Pages that leave together, beyond those whose room is wanted, where many are ready.
+const DROPPED_FEW: u64 = 7;
 
 /// The longest request to clean pages: 256 KiB.
 const CLEAN_MAX: usize = 64;
