@@ -8,8 +8,8 @@
 //!             Leaving: Clean, Cleaned <── swap_replacement: which page
 //! ```
 //!
-//! Invariants: what is mapped, staged and on its way never exceeds the budget, unless that was just made smaller. No page is in two requests. A dirty page never leaves, unless the
-//! program has given it up.
+//! Invariants: what is mapped, staged and on its way never exceeds the budget, unless that was just made smaller. No page is in two requests.
+//! A dirty page never leaves, unless the program has given it up.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
