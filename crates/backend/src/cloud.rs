@@ -32,7 +32,7 @@ use http::StatusCode;
 use opendal::raw::Servicer;
 
 use crate::error::{Error, ErrorKind, Operation};
-use crate::object::{Entry, Key, ListPage, Object, Version};
+use crate::object::{Key, ListPage, Object, Version};
 use crate::response::{self, Asked, Coding, Refusal, Rejection, TagHeader};
 use crate::wire::{Redirects, Wire};
 use crate::{Backend, Body, Capabilities};
@@ -230,12 +230,4 @@ fn region_hint(response: &reqwest::Response) -> Option<String> {
     );
     let region = response.headers().get("x-amz-bucket-region").filter(|_| about_region)?;
     region.to_str().ok().map(str::to_owned)
-}
-
-/// The entries of a page that are direct children of `prefix`, in the order of their names.
-fn entry_name(entry: &Entry) -> &str {
-    match entry {
-        Entry::Object(object) => object.key.as_str(),
-        Entry::Prefix(prefix) => prefix,
-    }
 }

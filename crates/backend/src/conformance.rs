@@ -309,10 +309,7 @@ pub async fn listings_begin_anywhere(backend: &dyn Backend, seeder: &dyn Seeder)
             keys.push(key);
         }
     }
-    let name = |entry: Entry| match entry {
-        Entry::Object(object) => object.key.as_str().to_owned(),
-        Entry::Prefix(prefix) => prefix,
-    };
+    let name = |entry: Entry| entry.key().to_owned();
     for after in keys.iter().copied().chain(["deep/", "deep/b", "deep/a/b/", "deep/zz"]) {
         let page = persist(move || backend.list_below("deep/", after)).await.expect("a page of all that lies below");
         let found: Vec<_> = page.entries.into_iter().map(name).collect();

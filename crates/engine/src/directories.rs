@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   Directory::read, look_up, open ──> events ──> policy ──> List  ──> a task: backend.list, entries into the listing, Event::Listed
+//!                                                       ├──> ListBelow ──> a task: backend.list_below, entries into many listings
 //!                                                       ├──> Fetch, Discard ──> the file's pages, as a prefetch of the shard
 //!                                                       └──> Drop  ──> the listing is let go of; who reads it keeps it
 //! ```
@@ -12,15 +13,17 @@
 //! *Invariant:* a directory is listed by one chain of requests at a time; a listing that was replaced while somebody still reads it is
 //! carried to its end for him.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use foreread_backend::{Key, Object};
+use foreread_backend::{Entry, Key, ListPage, Object};
 use foreread_policy::{Child, DirAction, DirCounters, DirEvent, DirId, DirOptions, DirReadahead, Event, Found, Nanos};
 use parking_lot::Mutex;
 
+use crate::below;
 use crate::engine::Inner;
 use crate::error::{Error, ErrorKind};
 use crate::listing::{Listing, Node, Said, Taken, TakenChild};
@@ -38,6 +41,7 @@ struct State {
     by_prefix: HashMap<Arc<str>, DirId>,
     known: HashMap<DirId, Known>,
     next: u64,
+    ttl: Duration,
     /// What pages have been told that directories take.
     reserved_bytes: u64,
 }
@@ -56,6 +60,8 @@ pub(crate) struct Chain {
     pub(crate) dir: DirId,
     pub(crate) listing: Arc<Listing>,
     began: Instant,
+    /// It is on its way with others, by one request for all of them.
+    along: AtomicBool,
     segments: Mutex<Segments>,
     /// What has asked for pages of each segment so far: one that comes back leads nowhere.
     asked: Mutex<Asked>,
@@ -86,12 +92,12 @@ enum Errand {
 }
 
 impl Directories {
-    pub(crate) fn new(memory_bytes: u64, ttl: Duration, readahead: bool) -> Self {
+    pub(crate) fn new(memory_bytes: u64, ttl: Duration, readahead: bool, below: bool) -> Self {
         let (capacity_bytes, contents_bytes) = (memory_bytes / 2, memory_bytes / 4);
-        let options = DirOptions { capacity_bytes, contents_bytes, ttl: nanos(ttl), readahead };
+        let options = DirOptions { capacity_bytes, contents_bytes, ttl: nanos(ttl), readahead, below };
         let policy = DirReadahead::new(options);
         let (by_prefix, known) = (HashMap::new(), HashMap::new());
-        Self { ttl, state: Mutex::new(State { policy, by_prefix, known, next: 0, reserved_bytes: 0 }) }
+        Self { ttl, state: Mutex::new(State { policy, by_prefix, known, next: 0, ttl, reserved_bytes: 0 }) }
     }
 
     pub(crate) fn counters(&self) -> (DirCounters, u64) {
@@ -158,7 +164,7 @@ impl Directories {
                 Some((known, chain)) => match chain.look_up(name) {
                     Said::Absent(at) if self.is_fresh(at) => Ok(None),
                     Said::Present(node, place, at) => {
-                        let confirmed = known.confirmed(place);
+                        let confirmed = known.confirmed(place).max(state.seen_inside(&node));
                         let at = confirmed.map_or(at, |confirmed| at.max(confirmed));
                         let believed = self.ttl.saturating_sub(at.elapsed());
                         if believed.is_zero() { Err(None) } else { Ok(Some(Named { node, believed })) }
@@ -254,6 +260,36 @@ impl Directories {
                 *chain.before.lock() = None;
             }
         }
+        self.run(engine, errands);
+    }
+
+    /// All of `chain` has come, with others.
+    fn listed_whole(&self, engine: &Arc<Inner>, chain: &Chain, entries: Vec<Entry>, requested: Instant) {
+        let taken = chain.listing.take(ListPage { entries, continuation: None }, requested);
+        chain.along.store(false, Relaxed);
+        self.listed(engine, chain, taken);
+    }
+
+    /// The listing of a directory that comes with others although nobody asked for it, unless it is known.
+    fn begin_along(&self, engine: &Arc<Inner>, prefix: &str, requested: Instant) -> Option<Arc<Chain>> {
+        let mut errands = VecDeque::new();
+        let chain = {
+            let state = &mut *self.state.lock();
+            let dir = state.identify(prefix);
+            if state.chain(dir).is_some_and(|chain| chain.is_busy() || self.is_fresh(chain.began)) {
+                return None;
+            }
+            let chain = state.begin(engine, dir, true);
+            state.tell(engine, DirEvent::Along { dir, requested: engine.at(requested) }, &mut errands);
+            chain
+        };
+        self.run(engine, errands);
+        Some(chain)
+    }
+
+    fn listed_below(&self, engine: &Arc<Inner>, dir: DirId, from: u32) {
+        let mut errands = VecDeque::new();
+        self.state.lock().tell(engine, DirEvent::ListedBelow { dir, from }, &mut errands);
         self.run(engine, errands);
     }
 
@@ -364,6 +400,18 @@ impl State {
         self.known.get(&dir)?.chain.clone()
     }
 
+    /// When a directory was last seen to have something in it, by its own listing: it is there.
+    fn seen_inside(&self, node: &Node) -> Option<Instant> {
+        let Node::Directory(prefix) = node else { return None };
+        let chain = self.chain(*self.by_prefix.get(prefix.as_str())?)?;
+        let mut seen = None;
+        chain.listing.visit(0, |_, _, _, at| {
+            seen = Some(at);
+            false
+        });
+        seen
+    }
+
     /// What is known of an object: its directory, what that says, where, and since when.
     fn find(&self, key: &Key) -> Option<(&Known, Node, u32, Instant)> {
         let (prefix, name) = name::split(key.as_str());
@@ -385,10 +433,14 @@ impl State {
         self.policy.handle(engine.now(), event);
         while let Some(action) = self.policy.poll_action() {
             match action {
-                DirAction::List { dir, restarts, parallel, .. } => match self.chain(dir).filter(|_| !restarts) {
-                    Some(chain) => chain.go_on(engine, parallel),
-                    None => _ = self.restart(engine, dir),
-                },
+                DirAction::List { dir, restarts, parallel, .. } => {
+                    let unasked = |chain: &Arc<Chain>| chain.is_unasked() && chain.began.elapsed() <= self.ttl;
+                    match self.chain(dir).filter(|chain| !restarts || unasked(chain)) {
+                        Some(chain) => chain.go_on(engine, parallel),
+                        None => _ = self.restart(engine, dir),
+                    }
+                }
+                DirAction::ListBelow { dir, from, to } => self.list_below(engine, dir, from, to),
                 DirAction::Fetch { dir, entry: place } => {
                     let object = self.chain(dir).and_then(|chain| match chain.entry(place) {
                         Some(Node::File(object)) => Some(object),
@@ -408,6 +460,13 @@ impl State {
 
     /// Begins to list `dir` anew.
     fn restart(&mut self, engine: &Arc<Inner>, dir: DirId) -> Arc<Chain> {
+        let chain = self.begin(engine, dir, false);
+        chain.go_on(engine, 1);
+        chain
+    }
+
+    /// A listing of `dir` of which nothing has been asked for. `along`: it will come with others.
+    fn begin(&mut self, engine: &Inner, dir: DirId, along: bool) -> Arc<Chain> {
         let known = self.known.get_mut(&dir);
         let prefix = known.as_ref().map_or_else(|| Arc::from(""), |known| Arc::clone(&known.prefix));
         let before = known.as_ref().and_then(|known| known.chain.as_ref()).map(|chain| Arc::clone(&chain.listing));
@@ -415,6 +474,7 @@ impl State {
             dir,
             listing: Listing::new(&prefix),
             began: Instant::now(),
+            along: AtomicBool::new(along),
             segments: Mutex::new(Segments::new(engine.backend.capabilities().list_after)),
             asked: Mutex::default(),
             before: Mutex::new(before),
@@ -422,8 +482,27 @@ impl State {
         if let Some(known) = known {
             known.chain = Some(Arc::clone(&chain));
         }
-        chain.go_on(engine, 1);
         chain
+    }
+
+    /// Asks for all that lies below the directories among entries `[from, to)` of `dir`.
+    fn list_below(&mut self, engine: &Arc<Inner>, dir: DirId, from: u32, to: u32) {
+        let mut prefixes = Vec::new();
+        let Some(above) = self.chain(dir) else { return };
+        above.listing.visit(from, |place, _, node, _| {
+            prefixes.extend(match node {
+                Node::Directory(prefix) if place < to => Some(prefix),
+                _ => None,
+            });
+            place < to
+        });
+        let chains = prefixes.iter().map(|prefix| {
+            let dir = self.identify(prefix);
+            self.begin(engine, dir, true)
+        });
+        let below = Below { dir, from, prefix: above.listing.shared_prefix(), chains: chains.collect() };
+        let inner = Arc::clone(engine);
+        engine.runtime.spawn(async move { below.come(&inner).await });
     }
 
     /// Lets go of what `dir` holds, and of identities that nothing leads to any more.
@@ -454,6 +533,44 @@ impl State {
     }
 }
 
+/// A request for all that lies below some directories of `dir`.
+struct Below {
+    dir: DirId,
+    from: u32,
+    prefix: Arc<str>,
+    chains: Vec<Arc<Chain>>,
+}
+
+impl Below {
+    async fn come(self, engine: &Arc<Inner>) {
+        let requested = Instant::now();
+        let asked: Vec<String> = self.chains.iter().map(|chain| chain.listing.prefix().to_owned()).collect();
+        let mut listings = BTreeMap::new();
+        if let Some(first) = asked.first() {
+            match engine.list_below(&self.prefix, first).await {
+                Ok(page) => listings = below::whole(&self.prefix, first, page, &asked),
+                // Each of them is asked for by itself when a reader comes to it.
+                Err(error) => tracing::debug!(%error, "no listing of all that lies below"),
+            }
+        }
+        let directories = &engine.directories;
+        for chain in &self.chains {
+            if let Some(entries) = listings.remove(chain.listing.prefix()) {
+                directories.listed_whole(engine, chain, entries, requested);
+            }
+        }
+        for (prefix, entries) in listings {
+            if let Some(chain) = directories.begin_along(engine, &prefix, requested) {
+                directories.listed_whole(engine, &chain, entries, requested);
+            }
+        }
+        directories.listed_below(engine, self.dir, self.from);
+        for chain in self.chains.iter().filter(|chain| chain.along.swap(false, Relaxed)) {
+            chain.listing.wake();
+        }
+    }
+}
+
 impl Chain {
     /// What is said of `name`, by the listing before while this one has not come so far.
     fn look_up(&self, name: &str) -> Said {
@@ -473,7 +590,12 @@ impl Chain {
 
     /// Whether more of it is on its way.
     fn is_busy(&self) -> bool {
-        self.segments.lock().in_flight() > 0
+        self.along.load(Relaxed) || self.segments.lock().in_flight() > 0
+    }
+
+    /// Whether nothing of it has come, and nothing is on its way.
+    fn is_unasked(&self) -> bool {
+        !self.is_busy() && !self.listing.is_over() && !self.listing.has(0)
     }
 
     /// The entry at `place`, by the listing before as long as that counts.
@@ -484,7 +606,7 @@ impl Chain {
 
     /// Asks for more of it, so that as many as `parallel` requests are under way where that can be.
     pub(crate) fn go_on(self: &Arc<Self>, engine: &Arc<Inner>, parallel: u32) {
-        if self.listing.is_over() {
+        if self.listing.is_over() || self.along.load(Relaxed) {
             return;
         }
         for (segment, from) in self.segments.lock().ask(parallel) {

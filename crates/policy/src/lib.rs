@@ -28,8 +28,10 @@
 
 extern crate alloc;
 
+mod below;
 mod coalesce;
 mod concurrency;
+mod dir;
 mod dir_event;
 mod dir_readahead;
 mod epoch;

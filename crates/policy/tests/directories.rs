@@ -14,8 +14,16 @@ const PAGE: usize = 10;
 /// What a page takes, as it is told.
 const PAGE_BYTES: u64 = 2_000;
 
-const OPTIONS: DirOptions =
-    DirOptions { capacity_bytes: 1 << 20, contents_bytes: 64 << 20, ttl: Nanos::from_millis(1_000), readahead: true };
+/// Files that a request for all that lies below a directory is answered with.
+const BELOW: usize = 100;
+
+const OPTIONS: DirOptions = DirOptions {
+    capacity_bytes: 1 << 20,
+    contents_bytes: 64 << 20,
+    ttl: Nanos::from_millis(1_000),
+    readahead: true,
+    below: false,
+};
 
 /// `wide` directories in each, down to `depth`, each with `files` of `pages` pages.
 fn tree(depth: u32, wide: u64, files: usize, pages: u64) -> Tree {
@@ -42,6 +50,9 @@ struct Driver {
     now: Nanos,
     /// Listings under way, by their directories, and from which entry on.
     listing: BTreeMap<u64, usize>,
+    /// Requests for what lies below some entries of a directory, and the directories that wait for them.
+    belows: Vec<(u64, u32, u32)>,
+    along: BTreeSet<u64>,
     /// How far each directory is known, and since when.
     known: BTreeMap<u64, (usize, Nanos)>,
     fetching: BTreeSet<(u64, u32)>,
@@ -59,6 +70,8 @@ impl Driver {
             tree,
             now: Nanos(0),
             listing: BTreeMap::new(),
+            belows: Vec::new(),
+            along: BTreeSet::new(),
             known: BTreeMap::new(),
             fetching: BTreeSet::new(),
             fetched: BTreeSet::new(),
@@ -76,6 +89,15 @@ impl Driver {
                     assert!(parallel >= 1);
                     let from = if restarts { 0 } else { self.known.get(&dir.0).map_or(0, |known| known.0) };
                     self.listing.insert(dir.0, from);
+                    self.along.remove(&dir.0);
+                    self.requests += 1;
+                }
+                DirAction::ListBelow { dir, from, to } => {
+                    assert!(self.options.below);
+                    for below in self.dirs_among(dir.0, from, to) {
+                        assert!(self.along.insert(below) && !self.listing.contains_key(&below), "{below} twice");
+                    }
+                    self.belows.push((dir.0, from, to));
                     self.requests += 1;
                 }
                 DirAction::Fetch { dir, entry } => {
@@ -88,7 +110,11 @@ impl Driver {
                     assert!(self.fetched.remove(&file) || self.fetching.contains(&file), "{file:?} was not fetched");
                     self.discarded += 1;
                 }
-                DirAction::Drop { dir } => _ = self.known.remove(&dir.0),
+                DirAction::Drop { dir } => {
+                    self.known.remove(&dir.0);
+                    self.listing.remove(&dir.0);
+                    self.along.remove(&dir.0);
+                }
             }
         }
         assert!(self.fetching.len() <= 64);
@@ -109,6 +135,60 @@ impl Driver {
         self.tell(DirEvent::Listed { dir: DirId(dir), first, same: true, children, last, bytes });
     }
 
+    /// The storage answers one page of all that lies below.
+    fn answer_below(&mut self, nth: usize) {
+        let (dir, from, to) = self.belows.remove(nth);
+        let requested = self.now;
+        let (mut whole, mut files) = (Vec::new(), 0);
+        for below in self.dirs_among(dir, from, u32::MAX) {
+            let subtree = self.subtree(below);
+            files += subtree.iter().map(|dir| self.tree[dir].len()).sum::<usize>();
+            if files > BELOW {
+                break;
+            }
+            whole.push((below, subtree));
+        }
+        for below in self.dirs_among(dir, from, to) {
+            if !self.along.remove(&below) {
+                continue;
+            }
+            if whole.iter().any(|(dir, _)| *dir == below) {
+                self.tell_whole(below);
+            } else {
+                self.known.remove(&below);
+            }
+        }
+        for below in whole.into_iter().flat_map(|(_, subtree)| subtree) {
+            if !self.is_fresh(below) && !self.is_under_way(below) {
+                self.tell(DirEvent::Along { dir: DirId(below), requested });
+                self.tell_whole(below);
+            }
+        }
+        self.tell(DirEvent::ListedBelow { dir: DirId(dir), from });
+    }
+
+    fn tell_whole(&mut self, dir: u64) {
+        let children = self.tree[&dir].clone();
+        self.known.insert(dir, (children.len(), self.now));
+        let (dir, bytes) = (DirId(dir), PAGE_BYTES);
+        self.tell(DirEvent::Listed { dir, first: true, same: true, children: &children, last: true, bytes });
+    }
+
+    fn is_under_way(&self, dir: u64) -> bool {
+        self.listing.contains_key(&dir) || self.along.contains(&dir)
+    }
+
+    fn dirs_among(&self, dir: u64, from: u32, to: u32) -> Vec<u64> {
+        let dirs = self.tree[&dir].iter().take(to as usize).skip(from as usize);
+        dirs.filter_map(|child| if let Child::Directory(dir) = child { Some(dir.0) } else { None }).collect()
+    }
+
+    /// `dir` and all directories below it.
+    fn subtree(&self, dir: u64) -> Vec<u64> {
+        let below = self.dirs_of(dir).into_iter().flat_map(|dir| self.subtree(dir));
+        std::iter::once(dir).chain(below).collect()
+    }
+
     fn answer_fetch(&mut self, file: (u64, u32), came: bool) {
         if self.fetching.remove(&file) {
             if came {
@@ -124,6 +204,9 @@ impl Driver {
         self.now = Nanos(self.now.0 + 30_000_000);
         for dir in self.listing.keys().copied().collect::<Vec<_>>() {
             self.answer_listing(dir);
+        }
+        for _ in 0..self.belows.len() {
+            self.answer_below(0);
         }
         for file in self.fetching.clone() {
             self.answer_fetch(file, true);
@@ -141,15 +224,19 @@ impl Driver {
                 driver.known.get(&dir).is_some_and(|known| known.0 as u32 > entry || known.0 == driver.tree[&dir].len())
             };
             let fresh = entry > 0 || self.is_fresh(dir);
-            let found = match (there(self) && fresh, self.listing.contains_key(&dir)) {
+            let found = match (there(self) && fresh, self.is_under_way(dir)) {
                 (true, _) => Found::Resident,
                 (_, true) => Found::InFlight,
                 _ => Found::Absent,
             };
             self.tell(DirEvent::Read { dir: DirId(dir), entry, found });
-            while found != Found::Resident && (self.listing.contains_key(&dir) || !there(self)) {
-                assert!(!self.listing.is_empty(), "a reader of {dir} waits for nothing");
+            while found != Found::Resident && (self.is_under_way(dir) || !there(self)) {
+                assert!(!self.listing.is_empty() || !self.belows.is_empty(), "a reader of {dir} waits for nothing");
                 self.round();
+                if !self.is_under_way(dir) && !there(self) {
+                    // It did not come with the others.
+                    self.tell(DirEvent::Read { dir: DirId(dir), entry, found: Found::Absent });
+                }
             }
         }
     }
@@ -172,8 +259,7 @@ impl Driver {
     }
 
     fn dirs_of(&self, dir: u64) -> Vec<u64> {
-        let dirs = self.tree[&dir].iter();
-        dirs.filter_map(|child| if let Child::Directory(dir) = child { Some(dir.0) } else { None }).collect()
+        self.dirs_among(dir, 0, u32::MAX)
     }
 
     /// Depth first, with what each directory holds, if `contents`.
@@ -209,6 +295,31 @@ fn a_deep_tree_takes_its_depth() {
     driver.walk(0, false);
     assert_eq!(driver.known.len(), 127);
     assert!(driver.rounds <= 12, "{} rounds", driver.rounds);
+}
+
+#[test]
+fn directories_that_hold_little_come_by_the_dozen() {
+    let below = DirOptions { below: true, ..OPTIONS };
+    let small = || tree(1, 200, 4, 2);
+    let (mut alone, mut along) = (Driver::new(small(), OPTIONS), Driver::new(small(), below));
+    for driver in [&mut alone, &mut along] {
+        driver.read(0);
+        (driver.rounds, driver.requests) = (0, 0);
+        driver.walk(0, false);
+    }
+    assert!(along.rounds < alone.rounds, "{} rounds, one by one {}", along.rounds, alone.rounds);
+    assert!(along.requests * 4 <= alone.requests, "{} requests, one by one {}", along.requests, alone.requests);
+}
+
+#[test]
+fn directories_that_hold_much_are_asked_for_by_themselves() {
+    for tree in [tree(1, 100, 200, 2), tree(3, 10, 20, 2)] {
+        let dirs = tree.len();
+        let mut driver = Driver::new(tree, DirOptions { below: true, ..OPTIONS });
+        driver.walk(0, false);
+        let tried = driver.counters().lists_below as usize;
+        assert!(tried <= dirs.div_ceil(100), "{tried} requests for what lies below, of {dirs} directories");
+    }
 }
 
 #[test]
@@ -335,20 +446,20 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     /// What is known stays within its bound, what is ahead within its own, and a reader's own listing is always under way.
     #[test]
-    fn whatever_readers_do_what_is_ahead_is_bounded(steps in prop::collection::vec(step(), 1..300), small in any::<bool>()) {
+    fn whatever_readers_do_what_is_ahead_is_bounded(steps in prop::collection::vec(step(), 1..300), small in any::<bool>(), flat in any::<bool>()) {
         let capacity_bytes = if small { 20_000 } else { 1 << 20 };
-        let options = DirOptions { capacity_bytes, contents_bytes: 300_000, ..OPTIONS };
-        let mut driver = Driver::new(tree(2, 4, 30, 20), options);
+        let options = DirOptions { capacity_bytes, contents_bytes: 300_000, below: flat, ..OPTIONS };
+        let mut driver = Driver::new(if flat { tree(1, 20, 3, 20) } else { tree(2, 4, 30, 20) }, options);
         for step in steps {
             match step {
                 Step::Read(dir) => {
-                    let found = match (driver.is_fresh(dir), driver.listing.contains_key(&dir)) {
+                    let found = match (driver.is_fresh(dir), driver.is_under_way(dir)) {
                         (true, _) => Found::Resident,
                         (_, true) => Found::InFlight,
                         _ => Found::Absent,
                     };
                     driver.tell(DirEvent::Read { dir: DirId(dir), entry: 0, found });
-                    prop_assert!(found == Found::Resident || driver.listing.contains_key(&dir));
+                    prop_assert!(found == Found::Resident || driver.is_under_way(dir));
                 }
                 Step::Named(dir) => driver.tell(DirEvent::Named { dir: DirId(dir), found: Found::Absent }),
                 Step::Open(dir, entry) => {
@@ -367,6 +478,8 @@ proptest! {
                     let dirs: Vec<u64> = driver.listing.keys().copied().collect();
                     if let Some(&dir) = dirs.get(nth % dirs.len().max(1)) {
                         driver.answer_listing(dir);
+                    } else if !driver.belows.is_empty() {
+                        driver.answer_below(nth % driver.belows.len());
                     }
                 }
                 Step::AnswerFetch(nth, came) => {
