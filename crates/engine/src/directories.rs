@@ -167,7 +167,14 @@ impl Directories {
                         let confirmed = known.confirmed(place).max(state.seen_inside(&node));
                         let at = confirmed.map_or(at, |confirmed| at.max(confirmed));
                         let believed = self.ttl.saturating_sub(at.elapsed());
-                        if believed.is_zero() { Err(None) } else { Ok(Some(Named { node, believed })) }
+                        match believed.is_zero() {
+                            false => Ok(Some(Named { node, believed })),
+                            // What it holds is on its way: that will tell whether it is there.
+                            true if !again => Err(state.inside(&node).filter(|below| {
+                                below.is_busy() && !below.listing.has(0) && self.is_fresh(below.began)
+                            })),
+                            true => Err(None),
+                        }
                     }
                     Said::Absent(_) => Err(None),
                     Said::Nothing => {
@@ -400,12 +407,16 @@ impl State {
         self.known.get(&dir)?.chain.clone()
     }
 
+    /// The latest listing of a directory.
+    fn inside(&self, node: &Node) -> Option<Arc<Chain>> {
+        let Node::Directory(prefix) = node else { return None };
+        self.chain(*self.by_prefix.get(prefix.as_str())?)
+    }
+
     /// When a directory was last seen to have something in it, by its own listing: it is there.
     fn seen_inside(&self, node: &Node) -> Option<Instant> {
-        let Node::Directory(prefix) = node else { return None };
-        let chain = self.chain(*self.by_prefix.get(prefix.as_str())?)?;
         let mut seen = None;
-        chain.listing.visit(0, |_, _, _, at| {
+        self.inside(node)?.listing.visit(0, |_, _, _, at| {
             seen = Some(at);
             false
         });

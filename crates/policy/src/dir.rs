@@ -28,6 +28,8 @@ pub(crate) struct Dir {
     pub(crate) ahead: bool,
     /// Pages of it that a reader has come to.
     pub(crate) pages_read: usize,
+    /// That a reader came to any, of this listing or of one before.
+    pub(crate) was_read: bool,
     /// The directory in it that was entered last.
     pub(crate) entered: Option<u32>,
     /// The file in it that was opened last, and how many were so one after the other.
@@ -70,6 +72,7 @@ impl Entry {
 impl Dir {
     /// It is asked for anew.
     pub(crate) fn restart(&mut self, now: Nanos) {
+        self.was_read |= self.pages_read > 0;
         (self.requested, self.complete, self.pages_read) = (Some(now), false, 0);
         (self.names, self.answered) = (0, 0);
     }

@@ -194,13 +194,17 @@ impl DirReadahead {
         };
         let walk = self.walks.iter_mut().position(|walk| walk.enter(dir, parent, at, has_unread));
         let Some(above) = self.dirs.get_mut(&parent) else { return };
+        if above.entered == Some(at) && !ahead {
+            // It was there before.
+            return;
+        }
         let place = |entry: u32| above.subdirs.partition_point(|&subdir| subdir < entry);
         let in_order = match above.entered {
             None => place(at) == 0,
             Some(before) => place(before).abs_diff(place(at)) == 1,
         };
         above.entered = Some(at);
-        let was_read = above.pages_read > 0;
+        let was_read = above.was_read || above.pages_read > 0;
         if let Some(walk) = walk {
             let mut walk = self.walks.remove(walk);
             if ahead {
