@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use foreread_backend::{Entry, Key, ListPage, Object};
 use foreread_policy::{Child, DirAction, DirCounters, DirEvent, DirId, DirOptions, DirReadahead, Event, Found, Nanos};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use crate::below;
 use crate::engine::Inner;
@@ -34,6 +35,8 @@ use crate::segments::{From, SegmentId, Segments};
 pub(crate) struct Directories {
     ttl: Duration,
     state: Mutex<State>,
+    /// A file that was being fetched is not any more.
+    fetched: Notify,
 }
 
 struct State {
@@ -41,6 +44,8 @@ struct State {
     by_prefix: HashMap<Arc<str>, DirId>,
     known: HashMap<DirId, Known>,
     next: u64,
+    /// Files that policy has had fetched, and that have not come yet.
+    fetching: HashSet<(DirId, u32)>,
     ttl: Duration,
     /// What pages have been told that directories take.
     reserved_bytes: u64,
@@ -76,6 +81,16 @@ struct Asked {
     empty: u32,
 }
 
+/// Why it is not known what a name is.
+pub(crate) enum Unknown {
+    /// The storage has to be asked.
+    Nothing,
+    /// This listing is on its way, and will tell.
+    Listing(Arc<Chain>),
+    /// It was this entry when that was believed last. The file may be on its way, and will tell.
+    Old(DirId, u32),
+}
+
 /// What a name is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
@@ -97,7 +112,8 @@ impl Directories {
         let options = DirOptions { capacity_bytes, contents_bytes, ttl: nanos(ttl), readahead, below };
         let policy = DirReadahead::new(options);
         let (by_prefix, known) = (HashMap::new(), HashMap::new());
-        Self { ttl, state: Mutex::new(State { policy, by_prefix, known, next: 0, ttl, reserved_bytes: 0 }) }
+        let state = State { policy, by_prefix, known, next: 0, fetching: HashSet::new(), ttl, reserved_bytes: 0 };
+        Self { ttl, state: Mutex::new(state), fetched: Notify::new() }
     }
 
     pub(crate) fn counters(&self) -> (DirCounters, u64) {
@@ -147,20 +163,20 @@ impl Directories {
         self.run(engine, errands);
     }
 
-    /// What `name` in `prefix` is, as far as what is known tells that. The listing to wait for where one is on its way.
+    /// What `name` in `prefix` is, as far as what is known tells that.
     pub(crate) fn look_up(
         &self,
         engine: &Arc<Inner>,
         prefix: &str,
         name: &str,
         again: bool,
-    ) -> Result<Option<Named>, Option<Arc<Chain>>> {
+    ) -> Result<Option<Named>, Unknown> {
         let mut errands = VecDeque::new();
         let said = {
             let state = &mut *self.state.lock();
             let dir = state.identify(prefix);
             let said = match state.known.get(&dir).and_then(|known| Some((known, known.chain.as_ref()?))) {
-                None => Err(None),
+                None => Err(Unknown::Nothing),
                 Some((known, chain)) => match chain.look_up(name) {
                     Said::Absent(at) if self.is_fresh(at) => Ok(None),
                     Said::Present(node, place, at) => {
@@ -170,36 +186,60 @@ impl Directories {
                         match believed.is_zero() {
                             false => Ok(Some(Named { node, believed })),
                             // What it holds is on its way: that will tell whether it is there.
-                            true if !again => Err(state.inside(&node).filter(|below| {
-                                below.is_busy() && !below.listing.has(0) && self.is_fresh(below.began)
-                            })),
-                            true => Err(None),
+                            true if !again => match state.inside(&node) {
+                                Some(below)
+                                    if below.is_busy() && !below.listing.has(0) && self.is_fresh(below.began) =>
+                                {
+                                    Err(Unknown::Listing(below))
+                                }
+                                _ => Err(Unknown::Old(dir, place)),
+                            },
+                            true => Err(Unknown::Nothing),
                         }
                     }
-                    Said::Absent(_) => Err(None),
-                    Said::Nothing => {
-                        let on_its_way = !again && !chain.listing.has(0) && self.is_fresh(chain.began);
-                        Err(on_its_way.then(|| Arc::clone(chain)))
+                    Said::Nothing if !again && !chain.listing.has(0) && self.is_fresh(chain.began) => {
+                        Err(Unknown::Listing(Arc::clone(chain)))
                     }
+                    Said::Absent(_) | Said::Nothing => Err(Unknown::Nothing),
                 },
             };
             if !again {
-                let found = match &said {
-                    Ok(_) => Found::Resident,
-                    Err(Some(_)) => Found::InFlight,
-                    Err(None) => Found::Absent,
+                let (found, entry) = match &said {
+                    Ok(_) => (Found::Resident, None),
+                    Err(Unknown::Listing(_)) => (Found::InFlight, None),
+                    Err(Unknown::Old(_, place)) => (Found::Absent, Some(*place)),
+                    Err(Unknown::Nothing) => (Found::Absent, None),
                 };
-                state.tell(engine, DirEvent::Named { dir, found }, &mut errands);
+                state.tell(engine, DirEvent::Named { dir, entry, found }, &mut errands);
             }
             // A listing that begins now answers as soon as the storage would for this name.
             let began = || state.chain(dir).filter(|chain| !chain.listing.has(0) && self.is_fresh(chain.began));
             match said {
-                Err(None) if !again => Err(began()),
+                Err(Unknown::Old(dir, place)) if state.fetching.contains(&(dir, place)) => {
+                    Err(Unknown::Old(dir, place))
+                }
+                Err(Unknown::Nothing | Unknown::Old(..)) if !again => {
+                    Err(began().map_or(Unknown::Nothing, Unknown::Listing))
+                }
                 said => said,
             }
         };
         self.run(engine, errands);
         said
+    }
+
+    /// Waits until a file that is being fetched has come, or does not.
+    pub(crate) async fn settled(&self, dir: DirId, place: u32) {
+        loop {
+            let news = self.fetched.notified();
+            tokio::pin!(news);
+            // From here on nothing is missed.
+            news.as_mut().enable();
+            if !self.state.lock().fetching.contains(&(dir, place)) {
+                return;
+            }
+            news.await;
+        }
     }
 
     /// Whether `object` was the current version a moment ago, as far as is known.
@@ -344,10 +384,12 @@ impl Directories {
         }
         let state = &mut *self.state.lock();
         let came = prefetched == Some(Prefetched::Resident);
+        state.fetching.remove(&(dir, place));
+        self.fetched.notify_waiters();
         state.tell(engine, DirEvent::Fetched { dir, entry: place, came }, errands);
         // What is there is of a version that nothing has confirmed lately: the next listing will.
         if came && state.chain(dir).is_some_and(|chain| !self.is_fresh(chain.began)) {
-            state.tell(engine, DirEvent::Named { dir, found: Found::Absent }, errands);
+            state.tell(engine, DirEvent::Named { dir, entry: None, found: Found::Absent }, errands);
         }
     }
 
@@ -363,6 +405,8 @@ impl Directories {
                 }
                 confirmed.insert(place, asked);
             }
+            state.fetching.remove(&(dir, place));
+            self.fetched.notify_waiters();
             state.tell(engine, DirEvent::Fetched { dir, entry: place, came }, &mut errands);
         }
         self.run(engine, errands);
@@ -457,6 +501,7 @@ impl State {
                         Some(Node::File(object)) => Some(object),
                         _ => None,
                     });
+                    self.fetching.insert((dir, place));
                     errands.push_back(Errand::Fetch { dir, place, object });
                 }
                 DirAction::Discard { dir, entry: place } => {

@@ -52,6 +52,8 @@ pub(crate) struct Entry {
     pub(crate) child: Child,
     /// Fetched ahead, and not opened since.
     pub(crate) fetched: bool,
+    /// The storage had to be asked for its name, and it was not opened since.
+    pub(crate) named: bool,
     pub(crate) opened: bool,
 }
 

@@ -31,6 +31,8 @@ pub enum DirEvent<'a> {
     Named {
         /// The directory.
         dir: DirId,
+        /// Which of its entries it is, by what is known, however old that is.
+        entry: Option<u32>,
         /// Whether what is known of the directory tells it.
         found: Found,
     },
@@ -120,7 +122,7 @@ pub enum DirAction {
         /// The entry after the last one.
         to: u32,
     },
-    /// Fetch a whole file that nobody has asked for.
+    /// Fetch a whole file that nobody has asked for; or only for its name ([`DirEvent::Named`]), which this answers as well.
     Fetch {
         /// Its directory.
         dir: DirId,

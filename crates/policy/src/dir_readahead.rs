@@ -24,6 +24,7 @@ use crate::dir::{Dir, Entry};
 use crate::dir_event::{Child, DirAction, DirCounters, DirEvent};
 use crate::epoch::{Epoch, FileRef};
 use crate::event::{Class, Found};
+use crate::follow::Follow;
 use crate::units::{DirId, Nanos};
 use crate::walk::{Frame, Order, Walk};
 
@@ -62,6 +63,7 @@ pub struct DirReadahead {
     /// The one used last is the last one.
     walks: Vec<Walk>,
     epoch: Epoch,
+    follow: Follow,
     /// Listings in flight, each directory's by itself, requests for all below one, and files.
     listings: u32,
     belows: Vec<Request>,
@@ -88,6 +90,7 @@ impl DirReadahead {
             bytes: 0,
             walks: Vec::new(),
             epoch: Epoch::default(),
+            follow: Follow::default(),
             listings: 0,
             belows: Vec::new(),
             fetches: BTreeSet::new(),
@@ -111,7 +114,7 @@ impl DirReadahead {
         };
         match event {
             DirEvent::Read { dir, entry, found } => self.read(dir, entry, found),
-            DirEvent::Named { dir, found } => self.named(dir, found),
+            DirEvent::Named { dir, entry, found } => self.named(dir, entry, found),
             DirEvent::Opened { dir, entry, found } => self.opened(dir, entry, found),
             DirEvent::Expected { dir, entry } => self.epoch.expect((dir, entry)),
             DirEvent::Listed { dir, first, same, children, last, bytes } => {
@@ -236,7 +239,7 @@ impl DirReadahead {
         self.walks.push(walk);
     }
 
-    fn named(&mut self, dir: DirId, found: Found) {
+    fn named(&mut self, dir: DirId, entry: Option<u32>, found: Found) {
         self.touch(dir);
         let (now, ttl) = (self.now, self.options.ttl);
         let known = self.dirs.entry(dir).or_default();
@@ -248,6 +251,12 @@ impl DirReadahead {
         if !self.options.readahead || ttl.is_zero() {
             return;
         }
+        if let Some(entry) = entry
+            && self.named_file((dir, entry))
+        {
+            return;
+        }
+        let Some(known) = self.dirs.get_mut(&dir) else { return };
         // A page answers for a thousand names. Where it has answered for some, it will again.
         let answers = known.complete && known.pages.len() == 1 && known.answered >= NAMES_MIN;
         if known.is_known(now, ttl) {
@@ -259,6 +268,22 @@ impl DirReadahead {
         }
     }
 
+    /// The storage has to be asked for the name of a file. Whether it is asked for the file instead.
+    fn named_file(&mut self, file @ (dir, entry): FileRef) -> bool {
+        let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) else { return false };
+        if !state.is_small_file() || state.fetched {
+            return false;
+        }
+        let follows = self.follow.holds();
+        state.named = true;
+        self.follow.named();
+        let fetches = follows && !self.refused && self.fetches.len() < FETCHES_MAX && !self.fetches.contains(&file);
+        if fetches {
+            self.fetch(file);
+        }
+        fetches
+    }
+
     fn opened(&mut self, dir: DirId, entry: u32, found: Found) {
         self.touch(dir);
         self.refused = false;
@@ -267,7 +292,13 @@ impl DirReadahead {
         let Some(known) = self.dirs.get_mut(&dir) else { return };
         let Some(state) = known.entry(entry) else { return };
         state.opened = true;
+        let named = core::mem::take(&mut state.named);
+        if named {
+            self.follow.opened();
+        }
         self.counters.fetches_hit += u64::from(fetched && found != Found::Absent);
+        // Who asked for its name first was no guess.
+        let fetched = fetched && !named;
         let last = known.opened;
         let steps = last.map_or(0, |(last, run)| {
             let forward = known.next_file(last, false) == Some(entry);
@@ -357,7 +388,7 @@ impl DirReadahead {
             match known.entries.get_mut(known.listed) {
                 // What was fetched under this name is still there.
                 Some(state) => (state.child, state.opened) = (child, false),
-                None => known.entries.push(Entry { child, fetched: false, opened: false }),
+                None => known.entries.push(Entry { child, fetched: false, named: false, opened: false }),
             }
             known.listed += 1;
         }
@@ -584,14 +615,8 @@ impl DirReadahead {
                 true
             });
         }
-        for file @ (dir, entry) in wanted {
-            let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) else { continue };
-            state.fetched = true;
-            self.fetched_bytes += state.bytes();
-            self.fetched.push_back(file);
-            self.counters.fetches += 1;
-            self.fetches.insert(file);
-            self.actions.push_back(DirAction::Fetch { dir, entry });
+        for file in wanted {
+            self.fetch(file);
         }
         // What was expected longest ago and did not come is not expected any more.
         while self.fetched_bytes > self.options.contents_bytes || self.fetched.len() > FETCHED_MAX {
@@ -599,6 +624,16 @@ impl DirReadahead {
             self.take_fetched(file);
             self.actions.push_back(DirAction::Discard { dir, entry });
         }
+    }
+
+    fn fetch(&mut self, file @ (dir, entry): FileRef) {
+        let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) else { return };
+        state.fetched = true;
+        self.fetched_bytes += state.bytes();
+        self.fetched.push_back(file);
+        self.counters.fetches += 1;
+        self.fetches.insert(file);
+        self.actions.push_back(DirAction::Fetch { dir, entry });
     }
 
     /// A file does not count as fetched any more. Whether it did.

@@ -38,6 +38,7 @@ mod epoch;
 mod event;
 mod fair_queue;
 mod file_readahead;
+mod follow;
 mod hedge;
 mod link;
 mod pace;

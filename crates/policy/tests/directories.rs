@@ -335,11 +335,44 @@ fn breadth_first_is_a_walk_as_well() {
 }
 
 #[test]
+fn a_loader_has_each_file_for_the_question_what_it_is() {
+    let mut driver = Driver::new(tree(1, 50, 20, 25), OPTIONS);
+    driver.read(0);
+    driver.dirs_of(0).into_iter().for_each(|dir| driver.read(dir));
+    driver.now = Nanos(driver.now.0 + 2_000_000_000);
+    let before = driver.requests;
+    // No order, and each in another directory than the one before.
+    for nth in 0..400u64 {
+        let (dir, entry) = (nth * 37 % 50 + 1, (nth / 50 * 7 % 20) as u32);
+        driver.tell(DirEvent::Named { dir: DirId(dir), entry: Some(entry), found: Found::Absent });
+        driver.round();
+        driver.open(dir, entry);
+    }
+    let counters = driver.counters();
+    assert!(counters.fetches_hit >= 380, "{} of 400 files were there", counters.fetches_hit);
+    assert!(driver.requests - before <= 420, "{} requests", driver.requests - before);
+}
+
+#[test]
+fn who_only_asks_what_files_are_is_given_none() {
+    let mut driver = Driver::new(tree(1, 50, 20, 25), OPTIONS);
+    driver.read(0);
+    driver.dirs_of(0).into_iter().for_each(|dir| driver.read(dir));
+    driver.now = Nanos(driver.now.0 + 2_000_000_000);
+    for nth in 0..400u64 {
+        let (dir, entry) = (nth * 37 % 50 + 1, (nth / 50 * 7 % 20) as u32);
+        driver.tell(DirEvent::Named { dir: DirId(dir), entry: Some(entry), found: Found::Absent });
+        driver.round();
+    }
+    assert_eq!(driver.counters().fetches, 0);
+}
+
+#[test]
 fn one_directory_is_no_walk_and_one_file_no_order() {
     let mut driver = Driver::new(tree(1, 9, 9, 2), OPTIONS);
     driver.read(0);
     let listed = driver.requests;
-    driver.tell(DirEvent::Named { dir: DirId(3), found: Found::Absent });
+    driver.tell(DirEvent::Named { dir: DirId(3), entry: None, found: Found::Absent });
     driver.read(5);
     driver.open(5, 3);
     assert_eq!(driver.requests, listed + 2, "the directory and the file");
@@ -419,7 +452,7 @@ fn without_belief_or_readahead_nothing_comes_before_it_is_asked_for() {
 #[derive(Debug, Clone)]
 enum Step {
     Read(u64),
-    Named(u64),
+    Named(u64, u32),
     Open(u64, u32),
     Expect(u64, u32),
     AnswerListing(usize),
@@ -433,7 +466,7 @@ fn step() -> impl Strategy<Value = Step> {
     let file = (dir.clone(), 0..30u32);
     prop_oneof![
         4 => dir.clone().prop_map(Step::Read),
-        2 => dir.prop_map(Step::Named),
+        2 => file.clone().prop_map(|(dir, entry)| Step::Named(dir, entry)),
         6 => file.clone().prop_map(|(dir, entry)| Step::Open(dir, entry)),
         1 => file.prop_map(|(dir, entry)| Step::Expect(dir, entry)),
         6 => any::<usize>().prop_map(Step::AnswerListing),
@@ -461,7 +494,10 @@ proptest! {
                     driver.tell(DirEvent::Read { dir: DirId(dir), entry: 0, found });
                     prop_assert!(found == Found::Resident || driver.is_under_way(dir));
                 }
-                Step::Named(dir) => driver.tell(DirEvent::Named { dir: DirId(dir), found: Found::Absent }),
+                Step::Named(dir, entry) => {
+                    let entry = Some(entry).filter(|&entry| driver.known.get(&dir).is_some_and(|known| known.0 as u32 > entry));
+                    driver.tell(DirEvent::Named { dir: DirId(dir), entry, found: Found::Absent });
+                }
                 Step::Open(dir, entry) => {
                     if driver.known.get(&dir).is_some_and(|known| known.0 as u32 > entry) {
                         let found = if driver.fetched.remove(&(dir, entry)) { Found::Resident } else { Found::Absent };

@@ -161,7 +161,8 @@ fn small_directories(count: u32) -> Vec<String> {
 fn directories_that_hold_little_are_told_by_few_requests() {
     let keys = small_directories(1_000);
     let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 1)).collect();
-    let rig = rig(&objects, &Options::default());
+    let options = Options { metadata_ttl: Duration::from_secs(600), ..Options::default() };
+    let rig = rig(&objects, &options);
     let mut found = BTreeMap::new();
     walk(&rig, "d/", &mut found);
     assert!(found.values().all(|&times| times == 1));
@@ -193,6 +194,51 @@ fn what_is_there_throughout_comes_once_while_small_directories_come_and_go() {
     let stays = keys.iter().filter(|key| !goes(key) && !key.ends_with('/'));
     let missing: Vec<_> = stays.filter(|key| !found.contains_key(*key)).collect();
     assert!(missing.is_empty(), "{} are missing: {:?}", missing.len(), missing.first());
+}
+
+#[test]
+fn a_loader_asks_once_for_each_file() {
+    let keys: Vec<String> = (0..200).map(|n| format!("d{}/f{n:03}", n % 20)).collect();
+    let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 10_000)).collect();
+    let options = Options { metadata_ttl: Duration::from_millis(20), ..Options::default() };
+    let rig = rig(&objects, &options);
+    for dir in 0..20 {
+        rig.engine.runtime().block_on(names(&rig.engine.open_directory(&format!("d{dir}/"))));
+    }
+    std::thread::sleep(Duration::from_millis(30));
+    let (before, lists) = (rig.testbed.counters(), rig.engine.stats().lists);
+    // In no order that is that of a directory.
+    for nth in 0..200 {
+        let key = &keys[nth * 77 % 200];
+        let (prefix, name) = key.split_once('/').expect("a directory");
+        let named = rig.engine.runtime().block_on(rig.engine.look_up(&format!("{prefix}/"), name));
+        let Node::File(object) = named.expect("it is there").node else { panic!("{key} is a file") };
+        rig.read(&rig.engine.open(&object), 0, 10_000, 1).expect("its bytes");
+    }
+    let after = rig.testbed.counters();
+    assert!(after.get - before.get <= 210, "{} requests for 200 files", after.get - before.get);
+    assert!(after.head - before.head <= 20, "{} questions for names", after.head - before.head);
+    assert!(rig.engine.stats().lists - lists <= 20, "{} listings", rig.engine.stats().lists - lists);
+}
+
+#[test]
+fn a_file_that_was_replaced_is_the_new_one_for_who_asks_for_its_name() {
+    let options = Options { metadata_ttl: Duration::from_millis(20), ..Options::default() };
+    let keys: Vec<String> = (0..40).map(|n| format!("d/f{n:02}")).collect();
+    let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 10_000)).collect();
+    let rig = rig(&objects, &options);
+    rig.engine.runtime().block_on(names(&rig.engine.open_directory("d/")));
+    for nth in 0..40 {
+        std::thread::sleep(Duration::from_millis(25));
+        let key = &keys[nth * 7 % 40];
+        if nth >= 20 {
+            rig.testbed.set_object(&foreread_testbed::ObjectSpec::new(key, 12_000));
+        }
+        let named = rig.engine.runtime().block_on(rig.engine.look_up("d/", &key[2..]));
+        let Node::File(object) = named.expect("it is there").node else { panic!("{key} is a file") };
+        assert_eq!(object.version.size, if nth >= 20 { 12_000 } else { 10_000 }, "{key}");
+        rig.read(&rig.engine.open(&object), 0, object.version.size as usize, 1).expect("its bytes");
+    }
 }
 
 #[test]
