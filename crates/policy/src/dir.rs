@@ -18,10 +18,8 @@ pub(crate) struct Dir {
     pub(crate) pages: Vec<u32>,
     /// All of it has come.
     pub(crate) complete: bool,
-    /// More of it is in flight.
-    pub(crate) listing: bool,
-    /// With that of others, by one request.
-    pub(crate) along: bool,
+    /// What of it is in flight.
+    pub(crate) coming: Coming,
     /// When the first page of what is known, or will be, was asked for.
     pub(crate) requested: Option<Nanos>,
     /// Listed before anybody read it, and not read since.
@@ -44,6 +42,17 @@ pub(crate) struct Dir {
     pub(crate) below: Below,
     /// When it was last of use, as the order among all.
     pub(crate) used: u64,
+}
+
+/// What of a listing is in flight.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Coming {
+    #[default]
+    Nothing,
+    /// A page of it.
+    Alone,
+    /// All of it, with others by one request.
+    Along,
 }
 
 /// One entry, packed: what it is, and what has become of it.
@@ -72,6 +81,11 @@ impl Entry {
 }
 
 impl Dir {
+    /// Whether more of it is in flight.
+    pub(crate) fn is_coming(&self) -> bool {
+        self.coming != Coming::Nothing
+    }
+
     /// It is asked for anew.
     pub(crate) fn restart(&mut self, now: Nanos) {
         self.was_read |= self.pages_read > 0;
@@ -81,7 +95,7 @@ impl Dir {
 
     /// Whether a listing that was asked for so long ago still counts, or is on its way.
     pub(crate) fn is_known(&self, now: Nanos, ttl: Nanos) -> bool {
-        self.listing || (!self.pages.is_empty() && self.requested.is_some_and(|at| now.since(at) <= ttl))
+        self.is_coming() || (!self.pages.is_empty() && self.requested.is_some_and(|at| now.since(at) <= ttl))
     }
 
     /// Pages that hold entries before `entry`, and the one that holds it.

@@ -20,7 +20,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use crate::below::COVERS_MIN;
-use crate::dir::{Dir, Entry};
+use crate::dir::{Coming, Dir, Entry};
 use crate::dir_event::{Child, DirAction, DirCounters, DirEvent};
 use crate::epoch::{Epoch, FileRef};
 use crate::event::{Class, Found};
@@ -109,7 +109,7 @@ impl DirReadahead {
         // What comes along is only the begin of what ends with [`DirEvent::ListedBelow`].
         let comes_along = match event {
             DirEvent::Along { .. } => true,
-            DirEvent::Listed { dir, .. } => self.dirs.get(&dir).is_some_and(|dir| dir.along),
+            DirEvent::Listed { dir, .. } => self.dirs.get(&dir).is_some_and(|dir| dir.coming == Coming::Along),
             _ => false,
         };
         match event {
@@ -138,7 +138,7 @@ impl DirReadahead {
                 self.answered(dir);
                 let known = self.dirs.entry(dir).or_default();
                 known.restart(requested);
-                (known.listing, known.along, known.ahead) = (true, true, true);
+                (known.coming, known.ahead) = (Coming::Along, true);
             }
             DirEvent::ListedBelow { dir, from } => self.listed_below(dir, from),
             DirEvent::Fetched { dir, entry, came } => {
@@ -416,7 +416,7 @@ impl DirReadahead {
     /// Asks for more of a directory: twice as many pages as were read, in so many requests as there are pages to be had.
     fn go_on(&mut self, dir: DirId, waits: bool) {
         let Some(known) = self.dirs.get(&dir) else { return };
-        if known.complete || known.listing || known.requested.is_none() {
+        if known.complete || known.is_coming() || known.requested.is_none() {
             return;
         }
         // Of what is listed ahead, as much as the first call of its reader will ask for.
@@ -432,14 +432,14 @@ impl DirReadahead {
     fn list(&mut self, dir: DirId, class: Class, restarts: bool) {
         let readahead = self.options.readahead;
         let known = self.dirs.entry(dir).or_default();
-        if known.listing && !(restarts && class == Class::Demand) {
+        if known.is_coming() && !(restarts && class == Class::Demand) {
             return;
         }
         if restarts {
             known.restart(self.now);
         }
-        let alone = core::mem::replace(&mut known.listing, true) && !core::mem::take(&mut known.along);
-        self.listings += u32::from(!alone);
+        let before = core::mem::replace(&mut known.coming, Coming::Alone);
+        self.listings += u32::from(before != Coming::Alone);
         known.ahead |= restarts && class == Class::Speculative;
         let ahead = (known.pages_read * 2).saturating_sub(known.pages.len()) as u32;
         let parallel = if restarts || !readahead { 1 } else { ahead.clamp(1, PARALLEL_MAX) };
@@ -453,7 +453,7 @@ impl DirReadahead {
     /// A listing was answered. Whether it had been asked for by itself.
     fn answered(&mut self, dir: DirId) -> bool {
         let Some(known) = self.dirs.get_mut(&dir) else { return false };
-        let alone = core::mem::take(&mut known.listing) && !core::mem::take(&mut known.along);
+        let alone = core::mem::take(&mut known.coming) == Coming::Alone;
         self.listings -= u32::from(alone);
         alone
     }
@@ -505,8 +505,8 @@ impl DirReadahead {
         let along = self.belows.swap_remove(at).along;
         let mut told = along.len() as u32;
         for id in along {
-            if let Some(known) = self.dirs.get_mut(&id).filter(|dir| dir.along) {
-                (known.listing, known.along, known.ahead, known.requested) = (false, false, false, None);
+            if let Some(known) = self.dirs.get_mut(&id).filter(|dir| dir.coming == Coming::Along) {
+                (known.coming, known.ahead, known.requested) = (Coming::Nothing, false, None);
                 told -= 1;
             }
         }
@@ -519,7 +519,7 @@ impl DirReadahead {
     fn list_below(&mut self, dir: DirId) -> bool {
         let Some(&(parent, from)) = self.parents.get(&dir) else { return false };
         let Some(covers) = self.covers(parent) else { return false };
-        if self.dirs.get(&dir).is_some_and(|dir| dir.listing) || self.belows.len() == BELOWS_MAX {
+        if self.dirs.get(&dir).is_some_and(Dir::is_coming) || self.belows.len() == BELOWS_MAX {
             // It is on its way already, or has to wait.
             return true;
         }
@@ -540,7 +540,7 @@ impl DirReadahead {
         for &id in &along {
             let known = self.dirs.entry(id).or_default();
             known.restart(self.now);
-            (known.listing, known.along, known.ahead) = (true, true, true);
+            (known.coming, known.ahead) = (Coming::Along, true);
             self.touch(id);
         }
         self.belows.push(Request { dir: parent, from, along });
@@ -712,7 +712,7 @@ impl DirReadahead {
         let Some(known) = self.dirs.remove(&dir) else { return };
         self.by_use.remove(&(known.used, dir));
         self.bytes = self.bytes.saturating_sub(known.bytes);
-        self.listings -= u32::from(known.listing && !known.along);
+        self.listings -= u32::from(known.coming == Coming::Alone);
         self.epoch.forget(dir);
         for (entry, state) in (0..).zip(known.entries) {
             if let Child::Directory(below) = state.child {

@@ -143,7 +143,9 @@ fn walk(rig: &super::Rig, prefix: &str, found: &mut BTreeMap<String, u32>) {
         }
         true
     });
-    below.iter().for_each(|prefix| walk(rig, prefix, found));
+    for prefix in below {
+        walk(rig, &prefix, found);
+    }
 }
 
 /// Directories of a few files, some with more below them, some with names that sort before the slash.
@@ -161,7 +163,7 @@ fn small_directories(count: u32) -> Vec<String> {
 fn directories_that_hold_little_are_told_by_few_requests() {
     let keys = small_directories(1_000);
     let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 1)).collect();
-    let options = Options { metadata_ttl: Duration::from_secs(600), ..Options::default() };
+    let options = Options { metadata_ttl: Duration::from_mins(10), ..Options::default() };
     let rig = rig(&objects, &options);
     let mut found = BTreeMap::new();
     walk(&rig, "d/", &mut found);
