@@ -191,6 +191,7 @@ impl DirReadahead {
 
     /// A reader enters `dir`, which is entry `at` of `parent`.
     fn entered(&mut self, dir: DirId, parent: DirId, at: u32, ahead: bool, found: Found) {
+        self.touch(parent);
         let dirs = &self.dirs;
         let has_unread = |frame: Frame| {
             dirs.get(&frame.dir).is_some_and(|dir| dir.subdirs.last().is_some_and(|&last| last >= frame.next))

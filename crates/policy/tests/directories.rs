@@ -301,14 +301,14 @@ fn a_deep_tree_takes_its_depth() {
 fn directories_that_hold_little_come_by_the_dozen() {
     let below = DirOptions { below: true, ..OPTIONS };
     let small = || tree(1, 200, 4, 2);
-    let (mut alone, mut along) = (Driver::new(small(), OPTIONS), Driver::new(small(), below));
-    for driver in [&mut alone, &mut along] {
+    let (mut single, mut dozen) = (Driver::new(small(), OPTIONS), Driver::new(small(), below));
+    for driver in [&mut single, &mut dozen] {
         driver.read(0);
         (driver.rounds, driver.requests) = (0, 0);
         driver.walk(0, false);
     }
-    assert!(along.rounds < alone.rounds, "{} rounds, one by one {}", along.rounds, alone.rounds);
-    assert!(along.requests * 4 <= alone.requests, "{} requests, one by one {}", along.requests, alone.requests);
+    assert!(dozen.rounds < single.rounds, "{} rounds, one by one {}", dozen.rounds, single.rounds);
+    assert!(dozen.requests * 4 <= single.requests, "{} requests, one by one {}", dozen.requests, single.requests);
 }
 
 #[test]
