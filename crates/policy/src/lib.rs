@@ -23,6 +23,10 @@
 //! along with a random read), `share` (how far each of many may go), `resident` (the budget and what it is spent on), `replacement` (what leaves it
 //! first), `requests` (what is in flight and is granted memory next), `link` (what the storage costs),
 //! `fair_queue` (whose turn it is), `coalesce` (what goes with it), `concurrency` (how many requests at a time), `hedge` (what is late).
+//!
+//! Memory larger than its budget has a contract of its own ([`SwapEvent`], [`SwapAction`]): `swap_path` (the wiring), `swap_page` (what is known of
+//! a page), `swap_readahead` (what comes along with a fault), `swap_cost` (what a read costs), `swap_replacement` (what leaves), `swap_writes` (what is mapped as if it
+//! had been written to).
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -51,6 +55,13 @@ mod resident;
 mod share;
 mod stream;
 mod stride;
+mod swap_cost;
+mod swap_event;
+mod swap_page;
+mod swap_path;
+mod swap_readahead;
+mod swap_replacement;
+mod swap_writes;
 mod table;
 pub mod units;
 mod walk;
@@ -61,4 +72,6 @@ pub use dir_readahead::{DirOptions, DirReadahead};
 pub use event::{Action, Class, Counters, Event, Found, Touch};
 pub use read_path::{Memory, Options, ReadPath};
 pub use replacement::Replacement;
+pub use swap_event::{Advice, SwapAction, SwapCounters, SwapEvent};
+pub use swap_path::{SwapOptions, SwapPath};
 pub use units::{DirId, Extent, FOLIO_PAGES_MAX, FileId, Nanos, PAGE_BYTES, RequestId};
