@@ -23,6 +23,9 @@
 //! along with a random read), `share` (how far each of many may go), `resident` (the budget and what it is spent on), `replacement` (what leaves it
 //! first), `requests` (what is in flight and is granted memory next), `link` (what the storage costs),
 //! `fair_queue` (whose turn it is), `coalesce` (what goes with it), `concurrency` (how many requests at a time), `hedge` (what is late).
+//!
+//! Memory larger than its budget has a contract of its own ([`SwapEvent`], [`SwapAction`]): `swap_path` (the wiring), `swap_page` (what is known of
+//! a page), `swap_readahead` (what comes along with a fault), `swap_replacement` (what leaves).
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -49,6 +52,10 @@ mod share;
 mod stream;
 mod stride;
 mod swap_event;
+mod swap_page;
+mod swap_path;
+mod swap_readahead;
+mod swap_replacement;
 mod table;
 pub mod units;
 mod walk;
@@ -60,4 +67,5 @@ pub use event::{Action, Class, Counters, Event, Found, Touch};
 pub use read_path::{Memory, Options, ReadPath};
 pub use replacement::Replacement;
 pub use swap_event::{Advice, SwapAction, SwapCounters, SwapEvent};
+pub use swap_path::{SwapOptions, SwapPath};
 pub use units::{DirId, Extent, FOLIO_PAGES_MAX, FileId, Nanos, PAGE_BYTES, RequestId};

@@ -25,14 +25,16 @@ pub enum Advice {
     Random,
     /// Soon: to be read now, as far as there is room.
     WillNeed,
-    /// Not any more, and their contents neither: zeroes from now on.
+    /// Not any more, and their contents neither: zeroes from now on. What is on its way is dropped when that is over, if nobody has written to
+    /// it since; who advises waits until [`crate::SwapPath::discarding`] is 0.
     DontNeed,
 }
 
 /// Something that happened. Pages are numbered from the start of the region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SwapEvent {
-    /// A thread touched a page that is not mapped, and waits for it.
+    /// A thread touched a page that is not mapped, and waits for it: until it is told by [`SwapAction::Map`], [`SwapAction::Zero`] or
+    /// [`SwapAction::Fail`]. Where it has been mapped meanwhile nothing is decided: the driver lets the thread go on.
     Fault {
         /// The page.
         page: u64,
@@ -53,11 +55,16 @@ pub enum SwapEvent {
         /// It came.
         came: bool,
     },
+    /// Of the pages of a [`SwapAction::Clean`] these hold nothing but zeroes, and need not be written. Told before [`SwapEvent::Cleaned`].
+    Zeroes {
+        /// The pages.
+        pages: Extent,
+    },
     /// What [`SwapAction::Clean`] asked for is over. Pages written to since then ([`SwapEvent::Written`]) are dirty all the same.
     Cleaned {
         /// The request.
         request: RequestId,
-        /// The spill file holds them. Otherwise they are dirty as before.
+        /// The spill file holds them, or they are zeroes. Otherwise they are dirty as before, and may stay protected.
         came: bool,
     },
     /// The program says something of `pages`.
@@ -104,10 +111,11 @@ pub enum SwapAction {
     Clean {
         /// The request's identity in that event.
         request: RequestId,
-        /// The pages, all mapped.
+        /// The pages, all mapped and dirty, none in another such request.
         pages: Extent,
     },
-    /// Unmap clean pages, or forget staged ones.
+    /// Unmap clean pages, or forget staged ones. Dirty ones only where the program has said [`Advice::DontNeed`]. None is in a request that is not
+    /// over.
     Drop {
         /// The pages.
         pages: Extent,

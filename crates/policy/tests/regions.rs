@@ -1,0 +1,392 @@
+//! Regions of memory under threads, advice and storage of every kind: what must hold whatever they do.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use foreread_policy::{Advice, Extent, Nanos, RequestId, SwapAction, SwapCounters, SwapEvent, SwapOptions, SwapPath};
+use proptest::prelude::*;
+
+/// Where the driver has a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    Away,
+    Arriving,
+    Staged,
+    Mapped { protected: bool },
+}
+
+/// A request that is not over: of pages that are read, or of what is written with its generation.
+#[derive(Debug)]
+enum Open {
+    Read(Extent),
+    Clean(Vec<(u64, u64)>),
+}
+
+/// A driver whose pages hold numbers instead of bytes: each write makes another one.
+struct Driver {
+    policy: SwapPath,
+    budget: u64,
+    at: Vec<At>,
+    /// What each page holds where it is mapped or staged, and what the spill file has of it. 0: zeroes.
+    held: Vec<u64>,
+    spilled: Vec<Option<u64>>,
+    /// What it must hold.
+    wanted: Vec<u64>,
+    /// Pages that the program has given up, and that may be dropped as they are.
+    given_up: BTreeSet<u64>,
+    waiting: BTreeSet<u64>,
+    failed: BTreeSet<u64>,
+    open: BTreeMap<RequestId, Open>,
+    writes: u64,
+    /// The budget was made smaller, and what is too much has not left yet.
+    shrunk: bool,
+    /// A request failed since nothing was on its way.
+    broken: bool,
+}
+
+impl Driver {
+    fn new(pages: u64, budget: u64) -> Self {
+        Self {
+            policy: SwapPath::new(SwapOptions { pages, budget }),
+            budget,
+            at: vec![At::Away; pages as usize],
+            held: vec![0; pages as usize],
+            spilled: vec![None; pages as usize],
+            wanted: vec![0; pages as usize],
+            given_up: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+            failed: BTreeSet::new(),
+            open: BTreeMap::new(),
+            writes: 0,
+            shrunk: false,
+            broken: false,
+        }
+    }
+
+    fn resident(&self) -> u64 {
+        self.at.iter().filter(|&&at| at != At::Away).count() as u64
+    }
+
+    fn tell(&mut self, event: SwapEvent) {
+        self.policy.handle(Nanos(0), event);
+        while let Some(action) = self.policy.poll_action() {
+            self.act(action);
+        }
+        assert_eq!(self.policy.held(), self.resident(), "policy knows what is in memory");
+        self.shrunk &= self.resident() > self.budget;
+        assert!(self.shrunk || self.resident() <= self.budget, "{} of {}", self.resident(), self.budget);
+    }
+
+    fn dirty(&self, page: u64) -> bool {
+        self.spilled[page as usize].unwrap_or(0) != self.held[page as usize]
+    }
+
+    fn act(&mut self, action: SwapAction) {
+        let cleaning = |open: &BTreeMap<RequestId, Open>, page: u64| {
+            open.values().any(|open| matches!(open, Open::Clean(pages) if pages.iter().any(|&(of, _)| of == page)))
+        };
+        match action {
+            SwapAction::Zero { pages, protect } => {
+                for page in pages.start..pages.end {
+                    assert_eq!(self.at[page as usize], At::Away, "zeroes over page {page}");
+                    assert!(self.spilled[page as usize].is_none(), "page {page} is in the spill file");
+                    self.held[page as usize] = 0;
+                    self.at[page as usize] = At::Mapped { protected: protect };
+                    self.waiting.remove(&page);
+                }
+                assert!(self.shrunk || self.resident() <= self.budget);
+            }
+            SwapAction::Read { request, pages, .. } => {
+                assert!(!pages.is_empty());
+                for page in pages.start..pages.end {
+                    assert_eq!(self.at[page as usize], At::Away, "page {page} is read twice");
+                    assert!(self.spilled[page as usize].is_some(), "page {page} is not in the spill file");
+                    self.at[page as usize] = At::Arriving;
+                }
+                assert!(self.open.insert(request, Open::Read(pages)).is_none());
+                assert!(self.shrunk || self.resident() <= self.budget);
+            }
+            SwapAction::Map { pages, protect } => {
+                for page in pages.start..pages.end {
+                    assert_eq!(self.at[page as usize], At::Staged, "page {page} is mapped");
+                    self.at[page as usize] = At::Mapped { protected: protect };
+                    self.waiting.remove(&page);
+                }
+            }
+            SwapAction::Clean { request, pages } => {
+                let mut written = Vec::new();
+                for page in pages.start..pages.end {
+                    assert_eq!(self.at[page as usize], At::Mapped { protected: false }, "page {page} is clean");
+                    assert!(!cleaning(&self.open, page), "page {page} is written twice at a time");
+                    self.at[page as usize] = At::Mapped { protected: true };
+                    written.push((page, self.held[page as usize]));
+                }
+                assert!(self.open.insert(request, Open::Clean(written)).is_none());
+            }
+            SwapAction::Drop { pages } => {
+                for page in pages.start..pages.end {
+                    let given_up = self.given_up.remove(&page);
+                    match self.at[page as usize] {
+                        At::Staged => {}
+                        At::Mapped { protected } => {
+                            assert!(given_up || protected && !self.dirty(page), "page {page} is dirty and is lost");
+                            assert!(!cleaning(&self.open, page), "page {page} is being written");
+                        }
+                        at => panic!("page {page} is {at:?} and leaves"),
+                    }
+                    if given_up {
+                        (self.spilled[page as usize], self.wanted[page as usize]) = (None, 0);
+                    }
+                    self.at[page as usize] = At::Away;
+                }
+            }
+            SwapAction::Fail { pages } => {
+                for page in pages.start..pages.end {
+                    assert!(self.broken, "nothing has failed");
+                    assert!(self.waiting.remove(&page), "nobody waits for page {page}");
+                    self.failed.insert(page);
+                }
+            }
+        }
+    }
+
+    /// A thread reads or writes a page.
+    fn touch(&mut self, page: u64, thread: u32, write: bool) {
+        let at = self.at[page as usize];
+        if let At::Mapped { protected } = at {
+            let held = self.held[page as usize];
+            assert!(
+                self.given_up.contains(&page) || held == self.wanted[page as usize],
+                "page {page} is not what it was"
+            );
+            if write && protected {
+                self.at[page as usize] = At::Mapped { protected: false };
+                self.given_up.remove(&page);
+                self.tell(SwapEvent::Written { page });
+            }
+            if write && self.at[page as usize] == (At::Mapped { protected: false }) {
+                self.writes += 1;
+                self.held[page as usize] = self.writes;
+                self.wanted[page as usize] = self.writes;
+            }
+            return;
+        }
+        self.waiting.insert(page);
+        self.tell(SwapEvent::Fault { page, thread, write });
+    }
+
+    /// The `nth` request ends.
+    fn end(&mut self, nth: usize, came: bool) {
+        let Some(&request) = self.open.keys().nth(nth % self.open.len().max(1)) else { return };
+        self.broken |= !came;
+        match self.open.remove(&request) {
+            Some(Open::Read(pages)) => {
+                for page in pages.start..pages.end {
+                    self.at[page as usize] = if came { At::Staged } else { At::Away };
+                    self.held[page as usize] = self.spilled[page as usize].unwrap_or(0);
+                    if !came && self.given_up.remove(&page) {
+                        (self.spilled[page as usize], self.wanted[page as usize]) = (None, 0);
+                    }
+                }
+                self.tell(SwapEvent::Completed { request, came });
+            }
+            Some(Open::Clean(pages)) => {
+                for &(page, held) in &pages {
+                    if came {
+                        self.spilled[page as usize] = Some(held);
+                    } else {
+                        self.at[page as usize] = At::Mapped { protected: false };
+                    }
+                    if came && held == 0 {
+                        self.spilled[page as usize] = None;
+                        self.tell(SwapEvent::Zeroes { pages: Extent::new(page, page + 1) });
+                    }
+                }
+                self.tell(SwapEvent::Cleaned { request, came });
+            }
+            None => {}
+        }
+    }
+
+    fn advise(&mut self, pages: Extent, advice: Advice) {
+        let pages = Extent::new(pages.start, pages.end.min(self.at.len() as u64));
+        if advice == Advice::DontNeed {
+            for page in pages.start..pages.end {
+                if self.at[page as usize] == At::Away {
+                    (self.spilled[page as usize], self.wanted[page as usize]) = (None, 0);
+                } else {
+                    self.given_up.insert(page);
+                }
+            }
+        }
+        self.tell(SwapEvent::Advised { pages, advice });
+    }
+
+    /// All that is on its way comes, until nothing is.
+    fn rest(&mut self) {
+        for _ in 0..100_000 {
+            if self.open.is_empty() {
+                break;
+            }
+            self.end(0, true);
+        }
+        assert!(self.open.is_empty(), "it never rests");
+        assert!(self.waiting.is_empty(), "nobody answers {:?}", self.waiting);
+        assert_eq!(self.policy.discarding(), 0);
+    }
+
+    fn counters(&self) -> SwapCounters {
+        self.policy.counters()
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Touch { page: u64, thread: u32, write: bool },
+    Run { page: u64, pages: u64, thread: u32, write: bool, backward: bool },
+    End { nth: usize, came: bool },
+    Advise { page: u64, pages: u64, advice: Advice },
+    Budget { pages: u64 },
+}
+
+const PAGES: u64 = 96;
+
+fn advice() -> impl Strategy<Value = Advice> {
+    prop_oneof![
+        Just(Advice::Normal),
+        Just(Advice::Sequential),
+        Just(Advice::Random),
+        Just(Advice::WillNeed),
+        Just(Advice::DontNeed),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..PAGES, 0..3_u32, any::<bool>()).prop_map(|(page, thread, write)| Step::Touch { page, thread, write }),
+        2 => (0..PAGES, 2..40_u64, 0..3_u32, any::<bool>(), any::<bool>())
+            .prop_map(|(page, pages, thread, write, backward)| Step::Run { page, pages, thread, write, backward }),
+        6 => (any::<usize>(), proptest::bool::weighted(0.9)).prop_map(|(nth, came)| Step::End { nth, came }),
+        1 => (0..PAGES, 1..40_u64, advice())
+            .prop_map(|(page, pages, advice)| Step::Advise { page, pages, advice }),
+        1 => (1..80_u64).prop_map(|pages| Step::Budget { pages }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_page_is_lost_and_the_budget_holds(budget in 1..64_u64, steps in prop::collection::vec(step(), 1..300)) {
+        let mut driver = Driver::new(PAGES, budget);
+        for step in steps {
+            match step {
+                Step::Touch { page, thread, write } => driver.touch(page, thread, write),
+                Step::Run { page, pages, thread, write, backward } => {
+                    for nth in 0..pages {
+                        let page = if backward { page.checked_sub(nth) } else { Some(page + nth) };
+                        let Some(page) = page.filter(|&page| page < PAGES) else { break };
+                        driver.touch(page, thread, write);
+                        if driver.waiting.contains(&page) {
+                            driver.end(0, true);
+                        }
+                    }
+                }
+                Step::End { nth, came } => driver.end(nth, came),
+                Step::Advise { page, pages, advice } => driver.advise(Extent::new(page, page + pages), advice),
+                Step::Budget { pages } => {
+                    driver.shrunk |= pages < driver.resident();
+                    driver.budget = pages;
+                    driver.tell(SwapEvent::Budget { pages });
+                }
+            }
+        }
+        driver.rest();
+        // Every page can be had, and is what was written.
+        for page in 0..PAGES {
+            for _ in 0..2 {
+                driver.touch(page, 0, false);
+                driver.rest();
+            }
+            prop_assert!(!driver.failed.contains(&page) || driver.broken);
+        }
+    }
+}
+
+/// One thread that waits for each page before it goes on.
+fn walk(driver: &mut Driver, pages: impl Iterator<Item = u64>, write: bool) {
+    for page in pages {
+        driver.touch(page, 7, write);
+        driver.rest();
+        if write {
+            driver.touch(page, 7, true);
+        }
+    }
+}
+
+#[test]
+fn a_loop_is_read_in_long_clusters_and_missed_as_little_as_can_be() {
+    let mut driver = Driver::new(8_192, 7_168);
+    for _ in 0..3 {
+        walk(&mut driver, 0..8_192, true);
+    }
+    let before = driver.counters();
+    walk(&mut driver, 0..8_192, true);
+    let after = driver.counters();
+    let read = after.pages_read - before.pages_read;
+    assert!((1_024..1_800).contains(&read), "{read} pages are read, where there is no room for 1,024");
+    let reads = after.reads_demand + after.reads_speculative - before.reads_demand - before.reads_speculative;
+    assert!(reads * 6 < read, "{reads} reads of {read} pages");
+}
+
+#[test]
+fn at_random_nothing_is_read_that_nobody_wants() {
+    let mut driver = Driver::new(8_192, 4_096);
+    walk(&mut driver, 0..8_192, true);
+    let mut state = 1_u64;
+    let random = std::iter::repeat_with(move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) % 8_192
+    });
+    let before = driver.counters();
+    walk(&mut driver, random.take(10_000), false);
+    let after = driver.counters();
+    let (faults, read) = (after.faults_major - before.faults_major, after.pages_read - before.pages_read);
+    assert!(faults > 4_000 && read * 100 < faults * 105, "{read} pages for {faults} faults");
+}
+
+#[test]
+fn what_is_only_read_is_written_once() {
+    let mut driver = Driver::new(4_096, 2_048);
+    walk(&mut driver, 0..4_096, true);
+    for _ in 0..4 {
+        walk(&mut driver, 0..4_096, false);
+    }
+    assert!(driver.counters().pages_cleaned <= 4_096, "{:?}", driver.counters());
+}
+
+#[test]
+fn pages_of_zeroes_are_never_read() {
+    let mut driver = Driver::new(4_096, 1_024);
+    for _ in 0..3 {
+        walk(&mut driver, 0..4_096, false);
+    }
+    let counters = driver.counters();
+    assert_eq!((counters.pages_read, counters.pages_cleaned, counters.faults_major), (0, 0, 0), "{counters:?}");
+}
+
+#[test]
+fn who_cannot_be_given_room_is_told_and_the_next_one_may_have_it() {
+    let mut driver = Driver::new(64, 8);
+    for page in 0..8 {
+        driver.touch(page, 0, true);
+        driver.touch(page, 0, true);
+    }
+    driver.touch(40, 0, true);
+    while !driver.open.is_empty() {
+        driver.end(0, false);
+    }
+    assert!(driver.failed.contains(&40) && driver.waiting.is_empty(), "{:?}", driver.waiting);
+    driver.touch(41, 0, true);
+    driver.rest();
+    assert!(matches!(driver.at[41], At::Mapped { .. }) && !driver.failed.contains(&41));
+}
