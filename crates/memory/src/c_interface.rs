@@ -113,7 +113,7 @@ pub(crate) unsafe extern "C" fn foreread_region_advise(
         2 => Advice::Random,
         3 => Advice::WillNeed,
         // SAFETY: the range lies in the region; as the caller says.
-        4 => return told(unsafe { region.discard_bytes(offset, end) }),
+        4 => return told(unsafe { region.discard_shared(offset..end) }),
         _ => return told(Err(Error::Invalid { what: "unknown advice" })),
     };
     told(region.advise(offset..end, advice))

@@ -273,15 +273,16 @@ impl Region {
     pub fn discard(&mut self, range: impl RangeBounds<usize>) -> Result<(), Error> {
         let (start, end) = self.bounds(&range)?;
         // SAFETY: this borrow is the only one.
-        unsafe { self.discard_bytes(start, end) }
+        unsafe { self.discard_shared(start..end) }
     }
 
-    /// As [`Region::discard`], of bytes `[start, end)`.
+    /// As [`Region::discard`], where threads share the region by its address.
     ///
     /// # Safety
     ///
-    /// `start <= end <= len`, and nobody else uses these bytes meanwhile.
-    pub(crate) unsafe fn discard_bytes(&self, start: usize, end: usize) -> Result<(), Error> {
+    /// Nobody else uses these bytes meanwhile, and no reference to them exists.
+    pub unsafe fn discard_shared(&self, range: impl RangeBounds<usize>) -> Result<(), Error> {
+        let (start, end) = self.bounds(&range)?;
         let page = PAGE_BYTES as usize;
         // What lies behind the region's end in its last page belongs to nobody.
         let last = if end == self.len { end.next_multiple_of(page) } else { end };
