@@ -59,9 +59,13 @@ impl Spill for Faulty {
     }
 }
 
+/// Its pages, and those of its budget.
+const PAGES: usize = 8192;
+const BUDGET: usize = 4096;
+
 fn faulty() -> (Arc<Faulty>, Region) {
     let spill = Arc::new(Faulty::default());
-    let builder = Region::anonymous(1024 * PAGE).budget(160 * PAGE).spill_to(Arc::clone(&spill) as Arc<dyn Spill>);
+    let builder = Region::anonymous(PAGES * PAGE).budget(BUDGET * PAGE).spill_to(Arc::clone(&spill) as Arc<dyn Spill>);
     (spill, builder.create().expect("a region"))
 }
 
@@ -82,13 +86,16 @@ fn reached(what: &str) {
 #[test]
 fn a_page_that_cannot_be_read_is_a_signal_and_its_neighbours_are_not() {
     const TEST: &str = "a_page_that_cannot_be_read_is_a_signal_and_its_neighbours_are_not";
-    const BAD: usize = 301;
+    const BAD: usize = 3001;
     if plays(TEST) {
         let (spill, mut region) = faulty();
         write_all(&mut region);
-        check(&region, 600..1024);
+        // Until it has left memory.
+        region.set_budget(1 << 20).expect("less");
+        check(&region, 4000..PAGES);
+        region.set_budget(BUDGET * PAGE).expect("as before");
         spill.bad_page.store(BAD as u64, Ordering::Relaxed);
-        check(&region, (200..BAD).chain(BAD + 1..600));
+        check(&region, (2000..BAD).chain(BAD + 1..4000));
         assert!(region.stats().gauges.reads_failed > 0);
         reached("the bad page");
         let value = region[BAD * PAGE];
@@ -97,8 +104,8 @@ fn a_page_that_cannot_be_read_is_a_signal_and_its_neighbours_are_not() {
     }
     let output = again(TEST).output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(said.contains("reached the bad page") && !said.contains("behind it"), "{said}");
-    assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{said}");
+    assert!(said.contains("reached the bad page") && !said.contains("behind it"), "{output:?}");
+    assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{output:?}");
 }
 
 #[test]
@@ -108,9 +115,9 @@ fn what_cannot_be_written_stays_and_more_than_the_budget_is_refused() {
         let (spill, mut region) = faulty();
         spill.writes_fail.store(u64::MAX, Ordering::Relaxed);
         // Half of the budget is written with room to spare, and stays.
-        let (some, _) = region.split_at_mut(80 * PAGE);
+        let (some, _) = region.split_at_mut(BUDGET / 2 * PAGE);
         some.chunks_mut(PAGE).enumerate().for_each(|(page, bytes)| bytes[..8].copy_from_slice(&(page + 1).to_le_bytes()));
-        check(&region, 0..80);
+        check(&region, 0..BUDGET / 2);
         reached("half of the budget");
         write_all(&mut region);
         reached("all of it");
@@ -119,7 +126,7 @@ fn what_cannot_be_written_stays_and_more_than_the_budget_is_refused() {
     let output = again(TEST).output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("reached half of the budget") && !said.contains("all of it"), "{said}");
-    assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{said}");
+    assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{output:?}");
 }
 
 #[test]
@@ -130,10 +137,10 @@ fn writes_that_fail_for_a_while_lose_nothing() {
     // Fewer than a fault waits for: see the test above for what comes when there is no way out.
     spill.writes_fail.store(1, Ordering::Relaxed);
     for round in 0..4 {
-        check(&region, 0..1024);
+        check(&region, 0..PAGES);
         region.chunks_mut(PAGE).for_each(|page| page[100] = round);
     }
-    check(&region, (0..1024).rev());
+    check(&region, (0..PAGES).rev());
     let stats = region.stats();
     assert_eq!((stats.gauges.writes_failed, stats.gauges.pages_failed), (1, 0), "{stats:?}");
 }
@@ -180,7 +187,7 @@ fn a_child_has_no_region() {
     if plays(TEST) {
         let (_, mut region) = faulty();
         write_all(&mut region);
-        let last = region.as_mut_ptr().wrapping_add(1023 * PAGE);
+        let last = region.as_mut_ptr().wrapping_add((PAGES - 1) * PAGE);
         // SAFETY: the child calls nothing but what is allowed after a fork: it reads one byte, or ends.
         let status = unsafe {
             let child = libc::fork();
@@ -206,7 +213,7 @@ fn a_child_has_no_region() {
             status
         };
         assert_eq!(status, 0);
-        check(&region, 0..1024);
+        check(&region, 0..PAGES);
         return;
     }
     let output = again(TEST).output().expect("it runs");
