@@ -15,9 +15,10 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("backend", &["local"], &["testbed"]),
     ("engine", &["policy", "backend"], &["testbed"]),
     ("fuse", &["engine"], &["testbed", "backend"]),
+    ("memory", &["engine", "policy"], &["testbed", "backend"]),
     ("testbed", &["device"], &["backend"]),
     ("sim", &["policy", "device", "workload"], &[]),
-    ("cli", &["policy", "device", "workload", "backend", "engine", "fuse", "testbed", "sim"], &[]),
+    ("cli", &["policy", "device", "workload", "backend", "engine", "fuse", "memory", "testbed", "sim"], &[]),
 ];
 
 /// A file of more lines is two files.

@@ -24,6 +24,7 @@
 
 #![deny(unsafe_code)]
 
+mod bare;
 mod c_interface;
 mod carrier;
 mod cipher;
@@ -41,6 +42,7 @@ mod threads;
 mod uffd;
 mod view;
 
+pub use bare::Bare;
 pub use error::Error;
 pub use foreread_policy::SwapCounters;
 pub use region::{Advice, BUDGET_BYTES_MIN, Region, RegionBuilder};

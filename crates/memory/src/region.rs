@@ -11,6 +11,7 @@
 use std::ops::{Bound, Deref, DerefMut, RangeBounds};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
@@ -250,6 +251,12 @@ impl Region {
     /// Where it starts, for threads that write side by side: see *Aliasing* above. Valid for [`Region::len`] bytes until the region is dropped.
     pub fn as_mut_ptr(&self) -> *mut u8 {
         self.mapping.start().as_ptr()
+    }
+
+    /// Its words, up to the last whole one, for threads that share them without a rule of their own about who writes where.
+    pub fn as_atomics(&mut self) -> &[AtomicU64] {
+        // SAFETY: as for `deref_mut`: the region is borrowed mutably, and pages are aligned better than words. Any bytes are a word.
+        unsafe { std::slice::from_raw_parts(self.as_mut_ptr().cast::<AtomicU64>(), self.len / size_of::<u64>()) }
     }
 
     /// Says how the bytes of `range` are going to be used. Every page that has a byte in it is meant.

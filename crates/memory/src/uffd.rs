@@ -116,7 +116,7 @@ impl Uffd {
         unsafe { request::<REGISTER, _>(self.fd.as_fd(), &mut register) }
     }
 
-    /// What was touched since the last call, as far as there is room in `touches`. Never waits; empty where there is nothing.
+    /// What was touched since the last call. Never waits; nothing where there is nothing.
     pub(crate) fn read_touches(&self, touches: &mut Vec<Touch>) {
         let mut messages = [[0_u64; MESSAGE_BYTES / 8]; MESSAGES_MAX];
         loop {
@@ -133,6 +133,12 @@ impl Uffd {
                 return;
             }
         }
+    }
+
+    /// From now on [`Uffd::read_touches`] waits for one, and gives what is there then.
+    pub(crate) fn wait_in_read(&self) -> Result<(), Errno> {
+        let flags = rustix::fs::fcntl_getfl(&self.fd)?;
+        rustix::fs::fcntl_setfl(&self.fd, flags - rustix::fs::OFlags::NONBLOCK)
     }
 
     /// Puts copies of the bytes at `from` into `to`, which is absent, and wakes who waits there. `protect`: the first write to each page is told.
