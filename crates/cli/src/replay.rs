@@ -177,6 +177,7 @@ fn scenario<'w, R: BufRead + 'w>(
         extent_bytes: None,
         reads: Reads::Together(survey.readers, Box::new(reads)),
         tree: None,
+        region: None,
         descriptor: Descriptor::Own,
         // A pattern without a rate: each read has its own time.
         pattern: Pattern::Sequential { record_bytes: 1, passes: 1 },

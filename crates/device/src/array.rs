@@ -119,7 +119,8 @@ impl BlockDevice for Array {
     fn handle(&mut self, now_ns: u64, event: Event) {
         self.advance(now_ns);
         match event {
-            Event::Read { id, offset, bytes } => {
+            Event::Read { id, offset, bytes } | Event::Write { id, offset, bytes } => {
+                let writes = matches!(event, Event::Write { .. });
                 let (mut at, end, mut parts) = (offset, offset + bytes, 0);
                 while at < end {
                     let until = end.min((at / self.stripe_bytes + 1) * self.stripe_bytes);
@@ -127,7 +128,13 @@ impl BlockDevice for Array {
                     let part = self.next_part;
                     self.next_part += 1;
                     self.parts.insert(part, (id, until - at));
-                    self.disks[disk].handle(now_ns, Event::Read { id: part, offset: place, bytes: until - at });
+                    let bytes = until - at;
+                    let event = if writes {
+                        Event::Write { id: part, offset: place, bytes }
+                    } else {
+                        Event::Read { id: part, offset: place, bytes }
+                    };
+                    self.disks[disk].handle(now_ns, event);
                     parts += 1;
                     at = until;
                 }

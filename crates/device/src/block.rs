@@ -17,6 +17,15 @@ pub enum Event {
         /// At least 1.
         bytes: u64,
     },
+    /// The same for bytes that are written. Nothing that was kept ahead serves it.
+    Write {
+        /// Its name.
+        id: RequestId,
+        /// Bytes from the start of the device.
+        offset: u64,
+        /// At least 1.
+        bytes: u64,
+    },
     /// The request is not wanted any more. What the device is at is done all the same.
     Cancel {
         /// The request.
@@ -29,7 +38,7 @@ pub enum Event {
 /// What the device has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// All bytes of the request are there.
+    /// All bytes of the request are there, or have been written.
     Done {
         /// The request.
         id: RequestId,

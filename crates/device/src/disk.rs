@@ -13,7 +13,8 @@
 //!
 //! A drive may also know where it is on its track ([`Positioning::Turning`]), read on while nobody asks, and take what it reaches first.
 //!
-//! Not modelled: writes.
+//! What is written is never in the buffer beforehand; otherwise it costs what a read costs. Not modelled: a drive that says so before it has
+//! written.
 
 mod rotation;
 
@@ -49,6 +50,9 @@ pub struct Config {
     /// Whether the drive reads on behind a request, up to a track, while it has nothing to do or would only wait at another place.
     #[serde(default)]
     pub reads_on: bool,
+    /// How many bytes that is at most; without, a track.
+    #[serde(default)]
+    pub reads_on_bytes: Option<u64>,
     /// Of so many requests, the oldest, the drive takes the one that it reaches first: command queueing. 0: it goes by position.
     #[serde(default)]
     pub reorders: usize,
@@ -133,6 +137,7 @@ pub struct Disk {
 struct Waiting {
     id: RequestId,
     bytes: u64,
+    writes: bool,
     since_ns: u64,
     /// What had been read by then.
     since_bytes: u64,
@@ -212,14 +217,14 @@ impl Disk {
         if self.serving.is_some() {
             return;
         }
-        let Some((place, Waiting { id, bytes, since_ns, .. })) = self.next() else { return };
+        let Some((place, Waiting { id, bytes, since_ns, writes, .. })) = self.next() else { return };
         self.queue.remove(&place);
         self.places.remove(&id);
         self.read_bytes += bytes;
         // While another request was served, this one was made ready.
         let idle = since_ns == self.now_ns;
         let command_ns = if idle { self.config.command_ns } else { 0 };
-        let takes_ns = command_ns + self.serve(self.now_ns + command_ns, place.0, bytes);
+        let takes_ns = command_ns + self.serve(self.now_ns + command_ns, place.0, bytes, writes);
         self.serving = Some(Serving { id, done_ns: self.now_ns.saturating_add(takes_ns), cancelled: false });
     }
 
@@ -230,15 +235,16 @@ impl Disk {
             let oldest = || self.places.values().take(self.config.reorders).filter_map(of);
             let aged =
                 oldest().next().filter(|(_, first)| self.read_bytes - first.since_bytes >= self.config.reorders_bytes);
-            return aged.or_else(|| oldest().min_by_key(|(place, waiting)| self.reach_ns(place.0, waiting.bytes)));
+            return aged.or_else(|| oldest().min_by_key(|(place, waiting)| self.reach_ns(place.0, waiting)));
         }
         let after = self.queue.range((self.head, 0)..).next();
         after.or_else(|| self.queue.first_key_value()).map(|(&place, &waiting)| (place, waiting))
     }
 
     /// How long until the arm is at `offset`, from here. Nothing, if the buffer has it.
-    fn reach_ns(&self, offset: u64, bytes: u64) -> u64 {
-        if self.buffer.iter().any(|&(start, until)| start <= offset && offset + bytes <= until) {
+    fn reach_ns(&self, offset: u64, waiting: &Waiting) -> u64 {
+        let held = |&(start, until): &(u64, u64)| start <= offset && offset + waiting.bytes <= until;
+        if !waiting.writes && self.buffer.iter().any(held) {
             return 0;
         }
         let pass_ns = offset.checked_sub(self.head).map(|skipped| self.config.media_rate.time_ns(skipped));
@@ -260,10 +266,11 @@ impl Disk {
     }
 
     /// How long `bytes` at `offset` take, from here and `now_ns` on.
-    fn serve(&mut self, now_ns: u64, offset: u64, bytes: u64) -> u64 {
+    fn serve(&mut self, now_ns: u64, offset: u64, bytes: u64, writes: bool) -> u64 {
         let end = offset + bytes;
         self.read_on(now_ns);
-        if let Some(at) = self.buffer.iter().position(|&(start, until)| start <= offset && end <= until) {
+        let held = self.buffer.iter().position(|&(start, until)| start <= offset && end <= until);
+        if let Some(at) = held.filter(|_| !writes) {
             let used = self.buffer.remove(at);
             self.buffer.extend(used);
             return self.config.host_rate.time_ns(bytes);
@@ -271,6 +278,9 @@ impl Disk {
         if let Some(rotation) = self.config.rotation() {
             return self.turn(rotation, now_ns, offset, bytes);
         }
+        // The first part has been read on already.
+        let reads_on = self.config.reads_on && !writes;
+        let offset = if reads_on && offset < self.head && self.head < end { self.head } else { offset };
         let jump_ns = self.jump_ns(offset);
         let rate = self.config.rate_at(offset);
         let track_bytes = self.config.track_bytes_at(rate);
@@ -278,7 +288,10 @@ impl Disk {
         let pass_ns = offset.checked_sub(self.head).map(|skipped| rate.time_ns(skipped));
         self.head = end;
         self.keep(kept_from, end, track_bytes);
-        jump_ns.min(pass_ns.unwrap_or(u64::MAX)) + rate.time_ns(bytes)
+        let takes_ns = jump_ns.min(pass_ns.unwrap_or(u64::MAX)) + rate.time_ns(end - offset);
+        self.head_ns = now_ns + takes_ns;
+        self.read_on_bytes = if reads_on { self.config.reads_on_bytes.unwrap_or(track_bytes) } else { 0 };
+        takes_ns
     }
 
     /// The same where it is known when a sector comes round.
@@ -300,7 +313,8 @@ impl Disk {
         };
         let takes_ns = reach_ns + rate.time_ns(end - offset);
         self.keep(kept_from, end, self.config.track_bytes);
-        (self.head, self.head_ns, self.read_on_bytes) = (end, now_ns + takes_ns, self.config.track_bytes);
+        let reads_on_bytes = self.config.reads_on_bytes.unwrap_or(self.config.track_bytes);
+        (self.head, self.head_ns, self.read_on_bytes) = (end, now_ns + takes_ns, reads_on_bytes);
         takes_ns
     }
 
@@ -344,10 +358,12 @@ impl BlockDevice for Disk {
         debug_assert!(now_ns >= self.now_ns, "time went back");
         self.advance(now_ns);
         match event {
-            Event::Read { id, offset, bytes } => {
+            Event::Read { id, offset, bytes } | Event::Write { id, offset, bytes } => {
                 let place = (offset, self.arrived);
                 self.arrived += 1;
-                self.queue.insert(place, Waiting { id, bytes, since_ns: now_ns, since_bytes: self.read_bytes });
+                let writes = matches!(event, Event::Write { .. });
+                let waiting = Waiting { id, bytes, writes, since_ns: now_ns, since_bytes: self.read_bytes };
+                self.queue.insert(place, waiting);
                 self.places.insert(id, place);
             }
             Event::Cancel { id } => {

@@ -9,7 +9,7 @@
 //! With one channel this is the old SATA drive whose time grows with each page; with many it is `NVMe`, where only a queue that is
 //! deep enough shows what the drive can do.
 //!
-//! Not modelled: writes, erasing, which page lies on which chip.
+//! Writes wait in the same queue and have costs of their own. Not modelled: erasing, which page lies on which chip.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
@@ -30,6 +30,12 @@ pub struct Config {
     pub request_ns: u64,
     /// What each page of 4 KiB takes besides, in ns.
     pub page_ns: u64,
+    /// The same of a request that writes; `None`: as of one that reads.
+    #[serde(default)]
+    pub write_request_ns: Option<u64>,
+    /// The same of a page that is written.
+    #[serde(default)]
+    pub write_page_ns: Option<u64>,
     /// Bytes a second to the host; `None` for no limit.
     #[serde(default)]
     pub link_rate: Option<Rate>,
@@ -42,7 +48,8 @@ pub struct Config {
 pub struct Flash {
     config: Config,
     now_ns: u64,
-    waiting: VecDeque<(RequestId, u64)>,
+    /// What each takes, and its bytes.
+    waiting: VecDeque<(RequestId, u64, u64)>,
     /// What channels are at: when it has been read, and what. Ties in the order of the requests.
     reading: BinaryHeap<Reverse<(u64, RequestId, u64)>>,
     /// What crosses the link, in order, and when it has.
@@ -93,9 +100,8 @@ impl Flash {
     /// Idle channels take what waits.
     fn start(&mut self) {
         while self.reading.len() < self.config.channels.get() as usize
-            && let Some((id, bytes)) = self.waiting.pop_front()
+            && let Some((id, takes_ns, bytes)) = self.waiting.pop_front()
         {
-            let takes_ns = self.config.request_ns + bytes.div_ceil(4096) * self.config.page_ns;
             self.reading.push(Reverse((self.now_ns + takes_ns, id, bytes)));
         }
     }
@@ -106,10 +112,18 @@ impl BlockDevice for Flash {
         debug_assert!(now_ns >= self.now_ns, "time went back");
         self.advance(now_ns);
         match event {
-            Event::Read { id, bytes, .. } => self.waiting.push_back((id, bytes)),
+            Event::Read { id, bytes, .. } => {
+                let takes_ns = self.config.request_ns + bytes.div_ceil(4096) * self.config.page_ns;
+                self.waiting.push_back((id, takes_ns, bytes));
+            }
+            Event::Write { id, bytes, .. } => {
+                let page_ns = self.config.write_page_ns.unwrap_or(self.config.page_ns);
+                let request_ns = self.config.write_request_ns.unwrap_or(self.config.request_ns);
+                self.waiting.push_back((id, request_ns + bytes.div_ceil(4096) * page_ns, bytes));
+            }
             Event::Cancel { id } => {
                 let before = self.waiting.len();
-                self.waiting.retain(|&(waiting, _)| waiting != id);
+                self.waiting.retain(|&(waiting, ..)| waiting != id);
                 let on_its_way = self.reading.iter().any(|Reverse((_, reading, _))| *reading == id)
                     || self.crossing.iter().any(|&(_, crossing)| crossing == id);
                 if self.waiting.len() == before && on_its_way {
@@ -140,6 +154,8 @@ mod tests {
             channels: NonZeroU32::new(channels).unwrap(),
             request_ns: 500_000,
             page_ns: 177_000,
+            write_request_ns: None,
+            write_page_ns: Some(100_000),
             link_rate: Rate::per_second(link),
         })
     }
@@ -157,6 +173,14 @@ mod tests {
         flash.handle(0, Event::Read { id: 1, offset: 0, bytes: 4096 });
         flash.handle(0, Event::Read { id: 2, offset: 0, bytes: 8 * 4096 });
         assert_eq!(run(&mut flash), [(1, 677_000), (2, 677_000 + 1_916_000)]);
+    }
+
+    #[test]
+    fn what_is_written_waits_in_the_same_queue_at_its_own_cost() {
+        let mut flash = flash(1, 0);
+        flash.handle(0, Event::Write { id: 1, offset: 0, bytes: 2 * 4096 });
+        flash.handle(0, Event::Read { id: 2, offset: 0, bytes: 4096 });
+        assert_eq!(run(&mut flash), [(1, 700_000), (2, 700_000 + 677_000)]);
     }
 
     #[test]

@@ -146,13 +146,13 @@ impl SwapPath {
                 if matches!(self.pages.list(page), Some(List::Ready)) {
                     Leaving::used(&mut self.pages, page);
                 }
-                self.touched(page, write);
+                self.touched(page, thread, write);
                 return;
             }
             Place::Arriving => {
                 self.counters.faults_minor += 1;
                 if !self.pages.has(page, Flag::EXPECTED) {
-                    self.touched(page, write);
+                    self.touched(page, thread, write);
                 }
             }
             Place::Away => {
@@ -184,9 +184,9 @@ impl SwapPath {
     }
 
     /// A page that was staged, or was going to be, is wanted.
-    fn touched(&mut self, page: u64, write: bool) {
+    fn touched(&mut self, page: u64, thread: u32, write: bool) {
         if self.pages.take(page, Flag::UNSEEN)
-            && let Some(plan) = self.ahead.touched(page, write)
+            && let Some(plan) = self.ahead.touched(page, thread, write)
             && self.pending.is_empty()
         {
             self.carry_out(None, &plan);
@@ -360,12 +360,12 @@ impl SwapPath {
             let missing = |&page: &u64| self.pages.place(page) == Place::Away && self.pages.has(page, Flag::COPY);
             let missing: Vec<_> = self.within(extent).filter(missing).collect();
             let room = self.room(missing.len() as u64);
-            let mut read: Vec<_> = missing.into_iter().take(room as usize).collect();
-            for &page in &read {
+            let mut chosen: Vec<_> = missing.into_iter().take(room as usize).collect();
+            for &page in &chosen {
                 self.pages.set(page, Flag::EXPECTED, true);
                 self.pages.set_place(page, Place::Arriving);
             }
-            self.read(&mut read);
+            self.read(&mut chosen);
         }
         self.make_ready();
     }
@@ -373,38 +373,14 @@ impl SwapPath {
     /// Reads or makes the pages of a plan, as many as there is room for; `waited` first.
     fn carry_out(&mut self, waited: Option<u64>, plan: &Plan) {
         let zeroes = waited.is_some_and(|page| !self.pages.has(page, Flag::COPY));
-        let wanted = |path: &Self, page: u64| {
-            let copy = path.pages.has(page, Flag::COPY);
-            path.pages.place(page) == Place::Away && (copy || zeroes && plan.stream.is_some())
-        };
-        let mut room = self.room(plan.pages.max(1));
-        let mut chosen = Vec::new();
-        if let Some(page) = waited {
-            chosen.push(page);
-            room -= 1;
-        }
-        let steps_max = if plan.mark.is_some() { plan.pages + PASSED_OVER } else { plan.pages };
-        let (mut front, mut mark) = (plan.first, None);
-        for step in 0..steps_max {
-            let full = chosen.len() as u64 == plan.pages || room == 0;
-            if front >= self.pages.len() || full && Some(front) != waited {
-                break;
-            }
-            if Some(front) != waited && wanted(self, front) {
-                if plan.mark.is_some_and(|from| step >= from) && mark.is_none() && self.pages.has(front, Flag::COPY) {
-                    mark = Some(front);
-                }
-                chosen.push(front);
-                room -= 1;
-            }
-            front = front.wrapping_add_signed(plan.delta);
-        }
+        let (chosen, front, mark) = self.choose(waited, plan, zeroes && plan.stream.is_some());
+        let writes = waited.map_or(plan.writes, |page| self.pages.has(page, Flag::WRITE));
+        let room = self.room(chosen.len() as u64);
         let mut read = Vec::new();
-        for page in chosen {
+        for page in chosen.into_iter().take(room as usize) {
             if self.pages.has(page, Flag::COPY) {
-                let waits = self.pages.has(page, Flag::WAITED);
                 let seen = plan.mark.is_some() && mark != Some(page);
-                if !waits {
+                if !self.pages.has(page, Flag::WAITED) {
                     self.pages.set(page, Flag::EXPECTED, seen);
                     self.pages.set(page, Flag::UNSEEN, !seen);
                     self.pages.set(page, Flag::WRITE, seen && plan.writes);
@@ -413,7 +389,7 @@ impl SwapPath {
                 read.push(page);
             } else {
                 self.pages.set(page, Flag::WAITED, false);
-                let write = self.pages.take(page, Flag::WRITE) || Some(page) != waited && plan.writes;
+                let write = self.pages.take(page, Flag::WRITE) || writes;
                 self.settle(page, write);
                 self.leaving.came(&mut self.pages, page, self.budget);
                 self.act(SwapAction::Zero { pages: one(page), protect: !write });
@@ -421,6 +397,41 @@ impl SwapPath {
         }
         self.ahead.planned(plan, front, mark);
         self.read(&mut read);
+    }
+
+    /// The pages of a plan that are not there, what is after them, and which one is the mark. Those of zeroes as well, if they are wanted.
+    fn choose(&self, waited: Option<u64>, plan: &Plan, zeroes: bool) -> (Vec<u64>, u64, Option<u64>) {
+        if let (None, Some(page)) = (plan.mark, waited) {
+            return (self.around(page, plan), plan.first, None);
+        }
+        let mut chosen: Vec<u64> = waited.into_iter().collect();
+        let (mut front, mut mark) = (plan.first, None);
+        for step in 0..plan.pages + PASSED_OVER {
+            let full = chosen.len() as u64 >= plan.pages && Some(front) != waited;
+            if full || front >= self.pages.len() {
+                break;
+            }
+            let copy = self.pages.has(front, Flag::COPY);
+            if Some(front) != waited && self.pages.place(front) == Place::Away && (copy || zeroes) {
+                if copy && mark.is_none() && plan.mark.is_some_and(|from| step >= from) {
+                    mark = Some(front);
+                }
+                chosen.push(front);
+            }
+            front = front.wrapping_add_signed(plan.delta);
+        }
+        (chosen, front, mark)
+    }
+
+    /// The pages of a cluster that are one request with the page that is waited for: what lies beyond a page that is there would cost another.
+    fn around(&self, page: u64, plan: &Plan) -> Vec<u64> {
+        let away = |&page: &u64| self.pages.place(page) == Place::Away && self.pages.has(page, Flag::COPY);
+        if !away(&page) {
+            return alloc::vec![page];
+        }
+        let before = (plan.first..page).rev().take_while(away);
+        let after = (page + 1..(plan.first + plan.pages).min(self.pages.len())).take_while(away);
+        core::iter::once(page).chain(before).chain(after).collect()
     }
 
     /// Asks for pages that have just been given room, each run of them at once.
@@ -545,7 +556,7 @@ fn spare(budget: u64) -> u64 {
 }
 
 const SPARE_PART: u64 = 64;
-const SPARE_MAX: u64 = 1024;
+const SPARE_MAX: u64 = 512;
 
 /// The longest request to clean pages: 256 KiB.
 const CLEAN_MAX: usize = 64;

@@ -18,6 +18,8 @@
 
 use alloc::vec::Vec;
 
+use crate::swap_replacement::passing;
+
 /// What to read around a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Plan {
@@ -49,13 +51,14 @@ struct Stream {
     delta: i64,
     /// The first page after all that was asked for.
     front: u64,
-    /// Where its thread was seen last.
-    seen: u64,
     /// Pages of its last cluster.
     size: u64,
     /// The page whose touch asks for more.
     mark: Option<u64>,
     writes: bool,
+    /// How often its thread came to where it was expected, and when last, in faults of no stream.
+    proven: u32,
+    heard: u64,
 }
 
 /// The last faults of a thread that are no stream's.
@@ -73,6 +76,10 @@ pub(crate) struct SwapReadahead {
     tails: Vec<Tail>,
     named: u32,
     max: u64,
+    /// Pages that have room to pass.
+    passing: u64,
+    /// Faults of no stream so far.
+    lone: u64,
     hits: u64,
     last_size: u64,
     last_page: u64,
@@ -85,7 +92,9 @@ impl SwapReadahead {
             streams: Vec::new(),
             tails: Vec::new(),
             named: 0,
-            max: Self::largest(budget),
+            max: largest(budget),
+            passing: passing(budget),
+            lone: 0,
             hits: HITS_FIRST,
             last_size: 0,
             last_page: NOWHERE,
@@ -93,18 +102,7 @@ impl SwapReadahead {
     }
 
     pub(crate) fn set_budget(&mut self, budget: u64) {
-        self.max = Self::largest(budget);
-    }
-
-    const fn largest(budget: u64) -> u64 {
-        let part = budget / CLUSTER_PART;
-        if part > CLUSTER_MAX {
-            CLUSTER_MAX
-        } else if part == 0 {
-            1
-        } else {
-            part
-        }
+        (self.max, self.passing) = (largest(budget), passing(budget));
     }
 
     /// A page was missing. The program may have said that it goes on from there (`told`). `there` tells of a page whether it would not be read.
@@ -116,54 +114,56 @@ impl SwapReadahead {
         told: bool,
         there: impl Fn(u64) -> bool,
     ) -> Plan {
-        if let Some(at) = self.streams.iter().rposition(|stream| stream.comes_to(page, &there)) {
-            let mut stream = self.streams.remove(at);
-            stream.size = (stream.size * 2).min(self.max);
-            let plan = Plan {
-                first: page,
-                delta: stream.delta,
-                pages: stream.size,
-                mark: Some(stream.size / 2),
-                writes: write,
-                stream: Some(stream.name),
-            };
-            (stream.seen, stream.writes) = (page, write);
-            self.streams.push(stream);
-            return plan;
+        if let Some(at) = self.streams.iter().rposition(|stream| self.lives(stream) && stream.comes_to(page, &there)) {
+            let stream = self.advance(at, write);
+            return stream.plan(page, Some(stream.size / 2));
         }
         if let Some(delta) = self.direction(page, thread).or(told.then_some(1)) {
-            if self.streams.len() == STREAMS_MAX {
-                self.streams.remove(0);
-            }
-            self.named = self.named.wrapping_add(1);
-            let size = CLUSTER_FIRST.min(self.max);
-            let stream = Stream { name: self.named, delta, front: page, seen: page, size, mark: None, writes: write };
-            self.streams.push(stream);
-            return Plan {
-                first: page,
-                delta,
-                pages: size,
-                mark: Some(size / 2),
-                writes: write,
-                stream: Some(self.named),
-            };
+            let stream = self.begin(page, delta, write);
+            return stream.plan(page, Some(stream.size / 2));
         }
         self.lone(page)
     }
 
     /// A page that was staged is touched, of a stream or not. Whether that asks for more, and what.
-    pub(crate) fn touched(&mut self, page: u64, write: bool) -> Option<Plan> {
-        let Some(at) = self.streams.iter().rposition(|stream| stream.mark == Some(page)) else {
-            self.hits += 1;
-            return None;
-        };
+    pub(crate) fn touched(&mut self, page: u64, thread: u32, write: bool) -> Option<Plan> {
+        if let Some(at) = self.streams.iter().rposition(|stream| stream.mark == Some(page) && self.lives(stream)) {
+            let stream = self.advance(at, write);
+            return Some(stream.plan(stream.front, Some(0)));
+        }
+        self.hits += 1;
+        let delta = self.direction(page, thread)?;
+        let stream = self.begin(page.wrapping_add_signed(delta), delta, write);
+        Some(stream.plan(stream.front, Some(0)))
+    }
+
+    /// The thread of a stream came to where it was expected.
+    fn advance(&mut self, at: usize, write: bool) -> Stream {
+        let max = self.stream_max();
         let mut stream = self.streams.remove(at);
-        stream.size = (stream.size * 2).min(self.max);
-        stream.mark = None;
-        (stream.seen, stream.writes) = (page, write);
+        stream.proven += 1;
+        stream.heard = self.lone;
+        stream.size = (stream.size * 2).min(max);
+        (stream.mark, stream.writes) = (None, write);
         self.streams.push(stream);
-        let Stream { front: first, delta, size: pages, name, .. } = stream;
-        Some(Plan { first, delta, pages, mark: Some(0), writes: write, stream: Some(name) })
+        stream
+    }
+
+    fn begin(&mut self, front: u64, delta: i64, writes: bool) -> Stream {
+        if self.streams.len() == STREAMS_MAX {
+            self.streams.remove(0);
+        }
+        self.named = self.named.wrapping_add(1);
+        let size = CLUSTER_FIRST.min(self.max);
+        let stream = Stream { name: self.named, delta, front, size, mark: None, writes, proven: 0, heard: self.lone };
+        self.streams.push(stream);
+        stream
+    }
+
+    /// The largest cluster: two of each stream must have room among the pages that pass.
+    fn stream_max(&self) -> u64 {
+        let streams = self.streams.iter().filter(|stream| stream.proven >= PROVEN).count() as u64;
+        (self.passing / (2 * streams.max(1))).clamp(1, self.max)
     }
 
     /// What a plan came to: where it ended, and its mark.
@@ -200,8 +200,14 @@ impl SwapReadahead {
         found
     }
 
+    /// Whether a stream is still believed in: faults at random come to where it stopped before long.
+    fn lives(&self, stream: &Stream) -> bool {
+        self.lone - stream.heard <= HEARD_LONE << stream.proven.min(HEARD_DOUBLED)
+    }
+
     /// The detector: an aligned cluster.
     fn lone(&mut self, page: u64) -> Plan {
+        self.lone += 1;
         let pages = if self.hits > 0 {
             (self.hits + 2).next_power_of_two().max(4)
         } else if page.abs_diff(self.last_page) == 1 {
@@ -216,7 +222,18 @@ impl SwapReadahead {
     }
 }
 
+/// The longest cluster, with a budget of so many pages.
+fn largest(budget: u64) -> u64 {
+    (budget / CLUSTER_PART).max(CLUSTER_LEAST.min(budget / 16)).clamp(1, CLUSTER_MAX)
+}
+
 impl Stream {
+    /// What it asks for from `first` on.
+    fn plan(&self, first: u64, mark: Option<u64>) -> Plan {
+        let &Self { delta, size: pages, writes, name, .. } = self;
+        Plan { first, delta, pages, mark, writes, stream: Some(name) }
+    }
+
     /// Whether `page` is where its thread is expected, or a little further, or all between is there.
     fn comes_to(&self, page: u64, there: impl Fn(u64) -> bool) -> bool {
         let ahead = page.wrapping_sub(self.front) as i64;
@@ -226,7 +243,7 @@ impl Stream {
         }
         let skipped = steps as u64;
         let passed = || (0..skipped).all(|step| there(self.front.wrapping_add_signed(self.delta * step as i64)));
-        skipped <= SKIPPED_MAX || (skipped <= PASSED_MAX && passed())
+        (skipped <= SKIPPED_MAX && self.proven >= PROVEN) || (skipped <= PASSED_MAX && passed())
     }
 }
 
@@ -243,11 +260,18 @@ const STREAMS_MAX: usize = 32;
 const CLUSTER_FIRST: u64 = 4;
 const CLUSTER_MAX: u64 = 256;
 
-/// A cluster is no more than one of so many pages of the budget.
-const CLUSTER_PART: u64 = 512;
+/// A cluster is no more than one of so many pages of the budget, unless that is less than a few.
+const CLUSTER_PART: u64 = 256;
+const CLUSTER_LEAST: u64 = 8;
 
-/// Pages that a stream may skip, unless they are there.
+/// Pages that a stream may skip, unless they are there, and how often it must have come to where it was expected: faults at random are near
+/// some stream before long.
+const PROVEN: u32 = 2;
 const SKIPPED_MAX: u64 = 16;
+
+/// A stream that nobody came to during so many faults of no stream is over; one that is proven lasts up to sixteen times as long.
+const HEARD_LONE: u64 = 32;
+const HEARD_DOUBLED: u32 = 4;
 
 /// Pages that are there, after which a stream is still known.
 const PASSED_MAX: u64 = 8192;
@@ -284,11 +308,11 @@ mod tests {
         let plan = ahead.fault(101, 1, false, false, NOTHING);
         assert_eq!((plan.first, plan.delta, plan.pages, plan.mark), (101, 1, 4, Some(2)));
         let mark = done(&mut ahead, &plan).unwrap();
-        let plan = ahead.touched(mark, false).unwrap();
+        let plan = ahead.touched(mark, 1, false).unwrap();
         assert_eq!((plan.first, plan.pages, plan.mark), (105, 8, Some(0)));
         let mark = done(&mut ahead, &plan).unwrap();
         assert_eq!(mark, 105);
-        assert_eq!(ahead.touched(mark, false).unwrap().first, 113);
+        assert_eq!(ahead.touched(mark, 1, false).unwrap().first, 113);
     }
 
     #[test]
@@ -340,7 +364,9 @@ mod tests {
             sizes.push(ahead.fault(n * 1_000 + n * n * 10, 1, false, false, NOTHING).pages);
         }
         assert_eq!(sizes, [8, 4, 2, 1, 1, 1]);
-        (0..3).for_each(|hit| assert_eq!(ahead.touched(hit, false), None));
+        for page in [10_000, 20_500, 77_000] {
+            assert_eq!(ahead.touched(page, 7, false), None);
+        }
         let plan = ahead.fault(99_999, 1, false, false, NOTHING);
         assert_eq!((plan.pages, plan.first, plan.mark), (8, 99_992, None));
     }

@@ -65,7 +65,7 @@ impl Leaving {
     /// A page has come, in a place of its own: while there is room to spare it is settled.
     pub(crate) fn came(&mut self, pages: &mut Pages, page: u64, budget: u64) {
         // Never so many that those who pass have no room left: then what is settled would have to go for them.
-        let soon = self.returned(pages, page) && pages.on(List::Passing) > budget / PASSING;
+        let soon = self.returned(pages, page) && pages.on(List::Passing) > passing(budget);
         let settled = soon || pages.held() < budget - budget / SPARE;
         pages.put(page, if settled { List::Settled } else { List::Passing });
     }
@@ -121,7 +121,7 @@ impl Leaving {
 
     /// Takes the page that leaves next off its list; `None` where none can.
     pub(crate) fn next(&mut self, pages: &mut Pages, budget: u64) -> Option<u64> {
-        let passing_min = budget / PASSING;
+        let passing_min = passing(budget);
         let settled_go = self.settled.rarer_than(self.passing);
         let on_trial = self.chosen % TRIAL_EVERY >= TRIAL_EVERY - TRIAL;
         self.chosen += 1;
@@ -152,8 +152,14 @@ impl Leaving {
     }
 }
 
+/// Pages that pass, of a budget of so many.
+pub(crate) fn passing(budget: u64) -> u64 {
+    (budget / PASSING).max(PASSING_LEAST.min(budget / 4))
+}
+
 /// One of so many pages passes. More would be missed in every loop; fewer leave no room for what is read ahead.
 const PASSING: u64 = 64;
+const PASSING_LEAST: u64 = 16;
 
 /// While one of so many pages of the budget is free, what comes is settled.
 const SPARE: u64 = 32;

@@ -7,7 +7,8 @@
 //!             Storage (device models, a Scheduler in front, or a mount: another World)     World ──> Tally ──> figures
 //! ```
 //!
-//! Trees of directories have a world of their own, of blocks, inodes and the programs that go through them (`tree/`).
+//! Trees of directories have a world of their own, of blocks, inodes and the programs that go through them (`tree/`). So has memory larger
+//! than there is room for (`region/`).
 //!
 //! *Invariant:* no clock, no thread, no I/O; the same scenario gives the same events and figures, bit for bit.
 
@@ -19,6 +20,7 @@ mod page_map;
 pub mod picture;
 mod policy;
 pub mod profile;
+mod region;
 mod scenario;
 mod scheduler;
 pub mod search;
@@ -32,6 +34,7 @@ mod world;
 
 pub use foreread_device::Profile;
 pub use policy::{Grain, Policy, Reading};
+pub use region::Swapped;
 pub use scenario::{Beside, Error, PolicyName, Reads, Scenario, simulate};
 pub use scheduler::SchedulerName;
 pub use service::Curve;

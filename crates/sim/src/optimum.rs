@@ -23,7 +23,7 @@ pub struct Least {
 
 /// That time for `workload` on `device`; `None` for a device without a limit, and for a tree.
 pub fn least(workload: &Workload, device: &Profile) -> Option<Least> {
-    if matches!(workload.pattern, Pattern::DiskTree(_)) {
+    if workload.pattern.is_no_reads() {
         return None;
     }
     let (rate, first_byte_ns, buffer_bytes) = match device {

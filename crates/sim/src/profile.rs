@@ -8,6 +8,7 @@ pub const TEXTS: &[(&str, &str)] = &[
     ("hdd-w2", include_str!("../../../devices/hdd-w2.toml")),
     ("hdd-2009", include_str!("../../../devices/hdd-2009.toml")),
     ("hdd-2tb", include_str!("../../../devices/hdd-2tb.toml")),
+    ("hdd-2012", include_str!("../../../devices/hdd-2012.toml")),
     ("fc-array-10", include_str!("../../../devices/fc-array-10.toml")),
     ("sata-ssd-2011", include_str!("../../../devices/sata-ssd-2011.toml")),
     ("nvme", include_str!("../../../devices/nvme.toml")),

@@ -12,6 +12,7 @@ use foreread_workload::{Descriptor, Device, Op, Pattern, Reader, Workload};
 use crate::baseline::{Amp, Baseline, Fixed, Linux, Linux2620, NoReadahead, OnDemand2007};
 use crate::policy::{Grain, Policy};
 use crate::profile;
+use crate::region::Swapped;
 use crate::scheduler::SchedulerName;
 use crate::stack::Stack;
 use crate::storage::{Asked, Storage};
@@ -48,6 +49,16 @@ pub enum PolicyName {
     Ext32007First,
     /// What serves real reads, with a wrong idea of where the directories lie that it lists ahead.
     ForereadMisled,
+    /// A kernel that swaps in clusters of eight pages.
+    Swap8,
+    /// As many as were used of the last ones, eight at most (2012).
+    SwapHits,
+    /// The same that shrinks by half at most, its last form (2014).
+    SwapHitsHalved,
+    /// That of 2012 with sixteen at most.
+    SwapHits16,
+    /// With one.
+    SwapHits1,
 }
 
 impl PolicyName {
@@ -67,6 +78,10 @@ impl PolicyName {
     /// Those that differ from one of [`Self::ALL`] in trees of directories only.
     pub const IN_TREES: &[Self] = &[Self::Ext32007, Self::Ext32007First, Self::ForereadMisled];
 
+    /// Kernels that swap. They read files as they are asked to.
+    pub const IN_REGIONS: &[Self] =
+        &[Self::Swap8, Self::SwapHits, Self::SwapHitsHalved, Self::SwapHits16, Self::SwapHits1];
+
     /// Its name in workloads, on the command line and in reports.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -82,6 +97,11 @@ impl PolicyName {
             Self::Ext32007 => "ext3-2007",
             Self::Ext32007First => "ext3-2007-first",
             Self::ForereadMisled => "foreread-misled",
+            Self::Swap8 => "swap-8",
+            Self::SwapHits => "swap-hits",
+            Self::SwapHitsHalved => "swap-hits-halved",
+            Self::SwapHits16 => "swap-hits-16",
+            Self::SwapHits1 => "swap-hits-1",
         }
     }
 
@@ -100,7 +120,9 @@ impl PolicyName {
             Self::Foreread | Self::ForereadMisled => Box::new(ReadPath::new(foreread)),
             Self::ForereadLru => Box::new(ReadPath::new(Options { replacement: Replacement::Lru, ..foreread })),
             Self::ForereadFifo => Box::new(ReadPath::new(Options { fair_queue: false, ..foreread })),
-            Self::None => Box::new(Baseline::new(pages, || NoReadahead)),
+            Self::None | Self::Swap8 | Self::SwapHits | Self::SwapHitsHalved | Self::SwapHits16 | Self::SwapHits1 => {
+                Box::new(Baseline::new(pages, || NoReadahead))
+            }
             Self::Fixed => Box::new(Baseline::new(pages, move || Fixed { block_pages: max })),
             Self::Linux2620 => Box::new(Baseline::new(pages, move || Linux2620::new(max))),
             Self::OnDemand2007 => Box::new(Baseline::new(pages, move || OnDemand2007::new(max))),
@@ -122,7 +144,7 @@ impl FromStr for PolicyName {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Error> {
-        let all = || Self::ALL.iter().chain(Self::IN_TREES);
+        let all = || Self::ALL.iter().chain(Self::IN_TREES).chain(Self::IN_REGIONS);
         let known = || all().map(|policy| policy.as_str()).collect::<Vec<_>>().join(", ");
         let found = all().find(|policy| policy.as_str() == name);
         found.copied().ok_or_else(|| Error::NoPolicy { name: name.to_owned(), known: known() })
@@ -204,6 +226,8 @@ pub struct Scenario<'w> {
     pub reads: Reads<'w>,
     /// A tree that programs go through, instead of all reads: what is made, and with which seed.
     pub tree: Option<(Forest, u64)>,
+    /// Memory that threads touch, instead of all reads, and the seed of their touches.
+    pub region: Option<(Swapped, u64)>,
     /// Whether all readers of a file share one descriptor.
     pub descriptor: Descriptor,
     /// How readers keep time.
@@ -238,6 +262,7 @@ impl<'w> Scenario<'w> {
             extent_bytes: workload.files.extent_bytes,
             reads: Reads::Each(workload.readers().map(operations).collect()),
             tree: Forest::of(workload).map(|forest| (forest, workload.seed)),
+            region: Swapped::of(workload).map(|region| (region, workload.seed)),
             descriptor: workload.descriptor(),
             pattern: workload.pattern,
             beside,
@@ -262,6 +287,9 @@ impl<'w> Scenario<'w> {
         let stack = stack.into();
         if let Some((forest, seed)) = &self.tree {
             return Ok(forest.run(*seed, self.device, stack));
+        }
+        if let Some((region, seed)) = self.region {
+            return Ok(region.run(seed, self.device, stack.policy));
         }
         let max = self.readahead_max_bytes.div_ceil(PAGE_BYTES);
         let mut boxed = stack.policy.policy(self.memory_bytes, max, self.device.is_rotational());

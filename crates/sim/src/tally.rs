@@ -28,6 +28,7 @@ pub struct Tally {
     /// The same for those who read beside the others.
     beside_ns: Histogram<u64>,
     tree: Option<Walked>,
+    region: Option<Touched>,
     end_ns: u64,
 }
 
@@ -39,6 +40,16 @@ pub(crate) struct Walked {
     /// Blocks of all directories, and of each window those that had to be fetched.
     pub(crate) blocks: u64,
     pub(crate) ahead: Vec<u32>,
+}
+
+/// What came of threads that touched memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Touched {
+    /// Touches that had to wait.
+    pub(crate) waits: u64,
+    /// Pages read, and written.
+    pub(crate) pages_in: u64,
+    pub(crate) pages_out: u64,
 }
 
 /// What happened in one second of the run.
@@ -119,6 +130,7 @@ impl Tally {
             took_ns: none(),
             beside_ns: none(),
             tree: None,
+            region: None,
             end_ns: 0,
         }
     }
@@ -134,6 +146,11 @@ impl Tally {
     pub(crate) fn of_tree(walked: Walked, requests: u64, pages: u64) -> Self {
         let end_ns = walked.programs.iter().map(|&(ended_ns, _)| ended_ns).max().unwrap_or(0);
         Self { tree: Some(walked), requests, fetched_pages: pages, end_ns, ..Self::new() }
+    }
+
+    /// That of threads who touched memory until `end_ns`, with so many requests to read.
+    pub(crate) fn of_region(touched: Touched, end_ns: u64, requests: u64) -> Self {
+        Self { region: Some(touched), requests, fetched_pages: touched.pages_in, end_ns, ..Self::new() }
     }
 
     /// Of each window of a directory's blocks those that had to be fetched.
@@ -300,6 +317,9 @@ impl Tally {
 
     /// The value of `metric` in its unit; `None` where a simulation has none.
     pub fn figure(&self, metric: Metric) -> Option<f64> {
+        if let Some(region) = &self.region {
+            return region.figure(metric, self.end_ns);
+        }
         if let Some(tree) = &self.tree {
             return tree.figure(metric);
         }
@@ -361,6 +381,18 @@ impl Tally {
             let pages = seconds.iter().map(|second| second.requested_pages).sum();
             (requests > 0).then(|| kib(pages, requests))
         })
+    }
+}
+
+impl Touched {
+    fn figure(self, metric: Metric, end_ns: u64) -> Option<f64> {
+        match metric {
+            Metric::TouchTime => Some(end_ns as f64 / 1e9),
+            Metric::TouchWaits => Some(self.waits as f64),
+            Metric::PagesIn => Some(self.pages_in as f64),
+            Metric::PagesOut => Some(self.pages_out as f64),
+            _ => None,
+        }
     }
 }
 

@@ -143,7 +143,7 @@ fn what_comes_of_each_workload_is_pinned() {
     let mut text = String::new();
     for (name, _) in catalogue::TEXTS {
         let workload = catalogue::find(name).unwrap();
-        if !workload.is_simulated() || matches!(workload.pattern, Pattern::DiskTree(_)) {
+        if !workload.is_simulated() || workload.pattern.is_no_reads() {
             continue;
         }
         let scheduled = workload.simulate.policies.iter().filter(|stack| stack.contains('/'));
@@ -166,7 +166,7 @@ fn what_comes_of_each_workload_is_pinned() {
 fn whoever_reads_every_byte_once_is_fetched_every_byte() {
     for (name, _) in catalogue::TEXTS {
         let workload = catalogue::find(name).unwrap();
-        if !workload.is_simulated() || matches!(workload.pattern, Pattern::DiskTree(_)) {
+        if !workload.is_simulated() || workload.pattern.is_no_reads() {
             continue;
         }
         let amp = |policy| run(&workload, policy).figure(Metric::Amp).unwrap();

@@ -62,6 +62,11 @@ pub const TEXTS: &[(&str, &str)] = &[
     ("find-system", include_str!("../../../workloads/find-system.toml")),
     ("find-grep-cp", include_str!("../../../workloads/find-grep-cp.toml")),
     ("list-110000", include_str!("../../../workloads/list-110000.toml")),
+    ("region-sequential", include_str!("../../../workloads/region-sequential.toml")),
+    ("region-random", include_str!("../../../workloads/region-random.toml")),
+    ("region-mixed", include_str!("../../../workloads/region-mixed.toml")),
+    ("region-sequential-disk", include_str!("../../../workloads/region-sequential-disk.toml")),
+    ("region-random-disk", include_str!("../../../workloads/region-random-disk.toml")),
 ];
 
 /// The text of the workload of that name.

@@ -13,6 +13,7 @@ use crate::disk_tree::{DiskTree, Shape};
 use crate::error::{Error, Problem};
 use crate::figure::{Figure, Metric};
 use crate::quantity;
+use crate::region::{Order, Region};
 use crate::tree::Tree;
 use crate::workload::{
     Baseline, Descriptor, Device, Files, Mount, Pattern, Ratio, Simulate, Slow, Store, Visit, Workload,
@@ -67,8 +68,10 @@ pub(crate) fn workload(file: &str, text: &str) -> Result<Workload, Error> {
 
     let mut section = top.section("device")?;
     let device = device(&mut section)?;
-    if matches!(pattern, Pattern::DiskTree(_)) && !matches!(device, Device::Profile(_)) {
-        return Err(section.missing("profile", "the name of a disk's model, for a tree is simulated only"));
+    if pattern.is_no_reads() && !matches!(device, Device::Profile(_)) {
+        return Err(
+            section.missing("profile", "the name of a device's model, for trees and regions are simulated only")
+        );
     }
     if tree.is_some() && device.store().is_none() {
         return Err(section.breaks("a tree is an object store's"));
@@ -285,11 +288,14 @@ fn device(section: &mut Section<'_>) -> Result<Device, Error> {
 
 fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Pattern, Error> {
     const KINDS: &str = "one of \"sequential\", \"backward\", \"strided\", \"dealt\", \"interleaved\", \"random\", \
-                         \"hot\", \"slow\", \"mmap-random\", \"disk-tree\"";
+                         \"hot\", \"slow\", \"mmap-random\", \"disk-tree\", \"region\"";
     const PERCENT: &str = "a percentage such as 20";
     let kind = section.string("kind", KINDS)?;
     if kind.value == "disk-tree" {
         return disk_tree(section).map(Pattern::DiskTree);
+    }
+    if kind.value == "region" {
+        return region(section).map(Pattern::Region);
     }
     let record = record(section, size_bytes)?;
     let record_bytes = record.value as u32;
@@ -365,6 +371,19 @@ fn disk_tree(section: &mut Section<'_>) -> Result<DiskTree, Error> {
     })
 }
 
+fn region(section: &mut Section<'_>) -> Result<Region, Error> {
+    const ORDERS: &str = "one of \"sequential\", \"random\", \"mixed\"";
+    let order = section.string("order", ORDERS)?;
+    let order = match order.value.as_str() {
+        "sequential" => Order::Sequential,
+        "random" => Order::Random,
+        "mixed" => Order::Mixed,
+        _ => return Err(order.is_not(ORDERS)),
+    };
+    let cycles = section.integer("cycles", "a number of cycles such as 5")?.within(1, PASSES_MAX)? as u32;
+    Ok(Region { order, cycles })
+}
+
 fn descriptor(section: &mut Section<'_>) -> Result<Descriptor, Error> {
     const WANTED: &str = "\"shared\" or \"own\"";
     let descriptor = section.string("descriptor", WANTED)?;
@@ -401,6 +420,11 @@ fn figures(mut section: Section<'_>, pattern: &Pattern, files: u32, beside: bool
                     if !matches!(pattern, Pattern::DiskTree(_)) =>
                 {
                     return Err(text.breaks("only a tree has programs that go through it"));
+                }
+                Metric::TouchTime | Metric::TouchWaits | Metric::PagesIn | Metric::PagesOut
+                    if !matches!(pattern, Pattern::Region(_)) =>
+                {
+                    return Err(text.breaks("only a region is touched"));
                 }
                 Metric::BesideThroughput | Metric::BesideReadP99 if !beside => {
                     return Err(text.breaks("nobody reads beside: `[beside]` says who"));

@@ -67,6 +67,14 @@ pub enum Metric {
     CopyTime,
     /// Of the blocks of directories those that were read ahead in windows.
     ReadAhead,
+    /// What it took to touch the pages of a region. Simulated only, as are the three that follow.
+    TouchTime,
+    /// How many touches had to wait for a page.
+    TouchWaits,
+    /// Pages that were read into memory.
+    PagesIn,
+    /// Pages that were written from memory.
+    PagesOut,
     /// What a walk through the whole tree took, or the last epoch. Of trees only, as are those that follow.
     Seconds,
     /// The same, over the time to the first byte: how many answers one after the other that would be.
@@ -113,6 +121,10 @@ impl Metric {
         Metric::GrepTime,
         Metric::CopyTime,
         Metric::ReadAhead,
+        Metric::TouchTime,
+        Metric::TouchWaits,
+        Metric::PagesIn,
+        Metric::PagesOut,
         Metric::Seconds,
         Metric::Rounds,
         Metric::Entries,
@@ -152,6 +164,10 @@ impl Metric {
             Metric::GrepTime => "grep_time",
             Metric::CopyTime => "copy_time",
             Metric::ReadAhead => "read_ahead",
+            Metric::TouchTime => "touch_time",
+            Metric::TouchWaits => "touch_waits",
+            Metric::PagesIn => "pages_in",
+            Metric::PagesOut => "pages_out",
             Metric::Seconds => "seconds",
             Metric::Rounds => "rounds",
             Metric::Entries => "entries",
@@ -172,8 +188,14 @@ impl Metric {
             Metric::FirstByte | Metric::FirstByteP50 | Metric::ReadP50 | Metric::ReadP99 | Metric::BesideReadP99 => {
                 "ms"
             }
-            Metric::First64Mib | Metric::FindTime | Metric::GrepTime | Metric::CopyTime | Metric::Seconds => "s",
-            Metric::FindWaits => "waits",
+            Metric::First64Mib
+            | Metric::FindTime
+            | Metric::GrepTime
+            | Metric::CopyTime
+            | Metric::TouchTime
+            | Metric::Seconds => "s",
+            Metric::FindWaits | Metric::TouchWaits => "waits",
+            Metric::PagesIn | Metric::PagesOut => "pages",
             Metric::Rounds => "rounds",
             Metric::SubmitP99 => "us",
             Metric::Late => "reads",
@@ -227,7 +249,7 @@ impl Metric {
     /// A value with its unit, as reports show it.
     pub fn show(self, value: f64) -> String {
         let digits = match value.abs() {
-            _ if matches!(self, Metric::Late | Metric::FindWaits) => 0,
+            _ if matches!(self.unit(), "reads" | "waits" | "pages") => 0,
             // A ratio is wanted with two digits: a third tells which side of the bound it lies on.
             small if self.unit().is_empty() && small < 10.0 => 3,
             large if large >= 1000.0 => 0,

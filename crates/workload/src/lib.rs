@@ -27,6 +27,7 @@ mod figure;
 mod operation;
 mod permutation;
 mod quantity;
+mod region;
 pub mod trace;
 mod tree;
 mod workload;
@@ -35,6 +36,7 @@ pub use disk_tree::{DiskTree, Shape};
 pub use error::{Error, Problem};
 pub use figure::{Figure, Metric, Operator};
 pub use operation::{Op, Operations};
+pub use region::{Order, Region};
 pub use tree::{Batches, Child, Tree};
 pub use workload::{
     Baseline, Descriptor, Device, Files, Mount, Pattern, Ratio, Reader, Simulate, Slow, Store, Visit, Workload,

@@ -83,7 +83,7 @@ impl<'a> Operations<'a> {
             Pattern::Dealt { .. } => self.dealt(number, records),
             Pattern::Random { .. } | Pattern::MmapRandom { .. } => self.random(number),
             Pattern::Hot { .. } => self.hot(number),
-            Pattern::DiskTree(_) | Pattern::Walk { .. } | Pattern::Epochs { .. } => None,
+            Pattern::DiskTree(_) | Pattern::Region(_) | Pattern::Walk { .. } | Pattern::Epochs { .. } => None,
         }?;
         (op.not_before_ns < self.workload.duration_ns).then_some(op)
     }

@@ -11,6 +11,7 @@ use crate::disk_tree::DiskTree;
 use crate::error::Error;
 use crate::figure::Figure;
 use crate::operation::{Op, Operations};
+use crate::region::Region;
 use crate::tree::{Batches, Tree};
 
 /// One workload. Made by [`Workload::parse`] only, which has checked every rule that is named at the fields.
@@ -213,6 +214,8 @@ pub enum Pattern {
     },
     /// Programs go through a tree of directories. It has no reads of its own.
     DiskTree(DiskTree),
+    /// Threads touch memory of which not all has room. It has no reads.
+    Region(Region),
     /// From the top of the tree, depth first, each directory read to its end before anything in it is looked at.
     Walk {
         /// What is looked at.
@@ -438,7 +441,7 @@ impl Workload {
     }
 }
 
-/// What a file system reads of a directory at a time.
+/// What a file system reads of a directory at a time, and a page.
 const BLOCK_BYTES: u32 = 4096;
 
 impl Pattern {
@@ -456,9 +459,14 @@ impl Pattern {
             | Pattern::Epochs { record_bytes, .. }
             | Pattern::Walk { visit: Visit::Contents { record_bytes } }
             | Pattern::MmapRandom { record_bytes } => record_bytes,
-            Pattern::DiskTree(_) => BLOCK_BYTES,
+            Pattern::DiskTree(_) | Pattern::Region(_) => BLOCK_BYTES,
             Pattern::Walk { visit: Visit::Names | Visit::Attributes } => 0,
         }
+    }
+
+    /// Whether it has a world of its own in virtual time, and no reads of files.
+    pub fn is_no_reads(&self) -> bool {
+        matches!(self, Pattern::DiskTree(_) | Pattern::Region(_))
     }
 
     /// Whether all threads read through one descriptor of each file.

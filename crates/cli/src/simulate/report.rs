@@ -31,6 +31,9 @@ fn metrics(workload: &Workload) -> Vec<Metric> {
         let beside: &[Metric] = if tree.copy_bytes.is_some() { &[Metric::GrepTime, Metric::CopyTime] } else { &[] };
         return [&[Metric::FindTime, Metric::FindWaits], beside, &[Metric::ReadAhead]].concat();
     }
+    if matches!(workload.pattern, Pattern::Region(_)) {
+        return vec![Metric::TouchTime, Metric::TouchWaits, Metric::PagesIn, Metric::PagesOut];
+    }
     let expected = |metric: &Metric| {
         workload.simulate.expect.iter().flat_map(|(_, figures)| figures).any(|figure| figure.metric == *metric)
     };

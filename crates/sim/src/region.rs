@@ -1,0 +1,78 @@
+//! Memory larger than there is room for, and threads that touch it, in virtual time.
+//!
+//! ```text
+//!   Touches: which page ──> World ── touch ──> Pager ── read, write ──> Drive
+//!                              ^                 │                        │
+//!                              └── the page is there <──── it came ───────┘
+//! ```
+//!
+//! The touches are the same under every pager: a kernel with one of the rules of how much is swapped in (`rule/`), or this project's policy.
+//! `docs/decisions/0031` says what of the kernel is modelled.
+
+mod drive;
+mod kernel;
+mod lru;
+mod ours;
+mod rule;
+mod slots;
+mod touches;
+mod world;
+
+use foreread_device::Profile;
+use foreread_policy::PAGE_BYTES;
+use foreread_workload::{Pattern, Workload};
+
+use crate::scenario::PolicyName;
+use crate::tally::{Tally, Touched};
+use drive::Drive;
+use kernel::Kernel;
+use ours::Ours;
+use rule::{Fixed, Hits};
+use touches::Touches;
+use world::{Pager, World};
+
+/// The region of a workload, and who touches it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Swapped {
+    region: foreread_workload::Region,
+    threads: u32,
+    pages: u64,
+    budget: u64,
+}
+
+impl Swapped {
+    /// `None` for a workload of anything else.
+    pub(crate) fn of(workload: &Workload) -> Option<Self> {
+        let Pattern::Region(region) = workload.pattern else { return None };
+        let pages = workload.all_files().map(|(_, bytes)| bytes.div_ceil(PAGE_BYTES)).sum();
+        Some(Self { region, threads: workload.threads, pages, budget: workload.mount.memory_bytes / PAGE_BYTES })
+    }
+
+    /// All threads run to their ends.
+    pub(crate) fn run(self, seed: u64, device: Profile, policy: PolicyName) -> Tally {
+        let Self { region, threads, pages, budget } = self;
+        let rotational = device.is_rotational();
+        let pager = pager(policy, pages, budget, rotational);
+        let touches = Touches::all(region, threads, pages, seed);
+        let mut world = World::new(pager, Drive::new(device));
+        let (end_ns, waits) = world.run(touches);
+        let counts = world.drive().counts();
+        let touched = Touched { waits, pages_in: counts.read_pages, pages_out: counts.written_pages };
+        Tally::of_region(touched, end_ns, counts.reads)
+    }
+}
+
+/// Who decides what is in memory. A policy that is none of regions does as a kernel with the usual cluster of eight.
+fn pager(policy: PolicyName, pages: u64, budget: u64, rotational: bool) -> Box<dyn Pager> {
+    let rule: Box<dyn rule::Rule> = match policy {
+        PolicyName::Foreread | PolicyName::ForereadLru | PolicyName::ForereadFifo | PolicyName::ForereadMisled => {
+            return Box::new(Ours::new(pages, budget));
+        }
+        PolicyName::SwapHits => Box::new(Hits::new(8, false)),
+        PolicyName::SwapHits1 => Box::new(Hits::new(1, false)),
+        PolicyName::SwapHits16 => Box::new(Hits::new(16, false)),
+        PolicyName::SwapHitsHalved => Box::new(Hits::new(8, true)),
+        _ => Box::new(Fixed { pages: 8 }),
+    };
+    Box::new(Kernel::new(pages, budget, rotational, rule))
+}

@@ -1,0 +1,259 @@
+//! A kernel that swaps: two lists of pages, a swap cache, and slots on a device.
+//!
+//! ```text
+//!   Untouched ──> Mapped ── reclaimed: a slot, a write ──> Writing ──> Out
+//!                   ^  └────── unchanged since it was read ────────────> ┤
+//!                   └── touched ── Cached <── Arriving <── the cluster around a fault
+//! ```
+//!
+//! - New pages are active, swapped ones inactive. An inactive page that was touched becomes active when its turn comes; the oldest active
+//!   ones become inactive while those are fewer than a quarter.
+//! - Memory is reclaimed 32 pages at a time, when less than a little of it is free.
+//! - A page keeps its slot until it is written to, or is mapped while half of the device is taken.
+//! - A cluster is one request. Pages of it that are in memory, and slots without a page, are not read.
+
+use std::collections::HashMap;
+
+use super::drive::Drive;
+use super::lru::{Lists, Of};
+use super::rule::Rule;
+use super::slots::Slots;
+use super::world::{Pager, Touch};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Untouched,
+    Out,
+    Arriving,
+    /// Read, and not mapped.
+    Cached,
+    Mapped,
+    /// Not mapped any more, and not written yet.
+    Writing,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Page {
+    state: State,
+    slot: Option<u32>,
+    dirty: bool,
+    /// Touched since this was looked at last.
+    young: bool,
+    /// Read along with another, and not touched.
+    ahead: bool,
+    /// A write of it is on its way.
+    busy: bool,
+}
+
+enum Request {
+    Read(Vec<u64>),
+    Write(Vec<u64>),
+}
+
+/// See the module's text.
+pub(crate) struct Kernel {
+    pages: Vec<Page>,
+    lists: Lists,
+    slots: Slots,
+    rule: Box<dyn Rule>,
+    budget: u64,
+    /// Free pages below which memory is reclaimed.
+    low: u64,
+    used: u64,
+    /// Pages that will be free when what is on its way has been written.
+    writing: u64,
+    requests: HashMap<u64, Request>,
+}
+
+impl Kernel {
+    /// A region of `pages` in a memory of `budget`, with a swap device of as many slots as the region has pages, and a fiftieth more.
+    pub(crate) fn new(pages: u64, budget: u64, rotational: bool, rule: Box<dyn Rule>) -> Self {
+        let untouched =
+            Page { state: State::Untouched, slot: None, dirty: false, young: false, ahead: false, busy: false };
+        Self {
+            pages: vec![untouched; pages as usize],
+            lists: Lists::new(pages),
+            slots: Slots::new(pages + pages / 50, rotational),
+            rule,
+            budget,
+            low: (budget * PAGE_KIB * 16).isqrt() / PAGE_KIB * 5 / 4,
+            used: 0,
+            writing: 0,
+            requests: HashMap::new(),
+        }
+    }
+
+    fn free(&self) -> u64 {
+        self.budget.saturating_sub(self.used)
+    }
+
+    /// Whether there is a free page, once memory has been reclaimed where that is due.
+    fn make_room(&mut self, now_ns: u64, drive: &mut Drive) -> bool {
+        if self.free() + self.writing < self.low {
+            self.reclaim(now_ns, drive);
+        }
+        self.free() > 0
+    }
+
+    fn reclaim(&mut self, now_ns: u64, drive: &mut Drive) {
+        let mut written = Vec::new();
+        let mut gone = 0;
+        let mut looked_at = 2 * (self.lists.len(Of::Inactive) + self.lists.len(Of::Active));
+        while gone < BATCH && looked_at > 0 {
+            looked_at -= 1;
+            if self.lists.len(Of::Inactive) * 3 < self.lists.len(Of::Active)
+                && let Some(oldest) = self.lists.oldest(Of::Active)
+            {
+                self.pages[oldest as usize].young = false;
+                self.lists.put(oldest, Of::Inactive);
+                continue;
+            }
+            let Some(number) = self.lists.oldest(Of::Inactive) else { break };
+            let page = &mut self.pages[number as usize];
+            if page.busy || page.state == State::Mapped && page.young {
+                page.young = false;
+                self.lists.put(number, Of::Active);
+                continue;
+            }
+            if page.dirty {
+                let Some(slot) = page.slot.map(u64::from).or_else(|| self.slots.take(number)) else { break };
+                (page.slot, page.state, page.busy) = (Some(slot as u32), State::Writing, true);
+                self.writing += 1;
+                written.push((slot, number));
+            } else {
+                page.state = State::Out;
+                page.ahead = false;
+                self.used -= 1;
+            }
+            self.lists.take(number);
+            gone += 1;
+        }
+        written.sort_unstable();
+        for run in written.chunk_by(|before, after| before.0 + 1 == after.0) {
+            let request = drive.write(now_ns, run[0].0, run.len() as u64);
+            self.requests.insert(request, Request::Write(run.iter().map(|&(_, number)| number).collect()));
+        }
+    }
+
+    /// A page that is in memory is mapped, and written to.
+    fn map(&mut self, number: u64) {
+        let page = &mut self.pages[number as usize];
+        if std::mem::take(&mut page.ahead) {
+            self.rule.hit();
+        }
+        if page.state == State::Writing {
+            self.writing -= 1;
+            self.lists.put(number, Of::Active);
+        }
+        (page.state, page.young) = (State::Mapped, true);
+        self.write_to(number);
+    }
+
+    /// What it is on the device is not what it is any more.
+    fn write_to(&mut self, number: u64) {
+        let page = &mut self.pages[number as usize];
+        page.dirty = true;
+        if !page.busy
+            && let Some(slot) = page.slot.take()
+        {
+            self.slots.free(u64::from(slot));
+        }
+    }
+
+    /// Reads the cluster around a page.
+    fn swap_in(&mut self, now_ns: u64, number: u64, drive: &mut Drive) {
+        let Some(slot) = self.pages[number as usize].slot.map(u64::from) else { return };
+        let cluster = self.rule.cluster(slot).max(1);
+        let first = slot & !(cluster - 1);
+        let (mut read, mut from, mut until) = (Vec::new(), slot, slot + 1);
+        self.arrives(number, &mut read);
+        for beside in (first..first + cluster).filter(|&beside| beside != slot) {
+            let Some(owner) = self.slots.owner(beside) else { continue };
+            if self.pages[owner as usize].state == State::Out && self.make_room(now_ns, drive) {
+                self.pages[owner as usize].ahead = true;
+                self.arrives(owner, &mut read);
+                (from, until) = (from.min(beside), until.max(beside + 1));
+            }
+        }
+        let request = drive.read(now_ns, from, read.len() as u64, until - from);
+        self.requests.insert(request, Request::Read(read));
+    }
+
+    fn arrives(&mut self, number: u64, read: &mut Vec<u64>) {
+        self.pages[number as usize].state = State::Arriving;
+        self.used += 1;
+        read.push(number);
+    }
+}
+
+impl Pager for Kernel {
+    fn touch(&mut self, now_ns: u64, _: u32, number: u64, drive: &mut Drive) -> Touch {
+        let page = &mut self.pages[number as usize];
+        match page.state {
+            State::Mapped => {
+                page.young = true;
+                if !page.dirty {
+                    self.write_to(number);
+                }
+                return Touch::There(0);
+            }
+            State::Cached | State::Writing => self.map(number),
+            State::Arriving => return Touch::Waits,
+            State::Untouched => {
+                if !self.make_room(now_ns, drive) {
+                    return Touch::Waits;
+                }
+                self.used += 1;
+                self.lists.put(number, Of::Active);
+                self.map(number);
+            }
+            State::Out => {
+                if self.make_room(now_ns, drive) {
+                    self.swap_in(now_ns, number, drive);
+                }
+                return Touch::Waits;
+            }
+        }
+        Touch::There(FAULT_NS)
+    }
+
+    fn came(&mut self, _: u64, request: u64, _: &mut Drive) {
+        match self.requests.remove(&request) {
+            Some(Request::Read(pages)) => {
+                let full = self.slots.is_half_full();
+                for number in pages {
+                    let page = &mut self.pages[number as usize];
+                    page.state = State::Cached;
+                    page.dirty = false;
+                    if full && !page.ahead {
+                        self.write_to(number);
+                    }
+                    self.lists.put(number, Of::Inactive);
+                }
+            }
+            Some(Request::Write(pages)) => {
+                for number in pages {
+                    let page = &mut self.pages[number as usize];
+                    page.busy = false;
+                    if page.state == State::Writing {
+                        (page.state, page.dirty) = (State::Out, false);
+                        self.used -= 1;
+                        self.writing -= 1;
+                    } else {
+                        self.write_to(number);
+                    }
+                }
+            }
+            None => {}
+        }
+    }
+}
+
+/// Pages that are reclaimed at a time.
+const BATCH: u64 = 32;
+
+/// What a fault takes that finds its page in memory, or none at all.
+const FAULT_NS: u64 = 1_500;
+
+/// KiB of a page. What a kernel keeps free is the square root of sixteen times its memory, in KiB, and a quarter more.
+const PAGE_KIB: u64 = 4;

@@ -1,0 +1,140 @@
+//! The policy of this project as a pager: touches become events, and its actions requests.
+//!
+//! Where a page has no room it lies in the file at its own place; one that nobody has touched is zeroes, and lies nowhere. Each fault goes
+//! through a manager in user space and back.
+
+use std::collections::{HashMap, VecDeque};
+
+use foreread_policy::{Extent, Nanos, RequestId, SwapAction, SwapEvent, SwapOptions, SwapPath};
+
+use super::drive::Drive;
+use super::world::{Pager, Touch};
+
+/// Where a page is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    Away,
+    Protected,
+    Mapped,
+}
+
+/// What a request of the drive is to policy.
+#[derive(Debug, Clone, Copy)]
+enum Request {
+    Read(RequestId),
+    /// And the pages that are not zeroes.
+    Clean(RequestId, Extent, u64),
+}
+
+/// See the module's text.
+pub(crate) struct Ours {
+    policy: SwapPath,
+    at: Vec<At>,
+    /// Pages that have been touched, and so hold something.
+    filled: Vec<bool>,
+    /// The page that each thread waits for.
+    waits: HashMap<u32, u64>,
+    requests: HashMap<u64, Request>,
+    /// Requests that were over at once: all was zeroes.
+    over: VecDeque<Request>,
+}
+
+impl Ours {
+    pub(crate) fn new(pages: u64, budget: u64) -> Self {
+        let policy = SwapPath::new(SwapOptions { pages, budget });
+        Self {
+            policy,
+            at: vec![At::Away; pages as usize],
+            filled: vec![false; pages as usize],
+            waits: HashMap::new(),
+            requests: HashMap::new(),
+            over: VecDeque::new(),
+        }
+    }
+
+    /// Tells policy, and does what it decides.
+    fn tell(&mut self, now_ns: u64, event: SwapEvent, drive: &mut Drive) {
+        self.policy.handle(Nanos(now_ns), event);
+        while let Some(action) = self.policy.poll_action() {
+            let (pages, at) = match action {
+                SwapAction::Zero { pages, protect } | SwapAction::Map { pages, protect } => {
+                    self.waits.retain(|_, waits| !pages.contains(*waits));
+                    (pages, if protect { At::Protected } else { At::Mapped })
+                }
+                SwapAction::Clean { request, pages } => {
+                    let filled = (pages.start..pages.end).filter(|&page| self.filled[page as usize]).count() as u64;
+                    let over = Request::Clean(request, pages, filled);
+                    if filled == 0 {
+                        self.over.push_back(over);
+                    } else {
+                        self.requests.insert(drive.write(now_ns, pages.start, filled), over);
+                    }
+                    (pages, At::Protected)
+                }
+                SwapAction::Drop { pages } => (pages, At::Away),
+                SwapAction::Read { request, pages, .. } => {
+                    let name = drive.read(now_ns, pages.start, pages.pages(), pages.pages());
+                    self.requests.insert(name, Request::Read(request));
+                    continue;
+                }
+                // Nothing fails here.
+                SwapAction::Fail { .. } => continue,
+            };
+            self.at[pages.start as usize..pages.end as usize].fill(at);
+        }
+    }
+
+    /// Tells policy of requests that are over.
+    fn go_on(&mut self, now_ns: u64, drive: &mut Drive) {
+        while let Some(over) = self.over.pop_front() {
+            match over {
+                Request::Read(request) => {
+                    self.tell(now_ns, SwapEvent::Completed { request, came: true }, drive);
+                }
+                Request::Clean(request, pages, filled) => {
+                    if filled < pages.pages() {
+                        let zeroes = |page: &u64| !self.filled[*page as usize];
+                        for page in (pages.start..pages.end).filter(zeroes).collect::<Vec<_>>() {
+                            self.tell(now_ns, SwapEvent::Zeroes { pages: Extent::new(page, page + 1) }, drive);
+                        }
+                    }
+                    self.tell(now_ns, SwapEvent::Cleaned { request, came: true }, drive);
+                }
+            }
+        }
+    }
+}
+
+impl Pager for Ours {
+    fn touch(&mut self, now_ns: u64, thread: u32, page: u64, drive: &mut Drive) -> Touch {
+        match self.at[page as usize] {
+            At::Mapped => {
+                self.filled[page as usize] = true;
+                return Touch::There(0);
+            }
+            At::Protected => {
+                self.at[page as usize] = At::Mapped;
+                self.tell(now_ns, SwapEvent::Written { page }, drive);
+            }
+            At::Away if self.waits.get(&thread) == Some(&page) => return Touch::Waits,
+            At::Away => {
+                self.waits.insert(thread, page);
+                self.tell(now_ns, SwapEvent::Fault { page, thread, write: true }, drive);
+            }
+        }
+        self.go_on(now_ns, drive);
+        if self.at[page as usize] != At::Mapped {
+            return Touch::Waits;
+        }
+        self.filled[page as usize] = true;
+        Touch::There(FAULT_NS)
+    }
+
+    fn came(&mut self, now_ns: u64, request: u64, drive: &mut Drive) {
+        self.over.extend(self.requests.remove(&request));
+        self.go_on(now_ns, drive);
+    }
+}
+
+/// What a fault takes through user space and back.
+const FAULT_NS: u64 = 6_000;

@@ -1,0 +1,113 @@
+//! The places of pages on a swap device, and in which order they are given out.
+//!
+//! ```text
+//!   |x x x . x . . . | . . . . . . . . | x x . .       from the first run of 256 free ones on, one after the other;
+//!                      ^ next                           where there is no such run, the next free one
+//! ```
+//!
+//! Where seeking is dear, runs are sought from the start of the device, so that what is in use lies close together; otherwise from where the
+//! last one was, so that all of the device is worn alike.
+
+/// The slots of a device.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    /// Which page has each.
+    owners: Vec<u32>,
+    used: u64,
+    next: usize,
+    /// Slots of the run that are left.
+    left: usize,
+    from_start: bool,
+}
+
+impl Slots {
+    /// A device of `count` slots, of which the first holds what the device is.
+    pub(crate) fn new(count: u64, rotational: bool) -> Self {
+        Self { owners: vec![NOBODY; count as usize], used: 0, next: 1, left: 0, from_start: rotational }
+    }
+
+    /// The page that has a slot.
+    pub(crate) fn owner(&self, slot: u64) -> Option<u64> {
+        self.owners.get(slot as usize).copied().filter(|&owner| owner != NOBODY).map(u64::from)
+    }
+
+    /// Whether more than half of them have a page.
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.used * 2 > self.owners.len() as u64
+    }
+
+    /// A slot for a page; `None` where all are taken.
+    pub(crate) fn take(&mut self, page: u64) -> Option<u64> {
+        if self.used + 1 >= self.owners.len() as u64 {
+            return None;
+        }
+        if self.left == 0 {
+            self.next = self.run().unwrap_or(self.next);
+            self.left = RUN;
+        }
+        self.left -= 1;
+        let free = |slot: &usize| self.owners[*slot] == NOBODY;
+        let slot = (self.next..self.owners.len()).find(free).or_else(|| (1..self.next).find(free))?;
+        self.owners[slot] = page as u32;
+        self.used += 1;
+        self.next = slot + 1;
+        Some(slot as u64)
+    }
+
+    /// The slot is free again.
+    pub(crate) fn free(&mut self, slot: u64) {
+        self.owners[slot as usize] = NOBODY;
+        self.used -= 1;
+    }
+
+    /// Where a run of free slots begins.
+    fn run(&self) -> Option<usize> {
+        let from = if self.from_start { 1 } else { self.next.min(self.owners.len()) };
+        let first = |range: std::ops::Range<usize>| {
+            let mut free = 0;
+            for slot in range {
+                free = if self.owners[slot] == NOBODY { free + 1 } else { 0 };
+                if free == RUN {
+                    return Some(slot + 1 - RUN);
+                }
+            }
+            None
+        };
+        first(from..self.owners.len()).or_else(|| first(1..from))
+    }
+}
+
+const NOBODY: u32 = u32::MAX;
+
+/// Slots of a run.
+const RUN: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_sought_from_the_start_where_seeking_is_dear() {
+        for (rotational, wanted) in [(true, 1), (false, 513)] {
+            let mut slots = Slots::new(2_048, rotational);
+            for page in 0..512 {
+                assert_eq!(slots.take(page), Some(page + 1));
+            }
+            (1..=256).for_each(|slot| slots.free(slot));
+            assert_eq!(slots.take(9), Some(wanted), "rotational: {rotational}");
+            assert_eq!(slots.owner(wanted), Some(9));
+        }
+    }
+
+    #[test]
+    fn without_a_run_the_next_free_one_is_taken() {
+        let mut slots = Slots::new(300, true);
+        for page in 0..298 {
+            assert_eq!(slots.take(page), Some(page + 1));
+        }
+        slots.free(40);
+        slots.free(50);
+        assert_eq!((slots.take(1), slots.take(2)), (Some(299), Some(40)));
+        assert_eq!(slots.take(3), None, "one is always left");
+    }
+}

@@ -1,0 +1,111 @@
+//! Which pages a thread touches, in order.
+
+use foreread_device::Random;
+use foreread_workload::{Order, Region};
+
+/// The touches of one thread.
+#[derive(Debug, Clone)]
+pub(crate) struct Touches {
+    order: Order,
+    /// The pages of the region.
+    pages: u64,
+    /// The part that its sequential touches go through, `[start, end)`, and where they are.
+    part: (u64, u64),
+    next: u64,
+    /// Whether it begins at random, where it does both.
+    random_first: bool,
+    random: Random,
+    done: u64,
+    all: u64,
+}
+
+impl Touches {
+    /// Those of all threads.
+    pub(crate) fn all(region: Region, threads: u32, pages: u64, seed: u64) -> Vec<Self> {
+        let Region { order, cycles, .. } = region;
+        let threads = u64::from(threads);
+        let mut source = Random::new(seed);
+        let touches = |thread: u64| {
+            // Of mixed touches, as many parts as threads are sequential at a time.
+            let (parts, part) =
+                if order == Order::Mixed { (threads.div_ceil(2), thread / 2) } else { (threads, thread) };
+            let (start, end) = (pages * part / parts, pages * (part + 1) / parts);
+            Self {
+                order,
+                pages,
+                part: (start, end),
+                next: start,
+                random_first: thread % 2 == 1,
+                random: Random::new(source.next_u64()),
+                done: 0,
+                all: pages * u64::from(cycles) / threads,
+            }
+        };
+        (0..threads).map(touches).collect()
+    }
+}
+
+impl Iterator for Touches {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        if self.done == self.all {
+            return None;
+        }
+        let random = match self.order {
+            Order::Random => true,
+            Order::Mixed => (self.done / (self.pages / PHASES).max(1)) % 2 == u64::from(!self.random_first),
+            _ => false,
+        };
+        self.done += 1;
+        if random {
+            return Some(self.random.below(self.pages));
+        }
+        let page = self.next;
+        self.next = if page + 1 == self.part.1 { self.part.0 } else { page + 1 };
+        Some(page)
+    }
+}
+
+/// A phase is so many touches of a thread that the region has so many times as many pages.
+const PHASES: u64 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(order: Order, threads: u32) -> Vec<Vec<u64>> {
+        Touches::all(region(order), threads, 1_000, 7).into_iter().map(Iterator::collect).collect()
+    }
+
+    fn region(order: Order) -> Region {
+        let name = match order {
+            Order::Sequential => "region-sequential",
+            Order::Random => "region-random",
+            _ => "region-mixed",
+        };
+        match foreread_workload::catalogue::find(name).unwrap().pattern {
+            foreread_workload::Pattern::Region(region) => region,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_loop_comes_to_every_page_as_often() {
+        let touches = all(Order::Sequential, 1).remove(0);
+        assert_eq!(touches.len(), 5_000);
+        assert!(touches.iter().enumerate().all(|(at, &page)| page == at as u64 % 1_000));
+    }
+
+    #[test]
+    fn half_of_the_threads_are_sequential_at_a_time() {
+        let touches = all(Order::Mixed, 4);
+        for phase in 0..5 {
+            let in_order = |touches: &&Vec<u64>| {
+                touches[phase * 250..(phase + 1) * 250].windows(2).all(|two| two[1] == two[0] + 1 || two[1] % 500 == 0)
+            };
+            assert_eq!(touches.iter().filter(in_order).count(), 2, "phase {phase}");
+        }
+        assert_eq!(touches.iter().map(Vec::len).sum::<usize>(), 5_000);
+    }
+}
