@@ -93,7 +93,7 @@ pub(crate) struct BenchArgs {
     #[arg(long)]
     list: bool,
 
-    /// With `memory`: a sixteenth of its size, to see whether it works
+    /// With `memory`: a quarter of its size, to see whether it works
     #[arg(long)]
     quick: bool,
 

@@ -111,7 +111,8 @@ mod tests {
     #[test]
     fn it_shows_what_the_file_holds() {
         let dir = tempfile::tempdir().expect("a directory");
-        let content = |at: usize, bytes: &mut [u8]| bytes.iter_mut().enumerate().for_each(|(n, b)| *b = ((at + n) / 4096) as u8);
+        let content =
+            |at: usize, bytes: &mut [u8]| bytes.iter_mut().enumerate().for_each(|(n, b)| *b = ((at + n) / 4096) as u8);
         let bare = Bare::create(dir.path(), 200 << 12, content).expect("memory");
         assert_eq!(bare.len(), 200 << 12);
         assert!((0..200).rev().all(|page| bare[page << 12..][..4096].iter().all(|byte| *byte == page as u8)));

@@ -82,23 +82,23 @@ pub(crate) enum Place {
 
 /// See the head of this file.
 pub(crate) enum Carrier {
-    Ring(Ring),
+    Ring(Box<Ring>),
     Threads(Threads),
 }
 
 impl Carrier {
     /// Over `place`. Made by the thread that uses it.
-    pub(crate) fn new(place: Place, uffd: Arc<Uffd>, bell: Bell, may_ring: bool) -> io::Result<Self> {
+    pub(crate) fn new(place: Place, uffd: Arc<Uffd>, bell: Bell, may_ring: bool) -> Self {
         match place {
-            Place::Given(spill) => Ok(Self::Threads(Threads::new(spill, uffd, bell))),
+            Place::Given(spill) => Self::Threads(Threads::new(spill, uffd, bell)),
             Place::File(file) if may_ring => match Ring::new(file, Arc::clone(&uffd), bell.clone()) {
-                Ok(ring) => Ok(Self::Ring(ring)),
+                Ok(ring) => Self::Ring(Box::new(ring)),
                 Err((file, error)) => {
                     tracing::info!(%error, "no io_uring: threads wait for the spill file");
-                    Ok(Self::Threads(Threads::new(Arc::new(file), uffd, bell)))
+                    Self::Threads(Threads::new(Arc::new(file), uffd, bell))
                 }
             },
-            Place::File(file) => Ok(Self::Threads(Threads::new(Arc::new(file), uffd, bell))),
+            Place::File(file) => Self::Threads(Threads::new(Arc::new(file), uffd, bell)),
         }
     }
 

@@ -22,7 +22,9 @@ pub enum Error {
         cause: io::Error,
     },
     /// The kernel is older than Linux 5.11, or is built without userfaultfd.
-    #[error("the kernel has no userfaultfd with write protection: Linux 5.11 or later is needed, with CONFIG_USERFAULTFD")]
+    #[error(
+        "the kernel has no userfaultfd with write protection: Linux 5.11 or later is needed, with CONFIG_USERFAULTFD"
+    )]
     Unsupported,
     /// A size or a range makes no sense.
     #[error("{what}")]

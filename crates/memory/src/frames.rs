@@ -77,13 +77,12 @@ impl Pool {
     pub(crate) fn take(&mut self, frames: u64) -> io::Result<Frames> {
         assert!((1..=RUN_MAX).contains(&frames), "a run of {frames}");
         let found = self.arenas.iter().enumerate().find_map(|(arena, a)| Some((arena, a.find(frames)?)));
-        let (arena, run) = match found {
-            Some(found) => found,
-            None => {
-                let mapping = Mapping::new(ARENA_FRAMES, true)?;
-                self.arenas.push(Arena { mapping, used: [0; WORDS], idle: [0; WORDS] });
-                (self.arenas.len() - 1, Extent::new(0, frames))
-            }
+        let (arena, run) = if let Some(found) = found {
+            found
+        } else {
+            let mapping = Mapping::new(ARENA_FRAMES, true)?;
+            self.arenas.push(Arena { mapping, used: [0; WORDS], idle: [0; WORDS] });
+            (self.arenas.len() - 1, Extent::new(0, frames))
         };
         let a = &mut self.arenas[arena];
         for frame in run.start..run.end {

@@ -78,16 +78,16 @@ impl Mapping {
     fn advise(&self, pages: Extent, advice: Advice) -> io::Result<()> {
         let range = self.range(pages);
         // SAFETY: the range is inside the mapping. Of the pieces of advice given here one alone changes contents, and there the caller answers.
-        Ok(unsafe { rustix::mm::madvise(self.at_end(pages.start).cast(), range.len as usize, advice)? })
+        unsafe { rustix::mm::madvise(self.at_end(pages.start).cast(), range.len as usize, advice)? };
+        Ok(())
     }
 
     /// Whoever touches `pages` from now on is sent SIGSEGV.
     pub(crate) fn forbid(&self, pages: Extent) -> io::Result<()> {
         let range = self.range(pages);
         // SAFETY: the range is inside the mapping; it is taken away from whoever touches it, which is what is wanted.
-        Ok(unsafe {
-            rustix::mm::mprotect(self.at_end(pages.start).cast(), range.len as usize, MprotectFlags::empty())?
-        })
+        unsafe { rustix::mm::mprotect(self.at_end(pages.start).cast(), range.len as usize, MprotectFlags::empty())? };
+        Ok(())
     }
 
     /// As [`Mapping::at`], or just behind the last page.
@@ -100,6 +100,7 @@ impl Mapping {
     /// # Safety
     ///
     /// The page is there: a touch of an absent one would wait for whoever asks.
+    #[expect(clippy::cast_ptr_alignment, reason = "a page begins with it")]
     pub(crate) unsafe fn is_zero(&self, page: u64) -> bool {
         let words = self.at(page).cast::<u64>();
         // SAFETY: aligned, inside the mapping, there. Volatile: the program holds references to this memory, and the compiler is to make

@@ -74,7 +74,11 @@ impl Bits {
     fn put(&mut self, index: u64, value: bool) -> bool {
         let (word, bit) = (&mut self.0[(index / 64) as usize], 1 << (index % 64));
         let was = *word & bit != 0;
-        if value { *word |= bit } else { *word &= !bit }
+        if value {
+            *word |= bit;
+        } else {
+            *word &= !bit;
+        }
         was
     }
 }

@@ -207,9 +207,8 @@ impl Pager {
         // SAFETY: `from` is frames of this pager, as many as there are pages, and no transfer has them; the pages are the region's.
         let copied = unsafe { self.uffd.copy(from.addr() as u64, self.mapping.range(pages), protect) };
         match copied {
-            Ok(()) => {}
-            // The process is ending: nobody goes on here.
-            Err(Errno::SRCH) => {}
+            // The second: the process is ending, and nobody goes on here.
+            Ok(()) | Err(Errno::SRCH) => {}
             // The kernel has no memory, and whoever waits for the page cannot go on without it.
             Err(_) => self.refuse(pages),
         }
@@ -229,7 +228,8 @@ impl Pager {
         // Frames that follow each other are copied at once.
         let mut run: Option<(u64, Frames, Vec<Frames>)> = None;
         for page in pages.start..pages.end {
-            let frame = self.staged.remove(&page).unwrap_or_else(|| panic!("page {page} is to be mapped and was not staged"));
+            let frame =
+                self.staged.remove(&page).unwrap_or_else(|| panic!("page {page} is to be mapped and was not staged"));
             match &mut run {
                 Some((_, first, rest)) if rest.last().unwrap_or(first).is_before(&frame) => rest.push(frame),
                 _ => {

@@ -178,23 +178,12 @@ impl RegionBuilder {
         let serve = move || {
             take_no_signals();
             // A ring belongs to the thread that makes it.
-            let pager = Carrier::new(place, Arc::clone(&uffd), bell, may_ring).and_then(|carrier| {
-                let io_uring = matches!(carrier, Carrier::Ring(_));
-                let pager = Pager::new(
-                    mapping_of_pager,
-                    uffd,
-                    orders_of_pager,
-                    policy,
-                    carrier,
-                    cipher,
-                    budget_pages,
-                )?;
-                Ok((pager, io_uring))
-            });
-            match pager {
-                Ok((pager, io_uring)) => {
+            let carrier = Carrier::new(place, Arc::clone(&uffd), bell, may_ring);
+            let io_uring = matches!(carrier, Carrier::Ring(_));
+            match Pager::new(mapping_of_pager, uffd, orders_of_pager, policy, carrier, cipher, budget_pages) {
+                Ok(answers) => {
                     if ready.send(Ok(io_uring)).is_ok() {
-                        pager.run();
+                        answers.run();
                     }
                 }
                 Err(error) => {
@@ -202,12 +191,12 @@ impl RegionBuilder {
                 }
             }
         };
-        let pager = std::thread::Builder::new().name("foreread-pager".to_owned()).spawn(serve);
-        let pager = pager.map_err(Error::system("starting a thread"))?;
+        let thread = std::thread::Builder::new().name("foreread-pager".to_owned()).spawn(serve);
+        let thread = thread.map_err(Error::system("starting a thread"))?;
         let stopped = || Err(std::io::ErrorKind::BrokenPipe.into());
         let io_uring = told.recv().unwrap_or_else(|_| stopped()).map_err(Error::system("starting to answer faults"))?;
         let (len, process) = (self.len, std::process::id());
-        Ok(Region { mapping, len, orders, pager: Some(pager), process, io_uring, direct })
+        Ok(Region { mapping, len, orders, pager: Some(thread), process, io_uring, direct })
     }
 }
 
@@ -254,6 +243,7 @@ impl Region {
     }
 
     /// Its words, up to the last whole one, for threads that share them without a rule of their own about who writes where.
+    #[expect(clippy::cast_ptr_alignment, reason = "it begins with a page")]
     pub fn as_atomics(&mut self) -> &[AtomicU64] {
         // SAFETY: as for `deref_mut`: the region is borrowed mutably, and pages are aligned better than words. Any bytes are a word.
         unsafe { std::slice::from_raw_parts(self.as_mut_ptr().cast::<AtomicU64>(), self.len / size_of::<u64>()) }

@@ -21,7 +21,7 @@ pub(crate) struct Threads {
     work: Option<Sender<Work>>,
     taken: Arc<Mutex<Receiver<Work>>>,
     done: Arc<Mutex<Vec<(u64, bool)>>>,
-    threads: Vec<JoinHandle<()>>,
+    started: Vec<JoinHandle<()>>,
     /// Started and not yet told of.
     pending: usize,
 }
@@ -35,7 +35,7 @@ impl Threads {
     pub(crate) fn new(spill: Arc<dyn Spill>, uffd: Arc<Uffd>, bell: Bell) -> Self {
         let (work, taken) = mpsc::channel();
         let (taken, done) = (Arc::new(Mutex::new(taken)), Arc::default());
-        Self { spill, uffd, bell, work: Some(work), taken, done, threads: Vec::new(), pending: 0 }
+        Self { spill, uffd, bell, work: Some(work), taken, done, started: Vec::new(), pending: 0 }
     }
 
     /// See [`crate::carrier::Carrier::start`].
@@ -45,7 +45,7 @@ impl Threads {
     /// As there.
     pub(crate) unsafe fn start(&mut self, transfer: Transfer) {
         self.pending += 1;
-        if self.pending > self.threads.len() && self.threads.len() < THREADS_MAX {
+        if self.pending > self.started.len() && self.started.len() < THREADS_MAX {
             let (spill, taken) = (Arc::clone(&self.spill), Arc::clone(&self.taken));
             let (done, bell) = (Arc::clone(&self.done), self.bell.clone());
             let serve = move || {
@@ -60,9 +60,9 @@ impl Threads {
             };
             let spawned = std::thread::Builder::new().name("foreread-spill".to_owned()).spawn(serve);
             // Without it those that there are have more to do.
-            self.threads.extend(spawned.ok());
+            self.started.extend(spawned.ok());
         }
-        let sent = !self.threads.is_empty() && self.work.as_ref().is_some_and(|work| work.send(Work(transfer)).is_ok());
+        let sent = !self.started.is_empty() && self.work.as_ref().is_some_and(|work| work.send(Work(transfer)).is_ok());
         if !sent {
             // No thread at all: done here.
             let came = carry(&*self.spill, transfer);
@@ -92,7 +92,7 @@ impl Threads {
 impl Drop for Threads {
     fn drop(&mut self) {
         self.work = None;
-        for thread in self.threads.drain(..) {
+        for thread in self.started.drain(..) {
             let _ = thread.join();
         }
     }

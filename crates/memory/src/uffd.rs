@@ -152,7 +152,8 @@ impl Uffd {
         let mode = if protect { u64::from(raw::UFFDIO_COPY_MODE_WP) } else { 0 };
         let mut done = 0;
         while done < to.len {
-            let mut copy = raw::uffdio_copy { dst: to.start + done, src: from + done, len: to.len - done, mode, copy: 0 };
+            let mut copy =
+                raw::uffdio_copy { dst: to.start + done, src: from + done, len: to.len - done, mode, copy: 0 };
             // SAFETY: as the caller says; the kernel writes absent pages only.
             match unsafe { request::<COPY, _>(self.fd.as_fd(), &mut copy) } {
                 Ok(()) => done = to.len,

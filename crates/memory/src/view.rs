@@ -305,7 +305,11 @@ fn has(bits: &[u64], index: u64) -> bool {
 
 fn put(bits: &mut [u64], index: u64, value: bool) {
     let (word, bit) = (&mut bits[(index / 64) as usize], 1 << (index % 64));
-    if value { *word |= bit } else { *word &= !bit }
+    if value {
+        *word |= bit;
+    } else {
+        *word &= !bit;
+    }
 }
 
 /// Pages read and mapped at a time: 128 KiB, as a mount is asked for.

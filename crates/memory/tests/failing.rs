@@ -116,7 +116,9 @@ fn what_cannot_be_written_stays_and_more_than_the_budget_is_refused() {
         spill.writes_fail.store(u64::MAX, Ordering::Relaxed);
         // Half of the budget is written with room to spare, and stays.
         let (some, _) = region.split_at_mut(BUDGET / 2 * PAGE);
-        some.chunks_mut(PAGE).enumerate().for_each(|(page, bytes)| bytes[..8].copy_from_slice(&(page + 1).to_le_bytes()));
+        some.chunks_mut(PAGE)
+            .enumerate()
+            .for_each(|(page, bytes)| bytes[..8].copy_from_slice(&(page + 1).to_le_bytes()));
         check(&region, 0..BUDGET / 2);
         reached("half of the budget");
         write_all(&mut region);

@@ -26,7 +26,7 @@ fn a_region_stays_within_its_budget() {
         } else {
             assert_eq!(region[page * PAGE..][..8], page.to_le_bytes());
         }
-        if page % 512 == 0 {
+        if page.is_multiple_of(512) {
             most = most.max(resident().saturating_sub(before));
         }
     };

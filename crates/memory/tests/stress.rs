@@ -53,6 +53,7 @@ impl Shared {
     /// # Safety
     ///
     /// The page lies in the region.
+    #[expect(clippy::cast_ptr_alignment, reason = "it begins at a multiple of 64 in a page")]
     unsafe fn word(&self, page: usize) -> &AtomicU64 {
         // SAFETY: it lies behind what the threads have for themselves, aligned, and is used as an atomic by all.
         unsafe { &*self.0.add(page * PAGE + OWN).cast::<AtomicU64>() }

@@ -5,7 +5,7 @@
 //!   region:  [toucher, in one of the budget and a twentieth] ── spill file
 //! ```
 //!
-//! Both processes have [`OWN_BYTES`] besides for themselves. The pages are filled before the time begins, so that all that do not fit are out.
+//! What the processes need besides is within these. The pages are filled before the time begins, so that all that do not fit are out.
 
 mod swap_file;
 pub(crate) mod toucher;
@@ -27,8 +27,6 @@ use toucher::{Memory, Plan, Touched};
 /// The word that chooses it among the workloads' names. What follows a slash chooses rows: `memory/900/random`.
 pub(crate) const NAME: &str = "memory";
 
-/// What the process needs beside what it touches.
-const OWN_BYTES: usize = 24 << 20;
 /// The longest run. Kernel swap of random touches at half the memory takes minutes on a slow disk.
 const RUN_MAX: Duration = Duration::from_mins(30);
 const MIB: usize = 1 << 20;
@@ -65,7 +63,7 @@ struct Measured {
 
 /// Measures, prints, and tells what is not as wanted.
 pub(crate) fn run(options: &Options<'_>, say: &dyn Fn(&str)) -> Result<(serde_json::Value, Vec<String>), Error> {
-    let scale = if options.quick { 16 } else { 1 };
+    let scale = if options.quick { 4 } else { 1 };
     let bytes = 1000 * MIB / scale;
     let root = rustix::process::geteuid().is_root();
     let swap = root.then(|| SwapFile::new(options.scratch, (bytes + 64 * MIB) as u64)).transpose()?;
@@ -79,7 +77,10 @@ pub(crate) fn run(options: &Options<'_>, say: &dyn Fn(&str)) -> Result<(serde_js
         cluster.trim()
     );
     print(&words)?;
-    print(&format!("{:<28}{:>12}{:>12}{:>9}   {}", "row", "kernel swap", "region", "ratio", "misses, pages read: kernel | region"))?;
+    print(&format!(
+        "{:<36}{:>12}{:>12}{:>9}   {}",
+        "row", "kernel swap", "region", "ratio", "misses, pages read: kernel | region"
+    ))?;
     let (mut rows, mut misses) = (Vec::new(), Vec::new());
     for row in Row::all().into_iter().filter(|row| row.is_chosen(options.rows)) {
         let measured = measure(options, row, bytes, scale, swap.is_some(), say)?;
@@ -91,9 +92,15 @@ pub(crate) fn run(options: &Options<'_>, say: &dyn Fn(&str)) -> Result<(serde_js
         let (bare, region) = faults(options, bytes / 8, say)?;
         let ratio = region as f64 / bare as f64;
         let us = |ns: u64| ns as f64 / 1e3;
-        print(&format!("{:<28}{:>10.1}us{:>10.1}us{ratio:>9.2}   p50 of a fault: a bare loop | a region", "memory/faults", us(bare), us(region)))?;
+        print(&format!(
+            "{:<36}{:>10.1}us{:>10.1}us{ratio:>9.2}   p50 of a fault: a bare loop | a region",
+            "memory/faults",
+            us(bare),
+            us(region)
+        ))?;
         if ratio > FAULT_WANTED {
-            misses.push(format!("memory/faults: p50 is {ratio:.2} times that of a bare loop, wanted <= {FAULT_WANTED}"));
+            misses
+                .push(format!("memory/faults: p50 is {ratio:.2} times that of a bare loop, wanted <= {FAULT_WANTED}"));
         }
         rows.push(json!({ "row": "memory/faults", "bare_p50_ns": bare, "region_p50_ns": region }));
     }
@@ -109,7 +116,9 @@ fn print(line: &str) -> Result<(), Error> {
 
 /// Whether a row of this name is among those asked for.
 fn chosen(name: &str, asked: &[String]) -> bool {
-    asked.iter().any(|asked| name == asked || name.strip_prefix(asked.as_str()).is_some_and(|rest| rest.starts_with('/')))
+    asked
+        .iter()
+        .any(|asked| name == asked || name.strip_prefix(asked.as_str()).is_some_and(|rest| rest.starts_with('/')))
 }
 
 impl Row {
@@ -166,11 +175,11 @@ fn measure(
         };
         if kernel {
             say(&format!("{}: kernel swap", row.name));
-            let group = Cgroup::new((budget_bytes + OWN_BYTES) as u64)?;
+            let group = Cgroup::new(budget_bytes as u64)?;
             of_kernel.push(touch(options, &plan(Memory::Kernel), Some(&group))?);
         }
         say(&format!("{}: region", row.name));
-        let limit = budget_bytes + budget_bytes / 20 + OWN_BYTES;
+        let limit = budget_bytes + budget_bytes / 20;
         let group = kernel.then(|| Cgroup::new(limit as u64)).transpose()?;
         let memory = Memory::Region { budget_bytes, dir: options.scratch.to_owned() };
         of_region.push(touch(options, &plan(memory), group.as_ref())?);
@@ -228,10 +237,11 @@ impl Measured {
         let seconds = |touched: &Touched| format!("{:.2} s", touched.seconds);
         let counts = |touched: &Touched| format!("{}, {}", touched.misses, touched.pages_read);
         let none = || "-".to_owned();
-        let (kernel, counted) = self.kernel.as_ref().map_or((none(), none()), |kernel| (seconds(kernel), counts(kernel)));
+        let (kernel, counted) =
+            self.kernel.as_ref().map_or((none(), none()), |kernel| (seconds(kernel), counts(kernel)));
         let ratio = self.ratio().map_or_else(none, |ratio| format!("{ratio:.2}"));
         let (region, ours) = (seconds(&self.region), counts(&self.region));
-        format!("{:<28}{kernel:>12}{region:>12}{ratio:>9}   {counted} | {ours}", self.row.name)
+        format!("{:<36}{kernel:>12}{region:>12}{ratio:>9}   {counted} | {ours}", self.row.name)
     }
 
     fn misses(&self, scale: usize) -> Vec<String> {
@@ -243,7 +253,7 @@ impl Measured {
             misses.push(format!("{name}: {ratio:.2} times as fast as kernel swap, wanted >= {wanted}"));
         }
         let (rss, budget) = (self.region.rss_max_bytes, self.row.budget_bytes(scale));
-        if rss > (budget + budget / 20 + OWN_BYTES) as u64 {
+        if rss > (budget + budget / 20) as u64 {
             misses.push(format!("{}: {} MiB of memory with a budget of {}", self.row.name, rss >> 20, budget >> 20));
         }
         misses
@@ -267,6 +277,9 @@ mod tests {
     #[test]
     fn rows_are_chosen_by_the_beginning_of_their_names() {
         let count = |asked: &str| Row::all().iter().filter(|row| row.is_chosen(&[asked.to_owned()])).count();
-        assert_eq!(["memory", "memory/900", "memory/500/random", "memory/900/random/4/write", "memory/9"].map(count), [16, 8, 4, 1, 0]);
+        assert_eq!(
+            ["memory", "memory/900", "memory/500/random", "memory/900/random/4/write", "memory/9"].map(count),
+            [16, 8, 4, 1, 0]
+        );
     }
 }

@@ -5,7 +5,8 @@
 //!   touch: counter and three words are compared; some touches add to the counter
 //! ```
 //!
-//! Each thread has a part of the memory to itself, goes through it in order, or touches as often at random.
+//! Each thread has every so manieth 16 MiB of the memory to itself, goes through those in order, or touches as often at random: with a piece of
+//! its own each, those whose pages happen to be there would be done at once.
 
 use std::path::PathBuf;
 use std::sync::Barrier;
@@ -22,6 +23,8 @@ use crate::bench::process;
 
 const PAGE_BYTES: usize = 4096;
 const PAGE_WORDS: usize = PAGE_BYTES / 8;
+/// Pages that a thread has side by side: 16 MiB, many times what is read at once.
+const CHUNK_PAGES: usize = 4096;
 
 /// What it touches.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -29,10 +32,7 @@ pub(crate) enum Memory {
     /// The process's own, swapped by the kernel.
     Kernel,
     /// A region.
-    Region {
-        budget_bytes: usize,
-        dir: PathBuf,
-    },
+    Region { budget_bytes: usize, dir: PathBuf },
     /// One page in eight, each once, in memory of which nothing is there: what a fault takes.
     Faults {
         dir: PathBuf,
@@ -105,7 +105,9 @@ pub(crate) fn run(plan: &Plan) -> Result<Touched, Error> {
         Memory::Faults { dir, bare: true } => {
             let content = |at: usize, bytes: &mut [u8]| {
                 for (n, word) in bytes.chunks_exact_mut(8).enumerate() {
-                    word.copy_from_slice(&expected(plan.seed, at / PAGE_BYTES + n / PAGE_WORDS, n % PAGE_WORDS).to_ne_bytes());
+                    word.copy_from_slice(
+                        &expected(plan.seed, at / PAGE_BYTES + n / PAGE_WORDS, n % PAGE_WORDS).to_ne_bytes(),
+                    );
                 }
             };
             let bare = Bare::create(dir, plan.bytes, content).map_err(refused)?;
@@ -117,8 +119,9 @@ pub(crate) fn run(plan: &Plan) -> Result<Touched, Error> {
             fill(region.as_atomics(), plan.seed);
             // All that can leave leaves; what comes back fits.
             region.set_budget(foreread_memory::BUDGET_BYTES_MIN).map_err(refused)?;
-            for page in 0..foreread_memory::BUDGET_BYTES_MIN / PAGE_BYTES {
-                std::hint::black_box(region[page * PAGE_BYTES]);
+            let least = (foreread_memory::BUDGET_BYTES_MIN / PAGE_BYTES) as u64;
+            while region.stats().gauges.mapped_pages > least {
+                std::thread::sleep(Duration::from_millis(1));
             }
             region.set_budget(budget).map_err(refused)?;
             faults(plan, &region)?
@@ -176,7 +179,7 @@ fn next(state: &mut u64) -> u64 {
 
 fn touch(plan: &Plan, words: &[AtomicU64]) -> Result<Touched, Error> {
     let pages = words.len() / PAGE_WORDS;
-    let part = pages / plan.threads;
+    let part = pages / CHUNK_PAGES / plan.threads * CHUNK_PAGES;
     let barrier = Barrier::new(plan.threads);
     let results = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..plan.threads)
@@ -185,7 +188,7 @@ fn touch(plan: &Plan, words: &[AtomicU64]) -> Result<Touched, Error> {
                 scope.spawn(move || {
                     barrier.wait();
                     let start = Instant::now();
-                    let wrong = one_thread(plan, words, thread * part, part, plan.seed + thread as u64 + 1);
+                    let wrong = one_thread(plan, words, thread, part);
                     (wrong, start.elapsed())
                 })
             })
@@ -204,12 +207,13 @@ fn touch(plan: &Plan, words: &[AtomicU64]) -> Result<Touched, Error> {
 }
 
 /// A page that did not hold what was written there, if there was one.
-fn one_thread(plan: &Plan, words: &[AtomicU64], first: usize, pages: usize, seed: u64) -> Option<usize> {
-    let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+fn one_thread(plan: &Plan, words: &[AtomicU64], thread: usize, pages: usize) -> Option<usize> {
+    let mut random = (plan.seed + thread as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut counters = vec![0_u16; pages];
     for n in 0..pages * plan.cycles {
         let place = if plan.random { (next(&mut random) % pages as u64) as usize } else { n % pages };
-        let page = first + place;
+        let chunk = place / CHUNK_PAGES * plan.threads + thread;
+        let page = chunk * CHUNK_PAGES + place % CHUNK_PAGES;
         let words = &words[page * PAGE_WORDS..][..PAGE_WORDS];
         let number = next(&mut random);
         let counted = words[0].load(Relaxed) == 1 + u64::from(counters[place]);
