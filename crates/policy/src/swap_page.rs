@@ -62,6 +62,8 @@ impl Flag {
     pub(crate) const SETTLED: Self = Self(1 << 9);
     /// Its thread waits for room.
     pub(crate) const PENDING: Self = Self(1 << 10);
+    /// It left to be compared with others.
+    pub(crate) const RACES: Self = Self(1 << 11);
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -304,7 +304,7 @@ impl SwapPath {
         self.pages.set(page, Flag::COPY, false);
         self.pages.set(page, Flag::UNSEEN, false);
         if self.pages.place(page) == Place::Away {
-            self.leaving.forget(&mut self.pages, page);
+            Leaving::forget(&mut self.pages, page);
         } else {
             self.pages.unlist(page);
             self.pages.set_place(page, Place::Away);

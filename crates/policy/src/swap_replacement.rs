@@ -10,56 +10,49 @@
 //!
 //! - A *loop* over more than there is memory for: what has just been used is used last again. What is settled stays, the rest passes by, and
 //!   as few pages are missed as can be: those that there is no room for.
-//! - *Something else than before*: what is settled is not wanted any more, returns less often, and is what leaves from then on.
+//! - *Something else than before*: what is settled is not wanted any more, does not return, and is what leaves from then on.
 //! - *At random* it makes no difference.
 //!
-//! Of each kind, the *rate of return* is how many of those away came back, divided by how many were away and for how long; time is counted in
-//! pages that left. Now and then a run of pages of the other kind leaves, so that both are known. A page that comes back four
-//! times sooner than such pages do is settled at once.
+//! Which of the two it is, a *race* tells: a run of pages of each kind leaves at the same time, and the kind of which half is back first is
+//! the one that stays from then on. Times at which pages return cannot be compared otherwise: in a loop no page returns for long, and then all
+//! do. A race that takes much longer than pages are away that pass is void. A page that comes back four times sooner than such pages do is settled
+//! at once.
 
 use crate::swap_page::{Flag, List, Pages, Place};
 
-/// How often pages of one kind came back.
+/// Two runs of pages that left at the same time.
 #[derive(Debug, Clone, Copy, Default)]
-struct Returns {
-    /// Pages of this kind that are away.
-    away: u64,
-    /// Those who came back.
-    came: u64,
-    /// The sum of `away` over the time.
-    exposure: u64,
-}
-
-impl Returns {
-    /// Whether pages of this kind come back at less than three quarters of the other's rate, also if a few more had.
-    fn rarer_than(self, other: Self) -> bool {
-        let (own, others) = (u128::from(self.came + DOUBT), u128::from(other.came));
-        own * u128::from(other.exposure) * 4 < others * u128::from(self.exposure) * 3
-    }
-
-    /// How long a page is away, if that is known.
-    fn mean(self) -> Option<u64> {
-        self.exposure.checked_div(self.came).filter(|_| self.came >= DOUBT)
-    }
+struct Race {
+    /// When it began, in pages that left.
+    begun: u32,
+    /// Pages that were chosen to leave only for it.
+    tried: u32,
+    /// Of each kind, the pages that left for it, and those that came back.
+    left: [u32; 2],
+    back: [u32; 2],
 }
 
 /// See the module's text.
 #[derive(Debug)]
 pub(crate) struct Leaving {
-    passing: Returns,
-    settled: Returns,
+    race: Race,
+    /// What is settled leaves first.
+    settled_go: bool,
+    /// The last race was won by what passes.
+    passed_won: bool,
     /// Pages that left so far: the clock.
     left: u32,
-    /// Pages that were chosen so far.
-    chosen: u64,
-    /// When the counts are halved next, in pages that left.
-    halve: u32,
+    /// For how long pages that pass are away, of those that came back: a mean of the last ones.
+    away: u64,
 }
+
+/// Which kind a page is: the place of its counts.
+const PASSED: usize = 0;
+const SETTLED: usize = 1;
 
 impl Leaving {
     pub(crate) fn new() -> Self {
-        let none = Returns::default();
-        Self { passing: none, settled: none, left: 0, chosen: 0, halve: HALVED_EVERY }
+        Self { race: Race::default(), settled_go: false, passed_won: false, left: 0, away: 0 }
     }
 
     /// A page has come, in a place of its own: while there is room to spare it is settled.
@@ -75,67 +68,86 @@ impl Leaving {
         pages.put(page, List::Settled);
     }
 
-    /// A page comes back. Whether it was away for a short time only.
+    /// A page comes back. Whether it is to be settled.
     fn returned(&mut self, pages: &mut Pages, page: u64) -> bool {
         if !pages.take(page, Flag::LEFT) {
             return false;
         }
-        let away = u64::from(self.left.wrapping_sub(pages.left(page)));
-        let passing = self.passing.mean();
-        let was_settled = pages.take(page, Flag::SETTLED);
-        let kind = if was_settled { &mut self.settled } else { &mut self.passing };
-        kind.away -= 1;
-        kind.came += 1;
-        let soon = if was_settled { 1 } else { SOON };
-        passing.is_some_and(|mean| away * soon < mean)
+        let left = pages.left(page);
+        let away = u64::from(self.left.wrapping_sub(left));
+        let kind = usize::from(pages.take(page, Flag::SETTLED));
+        let left_for_it = self.is_on() && away <= u64::from(self.left.wrapping_sub(self.race.begun));
+        if pages.take(page, Flag::RACES) && left_for_it {
+            self.race.back[kind] += 1;
+            if self.race.back[kind] == RUN / 2 {
+                self.end(Some(kind == PASSED));
+            }
+        }
+        if kind == SETTLED {
+            return !self.settled_go;
+        }
+        let soon = away * SOON < self.away;
+        self.away = if self.away == 0 { away } else { self.away - self.away / AWAY_OF + away / AWAY_OF };
+        soon
     }
 
-    /// A page has left. Whether it was settled is as [`Leaving::next`] has left it in its record.
+    /// The race is over, and may have been won by what passes; the next one begins when the one before began long enough ago. What is settled
+    /// goes when it has lost twice: where a loop comes to pages that were missing, one race goes the wrong way.
+    fn end(&mut self, passed_won: Option<bool>) {
+        if let Some(won) = passed_won {
+            self.settled_go = won && self.passed_won;
+            self.passed_won = won;
+        }
+        let next = self.race.begun.wrapping_add(RACE_EVERY);
+        let begun = if self.left.wrapping_sub(self.race.begun) < RACE_EVERY { next } else { self.left.wrapping_add(1) };
+        self.race = Race { begun, ..Race::default() };
+    }
+
+    /// Whether the race has begun.
+    fn is_on(&self) -> bool {
+        self.left.wrapping_sub(self.race.begun) < u32::MAX / 2
+    }
+
+    /// A page has left. Which kind it was is as [`Leaving::next`] has left it in its record.
     pub(crate) fn gone(&mut self, pages: &mut Pages, page: u64) {
         self.left = self.left.wrapping_add(1);
         pages.set_left(page, self.left);
         pages.set(page, Flag::LEFT, true);
-        let kind = if pages.has(page, Flag::SETTLED) { &mut self.settled } else { &mut self.passing };
-        kind.away += 1;
-        for kind in [&mut self.settled, &mut self.passing] {
-            kind.exposure += kind.away;
-        }
-        self.halve -= 1;
-        if self.halve == 0 {
-            self.halve = HALVED_EVERY;
-            for kind in [&mut self.settled, &mut self.passing] {
-                kind.came /= 2;
-                kind.exposure /= 2;
-            }
-        }
+        let kind = usize::from(pages.has(page, Flag::SETTLED));
+        let races = self.is_on() && self.race.left[kind] < RUN;
+        self.race.left[kind] += u32::from(races);
+        pages.set(page, Flag::RACES, races);
     }
 
     /// A page that was away will not come back: its contents are given up.
-    pub(crate) fn forget(&mut self, pages: &mut Pages, page: u64) {
-        if pages.take(page, Flag::LEFT) {
-            let was_settled = pages.take(page, Flag::SETTLED);
-            let kind = if was_settled { &mut self.settled } else { &mut self.passing };
-            kind.away -= 1;
+    pub(crate) fn forget(pages: &mut Pages, page: u64) {
+        for flag in [Flag::LEFT, Flag::SETTLED, Flag::RACES] {
+            pages.set(page, flag, false);
         }
     }
 
     /// Takes the page that leaves next off its list; `None` where none can.
     pub(crate) fn next(&mut self, pages: &mut Pages, budget: u64) -> Option<u64> {
+        let long = (self.away * VOID_AFTER).clamp(u64::from(RACE_EVERY), 2 * budget.max(u64::from(RACE_EVERY)));
+        if self.is_on() && u64::from(self.left.wrapping_sub(self.race.begun)) > long {
+            let [passed, settled] = self.race.back;
+            self.end((passed != settled).then_some(passed > settled));
+        }
+        let for_race = self.is_on() && self.race.tried < RUN;
+        self.race.tried += u32::from(for_race);
+        let settled_leaves = self.settled_go != for_race;
         let passing_min = passing(budget);
-        let settled_go = self.settled.rarer_than(self.passing);
-        let on_trial = self.chosen % TRIAL_EVERY >= TRIAL_EVERY - TRIAL;
-        self.chosen += 1;
-        if settled_go != on_trial {
+        if settled_leaves {
             // Room among the settled is for those that have passed, unless what is settled returns to it.
-            let passing_max = if settled_go { passing_min } else { 2 * passing_min };
+            let passing_max = if self.settled_go { passing_min } else { 2 * passing_min };
             while pages.on(List::Passing) > passing_max
                 && let Some(oldest) = pages.oldest(List::Passing)
             {
                 pages.put(oldest, List::Settled);
             }
         }
-        let passing_go = settled_go == on_trial && (settled_go || pages.on(List::Passing) > passing_min);
-        let lists = if passing_go { [List::Passing, List::Settled] } else { [List::Settled, List::Passing] };
+        let passing_leaves = !settled_leaves && (self.settled_go || pages.on(List::Passing) > passing_min / 2);
+        let lists = if passing_leaves { [List::Passing, List::Settled] } else { [List::Settled, List::Passing] };
         for list in lists {
             for _ in 0..pages.on(list).min(PASSED_OVER) {
                 let page = pages.oldest(list)?;
@@ -167,15 +179,17 @@ const SPARE: u64 = 32;
 /// A page that returns so many times sooner than the mean is settled. In a loop none does; at random every fourth.
 const SOON: u64 = 4;
 
-/// So many returns may be missing from what was seen of a kind. Fewer, and a few runs on trial decide.
-const DOUBT: u64 = 8 * TRIAL;
+/// The mean is that of about so many pages.
+const AWAY_OF: u64 = 64;
 
-/// Pages of the other kind that leave on trial, and of how many. A run, since what left in a run is read in one.
-const TRIAL: u64 = 32;
-const TRIAL_EVERY: u64 = 1024;
+/// Pages of each kind that race. Fewer, and chance decides; more, and more of the better kind leave for it.
+const RUN: u32 = 32;
 
-/// What was seen so many departures ago counts half.
-const HALVED_EVERY: u32 = 1 << 14;
+/// A race begins so many departures after the one before at the earliest. Sooner, and too many leave for races where all return at once.
+const RACE_EVERY: u32 = 1024;
+
+/// A race is void after so many times the mean: what has come since then is not what raced.
+const VOID_AFTER: u64 = 8;
 
 /// Pages that are just being cleaned are passed over, so many at most.
 const PASSED_OVER: u64 = 1024;

@@ -9,7 +9,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 use foreread_device::Profile;
 use foreread_policy::{Extent, PAGE_BYTES};
-use foreread_workload::{Pattern, Reader, Workload};
+use foreread_workload::{Reader, Workload};
 
 /// What the least time is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -53,9 +53,9 @@ impl Swapped {
         let Self { region, threads, pages, budget } = self;
         let rotational = device.is_rotational();
         let pager = pager(policy, pages, budget, rotational);
-        let touches = Touches::all(region, threads, pages, seed);
+        let threads = Touches::all(region, threads, pages, seed);
         let mut world = World::new(pager, Drive::new(device));
-        let (end_ns, waits) = world.run(touches);
+        let (end_ns, waits) = world.run(threads);
         let counts = world.drive().counts();
         let touched = Touched { waits, pages_in: counts.read_pages, pages_out: counts.written_pages };
         Tally::of_region(touched, end_ns, counts.reads)

@@ -82,6 +82,11 @@ const FIGURES: &[(&str, &[(&str, &str)])] = &[
     ("find-system", &[]),
     ("find-grep-cp", &[]),
     ("list-110000", &[]),
+    ("region-sequential", &[]),
+    ("region-random", &[]),
+    ("region-mixed", &[]),
+    ("region-sequential-disk", &[]),
+    ("region-random-disk", &[]),
 ];
 
 /// What is wanted of simulations: workload, policy, metric, figure.
@@ -113,6 +118,12 @@ const SIMULATED: &[(&str, &str, &str, &str)] = &[
     ("fio-stream-async", "none/cfq", "throughput", "<= 111.6 MB/s"),
     ("list-110000", "ext3-2007", "read_ahead", ">= 0.756"),
     ("list-110000", "ext3-2007", "read_ahead", "<= 0.924"),
+    ("region-sequential", "swap-8", "touch_time", ">= 238.6 s"),
+    ("region-sequential", "swap-8", "touch_time", "<= 253.4 s"),
+    ("region-sequential", "swap-hits-16", "touch_time", ">= 209.5 s"),
+    ("region-sequential", "swap-hits-16", "touch_time", "<= 222.5 s"),
+    ("region-sequential", "swap-hits-1", "touch_time", ">= 679 s"),
+    ("region-sequential", "swap-hits-1", "touch_time", "<= 721 s"),
 ];
 
 /// How policies must compare: workload, the one over the other, metric, figures.
@@ -167,6 +178,24 @@ const RATIOS: &[(&str, &str, &str, &[&str])] = &[
     ("find-grep-cp", "none over foreread", "find_time", &[">= 6"]),
     ("find-grep-cp", "none over foreread", "grep_time", &[">= 1.37"]),
     ("find-grep-cp", "none over foreread", "copy_time", &[">= 0.98"]),
+    ("region-sequential", "swap-hits over swap-8", "touch_time", &[">= 0.938", "<= 1.101"]),
+    ("region-sequential", "swap-hits-halved over swap-8", "touch_time", &[">= 0.93", "<= 1.093"]),
+    ("region-sequential", "swap-hits-16 over swap-8", "touch_time", &[">= 0.807", "<= 0.948"]),
+    ("region-sequential", "swap-hits-1 over swap-8", "touch_time", &[">= 2.615", "<= 3.07"]),
+    ("region-sequential", "foreread over swap-8", "touch_time", &["<= 0.25"]),
+    ("region-random", "swap-hits over swap-8", "touch_time", &[">= 0.514", "<= 0.695"]),
+    ("region-random", "swap-hits-halved over swap-8", "touch_time", &[">= 0.459", "<= 0.622"]),
+    ("region-random", "swap-hits-16 over swap-8", "touch_time", &[">= 0.532", "<= 0.721"]),
+    ("region-random", "swap-hits-1 over swap-8", "touch_time", &[">= 0.512", "<= 0.693"]),
+    ("region-random", "foreread over swap-8", "touch_time", &["<= 0.54"]),
+    ("region-mixed", "foreread over best", "touch_time", &["<= 0.95"]),
+    ("region-sequential-disk", "swap-hits over swap-8", "touch_time", &[">= 0.957", "<= 1.124"]),
+    ("region-sequential-disk", "swap-hits-16 over swap-8", "touch_time", &[">= 0.973", "<= 1.143"]),
+    ("region-sequential-disk", "swap-hits-1 over swap-8", "touch_time", &[">= 1.512", "<= 1.776"]),
+    ("region-sequential-disk", "foreread over swap-8", "touch_time", &["<= 0.25"]),
+    ("region-random-disk", "swap-hits over swap-8", "touch_time", &[">= 0.802", "<= 0.999"]),
+    ("region-random-disk", "swap-hits-16 over swap-8", "touch_time", &[">= 0.803", "<= 0.999"]),
+    ("region-random-disk", "swap-hits-1 over swap-8", "touch_time", &[">= 0.799", "<= 0.999"]),
 ];
 const ABOUT_THE_SAME: &[&str] = &[">= 0.99", "<= 1.01"];
 const NOT_BEHIND: &[&str] = &[">= 0.99"];

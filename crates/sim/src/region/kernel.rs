@@ -30,6 +30,8 @@ enum State {
     Mapped,
     /// Not mapped any more, and not written yet.
     Writing,
+    /// Mapped again before it was written.
+    Again,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -41,8 +43,6 @@ struct Page {
     young: bool,
     /// Read along with another, and not touched.
     ahead: bool,
-    /// A write of it is on its way.
-    busy: bool,
 }
 
 enum Request {
@@ -68,8 +68,7 @@ pub(crate) struct Kernel {
 impl Kernel {
     /// A region of `pages` in a memory of `budget`, with a swap device of as many slots as the region has pages, and a fiftieth more.
     pub(crate) fn new(pages: u64, budget: u64, rotational: bool, rule: Box<dyn Rule>) -> Self {
-        let untouched =
-            Page { state: State::Untouched, slot: None, dirty: false, young: false, ahead: false, busy: false };
+        let untouched = Page { state: State::Untouched, slot: None, dirty: false, young: false, ahead: false };
         Self {
             pages: vec![untouched; pages as usize],
             lists: Lists::new(pages),
@@ -110,14 +109,14 @@ impl Kernel {
             }
             let Some(number) = self.lists.oldest(Of::Inactive) else { break };
             let page = &mut self.pages[number as usize];
-            if page.busy || page.state == State::Mapped && page.young {
+            if page.state == State::Again || page.state == State::Mapped && page.young {
                 page.young = false;
                 self.lists.put(number, Of::Active);
                 continue;
             }
             if page.dirty {
                 let Some(slot) = page.slot.map(u64::from).or_else(|| self.slots.take(number)) else { break };
-                (page.slot, page.state, page.busy) = (Some(slot as u32), State::Writing, true);
+                (page.slot, page.state) = (Some(slot as u32), State::Writing);
                 self.writing += 1;
                 written.push((slot, number));
             } else {
@@ -141,21 +140,22 @@ impl Kernel {
         if std::mem::take(&mut page.ahead) {
             self.rule.hit();
         }
+        page.young = true;
         if page.state == State::Writing {
+            page.state = State::Again;
             self.writing -= 1;
             self.lists.put(number, Of::Active);
+        } else {
+            page.state = State::Mapped;
+            self.write_to(number);
         }
-        (page.state, page.young) = (State::Mapped, true);
-        self.write_to(number);
     }
 
     /// What it is on the device is not what it is any more.
     fn write_to(&mut self, number: u64) {
         let page = &mut self.pages[number as usize];
         page.dirty = true;
-        if !page.busy
-            && let Some(slot) = page.slot.take()
-        {
+        if let Some(slot) = page.slot.take() {
             self.slots.free(u64::from(slot));
         }
     }
@@ -190,7 +190,7 @@ impl Pager for Kernel {
     fn touch(&mut self, now_ns: u64, _: u32, number: u64, drive: &mut Drive) -> Touch {
         let page = &mut self.pages[number as usize];
         match page.state {
-            State::Mapped => {
+            State::Mapped | State::Again => {
                 page.young = true;
                 if !page.dirty {
                     self.write_to(number);
@@ -234,12 +234,12 @@ impl Pager for Kernel {
             Some(Request::Write(pages)) => {
                 for number in pages {
                     let page = &mut self.pages[number as usize];
-                    page.busy = false;
                     if page.state == State::Writing {
                         (page.state, page.dirty) = (State::Out, false);
                         self.used -= 1;
                         self.writing -= 1;
                     } else {
+                        page.state = State::Mapped;
                         self.write_to(number);
                     }
                 }

@@ -13,7 +13,7 @@ pub(crate) struct Hits {
     cap: u64,
     /// It has the last form.
     halved: bool,
-    hits: u64,
+    used: u64,
     last_slot: u64,
     last_size: u64,
 }
@@ -21,13 +21,13 @@ pub(crate) struct Hits {
 impl Hits {
     /// With clusters of `cap` pages at most; `halved`: they shrink by half at most.
     pub(crate) fn new(cap: u64, halved: bool) -> Self {
-        Self { cap, halved, hits: HITS_FIRST, last_slot: 0, last_size: 0 }
+        Self { cap, halved, used: HITS_FIRST, last_slot: 0, last_size: 0 }
     }
 }
 
 impl Rule for Hits {
     fn cluster(&mut self, slot: u64) -> u64 {
-        let hits = std::mem::take(&mut self.hits);
+        let hits = std::mem::take(&mut self.used);
         let wanted = match hits {
             0 if slot.abs_diff(self.last_slot) == 1 => 2,
             0 => 1,
@@ -40,7 +40,7 @@ impl Rule for Hits {
     }
 
     fn hit(&mut self) {
-        self.hits += 1;
+        self.used += 1;
     }
 }
 
