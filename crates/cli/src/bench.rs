@@ -223,7 +223,9 @@ fn measure_memory(args: &BenchArgs) -> miette::Result<ExitCode> {
         fs::write(path, format!("{measured:#}\n")).map_err(Error::io("writing the JSON file"))?;
     }
     if args.check && !misses.is_empty() {
-        misses.iter().for_each(|miss| eprintln!("{miss}"));
+        for miss in &misses {
+            eprintln!("{miss}");
+        }
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)

@@ -7,6 +7,7 @@
 //!
 //! What the processes need besides is within these. The pages are filled before the time begins, so that all that do not fit are out.
 
+mod object;
 mod swap_file;
 pub(crate) mod toucher;
 
@@ -103,6 +104,19 @@ pub(crate) fn run(options: &Options<'_>, say: &dyn Fn(&str)) -> Result<(serde_js
                 .push(format!("memory/faults: p50 is {ratio:.2} times that of a bare loop, wanted <= {FAULT_WANTED}"));
         }
         rows.push(json!({ "row": "memory/faults", "bare_p50_ns": bare, "region_p50_ns": region }));
+    }
+    if chosen("memory/map", options.rows) {
+        say("memory/map");
+        let (mounted, viewed) = object::measure(options)?;
+        let ratio = viewed / mounted;
+        let name = "memory/map";
+        print(&format!(
+            "{name:<36}{mounted:>8.0}MB/s{viewed:>8.0}MB/s{ratio:>9.2}   an object read in order: a mount | a view"
+        ))?;
+        if ratio < MAP_WANTED {
+            misses.push(format!("{name}: {ratio:.2} times the mount's speed, wanted >= {MAP_WANTED}"));
+        }
+        rows.push(json!({ "row": name, "mount_mb_per_s": mounted, "view_mb_per_s": viewed }));
     }
     if rows.is_empty() {
         return Err(Error::Protocol { what: format!("no row is called {}", options.rows.join(", ")) });
@@ -252,7 +266,7 @@ impl Measured {
             let name = &self.row.name;
             misses.push(format!("{name}: {ratio:.2} times as fast as kernel swap, wanted >= {wanted}"));
         }
-        let (rss, budget) = (self.region.rss_max_bytes, self.row.budget_bytes(scale));
+        let (rss, budget) = (self.region.rss_bytes, self.row.budget_bytes(scale));
         if rss > (budget + budget / 20) as u64 {
             misses.push(format!("{}: {} MiB of memory with a budget of {}", self.row.name, rss >> 20, budget >> 20));
         }
@@ -269,6 +283,9 @@ const CYCLES: usize = 5;
 
 /// A fault of a region, in times that of a bare loop.
 const FAULT_WANTED: f64 = 1.3;
+
+/// The speed of a view, in times that of a mount.
+const MAP_WANTED: f64 = 0.9;
 
 #[cfg(test)]
 mod tests {

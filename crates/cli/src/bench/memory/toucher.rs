@@ -18,8 +18,8 @@ use foreread_memory::{Bare, Region};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use super::object;
 use crate::bench::error::Error;
-use crate::bench::process;
 
 const PAGE_BYTES: usize = 4096;
 const PAGE_WORDS: usize = PAGE_BYTES / 8;
@@ -39,6 +39,10 @@ pub(crate) enum Memory {
         /// By a bare loop; otherwise by a region.
         bare: bool,
     },
+    /// A file of a mount, read from its first byte to its last.
+    File { path: PathBuf },
+    /// The same object mapped, without a mount.
+    View { endpoint: String, key: String, memory_bytes: u64 },
 }
 
 /// What it is told.
@@ -66,7 +70,8 @@ pub(crate) struct Touched {
     pub(crate) pages_read: u64,
     /// Pages that went to it.
     pub(crate) pages_written: u64,
-    pub(crate) rss_max_bytes: u64,
+    /// Anonymous memory of the process when it had ended, the kernel's swap not counted.
+    pub(crate) rss_bytes: u64,
     /// What a touch took that found nothing, in the middle.
     pub(crate) fault_p50_ns: Option<u64>,
 }
@@ -74,19 +79,19 @@ pub(crate) struct Touched {
 /// The body of `foreread bench --toucher PLAN`.
 pub(crate) fn run(plan: &Plan) -> Result<Touched, Error> {
     let refused = |error: foreread_memory::Error| Error::Protocol { what: error.to_string() };
-    let mut touched = match &plan.memory {
+    match &plan.memory {
         Memory::Kernel => {
             let words: Vec<AtomicU64> = (0..plan.bytes / 8).map(|_| AtomicU64::new(0)).collect();
             fill(&words, plan.seed);
             let before = Counts::of_kernel();
             let touched = touch(plan, &words)?;
             let after = Counts::of_kernel();
-            Touched {
+            Ok(Touched {
                 misses: after.misses - before.misses,
                 pages_read: after.pages_read - before.pages_read,
                 pages_written: after.pages_written - before.pages_written,
                 ..touched
-            }
+            })
         }
         Memory::Region { budget_bytes, dir } => {
             let mut region =
@@ -95,12 +100,12 @@ pub(crate) fn run(plan: &Plan) -> Result<Touched, Error> {
             let before = region.stats().counters;
             let touched = touch(plan, region.as_atomics())?;
             let after = region.stats().counters;
-            Touched {
+            Ok(Touched {
                 misses: after.faults_major - before.faults_major,
                 pages_read: after.pages_read - before.pages_read,
                 pages_written: after.pages_cleaned - before.pages_cleaned,
                 ..touched
-            }
+            })
         }
         Memory::Faults { dir, bare: true } => {
             let content = |at: usize, bytes: &mut [u8]| {
@@ -111,7 +116,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Touched, Error> {
                 }
             };
             let bare = Bare::create(dir, plan.bytes, content).map_err(refused)?;
-            faults(plan, &bare)?
+            faults(plan, &bare)
         }
         Memory::Faults { dir, bare: false } => {
             let budget = plan.bytes + (1 << 20);
@@ -124,11 +129,18 @@ pub(crate) fn run(plan: &Plan) -> Result<Touched, Error> {
                 std::thread::sleep(Duration::from_millis(1));
             }
             region.set_budget(budget).map_err(refused)?;
-            faults(plan, &region)?
+            faults(plan, &region)
         }
-    };
-    touched.rss_max_bytes = process::rss_max_bytes(std::process::id()).unwrap_or(0);
-    Ok(touched)
+        Memory::File { path } => object::read(plan, path),
+        Memory::View { endpoint, key, memory_bytes } => object::view(plan, endpoint, key, *memory_bytes),
+    }
+}
+
+/// Anonymous memory of this process, in bytes.
+fn rss_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:")?.trim().strip_suffix("kB"));
+    line.and_then(|kib| kib.trim().parse::<u64>().ok()).unwrap_or(0) << 10
 }
 
 /// Word `word` of `page`, when nothing has been added to it: the finisher of splitmix64, whose output does not compress.
@@ -203,7 +215,7 @@ fn touch(plan: &Plan, words: &[AtomicU64]) -> Result<Touched, Error> {
         longest = longest.max(took);
     }
     let touches = (part * plan.threads * plan.cycles) as u64;
-    Ok(Touched { seconds: longest.as_secs_f64(), touches, ..Touched::default() })
+    Ok(Touched { seconds: longest.as_secs_f64(), touches, rss_bytes: rss_bytes(), ..Touched::default() })
 }
 
 /// A page that did not hold what was written there, if there was one.
@@ -221,7 +233,7 @@ fn one_thread(plan: &Plan, words: &[AtomicU64], thread: usize, pages: usize) -> 
         if !counted || looked_at.iter().any(|&at| words[at].load(Relaxed) != expected(plan.seed, page, at)) {
             return Some(page);
         }
-        if number % plan.write_each == 0 {
+        if number.is_multiple_of(plan.write_each) {
             counters[place] = counters[place].wrapping_add(1);
             words[0].store(1 + u64::from(counters[place]), Relaxed);
         }
