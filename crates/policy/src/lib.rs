@@ -25,7 +25,8 @@
 //! `fair_queue` (whose turn it is), `coalesce` (what goes with it), `concurrency` (how many requests at a time), `hedge` (what is late).
 //!
 //! Memory larger than its budget has a contract of its own ([`SwapEvent`], [`SwapAction`]): `swap_path` (the wiring), `swap_page` (what is known of
-//! a page), `swap_readahead` (what comes along with a fault), `swap_replacement` (what leaves).
+//! a page), `swap_readahead` (what comes along with a fault), `swap_cost` (what a read costs), `swap_replacement` (what leaves), `swap_writes` (what is mapped as if it
+//! had been written to).
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -51,11 +52,13 @@ mod resident;
 mod share;
 mod stream;
 mod stride;
+mod swap_cost;
 mod swap_event;
 mod swap_page;
 mod swap_path;
 mod swap_readahead;
 mod swap_replacement;
+mod swap_writes;
 mod table;
 pub mod units;
 mod walk;

@@ -62,6 +62,8 @@ impl Flag {
     pub(crate) const SETTLED: Self = Self(1 << 9);
     /// Its thread waits for room.
     pub(crate) const PENDING: Self = Self(1 << 10);
+    /// It was mapped protected, and neither has it been written to since nor has it left.
+    pub(crate) const UNWRITTEN: Self = Self(1 << 12);
     /// It left to be compared with others.
     pub(crate) const RACES: Self = Self(1 << 11);
 }

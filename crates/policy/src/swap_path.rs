@@ -15,10 +15,12 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use crate::event::Class;
+use crate::swap_cost::SwapCost;
 use crate::swap_event::{Advice, SwapAction, SwapCounters, SwapEvent};
 use crate::swap_page::{Flag, List, Pages, Place};
 use crate::swap_readahead::{Plan, SwapReadahead};
 use crate::swap_replacement::Leaving;
+use crate::swap_writes::Writes;
 use crate::units::{Extent, Nanos, RequestId};
 
 /// What a region is.
@@ -33,7 +35,8 @@ pub struct SwapOptions {
 /// A request that is not over.
 #[derive(Debug, Clone, Copy)]
 enum Request {
-    Read(Extent),
+    /// Since when, if no other was on its way then.
+    Read(Extent, Option<Nanos>),
     Clean(Extent),
 }
 
@@ -45,6 +48,9 @@ pub struct SwapPath {
     pages: Pages,
     leaving: Leaving,
     ahead: SwapReadahead,
+    cost: SwapCost,
+    writes: Writes,
+    now: Nanos,
     budget: u64,
     requests: BTreeMap<RequestId, Request>,
     next_request: u64,
@@ -75,6 +81,9 @@ impl SwapPath {
             pages: Pages::new(options.pages),
             leaving: Leaving::new(),
             ahead: SwapReadahead::new(budget),
+            cost: SwapCost::default(),
+            writes: Writes::default(),
+            now: Nanos(0),
             budget,
             requests: BTreeMap::new(),
             next_request: 0,
@@ -90,7 +99,8 @@ impl SwapPath {
     }
 
     /// Takes what happened at `now`, which never goes back. Pages beyond the region are ignored.
-    pub fn handle(&mut self, _now: Nanos, event: SwapEvent) {
+    pub fn handle(&mut self, now: Nanos, event: SwapEvent) {
+        self.now = now;
         match event {
             SwapEvent::Fault { page, thread, write } if page < self.pages.len() => self.fault(page, thread, write),
             SwapEvent::Written { page } if page < self.pages.len() => self.written(page),
@@ -199,6 +209,9 @@ impl SwapPath {
         }
         self.pages.set_place(page, Place::Dirty);
         self.pages.set(page, Flag::COPY, false);
+        if self.pages.take(page, Flag::UNWRITTEN) {
+            self.writes.seen(true);
+        }
         self.discarding -= u64::from(self.pages.take(page, Flag::DISCARDED));
         if matches!(self.pages.list(page), Some(List::Leaving | List::Ready)) {
             Leaving::used(&mut self.pages, page);
@@ -206,7 +219,12 @@ impl SwapPath {
     }
 
     fn completed(&mut self, request: RequestId, came: bool) {
-        let Some(Request::Read(extent)) = self.requests.remove(&request) else { return };
+        let Some(&Request::Read(extent, since)) = self.requests.get(&request) else { return };
+        self.requests.remove(&request);
+        if let Some(since) = since.filter(|_| came && self.requests.is_empty()) {
+            self.cost.took(extent.pages(), self.now.since(since));
+            self.ahead.set_pages_of_request(self.cost.pages_of_request());
+        }
         for page in self.within(extent) {
             let expected = self.pages.take(page, Flag::EXPECTED);
             if self.pages.take(page, Flag::DISCARDED) {
@@ -250,7 +268,8 @@ impl SwapPath {
     }
 
     fn cleaned(&mut self, request: RequestId, came: bool) {
-        let Some(Request::Clean(extent)) = self.requests.remove(&request) else { return };
+        let Some(&Request::Clean(extent)) = self.requests.get(&request) else { return };
+        self.requests.remove(&request);
         self.failing |= !came;
         for page in self.within(extent) {
             self.pages.set(page, Flag::CLEANING, false);
@@ -303,6 +322,7 @@ impl SwapPath {
     fn discard(&mut self, page: u64) {
         self.pages.set(page, Flag::COPY, false);
         self.pages.set(page, Flag::UNSEEN, false);
+        self.pages.set(page, Flag::UNWRITTEN, false);
         if self.pages.place(page) == Place::Away {
             Leaving::forget(&mut self.pages, page);
         } else {
@@ -314,7 +334,7 @@ impl SwapPath {
 
     /// Maps a page that is staged.
     fn map(&mut self, page: u64) {
-        let write = self.pages.take(page, Flag::WRITE);
+        let write = self.pages.take(page, Flag::WRITE) || self.writes.expected();
         self.pages.set(page, Flag::WAITED, false);
         self.settle(page, write);
         self.act(SwapAction::Map { pages: one(page), protect: !write });
@@ -325,6 +345,7 @@ impl SwapPath {
         if write {
             self.pages.set(page, Flag::COPY, false);
         }
+        self.pages.set(page, Flag::UNWRITTEN, !write);
     }
 
     /// Does what there is room for now, and makes room for what comes.
@@ -389,7 +410,7 @@ impl SwapPath {
                 read.push(page);
             } else {
                 self.pages.set(page, Flag::WAITED, false);
-                let write = self.pages.take(page, Flag::WRITE) || writes;
+                let write = self.pages.take(page, Flag::WRITE) || writes || self.writes.expected();
                 self.settle(page, write);
                 self.leaving.came(&mut self.pages, page, self.budget);
                 self.act(SwapAction::Zero { pages: one(page), protect: !write });
@@ -445,7 +466,8 @@ impl SwapPath {
                 Class::Demand => self.counters.reads_demand += 1,
                 Class::Speculative => self.counters.reads_speculative += 1,
             }
-            let request = self.request(Request::Read(extent));
+            let since = self.requests.is_empty().then_some(self.now);
+            let request = self.request(Request::Read(extent, since));
             self.act(SwapAction::Read { request, pages: extent, class });
         }
     }
@@ -459,7 +481,11 @@ impl SwapPath {
 
     /// Room for so many pages, or as many as can be had at once.
     fn room(&mut self, wanted: u64) -> u64 {
-        while self.budget.saturating_sub(self.pages.held()) < wanted && self.drop_one() {}
+        if self.budget.saturating_sub(self.pages.held()) < wanted {
+            // A few at a time cost a driver as much as one.
+            let few = DROPPED_FEW.min(spare(self.budget) / DROPPED_FEW);
+            while self.budget.saturating_sub(self.pages.held()) < wanted + few && self.drop_one() {}
+        }
         self.budget.saturating_sub(self.pages.held()).min(wanted)
     }
 
@@ -470,6 +496,9 @@ impl SwapPath {
         if self.pages.take(page, Flag::UNSEEN) {
             self.counters.pages_wasted += 1;
             self.ahead.wasted(page);
+        }
+        if self.pages.take(page, Flag::UNWRITTEN) {
+            self.writes.seen(false);
         }
         self.leaving.gone(&mut self.pages, page);
         self.credit = (self.credit + 2).min(2 * spare(self.budget));
@@ -557,6 +586,9 @@ fn spare(budget: u64) -> u64 {
 
 const SPARE_PART: u64 = 64;
 const SPARE_MAX: u64 = 512;
+
+/// Pages that leave together, beyond those whose room is wanted, where many are ready.
+const DROPPED_FEW: u64 = 7;
 
 /// The longest request to clean pages: 256 KiB.
 const CLEAN_MAX: usize = 64;

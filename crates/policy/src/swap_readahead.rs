@@ -12,7 +12,7 @@
 //!   next one before the thread has to wait. A thread that has to wait all the same has it doubled.
 //! - A fault of no stream has a *detector*: the aligned cluster around it has as many pages as were used of what such faults read before, and two
 //!   more, rounded up to a power of two; none was used: two pages next to the last fault, otherwise one; but never below half of the last
-//!   size. All are staged, so that their use is seen.
+//!   size. All are staged, so that their use is seen. At most it has eight pages, or, where more cost no more than the request does, as many as that.
 //!
 //! The detector is that of the swap readahead of Linux (2014), told in words; it is asked for pages of the region, not for places of a swap file.
 
@@ -83,6 +83,8 @@ pub(crate) struct SwapReadahead {
     hits: u64,
     last_size: u64,
     last_page: u64,
+    /// The detector's largest cluster.
+    lone_max: u64,
 }
 
 impl SwapReadahead {
@@ -98,11 +100,18 @@ impl SwapReadahead {
             hits: HITS_FIRST,
             last_size: 0,
             last_page: NOWHERE,
+            lone_max: LONE_MAX,
         }
     }
 
     pub(crate) fn set_budget(&mut self, budget: u64) {
         (self.max, self.passing) = (largest(budget), passing(budget));
+    }
+
+    /// So many pages cost as much as a request, if that is known.
+    pub(crate) fn set_pages_of_request(&mut self, pages: Option<u64>) {
+        let pages = pages.unwrap_or(LONE_MAX).clamp(LONE_MAX, LONE_MOST);
+        self.lone_max = 1 << pages.ilog2();
     }
 
     /// A page was missing. The program may have said that it goes on from there (`told`). `there` tells of a page whether it would not be read.
@@ -215,7 +224,7 @@ impl SwapReadahead {
         } else {
             1
         };
-        let pages = pages.min(LONE_MAX).max(self.last_size / 2).min(1 << self.max.ilog2());
+        let pages = pages.min(self.lone_max).max(self.last_size / 2).min(1 << self.max.ilog2());
         self.hits = 0;
         (self.last_size, self.last_page) = (pages, page);
         Plan { first: page & !(pages - 1), pages, ..Plan::alone(page) }
@@ -279,8 +288,9 @@ const PASSED_MAX: u64 = 8192;
 /// The longest way between two pages of a stream, in pages: 16 MiB.
 const STRIDE_MAX: u64 = 4096;
 
-/// The largest cluster of the detector, and the hits that it begins with: as in Linux.
+/// The largest cluster of the detector, and the hits that it begins with: as in Linux. And the largest where pages cost next to nothing.
 const LONE_MAX: u64 = 8;
+const LONE_MOST: u64 = 64;
 const HITS_FIRST: u64 = 4;
 
 #[cfg(test)]
@@ -369,6 +379,15 @@ mod tests {
         }
         let plan = ahead.fault(99_999, 1, false, false, NOTHING);
         assert_eq!((plan.pages, plan.first, plan.mark), (8, 99_992, None));
+        ahead.set_pages_of_request(Some(40));
+        for page in [210_000, 320_500, 477_000, 510_000, 620_500, 777_000, 810_000] {
+            ahead.touched(page, 7, false);
+        }
+        assert_eq!(
+            ahead.fault(200_000, 1, false, false, NOTHING).pages,
+            16,
+            "where pages cost little there may be more"
+        );
     }
 
     #[test]

@@ -54,6 +54,7 @@ fn run(memory_bytes: u64, file_pages: u64, readers: Vec<(u64, Vec<Extent>, u64)>
         extent_bytes: None,
         reads: Reads::Each(readers.into_iter().map(operations).collect()),
         tree: None,
+        region: None,
         descriptor: Descriptor::Own,
         pattern,
         beside: None,
