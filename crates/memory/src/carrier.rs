@@ -127,6 +127,13 @@ impl Carrier {
         }
     }
 
+    /// Has what was started begin. It does by itself when this thread waits.
+    pub(crate) fn submit(&mut self) {
+        if let Self::Ring(ring) = self {
+            ring.submit_started();
+        }
+    }
+
     /// Waits until there is something to do. What there is may be less than `woken` says.
     pub(crate) fn wait(&mut self, woken: &mut Woken) {
         match self {

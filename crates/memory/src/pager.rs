@@ -10,6 +10,9 @@
 //! One thread has it all, so that nothing is done between an event and its actions. A page that is clean and protected may be dropped at any
 //! time: a write that came before waits for this thread, and is answered as a fault on a page that is not there.
 //!
+//! What a thread waits for comes first: reads are given to the kernel before pages are cleaned, and pages that leave are unmapped together, with one
+//! flush of the processors' tables, once there are [`LEAVING_MAX`] of them. Policy's budget is less by so many.
+//!
 //! It does not log either: a program may hold its log's lock while it touches a page. What goes wrong is counted ([`Gauges`]).
 //!
 //! *Invariant:* no rule about what to read, to write or to drop is here, and nothing here touches a page of the region that is not there.
@@ -49,6 +52,11 @@ pub(crate) struct Pager {
     requests: HashMap<RequestId, Request>,
     transfers: HashMap<u64, Piece>,
     next_token: u64,
+    /// Pages that have left by the book, and are yet to be unmapped.
+    leaving: Vec<Extent>,
+    leaving_pages: u64,
+    /// What is to be cleaned when all that was to be read has been asked for.
+    to_clean: Vec<(RequestId, Extent)>,
     /// Events that came of executing actions, told after those.
     pending: VecDeque<SwapEvent>,
     gauges: Gauges,
@@ -102,6 +110,9 @@ impl Pager {
             requests: HashMap::new(),
             transfers: HashMap::new(),
             next_token: 0,
+            leaving: Vec::new(),
+            leaving_pages: 0,
+            to_clean: Vec::new(),
             pending: VecDeque::new(),
             gauges: Gauges { budget_pages, ..Gauges::default() },
             started: Instant::now(),
@@ -129,7 +140,9 @@ impl Pager {
                     stopped |= self.obey(order);
                 }
             }
-            if self.policy.discarding() == 0 {
+            self.settle();
+            if !self.discards.is_empty() && self.policy.discarding() == 0 {
+                self.unmap();
                 self.discards.drain(..).for_each(Done::done);
             }
             self.show();
@@ -147,7 +160,9 @@ impl Pager {
             Order::Budget { pages, done } => {
                 self.gauges.budget_pages = pages;
                 self.pool.keep_idle(idle_frames(pages));
-                self.tell(SwapEvent::Budget { pages });
+                self.tell(SwapEvent::Budget { pages: budget_of_policy(pages) });
+                self.settle();
+                self.unmap();
                 done.done();
             }
             Order::Stop => return true,
@@ -173,6 +188,10 @@ impl Pager {
     /// Tells policy, and does what it says.
     fn tell(&mut self, event: SwapEvent) {
         self.pending.push_back(event);
+        self.tell_pending();
+    }
+
+    fn tell_pending(&mut self) {
         while let Some(event) = self.pending.pop_front() {
             let now = Nanos(self.started.elapsed().as_nanos() as u64);
             self.policy.handle(now, event);
@@ -182,15 +201,50 @@ impl Pager {
         }
     }
 
+    /// Does what nobody waits for.
+    fn settle(&mut self) {
+        while !self.to_clean.is_empty() {
+            self.carrier.submit();
+            for (request, pages) in std::mem::take(&mut self.to_clean) {
+                self.clean(request, pages);
+            }
+            self.tell_pending();
+        }
+        if self.leaving_pages >= LEAVING_MAX {
+            self.carrier.submit();
+            self.unmap();
+        }
+    }
+
+    /// Unmaps what has left by the book.
+    #[expect(unsafe_code, reason = "memory is named by address")]
+    fn unmap(&mut self) {
+        // SAFETY: the pages were clean and protected, or the program has given them up. A write since then waits for this thread.
+        unsafe { self.mapping.forget_all(&self.leaving) };
+        self.leaving.clear();
+        self.leaving_pages = 0;
+    }
+
+    /// What is put into the mapping finds nothing there.
+    fn unmap_if_in(&mut self, pages: Extent) {
+        if self.leaving.iter().any(|leaving| leaving.overlaps(pages)) {
+            self.unmap();
+        }
+    }
+
     fn execute(&mut self, action: SwapAction) {
         match action {
             SwapAction::Zero { pages, protect } => {
+                self.unmap_if_in(pages);
                 self.map_zeroes(pages, protect);
                 self.states.map(pages, protect);
             }
             SwapAction::Read { request, pages, class: _ } => self.read(request, pages),
-            SwapAction::Map { pages, protect } => self.map(pages, protect),
-            SwapAction::Clean { request, pages } => self.clean(request, pages),
+            SwapAction::Map { pages, protect } => {
+                self.unmap_if_in(pages);
+                self.map(pages, protect);
+            }
+            SwapAction::Clean { request, pages } => self.to_clean.push((request, pages)),
             SwapAction::Drop { pages } => self.drop_pages(pages),
             SwapAction::Fail { pages } => self.fail(pages),
         }
@@ -387,7 +441,6 @@ impl Pager {
         SwapEvent::Completed { request: id, came }
     }
 
-    #[expect(unsafe_code, reason = "memory is named by address")]
     fn drop_pages(&mut self, pages: Extent) {
         if !self.staged.is_empty() {
             for page in pages.start..pages.end {
@@ -397,13 +450,14 @@ impl Pager {
             }
         }
         if self.states.unmap(pages) {
-            // SAFETY: the pages are clean and protected, or the program has given them up. A write that comes now waits for this thread.
-            let _ = unsafe { self.mapping.forget(pages) };
+            self.leaving.push(pages);
+            self.leaving_pages += pages.pages();
         }
     }
 
     fn fail(&mut self, pages: Extent) {
         self.gauges.pages_failed += pages.pages();
+        self.unmap_if_in(pages);
         self.refuse(pages);
     }
 
@@ -418,7 +472,7 @@ impl Pager {
     }
 
     fn show(&mut self) {
-        self.gauges.mapped_pages = self.states.mapped_pages();
+        self.gauges.mapped_pages = self.states.mapped_pages() + self.leaving_pages;
         self.gauges.staged_pages = self.staged.len() as u64;
         self.orders.show(self.gauges, self.policy.counters());
     }
@@ -433,6 +487,16 @@ impl Drop for Pager {
         }
     }
 }
+
+/// What policy may hold of a budget of so many pages.
+pub(crate) fn budget_of_policy(pages: u64) -> u64 {
+    pages - LEAVING_MAX
+}
+
+/// Pages that are unmapped together. Fewer interrupt the other processors more often; more are memory that is of no use.
+const LEAVING_MAX: u64 = 16;
+
+const _: () = assert!((crate::region::BUDGET_BYTES_MIN as u64) >= 2 * LEAVING_MAX * PAGE_BYTES);
 
 /// Zeroes that are mapped at a time.
 const ZEROES: u64 = 64;

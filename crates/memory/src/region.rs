@@ -22,7 +22,7 @@ use crate::cipher::Cipher;
 use crate::error::Error;
 use crate::mapping::Mapping;
 use crate::orders::{Order, Orders};
-use crate::pager::Pager;
+use crate::pager::{Pager, budget_of_policy};
 use crate::spill::{Spill, SpillFile};
 use crate::stats::Stats;
 use crate::uffd::{Uffd, take_no_signals};
@@ -171,7 +171,7 @@ impl RegionBuilder {
         registered.map_err(Error::system("registering memory with userfaultfd"))?;
         let bell = Bell::new().map_err(Error::system("making an eventfd"))?;
         let orders = Arc::new(Orders::new(bell.clone()));
-        let policy = SwapPath::new(SwapOptions { pages, budget: budget_pages });
+        let policy = SwapPath::new(SwapOptions { pages, budget: budget_of_policy(budget_pages) });
         let (ready, told) = mpsc::sync_channel(1);
         let (mapping_of_pager, orders_of_pager) = (Arc::clone(&mapping), Arc::clone(&orders));
         let may_ring = self.io_uring;

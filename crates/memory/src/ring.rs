@@ -95,6 +95,14 @@ impl Ring {
         }
     }
 
+    /// See [`crate::carrier::Carrier::submit`].
+    pub(crate) fn submit_started(&mut self) {
+        if !self.uring.submission().is_empty() {
+            // What fails is tried again by `wait`.
+            let _ = self.uring.submit();
+        }
+    }
+
     /// See [`crate::carrier::Carrier::wait`].
     pub(crate) fn wait(&mut self, woken: &mut Woken) {
         // A failure is an interruption, or that completions have to be taken first.
