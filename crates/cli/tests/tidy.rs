@@ -99,6 +99,33 @@ fn unsafe_code_of_local_reads_is_where_the_kernel_is_called() {
 }
 
 #[test]
+fn unsafe_code_of_memory_regions_is_where_the_kernel_is_called_or_bytes_are_shown() {
+    let src = root().join("crates/memory/src");
+    let lib = fs::read_to_string(src.join("lib.rs")).expect("lib.rs");
+    assert!(lib.contains("#![deny(unsafe_code)]"), "crates/memory/src/lib.rs lacks #![deny(unsafe_code)]");
+    let allows = |path: &PathBuf| fs::read_to_string(path).expect("a source file").contains("#![allow(unsafe_code");
+    let mut allowing: Vec<_> = rust_files(&src).into_iter().filter(allows).collect();
+    allowing.sort();
+    let known = [
+        "bare.rs",
+        "c_interface.rs",
+        "frames.rs",
+        "mapping.rs",
+        "region.rs",
+        "ring.rs",
+        "threads.rs",
+        "uffd.rs",
+        "view.rs",
+    ];
+    assert_eq!(allowing, known.map(|name| src.join(name)));
+    // Elsewhere each function that names memory by address says so.
+    let expects = |path: &PathBuf| fs::read_to_string(path).expect("a source file").contains("#[expect(unsafe_code");
+    let mut expecting: Vec<_> = rust_files(&src).into_iter().filter(expects).collect();
+    expecting.sort();
+    assert_eq!(expecting, ["carrier.rs", "pager.rs"].map(|name| src.join(name)));
+}
+
+#[test]
 fn unsafe_blocks_say_why() {
     let mut wrong = Vec::new();
     for path in all_rust_files() {

@@ -275,6 +275,7 @@ unsafe impl<const OPCODE: Opcode, T> Ioctl for Request<'_, OPCODE, T> {
         std::ptr::from_mut(self.0).cast()
     }
 
+    // SAFETY: nothing is read from the pointer: what the kernel wrote is in the structure that the caller has.
     unsafe fn output_from_ptr(_: IoctlOutput, _: *mut rustix::ffi::c_void) -> rustix::io::Result<()> {
         Ok(())
     }
