@@ -37,18 +37,18 @@ pub(crate) struct Ring {
 impl Ring {
     /// A ring of the calling thread. The file comes back where the kernel or a sandbox allows none.
     pub(crate) fn new(file: SpillFile, uffd: Arc<Uffd>, bell: Bell) -> Result<Self, (SpillFile, io::Error)> {
-        let build = |deferred: bool| {
+        let build = |when_asked: bool| {
             let mut builder = IoUring::builder();
             builder.dontfork().setup_cqsize(COMPLETIONS);
-            if deferred {
+            if when_asked {
                 // What completes is finished when this thread asks, and interrupts it at no other time.
                 builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
             }
             builder.build(ENTRIES)
         };
-        let built = build(true);
-        let tells = built.is_ok();
-        let uring = match built.or_else(|_| build(false)) {
+        let deferred = build(true);
+        let tells = deferred.is_ok();
+        let uring = match deferred.or_else(|_| build(false)) {
             Ok(uring) if uring.params().is_feature_nodrop() => uring,
             Ok(_) => return Err((file, io::ErrorKind::Unsupported.into())),
             Err(error) => return Err((file, error)),
