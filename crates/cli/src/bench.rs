@@ -17,6 +17,7 @@ mod cgroup;
 mod emulated;
 mod error;
 mod mapping;
+mod memory;
 mod objects;
 mod process;
 mod reader;
@@ -55,6 +56,7 @@ use subject::{Storage, Subject};
 /// Each workload runs on an emulated object store (`foreread testbed`) through a fresh mount, and stands beside the same
 /// without readahead, and what is shared among many beside the same without the fair queue. Ratios are to a bare HTTP client in the same run. The last column is what the simulator says of the first.
 /// Two workloads submit to the library instead: on a file of 8 GiB in the temporary directory, beside fio, and on an emulated array.
+/// `memory` touches memory that is larger than its budget, spilled to the temporary directory, beside the kernel's swap there.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "More, with command lines of other clients: `foreread bench --help`.", after_long_help = EXAMPLES)]
 pub(crate) struct BenchArgs {
@@ -91,6 +93,14 @@ pub(crate) struct BenchArgs {
     #[arg(long)]
     list: bool,
 
+    /// With `memory`: a quarter of its size, to see whether it works
+    #[arg(long)]
+    quick: bool,
+
+    /// Touch memory as this plan says (used by the benchmark itself)
+    #[arg(long, value_name = "PLAN", hide = true, exclusive = true)]
+    toucher: Option<String>,
+
     /// Read as this plan says (used by the benchmark itself)
     #[arg(long, value_name = "PLAN", hide = true, exclusive = true)]
     reader: Option<PathBuf>,
@@ -106,6 +116,8 @@ Examples:
   foreread bench sequential-1m random-4k-16    these two
   foreread bench --check --json result.json    for a script
   foreread bench find ls grep small epoch      trees of directories; epoch drops the kernel's caches
+  foreread bench memory                        memory larger than its budget, beside kernel swap; as root
+  foreread bench memory/900/random             these rows of it
   foreread bench ./mine.toml                   one of your own (see workloads/README.md)
   foreread bench backward-1m --url s3://bucket/large-files
 
@@ -123,6 +135,17 @@ Exit status:
 pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
     if let Some(plan) = &args.reader {
         return read(plan);
+    }
+    if let Some(plan) = &args.toucher {
+        let plan = serde_json::from_str(plan).map_err(|error| Error::Protocol { what: error.to_string() })?;
+        let touched = memory::toucher::run(&plan)?;
+        let touched = serde_json::to_string(&touched).map_err(|error| Error::Protocol { what: error.to_string() })?;
+        output::line(format_args!("{touched}"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let is_memory = |name: &String| name.split('/').next() == Some(memory::NAME) && !Path::new(name).exists();
+    if !args.workloads.is_empty() && args.workloads.iter().all(is_memory) {
+        return measure_memory(args);
     }
     let chosen = workloads::select(&args.workloads, |workload| is_measured(workload, args))?;
     if let Some((workload, _)) = chosen.iter().find(|(workload, _)| !is_measured(workload, args)) {
@@ -184,6 +207,28 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
     // A failure stands in the table already.
     let failed = rows.iter().any(|row| row.columns[0].failure.is_some());
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Rows of memory larger than its budget, which have no mount and no workload.
+fn measure_memory(args: &BenchArgs) -> miette::Result<ExitCode> {
+    let interrupt = Interrupt::listen().map_err(Error::io("listening for signals"))?;
+    let scratch = scratch()?;
+    let progress = spinner();
+    let say = |what: &str| progress.set_message(what.to_owned());
+    let (rows, quick, repeat) = (args.workloads.as_slice(), args.quick, args.repeat);
+    let options = memory::Options { rows, quick, repeat, scratch: scratch.path(), interrupt };
+    let (measured, misses) = memory::run(&options, &say)?;
+    progress.finish_and_clear();
+    if let Some(path) = &args.json {
+        fs::write(path, format!("{measured:#}\n")).map_err(Error::io("writing the JSON file"))?;
+    }
+    if args.check && !misses.is_empty() {
+        for miss in &misses {
+            eprintln!("{miss}");
+        }
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Whether a workload can be measured; on storage of the user's, only what is read through a mount, and no tree.

@@ -196,3 +196,33 @@ fn an_interrupted_run_leaves_no_mount_and_no_directory() {
     assert_eq!(mounts_below(&scratch), Vec::<String>::new());
     assert_eq!(fs::read_dir(&scratch).expect("it is still there").count(), 0, "nothing is left behind");
 }
+
+#[test]
+fn memory_larger_than_its_budget_is_measured_and_leaves_nothing() {
+    let dir = TempDir::new().expect("a temporary directory");
+    let scratch = dir.path().join("scratch");
+    fs::create_dir(&scratch).expect("a writable directory");
+    let json = dir.path().join("result.json");
+    let row = "memory/900/random/4/write";
+    let arguments = [row, "--quick", "--repeat", "1", "--json", json.to_str().unwrap()];
+    let output = bench(&scratch, &arguments).output().expect("the command starts");
+    let text = told(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains(row), "{text}");
+    let result: Value = serde_json::from_slice(&fs::read(&json).expect("it was written")).expect("it is JSON");
+    let measured = &result["rows"][0];
+    let pages = 250_u64 << 8;
+    // Whole chunks of 16 MiB a thread.
+    let touches = pages / 4096 / 4 * 4096 * 4 * 5;
+    assert_eq!(measured["region"]["touches"], touches, "{measured}");
+    assert!(measured["region"]["misses"].as_u64() > Some(0), "{measured}");
+    let resident = measured["region"]["rss_bytes"].as_u64().expect("a number");
+    assert!(resident > 200 << 20 && resident <= (225 << 20) / 20 * 21, "{measured}");
+    if rustix::process::geteuid().is_root() {
+        assert_eq!(measured["kernel"]["touches"], touches, "{measured}");
+        assert!(measured["kernel"]["pages_read"].as_u64() > Some(0), "{measured}");
+    }
+    let swaps = fs::read_to_string("/proc/swaps").expect("the list of swap files");
+    assert!(!swaps.contains("foreread-bench-"), "{swaps}");
+    assert_eq!(fs::read_dir(&scratch).expect("it is still there").count(), 0, "nothing is left behind");
+}

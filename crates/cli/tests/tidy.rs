@@ -15,9 +15,10 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("backend", &["local"], &["testbed"]),
     ("engine", &["policy", "backend"], &["testbed"]),
     ("fuse", &["engine"], &["testbed", "backend"]),
+    ("memory", &["engine", "policy"], &["testbed", "backend"]),
     ("testbed", &["device"], &["backend"]),
     ("sim", &["policy", "device", "workload"], &[]),
-    ("cli", &["policy", "device", "workload", "backend", "engine", "fuse", "testbed", "sim"], &[]),
+    ("cli", &["policy", "device", "workload", "backend", "engine", "fuse", "memory", "testbed", "sim"], &[]),
 ];
 
 /// A file of more lines is two files.
@@ -95,6 +96,33 @@ fn unsafe_code_of_local_reads_is_where_the_kernel_is_called() {
     let mut allowing: Vec<_> = rust_files(&src).into_iter().filter(allows).collect();
     allowing.sort();
     assert_eq!(allowing, [src.join("cached.rs"), src.join("uring.rs")]);
+}
+
+#[test]
+fn unsafe_code_of_memory_regions_is_where_the_kernel_is_called_or_bytes_are_shown() {
+    let src = root().join("crates/memory/src");
+    let lib = fs::read_to_string(src.join("lib.rs")).expect("lib.rs");
+    assert!(lib.contains("#![deny(unsafe_code)]"), "crates/memory/src/lib.rs lacks #![deny(unsafe_code)]");
+    let allows = |path: &PathBuf| fs::read_to_string(path).expect("a source file").contains("#![allow(unsafe_code");
+    let mut allowing: Vec<_> = rust_files(&src).into_iter().filter(allows).collect();
+    allowing.sort();
+    let known = [
+        "bare.rs",
+        "c_interface.rs",
+        "frames.rs",
+        "mapping.rs",
+        "region.rs",
+        "ring.rs",
+        "threads.rs",
+        "uffd.rs",
+        "view.rs",
+    ];
+    assert_eq!(allowing, known.map(|name| src.join(name)));
+    // Elsewhere each function that names memory by address says so.
+    let expects = |path: &PathBuf| fs::read_to_string(path).expect("a source file").contains("#[expect(unsafe_code");
+    let mut expecting: Vec<_> = rust_files(&src).into_iter().filter(expects).collect();
+    expecting.sort();
+    assert_eq!(expecting, ["carrier.rs", "pager.rs"].map(|name| src.join(name)));
 }
 
 #[test]

@@ -1,0 +1,57 @@
+//! A swap file of the kernel's, for as long as something is measured.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::bench::error::Error;
+
+/// Swapped to until it is dropped; then it is switched off and gone.
+#[derive(Debug)]
+pub(super) struct SwapFile {
+    path: PathBuf,
+}
+
+impl SwapFile {
+    /// So many bytes in `dir`. Needs root.
+    pub(super) fn new(dir: &Path, bytes: u64) -> Result<Self, Error> {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let path = dir.join(format!("swap-{}", MADE.fetch_add(1, Relaxed)));
+        let making = || Error::io("making a swap file");
+        let open = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(making())?;
+        // From here on it is removed, whatever happens.
+        let file = Self { path };
+        allocate(&open, bytes)?;
+        open.sync_all().map_err(making())?;
+        file.command("mkswap")?;
+        file.command("swapon")?;
+        Ok(file)
+    }
+
+    fn command(&self, program: &str) -> Result<(), Error> {
+        let mut command = Command::new(program);
+        let command = command.arg(&self.path).stdin(Stdio::null());
+        let output = command.output().map_err(|cause| Error::Spawn { command: program.to_owned(), cause })?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = format!(":\n{}", String::from_utf8_lossy(&output.stderr).trim());
+        Err(Error::Ended { command: program.to_owned(), status: output.status.to_string(), said })
+    }
+}
+
+fn allocate(file: &File, bytes: u64) -> Result<(), Error> {
+    let allocated = rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, bytes);
+    allocated.map_err(|errno| Error::io("making a swap file")(errno.into()))
+}
+
+impl Drop for SwapFile {
+    fn drop(&mut self) {
+        // Refused where it was never switched on.
+        let _ = self.command("swapoff");
+        let _ = std::fs::remove_file(&self.path);
+    }
+}

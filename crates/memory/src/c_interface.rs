@@ -1,0 +1,196 @@
+//! Regions for other languages: the functions of `include/foreread.h`, which says what they do.
+//!
+//! A region is an address that only these functions look behind. What went wrong is kept for each thread, as text.
+
+#![allow(unsafe_code, reason = "the caller is no Rust program")]
+
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::ptr;
+
+use crate::error::Error;
+use crate::region::{Advice, Region};
+
+thread_local! {
+    static LAST_ERROR: RefCell<CString> = RefCell::default();
+}
+
+/// `struct foreread_stats`.
+#[repr(C)]
+pub(crate) struct CStats {
+    budget_pages: u64,
+    mapped_pages: u64,
+    staged_pages: u64,
+    faults_major: u64,
+    faults_minor: u64,
+    faults_zero: u64,
+    reads: u64,
+    pages_read: u64,
+    pages_written: u64,
+    pages_wasted: u64,
+    pages_failed: u64,
+}
+
+/// See the header.
+///
+/// # Safety
+///
+/// `spill_dir` is null or a string that ends with a zero.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn foreread_region_create(
+    len: usize,
+    budget: usize,
+    spill_dir: *const c_char,
+    flags: u32,
+) -> *mut Region {
+    let mut builder = Region::anonymous(len).budget(budget);
+    if !spill_dir.is_null() {
+        // SAFETY: as the caller says.
+        let dir = unsafe { CStr::from_ptr(spill_dir) };
+        builder = builder.spill(OsStr::from_bytes(dir.to_bytes()));
+    }
+    let known = FLAG_ENCRYPTED | FLAG_KERNEL_FAULTS | FLAG_NO_IO_URING;
+    let unknown = flags & !known != 0;
+    let created = if unknown {
+        Err(Error::Invalid { what: "an unknown flag" })
+    } else {
+        let has = |flag: u32| flags & flag != 0;
+        let builder = builder.encrypted(has(FLAG_ENCRYPTED)).kernel_faults(has(FLAG_KERNEL_FAULTS));
+        builder.io_uring(!has(FLAG_NO_IO_URING)).create()
+    };
+    match created {
+        Ok(region) => Box::into_raw(Box::new(region)),
+        Err(error) => {
+            keep(&error);
+            ptr::null_mut()
+        }
+    }
+}
+
+/// See the header.
+///
+/// # Safety
+///
+/// `region` was created and is not destroyed.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn foreread_region_data(region: *const Region) -> *mut c_void {
+    // SAFETY: as the caller says.
+    unsafe { &*region }.as_mut_ptr().cast()
+}
+
+/// See the header.
+///
+/// # Safety
+///
+/// `region` was created and is not destroyed.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn foreread_region_len(region: *const Region) -> usize {
+    // SAFETY: as the caller says.
+    unsafe { &*region }.len()
+}
+
+/// See the header.
+///
+/// # Safety
+///
+/// `region` was created and is not destroyed; what is given up is in use by nobody.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn foreread_region_advise(
+    region: *const Region,
+    offset: usize,
+    len: usize,
+    advice: c_int,
+) -> c_int {
+    // SAFETY: as the caller says.
+    let region = unsafe { &*region };
+    let Some(end) = offset.checked_add(len).filter(|end| *end <= region.len()) else {
+        return told(Err(Error::Invalid { what: "the range does not lie in the region" }));
+    };
+    let advice = match advice {
+        0 => Advice::Normal,
+        1 => Advice::Sequential,
+        2 => Advice::Random,
+        3 => Advice::WillNeed,
+        // SAFETY: the range lies in the region; as the caller says.
+        4 => return told(unsafe { region.discard_shared(offset..end) }),
+        _ => return told(Err(Error::Invalid { what: "unknown advice" })),
+    };
+    told(region.advise(offset..end, advice))
+}
+
+/// See the header.
+///
+/// # Safety
+///
+/// `region` was created and is not destroyed.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn foreread_region_resize(region: *const Region, budget: usize) -> c_int {
+    // SAFETY: as the caller says.
+    told(unsafe { &*region }.set_budget(budget))
+}
+
+/// See the header.
+///
+/// # Safety
+///
+/// `region` was created and is not destroyed; `stats` is room for one.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn foreread_region_stats(region: *const Region, stats: *mut CStats) {
+    // SAFETY: as the caller says.
+    let found = unsafe { &*region }.stats();
+    let (counters, gauges) = (found.counters, found.gauges);
+    let found = CStats {
+        budget_pages: gauges.budget_pages,
+        mapped_pages: gauges.mapped_pages,
+        staged_pages: gauges.staged_pages,
+        faults_major: counters.faults_major,
+        faults_minor: counters.faults_minor,
+        faults_zero: counters.faults_zero,
+        reads: gauges.requests_read,
+        pages_read: counters.pages_read,
+        pages_written: counters.pages_cleaned,
+        pages_wasted: counters.pages_wasted,
+        pages_failed: gauges.pages_failed,
+    };
+    // SAFETY: as the caller says.
+    unsafe { stats.write(found) };
+}
+
+/// See the header.
+///
+/// # Safety
+///
+/// `region` is null, or was created and is not destroyed, and nobody touches its memory any more.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn foreread_region_destroy(region: *mut Region) {
+    if !region.is_null() {
+        // SAFETY: it is what `foreread_region_create` gave; as the caller says.
+        drop(unsafe { Box::from_raw(region) });
+    }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn foreread_last_error() -> *const c_char {
+    LAST_ERROR.with_borrow(|error| error.as_ptr())
+}
+
+fn told(result: Result<(), Error>) -> c_int {
+    match result {
+        Ok(()) => 0,
+        Err(error) => {
+            keep(&error);
+            -1
+        }
+    }
+}
+
+fn keep(error: &Error) {
+    let text = CString::new(error.to_string().replace('\0', " ")).unwrap_or_default();
+    LAST_ERROR.set(text);
+}
+
+const FLAG_ENCRYPTED: u32 = 1;
+const FLAG_KERNEL_FAULTS: u32 = 2;
+const FLAG_NO_IO_URING: u32 = 4;

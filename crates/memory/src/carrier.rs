@@ -1,0 +1,144 @@
+//! What moves pages between memory and the spill, and tells the pager when there is something to do.
+//!
+//! ```text
+//!              start(transfer) ..                wait ──> touches to read | the bell | transfers that are over
+//!   io_uring:  [ring.rs]     the kernel moves the bytes; waiting is one system call, which submits as well
+//!   threads:   [threads.rs]  where io_uring is forbidden, or the spill is a program's own
+//! ```
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::event::EventfdFlags;
+
+use crate::ring::Ring;
+use crate::spill::{Spill, SpillFile};
+use crate::threads::Threads;
+use crate::uffd::Uffd;
+
+/// Bytes on their way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Transfer {
+    /// Whoever started it knows it by this.
+    pub(crate) token: u64,
+    /// From memory into the spill; otherwise the other way.
+    pub(crate) write: bool,
+    /// Where in memory: an address.
+    pub(crate) memory: *mut u8,
+    /// Bytes.
+    pub(crate) len: usize,
+    /// Where in the spill.
+    pub(crate) offset: u64,
+}
+
+/// What there is to do.
+#[derive(Debug, Default)]
+pub(crate) struct Woken {
+    /// Pages may have been touched.
+    pub(crate) touched: bool,
+    /// The bell was rung, and has been silenced.
+    pub(crate) rung: bool,
+    /// Transfers that are over, by their tokens, and whether they came.
+    pub(crate) done: Vec<(u64, bool)>,
+}
+
+/// Wakes the pager. Rung by whoever has something for it.
+#[derive(Debug, Clone)]
+pub(crate) struct Bell {
+    fd: Arc<OwnedFd>,
+}
+
+impl Bell {
+    pub(crate) fn new() -> io::Result<Self> {
+        let fd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { fd: Arc::new(fd) })
+    }
+
+    pub(crate) fn ring(&self) {
+        // It fails only where it has been rung 2^64 - 2 times unheard.
+        let _ = rustix::io::write(&self.fd, &1_u64.to_ne_bytes());
+    }
+
+    /// It has been heard.
+    pub(crate) fn silence(&self) {
+        let _ = rustix::io::read(&self.fd, &mut [0_u8; 8]);
+    }
+}
+
+impl AsFd for Bell {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Where a region spills to.
+pub(crate) enum Place {
+    /// A file of ours.
+    File(SpillFile),
+    /// Whatever the program gave.
+    Given(Arc<dyn Spill>),
+}
+
+/// See the head of this file.
+pub(crate) enum Carrier {
+    Ring(Box<Ring>),
+    Threads(Threads),
+}
+
+impl Carrier {
+    /// Over `place`. Made by the thread that uses it.
+    pub(crate) fn new(place: Place, uffd: Arc<Uffd>, bell: Bell, may_ring: bool) -> Self {
+        match place {
+            Place::Given(spill) => Self::Threads(Threads::new(spill, uffd, bell)),
+            Place::File(file) if may_ring => match Ring::new(file, Arc::clone(&uffd), bell.clone()) {
+                Ok(ring) => Self::Ring(Box::new(ring)),
+                Err((file, error)) => {
+                    tracing::info!(%error, "no io_uring: threads wait for the spill file");
+                    Self::Threads(Threads::new(Arc::new(file), uffd, bell))
+                }
+            },
+            Place::File(file) => Self::Threads(Threads::new(Arc::new(file), uffd, bell)),
+        }
+    }
+
+    /// Whether writing may take its bytes from memory that a program may write to meanwhile: what arrives is then of no use, and harmless.
+    pub(crate) fn takes_shared_memory(&self) -> bool {
+        matches!(self, Self::Ring(_))
+    }
+
+    /// Starts a transfer.
+    ///
+    /// # Safety
+    ///
+    /// Its memory stays mapped until it is over, and belongs to the transfer: nobody else writes there, and where it is a read nobody reads. Only
+    /// a write by a carrier that [takes shared memory](Carrier::takes_shared_memory) may be written to meanwhile.
+    #[expect(unsafe_code, reason = "the memory is named by address")]
+    pub(crate) unsafe fn start(&mut self, transfer: Transfer) {
+        match self {
+            Self::Ring(ring) => {
+                // SAFETY: as the caller says.
+                unsafe { ring.start(transfer) }
+            }
+            Self::Threads(threads) => {
+                // SAFETY: as the caller says.
+                unsafe { threads.start(transfer) }
+            }
+        }
+    }
+
+    /// Has what was started begin. It does by itself when this thread waits.
+    pub(crate) fn submit(&mut self) {
+        if let Self::Ring(ring) = self {
+            ring.submit_started();
+        }
+    }
+
+    /// Waits until there is something to do. What there is may be less than `woken` says.
+    pub(crate) fn wait(&mut self, woken: &mut Woken) {
+        match self {
+            Self::Ring(ring) => ring.wait(woken),
+            Self::Threads(threads) => threads.wait(woken),
+        }
+    }
+}

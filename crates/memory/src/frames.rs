@@ -1,0 +1,210 @@
+//! Memory for pages that are on their way or staged, a page at a time.
+//!
+//! ```text
+//!  arena 0  [##.####.|........]     a run of free frames for a read, lowest first; what is freed singly is found again
+//!  arena 1  [........|........]     mapped when the first is full, unmapped when nothing is in it
+//! ```
+//!
+//! A frame that was used keeps its memory for the next read, up to a bound; beyond it the kernel gets it back: what is free here is in no budget.
+
+#![allow(unsafe_code, reason = "frames are handed out as bytes")]
+
+use std::io;
+
+use foreread_policy::{Extent, PAGE_BYTES};
+
+use crate::mapping::Mapping;
+
+/// A run of frames of one arena. Whoever has it is the only one who reads and writes there.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Frames {
+    arena: u32,
+    /// Frames of that arena.
+    run: Extent,
+}
+
+/// Where frames come from. See the head of this file.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    arenas: Vec<Arena>,
+    /// Free frames that may keep their memory.
+    idle_max: u64,
+    idle: u64,
+}
+
+#[derive(Debug)]
+struct Arena {
+    mapping: Mapping,
+    /// A bit a frame: somebody has it.
+    used: [u64; WORDS],
+    /// A bit a frame: free, and keeps its memory.
+    idle: [u64; WORDS],
+}
+
+impl Frames {
+    /// How many.
+    pub(crate) fn len(&self) -> u64 {
+        self.run.pages()
+    }
+
+    /// Cuts off the first `frames` of it.
+    pub(crate) fn split_to(&mut self, frames: u64) -> Self {
+        assert!(frames <= self.len(), "{frames} of {}", self.len());
+        let middle = self.run.start + frames;
+        let first = Self { arena: self.arena, run: Extent::new(self.run.start, middle) };
+        self.run.start = middle;
+        first
+    }
+
+    /// Whether `next` follows it immediately.
+    pub(crate) fn is_before(&self, next: &Self) -> bool {
+        self.arena == next.arena && self.run.end == next.run.start
+    }
+}
+
+impl Pool {
+    /// At most `idle_max` free frames keep their memory.
+    pub(crate) fn new(idle_max: u64) -> Self {
+        Self { arenas: Vec::new(), idle_max, idle: 0 }
+    }
+
+    /// Changes that bound; what is beyond it goes with the next frames that are given back.
+    pub(crate) fn keep_idle(&mut self, idle_max: u64) {
+        self.idle_max = idle_max;
+    }
+
+    /// `frames` side by side, at most [`RUN_MAX`].
+    pub(crate) fn take(&mut self, frames: u64) -> io::Result<Frames> {
+        assert!((1..=RUN_MAX).contains(&frames), "a run of {frames}");
+        let found = self.arenas.iter().enumerate().find_map(|(arena, a)| Some((arena, a.find(frames)?)));
+        let (arena, run) = if let Some(found) = found {
+            found
+        } else {
+            let mapping = Mapping::new(ARENA_FRAMES, true)?;
+            self.arenas.push(Arena { mapping, used: [0; WORDS], idle: [0; WORDS] });
+            (self.arenas.len() - 1, Extent::new(0, frames))
+        };
+        let a = &mut self.arenas[arena];
+        for frame in run.start..run.end {
+            set(&mut a.used, frame);
+            self.idle -= u64::from(clear(&mut a.idle, frame));
+        }
+        Ok(Frames { arena: arena as u32, run })
+    }
+
+    /// Takes frames back.
+    pub(crate) fn give(&mut self, frames: &Frames) {
+        let arena = &mut self.arenas[frames.arena as usize];
+        for frame in frames.run.start..frames.run.end {
+            assert!(clear(&mut arena.used, frame), "frame {frame} was free");
+        }
+        if self.idle + frames.len() <= self.idle_max {
+            self.idle += frames.len();
+            for frame in frames.run.start..frames.run.end {
+                set(&mut arena.idle, frame);
+            }
+        } else {
+            // SAFETY: the frames are free: nobody relies on them.
+            let _ = unsafe { arena.mapping.forget(frames.run) };
+        }
+        while let Some(last) = self.arenas.last()
+            && last.used == [0; WORDS]
+            && self.arenas.len() > 1
+        {
+            self.idle -= last.idle.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
+            self.arenas.pop();
+        }
+    }
+
+    /// Where they start.
+    pub(crate) fn at(&self, frames: &Frames) -> *mut u8 {
+        self.arenas[frames.arena as usize].mapping.at(frames.run.start)
+    }
+
+    /// Their bytes. Not while the kernel or another thread has them.
+    pub(crate) fn bytes(&mut self, frames: &mut Frames) -> &mut [u8] {
+        // SAFETY: a run is given to one owner, who is here by a mutable reference; pages of an arena are there when they are touched.
+        unsafe { self.arenas[frames.arena as usize].mapping.bytes(frames.run) }
+    }
+
+    /// Frames that somebody has.
+    #[cfg(test)]
+    fn used(&self) -> u64 {
+        self.arenas.iter().flat_map(|arena| arena.used).map(|word| u64::from(word.count_ones())).sum()
+    }
+}
+
+impl Arena {
+    /// The lowest free run of so many.
+    fn find(&self, frames: u64) -> Option<Extent> {
+        let mut start = 0;
+        while start + frames <= ARENA_FRAMES {
+            // The last used frame in the way, if there is one: a run may begin after it.
+            match (start..start + frames).rev().find(|frame| is_set(&self.used, *frame)) {
+                None => return Some(Extent::new(start, start + frames)),
+                Some(used) => start = used + 1,
+            }
+        }
+        None
+    }
+}
+
+fn is_set(bits: &[u64; WORDS], index: u64) -> bool {
+    bits[(index / 64) as usize] & (1 << (index % 64)) != 0
+}
+
+fn set(bits: &mut [u64; WORDS], index: u64) {
+    bits[(index / 64) as usize] |= 1 << (index % 64);
+}
+
+/// Whether it was set.
+fn clear(bits: &mut [u64; WORDS], index: u64) -> bool {
+    let was = is_set(bits, index);
+    bits[(index / 64) as usize] &= !(1 << (index % 64));
+    was
+}
+
+/// Frames of an arena: 4 MiB, which is scanned from its start for each read.
+const ARENA_FRAMES: u64 = 1024;
+const WORDS: usize = (ARENA_FRAMES / 64) as usize;
+
+/// The longest run: 1 MiB. A longer request is several transfers.
+pub(crate) const RUN_MAX: u64 = 256;
+
+/// Bytes of a frame.
+pub(crate) const FRAME_BYTES: u64 = PAGE_BYTES;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_do_not_overlap_and_are_found_again() {
+        let mut pool = Pool::new(4);
+        let mut first = pool.take(8).expect("memory");
+        let second = pool.take(8).expect("memory");
+        assert!(first.is_before(&second));
+        let head = first.split_to(3);
+        assert!(head.is_before(&first) && head.len() == 3 && first.len() == 5);
+        pool.give(&first);
+        assert_eq!(pool.used(), 11);
+        let again = pool.take(5).expect("memory");
+        assert_eq!(again, first);
+        for frames in [head, again, second] {
+            pool.give(&frames);
+        }
+        assert_eq!(pool.used(), 0);
+        assert!(pool.idle <= 4);
+    }
+
+    #[test]
+    fn more_than_an_arena_holds_is_in_the_next_which_goes_when_it_is_empty() {
+        let mut pool = Pool::new(0);
+        let runs: Vec<_> = (0..5).map(|_| pool.take(RUN_MAX).expect("memory")).collect();
+        assert_eq!(pool.arenas.len(), 2);
+        for run in runs {
+            pool.give(&run);
+        }
+        assert_eq!((pool.arenas.len(), pool.used()), (1, 0));
+    }
+}

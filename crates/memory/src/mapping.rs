@@ -1,0 +1,215 @@
+//! Anonymous memory of this process: reserved, given back page by page, unmapped at the end.
+//!
+//! It is not there in a child of a fork: the child would find zeroes where the contents are elsewhere, and must find nothing instead.
+
+#![allow(unsafe_code, reason = "memory is mapped and unmapped by address")]
+
+use std::io;
+use std::ptr::NonNull;
+
+use foreread_policy::{Extent, PAGE_BYTES};
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
+
+use crate::uffd::Range;
+
+/// A range of anonymous pages, numbered from its start.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    start: NonNull<u8>,
+    pages: u64,
+}
+
+// SAFETY: it is an address and a length. Who reads or writes there says so himself.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; its methods are system calls, which may come from any thread.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// `pages` of zeroes, which take no memory before they are touched.
+    pub(crate) fn new(pages: u64, writable: bool) -> io::Result<Self> {
+        let too_long = || io::Error::from(io::ErrorKind::OutOfMemory);
+        let bytes = pages.checked_mul(PAGE_BYTES).and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(too_long)?;
+        let protection = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: the kernel chooses a free place, so no memory that is in use changes.
+        let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, protection, flags)? };
+        let start = NonNull::new(start.cast()).ok_or_else(too_long)?;
+        let mapping = Self { start, pages };
+        mapping.advise(mapping.all(), Advice::LinuxDontFork)?;
+        // A huge page would take 512 pages of the budget at a touch. A kernel without them refuses, and is right.
+        let _ = mapping.advise(mapping.all(), Advice::LinuxNoHugepage);
+        Ok(mapping)
+    }
+
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    pub(crate) fn all(&self) -> Extent {
+        Extent::new(0, self.pages)
+    }
+
+    /// The addresses of `pages`.
+    pub(crate) fn range(&self, pages: Extent) -> Range {
+        assert!(pages.start <= pages.end && pages.end <= self.pages, "{pages:?} of {} pages", self.pages);
+        Range { start: self.start.addr().get() as u64 + pages.start * PAGE_BYTES, len: pages.pages() * PAGE_BYTES }
+    }
+
+    /// Where `page` starts.
+    pub(crate) fn at(&self, page: u64) -> *mut u8 {
+        assert!(page < self.pages, "page {page} of {}", self.pages);
+        self.start.as_ptr().wrapping_add((page * PAGE_BYTES) as usize)
+    }
+
+    /// The page of an address in it.
+    pub(crate) fn page_of(&self, address: u64) -> u64 {
+        (address - self.start.addr().get() as u64) / PAGE_BYTES
+    }
+
+    /// Gives pages back to the kernel: absent from now on.
+    ///
+    /// # Safety
+    ///
+    /// Nobody relies on what they hold.
+    pub(crate) unsafe fn forget(&self, pages: Extent) -> io::Result<()> {
+        self.advise(pages, Advice::LinuxDontNeed)
+    }
+
+    /// As [`Mapping::forget`] of each, where the kernel can with one flush of what the processors remember of them.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    pub(crate) unsafe fn forget_all(&self, extents: &[Extent]) {
+        for extents in extents.chunks(RANGES_MAX) {
+            // SAFETY: as the caller says.
+            unsafe { self.forget_some(extents) };
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As [`Mapping::forget`].
+    unsafe fn forget_some(&self, extents: &[Extent]) {
+        let ranges = extents.iter().map(|pages| {
+            let range = self.range(*pages);
+            libc::iovec { iov_base: self.at_end(pages.start).cast(), iov_len: range.len as usize }
+        });
+        let ranges: Vec<libc::iovec> = ranges.collect();
+        let bytes: usize = ranges.iter().map(|range| range.iov_len).sum();
+        let done = if ranges.len() < 2 {
+            0
+        } else {
+            // SAFETY: the ranges lie inside the mapping, and the caller answers for what they hold; the list lives through the call.
+            let done = unsafe {
+                let (list, count) = (ranges.as_ptr(), ranges.len());
+                libc::syscall(libc::SYS_process_madvise, PIDFD_SELF, list, count, libc::MADV_DONTNEED, 0)
+            };
+            usize::try_from(done).unwrap_or(0)
+        };
+        if done < bytes {
+            // One range, or a kernel that does this for other processes only (before Linux 6.14); once more does no harm.
+            for pages in extents {
+                // SAFETY: as the caller says.
+                let _ = unsafe { self.forget(*pages) };
+            }
+        }
+    }
+
+    fn advise(&self, pages: Extent, advice: Advice) -> io::Result<()> {
+        let range = self.range(pages);
+        // SAFETY: the range is inside the mapping. Of the pieces of advice given here one alone changes contents, and there the caller answers.
+        unsafe { rustix::mm::madvise(self.at_end(pages.start).cast(), range.len as usize, advice)? };
+        Ok(())
+    }
+
+    /// Whoever touches `pages` from now on is sent SIGSEGV.
+    pub(crate) fn forbid(&self, pages: Extent) -> io::Result<()> {
+        let range = self.range(pages);
+        // SAFETY: the range is inside the mapping; it is taken away from whoever touches it, which is what is wanted.
+        unsafe { rustix::mm::mprotect(self.at_end(pages.start).cast(), range.len as usize, MprotectFlags::empty())? };
+        Ok(())
+    }
+
+    /// As [`Mapping::at`], or just behind the last page.
+    fn at_end(&self, page: u64) -> *mut u8 {
+        self.start.as_ptr().wrapping_add((page * PAGE_BYTES) as usize)
+    }
+
+    /// Whether `page`, which is there and which nobody writes to meanwhile, is zeroes.
+    ///
+    /// # Safety
+    ///
+    /// The page is there: a touch of an absent one would wait for whoever asks.
+    #[expect(clippy::cast_ptr_alignment, reason = "a page begins with it")]
+    pub(crate) unsafe fn is_zero(&self, page: u64) -> bool {
+        let words = self.at(page).cast::<u64>();
+        // SAFETY: aligned, inside the mapping, there. Volatile: the program holds references to this memory, and the compiler is to make
+        // nothing of it that is read here.
+        (0..PAGE_BYTES as usize / 8).all(|index| unsafe { words.add(index).read_volatile() } == 0)
+    }
+
+    /// The bytes of `pages`.
+    ///
+    /// # Safety
+    ///
+    /// The pages are there, nobody writes to them meanwhile, and no other reference to them is used.
+    #[expect(clippy::mut_from_ref, reason = "who has which pages is the caller's book-keeping")]
+    pub(crate) unsafe fn bytes(&self, pages: Extent) -> &mut [u8] {
+        let range = self.range(pages);
+        // SAFETY: inside the mapping, and as the caller says.
+        unsafe { std::slice::from_raw_parts_mut(self.at_end(pages.start), range.len as usize) }
+    }
+}
+
+/// Ranges of one system call; the kernel takes 1024.
+const RANGES_MAX: usize = 64;
+
+/// This process, in place of a descriptor: `PIDFD_SELF_THREAD_GROUP`.
+const PIDFD_SELF: libc::c_int = -10001;
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        let bytes = (self.pages * PAGE_BYTES) as usize;
+        // SAFETY: it is what was mapped, and who drops it has no reference into it.
+        if let Err(errno) = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), bytes) } {
+            tracing::warn!(%errno, "memory could not be unmapped");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_numbered_from_the_start() {
+        let mapping = Mapping::new(4, true).expect("memory");
+        let range = mapping.range(Extent::new(1, 3));
+        assert_eq!((mapping.page_of(range.start), mapping.page_of(range.start + range.len - 1)), (1, 2));
+    }
+
+    #[test]
+    fn pages_that_go_together_are_zeroes_and_their_neighbours_are_not() {
+        let mapping = Mapping::new(400, true).expect("memory");
+        let gone: Vec<_> = (0..100).map(|n| Extent::new(n * 4 + 1, n * 4 + 3)).collect();
+        // SAFETY: as below.
+        unsafe {
+            mapping.bytes(mapping.all()).fill(7);
+            mapping.forget_all(&gone);
+            assert!((0..400).all(|page| mapping.is_zero(page) == [1, 2].contains(&(page % 4))));
+        }
+    }
+
+    #[test]
+    fn what_was_given_back_is_zeroes() {
+        let mapping = Mapping::new(2, true).expect("memory");
+        // SAFETY: nothing is registered, so every page is there when it is touched, and nobody else knows it.
+        unsafe {
+            mapping.bytes(Extent::new(0, 2))[4096..].fill(7);
+            assert!(mapping.is_zero(0) && !mapping.is_zero(1));
+            mapping.forget(Extent::new(1, 2)).expect("given back");
+            assert!(mapping.is_zero(1));
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What the driver knows of each page by itself: two bits.
+//!
+//! ```text
+//!   mapped      the page is in the mapping
+//!   protected   .. and the first write to it is told; never without mapped
+//! ```
+//!
+//! Everything else of a page is policy's.
+
+use foreread_policy::Extent;
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(crate) struct PageStates {
+    mapped: Bits,
+    protected: Bits,
+    mapped_pages: u64,
+}
+
+#[derive(Debug)]
+struct Bits(Vec<u64>);
+
+impl PageStates {
+    /// Of so many pages: none is mapped.
+    pub(crate) fn new(pages: u64) -> Self {
+        let bits = || Bits(vec![0; pages.div_ceil(64) as usize]);
+        Self { mapped: bits(), protected: bits(), mapped_pages: 0 }
+    }
+
+    pub(crate) fn is_mapped(&self, page: u64) -> bool {
+        self.mapped.has(page)
+    }
+
+    pub(crate) fn is_protected(&self, page: u64) -> bool {
+        self.protected.has(page)
+    }
+
+    /// Pages that are mapped.
+    pub(crate) fn mapped_pages(&self) -> u64 {
+        self.mapped_pages
+    }
+
+    pub(crate) fn map(&mut self, pages: Extent, protected: bool) {
+        for page in pages.start..pages.end {
+            self.mapped_pages += u64::from(!self.mapped.put(page, true));
+            self.protected.put(page, protected);
+        }
+    }
+
+    /// Whether any was mapped.
+    pub(crate) fn unmap(&mut self, pages: Extent) -> bool {
+        let before = self.mapped_pages;
+        for page in pages.start..pages.end {
+            self.mapped_pages -= u64::from(self.mapped.put(page, false));
+            self.protected.put(page, false);
+        }
+        self.mapped_pages < before
+    }
+
+    /// Of mapped pages.
+    pub(crate) fn protect(&mut self, pages: Extent, protected: bool) {
+        for page in pages.start..pages.end {
+            self.protected.put(page, protected && self.mapped.has(page));
+        }
+    }
+}
+
+impl Bits {
+    fn has(&self, index: u64) -> bool {
+        self.0[(index / 64) as usize] & (1 << (index % 64)) != 0
+    }
+
+    /// What it was.
+    fn put(&mut self, index: u64, value: bool) -> bool {
+        let (word, bit) = (&mut self.0[(index / 64) as usize], 1 << (index % 64));
+        let was = *word & bit != 0;
+        if value {
+            *word |= bit;
+        } else {
+            *word &= !bit;
+        }
+        was
+    }
+}
+
+/// The pieces of `pages` that `is` holds for, and those that it does not, in order.
+pub(crate) fn runs(pages: Extent, is: impl Fn(u64) -> bool) -> impl Iterator<Item = (Extent, bool)> {
+    let mut start = pages.start;
+    std::iter::from_fn(move || {
+        if start >= pages.end {
+            return None;
+        }
+        let what = is(start);
+        let end = (start..pages.end).find(|page| is(*page) != what).unwrap_or(pages.end);
+        let run = Extent::new(start, end);
+        start = end;
+        Some((run, what))
+    })
+}
+
+/// `pages` in pieces of at most `most`.
+pub(crate) fn pieces(pages: Extent, most: u64) -> impl Iterator<Item = Extent> {
+    (pages.start..pages.end).step_by(most as usize).map(move |start| Extent::new(start, (start + most).min(pages.end)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_mapped_is_counted_once() {
+        let mut states = PageStates::new(100);
+        states.map(Extent::new(60, 70), true);
+        states.map(Extent::new(65, 75), false);
+        assert_eq!(states.mapped_pages(), 15);
+        assert!(states.is_protected(64) && !states.is_protected(65));
+        assert!(states.unmap(Extent::new(0, 65)));
+        assert!(!states.unmap(Extent::new(0, 65)));
+        assert_eq!(states.mapped_pages(), 10);
+        states.protect(Extent::new(0, 66), true);
+        assert!(states.is_protected(65) && !states.is_protected(0));
+    }
+
+    #[test]
+    fn runs_and_pieces_tile_an_extent() {
+        let found: Vec<_> = runs(Extent::new(2, 9), |page| (4..7).contains(&page)).collect();
+        let want = [(Extent::new(2, 4), false), (Extent::new(4, 7), true), (Extent::new(7, 9), false)];
+        assert_eq!(found, want);
+        let found: Vec<_> = pieces(Extent::new(1, 6), 2).collect();
+        assert_eq!(found, [Extent::new(1, 3), Extent::new(3, 5), Extent::new(5, 6)]);
+    }
+}

@@ -1,0 +1,388 @@
+//! A region of memory that is larger than what it takes.
+//!
+//! ```text
+//!   [ page | page | page | page | page | page ]   len bytes of address space, read and written as any memory
+//!      |      in the spill file     |      |
+//!      +------- at most `budget` bytes of these are in memory at the same time
+//! ```
+
+#![allow(unsafe_code, reason = "the mapping is shown as bytes")]
+
+use std::ops::{Bound, Deref, DerefMut, RangeBounds};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use foreread_policy::{Advice as Said, Extent, PAGE_BYTES, SwapOptions, SwapPath};
+
+use crate::carrier::{Bell, Carrier, Place};
+use crate::cipher::Cipher;
+use crate::error::Error;
+use crate::mapping::Mapping;
+use crate::orders::{Order, Orders};
+use crate::pager::{Pager, budget_of_policy};
+use crate::spill::{Spill, SpillFile};
+use crate::stats::Stats;
+use crate::uffd::{Uffd, take_no_signals};
+use crate::view::ViewBuilder;
+
+/// What a program says of bytes that it is going to use. Nothing but speed depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Advice {
+    /// Nothing: what was said before does not hold any more.
+    Normal,
+    /// In order, once.
+    Sequential,
+    /// In no order: nothing is worth reading that was not asked for.
+    Random,
+    /// Soon: to be read now, as far as there is room.
+    WillNeed,
+}
+
+/// Zeroed memory that may be larger than its budget: what does not fit is in a file, and comes back when it is touched.
+///
+/// It is read and written as the slice that it dereferences to, from any thread. What is touched and is not in memory makes the thread wait, as
+/// any page fault does. The memory is given back and the file is gone when the region is dropped, or when the process ends in any way.
+///
+/// # Aliasing
+///
+/// A region owns its bytes as a `Box<[u8]>` does: a shared borrow of it is `&[u8]`, a mutable one `&mut [u8]`, which can be split among threads
+/// (`chunks_mut` and scoped threads). Pages come and go underneath by the kernel's hand without a change of their contents, which no reference
+/// can notice. For threads that write side by side without borrowing there is [`Region::as_mut_ptr`], with the rules of any raw pointer: no
+/// reference to the same bytes at the same time, and no data race.
+///
+/// # Signals and errors
+///
+/// A page that the spill cannot give back is SIGBUS for whoever touches it (before Linux 6.6 SIGSEGV), and so is a page that there is no room
+/// for because nothing in memory can be written out any more. It never holds wrong bytes instead. What cannot be written stays in memory.
+///
+/// A system call that is handed bytes of a region (`read` into it, `write` from it) fails with `EFAULT` where a page is not in memory, unless
+/// the region was made with [`RegionBuilder::kernel_faults`]: copy through a buffer of your own instead.
+///
+/// # Fork
+///
+/// A child has no region: the addresses are unmapped there, and a touch is SIGSEGV, never a zero. Calls are [`Error::Forked`]; dropping it there does nothing.
+#[derive(Debug)]
+pub struct Region {
+    mapping: Arc<Mapping>,
+    len: usize,
+    orders: Arc<Orders>,
+    pager: Option<JoinHandle<()>>,
+    process: u32,
+    io_uring: bool,
+    direct: bool,
+}
+
+/// How a region is to be. See [`Region::anonymous`].
+#[derive(Debug)]
+#[must_use]
+pub struct RegionBuilder {
+    len: usize,
+    budget: Option<usize>,
+    spill: Spills,
+    encrypted: bool,
+    kernel_faults: bool,
+    io_uring: bool,
+}
+
+enum Spills {
+    Dir(PathBuf),
+    Given(Arc<dyn Spill>),
+}
+
+impl std::fmt::Debug for Spills {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Dir(dir) => dir.fmt(f),
+            Self::Given(_) => f.write_str("given"),
+        }
+    }
+}
+
+impl RegionBuilder {
+    /// Bytes that may be in memory at the same time: at least [`BUDGET_BYTES_MIN`]. Must be given. Rounded down to pages.
+    ///
+    /// Pages that are mapped, read ahead or on their way count. Book-keeping is beyond it: less than half a percent of the region's length, and
+    /// about one percent of the budget.
+    pub fn budget(mut self, bytes: usize) -> Self {
+        self.budget = Some(bytes);
+        self
+    }
+
+    /// The directory whose file system holds what does not fit, in a file without a name, as long as the region. The system's directory for
+    /// temporary files if none is given; note that it may be in memory itself.
+    pub fn spill(mut self, dir: impl AsRef<Path>) -> Self {
+        self.spill = Spills::Dir(dir.as_ref().to_owned());
+        self
+    }
+
+    /// Keeps what does not fit in something else.
+    pub fn spill_to(mut self, spill: Arc<dyn Spill>) -> Self {
+        self.spill = Spills::Given(spill);
+        self
+    }
+
+    /// What is in the spill cannot be read without a key that this process alone has, in its memory (AES-256, XTS).
+    pub fn encrypted(mut self, encrypted: bool) -> Self {
+        self.encrypted = encrypted;
+        self
+    }
+
+    /// System calls that are handed bytes of the region find them, too. Needs a privilege (root, or `sysctl vm.unprivileged_userfaultfd=1`, or
+    /// the right to open `/dev/userfaultfd`): with it a program can make the kernel wait in the middle of its work.
+    pub fn kernel_faults(mut self, kernel_faults: bool) -> Self {
+        self.kernel_faults = kernel_faults;
+        self
+    }
+
+    /// Whether `io_uring` may be used; it is by default, where the system allows it. Otherwise threads read and write the spill file.
+    pub fn io_uring(mut self, io_uring: bool) -> Self {
+        self.io_uring = io_uring;
+        self
+    }
+
+    /// Makes the region.
+    ///
+    /// Errors: [`Error::Invalid`] for an empty region or a budget that is too small; [`Error::Forbidden`] and [`Error::Unsupported`] where page
+    /// faults cannot be answered; [`Error::Spill`] where the file system has no room for all of it.
+    pub fn create(self) -> Result<Region, Error> {
+        if self.len == 0 {
+            return Err(Error::Invalid { what: "a region holds at least one byte" });
+        }
+        let budget = self.budget.ok_or(Error::Invalid { what: "a region needs a budget" })?;
+        let budget_pages = budget_pages(budget)?;
+        let pages = (self.len as u64).div_ceil(PAGE_BYTES);
+        let uffd = Arc::new(Uffd::new(self.kernel_faults)?);
+        let (place, direct) = match self.spill {
+            Spills::Dir(dir) => {
+                let file = SpillFile::new(&dir, pages * PAGE_BYTES)?;
+                let direct = file.direct;
+                (Place::File(file), direct)
+            }
+            Spills::Given(spill) => (Place::Given(spill), true),
+        };
+        let cipher = self.encrypted.then(Cipher::new).transpose().map_err(Error::system("making a key"))?;
+        let mapping = Arc::new(Mapping::new(pages, true).map_err(Error::system("mapping memory"))?);
+        // SAFETY: the mapping is new: nobody else knows it. The pager, which has the descriptor, holds the mapping as well.
+        let registered = unsafe { uffd.register(mapping.range(mapping.all())) };
+        registered.map_err(Error::system("registering memory with userfaultfd"))?;
+        let bell = Bell::new().map_err(Error::system("making an eventfd"))?;
+        let orders = Arc::new(Orders::new(bell.clone()));
+        let policy = SwapPath::new(SwapOptions { pages, budget: budget_of_policy(budget_pages) });
+        let (ready, told) = mpsc::sync_channel(1);
+        let (mapping_of_pager, orders_of_pager) = (Arc::clone(&mapping), Arc::clone(&orders));
+        let may_ring = self.io_uring;
+        let serve = move || {
+            take_no_signals();
+            // A ring belongs to the thread that makes it.
+            let carrier = Carrier::new(place, Arc::clone(&uffd), bell, may_ring);
+            let io_uring = matches!(carrier, Carrier::Ring(_));
+            match Pager::new(mapping_of_pager, uffd, orders_of_pager, policy, carrier, cipher, budget_pages) {
+                Ok(answers) => {
+                    if ready.send(Ok(io_uring)).is_ok() {
+                        answers.run();
+                    }
+                }
+                Err(error) => {
+                    let _ = ready.send(Err(error));
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("foreread-pager".to_owned()).spawn(serve);
+        let thread = thread.map_err(Error::system("starting a thread"))?;
+        let stopped = || Err(std::io::ErrorKind::BrokenPipe.into());
+        let io_uring = told.recv().unwrap_or_else(|_| stopped()).map_err(Error::system("starting to answer faults"))?;
+        let (len, process) = (self.len, std::process::id());
+        Ok(Region { mapping, len, orders, pager: Some(thread), process, io_uring, direct })
+    }
+}
+
+impl Region {
+    /// A region of `len` bytes, all zero.
+    ///
+    /// ```no_run
+    /// use foreread_memory::Region;
+    ///
+    /// let mut region = Region::anonymous(8 << 30).budget(1 << 30).spill("/var/tmp").create()?;
+    /// region[5 << 30] = 7;
+    /// assert_eq!(region[5 << 30], 7);
+    /// # Ok::<(), foreread_memory::Error>(())
+    /// ```
+    pub fn anonymous(len: usize) -> RegionBuilder {
+        RegionBuilder {
+            len,
+            budget: None,
+            spill: Spills::Dir(std::env::temp_dir()),
+            encrypted: false,
+            kernel_faults: false,
+            io_uring: true,
+        }
+    }
+
+    /// An object as memory that is only read: what is touched is read through the file's engine, within its budget and with its readahead.
+    pub fn map(file: foreread_engine::File) -> ViewBuilder {
+        ViewBuilder::new(file)
+    }
+
+    /// Bytes of it.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Never.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where it starts, for threads that write side by side: see *Aliasing* above. Valid for [`Region::len`] bytes until the region is dropped.
+    pub fn as_mut_ptr(&self) -> *mut u8 {
+        self.mapping.start().as_ptr()
+    }
+
+    /// Its words, up to the last whole one, for threads that share them without a rule of their own about who writes where.
+    #[expect(clippy::cast_ptr_alignment, reason = "it begins with a page")]
+    pub fn as_atomics(&mut self) -> &[AtomicU64] {
+        // SAFETY: as for `deref_mut`: the region is borrowed mutably, and pages are aligned better than words. Any bytes are a word.
+        unsafe { std::slice::from_raw_parts(self.as_mut_ptr().cast::<AtomicU64>(), self.len / size_of::<u64>()) }
+    }
+
+    /// Says how the bytes of `range` are going to be used. Every page that has a byte in it is meant.
+    ///
+    /// Errors: [`Error::Invalid`] for a range beyond the end; [`Error::Forked`].
+    pub fn advise(&self, range: impl RangeBounds<usize>, advice: Advice) -> Result<(), Error> {
+        let (start, end) = self.bounds(&range)?;
+        let pages = Extent::new(start as u64 / PAGE_BYTES, (end as u64).div_ceil(PAGE_BYTES));
+        let advice = match advice {
+            Advice::Normal => Said::Normal,
+            Advice::Sequential => Said::Sequential,
+            Advice::Random => Said::Random,
+            Advice::WillNeed => Said::WillNeed,
+        };
+        self.say(pages, advice)
+    }
+
+    /// The bytes of `range` are not needed any more and are zero from now on: their memory is free.
+    ///
+    /// Errors as [`Region::advise`].
+    pub fn discard(&mut self, range: impl RangeBounds<usize>) -> Result<(), Error> {
+        let (start, end) = self.bounds(&range)?;
+        // SAFETY: this borrow is the only one.
+        unsafe { self.discard_shared(start..end) }
+    }
+
+    /// As [`Region::discard`], where threads share the region by its address.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else uses these bytes meanwhile, and no reference to them exists.
+    pub unsafe fn discard_shared(&self, range: impl RangeBounds<usize>) -> Result<(), Error> {
+        let (start, end) = self.bounds(&range)?;
+        let page = PAGE_BYTES as usize;
+        // What lies behind the region's end in its last page belongs to nobody.
+        let last = if end == self.len { end.next_multiple_of(page) } else { end };
+        let (first_whole, last_whole) = (start.next_multiple_of(page), last / page * page);
+        // SAFETY: inside the region; as the caller says.
+        let zero = |from: usize, to: usize| unsafe { self.as_mut_ptr().add(from).write_bytes(0, to - from) };
+        if first_whole >= last_whole {
+            zero(start, end);
+            return Ok(());
+        }
+        self.say(Extent::new(first_whole as u64 / PAGE_BYTES, last_whole as u64 / PAGE_BYTES), Said::DontNeed)?;
+        zero(start, first_whole);
+        zero(last_whole.min(end), end);
+        Ok(())
+    }
+
+    /// Changes how much may be in memory. What is too much has left it, or is on its way out, when this returns.
+    ///
+    /// Errors: [`Error::Invalid`] for less than [`BUDGET_BYTES_MIN`]; [`Error::Forked`].
+    pub fn set_budget(&self, bytes: usize) -> Result<(), Error> {
+        self.check_process()?;
+        let pages = budget_pages(bytes)?;
+        self.orders.give_and_wait(|done| Order::Budget { pages, done });
+        Ok(())
+    }
+
+    /// Counts, as they were when the region last had something to do.
+    pub fn stats(&self) -> Stats {
+        let (gauges, counters) = self.orders.shown();
+        Stats { counters, gauges, io_uring: self.io_uring, direct: self.direct }
+    }
+
+    fn say(&self, pages: Extent, advice: Said) -> Result<(), Error> {
+        self.check_process()?;
+        if !pages.is_empty() {
+            self.orders.give_and_wait(|done| Order::Advise { pages, advice, done });
+        }
+        Ok(())
+    }
+
+    fn check_process(&self) -> Result<(), Error> {
+        if self.process == std::process::id() { Ok(()) } else { Err(Error::Forked) }
+    }
+
+    fn bounds(&self, range: &impl RangeBounds<usize>) -> Result<(usize, usize), Error> {
+        let beyond = Error::Invalid { what: "the range does not lie in the region" };
+        let start = match range.start_bound() {
+            Bound::Included(start) => Some(*start),
+            Bound::Excluded(before) => before.checked_add(1),
+            Bound::Unbounded => Some(0),
+        };
+        let end = match range.end_bound() {
+            Bound::Included(last) => last.checked_add(1),
+            Bound::Excluded(end) => Some(*end),
+            Bound::Unbounded => Some(self.len),
+        };
+        match (start, end) {
+            (Some(start), Some(end)) if start <= end && end <= self.len => Ok((start, end)),
+            _ => Err(beyond),
+        }
+    }
+}
+
+impl Deref for Region {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `len` bytes are mapped as long as the region lives, and hold what was last written, zeroes at first. Nothing but this borrow's
+        // owner writes to them: whoever uses `as_mut_ptr` answers for that himself.
+        unsafe { std::slice::from_raw_parts(self.mapping.start().as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for Region {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and the region is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.mapping.start().as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            // The pager is the parent's, and so is the memory: here something else may be at its place.
+            std::mem::forget(Arc::clone(&self.mapping));
+            if let Some(pager) = self.pager.take() {
+                std::mem::forget(pager);
+            }
+            return;
+        }
+        self.orders.give(Order::Stop);
+        if let Some(pager) = self.pager.take() {
+            let _ = pager.join();
+        }
+    }
+}
+
+fn budget_pages(bytes: usize) -> Result<u64, Error> {
+    if bytes < BUDGET_BYTES_MIN {
+        return Err(Error::Invalid { what: "a region's budget is 512 KiB at least" });
+    }
+    Ok(bytes as u64 / PAGE_BYTES)
+}
+
+/// The least that a region works with: an instruction may need several pages at the same time, of each thread, or the threads never go on.
+pub const BUDGET_BYTES_MIN: usize = 512 << 10;

@@ -1,0 +1,337 @@
+//! A userfaultfd: the kernel tells of touches of memory that is not there, and is told what to put there.
+//!
+//! ```text
+//!   a thread touches ──> the kernel suspends it ──> Touch { page, thread, how } ──> read_touches
+//!   copy, unprotect, wake, poison <── who answers ──> the thread goes on (or is sent SIGBUS)
+//! ```
+//!
+//! User-mode-only by default: every user may have that. A system call that is given memory of the region then fails with `EFAULT` where a page
+//! is absent; the privileged kind answers those as well. It knows ranges of memory by address and asks nobody who owns them: who holds one
+//! must own the range that it registers.
+
+#![allow(unsafe_code, reason = "requests to the kernel that carry addresses")]
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use linux_raw_sys::general as raw;
+use rustix::io::Errno;
+use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, opcode};
+use rustix::mm::UserfaultfdFlags;
+
+use crate::error::Error;
+
+/// How a page was touched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// Read, and it is not there.
+    Read,
+    /// Written, and it is not there.
+    Write,
+    /// Written, and it is there but protected.
+    WriteProtected,
+}
+
+/// A touch that a thread waits with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Touch {
+    /// Where, in bytes.
+    pub(crate) address: u64,
+    /// The thread's number.
+    pub(crate) thread: u32,
+    pub(crate) how: How,
+}
+
+/// Addresses `[start, start + len)`; whole pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) start: u64,
+    pub(crate) len: u64,
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(crate) struct Uffd {
+    fd: OwnedFd,
+    can_poison: bool,
+}
+
+impl Uffd {
+    /// One for memory of this process. `kernel`: for touches by the kernel too, while it works for a thread of this process.
+    ///
+    /// Errors: [`Error::Forbidden`], with what to do; [`Error::Unsupported`] where the kernel is too old.
+    pub(crate) fn new(kernel: bool) -> Result<Self, Error> {
+        let fd = Self::open(kernel)?;
+        match Self::handshake(&fd, FEATURES | u64::from(raw::UFFD_FEATURE_POISON)) {
+            Ok(()) => Ok(Self { fd, can_poison: true }),
+            // A descriptor takes one handshake.
+            Err(Errno::INVAL) => {
+                let fd = Self::open(kernel)?;
+                Self::handshake(&fd, FEATURES).map_err(|_| Error::Unsupported)?;
+                Ok(Self { fd, can_poison: false })
+            }
+            Err(_) => Err(Error::Unsupported),
+        }
+    }
+
+    fn open(kernel: bool) -> Result<OwnedFd, Error> {
+        let user = if kernel { 0 } else { raw::UFFD_USER_MODE_ONLY };
+        let flags = UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::NONBLOCK | UserfaultfdFlags::from_bits_retain(user);
+        // SAFETY: nothing is registered yet: the descriptor alone changes no memory.
+        let made = unsafe { rustix::mm::userfaultfd(flags) };
+        let refused = match made {
+            Ok(fd) => return Ok(fd),
+            Err(Errno::INVAL) => return Err(Error::Unsupported),
+            Err(errno) => errno,
+        };
+        // The device is a matter of its file's permissions alone, and what is made there may always answer for the kernel.
+        let device = OpenOptions::new().read(true).write(true).open(DEVICE);
+        let device = device.map_err(|_| Error::Forbidden { kernel, cause: refused.into() })?;
+        let flags = UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::NONBLOCK | UserfaultfdFlags::from_bits_retain(user);
+        // SAFETY: the request takes flags by value and gives a new descriptor, which nobody else has.
+        let made = unsafe { libc::ioctl(device.as_raw_fd(), NEW, flags.bits()) };
+        if made < 0 {
+            return Err(Error::Forbidden { kernel, cause: io::Error::last_os_error() });
+        }
+        // SAFETY: as above: it is new.
+        Ok(unsafe { OwnedFd::from_raw_fd(made) })
+    }
+
+    fn handshake(fd: &OwnedFd, features: u64) -> Result<(), Errno> {
+        let mut api = raw::uffdio_api { api: u64::from(raw::UFFD_API), features, ioctls: 0 };
+        // SAFETY: it names versions and features only.
+        unsafe { request::<API, _>(fd.as_fd(), &mut api) }
+    }
+
+    /// Touches of `range` are told from now on.
+    ///
+    /// # Safety
+    ///
+    /// The range belongs to the caller, and lies in private anonymous memory that it keeps mapped while this descriptor is used.
+    pub(crate) unsafe fn register(&self, range: Range) -> Result<(), Errno> {
+        let mode = u64::from(raw::UFFDIO_REGISTER_MODE_MISSING | raw::UFFDIO_REGISTER_MODE_WP);
+        let mut register = raw::uffdio_register { range: range.into(), mode, ioctls: 0 };
+        // SAFETY: what it does to the range is what the caller wants of its own memory.
+        unsafe { request::<REGISTER, _>(self.fd.as_fd(), &mut register) }
+    }
+
+    /// What was touched since the last call. Never waits; nothing where there is nothing.
+    pub(crate) fn read_touches(&self, touches: &mut Vec<Touch>) {
+        let mut messages = [[0_u64; MESSAGE_BYTES / 8]; MESSAGES_MAX];
+        loop {
+            // SAFETY: any bytes make an array of integers, and the kernel writes whole messages only.
+            let buffer: &mut [u8] =
+                unsafe { std::slice::from_raw_parts_mut(messages.as_mut_ptr().cast(), size_of_val(&messages)) };
+            let got = match rustix::io::read(&self.fd, buffer) {
+                Ok(bytes) => bytes / MESSAGE_BYTES,
+                Err(Errno::INTR) => continue,
+                Err(_) => 0,
+            };
+            touches.extend(messages[..got].iter().filter_map(Touch::of));
+            if got < MESSAGES_MAX {
+                return;
+            }
+        }
+    }
+
+    /// From now on [`Uffd::read_touches`] waits for one, and gives what is there then.
+    pub(crate) fn wait_in_read(&self) -> Result<(), Errno> {
+        let flags = rustix::fs::fcntl_getfl(&self.fd)?;
+        rustix::fs::fcntl_setfl(&self.fd, flags - rustix::fs::OFlags::NONBLOCK)
+    }
+
+    /// Puts copies of the bytes at `from` into `to`, which is absent, and wakes who waits there. `protect`: the first write to each page is told.
+    ///
+    /// A page that is there already stays as it is.
+    ///
+    /// # Safety
+    ///
+    /// `[from, from + to.len)` is readable memory that does not change meanwhile; `to` lies in what the caller registered.
+    pub(crate) unsafe fn copy(&self, from: u64, to: Range, protect: bool) -> Result<(), Errno> {
+        let mode = if protect { u64::from(raw::UFFDIO_COPY_MODE_WP) } else { 0 };
+        let mut done = 0;
+        while done < to.len {
+            let mut copy =
+                raw::uffdio_copy { dst: to.start + done, src: from + done, len: to.len - done, mode, copy: 0 };
+            // SAFETY: as the caller says; the kernel writes absent pages only.
+            match unsafe { request::<COPY, _>(self.fd.as_fd(), &mut copy) } {
+                Ok(()) => done = to.len,
+                // The process's memory map is being changed; or it stopped on its way.
+                Err(Errno::AGAIN) => done += copy.copy.max(0) as u64,
+                Err(Errno::EXIST) => {
+                    done += copy.copy.max(0) as u64;
+                    self.wake(Range { start: to.start + done, len: PAGE })?;
+                    done += PAGE;
+                }
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(())
+    }
+
+    /// Protects pages that are there, or takes the protection away and wakes who waits there.
+    ///
+    /// # Safety
+    ///
+    /// `range` lies in what the caller registered.
+    pub(crate) unsafe fn protect(&self, range: Range, protect: bool) -> Result<(), Errno> {
+        let mode = if protect { u64::from(WRITEPROTECT_MODE_WP) } else { 0 };
+        loop {
+            let mut change = raw::uffdio_writeprotect { range: range.into(), mode };
+            // SAFETY: as the caller says; contents stay.
+            match unsafe { request::<WRITEPROTECT, _>(self.fd.as_fd(), &mut change) } {
+                Err(Errno::AGAIN) => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Has whoever waits in `range` look again.
+    pub(crate) fn wake(&self, range: Range) -> Result<(), Errno> {
+        let mut range = raw::uffdio_range::from(range);
+        // SAFETY: it changes no memory.
+        unsafe { request::<WAKE, _>(self.fd.as_fd(), &mut range) }
+    }
+
+    /// Whoever touches `range`, now or later, is sent SIGBUS. `false` where the kernel has no such thing (before Linux 6.6).
+    ///
+    /// # Safety
+    ///
+    /// `range` lies in what the caller registered, and is absent.
+    pub(crate) unsafe fn poison(&self, range: Range) -> bool {
+        if !self.can_poison {
+            return false;
+        }
+        loop {
+            let mut poison = raw::uffdio_poison { range: range.into(), mode: 0, updated: 0 };
+            // SAFETY: as the caller says.
+            match unsafe { request::<POISON, _>(self.fd.as_fd(), &mut poison) } {
+                Ok(()) => return true,
+                Err(Errno::AGAIN) => {}
+                Err(_) => return false,
+            }
+        }
+    }
+}
+
+impl AsFd for Uffd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl From<Range> for raw::uffdio_range {
+    fn from(range: Range) -> Self {
+        Self { start: range.start, len: range.len }
+    }
+}
+
+impl Touch {
+    /// `struct uffd_msg`, as words: the event's number in the first byte, then the flags, the address and the thread.
+    fn of(message: &[u64; MESSAGE_BYTES / 8]) -> Option<Self> {
+        let event = message[0].to_ne_bytes()[0];
+        if event != PAGEFAULT {
+            return None;
+        }
+        let flags = message[1];
+        let has = |flag: u32| flags & u64::from(flag) != 0;
+        let how = if has(raw::UFFD_PAGEFAULT_FLAG_WP) {
+            How::WriteProtected
+        } else if has(raw::UFFD_PAGEFAULT_FLAG_WRITE) {
+            How::Write
+        } else {
+            How::Read
+        };
+        let thread = message[3].to_ne_bytes();
+        let thread = u32::from_ne_bytes([thread[0], thread[1], thread[2], thread[3]]);
+        Some(Self { address: message[2], thread, how })
+    }
+}
+
+/// No signal is handled by the calling thread from now on: a handler that touched the region would wait for the thread that it interrupts.
+pub(crate) fn take_no_signals() {
+    // SAFETY: a set of signals is plain memory, which the first call fills; the second reads it and changes this thread's mask alone.
+    unsafe {
+        let mut all = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
+    }
+}
+
+/// A request of `struct uffdio_*`, which the kernel reads and writes back, also where it fails.
+struct Request<'a, const OPCODE: Opcode, T>(&'a mut T);
+
+// SAFETY: the opcode is the one of this structure (see the constants below), and it lives and is writable throughout the call.
+unsafe impl<const OPCODE: Opcode, T> Ioctl for Request<'_, OPCODE, T> {
+    type Output = ();
+    const IS_MUTATING: bool = true;
+
+    fn opcode(&self) -> Opcode {
+        OPCODE
+    }
+
+    fn as_ptr(&mut self) -> *mut rustix::ffi::c_void {
+        std::ptr::from_mut(self.0).cast()
+    }
+
+    // SAFETY: nothing is read from the pointer: what the kernel wrote is in the structure that the caller has.
+    unsafe fn output_from_ptr(_: IoctlOutput, _: *mut rustix::ffi::c_void) -> rustix::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// # Safety
+///
+/// As the request itself: what it does to the addresses that it names.
+unsafe fn request<const OPCODE: Opcode, T>(fd: BorrowedFd<'_>, value: &mut T) -> Result<(), Errno> {
+    // SAFETY: as the caller says.
+    unsafe { rustix::ioctl::ioctl(fd, Request::<OPCODE, T>(value)) }
+}
+
+const TYPE: u8 = raw::UFFDIO as u8;
+const API: Opcode = opcode::read_write::<raw::uffdio_api>(TYPE, raw::_UFFDIO_API as u8);
+const REGISTER: Opcode = opcode::read_write::<raw::uffdio_register>(TYPE, raw::_UFFDIO_REGISTER as u8);
+const WAKE: Opcode = opcode::read::<raw::uffdio_range>(TYPE, raw::_UFFDIO_WAKE as u8);
+const COPY: Opcode = opcode::read_write::<raw::uffdio_copy>(TYPE, raw::_UFFDIO_COPY as u8);
+const WRITEPROTECT: Opcode = opcode::read_write::<raw::uffdio_writeprotect>(TYPE, raw::_UFFDIO_WRITEPROTECT as u8);
+const POISON: Opcode = opcode::read_write::<raw::uffdio_poison>(TYPE, raw::_UFFDIO_POISON as u8);
+
+/// `UFFDIO_WRITEPROTECT_MODE_WP`.
+const WRITEPROTECT_MODE_WP: u32 = 1;
+
+/// `UFFD_EVENT_PAGEFAULT`.
+const PAGEFAULT: u8 = raw::UFFD_EVENT_PAGEFAULT as u8;
+
+/// What is asked of every kernel: Linux 5.7, with the user-mode-only flag 5.11.
+const FEATURES: u64 = (raw::UFFD_FEATURE_PAGEFAULT_FLAG_WP | raw::UFFD_FEATURE_THREAD_ID) as u64;
+
+/// Another way to a descriptor, since Linux 6.1.
+pub(crate) const DEVICE: &str = "/dev/userfaultfd";
+
+/// `USERFAULTFD_IOC_NEW`.
+const NEW: libc::c_ulong = 0xaa00;
+
+const PAGE: u64 = foreread_policy::PAGE_BYTES;
+
+/// Bytes of `struct uffd_msg`.
+const MESSAGE_BYTES: usize = 32;
+
+/// Messages read at a time: more threads than that rarely wait at once, and those that do are read by the next call.
+const MESSAGES_MAX: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_read_as_the_kernel_lays_it_out() {
+        let message = |flags: u32| [u64::from_ne_bytes([PAGEFAULT, 0, 0, 0, 0, 0, 0, 0]), u64::from(flags), 0x7000, 42];
+        let how = |flags| Touch::of(&message(flags)).map(|touch| touch.how);
+        assert_eq!(size_of::<raw::uffd_msg>(), MESSAGE_BYTES);
+        assert_eq!(Touch::of(&message(0)), Some(Touch { address: 0x7000, thread: 42, how: How::Read }));
+        assert_eq!(how(raw::UFFD_PAGEFAULT_FLAG_WRITE), Some(How::Write));
+        assert_eq!(how(raw::UFFD_PAGEFAULT_FLAG_WRITE | raw::UFFD_PAGEFAULT_FLAG_WP), Some(How::WriteProtected));
+        assert_eq!(Touch::of(&[0x13, 0, 0, 0]), None);
+    }
+}

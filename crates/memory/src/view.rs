@@ -1,0 +1,319 @@
+//! An object as memory that is only read: faults are answered by reads of the engine's file.
+//!
+//! ```text
+//!   touch ──> block of 128 KiB around it ──> File::read ──> arrived (any thread) ──> copied into the mapping, who waits goes on
+//!                  └ already on its way: waits with the others                  └──> blocks mapped longest ago are unmapped
+//! ```
+//!
+//! Reads are as long as those of a mount, so the engine sees the streams that it would see there, and reads ahead. Pages that are mapped are
+//! copies beside the engine's, within a budget of their own; the one mapped first goes first: whether a mapped page is used is not seen from
+//! here, and what went too early is in the engine's memory still.
+
+#![allow(unsafe_code, reason = "the mapping is shown as bytes")]
+
+use std::collections::VecDeque;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use foreread_engine::{File, Pages};
+use foreread_policy::{Extent, PAGE_BYTES};
+use parking_lot::Mutex;
+use rustix::event::{PollFd, PollFlags};
+
+use crate::carrier::Bell;
+use crate::error::Error;
+use crate::frames::{Frames, Pool};
+use crate::mapping::Mapping;
+use crate::region::BUDGET_BYTES_MIN;
+use crate::uffd::{Uffd, take_no_signals};
+
+/// One version of an object as a slice. See [`crate::Region::map`].
+///
+/// It is read from any thread; what is touched and is not there makes the thread wait. A page that the storage does not deliver, or that belongs
+/// to another version by now, is SIGBUS for whoever touches it (before Linux 6.6 SIGSEGV). What a region says of forks and of system calls holds here as well.
+#[derive(Debug)]
+pub struct View {
+    shared: Arc<Shared>,
+    len: usize,
+    bell: Bell,
+    thread: Option<JoinHandle<()>>,
+    process: u32,
+}
+
+/// How a view is to be.
+#[derive(Debug)]
+#[must_use]
+pub struct ViewBuilder {
+    file: File,
+    budget: usize,
+    kernel_faults: bool,
+}
+
+/// Counts of a view. All but the first only grow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ViewStats {
+    /// Pages in the mapping.
+    pub mapped_pages: u64,
+    /// Touches of pages that were not there.
+    pub faults: u64,
+    /// Reads of the file.
+    pub reads: u64,
+    /// Pages whose touch was answered by a signal.
+    pub pages_failed: u64,
+}
+
+#[derive(Debug)]
+struct Shared {
+    mapping: Mapping,
+    uffd: Uffd,
+    file: File,
+    budget_pages: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// What is mapped, oldest first.
+    mapped: VecDeque<Extent>,
+    /// Blocks that are mapped, or on their way: a bit each.
+    mapped_blocks: Vec<u64>,
+    arriving_blocks: Vec<u64>,
+    /// For the piece that is no whole page, at the object's end.
+    pool: Pool,
+    stats: ViewStats,
+    /// Nothing is mapped any more.
+    closed: bool,
+}
+
+impl ViewBuilder {
+    pub(crate) fn new(file: File) -> Self {
+        Self { file, budget: BUDGET_BYTES, kernel_faults: false }
+    }
+
+    /// Bytes that may be mapped at the same time, beside what the engine holds: at least [`BUDGET_BYTES_MIN`]. 32 MiB if it is not given.
+    pub fn budget(mut self, bytes: usize) -> Self {
+        self.budget = bytes;
+        self
+    }
+
+    /// As [`crate::RegionBuilder::kernel_faults`].
+    pub fn kernel_faults(mut self, kernel_faults: bool) -> Self {
+        self.kernel_faults = kernel_faults;
+        self
+    }
+
+    /// Maps it. Errors: [`Error::Invalid`] for an empty object or a budget that is too small; [`Error::Forbidden`], [`Error::Unsupported`].
+    pub fn create(self) -> Result<View, Error> {
+        if self.budget < BUDGET_BYTES_MIN {
+            return Err(Error::Invalid { what: "a view's budget is 512 KiB at least" });
+        }
+        let len = usize::try_from(self.file.size()).ok().filter(|len| *len > 0);
+        let len = len.ok_or(Error::Invalid { what: "an object that is mapped holds at least one byte" })?;
+        let pages = self.file.size().div_ceil(PAGE_BYTES);
+        let uffd = Uffd::new(self.kernel_faults)?;
+        let mapping = Mapping::new(pages, false).map_err(Error::system("mapping memory"))?;
+        // SAFETY: the mapping is new: nobody else knows it. Whoever has the descriptor has the mapping with it.
+        let registered = unsafe { uffd.register(mapping.range(mapping.all())) };
+        registered.map_err(Error::system("registering memory with userfaultfd"))?;
+        let bell = Bell::new().map_err(Error::system("making an eventfd"))?;
+        let bits = || vec![0; pages.div_ceil(BLOCK_PAGES).div_ceil(64) as usize];
+        let state = State {
+            mapped: VecDeque::new(),
+            mapped_blocks: bits(),
+            arriving_blocks: bits(),
+            pool: Pool::new(1),
+            stats: ViewStats::default(),
+            closed: false,
+        };
+        let budget_pages = self.budget as u64 / PAGE_BYTES;
+        let shared = Arc::new(Shared { mapping, uffd, file: self.file, budget_pages, state: Mutex::new(state) });
+        let (serving, stop) = (Arc::clone(&shared), bell.clone());
+        let serve = move || {
+            take_no_signals();
+            serving.serve(&stop);
+        };
+        let thread = std::thread::Builder::new().name("foreread-view".to_owned()).spawn(serve);
+        let thread = thread.map_err(Error::system("starting a thread"))?;
+        Ok(View { shared, len, bell, thread: Some(thread), process: std::process::id() })
+    }
+}
+
+impl View {
+    /// Counts so far.
+    pub fn stats(&self) -> ViewStats {
+        self.shared.state.lock().stats
+    }
+}
+
+impl Deref for View {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `len` bytes are mapped as long as the view lives, and hold the bytes of one version of the object; nobody writes there.
+        unsafe { std::slice::from_raw_parts(self.shared.mapping.start().as_ptr(), self.len) }
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            std::mem::forget(Arc::clone(&self.shared));
+            std::mem::forget(self.thread.take());
+            return;
+        }
+        // What arrives later finds it closed.
+        self.shared.state.lock().closed = true;
+        self.bell.ring();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn serve(self: &Arc<Self>, stop: &Bell) {
+        let mut touches = Vec::new();
+        loop {
+            let mut fds = [PollFd::new(&self.uffd, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+            if rustix::event::poll(&mut fds, None).is_err() {
+                continue;
+            }
+            if !fds[1].revents().is_empty() {
+                return;
+            }
+            self.uffd.read_touches(&mut touches);
+            for touch in touches.drain(..) {
+                self.touched(self.mapping.page_of(touch.address));
+            }
+        }
+    }
+
+    fn touched(self: &Arc<Self>, page: u64) {
+        let block = page / BLOCK_PAGES;
+        {
+            let mut state = self.state.lock();
+            state.stats.faults += 1;
+            if has(&state.mapped_blocks, block) {
+                let _ = self.uffd.wake(self.mapping.range(Extent::new(page, page + 1)));
+                return;
+            }
+            if has(&state.arriving_blocks, block) {
+                return;
+            }
+            put(&mut state.arriving_blocks, block, true);
+            state.stats.reads += 1;
+        }
+        self.read(block, Vec::new(), None);
+    }
+
+    /// Reads what of a block is not there yet. A read may bring less than it was asked for.
+    fn read(self: &Arc<Self>, block: u64, mut arrived: Vec<Pages>, bytes: Option<u64>) {
+        let (start, got) = (block * BLOCK_PAGES * PAGE_BYTES, bytes.unwrap_or(0));
+        let len = (self.file.size() - start).min(BLOCK_PAGES * PAGE_BYTES);
+        let shared = Arc::clone(self);
+        self.file.read(start + got, (len - got) as usize, move |result| match result {
+            Ok(pages) => {
+                let came = pages.slices().map(|piece| piece.len() as u64).sum::<u64>();
+                arrived.push(pages);
+                if came == 0 {
+                    shared.arrived(block, None);
+                } else if got + came < len {
+                    shared.read(block, arrived, Some(got + came));
+                } else {
+                    shared.arrived(block, Some(&arrived));
+                }
+            }
+            Err(_) => shared.arrived(block, None),
+        });
+    }
+
+    /// A block came, or did not.
+    fn arrived(&self, block: u64, bytes: Option<&[Pages]>) {
+        let start = block * BLOCK_PAGES;
+        let pages = Extent::new(start, (start + BLOCK_PAGES).min(self.mapping.all().end));
+        let mut state = self.state.lock();
+        put(&mut state.arriving_blocks, block, false);
+        if state.closed {
+            return;
+        }
+        while state.stats.mapped_pages + pages.pages() > self.budget_pages {
+            let Some(oldest) = state.mapped.pop_front() else { break };
+            put(&mut state.mapped_blocks, oldest.start / BLOCK_PAGES, false);
+            state.stats.mapped_pages -= oldest.pages();
+            // SAFETY: what it holds can be read again: the object's version does not change.
+            let _ = unsafe { self.mapping.forget(oldest) };
+        }
+        let copied = bytes.is_some_and(|bytes| self.copy(&mut state, pages, bytes).is_ok());
+        if copied {
+            put(&mut state.mapped_blocks, block, true);
+            state.mapped.push_back(pages);
+            state.stats.mapped_pages += pages.pages();
+            return;
+        }
+        state.stats.pages_failed += pages.pages();
+        // SAFETY: the pages are this view's.
+        if !unsafe { self.uffd.poison(self.mapping.range(pages)) } {
+            let _ = self.mapping.forbid(pages);
+        }
+        let _ = self.uffd.wake(self.mapping.range(pages));
+    }
+
+    fn copy(&self, state: &mut State, pages: Extent, bytes: &[Pages]) -> std::io::Result<()> {
+        let slices: Vec<&[u8]> = bytes.iter().flat_map(Pages::slices).collect();
+        let page = PAGE_BYTES as usize;
+        let whole = slices.split_last().is_none_or(|(_, before)| before.iter().all(|slice| slice.len() % page == 0));
+        if !whole {
+            // Cut across pages: put together first.
+            return self.copy_last(state, pages, &slices.concat());
+        }
+        let mut at = pages.start;
+        for slice in slices {
+            let count = (slice.len() / page) as u64;
+            let to = Extent::new(at, at + count);
+            if count > 0 {
+                // SAFETY: the slice is borrowed and holds so many pages; the place is this view's.
+                unsafe { self.uffd.copy(slice.as_ptr().addr() as u64, self.mapping.range(to), false)? };
+            }
+            at += count;
+            let rest = &slice[count as usize * page..];
+            if !rest.is_empty() {
+                self.copy_last(state, Extent::new(at, at + 1), rest)?;
+                at += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies by way of frames of our own, with zeroes behind.
+    fn copy_last(&self, state: &mut State, pages: Extent, bytes: &[u8]) -> std::io::Result<()> {
+        let mut frames: Frames = state.pool.take(pages.pages())?;
+        let into = state.pool.bytes(&mut frames);
+        into[..bytes.len()].copy_from_slice(bytes);
+        into[bytes.len()..].fill(0);
+        // SAFETY: the frames are ours, as many as there are pages; the place is this view's.
+        let copied = unsafe { self.uffd.copy(state.pool.at(&frames).addr() as u64, self.mapping.range(pages), false) };
+        state.pool.give(&frames);
+        Ok(copied?)
+    }
+}
+
+fn has(bits: &[u64], index: u64) -> bool {
+    bits[(index / 64) as usize] & (1 << (index % 64)) != 0
+}
+
+fn put(bits: &mut [u64], index: u64, value: bool) {
+    let (word, bit) = (&mut bits[(index / 64) as usize], 1 << (index % 64));
+    if value {
+        *word |= bit;
+    } else {
+        *word &= !bit;
+    }
+}
+
+/// Pages read and mapped at a time: 128 KiB, as a mount is asked for.
+const BLOCK_PAGES: u64 = 32;
+
+/// What is mapped at the same time where nothing is said: enough for many threads in many places.
+const BUDGET_BYTES: usize = 32 << 20;

@@ -1,0 +1,329 @@
+//! What a region does where something fails: each in a process of its own, which this one starts and looks at from outside.
+
+use std::io::{self, BufRead, BufReader, Write as _};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use foreread_memory::{Error, Region, Spill};
+
+const PAGE: usize = 4096;
+/// What the process is to be, in place of a test.
+const ROLE: &str = "FOREREAD_TEST_ROLE";
+
+/// Runs `test` of this file again as a process that plays a part.
+fn again(test: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args([test, "--exact", "--nocapture", "--test-threads=1"]).env(ROLE, test);
+    command
+}
+
+fn plays(test: &str) -> bool {
+    std::env::var(ROLE).is_ok_and(|role| role == test)
+}
+
+/// A spill in memory which fails when it is told to.
+#[derive(Default)]
+struct Faulty {
+    pages: Mutex<std::collections::HashMap<u64, Vec<u8>>>,
+    /// This page cannot be read, if it is not 0.
+    bad_page: AtomicU64,
+    /// So many writes fail.
+    writes_fail: AtomicU64,
+}
+
+impl Spill for Faulty {
+    fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        let pages = self.pages.lock().expect("nobody panicked");
+        let bad = self.bad_page.load(Ordering::Relaxed);
+        for (index, page) in into.chunks_mut(PAGE).enumerate() {
+            let number = offset / PAGE as u64 + index as u64;
+            if bad != 0 && number == bad {
+                return Err(io::Error::from_raw_os_error(5));
+            }
+            page.copy_from_slice(pages.get(&number).map_or(&[0; PAGE][..], Vec::as_slice));
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, from: &[u8]) -> io::Result<()> {
+        if self.writes_fail.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+            return Err(io::Error::from_raw_os_error(5));
+        }
+        let mut pages = self.pages.lock().expect("nobody panicked");
+        for (index, page) in from.chunks(PAGE).enumerate() {
+            pages.insert(offset / PAGE as u64 + index as u64, page.to_vec());
+        }
+        Ok(())
+    }
+}
+
+/// Its pages, and those of its budget.
+const PAGES: usize = 8192;
+const BUDGET: usize = 4096;
+
+fn faulty() -> (Arc<Faulty>, Region) {
+    let spill = Arc::new(Faulty::default());
+    let builder = Region::anonymous(PAGES * PAGE).budget(BUDGET * PAGE).spill_to(Arc::clone(&spill) as Arc<dyn Spill>);
+    (spill, builder.create().expect("a region"))
+}
+
+fn write_all(region: &mut Region) {
+    region.chunks_mut(PAGE).enumerate().for_each(|(page, bytes)| bytes[..8].copy_from_slice(&(page + 1).to_le_bytes()));
+}
+
+fn check(region: &Region, pages: impl Iterator<Item = usize>) {
+    pages.for_each(|page| assert_eq!(region[page * PAGE..][..8], (page + 1).to_le_bytes(), "page {page}"));
+}
+
+/// Says that it is here, for the process outside.
+fn reached(what: &str) {
+    let mut out = io::stdout().lock();
+    writeln!(out, "reached {what}").and_then(|()| out.flush()).expect("standard output");
+}
+
+#[test]
+fn a_page_that_cannot_be_read_is_a_signal_and_its_neighbours_are_not() {
+    const TEST: &str = "a_page_that_cannot_be_read_is_a_signal_and_its_neighbours_are_not";
+    const BAD: usize = 3001;
+    if plays(TEST) {
+        let (spill, mut region) = faulty();
+        write_all(&mut region);
+        // Until it has left memory.
+        region.set_budget(1 << 20).expect("less");
+        check(&region, 4000..PAGES);
+        region.set_budget(BUDGET * PAGE).expect("as before");
+        spill.bad_page.store(BAD as u64, Ordering::Relaxed);
+        check(&region, (2000..BAD).chain(BAD + 1..4000));
+        assert!(region.stats().gauges.reads_failed > 0);
+        reached("the bad page");
+        let value = region[BAD * PAGE];
+        reached(&format!("behind it: {value}"));
+        return;
+    }
+    let output = again(TEST).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("reached the bad page") && !said.contains("behind it"), "{output:?}");
+    assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{output:?}");
+}
+
+#[test]
+fn what_cannot_be_written_stays_and_more_than_the_budget_is_refused() {
+    const TEST: &str = "what_cannot_be_written_stays_and_more_than_the_budget_is_refused";
+    if plays(TEST) {
+        let (spill, mut region) = faulty();
+        spill.writes_fail.store(u64::MAX, Ordering::Relaxed);
+        // Half of the budget is written with room to spare, and stays.
+        let (some, _) = region.split_at_mut(BUDGET / 2 * PAGE);
+        some.chunks_mut(PAGE)
+            .enumerate()
+            .for_each(|(page, bytes)| bytes[..8].copy_from_slice(&(page + 1).to_le_bytes()));
+        check(&region, 0..BUDGET / 2);
+        reached("half of the budget");
+        write_all(&mut region);
+        reached("all of it");
+        return;
+    }
+    let output = again(TEST).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("reached half of the budget") && !said.contains("all of it"), "{said}");
+    assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{output:?}");
+}
+
+#[test]
+fn writes_that_fail_for_a_while_lose_nothing() {
+    let (spill, mut region) = faulty();
+    region[0] = 1;
+    write_all(&mut region);
+    // Fewer than a fault waits for: see the test above for what comes when there is no way out.
+    spill.writes_fail.store(1, Ordering::Relaxed);
+    for round in 0..4 {
+        check(&region, 0..PAGES);
+        region.chunks_mut(PAGE).for_each(|page| page[100] = round);
+    }
+    check(&region, (0..PAGES).rev());
+    let stats = region.stats();
+    assert_eq!((stats.gauges.writes_failed, stats.gauges.pages_failed), (1, 0), "{stats:?}");
+}
+
+#[test]
+fn a_file_system_without_room_is_told_of_at_once() {
+    const TEST: &str = "a_file_system_without_room_is_told_of_at_once";
+    if plays(TEST) {
+        let dir = tempfile::tempdir().expect("a directory");
+        // SAFETY: two system calls that change nothing but what this process sees of the file systems.
+        let mounted = unsafe {
+            let unshared = libc::unshare(libc::CLONE_NEWNS);
+            let none = std::ptr::null();
+            let private = libc::mount(none, c"/".as_ptr(), none, libc::MS_REC | libc::MS_PRIVATE, none.cast());
+            let path = std::ffi::CString::new(dir.path().as_os_str().as_encoded_bytes()).expect("no zero in it");
+            let (kind, options) = (c"tmpfs".as_ptr(), c"size=1m".as_ptr().cast());
+            unshared == 0 && private == 0 && libc::mount(kind, path.as_ptr(), kind, 0, options) == 0
+        };
+        if !mounted {
+            println!("skipped: mounting a file system of 1 MiB needs root");
+            return;
+        }
+        let made = Region::anonymous(4 << 20).budget(1 << 20).spill(dir.path()).create();
+        match made {
+            Err(error @ Error::Spill { .. }) => {
+                let text = error.to_string();
+                assert!(text.contains("4194304 bytes") && text.contains("space"), "{text}");
+            }
+            other => panic!("{other:?}"),
+        }
+        // What fits is made, there too.
+        let mut small = Region::anonymous(768 << 10).budget(512 << 10).spill(dir.path()).create().expect("a region");
+        small.chunks_mut(PAGE).enumerate().for_each(|(page, bytes)| bytes[0] = page as u8 + 1);
+        assert!(small.chunks(PAGE).enumerate().all(|(page, bytes)| bytes[0] == page as u8 + 1));
+        return;
+    }
+    let output = again(TEST).output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn a_child_has_no_region() {
+    const TEST: &str = "a_child_has_no_region";
+    if plays(TEST) {
+        let (_, mut region) = faulty();
+        write_all(&mut region);
+        let last = region.as_mut_ptr().wrapping_add((PAGES - 1) * PAGE);
+        // SAFETY: the child calls nothing but what is allowed after a fork: it reads one byte, or ends.
+        let status = unsafe {
+            let child = libc::fork();
+            assert!(child >= 0);
+            if child == 0 {
+                libc::_exit(i32::from(last.read_volatile()));
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+            status
+        };
+        assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGSEGV, "{status:x}");
+        // SAFETY: the child uses what it has of the region, none of which takes a lock that the parent's threads have.
+        let status = unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                let refused = matches!(region.set_budget(1 << 20), Err(Error::Forked));
+                drop(region);
+                libc::_exit(if refused { 0 } else { 9 });
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+            status
+        };
+        assert_eq!(status, 0);
+        check(&region, 0..PAGES);
+        return;
+    }
+    let output = again(TEST).output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn a_process_that_is_killed_leaves_no_file() {
+    const TEST: &str = "a_process_that_is_killed_leaves_no_file";
+    const DIR: &str = "FOREREAD_TEST_DIR";
+    if plays(TEST) {
+        let dir = std::env::var_os(DIR).expect("a directory");
+        let mut region = Region::anonymous(1024 * PAGE).budget(160 * PAGE).spill(dir).create().expect("a region");
+        write_all(&mut region);
+        reached("the end");
+        std::thread::sleep(std::time::Duration::from_mins(1));
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut child = again(TEST).env(DIR, dir.path()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    assert!(lines.any(|line| line.is_ok_and(|line| line.contains("reached the end"))));
+    assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 0, "a name while it runs");
+    child.kill().expect("killed");
+    assert_eq!(child.wait().expect("it ends").signal(), Some(libc::SIGKILL));
+    assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 0, "a file is left");
+}
+
+/// A filter that answers `userfaultfd` with `EPERM` and lets everything else pass.
+fn forbid_userfaultfd() {
+    const NUMBER: u32 = libc::SYS_userfaultfd as u32;
+    let step = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
+    let mut steps = [
+        // The call's number; whether it is that; then one answer or the other.
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, NUMBER),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
+    // SAFETY: the program lives through the call, which copies it; it concerns this thread and its children alone.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
+    }
+}
+
+#[test]
+fn where_it_is_forbidden_the_way_out_is_named() {
+    const TEST: &str = "where_it_is_forbidden_the_way_out_is_named";
+    if plays(TEST) {
+        // The device is another way, which only its permissions close.
+        // SAFETY: changes the user of this process alone, which has nothing of root's to lose.
+        let root = unsafe { libc::geteuid() == 0 };
+        if root {
+            // SAFETY: as above.
+            unsafe { assert_eq!((libc::setgid(65534), libc::setuid(65534)), (0, 0)) };
+        }
+        let privileged = Region::anonymous(1 << 20).budget(1 << 20).spill("/tmp").kernel_faults(true).create();
+        let sysctl = std::fs::read_to_string("/proc/sys/vm/unprivileged_userfaultfd").expect("the sysctl");
+        let told = |made: Result<Region, Error>, kernel: bool| match made {
+            Err(error @ Error::Forbidden { .. }) => {
+                let text = error.to_string();
+                assert!(text.contains("vm.unprivileged_userfaultfd=1") && text.contains("/dev/userfaultfd"), "{text}");
+                assert_eq!(text.contains("without `kernel_faults`"), kernel, "{text}");
+            }
+            other => panic!("{other:?}"),
+        };
+        if sysctl.trim() == "0" && std::fs::File::open("/dev/userfaultfd").is_err() {
+            told(privileged, true);
+        }
+        let mut ordinary = Region::anonymous(1 << 20).budget(1 << 20).spill("/tmp").create().expect("for every user");
+        ordinary[5] = 1;
+        drop(ordinary);
+        forbid_userfaultfd();
+        if std::fs::File::open("/dev/userfaultfd").is_err() {
+            told(Region::anonymous(1 << 20).budget(1 << 20).spill("/tmp").create(), false);
+        }
+        return;
+    }
+    let output = again(TEST).output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn the_privileged_kind_answers_the_kernel_too() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let make = |kernel: bool| {
+        let builder = Region::anonymous(1024 * PAGE).budget(160 * PAGE).spill(dir.path());
+        builder.kernel_faults(kernel).create()
+    };
+    let read_into = |region: &mut Region| {
+        let mut zeroes = std::fs::File::open("/dev/zero").expect("it is always there");
+        io::Read::read_exact(&mut zeroes, &mut region[500 * PAGE..][..10 * PAGE])
+    };
+    let mut plain = make(false).expect("for every user");
+    write_all(&mut plain);
+    check(&plain, 0..400);
+    assert_eq!(read_into(&mut plain).expect_err("the kernel finds nothing there").raw_os_error(), Some(libc::EFAULT));
+    match make(true) {
+        Ok(mut region) => {
+            write_all(&mut region);
+            check(&region, 0..400);
+            read_into(&mut region).expect("read");
+            assert!(region[500 * PAGE..][..10 * PAGE].iter().all(|byte| *byte == 0));
+            check(&region, (400..500).chain(510..1024));
+        }
+        Err(Error::Forbidden { .. }) => println!("skipped: not privileged"),
+        Err(other) => panic!("{other}"),
+    }
+}
