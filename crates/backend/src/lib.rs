@@ -94,7 +94,7 @@ pub trait Backend: Send + Sync + 'static {
     }
 
     /// Lists one page of all objects whose keys begin with `prefix` and come after `after`, in the order of their keys, however many
-    /// directories lie between. Where [`Capabilities::list_after`] says so; [`ErrorKind::Unsupported`] elsewhere.
+    /// directories lie between. `after` itself may come with them. Where [`Capabilities::list_after`] says so; [`ErrorKind::Unsupported`] elsewhere.
     fn list_below<'a>(&'a self, prefix: &'a str, after: &'a str) -> BoxFuture<'a, Result<ListPage, Error>> {
         let _ = after;
         let message = "this storage lists directory by directory only";
