@@ -32,7 +32,7 @@ use http::StatusCode;
 use opendal::raw::Servicer;
 
 use crate::error::{Error, ErrorKind, Operation};
-use crate::object::{Entry, Key, ListPage, Object, Version};
+use crate::object::{Key, ListPage, Object, Version};
 use crate::response::{self, Asked, Coding, Refusal, Rejection, TagHeader};
 use crate::wire::{Redirects, Wire};
 use crate::{Backend, Body, Capabilities};
@@ -178,9 +178,10 @@ impl Cloud {
         }
     }
 
-    async fn list(&self, prefix: &str, from: From<'_>) -> Result<ListPage, Error> {
+    /// One page of the children of `prefix`; `deep`: of all that is below it.
+    async fn list(&self, prefix: &str, from: From<'_>, deep: bool) -> Result<ListPage, Error> {
         let fail = |message| Error::new(ErrorKind::Transient, Operation::List, prefix, message);
-        let response = self.ask(Request::List { prefix, from }).await?;
+        let response = self.ask(Request::List { prefix, from, deep }).await?;
         let body = response.bytes().await.map_err(|e| fail(crate::wire::Failure::of(e).message))?;
         let page = self.dialect.page(&body).map_err(|e| fail(format!("the listing cannot be understood: {e}")))?;
         Ok(page.into_list_page(prefix))
@@ -206,11 +207,15 @@ impl Backend for Cloud {
     }
 
     fn list<'a>(&'a self, prefix: &'a str, continuation: Option<&'a str>) -> BoxFuture<'a, Result<ListPage, Error>> {
-        self.list(prefix, continuation.map_or(From::Start, From::Token)).boxed()
+        self.list(prefix, continuation.map_or(From::Start, From::Token), false).boxed()
     }
 
     fn list_after<'a>(&'a self, prefix: &'a str, after: &'a str) -> BoxFuture<'a, Result<ListPage, Error>> {
-        self.list(prefix, From::After(after)).boxed()
+        self.list(prefix, From::After(after), false).boxed()
+    }
+
+    fn list_below<'a>(&'a self, prefix: &'a str, after: &'a str) -> BoxFuture<'a, Result<ListPage, Error>> {
+        self.list(prefix, From::After(after), true).boxed()
     }
 }
 
@@ -225,12 +230,4 @@ fn region_hint(response: &reqwest::Response) -> Option<String> {
     );
     let region = response.headers().get("x-amz-bucket-region").filter(|_| about_region)?;
     region.to_str().ok().map(str::to_owned)
-}
-
-/// The entries of a page that are direct children of `prefix`, in the order of their names.
-fn entry_name(entry: &Entry) -> &str {
-    match entry {
-        Entry::Object(object) => object.key.as_str(),
-        Entry::Prefix(prefix) => prefix,
-    }
 }

@@ -116,6 +116,7 @@ pub async fn check(backend: &dyn Backend, seeder: &dyn Seeder) {
     other_spellings_are_not_the_object(backend, seeder).await;
     listings_are_direct_children(backend, seeder).await;
     listings_have_pages(backend, seeder).await;
+    listings_begin_anywhere(backend, seeder).await;
     abandoned_bodies_do_no_harm(backend, seeder).await;
     reads_run_in_parallel(backend, seeder).await;
 }
@@ -293,6 +294,34 @@ pub async fn listings_have_pages(backend: &dyn Backend, seeder: &dyn Seeder) {
         let second = page(Some(token)).await.expect("the second page");
         let again = page(Some(token)).await.expect("the second page again");
         assert_eq!(second, again, "a page can be asked for again");
+    }
+}
+
+/// A listing of children, or of all that lies below, begins after whatever key it is told, and is in the order of its keys.
+pub async fn listings_begin_anywhere(backend: &dyn Backend, seeder: &dyn Seeder) {
+    if !backend.capabilities().list_after {
+        return;
+    }
+    let mut keys = Vec::new();
+    for key in ["deep/a", "deep/a.z", "deep/a/b/x", "deep/a/y", "deep/c/", "deep/c/d", "deep/é/f"] {
+        // Emulators on a file system cannot hold all of them.
+        if seeder.put(key, 1, 1).await.unwrap_or_else(|e| panic!("cannot put {key:?}: {e}")) {
+            keys.push(key);
+        }
+    }
+    let name = |entry: Entry| entry.key().to_owned();
+    for after in keys.iter().copied().chain(["deep/", "deep/b", "deep/a/b/", "deep/zz"]) {
+        let page = persist(move || backend.list_below("deep/", after)).await.expect("a page of all that lies below");
+        let found: Vec<_> = page.entries.into_iter().map(name).collect();
+        let wanted: Vec<_> = keys.iter().copied().filter(|&key| key > after).collect();
+        assert_eq!(found, wanted, "all that lies below, after {after}");
+        let page = persist(move || backend.list_after("deep/", after)).await.expect("a page of what comes after");
+        let found: Vec<_> = page.entries.into_iter().map(name).filter(|name| name.as_str() > after).collect();
+        let end = |key: &str| key["deep/".len()..].find('/').map(|slash| "deep/".len() + slash + 1);
+        let child = |key: &&str| end(key).map_or(*key, |end| &key[..end]).to_owned();
+        let mut wanted: Vec<_> = keys.iter().map(child).filter(|child| child.as_str() > after).collect();
+        wanted.dedup();
+        assert_eq!(found, wanted, "children that come after {after}");
     }
 }
 

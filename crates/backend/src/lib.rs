@@ -55,7 +55,7 @@ pub struct Capabilities {
     pub conditional_read: bool,
     /// [`Backend::list`] works.
     pub list: bool,
-    /// [`Backend::list_after`] works, and listings are in the order of their keys.
+    /// [`Backend::list_after`] and [`Backend::list_below`] work, and listings are in the order of their keys.
     pub list_after: bool,
     /// Ranges are honoured; where false the engine must read objects from the start.
     pub range: bool,
@@ -90,6 +90,14 @@ pub trait Backend: Send + Sync + 'static {
     fn list_after<'a>(&'a self, prefix: &'a str, after: &'a str) -> BoxFuture<'a, Result<ListPage, Error>> {
         let _ = after;
         let message = "this storage lists from the start only";
+        futures::future::ready(Err(Error::new(ErrorKind::Unsupported, Operation::List, prefix, message))).boxed()
+    }
+
+    /// Lists one page of all objects whose keys begin with `prefix` and come after `after`, in the order of their keys, however many
+    /// directories lie between. Where [`Capabilities::list_after`] says so; [`ErrorKind::Unsupported`] elsewhere.
+    fn list_below<'a>(&'a self, prefix: &'a str, after: &'a str) -> BoxFuture<'a, Result<ListPage, Error>> {
+        let _ = after;
+        let message = "this storage lists directory by directory only";
         futures::future::ready(Err(Error::new(ErrorKind::Unsupported, Operation::List, prefix, message))).boxed()
     }
 

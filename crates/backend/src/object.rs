@@ -71,6 +71,16 @@ pub enum Entry {
     Prefix(String),
 }
 
+impl Entry {
+    /// Its full key.
+    pub fn key(&self) -> &str {
+        match self {
+            Self::Object(object) => object.key.as_str(),
+            Self::Prefix(prefix) => prefix,
+        }
+    }
+}
+
 /// One page of a listing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListPage {

@@ -184,6 +184,7 @@ mod tests {
                 buffer_tracks: 0,
                 command_ns: 0,
                 reads_on: false,
+                reads_on_bytes: None,
                 reorders: 0,
                 reorders_bytes: 0,
                 seed: 1,

@@ -403,6 +403,7 @@ mod tests {
             buffer_tracks,
             command_ns: 0,
             reads_on: false,
+            reads_on_bytes: None,
             reorders: 0,
             reorders_bytes: 0,
             seed: 1,
@@ -507,6 +508,7 @@ mod tests {
             media_rate,
             track_bytes: 500_000,
             reads_on: true,
+            reads_on_bytes: None,
             reorders: 4,
             reorders_bytes: 1 << 20,
             ..config
@@ -539,6 +541,32 @@ mod tests {
         };
         assert!(went_on(true) < 6 * MS / 10, "{}", went_on(true));
         assert!(went_on(false) > 8 * MS, "{}", went_on(false));
+    }
+
+    #[test]
+    fn it_reads_on_no_further_than_it_may_and_not_after_a_write() {
+        // Two pages, then the arm goes elsewhere and back: how long the next bytes take.
+        let back = |reads_on_bytes: u64, bytes: u64, writes: bool| {
+            let config = disk(4).config;
+            let mut disk = Disk::new(Config { reads_on: true, reads_on_bytes: Some(reads_on_bytes), ..config });
+            let mut now_ns = 0;
+            let mut end = |disk: &mut Disk, event: Event| {
+                let begun_ns = now_ns;
+                disk.handle(now_ns, event);
+                now_ns = disk.next_deadline().unwrap();
+                disk.handle(now_ns, Event::Tick);
+                let took_ns = now_ns - begun_ns;
+                now_ns += 10 * MS;
+                took_ns
+            };
+            let first = Event::Read { id: 0, offset: 0, bytes: 8192 };
+            end(&mut disk, if writes { Event::Write { id: 0, offset: 0, bytes: 8192 } } else { first });
+            end(&mut disk, Event::Read { id: 1, offset: 1 << 30, bytes: 8192 });
+            end(&mut disk, Event::Read { id: 2, offset: 8192, bytes })
+        };
+        assert!(back(131_072, 131_072, false) < MS, "all of it was read on");
+        assert!(back(65_536, 131_072, false) > 7 * MS, "half of it was");
+        assert!(back(131_072, 131_072, true) > 7 * MS, "nothing was");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   Directory::read, look_up, open ──> events ──> policy ──> List  ──> a task: backend.list, entries into the listing, Event::Listed
+//!                                                       ├──> ListBelow ──> a task: backend.list_below, entries into many listings
 //!                                                       ├──> Fetch, Discard ──> the file's pages, as a prefetch of the shard
 //!                                                       └──> Drop  ──> the listing is let go of; who reads it keeps it
 //! ```
@@ -12,15 +13,18 @@
 //! *Invariant:* a directory is listed by one chain of requests at a time; a listing that was replaced while somebody still reads it is
 //! carried to its end for him.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use foreread_backend::{Key, Object};
+use foreread_backend::{Entry, Key, ListPage, Object};
 use foreread_policy::{Child, DirAction, DirCounters, DirEvent, DirId, DirOptions, DirReadahead, Event, Found, Nanos};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
+use crate::below;
 use crate::engine::Inner;
 use crate::error::{Error, ErrorKind};
 use crate::listing::{Listing, Node, Said, Taken, TakenChild};
@@ -31,6 +35,8 @@ use crate::segments::{From, SegmentId, Segments};
 pub(crate) struct Directories {
     ttl: Duration,
     state: Mutex<State>,
+    /// A file that was being fetched is not any more.
+    fetched: Notify,
 }
 
 struct State {
@@ -38,6 +44,9 @@ struct State {
     by_prefix: HashMap<Arc<str>, DirId>,
     known: HashMap<DirId, Known>,
     next: u64,
+    /// Files that policy has had fetched, and that have not come yet.
+    fetching: HashSet<(DirId, u32)>,
+    ttl: Duration,
     /// What pages have been told that directories take.
     reserved_bytes: u64,
 }
@@ -56,6 +65,8 @@ pub(crate) struct Chain {
     pub(crate) dir: DirId,
     pub(crate) listing: Arc<Listing>,
     began: Instant,
+    /// It is on its way with others, by one request for all of them.
+    along: AtomicBool,
     segments: Mutex<Segments>,
     /// What has asked for pages of each segment so far: one that comes back leads nowhere.
     asked: Mutex<Asked>,
@@ -68,6 +79,16 @@ struct Asked {
     seeds: RandomState,
     tokens: HashSet<u64>,
     empty: u32,
+}
+
+/// Why it is not known what a name is.
+pub(crate) enum Unknown {
+    /// The storage has to be asked.
+    Nothing,
+    /// This listing is on its way, and will tell.
+    Listing(Arc<Chain>),
+    /// It was this entry when that was believed last. The file may be on its way, and will tell.
+    Old(DirId, u32),
 }
 
 /// What a name is now.
@@ -86,12 +107,13 @@ enum Errand {
 }
 
 impl Directories {
-    pub(crate) fn new(memory_bytes: u64, ttl: Duration, readahead: bool) -> Self {
+    pub(crate) fn new(memory_bytes: u64, ttl: Duration, readahead: bool, below: bool) -> Self {
         let (capacity_bytes, contents_bytes) = (memory_bytes / 2, memory_bytes / 4);
-        let options = DirOptions { capacity_bytes, contents_bytes, ttl: nanos(ttl), readahead };
+        let options = DirOptions { capacity_bytes, contents_bytes, ttl: nanos(ttl), readahead, below };
         let policy = DirReadahead::new(options);
         let (by_prefix, known) = (HashMap::new(), HashMap::new());
-        Self { ttl, state: Mutex::new(State { policy, by_prefix, known, next: 0, reserved_bytes: 0 }) }
+        let state = State { policy, by_prefix, known, next: 0, fetching: HashSet::new(), ttl, reserved_bytes: 0 };
+        Self { ttl, state: Mutex::new(state), fetched: Notify::new() }
     }
 
     pub(crate) fn counters(&self) -> (DirCounters, u64) {
@@ -141,52 +163,83 @@ impl Directories {
         self.run(engine, errands);
     }
 
-    /// What `name` in `prefix` is, as far as what is known tells that. The listing to wait for where one is on its way.
+    /// What `name` in `prefix` is, as far as what is known tells that.
     pub(crate) fn look_up(
         &self,
         engine: &Arc<Inner>,
         prefix: &str,
         name: &str,
         again: bool,
-    ) -> Result<Option<Named>, Option<Arc<Chain>>> {
+    ) -> Result<Option<Named>, Unknown> {
         let mut errands = VecDeque::new();
         let said = {
             let state = &mut *self.state.lock();
             let dir = state.identify(prefix);
             let said = match state.known.get(&dir).and_then(|known| Some((known, known.chain.as_ref()?))) {
-                None => Err(None),
+                None => Err(Unknown::Nothing),
                 Some((known, chain)) => match chain.look_up(name) {
                     Said::Absent(at) if self.is_fresh(at) => Ok(None),
                     Said::Present(node, place, at) => {
-                        let confirmed = known.confirmed(place);
+                        let confirmed = known.confirmed(place).max(state.seen_inside(&node));
                         let at = confirmed.map_or(at, |confirmed| at.max(confirmed));
                         let believed = self.ttl.saturating_sub(at.elapsed());
-                        if believed.is_zero() { Err(None) } else { Ok(Some(Named { node, believed })) }
+                        match believed.is_zero() {
+                            false => Ok(Some(Named { node, believed })),
+                            // What it holds is on its way: that will tell whether it is there.
+                            true if !again => match state.inside(&node) {
+                                Some(below)
+                                    if below.is_busy() && !below.listing.has(0) && self.is_fresh(below.began) =>
+                                {
+                                    Err(Unknown::Listing(below))
+                                }
+                                _ => Err(Unknown::Old(dir, place)),
+                            },
+                            true => Err(Unknown::Nothing),
+                        }
                     }
-                    Said::Absent(_) => Err(None),
-                    Said::Nothing => {
-                        let on_its_way = !again && !chain.listing.has(0) && self.is_fresh(chain.began);
-                        Err(on_its_way.then(|| Arc::clone(chain)))
+                    Said::Nothing if !again && !chain.listing.has(0) && self.is_fresh(chain.began) => {
+                        Err(Unknown::Listing(Arc::clone(chain)))
                     }
+                    Said::Absent(_) | Said::Nothing => Err(Unknown::Nothing),
                 },
             };
             if !again {
-                let found = match &said {
-                    Ok(_) => Found::Resident,
-                    Err(Some(_)) => Found::InFlight,
-                    Err(None) => Found::Absent,
+                let (found, entry) = match &said {
+                    Ok(_) => (Found::Resident, None),
+                    Err(Unknown::Listing(_)) => (Found::InFlight, None),
+                    Err(Unknown::Old(_, place)) => (Found::Absent, Some(*place)),
+                    Err(Unknown::Nothing) => (Found::Absent, None),
                 };
-                state.tell(engine, DirEvent::Named { dir, found }, &mut errands);
+                state.tell(engine, DirEvent::Named { dir, entry, found }, &mut errands);
             }
             // A listing that begins now answers as soon as the storage would for this name.
             let began = || state.chain(dir).filter(|chain| !chain.listing.has(0) && self.is_fresh(chain.began));
             match said {
-                Err(None) if !again => Err(began()),
+                Err(Unknown::Old(dir, place)) if state.fetching.contains(&(dir, place)) => {
+                    Err(Unknown::Old(dir, place))
+                }
+                Err(Unknown::Nothing | Unknown::Old(..)) if !again => {
+                    Err(began().map_or(Unknown::Nothing, Unknown::Listing))
+                }
                 said => said,
             }
         };
         self.run(engine, errands);
         said
+    }
+
+    /// Waits until a file that is being fetched has come, or does not.
+    pub(crate) async fn settled(&self, dir: DirId, place: u32) {
+        loop {
+            let news = self.fetched.notified();
+            tokio::pin!(news);
+            // From here on nothing is missed.
+            news.as_mut().enable();
+            if !self.state.lock().fetching.contains(&(dir, place)) {
+                return;
+            }
+            news.await;
+        }
     }
 
     /// Whether `object` was the current version a moment ago, as far as is known.
@@ -257,6 +310,36 @@ impl Directories {
         self.run(engine, errands);
     }
 
+    /// All of `chain` has come, with others.
+    fn listed_whole(&self, engine: &Arc<Inner>, chain: &Chain, entries: Vec<Entry>, requested: Instant) {
+        let taken = chain.listing.take(ListPage { entries, continuation: None }, requested);
+        chain.along.store(false, Relaxed);
+        self.listed(engine, chain, taken);
+    }
+
+    /// The listing of a directory that comes with others although nobody asked for it, unless it is known.
+    fn begin_along(&self, engine: &Arc<Inner>, prefix: &str, requested: Instant) -> Option<Arc<Chain>> {
+        let mut errands = VecDeque::new();
+        let chain = {
+            let state = &mut *self.state.lock();
+            let dir = state.identify(prefix);
+            if state.chain(dir).is_some_and(|chain| chain.is_busy() || self.is_fresh(chain.began)) {
+                return None;
+            }
+            let chain = state.begin(engine, dir, true);
+            state.tell(engine, DirEvent::Along { dir, requested: engine.at(requested) }, &mut errands);
+            chain
+        };
+        self.run(engine, errands);
+        Some(chain)
+    }
+
+    fn listed_below(&self, engine: &Arc<Inner>, dir: DirId, from: u32) {
+        let mut errands = VecDeque::new();
+        self.state.lock().tell(engine, DirEvent::ListedBelow { dir, from }, &mut errands);
+        self.run(engine, errands);
+    }
+
     fn failed(&self, engine: &Arc<Inner>, chain: &Chain) {
         let state = &mut *self.state.lock();
         if state.chain(chain.dir).is_some_and(|current| std::ptr::eq(&raw const *current, chain)) {
@@ -301,10 +384,12 @@ impl Directories {
         }
         let state = &mut *self.state.lock();
         let came = prefetched == Some(Prefetched::Resident);
+        state.fetching.remove(&(dir, place));
+        self.fetched.notify_waiters();
         state.tell(engine, DirEvent::Fetched { dir, entry: place, came }, errands);
         // What is there is of a version that nothing has confirmed lately: the next listing will.
         if came && state.chain(dir).is_some_and(|chain| !self.is_fresh(chain.began)) {
-            state.tell(engine, DirEvent::Named { dir, found: Found::Absent }, errands);
+            state.tell(engine, DirEvent::Named { dir, entry: None, found: Found::Absent }, errands);
         }
     }
 
@@ -320,6 +405,8 @@ impl Directories {
                 }
                 confirmed.insert(place, asked);
             }
+            state.fetching.remove(&(dir, place));
+            self.fetched.notify_waiters();
             state.tell(engine, DirEvent::Fetched { dir, entry: place, came }, &mut errands);
         }
         self.run(engine, errands);
@@ -364,6 +451,22 @@ impl State {
         self.known.get(&dir)?.chain.clone()
     }
 
+    /// The latest listing of a directory.
+    fn inside(&self, node: &Node) -> Option<Arc<Chain>> {
+        let Node::Directory(prefix) = node else { return None };
+        self.chain(*self.by_prefix.get(prefix.as_str())?)
+    }
+
+    /// When a directory was last seen to have something in it, by its own listing: it is there.
+    fn seen_inside(&self, node: &Node) -> Option<Instant> {
+        let mut seen = None;
+        self.inside(node)?.listing.visit(0, |_, _, _, at| {
+            seen = Some(at);
+            false
+        });
+        seen
+    }
+
     /// What is known of an object: its directory, what that says, where, and since when.
     fn find(&self, key: &Key) -> Option<(&Known, Node, u32, Instant)> {
         let (prefix, name) = name::split(key.as_str());
@@ -385,15 +488,20 @@ impl State {
         self.policy.handle(engine.now(), event);
         while let Some(action) = self.policy.poll_action() {
             match action {
-                DirAction::List { dir, restarts, parallel, .. } => match self.chain(dir).filter(|_| !restarts) {
-                    Some(chain) => chain.go_on(engine, parallel),
-                    None => _ = self.restart(engine, dir),
-                },
+                DirAction::List { dir, restarts, parallel, .. } => {
+                    let unasked = |chain: &Arc<Chain>| chain.is_unasked() && chain.began.elapsed() <= self.ttl;
+                    match self.chain(dir).filter(|chain| !restarts || unasked(chain)) {
+                        Some(chain) => chain.go_on(engine, parallel),
+                        None => _ = self.restart(engine, dir),
+                    }
+                }
+                DirAction::ListBelow { dir, from, to } => self.list_below(engine, dir, from, to),
                 DirAction::Fetch { dir, entry: place } => {
                     let object = self.chain(dir).and_then(|chain| match chain.entry(place) {
                         Some(Node::File(object)) => Some(object),
                         _ => None,
                     });
+                    self.fetching.insert((dir, place));
                     errands.push_back(Errand::Fetch { dir, place, object });
                 }
                 DirAction::Discard { dir, entry: place } => {
@@ -408,6 +516,13 @@ impl State {
 
     /// Begins to list `dir` anew.
     fn restart(&mut self, engine: &Arc<Inner>, dir: DirId) -> Arc<Chain> {
+        let chain = self.begin(engine, dir, false);
+        chain.go_on(engine, 1);
+        chain
+    }
+
+    /// A listing of `dir` of which nothing has been asked for. `along`: it will come with others.
+    fn begin(&mut self, engine: &Inner, dir: DirId, along: bool) -> Arc<Chain> {
         let known = self.known.get_mut(&dir);
         let prefix = known.as_ref().map_or_else(|| Arc::from(""), |known| Arc::clone(&known.prefix));
         let before = known.as_ref().and_then(|known| known.chain.as_ref()).map(|chain| Arc::clone(&chain.listing));
@@ -415,6 +530,7 @@ impl State {
             dir,
             listing: Listing::new(&prefix),
             began: Instant::now(),
+            along: AtomicBool::new(along),
             segments: Mutex::new(Segments::new(engine.backend.capabilities().list_after)),
             asked: Mutex::default(),
             before: Mutex::new(before),
@@ -422,8 +538,27 @@ impl State {
         if let Some(known) = known {
             known.chain = Some(Arc::clone(&chain));
         }
-        chain.go_on(engine, 1);
         chain
+    }
+
+    /// Asks for all that lies below the directories among entries `[from, to)` of `dir`.
+    fn list_below(&mut self, engine: &Arc<Inner>, dir: DirId, from: u32, to: u32) {
+        let mut prefixes = Vec::new();
+        let Some(above) = self.chain(dir) else { return };
+        above.listing.visit(from, |place, _, node, _| {
+            prefixes.extend(match node {
+                Node::Directory(prefix) if place < to => Some(prefix),
+                _ => None,
+            });
+            place < to
+        });
+        let chains = prefixes.iter().map(|prefix| {
+            let dir = self.identify(prefix);
+            self.begin(engine, dir, true)
+        });
+        let below = Below { dir, from, prefix: above.listing.shared_prefix(), chains: chains.collect() };
+        let inner = Arc::clone(engine);
+        engine.runtime.spawn(async move { below.come(&inner).await });
     }
 
     /// Lets go of what `dir` holds, and of identities that nothing leads to any more.
@@ -454,6 +589,44 @@ impl State {
     }
 }
 
+/// A request for all that lies below some directories of `dir`.
+struct Below {
+    dir: DirId,
+    from: u32,
+    prefix: Arc<str>,
+    chains: Vec<Arc<Chain>>,
+}
+
+impl Below {
+    async fn come(self, engine: &Arc<Inner>) {
+        let requested = Instant::now();
+        let asked: Vec<String> = self.chains.iter().map(|chain| chain.listing.prefix().to_owned()).collect();
+        let mut listings = BTreeMap::new();
+        if let Some(first) = asked.first() {
+            match engine.list_below(&self.prefix, first).await {
+                Ok(page) => listings = below::whole(&self.prefix, first, page, &asked),
+                // Each of them is asked for by itself when a reader comes to it.
+                Err(error) => tracing::debug!(%error, "no listing of all that lies below"),
+            }
+        }
+        let directories = &engine.directories;
+        for chain in &self.chains {
+            if let Some(entries) = listings.remove(chain.listing.prefix()) {
+                directories.listed_whole(engine, chain, entries, requested);
+            }
+        }
+        for (prefix, entries) in listings {
+            if let Some(chain) = directories.begin_along(engine, &prefix, requested) {
+                directories.listed_whole(engine, &chain, entries, requested);
+            }
+        }
+        directories.listed_below(engine, self.dir, self.from);
+        for chain in self.chains.iter().filter(|chain| chain.along.swap(false, Relaxed)) {
+            chain.listing.wake();
+        }
+    }
+}
+
 impl Chain {
     /// What is said of `name`, by the listing before while this one has not come so far.
     fn look_up(&self, name: &str) -> Said {
@@ -473,7 +646,12 @@ impl Chain {
 
     /// Whether more of it is on its way.
     fn is_busy(&self) -> bool {
-        self.segments.lock().in_flight() > 0
+        self.along.load(Relaxed) || self.segments.lock().in_flight() > 0
+    }
+
+    /// Whether nothing of it has come, and nothing is on its way.
+    fn is_unasked(&self) -> bool {
+        !self.is_busy() && !self.listing.is_over() && !self.listing.has(0)
     }
 
     /// The entry at `place`, by the listing before as long as that counts.
@@ -484,7 +662,7 @@ impl Chain {
 
     /// Asks for more of it, so that as many as `parallel` requests are under way where that can be.
     pub(crate) fn go_on(self: &Arc<Self>, engine: &Arc<Inner>, parallel: u32) {
-        if self.listing.is_over() {
+        if self.listing.is_over() || self.along.load(Relaxed) {
             return;
         }
         for (segment, from) in self.segments.lock().ask(parallel) {

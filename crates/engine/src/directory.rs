@@ -7,7 +7,7 @@ use std::time::Duration;
 use foreread_backend::{Key, Object};
 use futures::StreamExt;
 
-use crate::directories::{Chain, EMPTY_MAX, Named};
+use crate::directories::{Chain, EMPTY_MAX, Named, Unknown};
 use crate::engine::{Engine, Inner};
 use crate::error::{Error, ErrorKind};
 use crate::listing::Node;
@@ -63,10 +63,16 @@ impl Engine {
         }
         let engine = self.inner();
         let mut known = engine.directories.look_up(engine, prefix, name, false);
-        if let Err(Some(chain)) = &known {
-            // What goes wrong there is told to whoever reads the directory.
-            let _ = chain.listing.wait(0, || chain.go_on(engine, 1)).await;
-            known = engine.directories.look_up(engine, prefix, name, true);
+        if let Err(unknown) = &known {
+            match unknown {
+                Unknown::Nothing => {}
+                // What goes wrong there is told to whoever reads the directory.
+                Unknown::Listing(chain) => _ = chain.listing.wait(0, || chain.go_on(engine, 1)).await,
+                Unknown::Old(dir, place) => engine.directories.settled(*dir, *place).await,
+            }
+            if !matches!(unknown, Unknown::Nothing) {
+                known = engine.directories.look_up(engine, prefix, name, true);
+            }
         }
         match known {
             Ok(Some(named)) => Ok(named),

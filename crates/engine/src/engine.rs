@@ -141,6 +141,7 @@ impl Engine {
             .enable_all()
             .build()
             .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start threads: {e}")))?;
+        let (memory_bytes, list_after) = (options.memory_bytes, backend.capabilities().list_after);
         let inner = Inner {
             backend,
             runtime: runtime.handle().clone(),
@@ -152,7 +153,7 @@ impl Engine {
             next_reader: AtomicU64::new(0),
             pool: Arc::default(),
             patience: options.patience,
-            directories: Directories::new(options.memory_bytes, options.metadata_ttl, options.readahead),
+            directories: Directories::new(memory_bytes, options.metadata_ttl, options.readahead, list_after),
             metadata_ttl: options.metadata_ttl,
             started: Instant::now(),
             read_bytes_max: options.memory_bytes / 8,
@@ -276,6 +277,14 @@ impl Inner {
         }
     }
 
+    /// One page of all that lies below `prefix`, after `after`. Nobody waits for it, so it is asked for once.
+    pub(crate) async fn list_below(&self, prefix: &str, after: &str) -> Result<ListPage, Error> {
+        self.stats.lists.fetch_add(1, Relaxed);
+        tracing::debug!(prefix, after, "listing all that lies below");
+        let list = self.backend.list_below(prefix, after);
+        attempt(self.patience.first_byte, "list", prefix, list).await.map_err(|failure| failure.error)
+    }
+
     /// Has all of `object` fetched, which nobody has asked for. If it comes, `done` is told whether it has.
     pub(crate) fn prefetch(
         self: &Arc<Self>,
@@ -394,7 +403,12 @@ impl Inner {
 
     /// Policy's clock.
     pub(crate) fn now(&self) -> Nanos {
-        Nanos(self.started.elapsed().as_nanos() as u64)
+        self.at(Instant::now())
+    }
+
+    /// A moment on policy's clock.
+    pub(crate) fn at(&self, moment: Instant) -> Nanos {
+        Nanos(moment.saturating_duration_since(self.started).as_nanos() as u64)
     }
 
     /// A reader is about to be given `pages`.

@@ -147,7 +147,7 @@ impl Fetch {
 /// Why an attempt failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    error: Error,
+    pub(crate) error: Error,
     retryable: bool,
     retry_after: Option<Duration>,
 }

@@ -120,6 +120,10 @@ impl Listing {
         &self.prefix
     }
 
+    pub(crate) fn shared_prefix(&self) -> Arc<str> {
+        Arc::clone(&self.prefix)
+    }
+
     /// Whether all of it has come, or nothing more will.
     pub(crate) fn is_over(&self) -> bool {
         let state = self.state.lock();
@@ -141,10 +145,7 @@ impl Listing {
         let last = state.pages.iter().rev().find_map(Page::last);
         let mut before = last.map(|(name, slash)| (name.to_owned(), slash));
         for entry in page.entries {
-            let key = match &entry {
-                Entry::Object(object) => object.key.as_str(),
-                Entry::Prefix(prefix) => prefix,
-            };
+            let key = entry.key();
             let Some(name) = name::of_key(&self.prefix, key) else {
                 state.skipped += 1;
                 continue;
@@ -201,6 +202,11 @@ impl Listing {
     /// Nothing more will come.
     pub(crate) fn fail(&self, error: Error) {
         self.state.lock().failed = Some(error);
+        self.news.notify_waiters();
+    }
+
+    /// Has those who wait ask again.
+    pub(crate) fn wake(&self) {
         self.news.notify_waiters();
     }
 

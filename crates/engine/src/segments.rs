@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use foreread_backend::{Entry, ListPage};
+use foreread_backend::ListPage;
 
 use crate::key_space::Progression;
 
@@ -149,25 +149,25 @@ impl Segments {
         segment.count += 1;
         let mut page = page;
         if let From::After(after) = &segment.from
-            && page.entries.first().is_some_and(|first| key(first) < after.as_str())
+            && page.entries.first().is_some_and(|first| first.key() < after.as_str())
         {
             self.join();
             return Vec::new();
         }
         if let Some(after) = &segment.after {
-            page.entries.retain(|entry| key(entry) > after.as_str());
+            page.entries.retain(|entry| entry.key() > after.as_str());
         }
         let (mut useful, listed) = (page.entries.len(), page.entries.len());
         let bounds = page.entries.first().zip(page.entries.last());
-        let progression = bounds.filter(|_| listed >= PAGE_MIN).and_then(|(a, b)| Progression::new(key(a), key(b)));
+        let progression = bounds.filter(|_| listed >= PAGE_MIN).and_then(|(a, b)| Progression::new(a.key(), b.key()));
         let is_end = page.continuation.is_none();
         segment.done = is_end;
         if let Some(end) = &segment.end {
-            useful = page.entries.partition_point(|entry| key(entry) <= end.as_str());
+            useful = page.entries.partition_point(|entry| entry.key() <= end.as_str());
             segment.done |= useful < listed;
             page.entries.truncate(useful);
         }
-        segment.last = page.entries.last().map(|last| key(last).to_owned()).or(segment.last.take());
+        segment.last = page.entries.last().map(|last| last.key().to_owned()).or(segment.last.take());
         if let Some(token) = page.continuation.take() {
             segment.from = From::Token(token);
         }
@@ -224,13 +224,6 @@ impl Segments {
     }
 }
 
-fn key(entry: &Entry) -> &str {
-    match entry {
-        Entry::Object(object) => object.key.as_str(),
-        Entry::Prefix(prefix) => prefix,
-    }
-}
-
 /// Segments at a time: what has come before its turn takes memory.
 const SEGMENTS_MAX: usize = 64;
 
@@ -243,7 +236,7 @@ const PER_MILLE_MAX: u32 = 64_000;
 
 #[cfg(test)]
 mod tests {
-    use foreread_backend::{Key, Object, Version};
+    use foreread_backend::{Entry, Key, Object, Version};
     use proptest::prelude::*;
 
     use super::*;
@@ -281,7 +274,7 @@ mod tests {
                 let continuation = (end < keys.len()).then(|| end.to_string());
                 let page = ListPage { entries: keys[start..end].iter().map(entry).collect(), continuation };
                 for (page, _) in segments.arrived(id, page, Instant::now()) {
-                    found.extend(page.entries.iter().map(|entry| key(entry).to_owned()));
+                    found.extend(page.entries.iter().map(|entry| entry.key().to_owned()));
                     if page.continuation.is_none() {
                         return (found, rounds, requests);
                     }

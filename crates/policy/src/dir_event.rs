@@ -1,7 +1,7 @@
 //! The driver's side of directory readahead: what it reports and what it is told to do.
 
 use crate::event::{Class, Found};
-use crate::units::DirId;
+use crate::units::{DirId, Nanos};
 
 /// What a directory is known to hold, one after the other in the order in which it is listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub enum DirEvent<'a> {
     Named {
         /// The directory.
         dir: DirId,
+        /// Which of its entries it is, by what is known, however old that is.
+        entry: Option<u32>,
         /// Whether what is known of the directory tells it.
         found: Found,
     },
@@ -70,6 +72,20 @@ pub enum DirEvent<'a> {
         /// The directory.
         dir: DirId,
     },
+    /// A directory that nobody asked for comes with others, all of it: it is told next ([`DirEvent::Listed`]).
+    Along {
+        /// The directory.
+        dir: DirId,
+        /// When the storage was asked.
+        requested: Nanos,
+    },
+    /// What [`DirAction::ListBelow`] asked for is over: directories that were asked for and not told did not come whole, or the storage failed.
+    ListedBelow {
+        /// The directory.
+        dir: DirId,
+        /// The first entry that was asked for.
+        from: u32,
+    },
     /// What [`DirAction::Fetch`] asked for is over.
     Fetched {
         /// The directory of the file.
@@ -95,7 +111,18 @@ pub enum DirAction {
         /// How many requests for different parts of it are worth having at a time, where the storage can be asked for parts.
         parallel: u32,
     },
-    /// Fetch a whole file that nobody has asked for.
+    /// Ask the storage, once, for all that lies below the directories among some entries of `dir`, ahead of any reader. Those that come
+    /// whole are told ([`DirEvent::Listed`]), and others that do, further below or behind ([`DirEvent::Along`]); at last,
+    /// [`DirEvent::ListedBelow`].
+    ListBelow {
+        /// The directory.
+        dir: DirId,
+        /// The first entry.
+        from: u32,
+        /// The entry after the last one.
+        to: u32,
+    },
+    /// Fetch a whole file that nobody has asked for; or only for its name ([`DirEvent::Named`]), which this answers as well.
     Fetch {
         /// Its directory.
         dir: DirId,
@@ -123,6 +150,8 @@ pub struct DirCounters {
     pub lists_demand: u64,
     /// The same ahead of any reader.
     pub lists_speculative: u64,
+    /// Requests for all that lies below a directory.
+    pub lists_below: u64,
     /// Directories listed ahead that a reader came to.
     pub lists_hit: u64,
     /// Files fetched ahead of any reader.

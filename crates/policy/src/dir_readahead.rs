@@ -5,6 +5,7 @@
 //!                                   read   ahead                 since who reads a directory reads all of it
 //!   a tree             a/ b/ c/ d/ e/ ..                         the second one entered in order makes a walk: what comes next is
 //!                      ^  ^ [listed]                             listed side by side, as many as the reader would have to wait for
+//!                                                                where they hold little, many of them by one request
 //!   files              1 2 3 4 5 6 7 ..                          the second one opened in order: what comes next is fetched whole,
 //!                      ^ ^ [fetched]                             across directories, or in the order of an epoch before
 //! ```
@@ -18,10 +19,13 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
+use crate::below::COVERS_MIN;
+use crate::dir::{Coming, Dir, Entry};
 use crate::dir_event::{Child, DirAction, DirCounters, DirEvent};
 use crate::epoch::{Epoch, FileRef};
 use crate::event::{Class, Found};
-use crate::units::{DirId, Nanos, PAGE_BYTES};
+use crate::follow::Follow;
+use crate::units::{DirId, Nanos};
 use crate::walk::{Frame, Order, Walk};
 
 /// What a driver decides once.
@@ -35,90 +39,16 @@ pub struct DirOptions {
     pub ttl: Nanos,
     /// Whether anything is listed or fetched ahead at all.
     pub readahead: bool,
+    /// Whether the storage can be asked for all that lies below a directory at once.
+    pub below: bool,
 }
 
-/// What is known of a directory.
-#[derive(Debug, Default)]
-struct Dir {
-    entries: Vec<Entry>,
-    /// How many of them are of the latest listing; the others of the one before, until it has come so far.
-    listed: usize,
-    /// Which of them are directories.
-    subdirs: Vec<u32>,
-    /// The entry after the last one of each page that has come.
-    pages: Vec<u32>,
-    /// All of it has come.
-    complete: bool,
-    /// More of it is in flight.
-    listing: bool,
-    /// When the first page of what is known, or will be, was asked for.
-    requested: Option<Nanos>,
-    /// Listed before anybody read it, and not read since.
-    ahead: bool,
-    /// Pages of it that a reader has come to.
-    pages_read: usize,
-    /// The directory in it that was entered last.
-    entered: Option<u32>,
-    /// The file in it that was opened last, and how many were so one after the other.
-    opened: Option<(u32, i32)>,
-    /// Files in it that were opened in no order.
-    unordered: u32,
-    /// Names asked for since it was listed that were not known, and that were.
-    names: u32,
-    answered: u32,
-    bytes: u64,
-    /// When it was last of use, as the order among all.
-    used: u64,
-}
-
-/// One entry, packed: what it is, and what has become of it.
-#[derive(Debug, Clone, Copy)]
-struct Entry {
-    child: Child,
-    /// Fetched ahead, and not opened since.
-    fetched: bool,
-    opened: bool,
-}
-
-impl Entry {
-    fn bytes(self) -> u64 {
-        match self.child {
-            Child::File { pages } => pages * PAGE_BYTES,
-            Child::Directory(_) => 0,
-        }
-    }
-
-    /// Whether it is worth fetching whole.
-    fn is_small_file(self) -> bool {
-        matches!(self.child, Child::File { pages } if (1..=SMALL_PAGES).contains(&pages))
-    }
-}
-
-impl Dir {
-    /// Whether a listing that was asked for so long ago still counts, or is on its way.
-    fn is_known(&self, now: Nanos, ttl: Nanos) -> bool {
-        self.listing || (!self.pages.is_empty() && self.requested.is_some_and(|at| now.since(at) <= ttl))
-    }
-
-    /// Pages that hold entries before `entry`, and the one that holds it.
-    fn pages_to(&self, entry: u32) -> usize {
-        self.pages.partition_point(|&end| end <= entry) + 1
-    }
-
-    fn entry(&mut self, entry: u32) -> Option<&mut Entry> {
-        self.entries.get_mut(entry as usize)
-    }
-
-    /// The next file after `entry` in a direction, past directories.
-    fn next_file(&self, entry: u32, backward: bool) -> Option<u32> {
-        let is_file = |&at: &usize| matches!(self.entries[at].child, Child::File { .. });
-        let at = if backward {
-            (0..(entry as usize).min(self.entries.len())).rev().take(NEAR).find(is_file)
-        } else {
-            (entry as usize + 1..self.entries.len()).take(NEAR).find(is_file)
-        };
-        at.map(|at| at as u32)
-    }
+/// A request for all that lies below some directories of one, from an entry on.
+#[derive(Debug)]
+struct Request {
+    dir: DirId,
+    from: u32,
+    along: Vec<DirId>,
 }
 
 /// The directories of one mount or library: one value a backend. Told of events and asked for actions as [`crate::ReadPath`] is.
@@ -133,8 +63,10 @@ pub struct DirReadahead {
     /// The one used last is the last one.
     walks: Vec<Walk>,
     epoch: Epoch,
-    /// Listings in flight, and files.
+    follow: Follow,
+    /// Listings in flight, each directory's by itself, requests for all below one, and files.
     listings: u32,
+    belows: Vec<Request>,
     fetches: BTreeSet<FileRef>,
     /// Files fetched that nobody has opened, the oldest first.
     fetched: VecDeque<FileRef>,
@@ -158,7 +90,9 @@ impl DirReadahead {
             bytes: 0,
             walks: Vec::new(),
             epoch: Epoch::default(),
+            follow: Follow::default(),
             listings: 0,
+            belows: Vec::new(),
             fetches: BTreeSet::new(),
             fetched: VecDeque::new(),
             fetched_bytes: 0,
@@ -172,9 +106,15 @@ impl DirReadahead {
     /// Tells what happened. Poll the actions afterwards.
     pub fn handle(&mut self, now: Nanos, event: DirEvent<'_>) {
         self.now = now;
+        // What comes along is only the begin of what ends with [`DirEvent::ListedBelow`].
+        let comes_along = match event {
+            DirEvent::Along { .. } => true,
+            DirEvent::Listed { dir, .. } => self.dirs.get(&dir).is_some_and(|dir| dir.coming == Coming::Along),
+            _ => false,
+        };
         match event {
             DirEvent::Read { dir, entry, found } => self.read(dir, entry, found),
-            DirEvent::Named { dir, found } => self.named(dir, found),
+            DirEvent::Named { dir, entry, found } => self.named(dir, entry, found),
             DirEvent::Opened { dir, entry, found } => self.opened(dir, entry, found),
             DirEvent::Expected { dir, entry } => self.epoch.expect((dir, entry)),
             DirEvent::Listed { dir, first, same, children, last, bytes } => {
@@ -182,18 +122,25 @@ impl DirReadahead {
                     self.relisted(dir);
                 }
                 if !same {
-                    // Its files have other places from now on.
+                    // Its entries have other places from now on.
                     self.epoch.forget(dir);
                     self.discard(dir);
                 }
                 self.listed(dir, children, last, bytes);
             }
             DirEvent::Failed { dir } => {
+                self.answered(dir);
                 if let Some(dir) = self.dirs.get_mut(&dir) {
-                    self.listings -= u32::from(core::mem::take(&mut dir.listing));
                     (dir.ahead, dir.requested) = (false, None);
                 }
             }
+            DirEvent::Along { dir, requested } => {
+                self.answered(dir);
+                let known = self.dirs.entry(dir).or_default();
+                known.restart(requested);
+                (known.coming, known.ahead) = (Coming::Along, true);
+            }
+            DirEvent::ListedBelow { dir, from } => self.listed_below(dir, from),
             DirEvent::Fetched { dir, entry, came } => {
                 self.fetches.remove(&(dir, entry));
                 self.refused = !came;
@@ -202,7 +149,7 @@ impl DirReadahead {
                 }
             }
         }
-        if self.options.readahead {
+        if self.options.readahead && !comes_along {
             self.list_ahead();
             self.fetch_ahead();
         }
@@ -244,19 +191,24 @@ impl DirReadahead {
 
     /// A reader enters `dir`, which is entry `at` of `parent`.
     fn entered(&mut self, dir: DirId, parent: DirId, at: u32, ahead: bool, found: Found) {
+        self.touch(parent);
         let dirs = &self.dirs;
         let has_unread = |frame: Frame| {
             dirs.get(&frame.dir).is_some_and(|dir| dir.subdirs.last().is_some_and(|&last| last >= frame.next))
         };
         let walk = self.walks.iter_mut().position(|walk| walk.enter(dir, parent, at, has_unread));
         let Some(above) = self.dirs.get_mut(&parent) else { return };
+        if above.entered == Some(at) && !ahead {
+            // It was there before.
+            return;
+        }
         let place = |entry: u32| above.subdirs.partition_point(|&subdir| subdir < entry);
         let in_order = match above.entered {
             None => place(at) == 0,
             Some(before) => place(before).abs_diff(place(at)) == 1,
         };
         above.entered = Some(at);
-        let was_read = above.pages_read > 0;
+        let was_read = above.was_read || above.pages_read > 0;
         if let Some(walk) = walk {
             let mut walk = self.walks.remove(walk);
             if ahead {
@@ -288,7 +240,7 @@ impl DirReadahead {
         self.walks.push(walk);
     }
 
-    fn named(&mut self, dir: DirId, found: Found) {
+    fn named(&mut self, dir: DirId, entry: Option<u32>, found: Found) {
         self.touch(dir);
         let (now, ttl) = (self.now, self.options.ttl);
         let known = self.dirs.entry(dir).or_default();
@@ -300,6 +252,12 @@ impl DirReadahead {
         if !self.options.readahead || ttl.is_zero() {
             return;
         }
+        if let Some(entry) = entry
+            && self.named_file((dir, entry))
+        {
+            return;
+        }
+        let Some(known) = self.dirs.get_mut(&dir) else { return };
         // A page answers for a thousand names. Where it has answered for some, it will again.
         let answers = known.complete && known.pages.len() == 1 && known.answered >= NAMES_MIN;
         if known.is_known(now, ttl) {
@@ -311,6 +269,22 @@ impl DirReadahead {
         }
     }
 
+    /// The storage has to be asked for the name of a file. Whether it is asked for the file instead.
+    fn named_file(&mut self, file @ (dir, entry): FileRef) -> bool {
+        let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) else { return false };
+        if !state.is_small_file() || state.fetched {
+            return false;
+        }
+        let follows = self.follow.holds();
+        state.named = true;
+        self.follow.named();
+        let fetches = follows && !self.refused && self.fetches.len() < FETCHES_MAX && !self.fetches.contains(&file);
+        if fetches {
+            self.fetch(file);
+        }
+        fetches
+    }
+
     fn opened(&mut self, dir: DirId, entry: u32, found: Found) {
         self.touch(dir);
         self.refused = false;
@@ -319,7 +293,13 @@ impl DirReadahead {
         let Some(known) = self.dirs.get_mut(&dir) else { return };
         let Some(state) = known.entry(entry) else { return };
         state.opened = true;
+        let named = core::mem::take(&mut state.named);
+        if named {
+            self.follow.opened();
+        }
         self.counters.fetches_hit += u64::from(fetched && found != Found::Absent);
+        // Who asked for its name first was no guess.
+        let fetched = fetched && !named;
         let last = known.opened;
         let steps = last.map_or(0, |(last, run)| {
             let forward = known.next_file(last, false) == Some(entry);
@@ -372,14 +352,17 @@ impl DirReadahead {
     fn relisted(&mut self, dir: DirId) {
         let known = self.dirs.entry(dir).or_default();
         known.listed = 0;
-        known.subdirs.clear();
         known.pages.clear();
-        (known.opened, known.entered, known.unordered) = (None, None, 0);
     }
 
     /// What a listing before said of places to come counts no more.
     fn discard(&mut self, dir: DirId) {
         let Some(known) = self.dirs.get_mut(&dir) else { return };
+        let end = known.listed as u32;
+        known.subdirs.truncate(known.subdirs.partition_point(|&entry| entry < end));
+        if known.entries.len() > known.listed {
+            (known.opened, known.entered, known.unordered) = (None, None, 0);
+        }
         let gone: Vec<_> = known.entries.drain(known.listed..).zip(known.listed as u32..).collect();
         for (state, entry) in gone.into_iter().filter(|(state, _)| state.fetched) {
             self.discarded((dir, entry), state);
@@ -394,18 +377,19 @@ impl DirReadahead {
     }
 
     fn listed(&mut self, dir: DirId, children: &[Child], last: bool, bytes: u64) {
+        let alone = self.answered(dir);
         let known = self.dirs.entry(dir).or_default();
-        self.listings -= u32::from(core::mem::take(&mut known.listing));
         known.complete = last;
         let at = known.listed;
         for &child in children {
-            if let Child::Directory(_) = child {
-                known.subdirs.push(known.listed as u32);
+            let entry = known.listed as u32;
+            if matches!(child, Child::Directory(_)) && known.subdirs.last().is_none_or(|&last| last < entry) {
+                known.subdirs.push(entry);
             }
             match known.entries.get_mut(known.listed) {
                 // What was fetched under this name is still there.
                 Some(state) => (state.child, state.opened) = (child, false),
-                None => known.entries.push(Entry { child, fetched: false, opened: false }),
+                None => known.entries.push(Entry { child, fetched: false, named: false, opened: false }),
             }
             known.listed += 1;
         }
@@ -420,6 +404,11 @@ impl DirReadahead {
         self.parents.extend(subdirs.map(|(below, entry)| (below, (dir, entry))));
         if last {
             self.discard(dir);
+            let entries = self.dirs.get(&dir).map_or(0, |known| known.entries.len());
+            let above = self.parents.get(&dir).and_then(|(parent, _)| self.dirs.get_mut(parent));
+            if let Some(above) = above.filter(|_| alone) {
+                above.below.listed(entries);
+            }
         }
         self.touch(dir);
         self.go_on(dir, false);
@@ -428,7 +417,7 @@ impl DirReadahead {
     /// Asks for more of a directory: twice as many pages as were read, in so many requests as there are pages to be had.
     fn go_on(&mut self, dir: DirId, waits: bool) {
         let Some(known) = self.dirs.get(&dir) else { return };
-        if known.complete || known.listing || known.requested.is_none() {
+        if known.complete || known.is_coming() || known.requested.is_none() {
             return;
         }
         // Of what is listed ahead, as much as the first call of its reader will ask for.
@@ -444,14 +433,14 @@ impl DirReadahead {
     fn list(&mut self, dir: DirId, class: Class, restarts: bool) {
         let readahead = self.options.readahead;
         let known = self.dirs.entry(dir).or_default();
-        if known.listing && !(restarts && class == Class::Demand) {
+        if known.is_coming() && !(restarts && class == Class::Demand) {
             return;
         }
         if restarts {
-            (known.requested, known.complete, known.pages_read) = (Some(self.now), false, 0);
-            (known.names, known.answered) = (0, 0);
+            known.restart(self.now);
         }
-        self.listings += u32::from(!core::mem::replace(&mut known.listing, true));
+        let before = core::mem::replace(&mut known.coming, Coming::Alone);
+        self.listings += u32::from(before != Coming::Alone);
         known.ahead |= restarts && class == Class::Speculative;
         let ahead = (known.pages_read * 2).saturating_sub(known.pages.len()) as u32;
         let parallel = if restarts || !readahead { 1 } else { ahead.clamp(1, PARALLEL_MAX) };
@@ -462,6 +451,14 @@ impl DirReadahead {
         self.actions.push_back(DirAction::List { dir, restarts, class, parallel });
     }
 
+    /// A listing was answered. Whether it had been asked for by itself.
+    fn answered(&mut self, dir: DirId) -> bool {
+        let Some(known) = self.dirs.get_mut(&dir) else { return false };
+        let alone = core::mem::take(&mut known.coming) == Coming::Alone;
+        self.listings -= u32::from(alone);
+        alone
+    }
+
     /// Lists the directories that walks come to next.
     fn list_ahead(&mut self) {
         let mut wanted = Vec::new();
@@ -470,7 +467,9 @@ impl DirReadahead {
             return;
         }
         for walk in self.walks.iter().rev() {
-            let mut left = walk.listings.size() as usize;
+            // So many that one request tells of count as one that is listed by itself.
+            let covers = walk.frames().take(NEAR_FRAMES).filter_map(|frame| self.covers(frame.dir)).max();
+            let mut left = (walk.listings.size() * covers.map_or(1, |covers| covers / COVERS_MIN)) as usize;
             let free = (LISTINGS_MAX.saturating_sub(self.listings) as usize).saturating_sub(wanted.len());
             if free == 0 {
                 break;
@@ -488,8 +487,67 @@ impl DirReadahead {
             });
         }
         for dir in wanted {
-            self.list(dir, Class::Speculative, true);
+            if !self.list_below(dir) {
+                self.list(dir, Class::Speculative, true);
+            }
         }
+    }
+
+    /// How many directories in `dir` one request tells of, where that is worth more than a request each.
+    fn covers(&self, dir: DirId) -> Option<u32> {
+        self.dirs.get(&dir).filter(|_| self.options.below)?.below.covers()
+    }
+
+    /// A request for all that lies below some directories of `dir` is over: those that were not told did not come whole.
+    fn listed_below(&mut self, dir: DirId, from: u32) {
+        let Some(at) = self.belows.iter().position(|request| (request.dir, request.from) == (dir, from)) else {
+            return;
+        };
+        let along = self.belows.swap_remove(at).along;
+        let mut told = along.len() as u32;
+        for id in along {
+            if let Some(known) = self.dirs.get_mut(&id).filter(|dir| dir.coming == Coming::Along) {
+                (known.coming, known.ahead, known.requested) = (Coming::Nothing, false, None);
+                told -= 1;
+            }
+        }
+        if let Some(known) = self.dirs.get_mut(&dir) {
+            known.below.told(told);
+        }
+    }
+
+    /// Lists `dir` and what comes after it by one request, where that is worth it. Whether it is.
+    fn list_below(&mut self, dir: DirId) -> bool {
+        let Some(&(parent, from)) = self.parents.get(&dir) else { return false };
+        let Some(covers) = self.covers(parent) else { return false };
+        if self.dirs.get(&dir).is_some_and(Dir::is_coming) || self.belows.len() == BELOWS_MAX {
+            // It is on its way already, or has to wait.
+            return true;
+        }
+        let Some(above) = self.dirs.get(&parent) else { return false };
+        let ids = above.subdirs.iter().skip_while(|&&entry| entry < from).take(covers as usize);
+        let (mut to, mut along) = (from, Vec::new());
+        for &entry in ids {
+            let Child::Directory(id) = above.entries[entry as usize].child else { continue };
+            if self.dirs.get(&id).is_some_and(|dir| dir.is_known(self.now, self.options.ttl)) {
+                break;
+            }
+            along.push(id);
+            to = entry + 1;
+        }
+        if along.len() < COVERS_MIN as usize {
+            return false;
+        }
+        for &id in &along {
+            let known = self.dirs.entry(id).or_default();
+            known.restart(self.now);
+            (known.coming, known.ahead) = (Coming::Along, true);
+            self.touch(id);
+        }
+        self.belows.push(Request { dir: parent, from, along });
+        self.counters.lists_below += 1;
+        self.actions.push_back(DirAction::ListBelow { dir: parent, from, to });
+        true
     }
 
     /// The directories that `walk` comes to next, in order, until `visit` has enough.
@@ -558,14 +616,8 @@ impl DirReadahead {
                 true
             });
         }
-        for file @ (dir, entry) in wanted {
-            let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) else { continue };
-            state.fetched = true;
-            self.fetched_bytes += state.bytes();
-            self.fetched.push_back(file);
-            self.counters.fetches += 1;
-            self.fetches.insert(file);
-            self.actions.push_back(DirAction::Fetch { dir, entry });
+        for file in wanted {
+            self.fetch(file);
         }
         // What was expected longest ago and did not come is not expected any more.
         while self.fetched_bytes > self.options.contents_bytes || self.fetched.len() > FETCHED_MAX {
@@ -573,6 +625,16 @@ impl DirReadahead {
             self.take_fetched(file);
             self.actions.push_back(DirAction::Discard { dir, entry });
         }
+    }
+
+    fn fetch(&mut self, file @ (dir, entry): FileRef) {
+        let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) else { return };
+        state.fetched = true;
+        self.fetched_bytes += state.bytes();
+        self.fetched.push_back(file);
+        self.counters.fetches += 1;
+        self.fetches.insert(file);
+        self.actions.push_back(DirAction::Fetch { dir, entry });
     }
 
     /// A file does not count as fetched any more. Whether it did.
@@ -651,7 +713,7 @@ impl DirReadahead {
         let Some(known) = self.dirs.remove(&dir) else { return };
         self.by_use.remove(&(known.used, dir));
         self.bytes = self.bytes.saturating_sub(known.bytes);
-        self.listings -= u32::from(known.listing);
+        self.listings -= u32::from(known.coming == Coming::Alone);
         self.epoch.forget(dir);
         for (entry, state) in (0..).zip(known.entries) {
             if let Child::Directory(below) = state.child {
@@ -664,9 +726,6 @@ impl DirReadahead {
     }
 }
 
-/// The largest file that is fetched whole before it is opened: 256 KiB, which takes no longer to come than its first byte.
-const SMALL_PAGES: u64 = (256 << 10) / PAGE_BYTES;
-
 /// Directories listed ahead when a walk begins.
 const LISTINGS_FIRST: u32 = 8;
 
@@ -675,6 +734,12 @@ const CONTENTS_FIRST: u32 = 4;
 
 /// Listings in flight ahead of readers.
 const LISTINGS_MAX: u32 = 64;
+
+/// Requests in flight for all that lies below a directory.
+const BELOWS_MAX: usize = 4;
+
+/// How far above a reader it is looked for a directory of which all that lies below is asked for at once.
+const NEAR_FRAMES: usize = 4;
 
 /// Files in flight ahead of readers.
 const FETCHES_MAX: usize = 64;
@@ -693,9 +758,6 @@ const NAMES_MIN: u32 = 2;
 
 /// Readers that are followed.
 const WALKS_MAX: usize = 16;
-
-/// How far from the last file the next one in order may be, past what is no file.
-const NEAR: usize = 64;
 
 /// Entries looked at for what comes next.
 const STEPS_MAX: usize = 1024;

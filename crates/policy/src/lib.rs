@@ -32,14 +32,17 @@
 
 extern crate alloc;
 
+mod below;
 mod coalesce;
 mod concurrency;
+mod dir;
 mod dir_event;
 mod dir_readahead;
 mod epoch;
 mod event;
 mod fair_queue;
 mod file_readahead;
+mod follow;
 mod hedge;
 mod link;
 mod pace;

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A page is *unmapped* (its contents are zeroes, or in the spill file), *staged* (read, and held by the driver, not yet in the mapping),
-//! or *mapped*: clean (the spill file holds the same, the page is protected so that a write is told) or dirty. A page that has no copy in the
-//! spill file, because it was never written to, is zeroes and clean.
+//! or *mapped*: clean (the spill file holds the same, the page is protected so that a write is told) or dirty. A page that is not dirty
+//! and has no copy in the spill file, because it was never written to or held nothing but zeroes when it was cleaned, is zeroes.
 
 use crate::event::Class;
 use crate::units::{Extent, RequestId};

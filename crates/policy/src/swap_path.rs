@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Invariants: what is mapped, staged and on its way never exceeds the budget, unless that was just made smaller. No page is in two requests.
-//! A dirty page never leaves.
+//! A dirty page never leaves, unless the program has given it up.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;

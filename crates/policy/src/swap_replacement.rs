@@ -15,7 +15,7 @@
 //!
 //! Which of the two it is, a *race* tells: a run of pages of each kind leaves at the same time, and the kind of which half is back first is
 //! the one that stays from then on. Times at which pages return cannot be compared otherwise: in a loop no page returns for long, and then all
-//! do. A race that takes much longer than pages are away that pass is void. A page that comes back four times sooner than such pages do is settled
+//! do. A race that takes much longer than pages are away that pass is void. A page that comes back sixteen times sooner than such pages do is settled
 //! at once.
 
 use crate::swap_page::{Flag, List, Pages, Place};
@@ -175,8 +175,9 @@ const PASSING_LEAST: u64 = 16;
 /// While one of so many pages of the budget is free, what comes is settled.
 const SPARE: u64 = 32;
 
-/// A page that returns so many times sooner than the mean is settled. In a loop none does; at random every fourth.
-const SOON: u64 = 4;
+/// A page that returns so many times sooner than the mean is settled. In a loop none does; at random every
+/// sixteenth. With four times, so much is settled of what several threads go through that what was settled goes for it.
+const SOON: u64 = 16;
 
 /// The mean is that of about so many pages.
 const AWAY_OF: u64 = 64;

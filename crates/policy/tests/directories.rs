@@ -14,8 +14,16 @@ const PAGE: usize = 10;
 /// What a page takes, as it is told.
 const PAGE_BYTES: u64 = 2_000;
 
-const OPTIONS: DirOptions =
-    DirOptions { capacity_bytes: 1 << 20, contents_bytes: 64 << 20, ttl: Nanos::from_millis(1_000), readahead: true };
+/// Files that a request for all that lies below a directory is answered with.
+const BELOW: usize = 100;
+
+const OPTIONS: DirOptions = DirOptions {
+    capacity_bytes: 1 << 20,
+    contents_bytes: 64 << 20,
+    ttl: Nanos::from_millis(1_000),
+    readahead: true,
+    below: false,
+};
 
 /// `wide` directories in each, down to `depth`, each with `files` of `pages` pages.
 fn tree(depth: u32, wide: u64, files: usize, pages: u64) -> Tree {
@@ -42,6 +50,9 @@ struct Driver {
     now: Nanos,
     /// Listings under way, by their directories, and from which entry on.
     listing: BTreeMap<u64, usize>,
+    /// Requests for what lies below some entries of a directory, and the directories that wait for them.
+    belows: Vec<(u64, u32, u32)>,
+    along: BTreeSet<u64>,
     /// How far each directory is known, and since when.
     known: BTreeMap<u64, (usize, Nanos)>,
     fetching: BTreeSet<(u64, u32)>,
@@ -59,6 +70,8 @@ impl Driver {
             tree,
             now: Nanos(0),
             listing: BTreeMap::new(),
+            belows: Vec::new(),
+            along: BTreeSet::new(),
             known: BTreeMap::new(),
             fetching: BTreeSet::new(),
             fetched: BTreeSet::new(),
@@ -76,6 +89,15 @@ impl Driver {
                     assert!(parallel >= 1);
                     let from = if restarts { 0 } else { self.known.get(&dir.0).map_or(0, |known| known.0) };
                     self.listing.insert(dir.0, from);
+                    self.along.remove(&dir.0);
+                    self.requests += 1;
+                }
+                DirAction::ListBelow { dir, from, to } => {
+                    assert!(self.options.below);
+                    for below in self.dirs_among(dir.0, from, to) {
+                        assert!(self.along.insert(below) && !self.listing.contains_key(&below), "{below} twice");
+                    }
+                    self.belows.push((dir.0, from, to));
                     self.requests += 1;
                 }
                 DirAction::Fetch { dir, entry } => {
@@ -88,7 +110,11 @@ impl Driver {
                     assert!(self.fetched.remove(&file) || self.fetching.contains(&file), "{file:?} was not fetched");
                     self.discarded += 1;
                 }
-                DirAction::Drop { dir } => _ = self.known.remove(&dir.0),
+                DirAction::Drop { dir } => {
+                    self.known.remove(&dir.0);
+                    self.listing.remove(&dir.0);
+                    self.along.remove(&dir.0);
+                }
             }
         }
         assert!(self.fetching.len() <= 64);
@@ -109,6 +135,60 @@ impl Driver {
         self.tell(DirEvent::Listed { dir: DirId(dir), first, same: true, children, last, bytes });
     }
 
+    /// The storage answers one page of all that lies below.
+    fn answer_below(&mut self, nth: usize) {
+        let (dir, from, to) = self.belows.remove(nth);
+        let requested = self.now;
+        let (mut whole, mut files) = (Vec::new(), 0);
+        for below in self.dirs_among(dir, from, u32::MAX) {
+            let subtree = self.subtree(below);
+            files += subtree.iter().map(|dir| self.tree[dir].len()).sum::<usize>();
+            if files > BELOW {
+                break;
+            }
+            whole.push((below, subtree));
+        }
+        for below in self.dirs_among(dir, from, to) {
+            if !self.along.remove(&below) {
+                continue;
+            }
+            if whole.iter().any(|(dir, _)| *dir == below) {
+                self.tell_whole(below);
+            } else {
+                self.known.remove(&below);
+            }
+        }
+        for below in whole.into_iter().flat_map(|(_, subtree)| subtree) {
+            if !self.is_fresh(below) && !self.is_under_way(below) {
+                self.tell(DirEvent::Along { dir: DirId(below), requested });
+                self.tell_whole(below);
+            }
+        }
+        self.tell(DirEvent::ListedBelow { dir: DirId(dir), from });
+    }
+
+    fn tell_whole(&mut self, dir: u64) {
+        let children = self.tree[&dir].clone();
+        self.known.insert(dir, (children.len(), self.now));
+        let (dir, bytes) = (DirId(dir), PAGE_BYTES);
+        self.tell(DirEvent::Listed { dir, first: true, same: true, children: &children, last: true, bytes });
+    }
+
+    fn is_under_way(&self, dir: u64) -> bool {
+        self.listing.contains_key(&dir) || self.along.contains(&dir)
+    }
+
+    fn dirs_among(&self, dir: u64, from: u32, to: u32) -> Vec<u64> {
+        let dirs = self.tree[&dir].iter().take(to as usize).skip(from as usize);
+        dirs.filter_map(|child| if let Child::Directory(dir) = child { Some(dir.0) } else { None }).collect()
+    }
+
+    /// `dir` and all directories below it.
+    fn subtree(&self, dir: u64) -> Vec<u64> {
+        let below = self.dirs_of(dir).into_iter().flat_map(|dir| self.subtree(dir));
+        std::iter::once(dir).chain(below).collect()
+    }
+
     fn answer_fetch(&mut self, file: (u64, u32), came: bool) {
         if self.fetching.remove(&file) {
             if came {
@@ -124,6 +204,9 @@ impl Driver {
         self.now = Nanos(self.now.0 + 30_000_000);
         for dir in self.listing.keys().copied().collect::<Vec<_>>() {
             self.answer_listing(dir);
+        }
+        for _ in 0..self.belows.len() {
+            self.answer_below(0);
         }
         for file in self.fetching.clone() {
             self.answer_fetch(file, true);
@@ -141,15 +224,19 @@ impl Driver {
                 driver.known.get(&dir).is_some_and(|known| known.0 as u32 > entry || known.0 == driver.tree[&dir].len())
             };
             let fresh = entry > 0 || self.is_fresh(dir);
-            let found = match (there(self) && fresh, self.listing.contains_key(&dir)) {
+            let found = match (there(self) && fresh, self.is_under_way(dir)) {
                 (true, _) => Found::Resident,
                 (_, true) => Found::InFlight,
                 _ => Found::Absent,
             };
             self.tell(DirEvent::Read { dir: DirId(dir), entry, found });
-            while found != Found::Resident && (self.listing.contains_key(&dir) || !there(self)) {
-                assert!(!self.listing.is_empty(), "a reader of {dir} waits for nothing");
+            while found != Found::Resident && (self.is_under_way(dir) || !there(self)) {
+                assert!(!self.listing.is_empty() || !self.belows.is_empty(), "a reader of {dir} waits for nothing");
                 self.round();
+                if !self.is_under_way(dir) && !there(self) {
+                    // It did not come with the others.
+                    self.tell(DirEvent::Read { dir: DirId(dir), entry, found: Found::Absent });
+                }
             }
         }
     }
@@ -172,8 +259,7 @@ impl Driver {
     }
 
     fn dirs_of(&self, dir: u64) -> Vec<u64> {
-        let dirs = self.tree[&dir].iter();
-        dirs.filter_map(|child| if let Child::Directory(dir) = child { Some(dir.0) } else { None }).collect()
+        self.dirs_among(dir, 0, u32::MAX)
     }
 
     /// Depth first, with what each directory holds, if `contents`.
@@ -212,6 +298,31 @@ fn a_deep_tree_takes_its_depth() {
 }
 
 #[test]
+fn directories_that_hold_little_come_by_the_dozen() {
+    let below = DirOptions { below: true, ..OPTIONS };
+    let small = || tree(1, 200, 4, 2);
+    let (mut single, mut dozen) = (Driver::new(small(), OPTIONS), Driver::new(small(), below));
+    for driver in [&mut single, &mut dozen] {
+        driver.read(0);
+        (driver.rounds, driver.requests) = (0, 0);
+        driver.walk(0, false);
+    }
+    assert!(dozen.rounds < single.rounds, "{} rounds, one by one {}", dozen.rounds, single.rounds);
+    assert!(dozen.requests * 4 <= single.requests, "{} requests, one by one {}", dozen.requests, single.requests);
+}
+
+#[test]
+fn directories_that_hold_much_are_asked_for_by_themselves() {
+    for tree in [tree(1, 100, 200, 2), tree(3, 10, 20, 2)] {
+        let dirs = tree.len();
+        let mut driver = Driver::new(tree, DirOptions { below: true, ..OPTIONS });
+        driver.walk(0, false);
+        let tried = driver.counters().lists_below as usize;
+        assert!(tried <= dirs.div_ceil(100), "{tried} requests for what lies below, of {dirs} directories");
+    }
+}
+
+#[test]
 fn breadth_first_is_a_walk_as_well() {
     let mut driver = Driver::new(tree(3, 5, 1, 2), OPTIONS);
     let mut queue = std::collections::VecDeque::from([0]);
@@ -224,11 +335,44 @@ fn breadth_first_is_a_walk_as_well() {
 }
 
 #[test]
+fn a_loader_has_each_file_for_the_question_what_it_is() {
+    let mut driver = Driver::new(tree(1, 50, 20, 25), OPTIONS);
+    driver.read(0);
+    driver.dirs_of(0).into_iter().for_each(|dir| driver.read(dir));
+    driver.now = Nanos(driver.now.0 + 2_000_000_000);
+    let before = driver.requests;
+    // No order, and each in another directory than the one before.
+    for nth in 0..400u64 {
+        let (dir, entry) = (nth * 37 % 50 + 1, (nth / 50 * 7 % 20) as u32);
+        driver.tell(DirEvent::Named { dir: DirId(dir), entry: Some(entry), found: Found::Absent });
+        driver.round();
+        driver.open(dir, entry);
+    }
+    let counters = driver.counters();
+    assert!(counters.fetches_hit >= 380, "{} of 400 files were there", counters.fetches_hit);
+    assert!(driver.requests - before <= 420, "{} requests", driver.requests - before);
+}
+
+#[test]
+fn who_only_asks_what_files_are_is_given_none() {
+    let mut driver = Driver::new(tree(1, 50, 20, 25), OPTIONS);
+    driver.read(0);
+    driver.dirs_of(0).into_iter().for_each(|dir| driver.read(dir));
+    driver.now = Nanos(driver.now.0 + 2_000_000_000);
+    for nth in 0..400u64 {
+        let (dir, entry) = (nth * 37 % 50 + 1, (nth / 50 * 7 % 20) as u32);
+        driver.tell(DirEvent::Named { dir: DirId(dir), entry: Some(entry), found: Found::Absent });
+        driver.round();
+    }
+    assert_eq!(driver.counters().fetches, 0);
+}
+
+#[test]
 fn one_directory_is_no_walk_and_one_file_no_order() {
     let mut driver = Driver::new(tree(1, 9, 9, 2), OPTIONS);
     driver.read(0);
     let listed = driver.requests;
-    driver.tell(DirEvent::Named { dir: DirId(3), found: Found::Absent });
+    driver.tell(DirEvent::Named { dir: DirId(3), entry: None, found: Found::Absent });
     driver.read(5);
     driver.open(5, 3);
     assert_eq!(driver.requests, listed + 2, "the directory and the file");
@@ -308,7 +452,7 @@ fn without_belief_or_readahead_nothing_comes_before_it_is_asked_for() {
 #[derive(Debug, Clone)]
 enum Step {
     Read(u64),
-    Named(u64),
+    Named(u64, u32),
     Open(u64, u32),
     Expect(u64, u32),
     AnswerListing(usize),
@@ -322,7 +466,7 @@ fn step() -> impl Strategy<Value = Step> {
     let file = (dir.clone(), 0..30u32);
     prop_oneof![
         4 => dir.clone().prop_map(Step::Read),
-        2 => dir.prop_map(Step::Named),
+        2 => file.clone().prop_map(|(dir, entry)| Step::Named(dir, entry)),
         6 => file.clone().prop_map(|(dir, entry)| Step::Open(dir, entry)),
         1 => file.prop_map(|(dir, entry)| Step::Expect(dir, entry)),
         6 => any::<usize>().prop_map(Step::AnswerListing),
@@ -335,22 +479,25 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     /// What is known stays within its bound, what is ahead within its own, and a reader's own listing is always under way.
     #[test]
-    fn whatever_readers_do_what_is_ahead_is_bounded(steps in prop::collection::vec(step(), 1..300), small in any::<bool>()) {
+    fn whatever_readers_do_what_is_ahead_is_bounded(steps in prop::collection::vec(step(), 1..300), small in any::<bool>(), flat in any::<bool>()) {
         let capacity_bytes = if small { 20_000 } else { 1 << 20 };
-        let options = DirOptions { capacity_bytes, contents_bytes: 300_000, ..OPTIONS };
-        let mut driver = Driver::new(tree(2, 4, 30, 20), options);
+        let options = DirOptions { capacity_bytes, contents_bytes: 300_000, below: flat, ..OPTIONS };
+        let mut driver = Driver::new(if flat { tree(1, 20, 3, 20) } else { tree(2, 4, 30, 20) }, options);
         for step in steps {
             match step {
                 Step::Read(dir) => {
-                    let found = match (driver.is_fresh(dir), driver.listing.contains_key(&dir)) {
+                    let found = match (driver.is_fresh(dir), driver.is_under_way(dir)) {
                         (true, _) => Found::Resident,
                         (_, true) => Found::InFlight,
                         _ => Found::Absent,
                     };
                     driver.tell(DirEvent::Read { dir: DirId(dir), entry: 0, found });
-                    prop_assert!(found == Found::Resident || driver.listing.contains_key(&dir));
+                    prop_assert!(found == Found::Resident || driver.is_under_way(dir));
                 }
-                Step::Named(dir) => driver.tell(DirEvent::Named { dir: DirId(dir), found: Found::Absent }),
+                Step::Named(dir, entry) => {
+                    let entry = Some(entry).filter(|&entry| driver.known.get(&dir).is_some_and(|known| known.0 as u32 > entry));
+                    driver.tell(DirEvent::Named { dir: DirId(dir), entry, found: Found::Absent });
+                }
                 Step::Open(dir, entry) => {
                     if driver.known.get(&dir).is_some_and(|known| known.0 as u32 > entry) {
                         let found = if driver.fetched.remove(&(dir, entry)) { Found::Resident } else { Found::Absent };
@@ -367,6 +514,8 @@ proptest! {
                     let dirs: Vec<u64> = driver.listing.keys().copied().collect();
                     if let Some(&dir) = dirs.get(nth % dirs.len().max(1)) {
                         driver.answer_listing(dir);
+                    } else if !driver.belows.is_empty() {
+                        driver.answer_below(nth % driver.belows.len());
                     }
                 }
                 Step::AnswerFetch(nth, came) => {

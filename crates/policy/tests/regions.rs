@@ -390,3 +390,34 @@ fn who_cannot_be_given_room_is_told_and_the_next_one_may_have_it() {
     driver.rest();
     assert!(matches!(driver.at[41], At::Mapped { .. }) && !driver.failed.contains(&41));
 }
+
+#[test]
+fn what_is_read_and_then_written_to_takes_one_fault_as_long_as_it_is() {
+    let mut driver = Driver::new(4_096, 2_048);
+    walk(&mut driver, 0..4_096, true);
+    let mut state = 1_u64;
+    let mut random = std::iter::repeat_with(move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) % 4_096
+    });
+    // Of the pages that came in for a read, those mapped so that a write would be told.
+    let mut protected = |driver: &mut Driver, write: bool| {
+        let (mut came, mut told) = (0_u32, 0_u32);
+        for page in random.by_ref().take(8_000) {
+            let away = driver.at[page as usize] == At::Away;
+            walk(driver, std::iter::once(page), false);
+            came += u32::from(away);
+            told += u32::from(away && driver.at[page as usize] == At::Mapped { protected: true });
+            if write {
+                driver.touch(page, 7, true);
+            }
+        }
+        told * 100 / came
+    };
+    protected(&mut driver, true);
+    let share = protected(&mut driver, true);
+    assert!(share < 15, "{share} % of what is written to is protected");
+    protected(&mut driver, false);
+    let share = protected(&mut driver, false);
+    assert!(share > 90, "{share} % of what is only read is protected");
+}

@@ -25,6 +25,7 @@ pub const TEXTS: &[(&str, &str)] = &[
     ("slow-200-beside-2", include_str!("../../../workloads/slow-200-beside-2.toml")),
     ("mmap-random", include_str!("../../../workloads/mmap-random.toml")),
     ("find", include_str!("../../../workloads/find.toml")),
+    ("find-small", include_str!("../../../workloads/find-small.toml")),
     ("ls", include_str!("../../../workloads/ls.toml")),
     ("grep", include_str!("../../../workloads/grep.toml")),
     ("small", include_str!("../../../workloads/small.toml")),

@@ -45,6 +45,7 @@ const FIGURES: &[(&str, &[(&str, &str)])] = &[
     ("slow-200-beside-2", &[("late", "<= 0 reads")]),
     ("mmap-random", &[]),
     ("find", &[("seconds", "<= 0.6 s")]),
+    ("find-small", &[("seconds", "<= 3 s")]),
     ("ls", &[("seconds", "<= 0.9 s")]),
     ("grep", &[("files_read", ">= 900/s")]),
     ("small", &[("files_read", ">= 800/s")]),
@@ -324,6 +325,7 @@ fn the_conditions_are_those_under_which_the_figures_were_promised() {
 fn the_trees_are_those_of_which_the_figures_were_promised() {
     const TREES: &[(&str, [u32; 3], u64, u32)] = &[
         ("find", [100, 200, 1], 8192, 1),
+        ("find-small", [5000, 4, 1], 8192, 1),
         ("ls", [100, 200, 1], 8192, 1),
         ("grep", [100, 200, 1], 8192, 1),
         ("small", [1, 1000, 1], 102_400, 1),

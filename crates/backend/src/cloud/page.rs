@@ -6,7 +6,6 @@ use std::time::{Duration, SystemTime};
 
 use quick_xml::events::Event;
 
-use super::entry_name;
 use crate::object::{Entry, Key, ListPage, Object, Version};
 
 /// A page before it is known which of its names are children.
@@ -39,7 +38,7 @@ impl Page {
         });
         let mut entries: Vec<_> = objects.collect();
         entries.extend(self.prefixes.into_iter().filter(|name| child(name)).map(Entry::Prefix));
-        entries.sort_by(|a, b| entry_name(a).cmp(entry_name(b)));
+        entries.sort_by(|a, b| a.key().cmp(b.key()));
         ListPage { entries, continuation: self.token }
     }
 }
@@ -155,7 +154,7 @@ mod tests {
             token: Some("t".into()),
         };
         let page = page.into_list_page("p/");
-        assert_eq!(page.entries.iter().map(entry_name).collect::<Vec<_>>(), ["p/a/", "p/b"]);
+        assert_eq!(page.entries.iter().map(Entry::key).collect::<Vec<_>>(), ["p/a/", "p/b"]);
         assert_eq!(page.continuation.as_deref(), Some("t"));
     }
 

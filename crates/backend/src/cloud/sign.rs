@@ -26,7 +26,7 @@ const PAGE_ENTRIES_MAX: usize = 1000;
 pub(super) enum Request<'a> {
     Stat { key: &'a str },
     Read { key: &'a str, range: (u64, u64), tag: Option<&'a str> },
-    List { prefix: &'a str, from: From<'a> },
+    List { prefix: &'a str, from: From<'a>, deep: bool },
 }
 
 /// Where a page of a listing begins.
@@ -92,9 +92,10 @@ pub(super) async fn sign(
                     Err(error) => Some(error),
                 }
             }
-            Request::List { prefix, from } => {
+            Request::List { prefix, from, deep: recursive } => {
                 let start_after = if let From::After(key) = from { Some(key.to_owned()) } else { None };
-                let options = options::ListOptions { limit: Some(PAGE_ENTRIES_MAX), start_after, ..Default::default() };
+                let limit = Some(PAGE_ENTRIES_MAX);
+                let options = options::ListOptions { limit, start_after, recursive, ..Default::default() };
                 match service.list_dyn(&context, prefix, OpList::from(options)) {
                     Ok(mut lister) => lister.next_dyn().await.err(),
                     Err(error) => Some(error),

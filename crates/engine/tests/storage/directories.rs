@@ -127,3 +127,137 @@ fn an_order_that_is_told_is_fetched_in_that_order() {
     assert_eq!(stats.requests, 40, "each file is asked for once");
     assert!(stats.files_ahead_used >= 36, "{} of 40 were fetched before they were opened", stats.files_ahead_used);
 }
+
+/// All files below `prefix`, each as often as it comes, by a reader that goes into every directory as it comes to it.
+fn walk(rig: &super::Rig, prefix: &str, found: &mut BTreeMap<String, u32>) {
+    let directory = rig.engine.open_directory(prefix);
+    rig.engine.runtime().block_on(directory.wait(u32::MAX)).expect("a listing");
+    let mut below = Vec::new();
+    directory.visit(0, |_, name, node, _| {
+        match node {
+            Node::Directory(prefix) => below.push(prefix),
+            Node::File(object) => {
+                assert_eq!(object.key.as_str(), format!("{prefix}{name}"));
+                *found.entry(object.key.as_str().to_owned()).or_insert(0) += 1;
+            }
+        }
+        true
+    });
+    for prefix in below {
+        walk(rig, &prefix, found);
+    }
+}
+
+/// Directories of a few files, some with more below them, some with names that sort before the slash.
+fn small_directories(count: u32) -> Vec<String> {
+    let files = |n: u32| match n % 5 {
+        0 => vec![format!("d/n{n:04}/a"), format!("d/n{n:04}/b/c"), format!("d/n{n:04}/b/d/e")],
+        1 => vec![format!("d/n{n:04}/x"), format!("d/n{n:04}-/x"), format!("d/n{n:04}.txt")],
+        2 => vec![format!("d/n{n:04}/"), format!("d/n{n:04}/y")],
+        _ => (0..4).map(|file| format!("d/n{n:04}/{file}")).collect(),
+    };
+    (0..count).flat_map(files).collect()
+}
+
+#[test]
+fn directories_that_hold_little_are_told_by_few_requests() {
+    let keys = small_directories(1_000);
+    let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 1)).collect();
+    let options = Options { metadata_ttl: Duration::from_mins(10), ..Options::default() };
+    let rig = rig(&objects, &options);
+    let mut found = BTreeMap::new();
+    walk(&rig, "d/", &mut found);
+    assert!(found.values().all(|&times| times == 1));
+    let files: BTreeSet<_> = keys.iter().filter(|key| !key.ends_with('/')).cloned().collect();
+    assert_eq!(found.into_keys().collect::<BTreeSet<_>>(), files);
+    let lists = rig.engine.stats().lists;
+    assert!(lists <= 200, "{lists} requests for 1,600 directories");
+}
+
+#[test]
+fn what_is_there_throughout_comes_once_while_small_directories_come_and_go() {
+    let keys = small_directories(1_000);
+    let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 1)).collect();
+    let rig = rig_after(Duration::from_millis(5), &objects, &Options::default());
+    let goes = |key: &str| key.bytes().map(u32::from).sum::<u32>() % 3 == 1;
+    let found = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut found = BTreeMap::new();
+            walk(&rig, "d/", &mut found);
+            found
+        });
+        for key in keys.iter().filter(|key| goes(key)) {
+            assert!(rig.testbed.remove_object(key));
+            rig.testbed.set_object(&foreread_testbed::ObjectSpec::new(format!("{key}-new"), 1));
+        }
+        reader.join().expect("a walk")
+    });
+    assert!(found.values().all(|&times| times == 1), "a name comes twice");
+    let stays = keys.iter().filter(|key| !goes(key) && !key.ends_with('/'));
+    let missing: Vec<_> = stays.filter(|key| !found.contains_key(*key)).collect();
+    assert!(missing.is_empty(), "{} are missing: {:?}", missing.len(), missing.first());
+}
+
+#[test]
+fn a_loader_asks_once_for_each_file() {
+    let keys: Vec<String> = (0..200).map(|n| format!("d{}/f{n:03}", n % 20)).collect();
+    let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 10_000)).collect();
+    let options = Options { metadata_ttl: Duration::from_millis(20), ..Options::default() };
+    let rig = rig(&objects, &options);
+    for dir in 0..20 {
+        rig.engine.runtime().block_on(names(&rig.engine.open_directory(&format!("d{dir}/"))));
+    }
+    std::thread::sleep(Duration::from_millis(30));
+    let (before, lists) = (rig.testbed.counters(), rig.engine.stats().lists);
+    // In no order that is that of a directory.
+    for nth in 0..200 {
+        let key = &keys[nth * 77 % 200];
+        let (prefix, name) = key.split_once('/').expect("a directory");
+        let named = rig.engine.runtime().block_on(rig.engine.look_up(&format!("{prefix}/"), name));
+        let Node::File(object) = named.expect("it is there").node else { panic!("{key} is a file") };
+        rig.read(&rig.engine.open(&object), 0, 10_000, 1).expect("its bytes");
+    }
+    let after = rig.testbed.counters();
+    assert!(after.get - before.get <= 210, "{} requests for 200 files", after.get - before.get);
+    assert!(after.head - before.head <= 20, "{} questions for names", after.head - before.head);
+    assert!(rig.engine.stats().lists - lists <= 20, "{} listings", rig.engine.stats().lists - lists);
+}
+
+#[test]
+fn a_file_that_was_replaced_is_the_new_one_for_who_asks_for_its_name() {
+    let options = Options { metadata_ttl: Duration::from_millis(20), ..Options::default() };
+    let keys: Vec<String> = (0..40).map(|n| format!("d/f{n:02}")).collect();
+    let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 10_000)).collect();
+    let rig = rig(&objects, &options);
+    rig.engine.runtime().block_on(names(&rig.engine.open_directory("d/")));
+    for nth in 0..40 {
+        std::thread::sleep(Duration::from_millis(25));
+        let key = &keys[nth * 7 % 40];
+        if nth >= 20 {
+            rig.testbed.set_object(&foreread_testbed::ObjectSpec::new(key, 12_000));
+        }
+        let named = rig.engine.runtime().block_on(rig.engine.look_up("d/", &key[2..]));
+        let Node::File(object) = named.expect("it is there").node else { panic!("{key} is a file") };
+        assert_eq!(object.version.size, if nth >= 20 { 12_000 } else { 10_000 }, "{key}");
+        rig.read(&rig.engine.open(&object), 0, object.version.size as usize, 1).expect("its bytes");
+    }
+}
+
+#[test]
+fn a_directory_that_was_seen_to_hold_something_is_there() {
+    let options = Options { metadata_ttl: Duration::from_millis(500), ..Options::default() };
+    let rig = rig(&[("d/a/1", 5), ("d/b/2", 5)], &options);
+    rig.engine.runtime().block_on(async {
+        names(&rig.engine.open_directory("d/")).await;
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        names(&rig.engine.open_directory("d/b/")).await;
+        let before = rig.engine.stats();
+        let named = rig.engine.look_up("d/", "b").await.expect("it is there");
+        assert_eq!(named.node, Node::Directory("d/b/".to_owned()));
+        let after = rig.engine.stats();
+        assert_eq!((after.stats, after.lists), (before.stats, before.lists), "its own listing knows");
+        rig.testbed.remove_object("d/b/2");
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        assert!(rig.engine.look_up("d/", "b").await.is_err(), "not for longer than that");
+    });
+}

@@ -138,12 +138,14 @@ fn the_rest_of_a_hot_block_comes_with_few_requests() {
         rig.read(&file, random(1 << 16) << 14, 16 << 10, 1).expect("a read");
         records.swap(left, random(left as u64 + 1) as usize);
     }
-    let elsewhere = rig.testbed.counters().get;
+    // Where the machine is busy, some answers are late, and asked for twice.
+    let once = || rig.testbed.counters().get - rig.engine.stats().requests_hedged;
+    let elsewhere = once();
     assert!((120..=128).contains(&elsewhere), "{elsewhere} requests for 127 random reads");
     for record in records {
         rig.read(&file, (512 << 20) + (record << 14), 16 << 10, 1).expect("a read");
     }
-    let requests = rig.testbed.counters().get - elsewhere;
+    let requests = once() - elsewhere;
     assert!(requests <= 64, "{requests} requests for 128 records of a block");
     let fetched = rig.engine.stats().fetched_bytes;
     assert!(fetched <= 8 << 20, "{fetched} bytes for 4 MiB");

@@ -44,7 +44,8 @@ struct Job {
 impl Ours {
     pub(crate) fn new(misplaced: bool) -> Self {
         let ttl = Nanos(u64::MAX / 2);
-        let options = DirOptions { capacity_bytes: 1 << 30, contents_bytes: 64 << 20, ttl, readahead: true };
+        let options =
+            DirOptions { capacity_bytes: 1 << 30, contents_bytes: 64 << 20, ttl, readahead: true, below: false };
         let policy = DirReadahead::new(options);
         Self { policy, jobs: Vec::new(), listed: BTreeMap::new(), misplaced }
     }
@@ -65,8 +66,8 @@ impl Ours {
                 DirAction::Fetch { dir, entry } => {
                     Job { dir: dir.0 as u32, context, class: Class::Speculative, what: What::Fetch { entry } }
                 }
-                // Memory is no matter here.
-                DirAction::Discard { .. } | DirAction::Drop { .. } => continue,
+                // Memory is no matter here, and a disk has no list of all that lies below.
+                DirAction::ListBelow { .. } | DirAction::Discard { .. } | DirAction::Drop { .. } => continue,
             };
             self.jobs.push(job);
         }

@@ -1,0 +1,128 @@
+//! A page of all that lies below a directory, taken apart into the listings that it holds whole.
+//!
+//! ```text
+//!   after b/      b/1  b/2  b/x/1  c/1 | c/2 ..         b/ : 1 2 x/     whole: the page goes beyond it
+//!                                      end of page      b/x/ : 1        whole
+//!                                                       c/ : 1          cut off: not told
+//! ```
+//!
+//! *Invariant:* what is said of a directory is what listing it by itself would have said at that moment; of one that may go on behind the
+//! page nothing is said.
+
+use std::collections::BTreeMap;
+
+use foreread_backend::{Entry, ListPage};
+
+use crate::name;
+
+/// The listings that `page` holds whole, each under its prefix. `page` holds the objects below `prefix` that come after `after`, which is the
+/// prefix of a directory; `asked` are prefixes of directories that are told even where nothing lies in them.
+pub(crate) fn whole(prefix: &str, after: &str, page: ListPage, asked: &[String]) -> BTreeMap<String, Vec<Entry>> {
+    let is_end = page.continuation.is_none();
+    let last = page.entries.last().map(|entry| entry.key().to_owned());
+    let mut listings: BTreeMap<String, Vec<Entry>> = asked.iter().map(|asked| (asked.clone(), Vec::new())).collect();
+    for entry in page.entries {
+        let key = entry.key();
+        let Some(below) = key.strip_prefix(prefix) else { continue };
+        let mut above = prefix;
+        for (slash, _) in below.match_indices('/') {
+            let directory = &key[..=prefix.len() + slash];
+            if let Some(siblings) = listings.get_mut(above)
+                && siblings.last().is_none_or(|last| last.key() != directory)
+            {
+                siblings.push(Entry::Prefix(directory.to_owned()));
+            }
+            if name::of_key(above, directory).is_some() && (above == prefix || listings.contains_key(above)) {
+                listings.entry(directory.to_owned()).or_default();
+            }
+            above = directory;
+        }
+        // The mark of a directory is no entry of it.
+        if above.len() < key.len()
+            && let Some(siblings) = listings.get_mut(above)
+        {
+            siblings.push(entry);
+        }
+    }
+    listings.retain(|directory, _| {
+        let beyond = |last: &String| last > directory && !last.starts_with(directory.as_str());
+        directory.as_str() >= after && (is_end || last.as_ref().is_some_and(beyond))
+    });
+    listings
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use foreread_backend::{Key, Object, Version};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn object(key: &str) -> Entry {
+        Entry::Object(Object { key: Key::new(key), version: Version { size: 1, tag: None, modified: None } })
+    }
+
+    /// The first `limit` objects below `prefix` after `after`.
+    fn page(keys: &BTreeSet<String>, prefix: &str, after: &str, limit: usize) -> ListPage {
+        let found = || keys.iter().filter(|key| key.starts_with(prefix) && key.as_str() > after);
+        let entries = found().take(limit).map(|key| object(key)).collect();
+        ListPage { entries, continuation: (found().count() > limit).then(|| String::from("more")) }
+    }
+
+    /// What a store says of one directory.
+    fn list(keys: &BTreeSet<String>, prefix: &str) -> Vec<Entry> {
+        let mut entries = Vec::<Entry>::new();
+        for key in keys.iter().filter(|key| key.starts_with(prefix) && key.as_str() != prefix) {
+            let entry = match key[prefix.len()..].find('/') {
+                Some(slash) => Entry::Prefix(key[..=prefix.len() + slash].to_owned()),
+                None => object(key),
+            };
+            if entries.last() != Some(&entry) {
+                entries.push(entry);
+            }
+        }
+        entries
+    }
+
+    #[test]
+    fn what_is_cut_off_is_not_told() {
+        let keys = ["b/1", "b/2", "b/x/1", "c/1", "c/2"].map(String::from).into();
+        let told = whole("", "b/", page(&keys, "", "b/", 4), &[String::from("b/"), String::from("c/")]);
+        assert_eq!(told.keys().collect::<Vec<_>>(), ["b/", "b/x/"]);
+        assert_eq!(told["b/"].iter().map(Entry::key).collect::<Vec<_>>(), ["b/1", "b/2", "b/x/"]);
+    }
+
+    #[test]
+    fn a_directory_that_is_gone_is_empty() {
+        let keys = ["b/1", "d/1"].map(String::from).into();
+        let told = whole("", "b/", page(&keys, "", "b/", 4), &[String::from("b/"), String::from("c/")]);
+        assert_eq!(told["c/"], []);
+    }
+
+    proptest! {
+        #[test]
+        fn each_is_what_listing_it_alone_would_say(
+            keys in prop::collection::btree_set("[ab/.!0]{1,7}", 1..60),
+            prefix in prop_oneof!["", "a/"],
+            first in "[ab]",
+            limit in 1usize..20,
+        ) {
+            let after = format!("{prefix}{first}/");
+            let asked: Vec<_> = ["a", "b"].map(|name| format!("{prefix}{name}/")).into_iter().filter(|asked| *asked >= after).collect();
+            for (directory, entries) in whole(&prefix, &after, page(&keys, &prefix, &after, limit), &asked) {
+                prop_assert_eq!(entries, list(&keys, &directory), "of {}", directory);
+            }
+        }
+
+        /// Nothing that is there is kept back where one page holds it all.
+        #[test]
+        fn a_page_of_everything_tells_everything(keys in prop::collection::btree_set("[a-c]{1,2}(/[a-c]{1,2}){1,3}", 1..60)) {
+            let told = whole("", "", page(&keys, "", "", usize::MAX), &[]);
+            let directories: BTreeSet<_> =
+                keys.iter().flat_map(|key| key.match_indices('/').map(|(slash, _)| key[..=slash].to_owned())).collect();
+            prop_assert_eq!(told.into_keys().collect::<BTreeSet<_>>(), directories);
+        }
+    }
+}
