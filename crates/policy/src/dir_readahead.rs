@@ -211,6 +211,9 @@ impl DirReadahead {
         let was_read = above.was_read || above.pages_read > 0;
         if let Some(walk) = walk {
             let mut walk = self.walks.remove(walk);
+            if found != Found::Resident {
+                walk.idle = 0;
+            }
             if ahead {
                 if found == Found::Absent {
                     walk.listings.missed();
@@ -466,7 +469,8 @@ impl DirReadahead {
             // None would be believed.
             return;
         }
-        for walk in self.walks.iter().rev() {
+        let mut walks = core::mem::take(&mut self.walks);
+        for walk in walks.iter_mut().rev() {
             // So many that one request tells of count as one that is listed by itself.
             let covers = walk.frames().take(NEAR_FRAMES).filter_map(|frame| self.covers(frame.dir)).max();
             let mut left = (walk.listings.size() * covers.map_or(1, |covers| covers / COVERS_MIN)) as usize;
@@ -474,6 +478,11 @@ impl DirReadahead {
             if free == 0 {
                 break;
             }
+            if covers.is_some() && walk.idle > 0 {
+                walk.idle -= 1;
+                continue;
+            }
+            let (size, before) = (left, wanted.len());
             self.next_dirs(walk, |id, dir| {
                 if left == 0 || wanted.len() >= free {
                     return false;
@@ -485,7 +494,11 @@ impl DirReadahead {
                 left -= usize::from(!is_known || dir.ahead);
                 true
             });
+            // With hundreds ahead, none is wanted until some of them have been read.
+            let ahead = if wanted.len() == before { size - left } else { 0 };
+            walk.idle = (ahead / IDLE_PART) as u32;
         }
+        self.walks = walks;
         for dir in wanted {
             if !self.list_below(dir) {
                 self.list(dir, Class::Speculative, true);
@@ -737,6 +750,9 @@ const LISTINGS_MAX: u32 = 64;
 
 /// Requests in flight for all that lies below a directory.
 const BELOWS_MAX: usize = 4;
+
+/// Of what is ahead, the part that may be read before more is looked for, where one request brings much.
+const IDLE_PART: usize = 8;
 
 /// How far above a reader it is looked for a directory of which all that lies below is asked for at once.
 const NEAR_FRAMES: usize = 4;

@@ -38,6 +38,8 @@ pub(crate) struct Walk {
     pub(crate) listings: Window,
     /// Files fetched ahead.
     pub(crate) contents: Window,
+    /// Events after which it is looked again for directories to list ahead.
+    pub(crate) idle: u32,
     /// The files of a directory are taken from its end to its start.
     pub(crate) backward: bool,
 }
@@ -50,6 +52,7 @@ impl Walk {
             frames: VecDeque::from([Frame { dir, next }]),
             listings: Window::closed(LISTINGS_MAX),
             contents: Window::closed(CONTENTS_MAX),
+            idle: 0,
             backward: false,
         }
     }
