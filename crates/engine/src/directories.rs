@@ -341,10 +341,14 @@ impl Directories {
     }
 
     fn failed(&self, engine: &Arc<Inner>, chain: &Chain) {
-        let state = &mut *self.state.lock();
-        if state.chain(chain.dir).is_some_and(|current| std::ptr::eq(&raw const *current, chain)) {
-            state.tell(engine, DirEvent::Failed { dir: chain.dir }, &mut VecDeque::new());
+        let mut errands = VecDeque::new();
+        {
+            let state = &mut *self.state.lock();
+            if state.chain(chain.dir).is_some_and(|current| std::ptr::eq(&raw const *current, chain)) {
+                state.tell(engine, DirEvent::Failed { dir: chain.dir }, &mut errands);
+            }
         }
+        self.run(engine, errands);
     }
 
     /// Without the lock: keeps the budget, has files fetched that nobody has asked for, and lets go of what nobody came for.
@@ -543,20 +547,22 @@ impl State {
 
     /// Asks for all that lies below the directories among entries `[from, to)` of `dir`.
     fn list_below(&mut self, engine: &Arc<Inner>, dir: DirId, from: u32, to: u32) {
-        let mut prefixes = Vec::new();
-        let Some(above) = self.chain(dir) else { return };
-        above.listing.visit(from, |place, _, node, _| {
-            prefixes.extend(match node {
-                Node::Directory(prefix) if place < to => Some(prefix),
-                _ => None,
+        let (mut prefixes, mut prefix) = (Vec::new(), Arc::from(""));
+        if let Some(above) = self.chain(dir) {
+            prefix = above.listing.shared_prefix();
+            above.listing.visit(from, |place, _, node, _| {
+                prefixes.extend(match node {
+                    Node::Directory(prefix) if place < to => Some(prefix),
+                    _ => None,
+                });
+                place < to
             });
-            place < to
-        });
+        }
         let chains = prefixes.iter().map(|prefix| {
             let dir = self.identify(prefix);
             self.begin(engine, dir, true)
         });
-        let below = Below { dir, from, prefix: above.listing.shared_prefix(), chains: chains.collect() };
+        let below = Below { dir, from, prefix, chains: chains.collect() };
         let inner = Arc::clone(engine);
         engine.runtime.spawn(async move { below.come(&inner).await });
     }

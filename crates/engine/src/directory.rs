@@ -68,7 +68,11 @@ impl Engine {
                 Unknown::Nothing => {}
                 // What goes wrong there is told to whoever reads the directory.
                 Unknown::Listing(chain) => _ = chain.listing.wait(0, || chain.go_on(engine, 1)).await,
-                Unknown::Old(dir, place) => engine.directories.settled(*dir, *place).await,
+                // What comes later than this would confirm nothing.
+                Unknown::Old(dir, place) => {
+                    let settled = engine.directories.settled(*dir, *place);
+                    let _ = tokio::time::timeout(engine.metadata_ttl, settled).await;
+                }
             }
             if !matches!(unknown, Unknown::Nothing) {
                 known = engine.directories.look_up(engine, prefix, name, true);
