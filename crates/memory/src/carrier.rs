@@ -134,11 +134,11 @@ impl Carrier {
         }
     }
 
-    /// Waits until there is something to do. What there is may be less than `woken` says.
-    pub(crate) fn wait(&mut self, woken: &mut Woken) {
+    /// Looks what there is to do, and waits until there is something where it is to `sleep`. What there is may be less than `woken` says.
+    pub(crate) fn wait(&mut self, woken: &mut Woken, sleep: bool) {
         match self {
-            Self::Ring(ring) => ring.wait(woken),
-            Self::Threads(threads) => threads.wait(woken),
+            Self::Ring(ring) => ring.wait(woken, sleep),
+            Self::Threads(threads) => threads.wait(woken, sleep),
         }
     }
 }

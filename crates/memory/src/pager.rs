@@ -55,8 +55,8 @@ pub(crate) struct Pager {
     /// Pages that have left by the book, and are yet to be unmapped.
     leaving: Vec<Extent>,
     leaving_pages: u64,
-    /// What is to be cleaned when all that was to be read has been asked for.
-    to_clean: Vec<(RequestId, Extent)>,
+    /// What is to be cleaned when all that was to be read has been asked for: which slots it is written to from which on.
+    to_clean: VecDeque<(RequestId, Extent, u64)>,
     /// Events that came of executing actions, told after those.
     pending: VecDeque<SwapEvent>,
     gauges: Gauges,
@@ -75,11 +75,25 @@ struct Request {
 }
 
 /// What one transfer moves.
-struct Piece {
+enum Piece {
+    Read {
+        request: RequestId,
+        pages: Extent,
+        frames: Frames,
+    },
+    /// For as many requests as lie side by side.
+    Write {
+        requests: Vec<RequestId>,
+        /// Copies of the pages, where they are not written from where they are.
+        frames: Option<Frames>,
+    },
+}
+
+/// Pages of a request that are to be written from a slot on.
+struct Part {
     request: RequestId,
     pages: Extent,
-    /// Its memory, where that is not the region's own.
-    frames: Option<Frames>,
+    slot: u64,
 }
 
 impl Pager {
@@ -112,7 +126,7 @@ impl Pager {
             next_token: 0,
             leaving: Vec::new(),
             leaving_pages: 0,
-            to_clean: Vec::new(),
+            to_clean: VecDeque::new(),
             pending: VecDeque::new(),
             gauges: Gauges { budget_pages, ..Gauges::default() },
             started: Instant::now(),
@@ -125,7 +139,7 @@ impl Pager {
         let mut stopped = false;
         // What is under way has memory of ours.
         while !(stopped && self.transfers.is_empty()) {
-            self.carrier.wait(&mut woken);
+            self.carrier.wait(&mut woken, self.to_clean.is_empty());
             for (token, came) in woken.done.drain(..) {
                 self.moved(token, came);
             }
@@ -161,7 +175,6 @@ impl Pager {
                 self.gauges.budget_pages = pages;
                 self.pool.keep_idle(idle_frames(pages));
                 self.tell(SwapEvent::Budget { pages: budget_of_policy(pages) });
-                self.settle();
                 self.unmap();
                 done.done();
             }
@@ -201,13 +214,11 @@ impl Pager {
         }
     }
 
-    /// Does what nobody waits for.
+    /// Does what nobody waits for. Of what is to be cleaned as much as is written together: who touches a page meanwhile is not held up by the rest.
     fn settle(&mut self) {
-        while !self.to_clean.is_empty() {
+        if !self.to_clean.is_empty() {
             self.carrier.submit();
-            for (request, pages) in std::mem::take(&mut self.to_clean) {
-                self.clean(request, pages);
-            }
+            self.clean();
             self.tell_pending();
         }
         if self.leaving_pages >= LEAVING_MAX {
@@ -239,12 +250,12 @@ impl Pager {
                 self.map_zeroes(pages, protect);
                 self.states.map(pages, protect);
             }
-            SwapAction::Read { request, pages, class: _ } => self.read(request, pages),
+            SwapAction::Read { request, pages, slot, class: _ } => self.read(request, pages, slot),
             SwapAction::Map { pages, protect } => {
                 self.unmap_if_in(pages);
                 self.map(pages, protect);
             }
-            SwapAction::Clean { request, pages } => self.to_clean.push((request, pages)),
+            SwapAction::Clean { request, pages, slot } => self.to_clean.push_back((request, pages, slot)),
             SwapAction::Drop { pages } => self.drop_pages(pages),
             SwapAction::Fail { pages } => self.fail(pages),
         }
@@ -305,42 +316,72 @@ impl Pager {
         }
     }
 
-    fn read(&mut self, request: RequestId, pages: Extent) {
+    fn read(&mut self, request: RequestId, pages: Extent, slot: u64) {
         let mut asked = Request { pages, write: false, left: 0, came: true, arrived: Vec::new() };
-        for pages in pieces(pages, RUN_MAX) {
-            let Ok(frames) = self.pool.take(pages.pages()) else {
+        for piece in pieces(pages, RUN_MAX) {
+            let Ok(frames) = self.pool.take(piece.pages()) else {
                 asked.came = false;
                 continue;
             };
             asked.left += 1;
-            self.start(Piece { request, pages, frames: Some(frames) }, false);
+            let (memory, slot) = (self.pool.at(&frames), slot + piece.start - pages.start);
+            self.start(Piece::Read { request, pages: piece, frames }, memory, piece.pages(), slot);
         }
         self.gauges.requests_read += u64::from(asked.left > 0);
         self.under_way(request, asked);
     }
 
-    fn clean(&mut self, request: RequestId, pages: Extent) {
-        let mut asked = Request { pages, write: true, left: 0, came: self.protect(pages, true), arrived: Vec::new() };
-        if asked.came {
-            let parts: Vec<_> = runs(pages, |page| self.is_zero(page)).collect();
-            for (part, zeroes) in parts {
+    /// Cleans what comes next and is to lie side by side.
+    fn clean(&mut self) {
+        let (mut asked, mut parts) = (Vec::new(), Vec::new());
+        let mut end = self.to_clean.front().map_or(0, |&(_, _, slot)| slot);
+        let last = end + WRITE_MAX;
+        while let Some(&(request, pages, slot)) = self.to_clean.front()
+            && slot == end
+            && end < last
+        {
+            self.to_clean.pop_front();
+            end += pages.pages();
+            let came = self.protect(pages, true);
+            asked.push((request, Request { pages, write: true, left: 0, came, arrived: Vec::new() }));
+            for (part, zeroes) in runs(pages, |page| self.is_zero(page)).filter(|_| came).collect::<Vec<_>>() {
                 if zeroes {
                     self.gauges.pages_blank += part.pages();
                     self.pending.push_back(SwapEvent::Zeroes { pages: part });
-                    continue;
-                }
-                for pages in pieces(part, RUN_MAX) {
-                    match self.frames_to_write(pages) {
-                        Ok(frames) => {
-                            asked.left += 1;
-                            self.start(Piece { request, pages, frames }, true);
-                        }
-                        Err(_) => asked.came = false,
-                    }
+                } else {
+                    parts.push(Part { request, pages: part, slot: slot + part.start - pages.start });
                 }
             }
         }
-        self.under_way(request, asked);
+        for together in parts.chunk_by(|part, next| part.slot + part.pages.pages() == next.slot) {
+            let started = self.write(together);
+            for part in together {
+                if let Some((_, request)) = asked.iter_mut().find(|(request, _)| *request == part.request) {
+                    request.left += usize::from(started);
+                    request.came &= started;
+                }
+            }
+        }
+        for (request, asked) in asked {
+            self.under_way(request, asked);
+        }
+    }
+
+    /// Writes what lies side by side in the spill. Whether it has begun.
+    fn write(&mut self, parts: &[Part]) -> bool {
+        let pages = parts.iter().map(|part| part.pages.pages()).sum();
+        let requests = parts.iter().map(|part| part.request).collect();
+        let (memory, frames) = match parts {
+            [part] if self.cipher.is_none() && self.carrier.takes_shared_memory() => {
+                (self.mapping.at(part.pages.start), None)
+            }
+            _ => {
+                let Ok(frames) = self.copies(parts, pages) else { return false };
+                (self.pool.at(&frames), Some(frames))
+            }
+        };
+        self.start(Piece::Write { requests, frames }, memory, pages, parts[0].slot);
+        true
     }
 
     #[expect(unsafe_code, reason = "memory is named by address")]
@@ -349,61 +390,69 @@ impl Pager {
         self.states.is_mapped(page) && unsafe { self.mapping.is_zero(page) }
     }
 
-    /// Copies of protected pages, where they cannot be written from where they are.
+    /// Copies of protected pages, side by side and as the spill is to have them.
     #[expect(unsafe_code, reason = "memory is named by address")]
-    fn frames_to_write(&mut self, pages: Extent) -> std::io::Result<Option<Frames>> {
-        if self.cipher.is_none() && self.carrier.takes_shared_memory() {
-            return Ok(None);
+    fn copies(&mut self, parts: &[Part], pages: u64) -> std::io::Result<Frames> {
+        let mut frames = self.pool.take(pages)?;
+        let mut rest = self.pool.bytes(&mut frames);
+        for Part { pages, .. } in parts {
+            let into = rest.split_off_mut(..(pages.pages() * PAGE_BYTES) as usize).expect("room for all parts");
+            let from = self.mapping.at(pages.start);
+            // SAFETY: as for `is_zero`: the pages are there, and nobody writes to them while this thread is here.
+            unsafe { from.copy_to_nonoverlapping(into.as_mut_ptr(), into.len()) };
+            if let Some(cipher) = &self.cipher {
+                cipher.encrypt(into, pages.start);
+            }
         }
-        let mut frames = self.pool.take(pages.pages())?;
-        let into = self.pool.bytes(&mut frames);
-        let from = self.mapping.at(pages.start);
-        // SAFETY: as for `is_zero`: the pages are there, and nobody writes to them while this thread is here.
-        unsafe { from.copy_to_nonoverlapping(into.as_mut_ptr(), into.len()) };
-        if let Some(cipher) = &self.cipher {
-            cipher.encrypt(into, pages.start);
-        }
-        Ok(Some(frames))
+        Ok(frames)
     }
 
+    /// Has so many pages moved between `memory` and the spill.
     #[expect(unsafe_code, reason = "memory is named by address")]
-    fn start(&mut self, piece: Piece, write: bool) {
+    fn start(&mut self, piece: Piece, memory: *mut u8, pages: u64, slot: u64) {
         let token = self.next_token;
         self.next_token += 1;
-        let memory = piece.frames.as_ref().map_or_else(|| self.mapping.at(piece.pages.start), |f| self.pool.at(f));
-        let transfer = Transfer {
-            token,
-            write,
-            memory,
-            len: (piece.pages.pages() * PAGE_BYTES) as usize,
-            offset: piece.pages.start * PAGE_BYTES,
-        };
+        let write = matches!(piece, Piece::Write { .. });
+        let (len, offset) = ((pages * PAGE_BYTES) as usize, slot * PAGE_BYTES);
         self.transfers.insert(token, piece);
         // SAFETY: frames are the transfer's until it is over, and stay mapped so long, as the region does (see `run`). Pages of the region are
-        // written only by a carrier that takes shared memory (see `frames_to_write`).
-        unsafe { self.carrier.start(transfer) };
+        // written only by a carrier that takes shared memory (see `write`).
+        unsafe { self.carrier.start(Transfer { token, write, memory, len, offset }) };
     }
 
     /// A transfer is over.
     fn moved(&mut self, token: u64, came: bool) {
-        let Some(mut piece) = self.transfers.remove(&token) else { return };
-        let Some(request) = self.requests.get_mut(&piece.request) else { return };
-        request.left -= 1;
-        request.came &= came;
-        match piece.frames.take() {
-            Some(mut frames) if !request.write => {
+        match self.transfers.remove(&token) {
+            Some(Piece::Read { request, pages, mut frames }) => {
                 if let Some(cipher) = self.cipher.as_ref().filter(|_| came) {
-                    cipher.decrypt(self.pool.bytes(&mut frames), piece.pages.start);
+                    cipher.decrypt(self.pool.bytes(&mut frames), pages.start);
                 }
-                request.arrived.push((piece.pages, frames));
+                if let Some(request) = self.requests.get_mut(&request) {
+                    request.arrived.push((pages, frames));
+                }
+                self.part_moved(request, came);
             }
-            Some(frames) => self.pool.give(&frames),
+            Some(Piece::Write { requests, frames }) => {
+                if let Some(frames) = frames {
+                    self.pool.give(&frames);
+                }
+                for request in requests {
+                    self.part_moved(request, came);
+                }
+            }
             None => {}
         }
+    }
+
+    /// One of the transfers of a request is over.
+    fn part_moved(&mut self, id: RequestId, came: bool) {
+        let Some(request) = self.requests.get_mut(&id) else { return };
+        request.left -= 1;
+        request.came &= came;
         if request.left == 0
-            && let Some(request) = self.requests.remove(&piece.request)
+            && let Some(request) = self.requests.remove(&id)
         {
-            let event = self.over(piece.request, request);
+            let event = self.over(id, request);
             self.tell(event);
         }
     }
@@ -497,6 +546,9 @@ pub(crate) fn budget_of_policy(pages: u64) -> u64 {
 const LEAVING_MAX: u64 = 16;
 
 const _: () = assert!((crate::region::BUDGET_BYTES_MIN as u64) >= 2 * LEAVING_MAX * PAGE_BYTES);
+
+/// Pages that are written together, about. More hold up who touches a page meanwhile.
+const WRITE_MAX: u64 = 16;
 
 /// Zeroes that are mapped at a time.
 const ZEROES: u64 = 64;

@@ -1,7 +1,8 @@
 //! Transfers by `io_uring`: the pager's only place to wait.
 //!
 //! A processor that sleeps is woken by the next fault, and that may take as long as the fault. So before it sleeps the pager looks out for a
-//! while, which is as long as has been worth it lately: twice as long after something came, half as long after nothing did.
+//! while, which is as long as has been worth it lately: twice as long after something came, half as long after nothing did. Whoever else wants the
+//! processor has it meanwhile.
 //!
 //! The kernel has the memory of a transfer from its submission to its completion, and nothing here cancels: whoever drops a ring has waited for
 //! all that it started.
@@ -122,7 +123,8 @@ impl Ring {
                 self.patience = (self.patience / 2).max(PATIENCE_MIN);
                 return;
             }
-            std::hint::spin_loop();
+            // A thread that has been answered may be waiting for this processor.
+            rustix::thread::sched_yield();
         }
     }
 
@@ -135,10 +137,15 @@ impl Ring {
     }
 
     /// See [`crate::carrier::Carrier::wait`].
-    pub(crate) fn wait(&mut self, woken: &mut Woken) {
-        self.look_out();
-        // A failure is an interruption, or that completions have to be taken first.
-        let _ = self.uring.submit_and_wait(1);
+    pub(crate) fn wait(&mut self, woken: &mut Woken, sleep: bool) {
+        // A failure is an interruption, or that completions have to be taken first; or that nothing completes without sleeping.
+        if sleep {
+            self.look_out();
+            let _ = self.uring.submit_and_wait(1);
+        } else {
+            let at_once = types::Timespec::new();
+            let _ = self.uring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(&at_once));
+        }
         let mut again = Vec::new();
         let mut unwatched = [None; 2];
         for entry in self.uring.completion() {

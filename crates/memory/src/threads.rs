@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::carrier::{Bell, Transfer, Woken};
 use crate::spill::Spill;
@@ -72,9 +72,10 @@ impl Threads {
     }
 
     /// See [`crate::carrier::Carrier::wait`].
-    pub(crate) fn wait(&mut self, woken: &mut Woken) {
+    pub(crate) fn wait(&mut self, woken: &mut Woken, sleep: bool) {
         let mut fds = [PollFd::new(&*self.uffd, PollFlags::IN), PollFd::new(&self.bell, PollFlags::IN)];
-        if rustix::event::poll(&mut fds, None).is_err() {
+        let timeout = (!sleep).then(Timespec::default);
+        if rustix::event::poll(&mut fds, timeout.as_ref()).is_err() {
             return;
         }
         woken.touched |= !fds[0].revents().is_empty();

@@ -27,8 +27,8 @@ fn plays(test: &str) -> bool {
 #[derive(Default)]
 struct Faulty {
     pages: Mutex<std::collections::HashMap<u64, Vec<u8>>>,
-    /// This page cannot be read, if it is not 0.
-    bad_page: AtomicU64,
+    /// What begins with this cannot be read, if it is not 0.
+    bad: AtomicU64,
     /// So many writes fail.
     writes_fail: AtomicU64,
 }
@@ -36,13 +36,13 @@ struct Faulty {
 impl Spill for Faulty {
     fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         let pages = self.pages.lock().expect("nobody panicked");
-        let bad = self.bad_page.load(Ordering::Relaxed);
+        let bad = self.bad.load(Ordering::Relaxed);
         for (index, page) in into.chunks_mut(PAGE).enumerate() {
             let number = offset / PAGE as u64 + index as u64;
-            if bad != 0 && number == bad {
+            page.copy_from_slice(pages.get(&number).map_or(&[0; PAGE][..], Vec::as_slice));
+            if bad != 0 && page.starts_with(&bad.to_le_bytes()) {
                 return Err(io::Error::from_raw_os_error(5));
             }
-            page.copy_from_slice(pages.get(&number).map_or(&[0; PAGE][..], Vec::as_slice));
         }
         Ok(())
     }
@@ -94,7 +94,7 @@ fn a_page_that_cannot_be_read_is_a_signal_and_its_neighbours_are_not() {
         region.set_budget(1 << 20).expect("less");
         check(&region, 4000..PAGES);
         region.set_budget(BUDGET * PAGE).expect("as before");
-        spill.bad_page.store(BAD as u64, Ordering::Relaxed);
+        spill.bad.store(BAD as u64 + 1, Ordering::Relaxed);
         check(&region, (2000..BAD).chain(BAD + 1..4000));
         assert!(region.stats().gauges.reads_failed > 0);
         reached("the bad page");

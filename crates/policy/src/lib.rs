@@ -61,6 +61,7 @@ mod swap_page;
 mod swap_path;
 mod swap_readahead;
 mod swap_replacement;
+mod swap_slots;
 mod swap_writes;
 mod table;
 pub mod units;

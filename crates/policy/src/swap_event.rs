@@ -97,6 +97,8 @@ pub enum SwapAction {
         request: RequestId,
         /// The pages. Each has a copy in the spill file and is neither mapped nor staged nor on its way.
         pages: Extent,
+        /// Where the first of them lies in the spill file, in pages; the others follow it there too.
+        slot: u64,
         /// Whether a thread waits for one of them.
         class: Class,
     },
@@ -113,6 +115,9 @@ pub enum SwapAction {
         request: RequestId,
         /// The pages, all mapped and dirty, none in another such request.
         pages: Extent,
+        /// Where the first of them is to lie in the spill file, in pages; the others follow it there too. No request that is not over has any of these
+        /// slots. What is cleaned next often goes on where this ends, and can be written with it.
+        slot: u64,
     },
     /// Unmap clean pages, or forget staged ones. Dirty ones only where the program has said [`Advice::DontNeed`]. None is in a request that is not
     /// over.

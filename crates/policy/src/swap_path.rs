@@ -5,7 +5,7 @@
 //!                                           ^
 //!             Ready: Drop ──────────────────┘      a page leaves at once, since it has been cleaned before
 //!               ^
-//!             Leaving: Clean, Cleaned <── swap_replacement: which page
+//!             Leaving: Clean, Cleaned <── swap_replacement: which page; swap_slots: where to
 //! ```
 //!
 //! Invariants: what is mapped, staged and on its way never exceeds the budget, unless that was just made smaller. No page is in two requests.
@@ -20,6 +20,7 @@ use crate::swap_event::{Advice, SwapAction, SwapCounters, SwapEvent};
 use crate::swap_page::{Flag, List, Pages, Place};
 use crate::swap_readahead::{Plan, SwapReadahead};
 use crate::swap_replacement::Leaving;
+use crate::swap_slots::Slots;
 use crate::swap_writes::Writes;
 use crate::units::{Extent, Nanos, RequestId};
 
@@ -42,10 +43,11 @@ enum Request {
 
 /// A region. Used as [`crate::ReadPath`] is: [`SwapPath::handle`], then [`SwapPath::poll_action`] until `None`.
 ///
-/// A fault costs O(pages of its cluster); 16 bytes a page of the region.
+/// A fault costs O(pages of its cluster); a little more than 20 bytes a page of the region.
 #[derive(Debug)]
 pub struct SwapPath {
     pages: Pages,
+    slots: Slots,
     leaving: Leaving,
     ahead: SwapReadahead,
     cost: SwapCost,
@@ -79,6 +81,7 @@ impl SwapPath {
         let budget = options.budget.max(1);
         Self {
             pages: Pages::new(options.pages),
+            slots: Slots::new(options.pages),
             leaving: Leaving::new(),
             ahead: SwapReadahead::new(budget),
             cost: SwapCost::default(),
@@ -208,7 +211,7 @@ impl SwapPath {
             return;
         }
         self.pages.set_place(page, Place::Dirty);
-        self.pages.set(page, Flag::COPY, false);
+        self.forget_copy(page);
         if self.pages.take(page, Flag::UNWRITTEN) {
             self.writes.seen(true);
         }
@@ -275,12 +278,16 @@ impl SwapPath {
             self.pages.set(page, Flag::CLEANING, false);
             let zeroes = self.pages.take(page, Flag::ZEROES);
             self.counters.pages_cleaned += u64::from(came && !zeroes);
+            let clean = self.pages.place(page) == Place::Clean;
+            self.pages.set(page, Flag::COPY, true);
+            if !came || zeroes || !clean {
+                self.forget_copy(page);
+            }
             if self.pages.take(page, Flag::DISCARDED) {
                 self.discarding -= 1;
                 self.discard(page);
-            } else if self.pages.place(page) == Place::Clean {
+            } else if clean {
                 if came {
-                    self.pages.set(page, Flag::COPY, !zeroes);
                     if self.pages.list(page) == Some(List::Leaving) {
                         self.pages.put(page, List::Ready);
                     }
@@ -320,7 +327,7 @@ impl SwapPath {
 
     /// Zeroes from now on.
     fn discard(&mut self, page: u64) {
-        self.pages.set(page, Flag::COPY, false);
+        self.forget_copy(page);
         self.pages.set(page, Flag::UNSEEN, false);
         self.pages.set(page, Flag::UNWRITTEN, false);
         if self.pages.place(page) == Place::Away {
@@ -329,6 +336,13 @@ impl SwapPath {
             self.pages.unlist(page);
             self.pages.set_place(page, Place::Away);
             self.act(SwapAction::Drop { pages: one(page) });
+        }
+    }
+
+    /// What the spill file has of a page is not its contents any more.
+    fn forget_copy(&mut self, page: u64) {
+        if self.pages.take(page, Flag::COPY) {
+            self.slots.free(page);
         }
     }
 
@@ -343,7 +357,7 @@ impl SwapPath {
     fn settle(&mut self, page: u64, write: bool) {
         self.pages.set_place(page, if write { Place::Dirty } else { Place::Clean });
         if write {
-            self.pages.set(page, Flag::COPY, false);
+            self.forget_copy(page);
         }
         self.pages.set(page, Flag::UNWRITTEN, !write);
     }
@@ -378,8 +392,7 @@ impl SwapPath {
         while self.pending.is_empty()
             && let Some(extent) = self.wanted.pop_front()
         {
-            let missing = |&page: &u64| self.pages.place(page) == Place::Away && self.pages.has(page, Flag::COPY);
-            let missing: Vec<_> = self.within(extent).filter(missing).collect();
+            let missing: Vec<_> = self.within(extent).filter(|&page| self.is_spilled(page)).collect();
             let room = self.room(missing.len() as u64);
             let mut chosen: Vec<_> = missing.into_iter().take(room as usize).collect();
             for &page in &chosen {
@@ -446,19 +459,31 @@ impl SwapPath {
 
     /// The pages of a cluster that are one request with the page that is waited for: what lies beyond a page that is there would cost another.
     fn around(&self, page: u64, plan: &Plan) -> Vec<u64> {
-        let away = |&page: &u64| self.pages.place(page) == Place::Away && self.pages.has(page, Flag::COPY);
-        if !away(&page) {
+        if !self.is_spilled(page) {
             return alloc::vec![page];
         }
-        let before = (plan.first..page).rev().take_while(away);
-        let after = (page + 1..(plan.first + plan.pages).min(self.pages.len())).take_while(away);
+        let with = |&other: &u64| {
+            let apart = self.slots.of(other).wrapping_sub(self.slots.of(page));
+            self.is_spilled(other) && apart == other.wrapping_sub(page)
+        };
+        let before = (plan.first..page).rev().take_while(with);
+        let after = (page + 1..(plan.first + plan.pages).min(self.pages.len())).take_while(with);
         core::iter::once(page).chain(before).chain(after).collect()
     }
 
-    /// Asks for pages that have just been given room, each run of them at once.
+    /// Whether it is in the spill file, and nowhere else.
+    fn is_spilled(&self, page: u64) -> bool {
+        self.pages.place(page) == Place::Away && self.pages.has(page, Flag::COPY)
+    }
+
+    /// Asks for pages that have just been given room: at once, where they lie side by side in the region and in the spill file.
     fn read(&mut self, pages: &mut [u64]) {
         pages.sort_unstable();
-        for run in pages.chunk_by(|before, after| before + 1 == *after) {
+        let mut rest = &*pages;
+        while !rest.is_empty() {
+            let beside = |two: &&[u64]| two[0] + 1 == two[1] && self.slots.of(two[0]) + 1 == self.slots.of(two[1]);
+            let (run, others) = rest.split_at(1 + rest.windows(2).take_while(beside).count());
+            rest = others;
             let extent = Extent::new(run[0], run[0] + run.len() as u64);
             let waited = run.iter().any(|&page| self.pages.has(page, Flag::WAITED));
             let class = if waited { Class::Demand } else { Class::Speculative };
@@ -468,7 +493,7 @@ impl SwapPath {
             }
             let since = self.requests.is_empty().then_some(self.now);
             let request = self.request(Request::Read(extent, since));
-            self.act(SwapAction::Read { request, pages: extent, class });
+            self.act(SwapAction::Read { request, pages: extent, slot: self.slots.of(run[0]), class });
         }
     }
 
@@ -531,16 +556,25 @@ impl SwapPath {
             }
         }
         dirty.sort_unstable();
-        for run in dirty.chunk_by(|before, after| before + 1 == *after) {
-            for run in run.chunks(CLEAN_MAX) {
-                let pages = Extent::new(run[0], run[0] + run.len() as u64);
-                for &page in run {
-                    self.pages.set_place(page, Place::Clean);
-                    self.pages.set(page, Flag::CLEANING, true);
+        self.clean(&dirty);
+    }
+
+    /// Writes pages to the spill file, side by side as far as there is room for that.
+    fn clean(&mut self, mut dirty: &[u64]) {
+        while !dirty.is_empty() {
+            let (together, rest) = dirty.split_at(self.slots.take(dirty));
+            for run in together.chunk_by(|page, next| page + 1 == *next) {
+                for run in run.chunks(CLEAN_MAX) {
+                    let pages = Extent::new(run[0], run[0] + run.len() as u64);
+                    for &page in run {
+                        self.pages.set_place(page, Place::Clean);
+                        self.pages.set(page, Flag::CLEANING, true);
+                    }
+                    let request = self.request(Request::Clean(pages));
+                    self.act(SwapAction::Clean { request, pages, slot: self.slots.of(run[0]) });
                 }
-                let request = self.request(Request::Clean(pages));
-                self.act(SwapAction::Clean { request, pages });
             }
+            dirty = rest;
         }
     }
 

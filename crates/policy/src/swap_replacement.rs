@@ -11,10 +11,11 @@
 //! - A *loop* over more than there is memory for: what has just been used is used last again. What is settled stays, the rest passes by, and
 //!   as few pages are missed as can be: those that there is no room for.
 //! - *Something else than before*: what is settled is not wanted any more, does not return, and is what leaves from then on.
-//! - *At random* it makes no difference.
+//! - *At random* it makes no difference to how many are missed, but to who misses them: a thread whose pages are settled would miss none, and
+//!   another all. So what has been there longest leaves.
 //!
 //! Which of the two it is, a *race* tells: a run of pages of each kind leaves at the same time, and the kind of which half is back first is
-//! the one that stays from then on. Times at which pages return cannot be compared otherwise: in a loop no page returns for long, and then all
+//! the one that stays from then on; where some of both are back it is neither. Times at which pages return cannot be compared otherwise: in a loop no page returns for long, and then all
 //! do. A race that takes much longer than pages are away that pass is void. A page that comes back sixteen times sooner than such pages do is settled
 //! at once.
 
@@ -77,7 +78,10 @@ impl Leaving {
         let left_for_it = self.is_on() && away <= u64::from(self.left.wrapping_sub(self.race.begun));
         if pages.take(page, Flag::RACES) && left_for_it {
             self.race.back[kind] += 1;
-            if self.race.back[kind] == RUN / 2 {
+            if self.race.back.iter().all(|&back| back >= TIE) {
+                self.settled_go = true;
+                self.end(None);
+            } else if self.race.back[kind] == RUN / 2 {
                 self.end(Some(kind == PASSED));
             }
         }
@@ -184,6 +188,10 @@ const AWAY_OF: u64 = 64;
 
 /// Pages of each kind that race. Fewer, and chance decides; more, and more of the better kind leave for it.
 const RUN: u32 = 32;
+
+/// A race in which so many of each kind are back shows no difference. At random nearly each one does: once in five hundred half of one kind is back
+/// before.
+const TIE: u32 = 4;
 
 /// A race begins so many departures after the one before at the earliest. Sooner, and too many leave for races where all return at once.
 const RACE_EVERY: u32 = 1024;

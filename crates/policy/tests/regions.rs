@@ -17,8 +17,8 @@ enum At {
 /// A request that is not over: of pages that are read, or of what is written with its generation.
 #[derive(Debug)]
 enum Open {
-    Read(Extent),
-    Clean(Vec<(u64, u64)>),
+    Read(Extent, u64),
+    Clean(Vec<(u64, u64)>, u64),
 }
 
 /// A driver whose pages hold numbers instead of bytes: each write makes another one.
@@ -29,6 +29,9 @@ struct Driver {
     /// What each page holds where it is mapped or staged, and what the spill file has of it. 0: zeroes.
     held: Vec<u64>,
     spilled: Vec<Option<u64>>,
+    /// What each slot of the spill file holds, and those that a request is at.
+    slots: Vec<u64>,
+    busy: BTreeSet<u64>,
     /// What it must hold.
     wanted: Vec<u64>,
     /// Pages that the program has given up, and that may be dropped as they are.
@@ -51,6 +54,8 @@ impl Driver {
             at: vec![At::Away; pages as usize],
             held: vec![0; pages as usize],
             spilled: vec![None; pages as usize],
+            slots: vec![0; pages as usize],
+            busy: BTreeSet::new(),
             wanted: vec![0; pages as usize],
             given_up: BTreeSet::new(),
             waiting: BTreeSet::new(),
@@ -80,9 +85,17 @@ impl Driver {
         self.spilled[page as usize].unwrap_or(0) != self.held[page as usize]
     }
 
+    /// A request begins at so many slots.
+    fn go_to(&mut self, slot: u64, pages: Extent) {
+        for slot in slot..slot + pages.pages() {
+            assert!(slot < self.slots.len() as u64, "slot {slot} is beyond the file");
+            assert!(self.busy.insert(slot), "two requests are at slot {slot}");
+        }
+    }
+
     fn act(&mut self, action: SwapAction) {
         let cleaning = |open: &BTreeMap<RequestId, Open>, page: u64| {
-            open.values().any(|open| matches!(open, Open::Clean(pages) if pages.iter().any(|&(of, _)| of == page)))
+            open.values().any(|open| matches!(open, Open::Clean(pages, _) if pages.iter().any(|&(of, _)| of == page)))
         };
         match action {
             SwapAction::Zero { pages, protect } => {
@@ -95,14 +108,15 @@ impl Driver {
                 }
                 assert!(self.shrunk || self.resident() <= self.budget);
             }
-            SwapAction::Read { request, pages, .. } => {
+            SwapAction::Read { request, pages, slot, .. } => {
                 assert!(!pages.is_empty());
+                self.go_to(slot, pages);
                 for page in pages.start..pages.end {
                     assert_eq!(self.at[page as usize], At::Away, "page {page} is read twice");
                     assert!(self.spilled[page as usize].is_some(), "page {page} is not in the spill file");
                     self.at[page as usize] = At::Arriving;
                 }
-                assert!(self.open.insert(request, Open::Read(pages)).is_none());
+                assert!(self.open.insert(request, Open::Read(pages, slot)).is_none());
                 assert!(self.shrunk || self.resident() <= self.budget);
             }
             SwapAction::Map { pages, protect } => {
@@ -112,7 +126,8 @@ impl Driver {
                     self.waiting.remove(&page);
                 }
             }
-            SwapAction::Clean { request, pages } => {
+            SwapAction::Clean { request, pages, slot } => {
+                self.go_to(slot, pages);
                 let mut written = Vec::new();
                 for page in pages.start..pages.end {
                     assert_eq!(self.at[page as usize], At::Mapped { protected: false }, "page {page} is clean");
@@ -120,7 +135,7 @@ impl Driver {
                     self.at[page as usize] = At::Mapped { protected: true };
                     written.push((page, self.held[page as usize]));
                 }
-                assert!(self.open.insert(request, Open::Clean(written)).is_none());
+                assert!(self.open.insert(request, Open::Clean(written, slot)).is_none());
             }
             SwapAction::Drop { pages } => {
                 for page in pages.start..pages.end {
@@ -179,18 +194,23 @@ impl Driver {
         let Some(&request) = self.open.keys().nth(nth % self.open.len().max(1)) else { return };
         self.broken |= !came;
         match self.open.remove(&request) {
-            Some(Open::Read(pages)) => {
-                for page in pages.start..pages.end {
+            Some(Open::Read(pages, slot)) => {
+                for (page, slot) in (pages.start..pages.end).zip(slot..) {
+                    self.busy.remove(&slot);
                     self.at[page as usize] = if came { At::Staged } else { At::Away };
-                    self.held[page as usize] = self.spilled[page as usize].unwrap_or(0);
+                    self.held[page as usize] = self.slots[slot as usize];
+                    assert_eq!(Some(self.held[page as usize]), self.spilled[page as usize], "page {page} in slot {slot}");
                     if !came && self.given_up.remove(&page) {
                         (self.spilled[page as usize], self.wanted[page as usize]) = (None, 0);
                     }
                 }
                 self.tell(SwapEvent::Completed { request, came });
             }
-            Some(Open::Clean(pages)) => {
-                for &(page, held) in &pages {
+            Some(Open::Clean(pages, slot)) => {
+                for (&(page, held), slot) in pages.iter().zip(slot..) {
+                    self.busy.remove(&slot);
+                    // What fails may have been written all the same.
+                    self.slots[slot as usize] = held;
                     if came {
                         self.spilled[page as usize] = Some(held);
                     } else {

@@ -1,7 +1,7 @@
 //! The policy of this project as a pager: touches become events, and its actions requests.
 //!
-//! Where a page has no room it lies in the file at its own place; one that nobody has touched is zeroes, and lies nowhere. Each fault goes
-//! through a manager in user space and back.
+//! Where a page has no room it lies in the file where policy says; one that nobody has touched is zeroes, and lies nowhere. What is to be written
+//! side by side at one time is one request. Each fault goes through a manager in user space and back.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -19,11 +19,11 @@ enum At {
 }
 
 /// What a request of the drive is to policy.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum Request {
     Read(RequestId),
-    /// And the pages that are not zeroes.
-    Clean(RequestId, Extent, u64),
+    /// Requests of policy's whose slots follow each other.
+    Clean(Vec<(RequestId, Extent)>),
 }
 
 /// See the module's text.
@@ -54,6 +54,7 @@ impl Ours {
 
     /// Tells policy, and does what it decides.
     fn tell(&mut self, now_ns: u64, event: SwapEvent, drive: &mut Drive) {
+        let mut writes: Vec<(u64, Vec<(RequestId, Extent)>)> = Vec::new();
         self.policy.handle(Nanos(now_ns), event);
         while let Some(action) = self.policy.poll_action() {
             let (pages, at) = match action {
@@ -61,19 +62,19 @@ impl Ours {
                     self.waits.retain(|_, waits| !pages.contains(*waits));
                     (pages, if protect { At::Protected } else { At::Mapped })
                 }
-                SwapAction::Clean { request, pages } => {
-                    let filled = (pages.start..pages.end).filter(|&page| self.filled[page as usize]).count() as u64;
-                    let over = Request::Clean(request, pages, filled);
-                    if filled == 0 {
-                        self.over.push_back(over);
-                    } else {
-                        self.requests.insert(drive.write(now_ns, pages.start, filled), over);
+                SwapAction::Clean { request, pages, slot } => {
+                    match writes.last_mut() {
+                        Some((end, together)) if *end == slot => {
+                            together.push((request, pages));
+                            *end += pages.pages();
+                        }
+                        _ => writes.push((slot + pages.pages(), vec![(request, pages)])),
                     }
                     (pages, At::Protected)
                 }
                 SwapAction::Drop { pages } => (pages, At::Away),
-                SwapAction::Read { request, pages, .. } => {
-                    let name = drive.read(now_ns, pages.start, pages.pages(), pages.pages());
+                SwapAction::Read { request, pages, slot, .. } => {
+                    let name = drive.read(now_ns, slot, pages.pages(), pages.pages());
                     self.requests.insert(name, Request::Read(request));
                     continue;
                 }
@@ -82,6 +83,21 @@ impl Ours {
             };
             self.at[pages.start as usize..pages.end as usize].fill(at);
         }
+        for (end, together) in writes {
+            let pages: u64 = together.iter().map(|(_, pages)| pages.pages()).sum();
+            let filled: u64 = together.iter().map(|&(_, pages)| self.filled(pages)).sum();
+            let over = Request::Clean(together);
+            if filled == 0 {
+                self.over.push_back(over);
+            } else {
+                self.requests.insert(drive.write(now_ns, end - pages, filled), over);
+            }
+        }
+    }
+
+    /// How many of `pages` hold something.
+    fn filled(&self, pages: Extent) -> u64 {
+        (pages.start..pages.end).filter(|&page| self.filled[page as usize]).count() as u64
     }
 
     /// Tells policy of requests that are over.
@@ -91,14 +107,15 @@ impl Ours {
                 Request::Read(request) => {
                     self.tell(now_ns, SwapEvent::Completed { request, came: true }, drive);
                 }
-                Request::Clean(request, pages, filled) => {
-                    if filled < pages.pages() {
-                        let zeroes = |page: &u64| !self.filled[*page as usize];
-                        for page in (pages.start..pages.end).filter(zeroes).collect::<Vec<_>>() {
+                Request::Clean(together) => {
+                    for (request, pages) in together {
+                        let zeroes: Vec<u64> =
+                            (pages.start..pages.end).filter(|&page| !self.filled[page as usize]).collect();
+                        for page in zeroes {
                             self.tell(now_ns, SwapEvent::Zeroes { pages: Extent::new(page, page + 1) }, drive);
                         }
+                        self.tell(now_ns, SwapEvent::Cleaned { request, came: true }, drive);
                     }
-                    self.tell(now_ns, SwapEvent::Cleaned { request, came: true }, drive);
                 }
             }
         }
