@@ -25,8 +25,8 @@
 //! `fair_queue` (whose turn it is), `coalesce` (what goes with it), `concurrency` (how many requests at a time), `hedge` (what is late).
 //!
 //! Memory larger than its budget has a contract of its own ([`SwapEvent`], [`SwapAction`]): `swap_path` (the wiring), `swap_page` (what is known of
-//! a page), `swap_readahead` (what comes along with a fault), `swap_cost` (what a read costs), `swap_replacement` (what leaves), `swap_writes` (what is mapped as if it
-//! had been written to).
+//! a page), `swap_readahead` (what comes along with a fault), `swap_cost` (what a read costs), `swap_replacement` (what leaves), `swap_slots` (where to),
+//! `swap_writes` (what is mapped as if it had been written to).
 #![no_std]
 #![forbid(unsafe_code)]
 
