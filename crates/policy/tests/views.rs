@@ -1,6 +1,6 @@
 //! Views of objects under many threads and storage that fails: what must hold whatever they do.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 use foreread_policy::{Extent, ViewAction, ViewEvent, ViewOptions, ViewPath};
 use proptest::prelude::*;
@@ -10,9 +10,9 @@ struct Driver {
     policy: ViewPath,
     pages: u64,
     budget: u64,
-    /// What is on its way, and what is mapped, oldest first.
+    /// What is on its way, and what is mapped.
     open: Vec<Extent>,
-    mapped: VecDeque<Extent>,
+    mapped: Vec<Extent>,
     /// Pages that threads wait for, and pages of which they were told that they cannot be had.
     waiting: BTreeSet<u64>,
     failed: BTreeSet<u64>,
@@ -25,7 +25,7 @@ impl Driver {
         let policy = ViewPath::new(ViewOptions { pages, budget });
         let (waiting, failed) = (BTreeSet::new(), BTreeSet::new());
         let budget = (budget / 32 * 32).max(32);
-        Self { policy, pages, budget, open: Vec::new(), mapped: VecDeque::new(), waiting, failed, loses: false }
+        Self { policy, pages, budget, open: Vec::new(), mapped: Vec::new(), waiting, failed, loses: false }
     }
 
     /// `completed` is what was just read.
@@ -48,7 +48,7 @@ impl Driver {
                         lost = Some(pages);
                         continue;
                     }
-                    self.mapped.push_back(pages);
+                    self.mapped.push(pages);
                     self.waiting.retain(|&page| !pages.contains(page));
                 }
                 ViewAction::Wake { page } => {
@@ -56,7 +56,8 @@ impl Driver {
                     self.waiting.remove(&page);
                 }
                 ViewAction::Drop { pages } => {
-                    assert_eq!(self.mapped.pop_front(), Some(pages), "it was not mapped first");
+                    let at = self.mapped.iter().position(|mapped| *mapped == pages);
+                    self.mapped.remove(at.expect("it was mapped"));
                 }
                 ViewAction::Fail { pages } => {
                     assert!(!self.mapped.contains(&pages) && !self.open.contains(&pages));
