@@ -3,6 +3,7 @@
 //! Needs /dev/fuse.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread;
@@ -197,10 +198,84 @@ fn an_interrupted_run_leaves_no_mount_and_no_directory() {
     assert_eq!(fs::read_dir(&scratch).expect("it is still there").count(), 0, "nothing is left behind");
 }
 
+/// What the kernel swaps to below `dir`: how much of it is in use.
+fn swapped_below(dir: &Path) -> Option<u64> {
+    let swaps = fs::read_to_string("/proc/swaps").expect("the list of swap files");
+    let line =
+        swaps.lines().find(|line| Path::new(line.split_whitespace().next().unwrap_or_default()).starts_with(dir))?;
+    Some(line.split_whitespace().nth(3).and_then(|used| used.parse().ok()).expect("what is in use of it"))
+}
+
+/// The memory cgroups of a run, by its number.
+fn cgroups_of(pid: u32) -> Vec<PathBuf> {
+    let places = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"];
+    let groups = places.map(|place| Path::new(place).join(format!("foreread-bench-{pid}")));
+    groups.into_iter().filter(|group| group.exists()).collect()
+}
+
+/// Processes that were started with `dir` for temporary files.
+fn processes_with(dir: &Path) -> Vec<PathBuf> {
+    let variable = format!("TMPDIR={}", dir.display());
+    let processes = fs::read_dir("/proc").expect("the processes").flatten().map(|entry| entry.path());
+    let environment = |process: &PathBuf| fs::read(process.join("environ")).unwrap_or_default();
+    processes
+        .filter(|process| environment(process).split(|&byte| byte == 0).any(|of| of == variable.as_bytes()))
+        .collect()
+}
+
+#[test]
+fn an_interrupted_measurement_of_memory_leaves_no_swap_file_no_cgroup_and_no_process() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("left out: a swap file needs root");
+        return;
+    }
+    for signal in [Signal::INT, Signal::TERM] {
+        let dir = TempDir::new().expect("a temporary directory");
+        let scratch = dir.path().canonicalize().expect("it exists").join("scratch");
+        fs::create_dir(&scratch).expect("a writable directory");
+        // Of memory twice its room, at random: minutes of the kernel's, which comes first.
+        let mut child = bench(&scratch, &["memory/500/random/1/write", "--quick", "--repeat", "99"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .expect("the command starts");
+        let ended = loop {
+            if swapped_below(&scratch).is_some_and(|used| used > 0) && !cgroups_of(child.id()).is_empty() {
+                break false;
+            }
+            if child.try_wait().expect("a child").is_some() {
+                break true;
+            }
+            thread::sleep(Duration::from_millis(10));
+        };
+        if ended {
+            let text = told(&child.wait_with_output().expect("it has ended"));
+            assert!(["mkswap", "swapon", "cgroup"].iter().any(|what| text.contains(what)), "{text}");
+            eprintln!("left out: nothing can be swapped to here: {text}");
+            return;
+        }
+        assert!(processes_with(&scratch).len() > 1, "it touches by itself");
+        // As a terminal does it, to all that are in the foreground, and again and again: what takes it down is not to be taken down.
+        while child.try_wait().expect("a child").is_none() {
+            let _ = rustix::process::kill_process_group(Pid::from_child(&child), signal);
+            thread::sleep(Duration::from_millis(1));
+        }
+        let pid = child.id();
+        let output = child.wait_with_output().expect("it has ended");
+        assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+        assert!(told(&output).contains("interrupted"), "{}", told(&output));
+        assert_eq!(swapped_below(&scratch), None, "a swap file is in use");
+        assert_eq!(cgroups_of(pid), Vec::<PathBuf>::new());
+        assert_eq!(processes_with(&scratch), Vec::<PathBuf>::new());
+        assert_eq!(fs::read_dir(&scratch).expect("it is still there").count(), 0, "nothing is left behind");
+    }
+}
+
 #[test]
 fn memory_larger_than_its_budget_is_measured_and_leaves_nothing() {
     let dir = TempDir::new().expect("a temporary directory");
-    let scratch = dir.path().join("scratch");
+    let scratch = dir.path().canonicalize().expect("it exists").join("scratch");
     fs::create_dir(&scratch).expect("a writable directory");
     let json = dir.path().join("result.json");
     let row = "memory/900/random/4/write";
@@ -223,6 +298,6 @@ fn memory_larger_than_its_budget_is_measured_and_leaves_nothing() {
         assert!(measured["kernel"]["pages_read"].as_u64() > Some(0), "{measured}");
     }
     let swaps = fs::read_to_string("/proc/swaps").expect("the list of swap files");
-    assert!(!swaps.contains("foreread-bench-"), "{swaps}");
+    assert!(!swaps.contains(scratch.to_str().unwrap()), "{swaps}");
     assert_eq!(fs::read_dir(&scratch).expect("it is still there").count(), 0, "nothing is left behind");
 }

@@ -1,23 +1,21 @@
 //! An object as memory that is only read: faults are answered by reads of the engine's file.
 //!
 //! ```text
-//!   touch ──> block of 128 KiB around it ──> File::read ──> arrived (any thread) ──> copied into the mapping, who waits goes on
-//!                  └ already on its way: waits with the others                  └──> blocks mapped longest ago are unmapped
+//!   touch ──> policy: ViewPath ──> Read: File::read ──> arrived (any thread) ──> policy ──> Drop: unmapped
+//!                                                                                      └──> Map: copied into the mapping, who waits goes on
 //! ```
 //!
-//! Reads are as long as those of a mount, so the engine sees the streams that it would see there, and reads ahead. Pages that are mapped are
-//! copies beside the engine's, within a budget of their own; the one mapped first goes first: whether a mapped page is used is not seen from
-//! here, and what went too early is in the engine's memory still.
+//! Which blocks are read and which leave is `policy::ViewPath`'s to say. Pages that are mapped are copies beside the engine's, within a budget of
+//! their own: what went too early is in the engine's memory still.
 
 #![allow(unsafe_code, reason = "the mapping is shown as bytes")]
 
-use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use foreread_engine::{File, Pages};
-use foreread_policy::{Extent, PAGE_BYTES};
+use foreread_policy::{Extent, PAGE_BYTES, ViewAction, ViewEvent, ViewOptions, ViewPath};
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags};
 
@@ -69,20 +67,14 @@ struct Shared {
     mapping: Mapping,
     uffd: Uffd,
     file: File,
-    budget_pages: u64,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// What is mapped, oldest first.
-    mapped: VecDeque<Extent>,
-    /// Blocks that are mapped, or on their way: a bit each.
-    mapped_blocks: Vec<u64>,
-    arriving_blocks: Vec<u64>,
+    path: ViewPath,
     /// For the piece that is no whole page, at the object's end.
     pool: Pool,
-    stats: ViewStats,
     /// Nothing is mapped any more.
     closed: bool,
 }
@@ -118,17 +110,9 @@ impl ViewBuilder {
         let registered = unsafe { uffd.register(mapping.range(mapping.all())) };
         registered.map_err(Error::system("registering memory with userfaultfd"))?;
         let bell = Bell::new().map_err(Error::system("making an eventfd"))?;
-        let bits = || vec![0; pages.div_ceil(BLOCK_PAGES).div_ceil(64) as usize];
-        let state = State {
-            mapped: VecDeque::new(),
-            mapped_blocks: bits(),
-            arriving_blocks: bits(),
-            pool: Pool::new(1),
-            stats: ViewStats::default(),
-            closed: false,
-        };
-        let budget_pages = self.budget as u64 / PAGE_BYTES;
-        let shared = Arc::new(Shared { mapping, uffd, file: self.file, budget_pages, state: Mutex::new(state) });
+        let path = ViewPath::new(ViewOptions { pages, budget: self.budget as u64 / PAGE_BYTES });
+        let state = State { path, pool: Pool::new(1), closed: false };
+        let shared = Arc::new(Shared { mapping, uffd, file: self.file, state: Mutex::new(state) });
         let (serving, stop) = (Arc::clone(&shared), bell.clone());
         let serve = move || {
             take_no_signals();
@@ -143,7 +127,14 @@ impl ViewBuilder {
 impl View {
     /// Counts so far.
     pub fn stats(&self) -> ViewStats {
-        self.shared.state.lock().stats
+        let state = self.shared.state.lock();
+        let counters = state.path.counters();
+        ViewStats {
+            mapped_pages: state.path.mapped(),
+            faults: counters.faults,
+            reads: counters.reads,
+            pages_failed: counters.pages_failed,
+        }
     }
 }
 
@@ -185,79 +176,69 @@ impl Shared {
             }
             self.uffd.read_touches(&mut touches);
             for touch in touches.drain(..) {
-                self.touched(self.mapping.page_of(touch.address));
+                let page = self.mapping.page_of(touch.address);
+                self.tell(ViewEvent::Fault { page }, &[]);
             }
         }
     }
 
-    fn touched(self: &Arc<Self>, page: u64) {
-        let block = page / BLOCK_PAGES;
+    /// Tells policy, and does what it says. `bytes` are those of what is told to have come.
+    fn tell(self: &Arc<Self>, event: ViewEvent, bytes: &[Pages]) {
+        let mut reads = None;
         {
             let mut state = self.state.lock();
-            state.stats.faults += 1;
-            if has(&state.mapped_blocks, block) {
-                let _ = self.uffd.wake(self.mapping.range(Extent::new(page, page + 1)));
+            if state.closed {
                 return;
             }
-            if has(&state.arriving_blocks, block) {
-                return;
+            state.path.handle(event);
+            while let Some(action) = state.path.poll_action() {
+                match action {
+                    ViewAction::Read { pages } => reads = Some(pages),
+                    ViewAction::Map { pages } => {
+                        if self.copy(&mut state, pages, bytes).is_err() {
+                            state.path.handle(ViewEvent::Lost { pages });
+                        }
+                    }
+                    ViewAction::Wake { page } => {
+                        let _ = self.uffd.wake(self.mapping.range(Extent::new(page, page + 1)));
+                    }
+                    ViewAction::Drop { pages } => {
+                        // SAFETY: what it holds can be read again: the object's version does not change.
+                        let _ = unsafe { self.mapping.forget(pages) };
+                    }
+                    ViewAction::Fail { pages } => {
+                        // SAFETY: the pages are this view's.
+                        if !unsafe { self.uffd.poison(self.mapping.range(pages)) } {
+                            let _ = self.mapping.forbid(pages);
+                        }
+                        let _ = self.uffd.wake(self.mapping.range(pages));
+                    }
+                }
             }
-            put(&mut state.arriving_blocks, block, true);
-            state.stats.reads += 1;
         }
-        self.read(block, Vec::new(), None);
+        // Unlocked: what the engine has it brings at once, on this thread.
+        if let Some(pages) = reads {
+            self.read(pages, Vec::new(), 0);
+        }
     }
 
     /// Reads what of a block is not there yet. A read may bring less than it was asked for.
-    fn read(self: &Arc<Self>, block: u64, mut arrived: Vec<Pages>, bytes: Option<u64>) {
-        let (start, got) = (block * BLOCK_PAGES * PAGE_BYTES, bytes.unwrap_or(0));
-        let len = (self.file.size() - start).min(BLOCK_PAGES * PAGE_BYTES);
+    fn read(self: &Arc<Self>, block: Extent, mut arrived: Vec<Pages>, got: u64) {
+        let start = block.start * PAGE_BYTES;
+        let len = self.file.size().min(block.end * PAGE_BYTES) - start;
         let shared = Arc::clone(self);
-        self.file.read(start + got, (len - got) as usize, move |result| match result {
-            Ok(pages) => {
-                let came = pages.slices().map(|piece| piece.len() as u64).sum::<u64>();
+        self.file.read(start + got, (len - got) as usize, move |result| {
+            let came = result.map_or(0, |pages| {
+                let came = pages.slices().map(|piece| piece.len() as u64).sum();
                 arrived.push(pages);
-                if came == 0 {
-                    shared.arrived(block, None);
-                } else if got + came < len {
-                    shared.read(block, arrived, Some(got + came));
-                } else {
-                    shared.arrived(block, Some(&arrived));
-                }
+                came
+            });
+            if came > 0 && got + came < len {
+                shared.read(block, arrived, got + came);
+            } else {
+                shared.tell(ViewEvent::Completed { pages: block, came: came > 0 }, &arrived);
             }
-            Err(_) => shared.arrived(block, None),
         });
-    }
-
-    /// A block came, or did not.
-    fn arrived(&self, block: u64, bytes: Option<&[Pages]>) {
-        let start = block * BLOCK_PAGES;
-        let pages = Extent::new(start, (start + BLOCK_PAGES).min(self.mapping.all().end));
-        let mut state = self.state.lock();
-        put(&mut state.arriving_blocks, block, false);
-        if state.closed {
-            return;
-        }
-        while state.stats.mapped_pages + pages.pages() > self.budget_pages {
-            let Some(oldest) = state.mapped.pop_front() else { break };
-            put(&mut state.mapped_blocks, oldest.start / BLOCK_PAGES, false);
-            state.stats.mapped_pages -= oldest.pages();
-            // SAFETY: what it holds can be read again: the object's version does not change.
-            let _ = unsafe { self.mapping.forget(oldest) };
-        }
-        let copied = bytes.is_some_and(|bytes| self.copy(&mut state, pages, bytes).is_ok());
-        if copied {
-            put(&mut state.mapped_blocks, block, true);
-            state.mapped.push_back(pages);
-            state.stats.mapped_pages += pages.pages();
-            return;
-        }
-        state.stats.pages_failed += pages.pages();
-        // SAFETY: the pages are this view's.
-        if !unsafe { self.uffd.poison(self.mapping.range(pages)) } {
-            let _ = self.mapping.forbid(pages);
-        }
-        let _ = self.uffd.wake(self.mapping.range(pages));
     }
 
     fn copy(&self, state: &mut State, pages: Extent, bytes: &[Pages]) -> std::io::Result<()> {
@@ -298,22 +279,6 @@ impl Shared {
         Ok(copied?)
     }
 }
-
-fn has(bits: &[u64], index: u64) -> bool {
-    bits[(index / 64) as usize] & (1 << (index % 64)) != 0
-}
-
-fn put(bits: &mut [u64], index: u64, value: bool) {
-    let (word, bit) = (&mut bits[(index / 64) as usize], 1 << (index % 64));
-    if value {
-        *word |= bit;
-    } else {
-        *word &= !bit;
-    }
-}
-
-/// Pages read and mapped at a time: 128 KiB, as a mount is asked for.
-const BLOCK_PAGES: u64 = 32;
 
 /// What is mapped at the same time where nothing is said: enough for many threads in many places.
 const BUDGET_BYTES: usize = 32 << 20;

@@ -88,6 +88,20 @@ fn threads_share_a_view_and_what_is_on_its_way_is_not_asked_for_again() {
 }
 
 #[test]
+fn a_loop_over_more_than_the_budget_asks_for_little_more_than_there_is_no_room_for() {
+    // Room for 128 blocks of 192: in the order in which they came all would be asked for, each time.
+    let size = 24 << 20;
+    let rig = rig(size as u64);
+    let view = Region::map(rig.open()).budget(16 << 20).create().expect("a view");
+    let bytes = expected(size);
+    for round in 0..12 {
+        assert!(view[..] == bytes[..], "round {round}");
+    }
+    let reads = view.stats().reads;
+    assert!((192 + 11 * 64..192 + 11 * 110).contains(&reads), "{reads}");
+}
+
+#[test]
 fn an_object_that_is_empty_is_no_memory() {
     let rig = rig(0);
     assert!(matches!(Region::map(rig.open()).create(), Err(Error::Invalid { .. })));

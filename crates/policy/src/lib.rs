@@ -26,7 +26,7 @@
 //!
 //! Memory larger than its budget has a contract of its own ([`SwapEvent`], [`SwapAction`]): `swap_path` (the wiring), `swap_page` (what is known of
 //! a page), `swap_readahead` (what comes along with a fault), `swap_cost` (what a read costs), `swap_replacement` (what leaves), `swap_slots` (where to),
-//! `swap_writes` (what is mapped as if it had been written to).
+//! `swap_writes` (what is mapped as if it had been written to). An object that is mapped has another: `view_path`.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -65,6 +65,7 @@ mod swap_slots;
 mod swap_writes;
 mod table;
 pub mod units;
+mod view_path;
 mod walk;
 mod window;
 
@@ -76,3 +77,4 @@ pub use replacement::Replacement;
 pub use swap_event::{Advice, SwapAction, SwapCounters, SwapEvent};
 pub use swap_path::{SwapOptions, SwapPath};
 pub use units::{DirId, Extent, FOLIO_PAGES_MAX, FileId, Nanos, PAGE_BYTES, RequestId};
+pub use view_path::{ViewAction, ViewCounters, ViewEvent, ViewOptions, ViewPath};

@@ -2,12 +2,15 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
 
 use crate::bench::error::Error;
+use crate::bench::process::TICK;
 
 /// Swapped to until it is dropped; then it is switched off and gone.
 #[derive(Debug)]
@@ -33,7 +36,8 @@ impl SwapFile {
 
     fn command(&self, program: &str) -> Result<(), Error> {
         let mut command = Command::new(program);
-        let command = command.arg(&self.path).stdin(Stdio::null());
+        // A group of its own: Ctrl-C would end it where it is, and a swapoff that is ended leaves the file in use.
+        let command = command.arg(&self.path).stdin(Stdio::null()).process_group(0);
         let output = command.output().map_err(|cause| Error::Spawn { command: program.to_owned(), cause })?;
         if output.status.success() {
             return Ok(());
@@ -50,8 +54,29 @@ fn allocate(file: &File, bytes: u64) -> Result<(), Error> {
 
 impl Drop for SwapFile {
     fn drop(&mut self) {
-        // Refused where it was never switched on.
-        let _ = self.command("swapoff");
+        // Refused where it was never switched on, and while there is no memory for what was swapped to it.
+        for _ in 0..OFF_TRIES {
+            if self.command("swapoff").is_ok() || !self.is_on() {
+                break;
+            }
+            thread::sleep(TICK);
+        }
+        if self.is_on() {
+            eprintln!("{} is still in use: run swapoff, then remove it", self.path.display());
+            return;
+        }
         let _ = std::fs::remove_file(&self.path);
     }
 }
+
+impl SwapFile {
+    /// Whether the kernel swaps to it. Where that is not known, it does not.
+    fn is_on(&self) -> bool {
+        let Ok(path) = self.path.canonicalize() else { return false };
+        let swaps = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
+        swaps.lines().any(|line| line.split_whitespace().next().is_some_and(|of| Path::new(of) == path))
+    }
+}
+
+/// Times that it is tried to be switched off: a second.
+const OFF_TRIES: u32 = 100;
