@@ -384,9 +384,11 @@ impl SwapPath {
             self.failing = false;
             for (page, _) in core::mem::take(&mut self.pending) {
                 self.pages.set(page, Flag::PENDING, false);
-                self.pages.set(page, Flag::WAITED, false);
-                self.pages.set(page, Flag::WRITE, false);
-                self.act(SwapAction::Fail { pages: one(page) });
+                // It may have come meanwhile, with the cluster of another.
+                if self.pages.take(page, Flag::WAITED) {
+                    self.pages.set(page, Flag::WRITE, false);
+                    self.act(SwapAction::Fail { pages: one(page) });
+                }
             }
         }
         while self.pending.is_empty()

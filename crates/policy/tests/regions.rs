@@ -199,7 +199,11 @@ impl Driver {
                     self.busy.remove(&slot);
                     self.at[page as usize] = if came { At::Staged } else { At::Away };
                     self.held[page as usize] = self.slots[slot as usize];
-                    assert_eq!(Some(self.held[page as usize]), self.spilled[page as usize], "page {page} in slot {slot}");
+                    assert_eq!(
+                        Some(self.held[page as usize]),
+                        self.spilled[page as usize],
+                        "page {page} in slot {slot}"
+                    );
                     if !came && self.given_up.remove(&page) {
                         (self.spilled[page as usize], self.wanted[page as usize]) = (None, 0);
                     }
