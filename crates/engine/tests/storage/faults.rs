@@ -57,10 +57,10 @@ fn an_answer_that_is_late_is_overtaken_by_a_second_request() {
     rig.testbed.set_faults(vec!["stall=20s,every=40".parse().expect("a fault")]);
     rig.testbed.reset_counters();
     // In an order in which there is no stream: nearly each request is waited for, and so is nearly each that stalls.
-    let mut state = 1u64;
+    let mut random = 1u64;
     for _ in 0..320 {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let page = (state >> 33) % ((64 << 20) / 4096);
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let page = (random >> 33) % ((64 << 20) / 4096);
         rig.read(&a, page * 4096, 4096, 1).expect("no read waits for a stall as long as patience lasts");
     }
     let stats = rig.engine.stats();
