@@ -18,7 +18,7 @@ use crate::units::{Extent, Nanos};
 /// See the module's text.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
-    streams: Vec<Stream>,
+    all: Vec<Stream>,
     /// In the same order.
     outlines: Vec<Outline>,
     /// Those that are not recognised.
@@ -45,12 +45,12 @@ impl Outline {
 
 impl Streams {
     pub(crate) fn get(&self, at: usize) -> &Stream {
-        &self.streams[at]
+        &self.all[at]
     }
 
     /// Changes the stream at `at`.
     pub(crate) fn change<R>(&mut self, at: usize, change: impl FnOnce(&mut Stream) -> R) -> R {
-        let stream = &mut self.streams[at];
+        let stream = &mut self.all[at];
         let result = change(stream);
         let outline = Outline::of(stream);
         self.runs = self.runs + usize::from(!outline.recognised) - usize::from(!self.outlines[at].recognised);
@@ -62,28 +62,28 @@ impl Streams {
         let outline = Outline::of(&stream);
         self.runs += usize::from(!outline.recognised);
         self.outlines.push(outline);
-        self.streams.push(stream);
+        self.all.push(stream);
     }
 
     /// Takes the one at `at` out; the last one has its place.
     pub(crate) fn swap_remove(&mut self, at: usize) -> Stream {
         let outline = self.outlines.swap_remove(at);
         self.runs -= usize::from(!outline.recognised);
-        self.streams.swap_remove(at)
+        self.all.swap_remove(at)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Stream> {
-        self.streams.iter()
+        self.all.iter()
     }
 
     /// For what no outline has.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
-        self.streams.iter_mut()
+        self.all.iter_mut()
     }
 
     /// Where the stream `id` is.
     pub(crate) fn position(&self, id: u64) -> Option<usize> {
-        self.streams.iter().position(|stream| stream.id == id)
+        self.all.iter().position(|stream| stream.id == id)
     }
 
     /// The stream that `read` belongs to, which comes behind `skipped` pages that are there and unread: recognised ones first, the one that
@@ -91,7 +91,7 @@ impl Streams {
     pub(crate) fn expecting(&self, read: Extent, skipped: u64) -> Option<usize> {
         let within = |(_, outline): &(usize, &Outline)| outline.from <= read.start && read.start <= outline.to;
         let near = self.outlines.iter().enumerate().filter(within);
-        let expecting = near.map(|(at, _)| (at, &self.streams[at])).filter(|(_, s)| s.expects(read, skipped));
+        let expecting = near.map(|(at, _)| (at, &self.all[at])).filter(|(_, s)| s.expects(read, skipped));
         expecting.min_by_key(|(_, s)| (!s.is_recognised(), s.pos.abs_diff(read.start))).map(|(at, _)| at)
     }
 
@@ -112,7 +112,7 @@ impl Streams {
 
     /// How many are recognised.
     pub(crate) fn recognised(&self) -> usize {
-        self.streams.len() - self.runs
+        self.all.len() - self.runs
     }
 
     /// Of those that are `recognised`, or are not, the one that has not been read for longest.
@@ -134,7 +134,7 @@ mod tests {
             let mut streams = Streams::default();
             for (at, (step, page, pages)) in steps.into_iter().enumerate() {
                 let (now, read) = (Nanos(at as u64 / 3), Extent::new(page, page + pages));
-                let any = (!streams.streams.is_empty()).then(|| page as usize % streams.streams.len());
+                let any = (!streams.all.is_empty()).then(|| page as usize % streams.all.len());
                 match (step, any) {
                     (0, Some(any)) => { streams.swap_remove(any); }
                     (1, Some(any)) if streams.get(any).expects(read, 0) => {
@@ -145,7 +145,7 @@ mod tests {
                     (4, Some(any)) => streams.change(any, |s| s.prepend(now, read)),
                     _ => streams.push(Stream::new(at as u64, now, read)),
                 }
-                let all = || streams.streams.iter().enumerate();
+                let all = || streams.all.iter().enumerate();
                 let runs = || all().filter(|(_, s)| !s.is_recognised());
                 prop_assert_eq!(streams.runs(), runs().count());
                 prop_assert_eq!(streams.recognised(), all().filter(|(_, s)| s.is_recognised()).count());
