@@ -1,11 +1,10 @@
-//! Memory for folios. Whole folios come from a pool: a fresh 128 KiB costs 32 page faults, which at a gigabyte a second is a
+//! Memory for folios, of all engines of a program. Whole folios come from a pool: a fresh 128 KiB costs 32 page faults, which at a gigabyte a second is a
 //! twentieth of a core. So do single pages: made by one thread and dropped by another, each costs an allocator a tenth of what a
 //! random read of 4 KiB costs altogether.
 //!
 //! *Invariant:* what lies idle in the pool is at most [`IDLE_BYTES_MAX`] of either kind, so memory follows the budget that policy keeps.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
 
 use foreread_backend::Frames;
 use foreread_policy::{FOLIO_PAGES_MAX, PAGE_BYTES};
@@ -20,26 +19,16 @@ const SINGLE_BYTES: usize = PAGE_BYTES as usize;
 /// Memory of each kind kept for the next request: 4 MiB. Less and a stream's turnover reaches the allocator; more is memory idle.
 const IDLE_BYTES_MAX: usize = 4 << 20;
 
-/// Where whole folios come from and return to.
-#[derive(Debug, Default)]
-pub(crate) struct Pool {
+/// Where whole folios and single pages come from and return to. One for all, so that no buffer has to hold it.
+#[derive(Debug)]
+struct Pool {
     wholes: Mutex<Vec<Frames>>,
     singles: Mutex<Vec<Frames>>,
 }
 
+static POOL: Pool = Pool { wholes: Mutex::new(Vec::new()), singles: Mutex::new(Vec::new()) };
+
 impl Pool {
-    /// `len` bytes, at most a whole folio. Their content is arbitrary: the caller overwrites all of them.
-    pub(crate) fn take(self: &Arc<Self>, len: usize) -> Buffer {
-        Buffer::of(self.bytes(len), self)
-    }
-
-    /// The same, for [`Buffer::of`].
-    pub(crate) fn bytes(&self, len: usize) -> Frames {
-        debug_assert!(len <= WHOLE_BYTES);
-        let idle = self.idle(len).and_then(|idle| idle.lock().pop());
-        idle.unwrap_or_else(|| Frames::new(len))
-    }
-
     /// Where memory of that length lies idle.
     fn idle(&self, len: usize) -> Option<&Mutex<Vec<Frames>>> {
         match len {
@@ -50,17 +39,28 @@ impl Pool {
     }
 }
 
+/// Memory of `len` bytes, at most a whole folio, for [`Buffer::of`]. Its content is arbitrary: the caller overwrites all of it.
+pub(crate) fn frames(len: usize) -> Frames {
+    debug_assert!(len <= WHOLE_BYTES);
+    let idle = POOL.idle(len).and_then(|idle| idle.lock().pop());
+    idle.unwrap_or_else(|| Frames::new(len))
+}
+
 /// The bytes of one folio.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     bytes: Frames,
-    pool: Arc<Pool>,
 }
 
 impl Buffer {
-    /// What [`Pool::bytes`] gave.
-    pub(crate) fn of(bytes: Frames, pool: &Arc<Pool>) -> Self {
-        Self { bytes, pool: Arc::clone(pool) }
+    /// `len` of them, as [`frames`] gives them.
+    pub(crate) fn new(len: usize) -> Self {
+        Self::of(frames(len))
+    }
+
+    /// What [`frames`] gave.
+    pub(crate) fn of(bytes: Frames) -> Self {
+        Self { bytes }
     }
 }
 
@@ -80,7 +80,7 @@ impl DerefMut for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if let Some(idle) = self.pool.idle(self.bytes.len()) {
+        if let Some(idle) = POOL.idle(self.bytes.len()) {
             let mut idle = idle.lock();
             if idle.len() < IDLE_BYTES_MAX / self.bytes.len() {
                 idle.push(std::mem::take(&mut self.bytes));

@@ -1,6 +1,5 @@
 //! The engine: owns the runtime, the shard and the files, and retries what has no shard to protect (stat, list).
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
@@ -12,18 +11,19 @@ use foreread_policy::{Event, Extent, FileId, Found, Nanos, PAGE_BYTES, ReadPath,
 use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::{Handle, Runtime};
 
-use crate::buffer::Pool;
 use crate::directories::{Directories, Prefetched};
 use crate::error::{Error, ErrorKind};
 use crate::fetch::{Backoff, Held, attempt};
-use crate::file::{File, Missing, Opened};
+use crate::file::{File, Opened};
 use crate::in_place::InPlace;
-use crate::page_table::{Lookup, Pages, Waiting};
+use crate::numbers::Numbers;
+use crate::page_table::{Lookup, Pages};
 use crate::record::Recorder;
 use crate::segments::From;
-use crate::shard::{Shard, Starved};
+use crate::shard::Shard;
 use crate::stats::{Counters, Stats};
 use crate::tap::{Recorded, Tap};
+use crate::waiting::Waiting;
 
 /// What an engine is made with.
 #[derive(Debug, Clone)]
@@ -102,12 +102,11 @@ pub(crate) struct Inner {
     pub(crate) stats: Counters,
     pub(crate) tap: Tap,
     next_reader: AtomicU64,
-    pub(crate) pool: Arc<Pool>,
     pub(crate) patience: Patience,
     pub(crate) directories: Directories,
     pub(crate) metadata_ttl: Duration,
     started: Instant,
-    read_bytes_max: u64,
+    pub(crate) read_bytes_max: u64,
 }
 
 impl Engine {
@@ -151,7 +150,6 @@ impl Engine {
             stats: Counters::default(),
             tap: Tap::default(),
             next_reader: AtomicU64::new(0),
-            pool: Arc::default(),
             patience: options.patience,
             directories: Directories::new(memory_bytes, options.metadata_ttl, options.readahead, list_after),
             metadata_ttl: options.metadata_ttl,
@@ -224,7 +222,7 @@ impl Engine {
     }
 
     /// Reads of its files that did not find all their pages resident.
-    pub(crate) fn read_missing(&self, reads: impl IntoIterator<Item = Missing>) {
+    pub(crate) fn read_missing(&self, reads: impl IntoIterator<Item = Arc<Waiting>>) {
         self.inner.read_missing(reads);
     }
 
@@ -359,45 +357,56 @@ impl Inner {
     fn tell_completed(self: &Arc<Self>) {
         while !self.completed.lock().is_empty() {
             let Some(shard) = self.shard.try_lock() else { return };
-            self.with(shard, |shard| {
-                let mut completed = std::mem::take(&mut shard.completed);
-                std::mem::swap(&mut completed, &mut self.completed.lock());
-                for (in_place, took) in completed.drain(..) {
-                    in_place.joint().settle(self, shard, u64::MAX, took, took);
+            let mut completed = self.with(shard, |shard| {
+                let completed = std::mem::take(&mut *self.completed.lock());
+                for (in_place, took) in &completed {
+                    in_place.joint().settle(self, shard, u64::MAX, *took, *took);
                 }
-                shard.completed = completed;
+                completed
             });
+            // What they held is given back without the shard, and their list is used again.
+            completed.clear();
+            let mut next = self.completed.lock();
+            if next.capacity() == 0 {
+                *next = completed;
+            }
         }
     }
 
     fn with<R>(self: &Arc<Self>, mut shard: MutexGuard<'_, Shard>, f: impl FnOnce(&mut Shard) -> R) -> R {
         let result = f(&mut shard);
         let (begun, ready) = (std::mem::take(&mut shard.begun), std::mem::take(&mut shard.ready));
-        let over = std::mem::take(&mut shard.over);
+        shard.knows_touches = false;
+        let (over, gone) = (std::mem::take(&mut shard.over), std::mem::take(&mut shard.gone));
         drop(shard);
         let plug = if begun.len() > 1 { self.backend.submission().map(Submitter::plug) } else { None };
         for (in_place, in_flight) in begun {
             in_place.begin(in_flight);
         }
         drop(plug);
-        for (pages, done) in ready {
-            Waiting::wait(pages, done);
+        for (pages, read) in ready {
+            read.wait_for(pages);
         }
-        drop(over);
+        drop((over, gone));
         result
     }
 
     /// Tells policy of `event`, first touches before it first, and does what it says.
     pub(crate) fn tell(self: &Arc<Self>, shard: &mut Shard, event: Event) {
-        let mut referenced = std::mem::take(&mut shard.referenced);
-        std::mem::swap(&mut referenced, &mut self.referenced.lock());
         // Taken with the shard held: time never goes back for policy.
         let now = self.now();
-        for event in referenced.drain(..).chain([event]) {
-            shard.handle(now, event);
-            shard.execute(self);
+        // No read is answered by whoever has the shard, so what was touched before he entered is all that there is to tell.
+        if !std::mem::replace(&mut shard.knows_touches, true) {
+            let mut referenced = std::mem::take(&mut shard.referenced);
+            std::mem::swap(&mut referenced, &mut self.referenced.lock());
+            for event in referenced.drain(..) {
+                shard.handle(now, event);
+                shard.execute(self);
+            }
+            shard.referenced = referenced;
         }
-        shard.referenced = referenced;
+        shard.handle(now, event);
+        shard.execute(self);
         shard.retry_starved(self);
     }
 
@@ -427,22 +436,14 @@ impl Inner {
     }
 
     /// Reads that did not find all their pages resident.
-    pub(crate) fn read_missing(self: &Arc<Self>, reads: impl IntoIterator<Item = Missing>) {
+    pub(crate) fn read_missing(self: &Arc<Self>, reads: impl IntoIterator<Item = Arc<Waiting>>) {
         self.enter(|shard| reads.into_iter().for_each(|read| self.miss(shard, read)));
     }
 
-    fn miss(self: &Arc<Self>, shard: &mut Shard, Missing { file, offset, len, done }: Missing) {
-        let len = (len as u64).min(self.read_bytes_max) as usize;
+    fn miss(self: &Arc<Self>, shard: &mut Shard, read: Arc<Waiting>) {
+        let (offset, len) = (read.offset, read.len);
         let extent = Extent::of_bytes(offset, len as u64);
-        let opened = Arc::clone(&file.opened);
-        let started = Instant::now();
-        let done = Box::new(move |result: Result<Pages, Error>| {
-            if let Ok(pages) = &result {
-                file.engine.reference(&file.opened, pages);
-            }
-            file.engine.stats.waited(result.as_ref().ok().map(Pages::len), started.elapsed());
-            done(result);
-        });
+        let opened = &read.file.opened;
         let (mut found, mut marked) = (Found::Absent, false);
         // What is there, or on its way, is held: what policy does next may be to drop a part of it.
         let held = opened.table.look_up(offset, len);
@@ -461,9 +462,9 @@ impl Inner {
         match held {
             Lookup::Present(pages) => {
                 pages.folios().iter().for_each(|f| f.fetch.demand());
-                shard.ready.push((pages, done));
+                shard.ready.push((pages, read));
             }
-            Lookup::Absent => shard.starved.push_back(Starved { opened, offset, len, done }),
+            Lookup::Absent => shard.starved.push_back(read),
         }
     }
 
@@ -501,7 +502,7 @@ impl Drop for Prefetch {
 pub(crate) type Identity = (Key, Version);
 
 /// Every file that is open, or was lately.
-pub(crate) type Files = HashMap<FileId, (Identity, Arc<Opened>)>;
+pub(crate) type Files = Numbers<FileId, (Identity, Arc<Opened>)>;
 
 /// The least memory budget, 16 MiB: two of the largest requests. With less, parts of one window and a page for each of a few
 /// readers do not fit, and every reader waits for every other one.

@@ -27,7 +27,7 @@ use futures::future::{Either, select};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::buffer::{Buffer, Pool};
+use crate::buffer::Buffer;
 use crate::engine::Inner;
 use crate::error::{Error, ErrorKind};
 use crate::joint::Joint;
@@ -222,7 +222,6 @@ struct Filling {
     current: Option<(Arc<Folio>, Buffer, usize)>,
     /// The bytes of the object still to come.
     rest: Range<u64>,
-    pool: Arc<Pool>,
 }
 
 impl Filling {
@@ -243,7 +242,7 @@ impl Filling {
                 self.folios.next();
                 folio.fetch.granted(engine, folio.extent.start).await;
                 let end = (folio.extent.end * PAGE_BYTES).min(self.rest.end);
-                (folio, self.pool.take((end - start) as usize), 0)
+                (folio, Buffer::new((end - start) as usize), 0)
             };
             let count = piece.len().min(buffer.len() - at);
             buffer[at..at + count].copy_from_slice(&piece.split_to(count));
@@ -309,10 +308,9 @@ impl Drop for InFlight {
 pub(crate) fn fetch(in_flight: InFlight, mut joint: Joint) -> impl Future<Output = ()> + Send {
     let (size, extent) = (joint.opened.object.version.size, joint.extent());
     let rest = extent.start * PAGE_BYTES..(extent.end * PAGE_BYTES).min(size);
-    let pool = Arc::clone(&in_flight.0.pool);
     // Each is let go of when it is filled: what is evicted before the request ends is memory again.
     let folios = std::mem::take(&mut joint.folios).into_iter().peekable();
-    let filling = Filling { folios, current: None, rest, pool };
+    let filling = Filling { folios, current: None, rest };
     carry(in_flight, joint, filling)
 }
 

@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use crate::engine::Inner;
 use crate::error::{Error, ErrorKind};
 use crate::page_table::{Lookup, PageTable, Pages};
+use crate::waiting::Waiting;
 
 /// One version of one object and what is resident of it. Shared by all who have it open, and kept for a while after.
 #[derive(Debug)]
@@ -32,22 +33,6 @@ pub struct File {
     pub(crate) opened: Arc<Opened>,
     /// Which open it is, for a recording.
     pub(crate) reader: u64,
-}
-
-/// A read whose pages are not all resident.
-pub(crate) struct Missing {
-    pub(crate) file: File,
-    pub(crate) offset: u64,
-    pub(crate) len: usize,
-    pub(crate) done: Box<dyn FnOnce(Result<Pages, Error>) + Send>,
-}
-
-impl Missing {
-    /// Has its pages fetched.
-    pub(crate) fn submit(self) {
-        let engine = Arc::clone(&self.file.engine);
-        engine.read_missing([self]);
-    }
 }
 
 impl Clone for File {
@@ -97,22 +82,20 @@ impl File {
     /// Errors: [`ErrorKind::Changed`] when the object is no longer the version that was opened; others as the storage has them,
     /// after retries within [`crate::Patience`]. `len` is at most 8 MiB; longer reads are cut (see [`File::read_at`]).
     pub fn read(&self, offset: u64, len: usize, done: impl FnOnce(Result<Pages, Error>) + Send + 'static) {
-        if let Some(missing) = self.read_resident(offset, len, done) {
-            missing.submit();
+        if let Err((len, done)) = self.read_resident(offset, len, done) {
+            self.engine.read_missing([Waiting::new(self.clone(), offset, len, done)]);
         }
     }
 
-    /// Completes a read whose pages are resident; others are given back.
-    pub(crate) fn read_resident(
-        &self,
-        offset: u64,
-        len: usize,
-        done: impl FnOnce(Result<Pages, Error>) + Send + 'static,
-    ) -> Option<Missing> {
+    /// Completes a read whose pages are resident. Of others gives back whom to tell, and how many bytes are to be fetched.
+    pub(crate) fn read_resident<D>(&self, offset: u64, len: usize, done: D) -> Result<(), (usize, D)>
+    where
+        D: FnOnce(Result<Pages, Error>),
+    {
         let len = (self.size().saturating_sub(offset)).min(len as u64).min(READ_BYTES_MAX) as usize;
         if len == 0 {
             done(Ok(Pages::empty()));
-            return None;
+            return Ok(());
         }
         self.engine.tap.note(
             || (self.engine.now().0, self.opened.id.0, self.reader, offset, len as u64),
@@ -129,9 +112,9 @@ impl File {
             if marked {
                 self.engine.touched(&self.opened, Extent::of_bytes(offset, len as u64), Found::Resident, true);
             }
-            return None;
+            return Ok(());
         }
-        Some(Missing { file: self.clone(), offset, len, done: Box::new(done) })
+        Err(((len as u64).min(self.engine.read_bytes_max) as usize, done))
     }
 
     /// Reads up to `len` bytes at `offset`; fewer only at the end of the object. Errors as [`File::read`].

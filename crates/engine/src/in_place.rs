@@ -14,10 +14,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use foreread_backend::{self as backend, Buffers, Positioned};
+use foreread_backend::{self as backend, Buffers};
 use foreread_policy::{Event, Nanos, PAGE_BYTES, RequestId};
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, frames};
 use crate::engine::Inner;
 use crate::error::{Error, ErrorKind};
 use crate::fetch::{InFlight, fetch};
@@ -49,17 +49,17 @@ impl InPlace {
     /// Asks for it. Without the shard: what is told at once takes it.
     pub(crate) fn begin(self: Arc<Self>, in_flight: InFlight) {
         let opened = &self.joint.opened;
-        let Some(positioned) = opened.positioned.clone() else { return };
-        let engine = Arc::clone(in_flight.engine());
+        let Some(positioned) = &opened.positioned else { return };
         let size = opened.object.version.size;
         let bytes = |folio: &Arc<Folio>| {
             let end = (folio.extent.end * PAGE_BYTES).min(size);
-            engine.pool.bytes((end - folio.extent.start * PAGE_BYTES) as usize)
+            frames((end - folio.extent.start * PAGE_BYTES) as usize)
         };
         let buffers = self.joint.folios.iter().map(bytes).collect();
+        // Of what all reads share nothing is counted once more for each.
+        let own = Arc::clone(&self);
         let offset = self.joint.extent().start * PAGE_BYTES;
-        let positioned: &dyn Positioned = &*positioned;
-        positioned.read(offset, buffers, Box::new(move |read| self.told(in_flight, read)));
+        positioned.read(offset, buffers, Box::new(move |read| own.told(in_flight, read)));
     }
 
     fn told(self: Arc<Self>, in_flight: InFlight, read: Result<Buffers, backend::Error>) {
@@ -77,7 +77,7 @@ impl InPlace {
         stats.fetched_bytes.fetch_add(buffers.iter().map(|b| b.len() as u64).sum(), Relaxed);
         stats.first_byte.record(took);
         for (folio, bytes) in self.joint.folios.iter().zip(buffers) {
-            folio.fill(Ok(Buffer::of(bytes, &engine.pool)));
+            folio.fill(Ok(Buffer::of(bytes)));
         }
         engine.complete(Arc::clone(&self), Nanos(took.as_nanos() as u64));
     }
@@ -88,7 +88,7 @@ impl InPlace {
         engine.enter(|shard| {
             if self.joint.members().iter().any(|made| shard.counts(made.request())) {
                 let task = engine.runtime.spawn(fetch(in_flight, self.joint.clone()));
-                shard.carry(&self.joint, &Carrier::Task(Arc::new(task.abort_handle())));
+                shard.carry(self.joint.members(), &Carrier::Task(Arc::new(task.abort_handle())));
             }
         });
     }

@@ -33,6 +33,7 @@ mod joint;
 mod key_space;
 mod listing;
 mod name;
+mod numbers;
 mod page_table;
 mod record;
 mod segments;
@@ -40,6 +41,7 @@ mod shard;
 mod stats;
 mod submission;
 mod tap;
+mod waiting;
 
 pub use directories::Named;
 pub use directory::Directory;

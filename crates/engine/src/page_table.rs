@@ -9,8 +9,7 @@
 //! Only the holder of the shard inserts and removes; anybody looks up. A folio that is removed while a reader holds it lives until
 //! that reader is done with it.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use foreread_policy::{Extent, FOLIO_PAGES_MAX, PAGE_BYTES, Touch};
@@ -20,6 +19,8 @@ use smallvec::SmallVec;
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::fetch::Fetch;
+use crate::numbers::Numbers;
+use crate::waiting::Waiting;
 
 /// Pages of one file held as one piece.
 #[derive(Debug)]
@@ -98,8 +99,14 @@ impl Folio {
         }
         let waiting = self.waiting.lock().take();
         for read in waiting.into_iter().flatten() {
-            read.one_ready();
+            read.ready(1);
         }
+    }
+
+    /// Tells `read` once its outcome is known; `false` if that is so already.
+    pub(crate) fn tells(&self, read: &Arc<Waiting>) -> bool {
+        let mut waiting = self.waiting.lock();
+        waiting.as_mut().map(|waiting| waiting.push(Arc::clone(read))).is_some()
     }
 
     /// Whether reads are to be completed once its outcome is known.
@@ -113,50 +120,6 @@ impl Folio {
             Some(Ok(buffer)) => Some(buffer),
             _ => None,
         }
-    }
-}
-
-/// What becomes of a read.
-type Done = Box<dyn FnOnce(Result<Pages, Error>) + Send>;
-
-/// A read that waits for folios.
-pub(crate) struct Waiting {
-    /// Folios still missing, and one more until all have been told.
-    missing: AtomicUsize,
-    read: Mutex<Option<(Pages, Done)>>,
-}
-
-impl std::fmt::Debug for Waiting {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Waiting").field("missing", &self.missing).finish_non_exhaustive()
-    }
-}
-
-impl Waiting {
-    /// Calls `done` with `pages` as soon as all its folios have an outcome: maybe at once, on this thread.
-    pub(crate) fn wait(pages: Pages, done: Done) {
-        let folios = pages.folios.clone();
-        let waiting =
-            Arc::new(Self { missing: AtomicUsize::new(folios.len() + 1), read: Mutex::new(Some((pages, done))) });
-        for folio in folios {
-            let mut readers = folio.waiting.lock();
-            if let Some(readers) = readers.as_mut() {
-                readers.push(Arc::clone(&waiting));
-            } else {
-                drop(readers);
-                waiting.one_ready();
-            }
-        }
-        waiting.one_ready();
-    }
-
-    fn one_ready(&self) {
-        if self.missing.fetch_sub(1, Ordering::AcqRel) != 1 {
-            return;
-        }
-        let Some((pages, done)) = self.read.lock().take() else { return };
-        let failure = pages.folios.iter().find_map(|f| f.failure().cloned());
-        done(failure.map_or(Ok(pages), Err));
     }
 }
 
@@ -244,11 +207,11 @@ pub(crate) enum Lookup {
 /// is one of its block, however many folios there are.
 #[derive(Debug, Default)]
 pub(crate) struct PageTable {
-    blocks: RwLock<HashMap<u64, Block>>,
+    blocks: RwLock<Numbers<u64, Block>>,
 }
 
-/// Folios of [`FOLIO_PAGES_MAX`] pages, in order. Most often it is one.
-type Block = Folios;
+/// Folios of [`FOLIO_PAGES_MAX`] pages, in order, each with its first page: where it lies is known without looking into it. Most often it is one.
+type Block = SmallVec<[(u64, Arc<Folio>); 1]>;
 
 /// The blocks that hold some of `extent`.
 fn blocks_of(extent: Extent) -> std::ops::RangeInclusive<u64> {
@@ -263,7 +226,7 @@ impl PageTable {
         let mut folios = Folios::new();
         let mut next = extent.start;
         for block in blocks_of(extent) {
-            for folio in table.get(&block).into_iter().flatten() {
+            for (_, folio) in table.get(&block).into_iter().flatten() {
                 if folio.extent.end <= next {
                     continue;
                 }
@@ -280,42 +243,37 @@ impl PageTable {
         Lookup::Absent
     }
 
-    /// The runs of pages in `within` that are neither resident nor in flight.
-    pub(crate) fn holes(&self, within: Extent) -> SmallVec<[Extent; 2]> {
-        let table = self.blocks.read();
-        let mut holes = SmallVec::new();
-        let mut start = within.start;
-        for folio in blocks_of(within).filter_map(|block| table.get(&block)).flatten() {
-            let known = folio.extent;
-            if known.start >= within.end {
-                break;
-            }
-            if start < known.start {
-                holes.push(Extent::new(start, known.start));
-            }
-            start = start.max(known.end);
-        }
-        if start < within.end {
-            holes.push(Extent::new(start, within.end));
-        }
-        holes
-    }
-
-    /// Puts a folio in. For the holder of the shard.
-    pub(crate) fn insert(&self, folio: Arc<Folio>) {
+    /// Puts a folio, made by `new`, in for each that is neither resident nor in flight in `within`, and gives all of those. For the holder of the
+    /// shard.
+    pub(crate) fn fill_holes(&self, within: Extent, new: impl Fn(Extent) -> Arc<Folio>) -> Folios {
         let mut table = self.blocks.write();
-        let block = table.entry(folio.extent.start / FOLIO_PAGES_MAX).or_default();
-        match block.binary_search_by_key(&folio.extent.start, |known| known.extent.start) {
-            Ok(at) => block[at] = folio,
-            Err(at) => block.insert(at, folio),
+        let mut filled = Folios::new();
+        for number in blocks_of(within) {
+            let first = number * FOLIO_PAGES_MAX;
+            let (mut start, end) = (within.start.max(first), within.end.min(first + FOLIO_PAGES_MAX));
+            let block = table.entry(number).or_default();
+            let mut at = 0;
+            while start < end {
+                let next = block.get(at).map(|(_, folio)| folio.extent);
+                let hole = Extent::new(start, next.map_or(end, |next| next.start.min(end)));
+                if !hole.is_empty() {
+                    let folio = new(hole);
+                    filled.push(Arc::clone(&folio));
+                    block.insert(at, (hole.start, folio));
+                    at += 1;
+                }
+                start = start.max(next.map_or(end, |next| next.end));
+                at += 1;
+            }
         }
+        filled
     }
 
     /// Clears the reference bit of the folio that starts at `start`.
     pub(crate) fn clear(&self, start: u64) {
         let table = self.blocks.read();
         let block = table.get(&(start / FOLIO_PAGES_MAX)).into_iter().flatten();
-        block.filter(|folio| folio.extent.start == start).for_each(|folio| folio.clear());
+        block.filter(|(known, _)| *known == start).for_each(|(_, folio)| folio.clear());
     }
 
     /// Takes the folio that starts at `start` out. For the holder of the shard.
@@ -323,11 +281,42 @@ impl PageTable {
         let mut table = self.blocks.write();
         let key = start / FOLIO_PAGES_MAX;
         let block = table.get_mut(&key)?;
-        let at = block.iter().position(|folio| folio.extent.start == start)?;
-        let folio = block.remove(at);
+        let at = block.iter().position(|(known, _)| *known == start)?;
+        let (_, folio) = block.remove(at);
         if block.is_empty() {
             table.remove(&key);
         }
         Some(folio)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use foreread_policy::RequestId;
+
+    use super::*;
+
+    fn folio(extent: Extent) -> Arc<Folio> {
+        Folio::new(extent, false, Fetch::new(RequestId(0), extent, true, extent.end, None))
+    }
+
+    #[test]
+    fn holes_are_filled_with_whole_folios_around_what_is_there() {
+        let table = PageTable::default();
+        let fill = |start, end| {
+            let filled = table.fill_holes(Extent::new(start, end), folio);
+            filled.iter().map(|folio| (folio.extent.start, folio.extent.end)).collect::<Vec<_>>()
+        };
+        assert_eq!(fill(4, 6), [(4, 6)]);
+        assert_eq!(fill(10, 12), [(10, 12)]);
+        assert_eq!(fill(5, 11), [(6, 10)], "it begins and ends in what is there");
+        assert_eq!(fill(4, 12), []);
+        assert_eq!(fill(0, 70), [(0, 4), (12, 32), (32, 64), (64, 70)]);
+        assert_eq!(table.remove(32).map(|folio| folio.extent), Some(Extent::new(32, 64)));
+        assert!(table.remove(33).is_none());
+        assert_eq!(fill(20, 66), [(32, 64)]);
+        assert!(
+            matches!(table.look_up(0, 70 * PAGE_BYTES as usize), Lookup::Present(pages) if pages.folios().len() == 7)
+        );
     }
 }

@@ -17,7 +17,7 @@
 //! Deadlines are looked at when completions are asked for, so they cost no timer.
 
 use std::any::Any;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,12 +26,15 @@ use std::time::{Duration, Instant};
 
 use foreread_backend::{Key, ListPage, Object};
 use parking_lot::{Condvar, Mutex};
+use smallvec::SmallVec;
 use tokio::task::AbortHandle;
 
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
-use crate::file::{File, Missing};
+use crate::file::File;
+use crate::numbers::Numbers;
 use crate::page_table::Pages;
+use crate::waiting::Waiting;
 
 /// What can be submitted.
 pub enum Operation {
@@ -139,7 +142,7 @@ struct State {
     /// Operations that the storage, or a thread, still has. Cancelled ones too.
     carried: usize,
     /// Those of them that somebody wants, with the task that carries one and when it expires.
-    wanted: HashMap<Ticket, (Option<AbortHandle>, Option<Instant>)>,
+    wanted: Numbers<Ticket, (Option<AbortHandle>, Option<Instant>)>,
     deadlines: BTreeSet<(Instant, Ticket)>,
     completed: VecDeque<Completion>,
 }
@@ -158,21 +161,21 @@ impl Submissions {
     pub fn submit(&self, operation: Operation, deadline: Option<Instant>) -> Result<Ticket, Busy> {
         let (ticket, missing) = self.start(operation, deadline)?;
         if let Some(missing) = missing {
-            missing.submit();
+            submit(missing);
         }
         Ok(ticket)
     }
 
     /// The same for several, of which the storage is told together. As many as may be in flight are taken from `operations`; the ticket of each.
     pub fn submit_all(&self, operations: &mut VecDeque<Operation>, deadline: Option<Instant>) -> Vec<Ticket> {
-        let (mut tickets, mut missing) = (Vec::with_capacity(operations.len()), Vec::new());
+        let (mut tickets, mut missing) = (Vec::with_capacity(operations.len()), SmallVec::<[_; TOGETHER]>::new());
         while let Some(operation) = operations.pop_front() {
             match self.start(operation, deadline) {
                 Ok((ticket, read)) => {
                     tickets.push(ticket);
                     match read {
                         Some(read) if self.engine.has(&read.file) => missing.push(read),
-                        Some(read) => read.submit(),
+                        Some(read) => submit(read),
                         None => {}
                     }
                 }
@@ -189,7 +192,7 @@ impl Submissions {
     }
 
     /// Tries an operation, and starts what is not over then, but for a read: that is given back.
-    fn start(&self, operation: Operation, deadline: Option<Instant>) -> Result<(Ticket, Option<Missing>), Busy> {
+    fn start(&self, operation: Operation, deadline: Option<Instant>) -> Result<(Ticket, Option<Arc<Waiting>>), Busy> {
         let ticket = {
             let mut state = self.shared.state.lock();
             state.expire();
@@ -204,19 +207,31 @@ impl Submissions {
             ticket
         };
         let slot = Slot { shared: Arc::clone(&self.shared), ticket, told: false };
-        let engine = self.engine.clone();
+        let engine = || self.engine.clone();
         match operation {
             Operation::Read { file, offset, len } => {
-                let missing = file.read_resident(offset, len, move |read| slot.complete(read.map(Outcome::Read)));
-                return Ok((ticket, missing));
+                let done = move |read: Result<Pages, Error>| slot.complete(read.map(Outcome::Read));
+                let missing = file.read_resident(offset, len, done).err();
+                return Ok((ticket, missing.map(|(len, done)| Waiting::new(file, offset, len, done))));
             }
-            Operation::Stat(key) => self.drive(slot, async move { engine.stat(&key).await.map(Outcome::Described) }),
-            Operation::Open(key) => self.drive(slot, async move {
-                let object = engine.stat(&key).await?;
-                Ok(Outcome::Opened(engine.open(&object)))
-            }),
-            Operation::List { prefix, continuation } => self
-                .drive(slot, async move { engine.list(&prefix, continuation.as_deref()).await.map(Outcome::Listed) }),
+            Operation::Stat(key) => {
+                let engine = engine();
+                self.drive(slot, async move { engine.stat(&key).await.map(Outcome::Described) });
+            }
+            Operation::Open(key) => {
+                let engine = engine();
+                self.drive(slot, async move {
+                    let object = engine.stat(&key).await?;
+                    Ok(Outcome::Opened(engine.open(&object)))
+                });
+            }
+            Operation::List { prefix, continuation } => {
+                let engine = engine();
+                self.drive(
+                    slot,
+                    async move { engine.list(&prefix, continuation.as_deref()).await.map(Outcome::Listed) },
+                );
+            }
             Operation::Call(mut call) => match call(May::NotBlock) {
                 Some(value) => slot.complete(Ok(Outcome::Returned(value))),
                 None => {
@@ -304,6 +319,15 @@ impl Submissions {
         state.carried + state.completed.len()
     }
 }
+
+/// Has the pages of a read fetched.
+fn submit(missing: Arc<Waiting>) {
+    let engine = Arc::clone(&missing.file.engine);
+    engine.read_missing([missing]);
+}
+
+/// Reads that are submitted together without an allocation for their list.
+const TOGETHER: usize = 16;
 
 impl Drop for Submissions {
     fn drop(&mut self) {

@@ -7,6 +7,7 @@
 //! ```
 
 use std::io::{self, IoSliceMut};
+use std::num::NonZeroU64;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -22,6 +23,8 @@ pub struct Filled {
     pub buffers: Buffers,
     /// How many bytes of them are filled, or why they are not.
     pub result: io::Result<usize>,
+    /// Reads of the same batch were all over before the first of them was told of: what is looked at then counts for all.
+    pub batch: Option<NonZeroU64>,
 }
 
 /// Told what has become of it, once.
@@ -142,9 +145,14 @@ impl Reading {
 
     /// Tells what has become of it.
     pub(crate) fn finish(self, result: io::Result<usize>) {
+        self.finish_in(None, result);
+    }
+
+    /// The same, as one of a batch.
+    pub(crate) fn finish_in(self, batch: Option<NonZeroU64>, result: io::Result<usize>) {
         let Self { buffers, done, .. } = self;
         // Whoever is told may fail; the thread that tells has others to tell.
-        let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| done(Filled { buffers, result })));
+        let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| done(Filled { buffers, result, batch })));
         if told.is_err() {
             tracing::error!("a completion panicked");
         }

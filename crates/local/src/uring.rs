@@ -16,10 +16,11 @@
 
 use std::cell::Cell;
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 use parking_lot::Mutex;
@@ -177,16 +178,17 @@ impl Ring {
                 // SAFETY: nothing is submitted and no argument is passed: it waits for one completion.
                 let _ = unsafe { self.uring.submitter().enter::<libc::sigset_t>(0, 1, GETEVENTS, None) };
             }
+            let batch = NonZeroU64::new(BATCHES.fetch_add(1, Relaxed));
             for (data, result) in completed.drain(..) {
                 if data != WAKE {
                     // SAFETY: user data other than `WAKE` is a box given up in `submit`, and each entry completes once.
-                    self.complete(unsafe { Box::from_raw(data as *mut Submitted) }, result);
+                    self.complete(unsafe { Box::from_raw(data as *mut Submitted) }, result, batch);
                 }
             }
         }
     }
 
-    fn complete(&self, mut submitted: Box<Submitted>, result: i32) {
+    fn complete(&self, mut submitted: Box<Submitted>, result: i32, batch: Option<NonZeroU64>) {
         let result = usize::try_from(result).map_err(|_| match Errno::from_raw_os_error(-result) {
             // The thread that submitted it has ended, and the kernel had nobody to finish it for: the memory is ours and valid, so it
             // is submitted again, by the reaper, which ends last.
@@ -198,7 +200,7 @@ impl Ring {
             Some(result) => {
                 // Before it is told: whoever is told may ask for the next one.
                 self.in_flight.fetch_sub(1, AcqRel);
-                submitted.reading.finish(result);
+                submitted.reading.finish_in(batch, result);
             }
         }
     }
@@ -208,6 +210,9 @@ thread_local! {
     /// The ring that this thread is plugged at.
     static PLUGGED: Cell<usize> = const { Cell::new(NOWHERE) };
 }
+
+/// The number of the next batch of any ring.
+static BATCHES: AtomicU64 = AtomicU64::new(1);
 
 /// No ring is there.
 const NOWHERE: usize = 0;

@@ -36,6 +36,7 @@ use alloc::vec::Vec;
 use crate::coalesce::Coalesce;
 use crate::concurrency::Concurrency;
 use crate::event::Class;
+use crate::numbered::Numbered;
 use crate::units::{Extent, FileId, Nanos, RequestId};
 
 /// Whose queue: a stream of a file, or without one whatever else is read there.
@@ -63,9 +64,8 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Whether it is read in several pieces, so that another long one beside it would make the disk go from one to the other.
     fn is_long(&self) -> bool {
-        self.extent.pages() > AT_ONCE_PAGES
+        is_long(self.extent)
     }
 }
 
@@ -111,7 +111,7 @@ pub(crate) struct FairQueue {
     /// Those that have requests, and those that had.
     queues: BTreeMap<Owner, Queue>,
     idle: BTreeMap<Owner, Queue>,
-    owners: BTreeMap<RequestId, Owner>,
+    owners: Numbered<Owner>,
     coalesce: Coalesce,
     /// Those started beyond the limit.
     beyond: BTreeSet<RequestId>,
@@ -140,23 +140,17 @@ impl FairQueue {
 
     /// A request of `owner`, which waits from now on.
     pub(crate) fn enter(&mut self, now: Nanos, id: RequestId, owner: Owner, extent: Extent, class: Class, cost: Cost) {
-        self.forget_idle();
-        let (now_ns, idle) = (self.now_ns, &mut self.idle);
-        let queue = self.queues.entry(owner).or_insert_with(|| {
-            let queue = idle.remove(&owner).unwrap_or_default();
-            Queue { tag: queue.tag.max(now_ns), ..queue }
-        });
-        queue.waiting.insert(id, Waiting { extent, class, cost, since: now });
+        self.queue_of(owner).waiting.insert(id, Waiting { extent, class, cost, since: now });
         if class == Class::Demand {
             self.coalesce.enter(id, owner.file, extent);
         }
-        self.owners.insert(id, owner);
+        self.owners.push(id, owner);
         self.waiting += 1;
     }
 
     /// A reader waits for it now.
     pub(crate) fn promote(&mut self, id: RequestId) {
-        if let Some(owner) = self.owners.get(&id)
+        if let Some(owner) = self.owners.get(id)
             && let Some(queue) = self.queues.get_mut(owner)
             && let Some(waiting) = queue.waiting.get_mut(&id)
         {
@@ -175,7 +169,7 @@ impl FairQueue {
 
     /// It is over, whether it was started or not. Whether the storage has one request less to work on.
     pub(crate) fn finish(&mut self, id: RequestId) -> bool {
-        let Some(owner) = self.owners.remove(&id) else { return false };
+        let Some(owner) = self.owners.remove(id) else { return false };
         let Some(queue) = self.queues.get_mut(&owner) else { return false };
         let waited = queue.waiting.remove(&id);
         queue.started.remove(&id);
@@ -232,11 +226,21 @@ impl FairQueue {
         self.queues.get(&owner).map(|queue| queue.tag).or_else(idle).unwrap_or(self.now_ns)
     }
 
-    /// Starts `id`, which was entered just now and does not have to wait.
-    pub(crate) fn start_now(&mut self, id: RequestId) {
-        if let Some(&owner) = self.owners.get(&id) {
-            self.start(owner, id, true);
-        }
+    /// A request of `owner` that does not have to wait: it is started.
+    pub(crate) fn start_now(&mut self, id: RequestId, owner: Owner, extent: Extent, cost: Cost) {
+        self.queue_of(owner);
+        self.owners.push(id, owner);
+        self.start(owner, id, extent, cost, true);
+    }
+
+    /// The queue of somebody who has a request now.
+    fn queue_of(&mut self, owner: Owner) -> &mut Queue {
+        self.forget_idle();
+        let (now_ns, idle) = (self.now_ns, &mut self.idle);
+        self.queues.entry(owner).or_insert_with(|| {
+            let queue = idle.remove(&owner).unwrap_or_default();
+            Queue { tag: queue.tag.max(now_ns), ..queue }
+        })
     }
 
     /// The request to start now, if any. `stalled` says of one that was started that it waits for memory, so the storage does not work on it.
@@ -267,7 +271,7 @@ impl FairQueue {
             self.beyond.insert(id);
         }
         // What is read between the pieces of another's request is no turn, nor is what goes beyond the limit.
-        self.start(owner, id, served.is_none() && !goes_beyond);
+        self.start_waiting(owner, id, served.is_none() && !goes_beyond);
         Some(id)
     }
 
@@ -279,12 +283,12 @@ impl FairQueue {
 
     /// Starts `id`, which waits, with `lead`. Its queue is charged with what it transfers only.
     pub(crate) fn join(&mut self, id: RequestId, lead: RequestId) {
-        let Some(&owner) = self.owners.get(&id) else { return };
+        let Some(&owner) = self.owners.get(id) else { return };
         let waiting = self.queues.get_mut(&owner).and_then(|queue| queue.waiting.get_mut(&id));
         if let Some(waiting) = waiting {
             waiting.cost.positioning_ns = 0;
             self.coalesce.join(id, lead);
-            self.start(owner, id, false);
+            self.start_waiting(owner, id, false);
         }
     }
 
@@ -340,25 +344,31 @@ impl FairQueue {
         queue.waiting.iter().min_by_key(place).map(|(&id, _)| id)
     }
 
-    fn start(&mut self, owner: Owner, id: RequestId, is_turn: bool) {
+    fn start_waiting(&mut self, owner: Owner, id: RequestId, is_turn: bool) {
         let Some(queue) = self.queues.get_mut(&owner) else { return };
-        let Some(request) = queue.waiting.remove(&id) else { return };
+        let Some(Waiting { extent, cost, .. }) = queue.waiting.remove(&id) else { return };
         self.waiting -= 1;
-        self.coalesce.leave(id, owner.file, request.extent.start);
+        self.coalesce.leave(id, owner.file, extent.start);
+        self.start(owner, id, extent, cost, is_turn);
+    }
+
+    fn start(&mut self, owner: Owner, id: RequestId, extent: Extent, cost: Cost, is_turn: bool) {
+        let Some(queue) = self.queues.get_mut(&owner) else { return };
         // A slice is one turn: who comes back during it is not behind those who wait for theirs.
         let goes_on = self.rotational && self.slice.is_some_and(|(last, used_ns)| last == owner && used_ns < SLICE_NS);
         if is_turn && !goes_on {
             self.now_ns = self.now_ns.max(queue.tag);
         }
-        queue.started.insert(id, request.is_long());
-        let follows = self.slice.is_some_and(|(last, _)| last == owner) && request.extent.start == queue.end;
-        queue.end = request.extent.end;
-        let Cost { positioning_ns, transfer_ns } = request.cost;
+        let is_long = is_long(extent);
+        queue.started.insert(id, is_long);
+        let follows = self.slice.is_some_and(|(last, _)| last == owner) && extent.start == queue.end;
+        queue.end = extent.end;
+        let Cost { positioning_ns, transfer_ns } = cost;
         let cost_ns = transfer_ns + if follows { 0 } else { positioning_ns };
         // Random reads have as many shares as readers wait there.
         let readers = if owner.stream.is_some() { 1 } else { queue.waiting.len() + queue.started.len() };
         queue.tag += cost_ns / readers as u64;
-        if request.is_long() {
+        if is_long {
             let used_ns = self.slice.filter(|&(last, used_ns)| last == owner && used_ns < SLICE_NS);
             self.slice = Some((owner, used_ns.map_or(0, |(_, used_ns)| used_ns) + cost_ns));
         }
@@ -372,6 +382,11 @@ impl FairQueue {
             self.idle.retain(|_, queue| queue.tag > now_ns);
         }
     }
+}
+
+/// Whether it is read in several pieces, so that another long one beside it would make the disk go from one to the other.
+fn is_long(extent: Extent) -> bool {
+    extent.pages() > AT_ONCE_PAGES
 }
 
 /// Two of the largest requests at the rate of an old disk: 16 MiB. With one of them 5 % of the time goes into positioning, with two 3 %; more
@@ -512,7 +527,7 @@ mod tests {
         let mut next = [2; 5];
         while disk.times[&ahead].1.is_none() {
             disk.now += long_ns;
-            let (&served, &Owner { stream, .. }) =
+            let (served, &Owner { stream, .. }) =
                 disk.queue.owners.iter().find(|(id, owner)| disk.queue.queues[owner].started.contains_key(id)).unwrap();
             disk.queue.finish(served);
             let stream = stream.unwrap();
@@ -551,9 +566,11 @@ mod tests {
             let holds = queue.holds();
             held += u64::from(holds);
             let cost = Cost { positioning_ns: MS, transfer_ns: 0 };
-            queue.enter(Nanos(at), RequestId(at), owner(at % 2), Extent::new(at, at + 1), Class::Demand, cost);
-            if !holds {
-                queue.start_now(RequestId(at));
+            let (id, owner, extent) = (RequestId(at), owner(at % 2), Extent::new(at, at + 1));
+            if holds {
+                queue.enter(Nanos(at), id, owner, extent, Class::Demand, cost);
+            } else {
+                queue.start_now(id, owner, extent, cost);
             }
         }
         assert_eq!((queue.started() as u64, queue.demanded() as u64), (1_000 - held, held));
@@ -571,8 +588,7 @@ mod tests {
             for at in 0..1_000 {
                 assert!(!queue.holds(), "request {at} has to wait");
                 let cost = Cost { positioning_ns: MS, transfer_ns: (at % 2) * 100 * MS };
-                queue.enter(Nanos(at), RequestId(at), owner(at), Extent::new(at, at + LONG), Class::Demand, cost);
-                queue.start_now(RequestId(at));
+                queue.start_now(RequestId(at), owner(at), Extent::new(at, at + LONG), cost);
                 // A thousand answers are several intervals of trials.
                 queue.answered(Nanos(at * 100 * MS), Nanos(MS), LONG);
             }
@@ -589,14 +605,17 @@ mod tests {
         let mut enter = |queue: &mut FairQueue, file, stream, page| {
             let (id, cost) = (RequestId(next), Cost { positioning_ns: 30 * MS, transfer_ns: MS });
             next += 1;
-            let owner = Owner { file: FileId(file), stream };
-            queue.enter(Nanos(0), id, owner, Extent::new(page, page + 1), Class::Demand, cost);
+            let (owner, extent) = (Owner { file: FileId(file), stream }, Extent::new(page, page + 1));
+            if queue.holds() {
+                queue.enter(Nanos(0), id, owner, extent, Class::Demand, cost);
+            } else {
+                queue.start_now(id, owner, extent, cost);
+            }
             id
         };
         let mut full = 0;
         while !queue.holds() {
-            let id = enter(&mut queue, full, Some(1_000), 0);
-            queue.start_now(id);
+            enter(&mut queue, full, Some(1_000), 0);
             full += 1;
         }
         let waiting = waiting.iter().map(|&(file, stream, page)| enter(&mut queue, file, stream, page)).collect();
@@ -676,7 +695,7 @@ mod tests {
                 there.push((id, file));
                 while let Some(lead) = queue.next(Nanos(id.0), |_| false) {
                     let at = queue.queues.values().find(|queue| queue.started.contains_key(&lead)).unwrap().end;
-                    let file = queue.owners[&lead].file;
+                    let file = queue.owners.get(lead).unwrap().file;
                     for other in queue.around(file, Extent::new(at - 1, at)) {
                         queue.join(other, lead);
                     }

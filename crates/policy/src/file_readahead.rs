@@ -14,8 +14,7 @@
 //! other on their way here (the kernel's own readahead is sent by several threads) leave runs that meet, and are joined. A stream whose pages die
 //! unread makes the file's next ones show more before they are believed.
 
-use alloc::vec::Vec;
-
+use crate::outline::Streams;
 use crate::stream::{Limits, Part, Stream};
 use crate::stride::Starts;
 use crate::units::{Extent, Nanos};
@@ -47,22 +46,24 @@ pub(crate) enum Shown {
 /// All streams of one file.
 #[derive(Debug)]
 pub(crate) struct FileReadahead {
-    streams: Vec<Stream>,
+    streams: Streams,
     starts: Starts,
     next_id: u64,
     /// How many more reads than usual a run must show. Grows with waste, shrinks with use.
     distrust: u32,
+    /// Some stream's next part may be held back.
+    held_back: bool,
 }
 
 impl FileReadahead {
     pub(crate) fn new() -> Self {
-        Self { streams: Vec::new(), starts: Starts::default(), next_id: 0, distrust: 0 }
+        Self { streams: Streams::default(), starts: Starts::default(), next_id: 0, distrust: 0, held_back: false }
     }
 
     /// Takes note of `read`. Says which stream to plan for, if any, and whether it is new.
     pub(crate) fn observe(&mut self, now: Nanos, read: Read) -> (Option<u64>, Shown) {
-        if let Some(at) = self.expecting(read) {
-            let left = self.streams[at].left_by(read.extent);
+        if let Some(at) = self.streams.expecting(read.extent, read.skipped) {
+            let left = self.streams.get(at).left_by(read.extent);
             let shown = self.continued(now, at, read);
             if let Some(record) = left {
                 let run = self.new_run(now, record);
@@ -70,59 +71,51 @@ impl FileReadahead {
             }
             return shown;
         }
-        if let Some(at) = self.streams.iter().position(|s| !s.is_recognised() && s.start == read.extent.end) {
-            let stream = &mut self.streams[at];
-            stream.prepend(now, read.extent);
-            self.starts.grow(stream.id, stream.start, stream.seen);
-            if stream.prepended < BACKWARD_READS + self.distrust {
+        if let Some(at) = self.streams.run_from(read.extent.end) {
+            self.streams.change(at, |stream| stream.prepend(now, read.extent));
+            let &Stream { id, start, seen, prepended, .. } = self.streams.get(at);
+            self.starts.grow(id, start, seen);
+            if prepended < BACKWARD_READS + self.distrust {
                 return (None, Shown::Nothing);
             }
-            let (id, pages) = (stream.id, read.extent.pages());
-            stream.recognise_stride(-(pages as i64), pages, u64::from(stream.prepended) + 1);
+            let pages = read.extent.pages();
+            let records = u64::from(prepended) + 1;
+            self.streams.change(at, |stream| stream.recognise_stride(-(pages as i64), pages, records));
             return (Some(id), Shown::Strided);
         }
         self.started(now, read)
     }
 
-    /// The stream that `read` belongs to: recognised ones first, the one that stands nearest before it.
-    fn expecting(&self, read: Read) -> Option<usize> {
-        let expecting = self.streams.iter().enumerate().filter(|(_, s)| s.expects(read.extent, read.skipped));
-        expecting.min_by_key(|(_, s)| (!s.is_recognised(), s.pos.abs_diff(read.extent.start))).map(|(at, _)| at)
-    }
-
     fn continued(&mut self, now: Nanos, at: usize, read: Read) -> (Option<u64>, Shown) {
         let by_chance = u32::from(self.continues_by_chance(at, read));
-        let stream = &mut self.streams[at];
-        stream.advance(now, read.extent, read.stalled, read.absent);
-        let (id, pos) = (stream.id, stream.pos);
-        if stream.is_recognised() {
+        self.streams.change(at, |stream| stream.advance(now, read.extent, read.stalled, read.absent));
+        let &Stream { id, pos, start, .. } = self.streams.get(at);
+        if self.streams.get(at).is_recognised() {
             if !read.stalled {
                 self.distrust = self.distrust.saturating_sub(1);
             }
-            self.starts.grow(id, stream.start, stream.pos.saturating_sub(stream.start));
+            self.starts.grow(id, start, pos.saturating_sub(start));
             return (Some(id), Shown::Nothing);
         }
-        if let Some(next) = self.streams.iter().position(|s| !s.is_recognised() && s.start == pos && s.id != id) {
+        if let Some(next) = self.streams.run_from(pos).filter(|next| *next != at) {
             let next = self.streams.swap_remove(next);
             self.starts.forget(next.id);
-            if let Some(stream) = self.stream_mut(id) {
-                stream.append(&next);
-            }
+            self.change(id, |stream| stream.append(&next));
         }
         let needed = ADJACENT_READS + self.distrust + by_chance;
-        let Some(stream) = self.streams.iter_mut().find(|s| s.id == id) else { return (None, Shown::Nothing) };
-        self.starts.grow(id, stream.start, stream.seen);
-        if stream.reads < needed {
+        let Some(at) = self.streams.position(id) else { return (None, Shown::Nothing) };
+        let &Stream { start, seen, reads, .. } = self.streams.get(at);
+        self.starts.grow(id, start, seen);
+        if reads < needed {
             return (None, Shown::Nothing);
         }
-        stream.recognise(read.absent);
+        self.streams.change(at, |stream| stream.recognise(read.absent));
         (Some(id), Shown::Forward)
     }
 
     /// Whether one in many random reads would continue this run, or one that was read later: in a small file with many runs.
     fn continues_by_chance(&self, at: usize, read: Read) -> bool {
-        let last = self.streams[at].last;
-        let later = self.streams.iter().filter(|s| !s.is_recognised() && s.last > last).count() as u64;
+        let later = self.streams.runs_after(self.streams.get(at).last) as u64;
         (1 + later) * read.extent.pages() * CHANCE > read.file_pages
     }
 
@@ -157,28 +150,28 @@ impl FileReadahead {
 
     /// Bounded: the longest idle run goes, or the longest idle stream where there are too many of those.
     fn make_place(&mut self) {
-        let runs = self.streams.iter().filter(|s| !s.is_recognised()).count();
-        let full = if runs >= RUNS_MAX {
+        let full = if self.streams.runs() >= RUNS_MAX {
             false
-        } else if self.streams.len() - runs >= STREAMS_MAX {
+        } else if self.streams.recognised() >= STREAMS_MAX {
             true
         } else {
             return;
         };
-        let idle =
-            self.streams.iter().enumerate().filter(|(_, s)| s.is_recognised() == full).min_by_key(|(_, s)| s.last);
-        if let Some(at) = idle.map(|(at, _)| at) {
+        if let Some(at) = self.streams.idle(full) {
             self.streams.swap_remove(at);
         }
     }
 
-    fn stream_mut(&mut self, id: u64) -> Option<&mut Stream> {
-        self.streams.iter_mut().find(|s| s.id == id)
+    fn change<R>(&mut self, id: u64, change: impl FnOnce(&mut Stream) -> R) -> Option<R> {
+        let at = self.streams.position(id)?;
+        Some(self.streams.change(at, change))
     }
 
     /// What to read ahead next for stream `id`.
     pub(crate) fn next_part(&mut self, now: Nanos, id: u64, limits: Limits) -> Option<Part> {
-        self.stream_mut(id)?.next_part(now, limits)
+        let (part, held_back) = self.change(id, |s| (s.next_part(now, limits), s.pace.is_held_back()))?;
+        self.held_back |= held_back;
+        part
     }
 
     /// Whether stream `id` has been read only once.
@@ -192,24 +185,24 @@ impl FileReadahead {
     }
 
     /// A stream whose next part was held back, and is due.
-    pub(crate) fn due(&self, now: Nanos) -> Option<u64> {
+    pub(crate) fn due(&mut self, now: Nanos) -> Option<u64> {
+        if !self.held_back {
+            return None;
+        }
+        self.held_back = self.streams.iter().any(|s| s.pace.is_held_back());
         self.streams.iter().find(|s| s.pace.due(now)).map(|s| s.id)
     }
 
     /// `part` has been seen to.
     pub(crate) fn planned(&mut self, now: Nanos, id: u64, part: Part) {
-        if let Some(stream) = self.stream_mut(id) {
-            stream.planned(now, part);
-        }
+        self.change(id, |stream| stream.planned(now, part));
     }
 
     /// Pages read ahead for stream `id` died unread.
     pub(crate) fn wasted(&mut self, id: u64, thrashed: bool) {
         self.distrust = (self.distrust + 1).min(DISTRUST_MAX);
-        if let Some(stream) = self.stream_mut(id)
-            && thrashed
-        {
-            stream.thrashed();
+        if thrashed {
+            self.change(id, Stream::thrashed);
         }
     }
 

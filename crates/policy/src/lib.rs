@@ -18,7 +18,7 @@
 //! # Reading order
 //!
 //! [`mod@units`] (pages, extents, folios), [`event`](Event) (the driver's side), `read_path` (the wiring), then the mechanisms, one file
-//! each: `file_readahead` (streams of one file), `stream` (one stream's window), `pace` (when its next part is due), `stride`
+//! each: `file_readahead` (streams of one file), `outline` (what of each a read is compared with), `stream` (one stream's window), `pace` (when its next part is due), `stride`
 //! (arithmetic progressions), `read_around` (what comes
 //! along with a random read), `share` (how far each of many may go), `resident` (the budget and what it is spent on), `replacement` (what leaves it
 //! first), `requests` (what is in flight and is granted memory next), `link` (what the storage costs),
@@ -45,6 +45,8 @@ mod file_readahead;
 mod follow;
 mod hedge;
 mod link;
+mod numbered;
+mod outline;
 mod pace;
 mod places;
 mod read_around;

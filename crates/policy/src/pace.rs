@@ -74,6 +74,11 @@ impl Pace {
         self.held_back && self.next <= now
     }
 
+    /// Whether a part is held back.
+    pub(crate) fn is_held_back(&self) -> bool {
+        self.held_back
+    }
+
     /// Nothing is held back any more.
     pub(crate) fn release(&mut self) {
         self.held_back = false;

@@ -290,7 +290,7 @@ impl ReadPath {
 
     /// Goes on with a stream of `file` whose next part was held back until now.
     fn resume(&mut self, now: Nanos, file: FileId) {
-        if let Some(stream) = self.files.get(&file).and_then(|f| f.readahead.due(now)) {
+        if let Some(stream) = self.files.get_mut(&file).and_then(|f| f.readahead.due(now)) {
             self.plan_ahead(now, file, stream);
         }
     }
@@ -463,12 +463,12 @@ impl ReadPath {
             Class::Speculative => self.counters.requests_speculative += 1,
         }
         let stream = if let Some(Ahead::Stream(stream)) = ahead_for { Some(stream) } else { None };
-        let holds = self.queue.holds();
-        self.queue.enter(self.now, request, Owner { file, stream }, extent, class, self.link.cost(extent.pages()));
-        let granted = if holds {
+        let (owner, cost) = (Owner { file, stream }, self.link.cost(extent.pages()));
+        let granted = if self.queue.holds() {
+            self.queue.enter(self.now, request, owner, extent, class, cost);
             extent.start
         } else {
-            self.queue.start_now(request);
+            self.queue.start_now(request, owner, extent, cost);
             self.grant_next(request).unwrap_or(extent.start)
         };
         // A disk that is late is late because others are served, and a second request is one more of those.

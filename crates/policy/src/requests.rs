@@ -5,10 +5,11 @@
 //!
 //! [`Event::Wants`]: crate::Event::Wants
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use crate::event::Class;
+use crate::numbered::Numbered;
 use crate::units::{Extent, FOLIO_PAGES_MAX, FileId, RequestId};
 
 /// One request.
@@ -50,7 +51,7 @@ impl Request {
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     /// In the order in which they were made.
-    made: BTreeMap<RequestId, Request>,
+    made: Numbered<Request>,
     /// Those that could be given more than they are granted.
     wanting: BTreeSet<RequestId>,
     speculative: usize,
@@ -74,18 +75,18 @@ impl Requests {
     pub(crate) fn make(&mut self, file: FileId, extent: Extent, class: Class) -> RequestId {
         let id = RequestId(self.next);
         self.next += 1;
-        self.made.insert(id, Request { file, extent, class, granted: extent.start, met: Met::default() });
+        self.made.push(id, Request { file, extent, class, granted: extent.start, met: Met::default() });
         self.speculative += usize::from(class == Class::Speculative);
         id
     }
 
     pub(crate) fn get(&self, id: RequestId) -> Option<Request> {
-        self.made.get(&id).copied()
+        self.made.get(id).copied()
     }
 
     /// A request is over, whatever became of it.
     pub(crate) fn finish(&mut self, id: RequestId) -> Option<Request> {
-        let request = self.made.remove(&id)?;
+        let request = self.made.remove(id)?;
         self.wanting.remove(&id);
         self.speculative -= usize::from(request.class == Class::Speculative);
         Some(request)
@@ -93,7 +94,7 @@ impl Requests {
 
     /// A reader waits for it: whatever it was made for, it is demand now.
     pub(crate) fn promote(&mut self, id: RequestId) {
-        if let Some(request) = self.made.get_mut(&id)
+        if let Some(request) = self.made.get_mut(id)
             && request.class == Class::Speculative
         {
             request.class = Class::Demand;
@@ -103,14 +104,14 @@ impl Requests {
 
     /// It has been given all that it was granted.
     pub(crate) fn wants(&mut self, id: RequestId) {
-        if self.made.get(&id).is_some_and(|r| !r.is_granted_whole()) {
+        if self.made.get(id).is_some_and(|r| !r.is_granted_whole()) {
             self.wanting.insert(id);
         }
     }
 
     /// Who is granted memory next.
     pub(crate) fn first_wanting(&self) -> Option<(RequestId, Request)> {
-        let demanded = |id: &&RequestId| self.made.get(id).is_some_and(|r| r.class == Class::Demand);
+        let demanded = |id: &&RequestId| self.made.get(**id).is_some_and(|r| r.class == Class::Demand);
         let id = *self.wanting.iter().find(demanded).or_else(|| self.wanting.first())?;
         Some((id, self.get(id)?))
     }
@@ -118,7 +119,7 @@ impl Requests {
     /// It may have pages up to `end`. With the first of them it comes to the storage, and has `met` others there.
     pub(crate) fn grant(&mut self, id: RequestId, end: u64, met: Met) {
         self.wanting.remove(&id);
-        if let Some(request) = self.made.get_mut(&id) {
+        if let Some(request) = self.made.get_mut(id) {
             if request.granted == request.extent.start {
                 self.came += 1;
                 request.met = Met { came: self.came, ..met };
@@ -131,7 +132,7 @@ impl Requests {
     /// and find the memory given to what it needs last.
     pub(crate) fn left_to_older(&self, id: RequestId) -> u64 {
         let begun = |r: &Request| r.granted > r.extent.start && !r.is_granted_whole();
-        let older = self.made.range(..id).filter(|(_, r)| begun(r));
+        let older = self.made.iter().take_while(|(other, _)| *other < id).filter(|(_, r)| begun(r));
         older.take(OLDER_MAX).count() as u64 * GRANT_PAGES
     }
 
@@ -149,12 +150,12 @@ impl Requests {
     pub(crate) fn latest_speculative(&self) -> Option<RequestId> {
         let speculative = || self.made.iter().rev().filter(|(_, r)| r.class == Class::Speculative);
         let begun = speculative().find(|(_, r)| r.granted > r.extent.start);
-        begun.or_else(|| speculative().next()).map(|(&id, _)| id)
+        begun.or_else(|| speculative().next()).map(|(id, _)| id)
     }
 
     /// All requests for `file`.
     pub(crate) fn of_file(&self, file: FileId) -> Vec<RequestId> {
-        self.made.iter().filter(|(_, r)| r.file == file).map(|(&id, _)| id).collect()
+        self.made.iter().filter(|(_, r)| r.file == file).map(|(id, _)| id).collect()
     }
 }
 

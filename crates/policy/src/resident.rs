@@ -193,6 +193,9 @@ impl Resident {
 
     /// The first run of pages in `within` that are neither resident nor in flight.
     pub(crate) fn next_hole(&self, file: FileId, within: Extent) -> Option<Extent> {
+        if within.is_empty() {
+            return None;
+        }
         let mut start = within.start;
         if let Some((_, covering)) = self.folios.0.covering(file, start) {
             start = start.max(covering.end);

@@ -152,9 +152,9 @@ impl Stream {
     pub(crate) fn expects(&self, read: Extent, skipped: u64) -> bool {
         match self.pattern {
             Pattern::Forward => {
-                let from = self.pos.saturating_sub(OVERTAKEN_PAGES_MAX).max(self.start);
+                let (from, to) = self.reach();
                 let jumped = skipped.min(read.start.saturating_sub(self.pos)) > SKIPPED_PAGES_MAX;
-                from <= read.start && read.start as i64 <= self.end.max(self.pos as i64) && !jumped
+                from <= read.start && read.start <= to && !jumped
             }
             Pattern::Strided { delta, pages } => {
                 let away = read.start as i64 - self.pos as i64;
@@ -165,6 +165,17 @@ impl Stream {
                 let exists = within <= read.start as i64;
                 exists && (within < pages as i64 || goes_on) && (-1..=planned.max(1) + 1).contains(&records)
             }
+        }
+    }
+
+    /// The first and the last page at which a read may begin that it [expects](Stream::expects).
+    pub(crate) fn reach(&self) -> (u64, u64) {
+        match self.pattern {
+            Pattern::Forward => {
+                let from = self.pos.saturating_sub(OVERTAKEN_PAGES_MAX).max(self.start);
+                (from, self.end.max(self.pos as i64) as u64)
+            }
+            Pattern::Strided { .. } => (0, u64::MAX),
         }
     }
 

@@ -46,10 +46,10 @@ impl Pieces {
     async fn next(mut self) -> Result<(Bytes, Self), Error> {
         let length = (self.range.end - self.position).min(PIECE_BYTES_MAX);
         let (send, receive) = oneshot::channel();
-        let (checks, key, range) = (Arc::clone(&self.descriptor), self.key.clone(), self.range.clone());
+        let (checks, range) = (Arc::clone(&self.descriptor), self.range.clone());
         let done = Box::new(move |filled| {
             // Looked at again at once: what is given away was read before.
-            let _ = send.send(checks.checked(filled, &key, range));
+            let _ = send.send(checks.checked(filled, range));
         });
         let buffers = [Frames::new(length as usize)];
         self.submitter.read(self.descriptor.file(), self.position, buffers, done);

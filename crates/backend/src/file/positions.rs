@@ -6,16 +6,17 @@
 //!                                                       told <── the same version still? <─┘
 //! ```
 //!
-//! The look before a read is the one at the opening, the look after it is its own: a version changes once and for all, so what
+//! The look before a read is the one at the opening, the look after it is that of all reads which were over by then: a version changes once and for all, so what
 //! is the same after the read was the same during it.
 //!
 //! At most [`OPEN_MAX`] are open; beyond, one that was not read since its last turn is closed, and opened again when it is read.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use foreread_local::{Buffers, Filled, LocalFile, Submitter};
@@ -31,7 +32,10 @@ use crate::{InPlace, Positioned};
 #[derive(Debug)]
 pub(super) struct Descriptor {
     file: Arc<LocalFile>,
+    key: Key,
     stamp: Stamp,
+    /// The batch of reads after which it was last seen to be the same; 0 for none.
+    same_after: AtomicU64,
 }
 
 /// All that a version is made of, as the kernel tells it.
@@ -53,7 +57,7 @@ impl Descriptor {
     /// Takes an open file, if it has that version. It is read through the kernel's page cache.
     pub(super) fn new(file: OwnedFd, key: &Key, wanted: &Version) -> Result<Self, Error> {
         let stamp = stamp_of(&file, key, wanted)?;
-        Ok(Self { file: Arc::new(LocalFile::new(file)), stamp })
+        Ok(Self::of(LocalFile::new(file), key, stamp))
     }
 
     /// The same, and what the kernel does not have is read past its page cache, if `open` opens it once more for that.
@@ -71,7 +75,11 @@ impl Descriptor {
             Some(direct) => LocalFile::with_direct(file, direct),
             None => LocalFile::new(file),
         };
-        Ok(Self { file: Arc::new(file), stamp })
+        Ok(Self::of(file, key, stamp))
+    }
+
+    fn of(file: LocalFile, key: &Key, stamp: Stamp) -> Self {
+        Self { file: Arc::new(file), key: key.clone(), stamp, same_after: AtomicU64::new(0) }
     }
 
     pub(super) fn file(&self) -> Arc<LocalFile> {
@@ -79,19 +87,33 @@ impl Descriptor {
     }
 
     /// The buffers of a read of `range`, if they are full and the file has not changed until now.
-    pub(super) fn checked(&self, filled: Filled, key: &Key, range: Range<u64>) -> Result<Buffers, Error> {
-        let wanted: usize = filled.buffers.iter().map(|buffer| buffer.len()).sum();
-        let stat = rustix::fs::fstat(self.file.cached()).map_err(|e| failure(e, Operation::Read, key.as_str()));
-        let read = match (filled.result, stat) {
+    pub(super) fn checked(&self, filled: Filled, range: Range<u64>) -> Result<Buffers, Error> {
+        let (wanted, key): (usize, _) = (filled.buffers.iter().map(|buffer| buffer.len()).sum(), &self.key);
+        let read = match (filled.result, self.is_same(filled.batch)) {
             (Err(cause), _) => Err(refused(&cause, key)),
             (_, Err(error)) => Err(error),
-            (Ok(_), Ok(stat)) if stamp(&stat) != self.stamp => Err(changed(key)),
+            (Ok(_), Ok(false)) => Err(changed(key)),
             (Ok(count), _) if count < wanted => {
                 Err(Error::new(ErrorKind::Transient, Operation::Read, key.as_str(), "the file ended early"))
             }
             _ => Ok(filled.buffers),
         };
         read.map_err(|error| error.with_extent(range))
+    }
+
+    /// Whether the file has not changed until the reads of `batch` were over. One look is enough for all of them.
+    fn is_same(&self, batch: Option<NonZeroU64>) -> Result<bool, Error> {
+        let batch = batch.map_or(0, NonZeroU64::get);
+        if batch != 0 && self.same_after.load(Relaxed) == batch {
+            return Ok(true);
+        }
+        let stat = rustix::fs::fstat(self.file.cached());
+        let stat = stat.map_err(|e| failure(e, Operation::Read, self.key.as_str()))?;
+        let same = stamp(&stat) == self.stamp;
+        if same && batch != 0 {
+            self.same_after.store(batch, Relaxed);
+        }
+        Ok(same)
     }
 }
 
@@ -176,8 +198,8 @@ impl Positioned for Positions {
         let range = offset..offset + length as u64;
         match self.descriptor() {
             Ok(descriptor) => {
-                let (file, key) = (descriptor.file(), self.object.key.clone());
-                let checked = move |filled| done(descriptor.checked(filled, &key, range));
+                let file = descriptor.file();
+                let checked = move |filled| done(descriptor.checked(filled, range));
                 self.submitter.read(file, offset, buffers, Box::new(checked));
             }
             Err(error) => done(Err(error.with_extent(range))),
@@ -215,3 +237,36 @@ const OPEN_MAX: usize = 256;
 
 /// Files from 1 MiB on are read directly. Opening a smaller one once more would cost more than that saves in all its reads.
 const DIRECT_BYTES_MIN: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use foreread_local::Frames;
+    use rustix::fs::Timespec;
+
+    use super::*;
+
+    fn filled(batch: u64) -> Filled {
+        Filled { buffers: [Frames::new(10)].into_iter().collect(), result: Ok(10), batch: NonZeroU64::new(batch) }
+    }
+
+    #[test]
+    fn what_is_over_by_the_time_of_a_look_needs_no_look_of_its_own() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        file.as_file().set_len(100).expect("room for it");
+        let seen = version(&rustix::fs::fstat(&file).expect("it is open")).expect("it is a file");
+        let open = OwnedFd::from(File::open(file.path()).expect("it is there"));
+        let descriptor = Descriptor::new(open, &Key::new("a"), &seen).expect("it is what it was");
+        let check = |batch| descriptor.checked(filled(batch), 0..10).map(|buffers| buffers.len()).map_err(|e| e.kind());
+        assert_eq!((check(0), check(3)), (Ok(1), Ok(1)));
+        let long_ago = Timespec { tv_sec: 1, tv_nsec: 0 };
+        let times = rustix::fs::Timestamps { last_access: long_ago, last_modification: long_ago };
+        rustix::fs::futimens(&file, &times).expect("times are taken");
+        assert_eq!(check(3), Ok(1), "it was over before the file was looked at");
+        assert_eq!(
+            [check(0), check(4), check(3)].map(Result::err),
+            [Some(ErrorKind::Changed), Some(ErrorKind::Changed), None]
+        );
+    }
+}
