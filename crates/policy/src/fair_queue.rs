@@ -63,12 +63,6 @@ struct Waiting {
     since: Nanos,
 }
 
-impl Waiting {
-    fn is_long(&self) -> bool {
-        is_long(self.extent)
-    }
-}
-
 #[derive(Debug, Default)]
 struct Queue {
     /// The time that it has had, in ns.
@@ -305,7 +299,8 @@ impl FairQueue {
             self.queues.values().map(|queue| queue.started.values().filter(|&&long| !long).count()).sum();
         let sorted = short - self.joined();
         self.least(now, |queue| {
-            let long = self.first(queue).and_then(|id| queue.waiting.get(&id)).is_some_and(Waiting::is_long);
+            let long =
+                self.first(queue).and_then(|id| queue.waiting.get(&id)).is_some_and(|waiting| is_long(waiting.extent));
             let may = match served {
                 Some(tag) => !long && queue.tag <= tag + SLICE_NS,
                 None => true,
@@ -339,7 +334,7 @@ impl FairQueue {
             let start = waiting.extent.start;
             let (behind, start) = if self.rotational { (start < queue.end, start) } else { (false, 0) };
             // Of long ones all are wanted soon, and in pairs they are read as one.
-            (waiting.class != Class::Demand && !(self.rotational && waiting.is_long()), behind, start, **id)
+            (waiting.class != Class::Demand && !(self.rotational && is_long(waiting.extent)), behind, start, **id)
         };
         queue.waiting.iter().min_by_key(place).map(|(&id, _)| id)
     }
