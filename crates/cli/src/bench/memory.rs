@@ -58,7 +58,10 @@ struct Row {
 #[derive(Debug)]
 struct Measured {
     row: Row,
+    /// `None` where there is no swap, or none of its runs came to an end.
     kernel: Option<Touched>,
+    /// Runs of the kernel's that ended by being killed for memory. It may find nothing to give up at once, and then it does that.
+    kernel_killed: usize,
     region: Touched,
 }
 
@@ -177,6 +180,7 @@ fn measure(
 ) -> Result<Measured, Error> {
     let budget_bytes = row.budget_bytes(scale);
     let (mut of_kernel, mut of_region) = (Vec::new(), Vec::new());
+    let mut kernel_killed = 0;
     for round in 0..options.repeat {
         let plan = |memory: Memory| Plan {
             memory,
@@ -190,7 +194,10 @@ fn measure(
         if kernel {
             say(&format!("{}: kernel swap", row.name));
             let group = Cgroup::new(budget_bytes as u64)?;
-            of_kernel.push(touch(options, &plan(Memory::Kernel), Some(&group))?);
+            match touch(options, &plan(Memory::Kernel), Some(&group)) {
+                Err(Error::OutOfMemory { .. }) => kernel_killed += 1,
+                touched => of_kernel.push(touched?),
+            }
         }
         say(&format!("{}: region", row.name));
         let limit = budget_bytes + budget_bytes / 20;
@@ -199,7 +206,7 @@ fn measure(
         of_region.push(touch(options, &plan(memory), group.as_ref())?);
     }
     let region = median(of_region).unwrap_or_default();
-    Ok(Measured { row, kernel: median(of_kernel), region })
+    Ok(Measured { row, kernel: median(of_kernel), kernel_killed, region })
 }
 
 /// The run in the middle.
@@ -255,7 +262,11 @@ impl Measured {
             self.kernel.as_ref().map_or((none(), none()), |kernel| (seconds(kernel), counts(kernel)));
         let ratio = self.ratio().map_or_else(none, |ratio| format!("{ratio:.2}"));
         let (region, ours) = (seconds(&self.region), counts(&self.region));
-        format!("{:<36}{kernel:>12}{region:>12}{ratio:>9}   {counted} | {ours}", self.row.name)
+        let killed = match self.kernel_killed {
+            0 => String::new(),
+            killed => format!("; kernel swap was killed for memory {killed} times"),
+        };
+        format!("{:<36}{kernel:>12}{region:>12}{ratio:>9}   {counted} | {ours}{killed}", self.row.name)
     }
 
     fn misses(&self, scale: usize) -> Vec<String> {
@@ -274,7 +285,14 @@ impl Measured {
     }
 
     fn json(&self) -> serde_json::Value {
-        json!({ "row": self.row.name, "kernel": self.kernel, "region": self.region, "ratio": self.ratio(), "wanted": self.row.wanted })
+        json!({
+            "row": self.row.name,
+            "kernel": self.kernel,
+            "kernel_killed": self.kernel_killed,
+            "region": self.region,
+            "ratio": self.ratio(),
+            "wanted": self.row.wanted,
+        })
     }
 }
 
@@ -290,6 +308,15 @@ const MAP_WANTED: f64 = 0.9;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kernel_that_was_killed_is_told_of_and_is_no_miss_of_the_region() {
+        let row = Row::all().into_iter().find(|row| row.wanted.is_some()).expect("a row with a figure");
+        let region = Touched { seconds: 2.0, ..Touched::default() };
+        let killed = Measured { row, kernel: None, kernel_killed: 3, region };
+        assert!(killed.line().ends_with("killed for memory 3 times"), "{}", killed.line());
+        assert_eq!((killed.misses(1), &killed.json()["kernel_killed"]), (Vec::new(), &json!(3)));
+    }
 
     #[test]
     fn rows_are_chosen_by_the_beginning_of_their_names() {
