@@ -1,6 +1,6 @@
 //! The spill file in cipher: AES-256 in the mode made for disks, XTS, with the page's number as the tweak.
 //!
-//! Why that mode: a page is written again and again at the same place. A stream cipher by position would give away the difference of two
+//! Why that mode: a page is written again and again, and often where it was before. A stream cipher by position would give away the difference of two
 //! versions, and one with a nonce for each writing would need room for it; XTS takes the page's own size. It tells nobody that a page was
 //! changed behind our back: who can write to this file can write to this process.
 //!

@@ -1,7 +1,7 @@
 //! Where pages go that do not fit: a file without a name, or whatever a program puts in its place.
 //!
-//! The file lies page by page as the region does. It is there in full before the region is, so that no page is refused later for want of room;
-//! nobody else can open it, and it ends with the process, however that ends. It is read and written past the kernel's page cache where the
+//! Which page lies where in the file is policy's to say. It is as long as the region, and there in full before that is, so that no page is refused
+//! later for want of room; nobody else can open it, and it ends with the process, however that ends. It is read and written past the kernel's page cache where the
 //! file system can: what the kernel kept of it would be memory beyond the budget.
 
 use std::fs::{File, OpenOptions};
