@@ -21,7 +21,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use foreread_policy::{Extent, Nanos, PAGE_BYTES, RequestId, SwapAction, SwapEvent, SwapPath};
+use foreread_policy::{CLEAN_PAGES_MAX, Extent, Nanos, PAGE_BYTES, RequestId, SwapAction, SwapEvent, SwapPath};
 use rustix::io::Errno;
 
 use crate::carrier::{Carrier, Transfer, Woken};
@@ -549,6 +549,9 @@ const _: () = assert!((crate::region::BUDGET_BYTES_MIN as u64) >= 2 * LEAVING_MA
 
 /// Pages that are written together, about. More hold up who touches a page meanwhile.
 const WRITE_MAX: u64 = 16;
+
+// Copies of what is written together are one run of frames.
+const _: () = assert!(WRITE_MAX + CLEAN_PAGES_MAX as u64 <= RUN_MAX);
 
 /// Zeroes that are mapped at a time.
 const ZEROES: u64 = 64;

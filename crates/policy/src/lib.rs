@@ -77,6 +77,6 @@ pub use event::{Action, Class, Counters, Event, Found, Touch};
 pub use read_path::{Memory, Options, ReadPath};
 pub use replacement::Replacement;
 pub use swap_event::{Advice, SwapAction, SwapCounters, SwapEvent};
-pub use swap_path::{SwapOptions, SwapPath};
+pub use swap_path::{CLEAN_PAGES_MAX, SwapOptions, SwapPath};
 pub use units::{DirId, Extent, FOLIO_PAGES_MAX, FileId, Nanos, PAGE_BYTES, RequestId};
 pub use view_path::{ViewAction, ViewCounters, ViewEvent, ViewOptions, ViewPath};

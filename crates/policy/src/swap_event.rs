@@ -113,7 +113,7 @@ pub enum SwapAction {
     Clean {
         /// The request's identity in that event.
         request: RequestId,
-        /// The pages, all mapped and dirty, none in another such request.
+        /// The pages, all mapped and dirty, none in another such request; [`crate::CLEAN_PAGES_MAX`] at most.
         pages: Extent,
         /// Where the first of them is to lie in the spill file, in pages; the others follow it there too. No request that is not over has any of these
         /// slots. What is cleaned next often goes on where this ends, and can be written with it.

@@ -566,7 +566,7 @@ impl SwapPath {
         while !dirty.is_empty() {
             let (together, rest) = dirty.split_at(self.slots.take(dirty));
             for run in together.chunk_by(|page, next| page + 1 == *next) {
-                for run in run.chunks(CLEAN_MAX) {
+                for run in run.chunks(CLEAN_PAGES_MAX) {
                     let pages = Extent::new(run[0], run[0] + run.len() as u64);
                     for &page in run {
                         self.pages.set_place(page, Place::Clean);
@@ -627,7 +627,7 @@ const SPARE_MAX: u64 = 512;
 const DROPPED_FEW: u64 = 7;
 
 /// The longest request to clean pages: 256 KiB.
-const CLEAN_MAX: usize = 64;
+pub const CLEAN_PAGES_MAX: usize = 64;
 
 /// Pages that a plan passes over since they are there.
 const PASSED_OVER: u64 = 1024;
