@@ -27,7 +27,7 @@ mod wire;
 pub use connect::{ConnectOptions, Connected, connect};
 pub use error::{Error, ErrorKind, Operation};
 pub use file::Directory;
-pub use foreread_local::{Buffers, Frames, Mechanism, Submitter};
+pub use foreread_local::{Buffers, Frames, Mechanism, Queue, Submitter};
 pub use object::{Entry, Key, ListPage, Object, Version};
 
 use std::fmt::Debug;
@@ -113,8 +113,24 @@ pub trait Backend: Send + Sync + 'static {
     }
 }
 
-/// The buffers, full, or why they are not.
-pub type InPlace = Box<dyn FnOnce(Result<Buffers, Error>) + Send>;
+/// Told what has become of a read in place, once.
+pub type InPlace = Box<dyn FnOnce(Told) + Send>;
+
+/// What has become of it.
+#[derive(Debug)]
+pub struct Told {
+    /// The buffers, full, or why they are not.
+    pub read: Result<Buffers, Error>,
+    /// How many other reads are told of on the same thread at once, after this one.
+    pub rest: usize,
+}
+
+impl From<Result<Buffers, Error>> for Told {
+    /// Of one alone.
+    fn from(read: Result<Buffers, Error>) -> Self {
+        Self { read, rest: 0 }
+    }
+}
 
 /// One version of an object that is read at positions, into memory that the caller gives.
 pub trait Positioned: Send + Sync + Debug {

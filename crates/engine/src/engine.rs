@@ -347,10 +347,13 @@ impl Inner {
         result
     }
 
-    /// A request in place has been answered, `took` after it was submitted. Does not wait for the shard: whoever has it tells policy.
-    pub(crate) fn complete(self: &Arc<Self>, in_place: Arc<InPlace>, took: Nanos) {
+    /// A request in place has been answered, `took` after it was submitted. Policy is told of it when it was the `last` of those that were over
+    /// together. Does not wait for the shard: whoever has it tells.
+    pub(crate) fn complete(self: &Arc<Self>, in_place: Arc<InPlace>, took: Nanos, last: bool) {
         self.completed.lock().push((in_place, took));
-        self.tell_completed();
+        if last {
+            self.tell_completed();
+        }
     }
 
     /// Tells policy of what has been answered in place, unless somebody else has the shard, who will when he has left it.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use foreread_backend::{self as backend, Buffers};
+use foreread_backend::Told;
 use foreread_policy::{Event, Nanos, PAGE_BYTES, RequestId};
 
 use crate::buffer::{Buffer, frames};
@@ -59,15 +59,16 @@ impl InPlace {
         // Of what all reads share nothing is counted once more for each.
         let own = Arc::clone(&self);
         let offset = self.joint.extent().start * PAGE_BYTES;
-        positioned.read(offset, buffers, Box::new(move |read| own.told(in_flight, read)));
+        positioned.read(offset, buffers, Box::new(move |told| own.told(in_flight, told)));
     }
 
-    fn told(self: Arc<Self>, in_flight: InFlight, read: Result<Buffers, backend::Error>) {
+    fn told(self: Arc<Self>, in_flight: InFlight, told: Told) {
         let engine = in_flight.engine();
-        let buffers = match read {
+        let buffers = match told.read {
             Ok(buffers) => buffers,
             Err(error) => {
                 tracing::debug!(%error, "not in place");
+                // What was told before may wait for it to be told to policy.
                 return self.go_round(in_flight);
             }
         };
@@ -79,7 +80,7 @@ impl InPlace {
         for (folio, bytes) in self.joint.folios.iter().zip(buffers) {
             folio.fill(Ok(Buffer::of(bytes)));
         }
-        engine.complete(Arc::clone(&self), Nanos(took.as_nanos() as u64));
+        engine.complete(Arc::clone(&self), Nanos(took.as_nanos() as u64), told.rest == 0);
     }
 
     /// A task does it instead, unless nobody wants it any more.

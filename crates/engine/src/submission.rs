@@ -15,6 +15,9 @@
 //! What is submitted and not yet taken as a completion is bounded, also what was cancelled while the storage still works on it: a
 //! storm of submissions and cancellations shows as [`Busy`].
 //! Deadlines are looked at when completions are asked for, so they cost no timer.
+//!
+//! Who waits here for reads of local files takes their completions from the kernel by himself ([`Queue`]): there is no thread in between that is woken
+//! first, and that wakes him then.
 
 use std::any::Any;
 use std::collections::{BTreeSet, VecDeque};
@@ -24,8 +27,8 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
-use foreread_backend::{Key, ListPage, Object};
-use parking_lot::{Condvar, Mutex};
+use foreread_backend::{Key, ListPage, Object, Queue, Submitter};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use smallvec::SmallVec;
 use tokio::task::AbortHandle;
 
@@ -122,6 +125,9 @@ pub struct Busy(pub Operation);
 
 /// Operations that one caller has in flight, and their completions. Any thread may submit, any may wait.
 ///
+/// Reads of local files complete on the thread that waits or polls; while none does, on another, a few milliseconds later. A thread that submits them
+/// and then computes without a call of the kernel may keep its own for as long as the kernel's clock tick.
+///
 /// Dropping it cancels what is in flight.
 #[derive(Debug)]
 pub struct Submissions {
@@ -133,7 +139,10 @@ pub struct Submissions {
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
+    /// For those who wait, but for the one who waits for `queue`.
     news: Condvar,
+    /// What the storage completes for who takes it.
+    queue: Option<Queue>,
 }
 
 #[derive(Debug, Default)]
@@ -145,12 +154,28 @@ struct State {
     wanted: Numbers<Ticket, (Option<AbortHandle>, Option<Instant>)>,
     deadlines: BTreeSet<(Instant, Ticket)>,
     completed: VecDeque<Completion>,
+    /// What somebody who waits does with the queue.
+    taker: Taker,
+}
+
+/// See [`Shared::queue`].
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Taker {
+    /// Nobody waits for it.
+    #[default]
+    None,
+    /// One tells of what has completed there, and looks here before he waits.
+    Takes,
+    /// One waits there.
+    Waits,
 }
 
 impl Engine {
     /// A place to submit operations to, for at most `in_flight_max` at a time.
     pub fn submissions(&self, in_flight_max: usize) -> Submissions {
-        Submissions { engine: self.clone(), shared: Arc::default(), in_flight_max }
+        let queue = self.backend().submission().and_then(Submitter::queue);
+        let shared = Arc::new(Shared { queue, ..Shared::default() });
+        Submissions { engine: self.clone(), shared, in_flight_max }
     }
 }
 
@@ -161,6 +186,7 @@ impl Submissions {
     pub fn submit(&self, operation: Operation, deadline: Option<Instant>) -> Result<Ticket, Busy> {
         let (ticket, missing) = self.start(operation, deadline)?;
         if let Some(missing) = missing {
+            let _plug = self.shared.queue.as_ref().map(Queue::plug);
             submit(missing);
         }
         Ok(ticket)
@@ -186,6 +212,7 @@ impl Submissions {
             }
         }
         if !missing.is_empty() {
+            let _plug = self.shared.queue.as_ref().map(Queue::plug);
             self.engine.read_missing(missing);
         }
         tickets
@@ -280,9 +307,7 @@ impl Submissions {
 
     /// The next completion, if there is one.
     pub fn poll(&self) -> Option<Completion> {
-        let mut state = self.shared.state.lock();
-        state.expire();
-        state.completed.pop_front()
+        self.with_completed(Duration::ZERO, VecDeque::pop_front).flatten()
     }
 
     /// The next completion, waiting for it for at most `timeout`.
@@ -300,16 +325,23 @@ impl Submissions {
     fn with_completed<T>(&self, timeout: Duration, take: impl FnOnce(&mut VecDeque<Completion>) -> T) -> Option<T> {
         let until = Instant::now() + timeout;
         let mut state = self.shared.state.lock();
+        let mut late = false;
         loop {
             state.expire();
             if !state.completed.is_empty() {
                 return Some(take(&mut state.completed));
             }
-            let first = state.deadlines.first().map_or(until, |&(deadline, _)| deadline.min(until));
-            if self.shared.news.wait_until(&mut state, first).timed_out() && Instant::now() >= until {
-                state.expire();
-                return (!state.completed.is_empty()).then(|| take(&mut state.completed));
+            if late {
+                return None;
             }
+            let first = state.deadlines.first().map_or(until, |&(deadline, _)| deadline.min(until));
+            match &self.shared.queue {
+                Some(queue) if state.taker == Taker::None => self.shared.wait_for(queue, &mut state, first),
+                _ => {
+                    self.shared.news.wait_until(&mut state, first);
+                }
+            }
+            late = Instant::now() >= until;
         }
     }
 
@@ -329,6 +361,10 @@ fn submit(missing: Arc<Waiting>) {
 /// Reads that are submitted together without an allocation for their list.
 const TOGETHER: usize = 16;
 
+/// Completions that are told of at a time. More, and the storage has nothing to do until the caller has seen to all of them; fewer cost more
+/// entries of the shard.
+const TAKEN_MAX: usize = 8;
+
 impl Drop for Submissions {
     fn drop(&mut self) {
         let mut state = self.shared.state.lock();
@@ -336,6 +372,24 @@ impl Drop for Submissions {
         for ticket in wanted {
             state.give_up(ticket);
         }
+    }
+}
+
+impl Shared {
+    /// Waits until `until` for something to complete, and tells of what has completed in the queue.
+    fn wait_for(&self, queue: &Queue, state: &mut MutexGuard<'_, State>, until: Instant) {
+        state.taker = Taker::Takes;
+        let none = MutexGuard::unlocked(state, || queue.take(TAKEN_MAX)) == 0 && state.completed.is_empty();
+        let rest = until.saturating_duration_since(Instant::now());
+        if none && !rest.is_zero() {
+            state.taker = Taker::Waits;
+            MutexGuard::unlocked(state, || queue.wait(rest));
+            state.taker = Taker::Takes;
+            MutexGuard::unlocked(state, || queue.take(TAKEN_MAX));
+        }
+        state.taker = Taker::None;
+        // Somebody else may wait for what is still to complete.
+        self.news.notify_one();
     }
 }
 
@@ -389,8 +443,14 @@ impl Slot {
                 state.deadlines.remove(&(deadline, self.ticket));
             }
             state.completed.push_back(Completion { ticket: self.ticket, outcome });
+            let taker = state.taker;
             drop(state);
-            self.shared.news.notify_one();
+            match &self.shared.queue {
+                Some(queue) if taker == Taker::Waits => queue.wake(),
+                _ => {
+                    self.shared.news.notify_one();
+                }
+            }
         }
     }
 }

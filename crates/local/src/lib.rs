@@ -6,6 +6,8 @@
 //!                                              └─ threads.rs  a pread each ─> done      on that thread
 //! ```
 //!
+//! Who waits for what he submits can have a queue of his own (`queue.rs`) and takes his completions from the kernel by himself.
+//!
 //! What the kernel does not have is read past its page cache, where the file can be (`file.rs`): whoever reads here keeps what it reads, and
 //! through the page cache each page would be kept twice and cost twice the processor's time.
 //!
@@ -13,7 +15,7 @@
 //! not to be had, as in many containers, threads wait in its place: that is found out once, at the start, and told.
 //!
 //! *Invariant:* buffers belong to the read from submission to completion: giving a read up, or all of this, frees none that the kernel
-//! may still write to. What is in flight has a bound; beyond it a read is refused, never queued. The only unsafe code is in `uring.rs` and
+//! may still write to. What is in flight has a bound; beyond it a read is refused, never queued. The only unsafe code is in `ring.rs` and
 //! `cached.rs`.
 
 #![deny(unsafe_code)]
@@ -21,18 +23,20 @@
 mod cached;
 mod file;
 mod frames;
+mod queue;
 mod reading;
+mod ring;
 mod threads;
 mod uring;
 
 use std::fmt;
 use std::io;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 pub use file::LocalFile;
 pub use frames::{Buffers, Frames};
-pub use reading::{Done, Filled};
+pub use queue::{Plug, Queue};
+pub use reading::{Batch, Done, Filled};
 
 use reading::{Reading, Tried};
 use threads::Threads;
@@ -96,7 +100,7 @@ impl Submitter {
     /// Fills `buffers` one after the other from `offset` of `file` on, and calls `done` with them: on this thread if nothing blocks, else
     /// later from another. Fewer bytes than they hold come only at the end of the file.
     ///
-    /// With [`IN_FLIGHT_MAX`] reads in flight, one that would block is refused: `done` has [`io::ErrorKind::ResourceBusy`].
+    /// With [`IN_FLIGHT_MAX`] reads in flight, or as many in the queue that this thread is plugged to, one that would block is refused: `done` has [`io::ErrorKind::ResourceBusy`].
     pub fn read(&self, file: Arc<LocalFile>, offset: u64, buffers: impl Into<Buffers>, done: Done) {
         let mut reading = Reading::new(file, offset, buffers.into(), done);
         match reading.try_now() {
@@ -115,11 +119,21 @@ impl Submitter {
     /// Until it is dropped, what this thread submits is kept, and given to the kernel together: the disk is told once. For a thread that
     /// waits for none of it meanwhile.
     pub fn plug(&self) -> Plug<'_> {
-        let plugged = match &self.carrier {
-            Carrier::IoUring(ring) if ring.plug() => Some(ring),
-            Carrier::IoUring(_) | Carrier::Threads(_) => None,
+        let ring = match &self.carrier {
+            Carrier::IoUring(uring) => Some(uring.ring()),
+            Carrier::Threads(_) => None,
         };
-        Plug { plugged, here: PhantomData }
+        Plug::new(ring, None)
+    }
+
+    /// A queue for one who takes what completes by himself; `None` where threads wait.
+    pub fn queue(&self) -> Option<Queue> {
+        match &self.carrier {
+            Carrier::IoUring(uring) => {
+                uring.owned().inspect_err(|error| tracing::debug!(%error, "no ring of its own")).ok().map(Queue::new)
+            }
+            Carrier::Threads(_) => None,
+        }
     }
 
     /// Reads that are in flight.
@@ -127,22 +141,6 @@ impl Submitter {
         match &self.carrier {
             Carrier::IoUring(ring) => ring.in_flight(),
             Carrier::Threads(threads) => threads.in_flight(),
-        }
-    }
-}
-
-/// See [`Submitter::plug`].
-#[derive(Debug)]
-pub struct Plug<'a> {
-    plugged: Option<&'a Uring>,
-    /// It belongs to the thread that made it.
-    here: PhantomData<*const ()>,
-}
-
-impl Drop for Plug<'_> {
-    fn drop(&mut self) {
-        if let Some(ring) = self.plugged {
-            ring.unplug();
         }
     }
 }

@@ -23,8 +23,17 @@ pub struct Filled {
     pub buffers: Buffers,
     /// How many bytes of them are filled, or why they are not.
     pub result: io::Result<usize>,
-    /// Reads of the same batch were all over before the first of them was told of: what is looked at then counts for all.
-    pub batch: Option<NonZeroU64>,
+    /// With what it was over.
+    pub batch: Option<Batch>,
+}
+
+/// Reads that were all over before the first of them is told of: what is looked at then counts for all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Batch {
+    /// Which. No other has it.
+    pub number: NonZeroU64,
+    /// How many are told of after this one, on the same thread, at once.
+    pub rest: usize,
 }
 
 /// Told what has become of it, once.
@@ -149,7 +158,7 @@ impl Reading {
     }
 
     /// The same, as one of a batch.
-    pub(crate) fn finish_in(self, batch: Option<NonZeroU64>, result: io::Result<usize>) {
+    pub(crate) fn finish_in(self, batch: Option<Batch>, result: io::Result<usize>) {
         let Self { buffers, done, .. } = self;
         // Whoever is told may fail; the thread that tells has others to tell.
         let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| done(Filled { buffers, result, batch })));

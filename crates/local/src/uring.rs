@@ -1,52 +1,53 @@
-//! One `io_uring` for all who read: whoever misses submits by itself, one thread takes what has completed.
+//! The kernel carries reads: a ring for all, whose completions one thread takes, and rings of those who take their own (`queue.rs`).
 //!
 //! ```text
-//!  submit: [lock] entry into the queue [unlock], io_uring_enter      any thread; plugged: the second for all together
-//!             │ owns the read: file, buffers, whom to tell
-//!             v
-//!  kernel ── completion, with the address of the read ──> reaper: all there?  yes: told
-//!                                                                             no:  submitted again, for the rest
+//!   who only submits ──> the ring for all ──> reaper
+//!   who waits        ──> his own ring     ──> himself                              no thread between him and the kernel
+//!                             └─ he has not asked for a millisecond ──> reaper     others may wait for the same pages
 //! ```
 //!
-//! A read is given to the kernel as the address of a box that nobody else has, and comes back as the same: from submission to
-//! completion the kernel is its owner. Nothing here cancels: what a caller no longer wants completes, and is dropped then. The ring
-//! is unmapped by its reaper, after the last completion.
+//! A ring goes when its last completion has been taken: the reaper keeps it until then.
 
-#![allow(unsafe_code, reason = "memory is shared with the kernel: entries hold addresses")]
-
-use std::cell::Cell;
 use std::io;
-use std::num::NonZeroU64;
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
 
-use io_uring::{IoUring, Probe, opcode, squeue, types};
 use parking_lot::Mutex;
-use rustix::io::Errno;
-use smallvec::SmallVec;
 
-use crate::IN_FLIGHT_MAX;
 use crate::reading::Reading;
+use crate::ring::{Ring, Whose};
 
-/// A ring and its reaper.
+/// The ring for all, its reaper, and the rings of others that it looks after.
 pub(crate) struct Uring {
-    ring: Arc<Ring>,
+    shared: Arc<Shared>,
 }
 
-struct Ring {
-    uring: IoUring,
-    /// Held while the submission queue is written. The kernel has a lock of its own for those who submit what is there.
-    submitting: Mutex<()>,
-    in_flight: AtomicUsize,
+struct Shared {
+    ring: Arc<Ring>,
+    /// What all these rings have in common.
+    family: u64,
+    owned: Mutex<Vec<Arc<Owned>>>,
+    /// The reaper looks at owned rings every [`TICK`]. Else it sleeps until the ring for all has something, and is to be woken.
+    looks: AtomicBool,
     stopped: AtomicBool,
 }
 
-/// What the kernel owns: a read, and the list of its buffers while it is submitted.
-struct Submitted {
-    reading: Reading,
-    buffers: SmallVec<[libc::iovec; 1]>,
+/// A ring whose owner takes what completes.
+pub(crate) struct Owned {
+    pub(crate) ring: Arc<Ring>,
+    /// The owner has taken what there was since the reaper last looked.
+    pub(crate) attended: AtomicBool,
+    /// There is no owner any more.
+    closed: AtomicBool,
+    shared: Arc<Shared>,
+}
+
+impl std::fmt::Debug for Owned {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Owned").field("ring", &self.ring).finish_non_exhaustive()
+    }
 }
 
 impl std::fmt::Debug for Uring {
@@ -56,181 +57,121 @@ impl std::fmt::Debug for Uring {
 }
 
 impl Uring {
-    /// A ring, if kernel and sandbox allow one that can read.
+    /// If kernel and sandbox allow it.
     pub(crate) fn new() -> io::Result<Self> {
-        let ring: IoUring = IoUring::builder().dontfork().setup_cqsize(COMPLETIONS).build(ENTRIES)?;
-        let mut probe = Probe::new();
-        ring.submitter().register_probe(&mut probe)?;
-        let can = |code| probe.is_supported(code);
-        if !can(opcode::Read::CODE) || !can(opcode::Readv::CODE) || !ring.params().is_feature_nodrop() {
-            return Err(io::ErrorKind::Unsupported.into());
-        }
-        let ring = Arc::new(Ring {
-            uring: ring,
-            submitting: Mutex::new(()),
-            in_flight: AtomicUsize::new(0),
+        let family = FAMILIES.fetch_add(1, Relaxed);
+        let shared = Arc::new(Shared {
+            ring: Ring::new(Whose::Everybodys, family)?,
+            family,
+            owned: Mutex::default(),
+            looks: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
         });
-        let reaper = Arc::clone(&ring);
+        let reaper = Arc::clone(&shared);
         std::thread::Builder::new().name("foreread-ring".to_owned()).spawn(move || reaper.reap())?;
-        Ok(Self { ring })
+        Ok(Self { shared })
     }
 
-    /// Gives a read to the kernel, or back.
+    /// Gives a read to the kernel, or back: where this thread is plugged, else for the reaper.
     pub(crate) fn submit(&self, reading: Reading) -> Result<(), Reading> {
-        let taken = self.ring.in_flight.fetch_update(AcqRel, Acquire, |n| (n < IN_FLIGHT_MAX).then_some(n + 1));
-        if taken.is_err() {
-            return Err(reading);
+        match Ring::plugged(self.shared.family) {
+            Some(ring) => ring.submit(reading),
+            None => self.shared.ring.submit(reading),
         }
-        self.ring.submit(Box::new(Submitted { reading, buffers: SmallVec::new() }));
-        Ok(())
     }
 
-    /// What this thread submits here stays in the queue until [`Uring::unplug`], as long as that has room and no other thread submits.
-    /// `false` if the thread is plugged already, here or elsewhere: then all is as it was.
-    pub(crate) fn plug(&self) -> bool {
-        let free = PLUGGED.get() == NOWHERE;
-        if free {
-            PLUGGED.set(self.ring.place());
-        }
-        free
+    /// The ring for all.
+    pub(crate) fn ring(&self) -> &Arc<Ring> {
+        &self.shared.ring
     }
 
-    pub(crate) fn unplug(&self) {
-        PLUGGED.set(NOWHERE);
-        self.ring.enter();
+    /// A ring for one owner, if there is memory for another one.
+    pub(crate) fn owned(&self) -> io::Result<Arc<Owned>> {
+        let owned = Arc::new(Owned {
+            ring: Ring::new(Whose::Owners, self.shared.family)?,
+            attended: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            shared: Arc::clone(&self.shared),
+        });
+        self.shared.owned.lock().push(Arc::clone(&owned));
+        Ok(owned)
     }
 
     pub(crate) fn in_flight(&self) -> usize {
-        self.ring.in_flight.load(Acquire)
+        let owned: usize = self.shared.owned.lock().iter().map(|owned| owned.ring.in_flight()).sum();
+        self.shared.ring.in_flight() + owned
     }
 }
 
 impl Drop for Uring {
     fn drop(&mut self) {
-        self.ring.stopped.store(true, Release);
-        // The reaper may be asleep with nothing in flight.
-        self.ring.push(&opcode::Nop::new().build().user_data(WAKE));
+        self.shared.stopped.store(true, Release);
+        self.shared.ring.wake();
     }
 }
 
-impl Ring {
-    fn submit(&self, submitted: Box<Submitted>) {
-        let raw = Box::into_raw(submitted);
-        // SAFETY: the box was just given up, nobody else has its address, and the kernel gets it only below.
-        let Submitted { reading, buffers } = unsafe { &mut *raw };
-        let (fd, at) = (types::Fd(reading.file().as_raw_fd()), reading.position());
-        buffers.clear();
-        buffers.extend(
-            reading
-                .rest()
-                .take(VECTOR_MAX)
-                .map(|rest| libc::iovec { iov_base: rest.as_mut_ptr().cast(), iov_len: rest.len() }),
-        );
-        let entry = match buffers.as_slice() {
-            [one] => opcode::Read::new(fd, one.iov_base.cast(), one.iov_len as u32).offset(at).build(),
-            all => opcode::Readv::new(fd, all.as_ptr(), all.len() as u32).offset(at).build(),
-        };
-        self.push(&entry.user_data(raw as u64));
-    }
-
-    fn push(&self, entry: &squeue::Entry) {
-        let held = self.submitting.lock();
-        loop {
-            // SAFETY: the lock is held, so nobody else writes the submission queue. What an entry refers to lives until its completion:
-            // the box that its user data names owns the file, the buffers and the list of them, and only its completion gives it back.
-            let pushed = unsafe { self.uring.submission_shared().push(entry) };
-            if pushed.is_ok() {
-                break;
-            }
-            // Of a plugged thread, or what the kernel had no memory for.
-            self.enter();
-        }
-        drop(held);
-        if PLUGGED.get() != self.place() {
-            self.enter();
+impl Owned {
+    /// Something is in flight here that its owner may not come back for.
+    pub(crate) fn look_after(&self) {
+        // The reaper says that it looks no longer before it looks a last time.
+        if !self.shared.looks.load(SeqCst) && !self.shared.looks.swap(true, SeqCst) {
+            self.shared.ring.wake();
         }
     }
 
-    /// Where it is, while it is.
-    fn place(&self) -> usize {
-        std::ptr::from_ref(self).addr()
+    /// Its owner is gone: what is in flight completes.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Release);
+        self.look_after();
     }
+}
 
-    /// Tells the kernel of what is in the queue. What it cannot take for want of memory stays there, for the next to submit.
-    fn enter(&self) {
-        for _ in 0..ENTER_TRIES {
-            match self.uring.submitter().submit() {
-                Ok(_) => return,
-                Err(_) => std::thread::yield_now(),
-            }
-        }
-        tracing::warn!("the kernel takes no reads");
-    }
-
+impl Shared {
     fn reap(&self) {
-        let mut completed = Vec::with_capacity(COMPLETIONS as usize);
-        while !(self.stopped.load(Acquire) && self.in_flight.load(Acquire) == 0) {
-            // SAFETY: this thread alone reads the completion queue.
-            let queue = unsafe { self.uring.completion_shared() };
-            completed.extend(queue.map(|entry| (entry.user_data(), entry.result())));
-            if completed.is_empty() {
-                // SAFETY: nothing is submitted and no argument is passed: it waits for one completion.
-                let _ = unsafe { self.uring.submitter().enter::<libc::sigset_t>(0, 1, GETEVENTS, None) };
+        let mut idle = 0;
+        while !(self.stopped.load(Acquire) && self.ring.in_flight() == 0 && self.owned.lock().is_empty()) {
+            let mut taking = self.ring.taking();
+            if taking.take(usize::MAX) == 0 {
+                let looks = self.looks.load(SeqCst);
+                taking.wait(looks.then_some(TICK));
             }
-            let batch = NonZeroU64::new(BATCHES.fetch_add(1, Relaxed));
-            for (data, result) in completed.drain(..) {
-                if data != WAKE {
-                    // SAFETY: user data other than `WAKE` is a box given up in `submit`, and each entry completes once.
-                    self.complete(unsafe { Box::from_raw(data as *mut Submitted) }, result, batch);
+            taking.take(usize::MAX);
+            drop(taking);
+            if self.looks.load(SeqCst) {
+                idle = if self.look() { 0 } else { idle + 1 };
+                if idle > IDLE_TICKS {
+                    idle = 0;
+                    self.looks.store(false, SeqCst);
+                    // Who submitted before that has not woken anybody.
+                    if self.look() {
+                        self.looks.store(true, SeqCst);
+                    }
                 }
             }
         }
     }
 
-    fn complete(&self, mut submitted: Box<Submitted>, result: i32, batch: Option<NonZeroU64>) {
-        let result = usize::try_from(result).map_err(|_| match Errno::from_raw_os_error(-result) {
-            // The thread that submitted it has ended, and the kernel had nobody to finish it for: the memory is ours and valid, so it
-            // is submitted again, by the reaper, which ends last.
-            Errno::CANCELED | Errno::FAULT => Errno::INTR,
-            errno => errno,
-        });
-        match submitted.reading.take(result) {
-            None => self.submit(submitted),
-            Some(result) => {
-                // Before it is told: whoever is told may ask for the next one.
-                self.in_flight.fetch_sub(1, AcqRel);
-                submitted.reading.finish_in(batch, result);
+    /// Takes what owners have left, and forgets rings that nobody will use again. Whether something is in flight in one of them.
+    fn look(&self) -> bool {
+        let owned: Vec<_> = self.owned.lock().clone();
+        for owned in &owned {
+            if !owned.attended.swap(false, Relaxed)
+                && let Some(mut taking) = owned.ring.try_taking()
+            {
+                taking.take(usize::MAX);
             }
         }
+        let over = |owned: &Owned| owned.closed.load(Acquire) && owned.ring.in_flight() == 0;
+        self.owned.lock().retain(|owned| !over(owned));
+        owned.iter().any(|owned| owned.ring.in_flight() > 0)
     }
 }
 
-thread_local! {
-    /// The ring that this thread is plugged at.
-    static PLUGGED: Cell<usize> = const { Cell::new(NOWHERE) };
-}
+/// The next one's family.
+static FAMILIES: AtomicU64 = AtomicU64::new(0);
 
-/// The number of the next batch of any ring.
-static BATCHES: AtomicU64 = AtomicU64::new(1);
+/// How often the reaper looks at rings whose owners may have left them. Less costs a processor more than a hundredth of its time.
+const TICK: Duration = Duration::from_millis(1);
 
-/// No ring is there.
-const NOWHERE: usize = 0;
-
-/// User data of what only wakes the reaper: no box is there.
-const WAKE: u64 = 0;
-
-/// Entries of the submission queue: the most that are given to the kernel together.
-const ENTRIES: u32 = 64;
-
-/// Completions that fit: all that may be in flight, and what wakes.
-const COMPLETIONS: u32 = 2 * IN_FLIGHT_MAX as u32;
-
-/// Buffers of one system call; the kernel's limit.
-const VECTOR_MAX: usize = 1024;
-
-/// `IORING_ENTER_GETEVENTS`.
-const GETEVENTS: u32 = 1;
-
-/// How often a submission is tried before it is left for the next one: the kernel was out of memory all the while.
-const ENTER_TRIES: u32 = 1000;
+/// Looks without anything in flight before it sleeps: waking it costs as much as several.
+const IDLE_TICKS: u32 = 50;

@@ -6,11 +6,15 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Barrier};
 use std::thread;
+use std::time::Duration;
 
-use foreread_local::{Done, Filled, Frames, IN_FLIGHT_MAX, LocalFile, Mechanism, Submitter};
+use foreread_local::{Done, Filled, Frames, IN_FLIGHT_MAX, LocalFile, Mechanism, Queue, Submitter};
 use rustix::fs::{Advice, Mode, OFlags};
 
 const PAGE: usize = 4096;
+
+/// Longer than anything here takes.
+const LONG: Duration = Duration::from_secs(30);
 
 /// What the bytes of a page are.
 fn content(page: u64) -> Vec<u8> {
@@ -320,5 +324,136 @@ fn a_completion_that_panics_harms_no_other() {
         let (send, receive) = channel();
         submitter.read(Arc::clone(file), PAGE as u64, vec![buffer(1)], told(&send, 1));
         expect_page(receive.recv().expect("it completes"));
+    });
+}
+
+/// The same with a queue of its own, where reads have one.
+fn each_queue(pages: u64, test: impl Fn(&Submitter, &Queue, &Arc<LocalFile>)) {
+    each(pages, |submitter, file| {
+        let submitter = submitter();
+        match submitter.queue() {
+            Some(queue) => {
+                forget(file);
+                test(&submitter, &queue, file);
+            }
+            None => assert_eq!(submitter.mechanism(), Mechanism::Threads),
+        }
+    });
+}
+
+#[test]
+fn an_owner_takes_what_completes_by_himself() {
+    let pages = 256;
+    each_queue(pages, |submitter, queue, file| {
+        let (send, receive) = channel();
+        let plug = queue.plug();
+        for page in 0..pages {
+            let send = send.clone();
+            let done: Done = Box::new(move |filled| {
+                let _ = send.send((thread::current().id(), page, filled));
+            });
+            submitter.read(Arc::clone(file), page * PAGE as u64, vec![buffer(1)], done);
+        }
+        drop((plug, send));
+        let (mut own, mut told, mut rests) = (0, 0, Vec::new());
+        while told < pages {
+            queue.wait(Duration::from_millis(100));
+            assert!(queue.take(8) <= 8);
+            for (on, page, filled) in receive.try_iter() {
+                told += 1;
+                own += usize::from(on == thread::current().id());
+                rests.extend(filled.batch.map(|batch| (batch.number, batch.rest)));
+                expect_page((page, filled));
+            }
+        }
+        assert!(own > 0, "those that it takes it is told of here");
+        // Each batch counts down to its last.
+        for (at, &(number, rest)) in rests.iter().enumerate() {
+            let next = rests[at + 1..].iter().find(|(other, _)| *other == number);
+            assert_eq!(next.map_or(0, |(_, next)| next + 1), rest, "of batch {number}");
+        }
+    });
+}
+
+#[test]
+fn what_an_owner_leaves_another_takes() {
+    let pages = 64;
+    each_queue(pages, |submitter, queue, file| {
+        let (send, receive) = channel();
+        for round in 0..2 {
+            forget(file);
+            let plug = queue.plug();
+            for page in 0..pages {
+                submitter.read(Arc::clone(file), page * PAGE as u64, vec![buffer(1)], told(&send, page));
+            }
+            drop(plug);
+            for _ in 0..pages {
+                expect_page(receive.recv_timeout(LONG).expect("nobody takes it here"));
+            }
+            assert_eq!(submitter.in_flight(), 0);
+            if round == 0 {
+                // Long enough for the other to look no longer.
+                thread::sleep(Duration::from_millis(120));
+            }
+        }
+    });
+}
+
+#[test]
+fn an_owner_who_waits_is_woken() {
+    each_queue(1, |_, queue, _| {
+        thread::scope(|scope| {
+            scope.spawn(|| queue.wake());
+            queue.wait(LONG);
+        });
+        assert_eq!(queue.take(8), 1);
+        // Before it waits, too.
+        queue.wake();
+        queue.wait(LONG);
+        assert_eq!(queue.take(8), 1);
+    });
+}
+
+#[test]
+fn a_queue_that_is_dropped_brings_what_is_in_flight() {
+    let pages = 256;
+    each_queue(pages, |submitter, _, file| {
+        for _ in 0..20 {
+            forget(file);
+            let queue = submitter.queue().expect("there is room for another");
+            let (send, receive) = channel();
+            let plug = queue.plug();
+            for page in 0..pages {
+                submitter.read(Arc::clone(file), page * PAGE as u64, vec![buffer(1)], told(&send, page));
+            }
+            drop((plug, send));
+            drop(queue);
+            assert_eq!(receive.iter().map(expect_page).count() as u64, pages);
+        }
+    });
+}
+
+#[test]
+fn all_that_is_in_flight_when_everything_is_dropped_completes() {
+    each(256, |submitter, file| {
+        for queue_first in [false, true] {
+            forget(file);
+            let submitter = submitter();
+            let Some(queue) = submitter.queue() else { return };
+            let (send, receive) = channel();
+            let plug = queue.plug();
+            for page in 0..256 {
+                submitter.read(Arc::clone(file), page * PAGE as u64, vec![buffer(1)], told(&send, page));
+            }
+            drop((plug, send));
+            if queue_first {
+                drop(queue);
+                drop(submitter);
+            } else {
+                drop(submitter);
+                drop(queue);
+            }
+            assert_eq!(receive.iter().map(expect_page).count(), 256);
+        }
     });
 }

@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!   streams    | window, pace, evidence, ... | window, pace, evidence, ... | . . .       looked into where the outline says so
-//!   outlines   | from..to, start, last | from..to, start, last | . . .                   gone through at each read
+//!   reaches    | from..to | from..to | . . .                                             gone through at each read
+//!   starts     | page | page | . . .                                                     and so is this; of runs alone
+//!   turns      | 7 | 2 | 5 | . . .                                                       which was touched first
 //! ```
 //!
-//! A random read is compared with more than a hundred runs. Gone through in the streams themselves that was a fifth of all that policy does for
-//! such a read.
+//! A random read is compared with more than a hundred runs, and takes the place of the one that was idle for longest. Gone through in the streams
+//! themselves that was a fifth of all that policy does for such a read.
 //!
-//! *Invariant:* the outline of a stream is that of the stream as it is: it is changed through [`Streams::change`] only.
+//! *Invariant:* the outline of a stream is that of the stream as it is: it is changed through [`Streams::change`] only. Time does not go back.
 
 use alloc::vec::Vec;
 
@@ -19,28 +21,19 @@ use crate::units::{Extent, Nanos};
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     all: Vec<Stream>,
-    /// In the same order.
-    outlines: Vec<Outline>,
+    /// In the same order: a read that the stream expects begins at one of these pages.
+    reaches: Vec<(u64, u64)>,
+    /// In the same order: where each begins that is not recognised, [`NOWHERE`] for the others.
+    starts: Vec<u64>,
+    /// Which of them was touched first, and so on.
+    turns: Vec<u32>,
     /// Those that are not recognised.
     runs: usize,
 }
 
-/// What of a stream a read is compared with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Outline {
-    /// A read that the stream expects begins at one of these pages.
-    from: u64,
-    to: u64,
-    start: u64,
-    last: Nanos,
-    recognised: bool,
-}
-
-impl Outline {
-    fn of(stream: &Stream) -> Self {
-        let (from, to) = stream.reach();
-        Self { from, to, start: stream.start, last: stream.last, recognised: stream.is_recognised() }
-    }
+/// Where a run begins.
+fn start_of(stream: &Stream) -> u64 {
+    if stream.is_recognised() { NOWHERE } else { stream.start }
 }
 
 impl Streams {
@@ -51,25 +44,44 @@ impl Streams {
     /// Changes the stream at `at`.
     pub(crate) fn change<R>(&mut self, at: usize, change: impl FnOnce(&mut Stream) -> R) -> R {
         let stream = &mut self.all[at];
+        let before = stream.last;
         let result = change(stream);
-        let outline = Outline::of(stream);
-        self.runs = self.runs + usize::from(!outline.recognised) - usize::from(!self.outlines[at].recognised);
-        self.outlines[at] = outline;
+        let start = start_of(stream);
+        self.runs = self.runs + usize::from(start != NOWHERE) - usize::from(self.starts[at] != NOWHERE);
+        (self.reaches[at], self.starts[at]) = (stream.reach(), start);
+        if stream.last != before {
+            let turn = self.turn(at);
+            self.turns[turn..].rotate_left(1);
+        }
         result
     }
 
     pub(crate) fn push(&mut self, stream: Stream) {
-        let outline = Outline::of(&stream);
-        self.runs += usize::from(!outline.recognised);
-        self.outlines.push(outline);
+        let start = start_of(&stream);
+        self.runs += usize::from(start != NOWHERE);
+        self.reaches.push(stream.reach());
+        self.starts.push(start);
+        self.turns.push(self.all.len() as u32);
         self.all.push(stream);
     }
 
     /// Takes the one at `at` out; the last one has its place.
     pub(crate) fn swap_remove(&mut self, at: usize) -> Stream {
-        let outline = self.outlines.swap_remove(at);
-        self.runs -= usize::from(!outline.recognised);
+        self.turns.remove(self.turn(at));
+        let last = self.all.len() - 1;
+        if at != last {
+            let turn = self.turn(last);
+            self.turns[turn] = at as u32;
+        }
+        self.reaches.swap_remove(at);
+        self.runs -= usize::from(self.starts.swap_remove(at) != NOWHERE);
         self.all.swap_remove(at)
+    }
+
+    /// Which turn the one at `at` has.
+    fn turn(&self, at: usize) -> usize {
+        let turn = self.turns.iter().position(|&turn| turn as usize == at);
+        turn.expect("each stream has a turn")
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Stream> {
@@ -89,20 +101,21 @@ impl Streams {
     /// The stream that `read` belongs to, which comes behind `skipped` pages that are there and unread: recognised ones first, the one that
     /// stands nearest before it.
     pub(crate) fn expecting(&self, read: Extent, skipped: u64) -> Option<usize> {
-        let within = |(_, outline): &(usize, &Outline)| outline.from <= read.start && read.start <= outline.to;
-        let near = self.outlines.iter().enumerate().filter(within);
+        let within = |(_, reach): &(usize, &(u64, u64))| reach.0 <= read.start && read.start <= reach.1;
+        let near = self.reaches.iter().enumerate().filter(within);
         let expecting = near.map(|(at, _)| (at, &self.all[at])).filter(|(_, s)| s.expects(read, skipped));
         expecting.min_by_key(|(_, s)| (!s.is_recognised(), s.pos.abs_diff(read.start))).map(|(at, _)| at)
     }
 
     /// The run that begins at `page`.
     pub(crate) fn run_from(&self, page: u64) -> Option<usize> {
-        self.outlines.iter().position(|outline| outline.start == page && !outline.recognised)
+        self.starts.iter().position(|&start| start == page)
     }
 
     /// How many runs have been read after `last`.
     pub(crate) fn runs_after(&self, last: Nanos) -> usize {
-        self.outlines.iter().filter(|outline| !outline.recognised && outline.last > last).count()
+        let by_turn = self.turns.iter().rev().map(|&at| &self.all[at as usize]);
+        by_turn.take_while(|stream| stream.last > last).filter(|stream| !stream.is_recognised()).count()
     }
 
     /// How many are runs that may become streams.
@@ -117,10 +130,12 @@ impl Streams {
 
     /// Of those that are `recognised`, or are not, the one that has not been read for longest.
     pub(crate) fn idle(&self, recognised: bool) -> Option<usize> {
-        let of_kind = self.outlines.iter().enumerate().filter(|(_, outline)| outline.recognised == recognised);
-        of_kind.min_by_key(|(_, outline)| outline.last).map(|(at, _)| at)
+        self.turns.iter().map(|&at| at as usize).find(|&at| (self.starts[at] == NOWHERE) == recognised)
     }
 }
+
+/// No run begins there: no file has as many pages.
+const NOWHERE: u64 = u64::MAX;
 
 #[cfg(test)]
 mod tests {
@@ -133,7 +148,7 @@ mod tests {
         fn outlines_say_what_the_streams_do(steps in proptest::collection::vec((0..6_u8, 0..400_u64, 1..40_u64), 1..200)) {
             let mut streams = Streams::default();
             for (at, (step, page, pages)) in steps.into_iter().enumerate() {
-                let (now, read) = (Nanos(at as u64 / 3), Extent::new(page, page + pages));
+                let (now, read) = (Nanos(at as u64), Extent::new(page, page + pages));
                 let any = (!streams.all.is_empty()).then(|| page as usize % streams.all.len());
                 match (step, any) {
                     (0, Some(any)) => { streams.swap_remove(any); }

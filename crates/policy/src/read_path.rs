@@ -204,7 +204,8 @@ impl ReadPath {
         self.counters.misses += u64::from(found == Found::Absent);
         self.counters.waits += u64::from(found == Found::InFlight);
         self.counters.marks += u64::from(marked);
-        if found != Found::Resident {
+        // Of a page alone that is absent nothing is in flight.
+        if found == Found::InFlight || (found == Found::Absent && extent.pages() > 1) {
             self.promote(file, extent);
         }
         let next = if self.options.readahead { self.observe(now, file, extent, found) } else { Next::Nothing };

@@ -167,12 +167,12 @@ impl Resident {
         self.partly_bytes
     }
 
-    /// The most that speculation may hold in flight and unread.
     /// There is this much to spend from now on. What is held may be more, until room is made.
     pub(crate) fn set_capacity(&mut self, bytes: u64) {
         self.capacity_bytes = bytes;
     }
 
+    /// The most that speculation may hold in flight and unread.
     pub(crate) fn ahead_bytes_max(&self) -> u64 {
         self.capacity_bytes - (self.capacity_bytes / DEMAND_SHARE).min(DEMAND_BYTES_MAX)
     }

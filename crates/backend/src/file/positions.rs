@@ -26,7 +26,7 @@ use rustix::io::Errno;
 use super::{failure, remembered, version};
 use crate::error::{Error, ErrorKind, Operation};
 use crate::object::{Key, Object, Version};
-use crate::{InPlace, Positioned};
+use crate::{InPlace, Positioned, Told};
 
 /// An open file, and what it looked like when its version was compared.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl Descriptor {
     /// The buffers of a read of `range`, if they are full and the file has not changed until now.
     pub(super) fn checked(&self, filled: Filled, range: Range<u64>) -> Result<Buffers, Error> {
         let (wanted, key): (usize, _) = (filled.buffers.iter().map(|buffer| buffer.len()).sum(), &self.key);
-        let read = match (filled.result, self.is_same(filled.batch)) {
+        let read = match (filled.result, self.is_same(filled.batch.map(|batch| batch.number))) {
             (Err(cause), _) => Err(refused(&cause, key)),
             (_, Err(error)) => Err(error),
             (Ok(_), Ok(false)) => Err(changed(key)),
@@ -199,10 +199,13 @@ impl Positioned for Positions {
         match self.descriptor() {
             Ok(descriptor) => {
                 let file = descriptor.file();
-                let checked = move |filled| done(descriptor.checked(filled, range));
+                let checked = move |filled: Filled| {
+                    let rest = filled.batch.map_or(0, |batch| batch.rest);
+                    done(Told { read: descriptor.checked(filled, range), rest });
+                };
                 self.submitter.read(file, offset, buffers, Box::new(checked));
             }
-            Err(error) => done(Err(error.with_extent(range))),
+            Err(error) => done(Err(error.with_extent(range)).into()),
         }
     }
 }
@@ -242,13 +245,14 @@ const DIRECT_BYTES_MIN: u64 = 1 << 20;
 mod tests {
     use std::fs::File;
 
-    use foreread_local::Frames;
+    use foreread_local::{Batch, Frames};
     use rustix::fs::Timespec;
 
     use super::*;
 
     fn filled(batch: u64) -> Filled {
-        Filled { buffers: [Frames::new(10)].into_iter().collect(), result: Ok(10), batch: NonZeroU64::new(batch) }
+        let batch = NonZeroU64::new(batch).map(|number| Batch { number, rest: 0 });
+        Filled { buffers: [Frames::new(10)].into_iter().collect(), result: Ok(10), batch }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 
 use foreread_backend::conformance;
 use foreread_backend::{
-    Backend, Buffers, ConnectOptions, Entry, Error, ErrorKind, Frames, Key, Mechanism, Object, connect,
+    Backend, Buffers, ConnectOptions, Entry, Error, ErrorKind, Frames, Key, Mechanism, Object, Told, connect,
 };
 
 use crate::seed::Folder;
@@ -31,8 +31,8 @@ async fn a_directory_read_by_threads_conforms() {
 /// Reads a page in place, as the object was.
 fn read_in_place(backend: &dyn Backend, object: &Object, offset: u64) -> Result<Vec<u8>, Error> {
     let (send, receive) = std::sync::mpsc::channel();
-    let done = Box::new(move |read: Result<Buffers, Error>| {
-        let _ = send.send(read.map(|buffers| buffers.iter().flat_map(|b| b.to_vec()).collect()));
+    let done = Box::new(move |told: Told| {
+        let _ = send.send(told.read.map(|buffers: Buffers| buffers.iter().flat_map(|b| b.to_vec()).collect()));
     });
     backend.positioned(object).unwrap().read(offset, [Frames::new(4096)].into(), done);
     receive.recv().unwrap()
@@ -52,8 +52,8 @@ async fn a_file_that_changed_is_not_read_in_place() {
         let (send, receive) = std::sync::mpsc::channel();
         let read = |offset| {
             let send = send.clone();
-            let done = Box::new(move |read: Result<Buffers, Error>| {
-                let _ = send.send(read);
+            let done = Box::new(move |told: Told| {
+                let _ = send.send(told.read);
             });
             open.read(offset, [Frames::new(4096)].into(), done);
             receive.recv().unwrap()
@@ -69,7 +69,7 @@ async fn a_file_that_changed_is_not_read_in_place() {
         fs::rename(folder.path().join("file"), folder.path().join("old")).unwrap();
         fs::write(&path, vec![3; 16385]).unwrap();
         let (send, receive) = std::sync::mpsc::channel();
-        let done = Box::new(move |read: Result<Buffers, Error>| send.send(read.map(|_| ())).unwrap());
+        let done = Box::new(move |told: Told| send.send(told.read.map(|_| ())).unwrap());
         open.read(0, [Frames::new(4096)].into(), done);
         assert_eq!(receive.recv().unwrap().unwrap_err().kind(), ErrorKind::Changed, "{local}");
     }
@@ -93,7 +93,7 @@ async fn descriptors_stay_open_and_have_a_bound() {
     for _ in 0..2 {
         for (positioned, index) in &objects {
             let (send, receive) = std::sync::mpsc::channel();
-            let done = Box::new(move |read: Result<Buffers, Error>| send.send(read).unwrap());
+            let done = Box::new(move |told: Told| send.send(told.read).unwrap());
             positioned.read(0, [Frames::new(4096)].into(), done);
             assert_eq!(*receive.recv().unwrap().unwrap()[0], index.to_le_bytes().repeat(1024));
         }

@@ -16,7 +16,8 @@ const MOST_BYTES: u64 = 3 << 30;
 /// Touches as much memory as a run of `workload` will fill, and frees it; nothing where that is more than a short run fills.
 pub(super) fn restore(workload: &Workload) {
     let data = workload.all_files().fold(0, |sum: u64, (_, bytes)| sum.saturating_add(bytes));
-    let bytes = data.saturating_add(workload.mount.memory_bytes).saturating_add(REST_BYTES);
+    let filled = data.saturating_add(workload.mount.memory_bytes);
+    let bytes = workload.mount.cgroup_bytes.map_or(filled, |limit| filled.min(limit)).saturating_add(REST_BYTES);
     let fills =
         matches!(workload.pattern, Pattern::Sequential { .. } | Pattern::Backward { .. } | Pattern::Interleaved { .. });
     let room = crate::memory::available_bytes().is_some_and(|available| bytes <= available / 2);

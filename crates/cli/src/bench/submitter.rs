@@ -1,10 +1,11 @@
 //! The program that submits: a process of its own, which reads through the library and not through a mount.
 //!
 //! ```text
-//!  a thread a processor:  submit, for each of its readers that waits for nothing ──> wait for completions ──> check, and again
+//!  one thread:  submit, for each reader that waits for nothing ──> wait for completions ──> check, and again
 //! ```
 //!
-//! Each of the workload's threads is a reader with one read in flight, so as many are in flight as there are threads. Every read is
+//! Each of the workload's threads is a reader with one read in flight, so as many are in flight as there are threads; one thread submits for all
+//! of them, as that of fio does which it is compared with. Every read is
 //! checked by a sample of its bytes. What submitting took is taken around the call alone; of several that are submitted together each
 //! took its part.
 
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foreread_backend::{Backend, ConnectOptions};
-use foreread_engine::{Completion, Engine, File, Object, Operation, Options, Outcome, Ticket};
+use foreread_engine::{Completion, Engine, Object, Operation, Options, Outcome, Ticket};
 use foreread_testbed::content::{self, Content};
 use foreread_workload::{Device, Op, Operations, Workload};
 use futures::StreamExt;
@@ -129,12 +130,6 @@ impl Tally {
         Ok(())
     }
 
-    fn add(&mut self, other: &Self) {
-        self.operations += other.operations;
-        self.bytes += other.bytes;
-        self.latency_us.add(&other.latency_us);
-    }
-
     fn reading(self, took: Duration, submit_ns: Option<&Histogram<u64>>) -> Reading {
         Reading {
             operations: self.operations,
@@ -148,55 +143,25 @@ impl Tally {
     }
 }
 
-/// Several threads submit, each for its share of the readers: as many as there are processors.
-fn submit(workload: &Workload, site: &Site) -> Result<Reading, Error> {
-    let options = Options { memory_bytes: workload.mount.memory_bytes, ..Options::default() };
-    let engine = Engine::new(Arc::clone(&site.backend), &options)
-        .map_err(|error| Error::Protocol { what: error.to_string() })?;
-    let file = engine.open(&site.object);
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(workload.threads as usize);
-    let start = Instant::now();
-    let shares = std::thread::scope(|scope| {
-        let share = |thread: usize| (0..workload.threads).filter(move |reader| *reader as usize % threads == thread);
-        let threads: Vec<_> = (0..threads)
-            .map(|thread| {
-                let (engine, file) = (&engine, &file);
-                scope.spawn(move || submit_share(workload, share(thread), engine, file, start))
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join().expect("a submitting thread panicked")).collect::<Vec<_>>()
-    });
-    let mut all = Tally::new(file.object());
-    let (mut submit_ns, mut last) = (submit_times(), start);
-    for share in shares {
-        let (tally, times, ended) = share?;
-        all.add(&tally);
-        submit_ns.add(&times).expect("all have the same bounds");
-        last = last.max(ended);
-    }
-    Ok(all.reading(last - start, Some(&submit_ns)))
-}
-
 /// Nanoseconds with two digits, up to ten seconds.
 fn submit_times() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 10_000_000_000, 2).expect("the bounds are in order")
 }
 
-fn submit_share(
-    workload: &Workload,
-    readers: impl Iterator<Item = u32>,
-    engine: &Engine,
-    file: &File,
-    start: Instant,
-) -> Result<(Tally, Histogram<u64>, Instant), Error> {
+/// One thread submits for all readers.
+fn submit(workload: &Workload, site: &Site) -> Result<Reading, Error> {
+    let options = Options { memory_bytes: workload.mount.memory_bytes, ..Options::default() };
     let failed = |error: &dyn std::fmt::Display| Error::Protocol { what: error.to_string() };
-    let mut readers: Vec<Operations<'_>> = readers.map(|reader| workload.operations(reader)).collect();
+    let engine = Engine::new(Arc::clone(&site.backend), &options).map_err(|error| failed(&error))?;
+    let file = engine.open(&site.object);
+    let mut readers: Vec<Operations<'_>> = (0..workload.threads).map(|reader| workload.operations(reader)).collect();
     let submissions = engine.submissions(readers.len());
     let mut free: Vec<usize> = (0..readers.len()).collect();
     let mut in_flight: HashMap<Ticket, (usize, Op, Instant)> = HashMap::new();
     let (mut next, mut batch) = (Vec::new(), VecDeque::new());
     let mut completed: Vec<Completion> = Vec::new();
     let (mut tally, mut submit_ns) = (Tally::new(file.object()), submit_times());
+    let start = Instant::now();
     let duration = Duration::from_nanos(workload.duration_ns);
     let mut last = start;
     loop {
@@ -218,7 +183,7 @@ fn submit_share(
             );
         }
         if in_flight.is_empty() {
-            return Ok((tally, submit_ns, last));
+            return Ok(tally.reading(last - start, Some(&submit_ns)));
         }
         if submissions.wait_all(&mut completed, SILENCE_MAX) == 0 {
             return Err(failed(&"nothing completes"));

@@ -57,9 +57,9 @@ impl Asked {
                     buffer.copy_from_slice(&bytes);
                     at += buffer.len() as u64;
                 }
-                done(Ok(buffers));
+                done(Ok(buffers).into());
             }
-            (To::InPlace(_, done), Answer::Broken(_, kind)) => done(Err(failure(kind))),
+            (To::InPlace(_, done), Answer::Broken(_, kind)) => done(Err(failure(kind)).into()),
         }
     }
 }

@@ -8,12 +8,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use foreread_backend::{
     Backend, Body, Buffers, Capabilities, ConnectOptions, Error, InPlace, Key, ListPage, Mechanism, Object, Positioned,
     Submitter, Version, connect,
 };
-use foreread_engine::{Engine, ErrorKind as EngineErrorKind, File, Options};
+use foreread_engine::{Completion, Engine, ErrorKind as EngineErrorKind, File, Operation, Options, Outcome};
 use foreread_testbed::content::Content;
 use futures::future::BoxFuture;
 
@@ -163,23 +164,106 @@ fn an_engine_that_goes_with_reads_in_flight_loses_nothing() {
     }
 }
 
+/// Longer than anything here takes.
+const LONG: Duration = Duration::from_secs(30);
+
+/// A page of `name`, and its bytes.
+fn page(file: &File, page: u64) -> Operation {
+    Operation::Read { file: file.clone(), offset: page * 4096, len: 4096 }
+}
+
+fn expect_page(completion: Option<Completion>, name: &str, page: u64) {
+    match completion.expect("it completes").outcome {
+        Ok(Outcome::Read(pages)) => {
+            let bytes = pages.as_slice().expect("a page lies in one piece");
+            Content::new(name, 1).verify(page * 4096, bytes).expect("the bytes that are stored");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn whoever_waits_takes_what_others_have_submitted() {
+    each(|site| {
+        site.put("file", 4 << 20);
+        site.forget("file");
+        let file = site.open("file");
+        let submissions = site.engine.submissions(256);
+        thread::scope(|scope| {
+            let takers: Vec<_> = (0..3)
+                .map(|_| {
+                    let submissions = &submissions;
+                    scope.spawn(move || {
+                        (0..64).map(|_| submissions.wait(LONG).expect("it completes")).collect::<Vec<_>>()
+                    })
+                })
+                .collect();
+            let tickets: Vec<_> =
+                (0..192).map(|at| (submissions.submit(page(&file, at * 5), None).expect("room"), at * 5)).collect();
+            for completion in takers.into_iter().flat_map(|taker| taker.join().expect("it took its part")) {
+                let (_, at) =
+                    tickets.iter().find(|(ticket, _)| *ticket == completion.ticket).expect("it was submitted");
+                expect_page(Some(completion), "file", *at);
+            }
+        });
+        assert_eq!(submissions.in_flight(), 0);
+    });
+}
+
+#[test]
+fn who_waits_for_a_page_that_another_has_asked_for_is_told() {
+    each(|site| {
+        site.put("file", 4 << 20);
+        let file = site.open("file");
+        for round in 0..20 {
+            site.forget("file");
+            // Whoever asked first does not come back for it.
+            let (first, second) = (site.engine.submissions(1), site.engine.submissions(1));
+            let at = round * 37;
+            first.submit(page(&file, at), None).expect("room");
+            second.submit(page(&file, at), None).expect("room");
+            expect_page(second.wait(LONG), "file", at);
+            expect_page(first.wait(LONG), "file", at);
+        }
+    });
+}
+
+#[test]
+fn what_is_in_flight_goes_on_when_its_submissions_are_dropped() {
+    each(|site| {
+        site.put("file", 4 << 20);
+        site.forget("file");
+        let file = site.open("file");
+        let submissions = site.engine.submissions(128);
+        for at in 0..128 {
+            submissions.submit(page(&file, at * 7), None).expect("room");
+        }
+        drop(submissions);
+        // Readers of another kind wait for the same pages.
+        for at in 0..128 {
+            let read = site.engine.runtime().block_on(file.read_at(at * 7 * 4096, 4096)).expect("bytes");
+            Content::new("file", 1).verify(at * 7 * 4096, &read).expect("the bytes that are stored");
+        }
+    });
+}
+
 /// Storage that keeps what it is asked to read in place, and answers when it is told to.
 #[derive(Debug, Default)]
 struct Silent(Arc<Mutex<Vec<Asked>>>);
 
-type Asked = (Buffers, Told);
+type Asked = (Buffers, Whom);
 
-struct Told(InPlace);
+struct Whom(InPlace);
 
-impl std::fmt::Debug for Told {
+impl std::fmt::Debug for Whom {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Told")
+        f.write_str("Whom")
     }
 }
 
 impl Positioned for Silent {
     fn read(&self, _: u64, buffers: Buffers, done: InPlace) {
-        self.0.lock().unwrap().push((buffers, Told(done)));
+        self.0.lock().unwrap().push((buffers, Whom(done)));
     }
 }
 
@@ -225,18 +309,18 @@ fn a_silent_disk_is_given_up_on_and_what_it_brings_later_reaches_nobody() {
     let file = engine.open(&object);
     let error = engine.runtime().block_on(file.read_at(0, 4096)).expect_err("nothing came");
     assert_eq!(error.kind(), EngineErrorKind::TimedOut);
-    let (mut buffers, Told(done)) = asked.lock().unwrap().pop().expect("it was asked");
+    let (mut buffers, Whom(done)) = asked.lock().unwrap().pop().expect("it was asked");
     for buffer in &mut buffers {
         buffer.fill(9);
     }
-    done(Ok(buffers));
+    done(Ok(buffers).into());
     let (send, receive) = channel();
     file.read(0, 4096, move |read| send.send(read.map(|pages| pages.as_slice().map(<[u8]>::to_vec))).unwrap());
     assert!(receive.try_recv().is_err(), "what came too late is not resident");
-    let (mut buffers, Told(done)) = asked.lock().unwrap().pop().expect("it was asked again");
+    let (mut buffers, Whom(done)) = asked.lock().unwrap().pop().expect("it was asked again");
     for buffer in &mut buffers {
         buffer.fill(7);
     }
-    done(Ok(buffers));
+    done(Ok(buffers).into());
     assert_eq!(receive.recv().unwrap().expect("in time"), Some(vec![7; 4096]));
 }
