@@ -237,21 +237,20 @@ impl FairQueue {
         })
     }
 
-    /// The request to start now, if any. `stalled` says of one that was started that it waits for memory, so the storage does not work on it.
-    pub(crate) fn next(&mut self, now: Nanos, stalled: impl Fn(RequestId) -> bool) -> Option<RequestId> {
+    /// The request to start now, if any. What is `stalled` waits for memory: the storage does not work on it, though it was started.
+    pub(crate) fn next(&mut self, now: Nanos, stalled: &BTreeSet<RequestId>) -> Option<RequestId> {
         if self.waiting == 0 {
             return None;
         }
         // Where what was started finds no memory, what nobody waits for would find none either.
-        let started = self.queues.values().flat_map(|queue| queue.started.keys());
-        let stalling = started.filter(|&&id| stalled(id)).count();
+        let has_started = |id: &&RequestId| self.queues.values().any(|queue| queue.started.contains_key(id));
+        let stalling = stalled.iter().filter(has_started).count();
         let short_of_memory = stalling > 0;
         let ready = |queue: &Queue| !queue.waiting.is_empty() && (!short_of_memory || queue.is_demanded());
-        let is_served = |queue: &&Queue| queue.has_started(true, |id| !stalled(id));
-        let served = self.queues.values().find(is_served).filter(|_| self.rotational);
-        let served = served.map(|queue| queue.tag.max(self.now_ns));
+        let is_served = |queue: &&Queue| self.rotational && queue.has_started(true, |id| !stalled.contains(&id));
+        let served = self.queues.values().find(is_served).map(|queue| queue.tag.max(self.now_ns));
         // The storage does not work on what waits for memory, and a reader who waits may be all that can make room.
-        let stalling_within = stalling - self.beyond.iter().filter(|&&id| stalled(id)).count();
+        let stalling_within = stalling - self.beyond.intersection(stalled).count();
         let goes_beyond = !self.rotational && self.within() - stalling_within >= self.concurrency.limit();
         let owner = if self.rotational {
             self.next_on_disk(now, served, ready)?
@@ -435,7 +434,7 @@ mod tests {
 
         /// What may be started now is.
         fn start(&mut self) -> Vec<RequestId> {
-            let started: Vec<_> = core::iter::from_fn(|| self.queue.next(Nanos(self.now), |_| false)).collect();
+            let started: Vec<_> = core::iter::from_fn(|| self.queue.next(Nanos(self.now), &BTreeSet::new())).collect();
             for id in &started {
                 let at = self.times.get_mut(id).unwrap();
                 assert_eq!(at.1.replace(self.now), None, "{id:?} was started twice");
@@ -569,10 +568,10 @@ mod tests {
             }
         }
         assert_eq!((queue.started() as u64, queue.demanded() as u64), (1_000 - held, held));
-        let next = queue.next(Nanos(1_000), |_| false);
+        let next = queue.next(Nanos(1_000), &BTreeSet::new());
         assert_eq!(next, None);
         queue.finish(RequestId(0));
-        assert_eq!(queue.next(Nanos(1_000), |_| false), Some(RequestId(1_000 - held)), "the oldest");
+        assert_eq!(queue.next(Nanos(1_000), &BTreeSet::new()), Some(RequestId(1_000 - held)), "the oldest");
     }
 
     #[test]
@@ -588,7 +587,7 @@ mod tests {
                 queue.answered(Nanos(at * 100 * MS), Nanos(MS), LONG);
             }
             assert_eq!((queue.started(), queue.demanded()), (1_000, 0));
-            assert_eq!(queue.next(Nanos(1_000), |_| false), None);
+            assert_eq!(queue.next(Nanos(1_000), &BTreeSet::new()), None);
             assert_eq!(queue.tag(owner(0)), queue.tag(owner(1)), "one has had a hundred times as much");
         }
     }
@@ -622,7 +621,7 @@ mod tests {
         let (mut queue, ids) = crowded(&[(1, None, 5), (1, Some(1), 6), (1, None, 7), (1, None, 9), (2, None, 6)]);
         let (full, before) = (queue.started(), queue.now_ns);
         queue.finish(RequestId(0));
-        let lead = queue.next(Nanos(1), |_| false).unwrap();
+        let lead = queue.next(Nanos(1), &BTreeSet::new()).unwrap();
         assert_eq!(lead, ids[0]);
         let around = queue.around(FileId(1), Extent::new(5, 6));
         assert_eq!(around, ids[1..3], "of whatever queue, but of the same file, and without a gap");
@@ -630,7 +629,7 @@ mod tests {
             queue.join(id, lead);
         }
         assert_eq!(queue.started(), full, "they take one place");
-        assert_eq!(queue.next(Nanos(1), |_| false), None);
+        assert_eq!(queue.next(Nanos(1), &BTreeSet::new()), None);
         let had = |stream| queue.tag(Owner { file: FileId(1), stream }) - before;
         let at_random = 31 * MS / 3 + MS / 3;
         assert_eq!((had(None), had(Some(1))), (at_random, MS), "three read at random, and one goes along");
@@ -641,20 +640,20 @@ mod tests {
     fn a_whole_keeps_its_place_until_the_last_of_it_is_over() {
         let (mut queue, ids) = crowded(&[(1, None, 5), (1, None, 6), (1, None, 7), (2, None, 0)]);
         queue.finish(RequestId(0));
-        let lead = queue.next(Nanos(1), |_| false).unwrap();
+        let lead = queue.next(Nanos(1), &BTreeSet::new()).unwrap();
         queue.join(ids[1], lead);
         queue.join(ids[2], lead);
         assert!(!queue.finish(lead), "given up, for one");
         assert!(!queue.finish(ids[2]));
-        assert_eq!(queue.next(Nanos(1), |_| false), None, "the store still works on the rest");
+        assert_eq!(queue.next(Nanos(1), &BTreeSet::new()), None, "the store still works on the rest");
         assert!(queue.finish(ids[1]));
-        assert_eq!(queue.next(Nanos(1), |_| false), Some(ids[3]));
+        assert_eq!(queue.next(Nanos(1), &BTreeSet::new()), Some(ids[3]));
     }
 
     #[test]
     fn whose_file_has_nothing_at_the_storage_goes_beyond_the_limit() {
         let (mut queue, ids) = crowded(&[(1, None, 5), (20, None, 5), (21, None, 5)]);
-        let next = |queue: &mut FairQueue| queue.next(Nanos(1), |_| false);
+        let next = |queue: &mut FairQueue| queue.next(Nanos(1), &BTreeSet::new());
         assert_eq!(next(&mut queue), Some(ids[1]), "file 1 has a request there");
         assert_eq!(next(&mut queue), None, "an eighth of eight is one");
         queue.finish(ids[1]);
@@ -667,12 +666,12 @@ mod tests {
     #[test]
     fn a_whole_keeps_its_place_beyond_the_limit() {
         let (mut queue, ids) = crowded(&[(20, None, 5), (20, None, 6), (21, None, 0)]);
-        let lead = queue.next(Nanos(1), |_| false).unwrap();
+        let lead = queue.next(Nanos(1), &BTreeSet::new()).unwrap();
         queue.join(ids[1], lead);
         assert!(!queue.finish(lead));
-        assert_eq!(queue.next(Nanos(1), |_| false), None, "the store still works on the rest");
+        assert_eq!(queue.next(Nanos(1), &BTreeSet::new()), None, "the store still works on the rest");
         assert!(queue.finish(ids[1]));
-        assert_eq!(queue.next(Nanos(1), |_| false), Some(ids[2]));
+        assert_eq!(queue.next(Nanos(1), &BTreeSet::new()), Some(ids[2]));
     }
 
     proptest::proptest! {
@@ -688,7 +687,7 @@ mod tests {
                 page += 1 + u64::from(kind == 1);
                 queue.enter(Nanos(id.0), id, Owner { file: FileId(file), stream }, Extent::new(page, page + 1), class, cost);
                 there.push((id, file));
-                while let Some(lead) = queue.next(Nanos(id.0), |_| false) {
+                while let Some(lead) = queue.next(Nanos(id.0), &BTreeSet::new()) {
                     let at = queue.queues.values().find(|queue| queue.started.contains_key(&lead)).unwrap().end;
                     let file = queue.owners.get(lead).unwrap().file;
                     for other in queue.around(file, Extent::new(at - 1, at)) {
@@ -698,7 +697,7 @@ mod tests {
                 if kind == 3 {
                     queue.finish(there.remove(over % there.len()).0);
                 }
-                while queue.next(Nanos(id.0), |_| false).is_some() {}
+                while queue.next(Nanos(id.0), &BTreeSet::new()).is_some() {}
                 let most = (limit / 8).max(1);
                 proptest::prop_assert!(queue.started() <= limit + most, "{} of {}", queue.started(), limit);
                 proptest::prop_assert!(queue.within() >= limit || queue.waiting == 0, "a place is free");
@@ -726,7 +725,7 @@ mod tests {
                     queue.enter(Nanos(id.0), id, owner, extent, Class::Demand, cost(pages));
                     serving.push((id, extent, false));
                 }
-                while let Some(lead) = queue.next(Nanos(id.0), |_| false) {
+                while let Some(lead) = queue.next(Nanos(id.0), &BTreeSet::new()) {
                     let at = serving.iter().position(|&(id, ..)| id == lead).unwrap();
                     let around = queue.around(FileId(0), serving[at].1);
                     for &id in [lead].iter().chain(&around) {

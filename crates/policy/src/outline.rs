@@ -101,8 +101,12 @@ impl Streams {
     /// The stream that `read` belongs to, which comes behind `skipped` pages that are there and unread: recognised ones first, the one that
     /// stands nearest before it.
     pub(crate) fn expecting(&self, read: Extent, skipped: u64) -> Option<usize> {
-        let within = |(_, reach): &(usize, &(u64, u64))| reach.0 <= read.start && read.start <= reach.1;
-        let near = self.reaches.iter().enumerate().filter(within);
+        let within = |&(from, to): &(u64, u64)| from <= read.start && read.start <= to;
+        // Most often none is, and that is told soonest by itself.
+        if !self.reaches.iter().any(within) {
+            return None;
+        }
+        let near = self.reaches.iter().enumerate().filter(|(_, reach)| within(reach));
         let expecting = near.map(|(at, _)| (at, &self.all[at])).filter(|(_, s)| s.expects(read, skipped));
         expecting.min_by_key(|(_, s)| (!s.is_recognised(), s.pos.abs_diff(read.start))).map(|(at, _)| at)
     }

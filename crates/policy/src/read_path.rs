@@ -310,7 +310,7 @@ impl ReadPath {
 
     /// Starts what waits for the storage, as far as it may be and there is memory.
     fn start_waiting(&mut self) {
-        while let Some(id) = self.queue.next(self.now, |id| self.requests.is_wanting(id)) {
+        while let Some(id) = self.queue.next(self.now, self.requests.wanting()) {
             let Some(request) = self.requests.get(id) else { return };
             if !self.has_room(charges(request.next_grant()), request.class) {
                 self.requests.wants(id);

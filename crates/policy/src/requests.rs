@@ -136,9 +136,9 @@ impl Requests {
         older.take(OLDER_MAX).count() as u64 * GRANT_PAGES
     }
 
-    /// Whether it waits for memory.
-    pub(crate) fn is_wanting(&self, id: RequestId) -> bool {
-        self.wanting.contains(&id)
+    /// Those that wait for memory.
+    pub(crate) fn wanting(&self) -> &BTreeSet<RequestId> {
+        &self.wanting
     }
 
     /// Whether enough speculation is in flight.
