@@ -313,7 +313,7 @@ fn the_conditions_are_those_under_which_the_figures_were_promised() {
             "slow-200" => Some(512),
             "slow-200-beside-2" => Some(1024),
             // Its page cache is used again and again: what a machine has given back to its host is slow to be had (decision 0041).
-            "interactive-beside-16" => Some(2048),
+            "interactive-beside-16" | "files-16-shared-link" => Some(2048),
             _ => None,
         };
         assert_eq!(workload.mount.cgroup_bytes, cgroup_mib.map(|mib: u64| mib * MIB), "{name}");
