@@ -68,7 +68,7 @@ impl InPlace {
             Ok(buffers) => buffers,
             Err(error) => {
                 tracing::debug!(%error, "not in place");
-                // What was told before may wait for it to be told to policy.
+                // With the shard it tells policy of those that were over before it, too.
                 return self.go_round(in_flight);
             }
         };

@@ -32,12 +32,12 @@ impl Queue {
         self.owned.attended.store(true, Relaxed);
         // What they who are told submit is this owner's, too.
         let _plug = self.plug();
-        self.owned.ring.taking().take(max)
+        self.owned.ring.take(max)
     }
 
     /// Waits until something has completed, or [`Queue::wake`] has been called since the last [`Queue::take`], for at most `timeout`. One thread at a time.
     pub fn wait(&self, timeout: Duration) {
-        self.owned.ring.taking().wait(Some(timeout));
+        self.owned.ring.wait(Some(timeout));
     }
 
     /// Ends a wait.

@@ -55,12 +55,6 @@ struct Room {
     over: Vec<(Reading, io::Result<usize>)>,
 }
 
-/// The right to take what has completed: one thread has it.
-pub(crate) struct Taking<'a> {
-    ring: &'a Arc<Ring>,
-    room: MutexGuard<'a, Room>,
-}
-
 impl std::fmt::Debug for Ring {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Ring").field("in_flight", &self.in_flight()).finish()
@@ -108,14 +102,26 @@ impl Ring {
         self.enter();
     }
 
-    /// The right to take what has completed. Waits for whoever has it.
-    pub(crate) fn taking(self: &Arc<Self>) -> Taking<'_> {
-        Taking { ring: self, room: self.taking.lock() }
+    /// Tells of what has completed, `max` at most. How many reads, and wakings, that were.
+    pub(crate) fn take(&self, max: usize) -> usize {
+        self.take_with(self.taking.lock(), max)
     }
 
-    /// The same, unless somebody has it.
-    pub(crate) fn try_taking(self: &Arc<Self>) -> Option<Taking<'_>> {
-        Some(Taking { ring: self, room: self.taking.try_lock()? })
+    /// The same, unless somebody takes, or waits.
+    pub(crate) fn try_take(&self, max: usize) -> usize {
+        self.taking.try_lock().map_or(0, |room| self.take_with(room, max))
+    }
+
+    /// Waits until something has completed, for at most `timeout`. One thread at a time.
+    pub(crate) fn wait(&self, timeout: Option<Duration>) {
+        let _room = self.taking.lock();
+        let timeout = timeout.map(types::Timespec::from);
+        let mut args = types::SubmitArgs::new();
+        if let Some(timeout) = &timeout {
+            args = args.timespec(timeout);
+        }
+        // What it failed at, if it was not only late, is tried again by whoever asks next.
+        let _ = self.uring.submitter().submit_with_args(1, &args);
     }
 
     /// What this thread submits here stays in the queue until [`Ring::unplug`], as long as that has room and no other thread submits.
@@ -216,45 +222,38 @@ impl Ring {
             Some(result) => Some((submitted.reading, result)),
         }
     }
-}
 
-impl Taking<'_> {
-    /// Tells of what has completed, `max` at most. How many reads, and wakings, that were.
-    pub(crate) fn take(&mut self, max: usize) -> usize {
-        let Room { completed, over } = &mut *self.room;
+    fn take_with(&self, mut room: MutexGuard<'_, Room>, max: usize) -> usize {
+        let Room { completed, over } = &mut *room;
         // SAFETY: whoever holds the lock of this room reads the completion queue, and nobody else.
-        let queue = unsafe { self.ring.uring.completion_shared() };
+        let queue = unsafe { self.uring.completion_shared() };
         completed.extend(queue.take(max).map(|entry| (entry.user_data(), entry.result())));
         let count = completed.len();
         for (data, result) in completed.drain(..) {
             if data != WAKE {
                 // SAFETY: user data other than `WAKE` is a box given up in `give`, and each entry completes once.
-                over.extend(self.ring.complete(unsafe { Box::from_raw(data as *mut Submitted) }, result));
+                over.extend(self.complete(unsafe { Box::from_raw(data as *mut Submitted) }, result));
             }
         }
         if over.is_empty() {
             return count;
         }
+        let mut over = std::mem::take(over);
+        // Whoever is told may take by himself.
+        drop(room);
         // Before they are told: whoever is told may ask for the next one.
-        self.ring.in_flight.fetch_sub(over.len(), AcqRel);
+        self.in_flight.fetch_sub(over.len(), AcqRel);
         let number = NonZeroU64::new(BATCHES.fetch_add(1, Relaxed));
         let mut rest = over.len();
         for (reading, result) in over.drain(..) {
             rest -= 1;
             reading.finish_in(number.map(|number| Batch { number, rest }), result);
         }
-        count
-    }
-
-    /// Waits until something has completed, for at most `timeout`.
-    pub(crate) fn wait(&mut self, timeout: Option<Duration>) {
-        let timeout = timeout.map(types::Timespec::from);
-        let mut args = types::SubmitArgs::new();
-        if let Some(timeout) = &timeout {
-            args = args.timespec(timeout);
+        // To be used again, unless somebody is at it already.
+        if let Some(mut room) = self.taking.try_lock() {
+            room.over = over;
         }
-        // What it failed at, if it was not only late, is tried again by whoever asks next.
-        let _ = self.ring.uring.submitter().submit_with_args(1, &args);
+        count
     }
 }
 

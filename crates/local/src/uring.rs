@@ -130,13 +130,11 @@ impl Shared {
     fn reap(&self) {
         let mut idle = 0;
         while !(self.stopped.load(Acquire) && self.ring.in_flight() == 0 && self.owned.lock().is_empty()) {
-            let mut taking = self.ring.taking();
-            if taking.take(usize::MAX) == 0 {
+            if self.ring.take(usize::MAX) == 0 {
                 let looks = self.looks.load(SeqCst);
-                taking.wait(looks.then_some(TICK));
+                self.ring.wait(looks.then_some(TICK));
+                self.ring.take(usize::MAX);
             }
-            taking.take(usize::MAX);
-            drop(taking);
             if self.looks.load(SeqCst) {
                 idle = if self.look() { 0 } else { idle + 1 };
                 if idle > IDLE_TICKS {
@@ -155,10 +153,8 @@ impl Shared {
     fn look(&self) -> bool {
         let owned: Vec<_> = self.owned.lock().clone();
         for owned in &owned {
-            if !owned.attended.swap(false, Relaxed)
-                && let Some(mut taking) = owned.ring.try_taking()
-            {
-                taking.take(usize::MAX);
+            if !owned.attended.swap(false, Relaxed) {
+                owned.ring.try_take(usize::MAX);
             }
         }
         let over = |owned: &Owned| owned.closed.load(Acquire) && owned.ring.in_flight() == 0;

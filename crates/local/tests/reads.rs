@@ -408,6 +408,36 @@ fn what_an_owner_leaves_another_takes() {
 }
 
 #[test]
+fn whoever_is_told_may_take_by_himself() {
+    let pages = 64;
+    each(pages, |submitter, file| {
+        let submitter = submitter();
+        let Some(queue) = submitter.queue().map(Arc::new) else { return };
+        for by_owner in [false, true] {
+            forget(file);
+            let (send, receive) = channel();
+            let plug = queue.plug();
+            for page in 0..pages {
+                let (send, queue) = (send.clone(), Arc::clone(&queue));
+                let done: Done = Box::new(move |filled| {
+                    queue.take(8);
+                    let _ = send.send((page, filled));
+                });
+                submitter.read(Arc::clone(file), page * PAGE as u64, vec![buffer(1)], done);
+            }
+            drop(plug);
+            if by_owner {
+                queue.wait(Duration::from_millis(100));
+                queue.take(8);
+            }
+            for _ in 0..pages {
+                expect_page(receive.recv_timeout(LONG).expect("each completes"));
+            }
+        }
+    });
+}
+
+#[test]
 fn an_owner_who_waits_is_woken() {
     each_queue(1, |_, queue, _| {
         thread::scope(|scope| {

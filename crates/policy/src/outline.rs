@@ -152,7 +152,7 @@ mod tests {
         fn outlines_say_what_the_streams_do(steps in proptest::collection::vec((0..6_u8, 0..400_u64, 1..40_u64), 1..200)) {
             let mut streams = Streams::default();
             for (at, (step, page, pages)) in steps.into_iter().enumerate() {
-                let (now, read) = (Nanos(at as u64), Extent::new(page, page + pages));
+                let (now, read) = (Nanos(at as u64 / 3), Extent::new(page, page + pages));
                 let any = (!streams.all.is_empty()).then(|| page as usize % streams.all.len());
                 match (step, any) {
                     (0, Some(any)) => { streams.swap_remove(any); }
@@ -168,7 +168,9 @@ mod tests {
                 let runs = || all().filter(|(_, s)| !s.is_recognised());
                 prop_assert_eq!(streams.runs(), runs().count());
                 prop_assert_eq!(streams.recognised(), all().filter(|(_, s)| s.is_recognised()).count());
-                prop_assert_eq!(streams.idle(false), runs().min_by_key(|(_, s)| s.last).map(|(at, _)| at));
+                let idle = streams.idle(false).map(|at| streams.get(at));
+                prop_assert!(idle.is_none_or(|idle| !idle.is_recognised()));
+                prop_assert_eq!(idle.map(|idle| idle.last), runs().map(|(_, s)| s.last).min());
                 prop_assert_eq!(streams.runs_after(Nanos(5)), runs().filter(|(_, s)| s.last > Nanos(5)).count());
                 for page in 0..450 {
                     let read = Extent::new(page, page + 4);

@@ -204,8 +204,7 @@ impl ReadPath {
         self.counters.misses += u64::from(found == Found::Absent);
         self.counters.waits += u64::from(found == Found::InFlight);
         self.counters.marks += u64::from(marked);
-        // Of a page alone that is absent nothing is in flight.
-        if found == Found::InFlight || (found == Found::Absent && extent.pages() > 1) {
+        if found != Found::Resident {
             self.promote(file, extent);
         }
         let next = if self.options.readahead { self.observe(now, file, extent, found) } else { Next::Nothing };
