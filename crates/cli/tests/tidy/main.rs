@@ -2,9 +2,18 @@
 //!
 //! Import edges, the purity of `policy`, lengths and names of files, words that mark unfinished work, tests that nobody runs.
 
+mod constants;
+mod documents;
+mod imports;
+mod sources;
+mod words;
+
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use imports::Imports;
+use sources::{all_rust_files, root, rust_files, shown, without_tests, words};
 
 /// Which of our crates each crate may depend on, and which it may use in its tests besides.
 const EDGES: &[(&str, &[&str], &[&str])] = &[
@@ -44,6 +53,56 @@ fn crates_import_along_the_edges_of_the_design() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Which of policy's folders may use which others. Each may use `units`; `lib.rs` names all.
+const FOLDERS: &[(&str, &[&str])] = &[
+    ("collections", &[]),
+    ("files", &[]),
+    ("residency", &["collections"]),
+    ("queue", &["collections"]),
+    ("read", &["files", "residency", "queue"]),
+    ("directories", &[]),
+    ("regions", &[]),
+    ("views", &["regions"]),
+];
+
+#[test]
+fn folders_of_policy_import_along_the_edges_of_the_design() {
+    let src = root().join("crates/policy/src");
+    let folder = |path: &PathBuf| -> String {
+        let inside = path.strip_prefix(&src).expect("a file of policy").with_extension("");
+        inside.iter().next().unwrap_or_default().to_string_lossy().into_owned()
+    };
+    let mut wrong = Vec::new();
+    for (from, used) in &Imports::of(&src).edges {
+        let name = folder(from);
+        if name == "lib" || name == "units" {
+            continue;
+        }
+        let Some((_, allowed)) = FOLDERS.iter().find(|(known, _)| *known == name) else {
+            wrong.push(format!("{name}: a new folder needs its line in FOLDERS"));
+            continue;
+        };
+        for to in used.iter().map(folder).filter(|to| *to != name && to != "units" && to != "lib") {
+            if !allowed.contains(&to.as_str()) {
+                wrong.push(format!("{}: uses {to}", shown(from)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn no_files_use_each_other_in_a_circle() {
+    let mut circles = Vec::new();
+    for name in manifests().keys() {
+        let src = root().join("crates").join(name).join("src");
+        for circle in Imports::of(&src).circles() {
+            circles.push(circle.iter().map(|path| shown(path)).collect::<Vec<_>>());
+        }
+    }
+    assert!(circles.is_empty(), "what several files share lies below all of them: {circles:#?}");
 }
 
 #[test]
@@ -238,48 +297,6 @@ fn manifests_inherit_from_the_workspace() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-#[test]
-fn decisions_are_numbered_without_gaps() {
-    let dir = root().join("docs/decisions");
-    let mut names: Vec<String> = fs::read_dir(&dir)
-        .map(|entries| entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
-        .unwrap_or_default();
-    names.retain(|name| Path::new(name).extension().is_some_and(|extension| extension == "md") && name != "README.md");
-    names.sort();
-    for (index, name) in names.iter().enumerate() {
-        assert!(name.starts_with(&format!("{:04}-", index + 1)), "{name} should be number {:04}", index + 1);
-    }
-}
-
-/// The last `#[cfg(test)] mod tests` of a file is not what the rules for `policy` are about.
-#[test]
-fn promises_name_tests_that_exist() {
-    let text = fs::read_to_string(root().join("docs/semantics.md")).expect("the promises");
-    let named: Vec<&str> = text.split('`').skip(1).step_by(2).filter(|word| word.contains('/')).collect();
-    let paths =
-        named.iter().filter(|word| Path::new(word).extension().is_some_and(|e| e == "rs") || word.ends_with('/'));
-    let tests: Vec<_> = paths.filter(|path| path.contains("src") || path.contains("tests")).collect();
-    assert!(tests.len() > 10, "the table of promises is read");
-    let missing: Vec<_> = tests.into_iter().filter(|path| !root().join("crates").join(path).exists()).collect();
-    assert!(missing.is_empty(), "promises without their test: {missing:#?}");
-}
-
-fn without_tests(text: &str) -> &str {
-    text.split("#[cfg(test)]\nmod ").next().unwrap_or(text)
-}
-
-fn words(code: &str) -> impl Iterator<Item = &str> {
-    code.split(|c: char| !c.is_alphanumeric() && c != '_')
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the workspace").to_owned()
-}
-
-fn shown(path: &Path) -> String {
-    path.strip_prefix(root()).unwrap_or(path).display().to_string()
-}
-
 fn manifests() -> BTreeMap<String, String> {
     let entries = fs::read_dir(root().join("crates")).expect("the crates").flatten();
     entries
@@ -312,23 +329,3 @@ fn our_dependencies(manifest: &str) -> Vec<(String, String)> {
     dependency_lines(manifest).into_iter().filter_map(ours).collect()
 }
 
-fn all_rust_files() -> Vec<PathBuf> {
-    rust_files(&root().join("crates"))
-}
-
-fn rust_files(dir: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut pending = vec![dir.to_owned()];
-    while let Some(dir) = pending.pop() {
-        for entry in fs::read_dir(&dir).expect("a directory").flatten() {
-            let path = entry.path();
-            if path.is_dir() {
-                pending.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                found.push(path);
-            }
-        }
-    }
-    found.sort();
-    found
-}
