@@ -15,10 +15,10 @@ use std::thread::JoinHandle;
 use foreread_policy::{Extent, PAGE_BYTES};
 
 use crate::error::Error;
-use crate::frames::Pool;
-use crate::mapping::Mapping;
-use crate::spill::{Spill, SpillFile};
-use crate::uffd::Uffd;
+use crate::kernel::frames::Pool;
+use crate::kernel::mapping::Mapping;
+use crate::region::spill::{Spill, SpillFile};
+use crate::kernel::uffd::Uffd;
 
 /// Memory that is read, eight pages at a touch, from a file. For measurements.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::uffd::DEVICE;
+use crate::kernel::uffd::DEVICE;
 
 /// Why a region is not made, or does not do what it was asked.
 #[derive(Debug, thiserror::Error)]

@@ -26,26 +26,15 @@
 
 mod bare;
 mod c_interface;
-mod carrier;
-mod cipher;
 mod error;
-mod frames;
-mod mapping;
-mod orders;
-mod page_states;
-mod pager;
+mod kernel;
 mod region;
-mod ring;
-mod spill;
-mod stats;
-mod threads;
-mod uffd;
 mod view;
 
 pub use bare::Bare;
 pub use error::Error;
 pub use foreread_policy::SwapCounters;
 pub use region::{Advice, BUDGET_BYTES_MIN, Region, RegionBuilder};
-pub use spill::Spill;
-pub use stats::{Gauges, Stats};
+pub use region::spill::Spill;
+pub use region::stats::{Gauges, Stats};
 pub use view::{View, ViewBuilder, ViewStats};

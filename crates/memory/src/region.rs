@@ -8,6 +8,14 @@
 
 #![allow(unsafe_code, reason = "the mapping is shown as bytes")]
 
+mod carrier;
+mod cipher;
+mod orders;
+mod page_states;
+mod pager;
+pub(crate) mod spill;
+pub(crate) mod stats;
+
 use std::ops::{Bound, Deref, DerefMut, RangeBounds};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,15 +25,15 @@ use std::thread::JoinHandle;
 
 use foreread_policy::{Advice as Said, Extent, PAGE_BYTES, SwapOptions, SwapPath};
 
-use crate::carrier::{Bell, Carrier, Place};
-use crate::cipher::Cipher;
+use crate::region::carrier::{Bell, Carrier, Place};
+use crate::region::cipher::Cipher;
 use crate::error::Error;
-use crate::mapping::Mapping;
-use crate::orders::{Order, Orders};
-use crate::pager::{Pager, budget_of_policy};
-use crate::spill::{Spill, SpillFile};
-use crate::stats::Stats;
-use crate::uffd::{Uffd, take_no_signals};
+use crate::kernel::mapping::Mapping;
+use crate::region::orders::{Order, Orders};
+use crate::region::pager::{Pager, budget_of_policy};
+use crate::region::spill::{Spill, SpillFile};
+use crate::region::stats::Stats;
+use crate::kernel::uffd::{Uffd, take_no_signals};
 use crate::view::ViewBuilder;
 
 /// What a program says of bytes that it is going to use. Nothing but speed depends on it.

@@ -19,12 +19,12 @@ use foreread_policy::{Extent, PAGE_BYTES, ViewAction, ViewEvent, ViewOptions, Vi
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags};
 
-use crate::carrier::Bell;
+use crate::region::carrier::Bell;
 use crate::error::Error;
-use crate::frames::{Frames, Pool};
-use crate::mapping::Mapping;
+use crate::kernel::frames::{Frames, Pool};
+use crate::kernel::mapping::Mapping;
 use crate::region::BUDGET_BYTES_MIN;
-use crate::uffd::{Uffd, take_no_signals};
+use crate::kernel::uffd::{Uffd, take_no_signals};
 
 /// One version of an object as a slice. See [`crate::Region::map`].
 ///

@@ -6,8 +6,8 @@ use std::sync::mpsc::{self, SyncSender};
 use foreread_policy::{Advice, Extent, SwapCounters};
 use parking_lot::Mutex;
 
-use crate::carrier::Bell;
-use crate::stats::Gauges;
+use crate::region::carrier::Bell;
+use crate::region::stats::Gauges;
 
 /// Something to do.
 #[derive(Debug)]

@@ -97,7 +97,7 @@ fn go_direct(file: &File) -> bool {
         return false;
     }
     // Some take the flag and refuse the read.
-    let mut page = crate::frames::Pool::new(0);
+    let mut page = crate::kernel::frames::Pool::new(0);
     let reads = page.take(1).and_then(|mut frame| {
         let read = file.read_exact_at(page.bytes(&mut frame), 0);
         page.give(&frame);

@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 
-use crate::carrier::{Bell, Transfer, Woken};
-use crate::spill::SpillFile;
-use crate::uffd::Uffd;
+use crate::region::carrier::{Bell, Transfer, Woken};
+use crate::region::spill::SpillFile;
+use crate::kernel::uffd::Uffd;
 
 /// See the head of this file.
 pub(crate) struct Ring {
@@ -61,7 +61,7 @@ impl Ring {
         Ok(ring)
     }
 
-    /// See [`crate::carrier::Carrier::start`].
+    /// See [`crate::region::carrier::Carrier::start`].
     ///
     /// # Safety
     ///
@@ -128,7 +128,7 @@ impl Ring {
         }
     }
 
-    /// See [`crate::carrier::Carrier::submit`].
+    /// See [`crate::region::carrier::Carrier::submit`].
     pub(crate) fn submit_started(&mut self) {
         if !self.uring.submission().is_empty() {
             // What fails is tried again by `wait`.
@@ -136,7 +136,7 @@ impl Ring {
         }
     }
 
-    /// See [`crate::carrier::Carrier::wait`].
+    /// See [`crate::region::carrier::Carrier::wait`].
     pub(crate) fn wait(&mut self, woken: &mut Woken, sleep: bool) {
         // A failure is an interruption, or that completions have to be taken first; or that nothing completes without sleeping.
         if sleep {

@@ -12,7 +12,7 @@ use aes::Aes256;
 use aes::cipher::KeyInit;
 use xts_mode::{Xts128, get_tweak_default};
 
-use crate::frames::FRAME_BYTES;
+use crate::kernel::frames::FRAME_BYTES;
 
 /// A key of its own for each region.
 pub(crate) struct Cipher {

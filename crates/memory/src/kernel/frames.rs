@@ -13,7 +13,7 @@ use std::io;
 
 use foreread_policy::{Extent, PAGE_BYTES};
 
-use crate::mapping::Mapping;
+use crate::kernel::mapping::Mapping;
 
 /// A run of frames of one arena. Whoever has it is the only one who reads and writes there.
 #[derive(Debug, PartialEq, Eq)]

@@ -9,9 +9,9 @@ use std::thread::JoinHandle;
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use crate::carrier::{Bell, Transfer, Woken};
-use crate::spill::Spill;
-use crate::uffd::Uffd;
+use crate::region::carrier::{Bell, Transfer, Woken};
+use crate::region::spill::Spill;
+use crate::kernel::uffd::Uffd;
 
 /// See the head of this file. Dropping it waits for what was started.
 pub(crate) struct Threads {
@@ -38,7 +38,7 @@ impl Threads {
         Self { spill, uffd, bell, work: Some(work), taken, done, started: Vec::new(), pending: 0 }
     }
 
-    /// See [`crate::carrier::Carrier::start`].
+    /// See [`crate::region::carrier::Carrier::start`].
     ///
     /// # Safety
     ///
@@ -71,7 +71,7 @@ impl Threads {
         }
     }
 
-    /// See [`crate::carrier::Carrier::wait`].
+    /// See [`crate::region::carrier::Carrier::wait`].
     pub(crate) fn wait(&mut self, woken: &mut Woken, sleep: bool) {
         let mut fds = [PollFd::new(&*self.uffd, PollFlags::IN), PollFd::new(&self.bell, PollFlags::IN)];
         let timeout = (!sleep).then(Timespec::default);

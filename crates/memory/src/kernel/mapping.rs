@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use foreread_policy::{Extent, PAGE_BYTES};
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
-use crate::uffd::Range;
+use crate::kernel::uffd::Range;
 
 /// A range of anonymous pages, numbered from its start.
 #[derive(Debug)]

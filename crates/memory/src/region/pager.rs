@@ -24,14 +24,14 @@ use std::time::Instant;
 use foreread_policy::{CLEAN_PAGES_MAX, Extent, Nanos, PAGE_BYTES, RequestId, SwapAction, SwapEvent, SwapPath};
 use rustix::io::Errno;
 
-use crate::carrier::{Carrier, Transfer, Woken};
-use crate::cipher::Cipher;
-use crate::frames::{FRAME_BYTES, Frames, Pool, RUN_MAX};
-use crate::mapping::Mapping;
-use crate::orders::{Done, Order, Orders};
-use crate::page_states::{PageStates, pieces, runs};
-use crate::stats::Gauges;
-use crate::uffd::{How, Touch, Uffd};
+use crate::region::carrier::{Carrier, Transfer, Woken};
+use crate::region::cipher::Cipher;
+use crate::kernel::frames::{FRAME_BYTES, Frames, Pool, RUN_MAX};
+use crate::kernel::mapping::Mapping;
+use crate::region::orders::{Done, Order, Orders};
+use crate::region::page_states::{PageStates, pieces, runs};
+use crate::region::stats::Gauges;
+use crate::kernel::uffd::{How, Touch, Uffd};
 
 /// See the head of this file.
 pub(crate) struct Pager {

@@ -6,16 +6,19 @@
 //!   threads:   [threads.rs]  where io_uring is forbidden, or the spill is a program's own
 //! ```
 
+mod ring;
+mod threads;
+
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::event::EventfdFlags;
 
-use crate::ring::Ring;
-use crate::spill::{Spill, SpillFile};
-use crate::threads::Threads;
-use crate::uffd::Uffd;
+use crate::region::carrier::ring::Ring;
+use crate::region::spill::{Spill, SpillFile};
+use crate::region::carrier::threads::Threads;
+use crate::kernel::uffd::Uffd;
 
 /// Bytes on their way.
 #[derive(Debug, Clone, Copy)]
