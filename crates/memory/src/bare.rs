@@ -17,8 +17,8 @@ use foreread_policy::{Extent, PAGE_BYTES};
 use crate::error::Error;
 use crate::kernel::frames::Pool;
 use crate::kernel::mapping::Mapping;
-use crate::region::spill::{Spill, SpillFile};
 use crate::kernel::uffd::Uffd;
+use crate::region::spill::{Spill, SpillFile};
 
 /// Memory that is read, eight pages at a touch, from a file. For measurements.
 #[derive(Debug)]
@@ -46,10 +46,7 @@ impl Bare {
         let uffd = Uffd::new(false)?;
         uffd.wait_in_read().map_err(Error::system("preparing a userfaultfd"))?;
         // One page more, whose touch ends the thread.
-        let mapping = Arc::new(Mapping::new(pages + 1, true).map_err(Error::system("mapping memory"))?);
-        // SAFETY: the mapping is new, and the thread that has the descriptor holds it as well.
-        let registered = unsafe { uffd.register(mapping.range(mapping.all())) };
-        registered.map_err(Error::system("registering memory with userfaultfd"))?;
+        let mapping = Arc::new(Mapping::registered(pages + 1, true, &uffd)?);
         let stopped = Arc::new(AtomicBool::new(false));
         let (serving, stop) = (Arc::clone(&mapping), Arc::clone(&stopped));
         let serve = move || {

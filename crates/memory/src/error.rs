@@ -3,8 +3,6 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::kernel::uffd::DEVICE;
-
 /// Why a region is not made, or does not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -60,3 +58,6 @@ impl Error {
         move |cause| Self::System { what, cause: cause.into() }
     }
 }
+
+/// The device whose file permissions also grant a userfaultfd, since Linux 6.1. Opened in `kernel/uffd.rs`.
+pub(crate) const DEVICE: &str = "/dev/userfaultfd";

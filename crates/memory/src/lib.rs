@@ -25,6 +25,7 @@
 #![deny(unsafe_code)]
 
 mod bare;
+mod budget;
 mod c_interface;
 mod error;
 mod kernel;
@@ -32,9 +33,10 @@ mod region;
 mod view;
 
 pub use bare::Bare;
+pub use budget::BUDGET_BYTES_MIN;
 pub use error::Error;
 pub use foreread_policy::SwapCounters;
-pub use region::{Advice, BUDGET_BYTES_MIN, Region, RegionBuilder};
 pub use region::spill::Spill;
 pub use region::stats::{Gauges, Stats};
+pub use region::{Advice, Region, RegionBuilder};
 pub use view::{View, ViewBuilder, ViewStats};

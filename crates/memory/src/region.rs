@@ -13,6 +13,7 @@ mod cipher;
 mod orders;
 mod page_states;
 mod pager;
+mod resident;
 pub(crate) mod spill;
 pub(crate) mod stats;
 
@@ -25,16 +26,19 @@ use std::thread::JoinHandle;
 
 use foreread_policy::{Advice as Said, Extent, PAGE_BYTES, SwapOptions, SwapPath};
 
-use crate::region::carrier::{Bell, Carrier, Place};
-use crate::region::cipher::Cipher;
+use crate::budget;
 use crate::error::Error;
+use crate::kernel::bell::Bell;
 use crate::kernel::mapping::Mapping;
-use crate::region::orders::{Order, Orders};
-use crate::region::pager::{Pager, budget_of_policy};
-use crate::region::spill::{Spill, SpillFile};
-use crate::region::stats::Stats;
 use crate::kernel::uffd::{Uffd, take_no_signals};
 use crate::view::ViewBuilder;
+use carrier::{Carrier, Place};
+use cipher::Cipher;
+use orders::{Order, Orders};
+use pager::{Pager, budget_of_policy, idle_frames};
+use resident::Resident;
+use spill::{Spill, SpillFile};
+use stats::Stats;
 
 /// What a program says of bytes that it is going to use. Nothing but speed depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,7 +115,7 @@ impl std::fmt::Debug for Spills {
 }
 
 impl RegionBuilder {
-    /// Bytes that may be in memory at the same time: at least [`BUDGET_BYTES_MIN`]. Must be given. Rounded down to pages.
+    /// Bytes that may be in memory at the same time: at least [`crate::BUDGET_BYTES_MIN`]. Must be given. Rounded down to pages.
     ///
     /// Pages that are mapped, read ahead or on their way count. Book-keeping is beyond it: less than half a percent of the region's length, and
     /// about one percent of the budget.
@@ -173,10 +177,7 @@ impl RegionBuilder {
             Spills::Given(spill) => (Place::Given(spill), true),
         };
         let cipher = self.encrypted.then(Cipher::new).transpose().map_err(Error::system("making a key"))?;
-        let mapping = Arc::new(Mapping::new(pages, true).map_err(Error::system("mapping memory"))?);
-        // SAFETY: the mapping is new: nobody else knows it. The pager, which has the descriptor, holds the mapping as well.
-        let registered = unsafe { uffd.register(mapping.range(mapping.all())) };
-        registered.map_err(Error::system("registering memory with userfaultfd"))?;
+        let mapping = Arc::new(Mapping::registered(pages, true, &uffd)?);
         let bell = Bell::new().map_err(Error::system("making an eventfd"))?;
         let orders = Arc::new(Orders::new(bell.clone()));
         let policy = SwapPath::new(SwapOptions { pages, budget: budget_of_policy(budget_pages) });
@@ -188,10 +189,11 @@ impl RegionBuilder {
             // A ring belongs to the thread that makes it.
             let carrier = Carrier::new(place, Arc::clone(&uffd), bell, may_ring);
             let io_uring = matches!(carrier, Carrier::Ring(_));
-            match Pager::new(mapping_of_pager, uffd, orders_of_pager, policy, carrier, cipher, budget_pages) {
-                Ok(answers) => {
+            match Resident::new(mapping_of_pager, uffd, idle_frames(budget_pages)) {
+                Ok(resident) => {
+                    let pager = Pager::new(resident, orders_of_pager, policy, carrier, cipher, budget_pages);
                     if ready.send(Ok(io_uring)).is_ok() {
-                        answers.run();
+                        pager.run();
                     }
                 }
                 Err(error) => {
@@ -306,7 +308,7 @@ impl Region {
 
     /// Changes how much may be in memory. What is too much has left it, or is on its way out, when this returns.
     ///
-    /// Errors: [`Error::Invalid`] for less than [`BUDGET_BYTES_MIN`]; [`Error::Forked`].
+    /// Errors: [`Error::Invalid`] for less than [`crate::BUDGET_BYTES_MIN`]; [`Error::Forked`].
     pub fn set_budget(&self, bytes: usize) -> Result<(), Error> {
         self.check_process()?;
         let pages = budget_pages(bytes)?;
@@ -386,11 +388,5 @@ impl Drop for Region {
 }
 
 fn budget_pages(bytes: usize) -> Result<u64, Error> {
-    if bytes < BUDGET_BYTES_MIN {
-        return Err(Error::Invalid { what: "a region's budget is 512 KiB at least" });
-    }
-    Ok(bytes as u64 / PAGE_BYTES)
+    budget::budget_pages(bytes).ok_or(Error::Invalid { what: "a region's budget is 512 KiB at least" })
 }
-
-/// The least that a region works with: an instruction may need several pages at the same time, of each thread, or the threads never go on.
-pub const BUDGET_BYTES_MIN: usize = 512 << 10;

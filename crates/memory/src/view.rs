@@ -19,11 +19,11 @@ use foreread_policy::{Extent, PAGE_BYTES, ViewAction, ViewEvent, ViewOptions, Vi
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags};
 
-use crate::region::carrier::Bell;
+use crate::budget::budget_pages;
 use crate::error::Error;
+use crate::kernel::bell::Bell;
 use crate::kernel::frames::{Frames, Pool};
 use crate::kernel::mapping::Mapping;
-use crate::region::BUDGET_BYTES_MIN;
 use crate::kernel::uffd::{Uffd, take_no_signals};
 
 /// One version of an object as a slice. See [`crate::Region::map`].
@@ -84,7 +84,7 @@ impl ViewBuilder {
         Self { file, budget: BUDGET_BYTES, kernel_faults: false }
     }
 
-    /// Bytes that may be mapped at the same time, beside what the engine holds: at least [`BUDGET_BYTES_MIN`]. 32 MiB if it is not given.
+    /// Bytes that may be mapped at the same time, beside what the engine holds: at least [`crate::BUDGET_BYTES_MIN`]. 32 MiB if it is not given.
     pub fn budget(mut self, bytes: usize) -> Self {
         self.budget = bytes;
         self
@@ -98,19 +98,14 @@ impl ViewBuilder {
 
     /// Maps it. Errors: [`Error::Invalid`] for an empty object or a budget that is too small; [`Error::Forbidden`], [`Error::Unsupported`].
     pub fn create(self) -> Result<View, Error> {
-        if self.budget < BUDGET_BYTES_MIN {
-            return Err(Error::Invalid { what: "a view's budget is 512 KiB at least" });
-        }
+        let budget = budget_pages(self.budget).ok_or(Error::Invalid { what: "a view's budget is 512 KiB at least" })?;
         let len = usize::try_from(self.file.size()).ok().filter(|len| *len > 0);
         let len = len.ok_or(Error::Invalid { what: "an object that is mapped holds at least one byte" })?;
         let pages = self.file.size().div_ceil(PAGE_BYTES);
         let uffd = Uffd::new(self.kernel_faults)?;
-        let mapping = Mapping::new(pages, false).map_err(Error::system("mapping memory"))?;
-        // SAFETY: the mapping is new: nobody else knows it. Whoever has the descriptor has the mapping with it.
-        let registered = unsafe { uffd.register(mapping.range(mapping.all())) };
-        registered.map_err(Error::system("registering memory with userfaultfd"))?;
+        let mapping = Mapping::registered(pages, false, &uffd)?;
         let bell = Bell::new().map_err(Error::system("making an eventfd"))?;
-        let path = ViewPath::new(ViewOptions { pages, budget: self.budget as u64 / PAGE_BYTES });
+        let path = ViewPath::new(ViewOptions { pages, budget });
         let state = State { path, pool: Pool::new(1), closed: false };
         let shared = Arc::new(Shared { mapping, uffd, file: self.file, state: Mutex::new(state) });
         let (serving, stop) = (Arc::clone(&shared), bell.clone());

@@ -10,7 +10,8 @@ use std::ptr::NonNull;
 use foreread_policy::{Extent, PAGE_BYTES};
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
-use crate::kernel::uffd::Range;
+use crate::error::Error;
+use crate::kernel::uffd::{Range, Uffd};
 
 /// A range of anonymous pages, numbered from its start.
 #[derive(Debug)]
@@ -38,6 +39,15 @@ impl Mapping {
         mapping.advise(mapping.all(), Advice::LinuxDontFork)?;
         // A huge page would take 512 pages of the budget at a touch. A kernel without them refuses, and is right.
         let _ = mapping.advise(mapping.all(), Advice::LinuxNoHugepage);
+        Ok(mapping)
+    }
+
+    /// The same, absent until `uffd` is told what each page holds: a touch of one is a fault of `uffd`.
+    pub(crate) fn registered(pages: u64, writable: bool, uffd: &Uffd) -> Result<Self, Error> {
+        let mapping = Self::new(pages, writable).map_err(Error::system("mapping memory"))?;
+        // SAFETY: the mapping is new, so no other code has its addresses. Unmapping it ends the registration.
+        let registered = unsafe { uffd.register(mapping.range(mapping.all())) };
+        registered.map_err(Error::system("registering memory with userfaultfd"))?;
         Ok(mapping)
     }
 

@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, opcode};
 use rustix::mm::UserfaultfdFlags;
 
-use crate::error::Error;
+use crate::error::{DEVICE, Error};
 
 /// How a page was touched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -305,9 +305,6 @@ const PAGEFAULT: u8 = raw::UFFD_EVENT_PAGEFAULT as u8;
 
 /// What is asked of every kernel: Linux 5.7, with the user-mode-only flag 5.11.
 const FEATURES: u64 = (raw::UFFD_FEATURE_PAGEFAULT_FLAG_WP | raw::UFFD_FEATURE_THREAD_ID) as u64;
-
-/// Another way to a descriptor, since Linux 6.1.
-pub(crate) const DEVICE: &str = "/dev/userfaultfd";
 
 /// `USERFAULTFD_IOC_NEW`.
 const NEW: libc::c_ulong = 0xaa00;

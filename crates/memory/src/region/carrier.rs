@@ -8,72 +8,16 @@
 
 mod ring;
 mod threads;
+pub(crate) mod transfer;
 
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::event::EventfdFlags;
-
-use crate::region::carrier::ring::Ring;
-use crate::region::spill::{Spill, SpillFile};
-use crate::region::carrier::threads::Threads;
+use crate::kernel::bell::Bell;
 use crate::kernel::uffd::Uffd;
-
-/// Bytes on their way.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Transfer {
-    /// Whoever started it knows it by this.
-    pub(crate) token: u64,
-    /// From memory into the spill; otherwise the other way.
-    pub(crate) write: bool,
-    /// Where in memory: an address.
-    pub(crate) memory: *mut u8,
-    /// Bytes.
-    pub(crate) len: usize,
-    /// Where in the spill.
-    pub(crate) offset: u64,
-}
-
-/// What there is to do.
-#[derive(Debug, Default)]
-pub(crate) struct Woken {
-    /// Pages may have been touched.
-    pub(crate) touched: bool,
-    /// The bell was rung, and has been silenced.
-    pub(crate) rung: bool,
-    /// Transfers that are over, by their tokens, and whether they came.
-    pub(crate) done: Vec<(u64, bool)>,
-}
-
-/// Wakes the pager. Rung by whoever has something for it.
-#[derive(Debug, Clone)]
-pub(crate) struct Bell {
-    fd: Arc<OwnedFd>,
-}
-
-impl Bell {
-    pub(crate) fn new() -> io::Result<Self> {
-        let fd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { fd: Arc::new(fd) })
-    }
-
-    pub(crate) fn ring(&self) {
-        // It fails only where it has been rung 2^64 - 2 times unheard.
-        let _ = rustix::io::write(&self.fd, &1_u64.to_ne_bytes());
-    }
-
-    /// It has been heard.
-    pub(crate) fn silence(&self) {
-        let _ = rustix::io::read(&self.fd, &mut [0_u8; 8]);
-    }
-}
-
-impl AsFd for Bell {
-    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
+use crate::region::spill::{Spill, SpillFile};
+use ring::Ring;
+use threads::Threads;
+use transfer::{Transfer, Woken};
 
 /// Where a region spills to.
 pub(crate) enum Place {

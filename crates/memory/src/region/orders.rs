@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, SyncSender};
 use foreread_policy::{Advice, Extent, SwapCounters};
 use parking_lot::Mutex;
 
-use crate::region::carrier::Bell;
+use crate::kernel::bell::Bell;
 use crate::region::stats::Gauges;
 
 /// Something to do.

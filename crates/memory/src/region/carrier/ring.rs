@@ -16,9 +16,10 @@ use std::time::{Duration, Instant};
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 
-use crate::region::carrier::{Bell, Transfer, Woken};
-use crate::region::spill::SpillFile;
+use crate::kernel::bell::Bell;
 use crate::kernel::uffd::Uffd;
+use crate::region::carrier::transfer::{Transfer, Woken};
+use crate::region::spill::SpillFile;
 
 /// See the head of this file.
 pub(crate) struct Ring {

@@ -9,9 +9,10 @@ use std::thread::JoinHandle;
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use crate::region::carrier::{Bell, Transfer, Woken};
-use crate::region::spill::Spill;
+use crate::kernel::bell::Bell;
 use crate::kernel::uffd::Uffd;
+use crate::region::carrier::transfer::{Transfer, Woken};
+use crate::region::spill::Spill;
 
 /// See the head of this file. Dropping it waits for what was started.
 pub(crate) struct Threads {
