@@ -15,6 +15,9 @@
 mod aws;
 mod azblob;
 mod credentials;
+mod deadline;
+mod dialect;
+mod environment;
 mod gcs;
 mod page;
 mod process;
@@ -33,48 +36,15 @@ use opendal::raw::Servicer;
 
 use crate::error::{Error, ErrorKind, Operation};
 use crate::object::{Key, ListPage, Object, Version};
-use crate::response::{self, Asked, Coding, Refusal, Rejection, TagHeader};
+use crate::response::{self, Asked, Coding, Refusal, Rejection};
 use crate::wire::{Redirects, Wire};
 use crate::{Backend, Body, Capabilities};
 
 pub(crate) use azblob::connect as connect_azblob;
+use dialect::Dialect;
 pub(crate) use gcs::connect as connect_gcs;
-pub(crate) use page::Page;
 pub(crate) use s3::connect as connect_s3;
 use sign::{From, Request, Unsigned};
-
-/// What differs between the services besides what `opendal` knows.
-pub(crate) trait Dialect: Send + Sync + 'static {
-    /// The header that carries an object's strong validator.
-    fn tag_header(&self) -> &TagHeader;
-
-    /// The version told by the response to a stat.
-    fn version(&self, headers: &http::HeaderMap, body: &[u8]) -> Option<Version>;
-
-    /// The options that make a read conditional on a tag.
-    fn on_condition(&self, tag: &str) -> opendal::options::ReadOptions;
-
-    /// Adds to the headers of a signed read; only what signatures do not cover.
-    fn prepare_read(&self, _headers: &mut http::HeaderMap) {}
-
-    /// Whether listings are in the order of their keys and can begin after any of them.
-    fn lists_after(&self) -> bool;
-
-    /// A page without entries that is followed by the page of `token`.
-    fn page_before(&self, token: &str) -> String;
-
-    /// Reads one page of a listing.
-    fn page(&self, body: &[u8]) -> Result<Page, String>;
-
-    /// Finds the code and the message in the body of an error.
-    fn cause(&self, body: &[u8]) -> (Option<String>, Option<String>);
-
-    /// Where credentials were looked for, and what to do when there are none.
-    fn credential_sources(&self) -> String;
-
-    /// Makes the service, for `region` where services have regions. Credentials are looked for at the first request.
-    fn service(&self, region: Option<&str>, wire: &Wire) -> Result<Servicer, Error>;
-}
 
 /// One bucket or container.
 pub(crate) struct Cloud {

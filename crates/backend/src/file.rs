@@ -17,28 +17,32 @@
 //! out of it. A symlink to somewhere below the root is the thing that it points to; others, sockets, pipes and devices
 //! are not there. A name that is not UTF-8 has no key and is skipped with a warning.
 
+mod errno;
 mod listing;
+mod path;
 mod pieces;
 mod positions;
+mod version;
 
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use foreread_local::{Mechanism, Submitter};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
-use rustix::io::Errno;
+use rustix::fs::{Mode, OFlags};
 use tokio::sync::Semaphore;
 
 use crate::error::{Error, ErrorKind, Operation};
 use crate::object::{Key, ListPage, Object, Version};
 use crate::{Backend, Body, Capabilities, Positioned};
+use errno::failure;
+use path::{beneath, open_file, remembered};
 use pieces::Pieces;
 use positions::{Descriptors, Positions};
+use version::look;
 
 /// Threads that may wait for a disk at the same time; tokio's pool of blocking threads is larger and shared.
 const THREADS_MAX: usize = 64;
@@ -177,90 +181,6 @@ async fn blocking<T: Send + 'static>(
         // Who runs the threads is going away.
         Err(ended) => Err(Error::new(ErrorKind::Transient, operation, &object, ended.to_string())),
     })
-}
-
-/// Opens a path below the root.
-fn beneath(root: impl AsFd, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
-    let mut flags = flags | OFlags::CLOEXEC;
-    if !flags.contains(OFlags::PATH) {
-        // Opening a pipe must not wait for its writer.
-        flags |= OFlags::NONBLOCK | OFlags::NOCTTY;
-    }
-    loop {
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        match rustix::fs::openat2(&root, path, flags, Mode::empty(), resolve) {
-            // A rename somewhere raced with the look-up of `..` in a symlink.
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            result => return result,
-        }
-    }
-}
-
-/// Opens the object of a key if all that takes is in the kernel's memory, and on the root's own file system.
-fn remembered(root: &OwnedFd, key: &Key, flags: OFlags) -> Result<OwnedFd, Errno> {
-    if !is_literal(key) {
-        return Err(Errno::NOENT);
-    }
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::CACHED | ResolveFlags::NO_XDEV;
-    let flags = flags | OFlags::CLOEXEC;
-    let flags = if flags.contains(OFlags::PATH) { flags } else { flags | OFlags::NONBLOCK | OFlags::NOCTTY };
-    rustix::fs::openat2(root, key.as_str(), flags, Mode::empty(), resolve)
-}
-
-/// Whether the kernel takes a key for its exact text.
-fn is_literal(key: &Key) -> bool {
-    !key.as_str().split('/').any(|name| matches!(name, "" | "." | ".."))
-}
-
-/// Opens the object of a key. Paths that name it in another way than its key do not: `a//b`, `./a`, `a/`.
-fn open_file(root: &OwnedFd, key: &Key, flags: OFlags, operation: Operation) -> Result<OwnedFd, Error> {
-    if !is_literal(key) {
-        return Err(failure(Errno::NOENT, operation, key.as_str()));
-    }
-    beneath(root, key.as_str(), flags).map_err(|e| failure(e, operation, key.as_str()))
-}
-
-/// The version of an open file.
-fn look(file: &OwnedFd, key: &Key, operation: Operation) -> Result<Version, Error> {
-    let stat = rustix::fs::fstat(file).map_err(|e| failure(e, operation, key.as_str()))?;
-    version(&stat).ok_or_else(|| {
-        Error::new(ErrorKind::NotFound, operation, key.as_str(), "this is a directory or a special file, not an object")
-    })
-}
-
-/// The version of a regular file.
-fn version(stat: &Stat) -> Option<Version> {
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return None;
-    }
-    let (seconds, nanos) = (stat.st_mtime, stat.st_mtime_nsec);
-    let mtime = i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
-    let ctime = i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec);
-    let tag = format!("{:x}-{:x}-{mtime:x}-{ctime:x}", stat.st_dev, stat.st_ino);
-    let since = |seconds: i64| Duration::new(seconds.unsigned_abs(), 0);
-    let modified = if seconds < 0 {
-        SystemTime::UNIX_EPOCH.checked_sub(since(seconds))
-    } else {
-        SystemTime::UNIX_EPOCH.checked_add(since(seconds))
-    };
-    let modified = modified.and_then(|time| time.checked_add(Duration::from_nanos(nanos)));
-    Some(Version { size: stat.st_size as u64, tag: Some(tag.into()), modified })
-}
-
-/// Sorts a system call's error.
-fn failure(errno: Errno, operation: Operation, object: &str) -> Error {
-    let (kind, message) = match errno {
-        Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG => (ErrorKind::NotFound, "no such file".to_owned()),
-        Errno::XDEV => (ErrorKind::NotFound, "the symlink leads out of the directory".to_owned()),
-        Errno::LOOP => (ErrorKind::NotFound, "too many symlinks".to_owned()),
-        Errno::ACCESS | Errno::PERM => (ErrorKind::PermissionDenied, errno.to_string()),
-        Errno::NOSYS => (ErrorKind::Unsupported, "the kernel has no openat2 (Linux 5.6)".to_owned()),
-        Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO | Errno::STALE => {
-            (ErrorKind::Transient, errno.to_string())
-        }
-        _ => (ErrorKind::Invalid, errno.to_string()),
-    };
-    Error::new(kind, operation, object, message)
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use crate::errno;
 use crate::inode::{Inode, Inodes, Node, ROOT};
 use crate::killed::{killed, killed_while};
-use crate::mount::MountOptions;
+use crate::options::MountOptions;
 use crate::question::{self, Question};
 
 /// A mounted prefix.

@@ -19,8 +19,10 @@ mod filesystem;
 mod inode;
 mod killed;
 mod mount;
+mod options;
 mod question;
 
 pub use error::Error;
-pub use mount::{MountOptions, Mounted, Unmounter, mount, unmount};
+pub use mount::{Mounted, Unmounter, mount, unmount};
+pub use options::MountOptions;
 pub use question::{expect_files, query_recorded, query_stats, start_recording};

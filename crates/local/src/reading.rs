@@ -168,6 +168,9 @@ impl Reading {
     }
 }
 
+/// Reads in flight at the same time: what a fast drive's queue holds. Fewer starve it; more wait in the kernel without being served sooner.
+pub const IN_FLIGHT_MAX: usize = 1024;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -28,8 +28,7 @@ use parking_lot::{Mutex, MutexGuard};
 use rustix::io::Errno;
 use smallvec::SmallVec;
 
-use crate::IN_FLIGHT_MAX;
-use crate::reading::{Batch, Reading};
+use crate::reading::{Batch, IN_FLIGHT_MAX, Reading};
 
 pub(crate) struct Ring {
     uring: IoUring,

@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::IN_FLIGHT_MAX;
-use crate::reading::Reading;
+use crate::reading::{IN_FLIGHT_MAX, Reading};
 
 #[derive(Default)]
 pub(crate) struct Threads {

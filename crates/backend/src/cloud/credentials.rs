@@ -2,19 +2,13 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use bytes::Bytes;
 use reqsign_core::{Context, HttpSend, ProvideCredential};
 
+use super::deadline;
 use super::process::Processes;
 use crate::wire::{Failure, Wire};
-
-/// How long finding credentials may take in all; the mount command has to fail within 10 s.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(8);
-
-/// How long one answer of a metadata service on the local link may take. It takes milliseconds, or there is no service.
-const METADATA_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Sends the requests of signers: to instance metadata, STS, SSO, OAuth.
 #[derive(Clone)]
@@ -25,7 +19,7 @@ impl Courier {
     pub(super) async fn send(&self, request: http::Request<Bytes>) -> Result<http::Response<Bytes>, String> {
         let host = request.uri().host().unwrap_or_default().to_owned();
         let on_link = host.starts_with("169.254.") || host.contains("fd00:ec2") || host == "metadata.google.internal";
-        let timeout = if on_link { METADATA_TIMEOUT } else { TIMEOUT };
+        let timeout = if on_link { deadline::METADATA } else { deadline::CREDENTIALS };
         let exchange = async {
             let request = request.try_into().map_err(Failure::of)?;
             let response = if on_link { self.0.send_directly(request).await? } else { self.0.send(request).await? };

@@ -15,8 +15,9 @@ use opendal::options::ReadOptions;
 use opendal::raw::Servicer;
 use serde::Deserialize;
 
+use super::dialect::Dialect;
 use super::page::{Listed, Page, time};
-use super::{Cloud, Dialect};
+use super::{Cloud, environment};
 use crate::connect::ConnectOptions;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::object::Version;
@@ -34,7 +35,7 @@ struct Gcs {
 
 /// The bucket of a `gs://` URL.
 pub(crate) fn connect(bucket: &str, options: &ConnectOptions) -> Result<Cloud, Error> {
-    let emulator = std::env::var("STORAGE_EMULATOR_HOST").ok().filter(|host| !host.is_empty());
+    let emulator = environment::variable(&["STORAGE_EMULATOR_HOST"]);
     let emulator = emulator.map(|host| if host.contains("://") { host } else { format!("http://{host}") });
     let dialect = Gcs {
         bucket: bucket.to_owned(),

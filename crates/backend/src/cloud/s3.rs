@@ -6,19 +6,15 @@
 
 use std::sync::Arc;
 
-use http::HeaderMap;
-use http::header::CONTENT_LENGTH;
 use opendal::Builder;
-use opendal::options::ReadOptions;
 use opendal::raw::Servicer;
 
 use super::credentials::{Courier, Notes};
+use super::dialect::Dialect;
 use super::page::{Listed, Page, escape_xml, walk_xml, whole_seconds, xml_cause};
-use super::{Cloud, Dialect, aws, profile};
+use super::{Cloud, aws, environment, profile};
 use crate::connect::ConnectOptions;
 use crate::error::{Error, ErrorKind, Operation};
-use crate::object::Version;
-use crate::response::{TagHeader, last_modified, number};
 use crate::wire::Wire;
 
 /// The region of requests when nothing tells one; a bucket elsewhere answers with its own.
@@ -34,7 +30,6 @@ struct S3 {
 
 /// The bucket of an `s3://` URL.
 pub(crate) fn connect(bucket: &str, options: &ConnectOptions) -> Result<Cloud, Error> {
-    let environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let profile = options.profile.as_deref();
     if let Some(name) = profile.filter(|name| !options.anonymous && !profile::exists(name)) {
         let message = format!("there is no profile {name} in ~/.aws/config or ~/.aws/credentials");
@@ -43,10 +38,10 @@ pub(crate) fn connect(bucket: &str, options: &ConnectOptions) -> Result<Cloud, E
     let endpoint = options.endpoint.clone();
     // The first two are AWS's own; the others are read by other programs, and by opendal if this did not.
     let variables = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_S3_ENDPOINT"];
-    let endpoint = endpoint.or_else(|| variables.into_iter().find_map(environment));
+    let endpoint = endpoint.or_else(|| environment::variable(&variables));
     let endpoint = endpoint.or_else(|| profile::setting(profile, "endpoint_url"));
     let region = options.region.clone();
-    let region = region.or_else(|| environment("AWS_REGION")).or_else(|| environment("AWS_DEFAULT_REGION"));
+    let region = region.or_else(|| environment::variable(&["AWS_REGION", "AWS_DEFAULT_REGION"]));
     let region = region.or_else(|| profile::setting(profile, "region"));
     let dialect = S3 {
         bucket: bucket.to_owned(),
@@ -60,22 +55,6 @@ pub(crate) fn connect(bucket: &str, options: &ConnectOptions) -> Result<Cloud, E
 }
 
 impl Dialect for S3 {
-    fn tag_header(&self) -> &TagHeader {
-        &TagHeader::ETag
-    }
-
-    fn version(&self, headers: &HeaderMap, _: &[u8]) -> Option<Version> {
-        Some(Version {
-            size: number(headers, &CONTENT_LENGTH)?,
-            tag: TagHeader::ETag.tag(headers).map(Into::into),
-            modified: last_modified(headers),
-        })
-    }
-
-    fn on_condition(&self, tag: &str) -> ReadOptions {
-        ReadOptions { if_match: Some(tag.to_owned()), ..ReadOptions::default() }
-    }
-
     fn lists_after(&self) -> bool {
         // Directory buckets list in no order and from the start only.
         !self.bucket.ends_with("--x-s3")

@@ -13,8 +13,9 @@ use futures::stream;
 use opendal::raw::{OpList, OpRead, OpStat, Servicer};
 use opendal::{Buffer, BytesRange, HttpBody, HttpTransport, HttpTransporter, OperationContext, options};
 
-use super::Dialect;
-use super::credentials::{self, Courier};
+use super::credentials::Courier;
+use super::deadline;
+use super::dialect::Dialect;
 use crate::error::Operation;
 use crate::wire::{Failure, Wire, chain};
 
@@ -103,7 +104,7 @@ pub(super) async fn sign(
             }
         }
     };
-    let gave_up = tokio::time::timeout(credentials::TIMEOUT, gave_up).await;
+    let gave_up = tokio::time::timeout(deadline::CREDENTIALS, gave_up).await;
     let request = caught.request.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
     match (request, gave_up) {
         (Some(request), _) => ready(request, object),
@@ -113,7 +114,7 @@ pub(super) async fn sign(
         (None, Ok(Some(error))) => Err(Unsigned::NoCredentials(chain_of(&error))),
         (None, Ok(None)) => Err(Unsigned::Impossible(String::from("the service made no request"))),
         (None, Err(_)) => {
-            Err(Unsigned::NoCredentials(format!("none were found within {} s", credentials::TIMEOUT.as_secs())))
+            Err(Unsigned::NoCredentials(format!("none were found within {} s", deadline::CREDENTIALS.as_secs())))
         }
     }
 }

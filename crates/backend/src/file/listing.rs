@@ -6,7 +6,9 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
 
-use super::{beneath, failure, version};
+use super::errno::failure;
+use super::path::{beneath, is_literal};
+use super::version::version;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::object::{Entry, Key, ListPage, Object};
 
@@ -15,7 +17,7 @@ pub(super) fn page(root: &OwnedFd, prefix: &str, from: Option<&str>) -> Result<L
     let fail = |e| failure(e, Operation::List, prefix);
     let path = match prefix.strip_suffix('/') {
         None if prefix.is_empty() => ".",
-        Some(path) if !path.split('/').any(|name| matches!(name, "" | "." | "..")) => path,
+        Some(path) if is_literal(path) => path,
         _ => return Ok(ListPage::default()),
     };
     let directory = match beneath(root, path, OFlags::RDONLY | OFlags::DIRECTORY) {

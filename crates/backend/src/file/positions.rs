@@ -23,7 +23,9 @@ use foreread_local::{Buffers, Filled, LocalFile, Submitter};
 use rustix::fs::{Advice, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::{failure, remembered, version};
+use super::errno::failure;
+use super::path::remembered;
+use super::version::version;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::object::{Key, Object, Version};
 use crate::{InPlace, Positioned, Told};
