@@ -4,8 +4,8 @@
 //!   silent ── ring ──> rung: its descriptor can be read ── silence ──> silent
 //! ```
 //!
-//! An eventfd(2). Rings before `silence` are one ring. So a thread silences the bell first and looks
-//! for work second: work that is added in between rings again.
+//! An eventfd(2). Rings before `silence` are one ring. So a thread silences the bell first and
+//! looks for work second: work that is added in between rings again.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,8 +1,8 @@
-//! What moves pages between memory and the spill, and tells the pager when there is something to do.
+//! Moves pages between memory and the spill, and is where the pager waits.
 //!
 //! ```text
-//!              start(transfer) ..                wait ──> touches to read | the bell | transfers that are over
-//!   io_uring:  [ring.rs]     the kernel moves the bytes; waiting is one system call, which submits as well
+//!              start(transfer) ..            wait ──> touches | the bell | ended transfers
+//!   io_uring:  [ring.rs]     the kernel moves the bytes; one system call submits and waits
 //!   threads:   [threads.rs]  where io_uring is forbidden, or the spill is a program's own
 //! ```
 
@@ -19,11 +19,11 @@ use ring::Ring;
 use threads::Threads;
 use transfer::{Transfer, Woken};
 
-/// Where a region spills to.
+/// The spill of a region.
 pub(crate) enum Place {
-    /// A file of ours.
+    /// A file that this crate made.
     File(SpillFile),
-    /// Whatever the program gave.
+    /// Storage that the program gave.
     Given(Arc<dyn Spill>),
 }
 
@@ -34,7 +34,7 @@ pub(crate) enum Carrier {
 }
 
 impl Carrier {
-    /// Over `place`. Made by the thread that uses it.
+    /// A carrier for `place`. Made by the thread that uses it.
     pub(crate) fn new(place: Place, uffd: Arc<Uffd>, bell: Bell, may_ring: bool) -> Self {
         match place {
             Place::Given(spill) => Self::Threads(Threads::new(spill, uffd, bell)),
@@ -49,7 +49,9 @@ impl Carrier {
         }
     }
 
-    /// Whether writing may take its bytes from memory that a program may write to meanwhile: what arrives is then of no use, and harmless.
+    /// Whether a write may take its bytes from memory that a program may write to meanwhile. Such
+    /// a write leaves useless bytes in the spill, and does no harm: policy learns of the program's
+    /// write.
     pub(crate) fn takes_shared_memory(&self) -> bool {
         matches!(self, Self::Ring(_))
     }
@@ -58,30 +60,33 @@ impl Carrier {
     ///
     /// # Safety
     ///
-    /// Its memory stays mapped until it is over, and belongs to the transfer: nobody else writes there, and where it is a read nobody reads. Only
-    /// a write by a carrier that [takes shared memory](Carrier::takes_shared_memory) may be written to meanwhile.
+    /// The memory stays mapped until the transfer ends, and belongs to the transfer: no thread
+    /// writes there, and during a read no thread reads there. The exception is a write by a
+    /// carrier that [takes shared memory](Carrier::takes_shared_memory), whose memory may be
+    /// written to meanwhile.
     #[expect(unsafe_code, reason = "the memory is named by address")]
     pub(crate) unsafe fn start(&mut self, transfer: Transfer) {
         match self {
             Self::Ring(ring) => {
-                // SAFETY: as the caller says.
+                // SAFETY: the caller's contract.
                 unsafe { ring.start(transfer) }
             }
             Self::Threads(threads) => {
-                // SAFETY: as the caller says.
+                // SAFETY: the caller's contract.
                 unsafe { threads.start(transfer) }
             }
         }
     }
 
-    /// Has what was started begin. It does by itself when this thread waits.
+    /// Submits the transfers that were started. `wait` does this as well.
     pub(crate) fn submit(&mut self) {
         if let Self::Ring(ring) = self {
             ring.submit_started();
         }
     }
 
-    /// Looks what there is to do, and waits until there is something where it is to `sleep`. What there is may be less than `woken` says.
+    /// Reports what there is to do; waits until there is something if `sleep`. `woken.touched` and
+    /// `woken.rung` may be set without need.
     pub(crate) fn wait(&mut self, woken: &mut Woken, sleep: bool) {
         match self {
             Self::Ring(ring) => ring.wait(woken, sleep),

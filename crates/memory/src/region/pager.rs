@@ -2,26 +2,27 @@
 //! policy's actions.
 //!
 //! ```text
-//!              touch ──> Fault, Written ──┐             ┌──> Zero, Map: copied into the mapping, waiting threads go on
-//!   a transfer ends ──> Completed, ───────┼──> policy ──┼──> Read, Clean: transfers between memory and spill
-//!                       Cleaned, Zeroes   │             ├──> Drop: unmapped, or its frame given back
-//!          an order ──> Advised, Budget ──┘             └──> Fail: a thread that touches it is sent SIGBUS
+//!              a touch ──> Fault, Written ─────┐          ┌──> Zero, Map: copied into the mapping
+//!      a transfer ends ──> Completed, Cleaned ─┼─> policy ┼──> Read, Clean: spill transfers
+//!   a page is all zero ──> Zeroes ─────────────┤          ├──> Drop: unmapped
+//!             an order ──> Advised, Budget ────┘          └──> Fail: a touch is SIGBUS
 //! ```
 //!
 //! One turn of the loop in [`Pager::run`]:
 //!
 //! ```text
-//!   wait ──> ended transfers ──> touches ──> orders ──> settle: write dirty pages, unmap pages that leave ──> show counts
+//!   wait ──> ended transfers ──> touches ──> orders ──> clean one batch ──> unmap ──> show counts
+//!     ^──────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! This thread owns all of it, so nothing happens between an event and its actions.
 //!
-//! Work that a thread waits for comes first: reads are submitted before pages are cleaned, and pages
-//! that leave are unmapped together (`resident.rs`). Policy's budget is smaller by as many pages as
-//! may be leaving ([`budget_of_policy`]).
+//! Work that a thread waits for comes first: reads are submitted before pages are cleaned, and
+//! pages that leave are unmapped together (`resident.rs`). Policy's budget is smaller by as many
+//! pages as may be leaving ([`budget_of_policy`]).
 //!
-//! This thread does not log: a program may hold its log's lock while it touches a page. Failures are
-//! counted ([`Gauges`]).
+//! This thread does not log: a program may hold its log's lock while it touches a page. Failures
+//! are counted ([`Gauges`]).
 //!
 //! *Invariant:* no rule about what to read, write or drop is here.
 
@@ -53,7 +54,8 @@ pub(super) struct Pager {
     requests: HashMap<RequestId, Request>,
     transfers: HashMap<u64, Piece>,
     next_token: u64,
-    /// Requests to clean: their pages, and the first slot they are written to. They start after all reads.
+    /// Requests to clean: their pages, and the first slot they are written to. They start after
+    /// all reads.
     to_clean: VecDeque<(RequestId, Extent, u64)>,
     /// Events that arose while actions were executed; policy is told after those actions.
     pending: VecDeque<SwapEvent>,
@@ -202,8 +204,9 @@ impl Pager {
         }
     }
 
-    /// Does work that no thread waits for: writes one batch of dirty pages, and unmaps pages that leave. Only one
-    /// batch, so that a thread that touches a page meanwhile does not wait for all of them.
+    /// Does work that no thread waits for: writes one batch of dirty pages, and unmaps pages that
+    /// leave. Only one batch, so that a thread that touches a page meanwhile does not wait for all
+    /// of them.
     fn settle(&mut self) {
         if !self.to_clean.is_empty() {
             self.carrier.submit();
@@ -293,8 +296,9 @@ impl Pager {
         let write = matches!(piece, Piece::Write { .. });
         let (len, offset) = ((pages * PAGE_BYTES) as usize, slot * PAGE_BYTES);
         self.transfers.insert(token, piece);
-        // SAFETY: frames belong to the transfer until it ends, and stay mapped until then, as the region does (see
-        // `run`). Pages of the region are written only by a carrier that takes shared memory (see `write`).
+        // SAFETY: frames belong to the transfer until it ends, and stay mapped until then, as the
+        // region does (see `run`). Pages of the region are written only by a carrier that takes
+        // shared memory (see `write`).
         unsafe { self.carrier.start(Transfer { token, write, memory, len, offset }) };
     }
 
@@ -376,8 +380,8 @@ impl Pager {
 impl Drop for Pager {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // A thread that waits for a page would wait for ever, and memory that a transfer writes to would be
-            // unmapped.
+            // A thread that waits for a page would wait for ever, and memory that a transfer
+            // writes to would be unmapped.
             tracing::error!("the thread that answers page faults has failed");
             std::process::abort();
         }

@@ -1,18 +1,17 @@
 //! The pages of a region that are in memory, and the system calls that bring them in and out.
 //!
 //! ```text
-//!                map_zeroes
-//!   absent ───────────────────────────> mapped ──> protected      a write to a protected page is a fault
-//!      │  stage            map             │ drop_pages
-//!      └────────> staged ──────────> mapped│                      staged: read, in a frame, not in the mapping
-//!      ^                                   v
-//!      └────────────── unmap ────────── leaving                   still in the mapping, dropped by policy
+//!   absent ── map_zeroes ──────────> mapped <──> protected     a write to it is a fault
+//!     │                                ^  │
+//!     ├── stage ──> staged ── map ─────┘  │ drop_pages         staged: read, in a frame
+//!     │               │ drop_pages        v
+//!     ^───────────────┴──── unmap ──── leaving                 dropped by policy, still mapped
 //! ```
 //!
 //! Pages that leave are unmapped together, [`LEAVING_MAX`] at a time, with one flush of the
-//! processors' address caches. Until then a touch of such a page finds it there; the pager does not
-//! learn of it, and does not need to: the page is clean and protected, so the spill holds the same.
-//! A write to it waits for the pager, which answers it as a fault on an absent page.
+//! processors' address caches. Until then a touch of such a page finds it there; the pager does
+//! not learn of it, and does not need to: the page is clean and protected, so the spill holds the
+//! same. A write to it waits for the pager, which answers it as a fault on an absent page.
 //!
 //! *Invariant:* nothing here touches a page of the region that is absent: the pager would wait for
 //! itself. Which page goes where is decided in `policy`.
@@ -103,8 +102,8 @@ impl Resident {
     /// Unmaps the pages that leave.
     #[expect(unsafe_code, reason = "memory is named by address")]
     pub(super) fn unmap(&mut self) {
-        // SAFETY: the pages were clean and protected, or the program has given them up. A later write waits for this
-        // thread.
+        // SAFETY: the pages were clean and protected, or the program has given them up. A later
+        // write waits for this thread.
         unsafe { self.mapping.forget_all(&self.leaving) };
         self.leaving.clear();
         self.leaving_pages = 0;
@@ -164,13 +163,14 @@ impl Resident {
 
     #[expect(unsafe_code, reason = "memory is named by address")]
     fn copy(&self, from: *mut u8, pages: Extent, protect: bool) {
-        // SAFETY: `from` is frames of this pool, as many as there are pages, and no transfer has them; the pages are
-        // the region's.
+        // SAFETY: `from` is frames of this pool, as many as there are pages, and no transfer has
+        // them; the pages are the region's.
         let copied = unsafe { self.uffd.copy(from.addr() as u64, self.mapping.range(pages), protect) };
         match copied {
             // SRCH: the process is ending, and no thread goes on here.
             Ok(()) | Err(Errno::SRCH) => {}
-            // The kernel has no memory, and a thread that waits for the page cannot go on without it.
+            // The kernel has no memory, and a thread that waits for the page cannot go on without
+            // it.
             Err(_) => self.refuse(pages),
         }
     }
@@ -189,8 +189,8 @@ impl Resident {
     /// Whether a protected page holds only zeroes.
     #[expect(unsafe_code, reason = "memory is named by address")]
     pub(super) fn is_zero(&self, page: u64) -> bool {
-        // SAFETY: policy cleans mapped pages only, and this one is protected: a thread that writes to it waits for this
-        // thread.
+        // SAFETY: policy cleans mapped pages only, and this one is protected: a thread that writes
+        // to it waits for this thread.
         self.states.is_mapped(page) && unsafe { self.mapping.is_zero(page) }
     }
 
@@ -199,7 +199,8 @@ impl Resident {
         self.mapping.at(page)
     }
 
-    /// Copies of protected pages, side by side, as the spill is to hold them. `pages`: how many in all.
+    /// Copies of protected pages, side by side, as the spill is to hold them. `pages`: how many in
+    /// all.
     #[expect(unsafe_code, reason = "memory is named by address")]
     pub(super) fn copies(
         &mut self,
@@ -212,7 +213,8 @@ impl Resident {
         for pages in extents {
             let into = rest.split_off_mut(..(pages.pages() * PAGE_BYTES) as usize).expect("room for all extents");
             let from = self.mapping.at(pages.start);
-            // SAFETY: as for `is_zero`: the pages are there, and no thread writes to them while this thread is here.
+            // SAFETY: as for `is_zero`: the pages are there, and no thread writes to them while
+            // this thread is here.
             unsafe { from.copy_to_nonoverlapping(into.as_mut_ptr(), into.len()) };
             if let Some(cipher) = cipher {
                 cipher.encrypt(into, pages.start);
@@ -253,10 +255,10 @@ impl Resident {
     }
 }
 
-/// Pages that are unmapped together. Lower: the other processors are interrupted more often. Higher:
-/// more of the budget holds pages that policy has dropped.
+/// Pages that are unmapped together. Lower: the other processors are interrupted more often.
+/// Higher: more of the budget holds pages that policy has dropped.
 pub(super) const LEAVING_MAX: u64 = 16;
 
-/// Pages of zeroes that one system call maps. Lower: more calls for a long run of new pages. Higher:
-/// more memory that only holds zeroes (64 are 256 KiB).
+/// Pages of zeroes that one system call maps. Lower: more calls for a long run of new pages.
+/// Higher: more memory that only holds zeroes (64 are 256 KiB).
 const ZEROES: u64 = 64;

@@ -1,18 +1,19 @@
-//! What a region tells of itself.
+//! Counts that a region shows.
 
 use foreread_policy::SwapCounters;
 
-/// Counts of a region, as they were when its pager last had something to do.
+/// Counts of a region, as of when its pager last had work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// What was decided: faults by kind, requests, pages read, written and wasted.
+    /// What policy decided: faults by kind, requests, pages read, written and wasted.
     pub counters: SwapCounters,
-    /// What was done, and how things stand.
+    /// What the pager did, and its present state.
     pub gauges: Gauges,
-    /// The spill is read and written by `io_uring`; otherwise by threads.
+    /// `io_uring` reads and writes the spill; otherwise threads do.
     pub io_uring: bool,
-    /// The spill is read and written past the kernel's page cache. Otherwise what the kernel keeps of it is beyond the budget.
+    /// The spill is read and written past the kernel's page cache. Otherwise the kernel's cached
+    /// pages of it are beyond the budget.
     pub direct: bool,
 }
 
@@ -20,19 +21,19 @@ pub struct Stats {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Gauges {
-    /// Pages that may be in memory.
+    /// Pages of the budget.
     pub budget_pages: u64,
     /// Pages in the mapping.
     pub mapped_pages: u64,
     /// Pages read and not yet in the mapping.
     pub staged_pages: u64,
-    /// Requests that read from the spill. Only grows.
+    /// Requests that read the spill. Only grows.
     pub requests_read: u64,
-    /// Pages that were all zeroes when they were to be written, and were not. Only grows.
+    /// Pages that were to be written and held only zeroes, so that they were not. Only grows.
     pub pages_blank: u64,
-    /// Requests that failed to read. Only grows.
+    /// Read requests that failed. Only grows.
     pub reads_failed: u64,
-    /// Requests that failed to write: their pages stay in memory. Only grows.
+    /// Write requests that failed: their pages stay in memory. Only grows.
     pub writes_failed: u64,
     /// Pages whose touch was answered by a signal. Only grows.
     pub pages_failed: u64,
