@@ -1,15 +1,16 @@
 //! How a mount looks, and which users may read it.
 
-/// How a mount looks and who may see it.
+/// How a mount looks, and which users may read it.
 #[derive(Debug, Clone)]
 pub struct MountOptions {
-    /// Shown as the source in `/proc/mounts`. No secrets: everybody can read it.
+    /// The source in `/proc/mounts`. Every user can read it: no secrets.
     pub source: String,
-    /// Other users may read it. Without being root this needs `user_allow_other` in `/etc/fuse.conf`.
+    /// Other users may read the mount. Except for root this needs `user_allow_other` in
+    /// `/etc/fuse.conf`.
     pub allow_other: bool,
-    /// Owner of everything in it; the caller by default.
+    /// Owner of all files; by default the user that mounts.
     pub uid: Option<u32>,
-    /// Group of everything in it; the caller's by default.
+    /// Group of all files; by default that of the user that mounts.
     pub gid: Option<u32>,
     /// Permission bits of files.
     pub file_mode: u16,

@@ -1,22 +1,26 @@
-//! Reads of local files that nobody waits for.
+//! Reads of local files, without a caller that waits for the disk.
 //!
 //! ```text
-//!  Submitter::read ── in the kernel's memory? ── preadv2(RWF_NOWAIT) ───────> done      on the caller's thread
-//!                           └─ it would block ─┬─ uring.rs    io_uring ─────> done      on the ring's thread
-//!                                              └─ threads.rs  a pread each ─> done      on that thread
+//!  Submitter::read ── in the page cache? ── yes ── preadv2 ──> done, on this thread
+//!                       └─ no ─┬─ uring.rs    io_uring ──> done, on the reaper or a queue's owner
+//!                              └─ threads.rs  pread    ──> done, on the thread that read
 //! ```
 //!
-//! Who waits for what he submits can have a queue of his own (`queue.rs`) and takes his completions from the kernel by himself.
+//! The calling thread submits a read and goes on; reads complete in the order in which the storage
+//! serves them. A program that waits for its own reads can have a queue (`queue.rs`): then its
+//! threads take completions from the kernel themselves.
 //!
-//! What the kernel does not have is read past its page cache, where the file can be (`file.rs`): whoever reads here keeps what it reads, and
-//! through the page cache each page would be kept twice and cost twice the processor's time.
+//! Pages that the kernel has not cached are read past its page cache where the file allows it
+//! (`file.rs`). The engine keeps what it reads; through the page cache each page would be kept
+//! twice and cost twice the processor time.
 //!
-//! The thread that asks submits by itself and goes on; what it asked for completes in the order of the storage. Where `io_uring` is
-//! not to be had, as in many containers, threads wait in its place: that is found out once, at the start, and told.
+//! Where `io_uring` is not available, as in many containers, threads wait instead. That is found
+//! out once, at the start, and [`Submitter::mechanism`] tells.
 //!
-//! *Invariant:* buffers belong to the read from submission to completion: giving a read up, or all of this, frees none that the kernel
-//! may still write to. What is in flight has a bound; beyond it a read is refused, never queued. The only unsafe code is in `ring.rs` and
-//! `cached.rs`.
+//! *Invariant:* buffers belong to a read from submission to completion: dropping a reader or the
+//! submitter frees no buffer that the kernel may still write to. The number of reads in flight is
+//! bounded; a read beyond it is refused, never queued. Unsafe code is in `ring.rs` and `cached.rs`
+//! alone.
 
 #![deny(unsafe_code)]
 

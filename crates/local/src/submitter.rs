@@ -1,4 +1,10 @@
-//! HEADER
+//! Submits reads: completes those in the page cache at once, and hands the others to the mechanism
+//! that this system has.
+//!
+//! ```text
+//!   wanted: io_uring ── allowed ──> IoUring
+//!                  └─ forbidden ──> Threads <── wanted: threads
+//! ```
 
 use std::fmt;
 use std::io;
@@ -11,7 +17,7 @@ use crate::reading::{Done, Reading, Tried};
 use crate::threads::Threads;
 use crate::uring::Uring;
 
-/// How what would block is carried.
+/// How reads that would block are carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mechanism {
     /// By the kernel: no thread waits.
@@ -30,7 +36,8 @@ impl fmt::Display for Mechanism {
     }
 }
 
-/// Carries reads. Dropping it waits for nothing: what is in flight completes, and then its threads end.
+/// Carries out reads. Dropping it waits for nothing: reads in flight complete, and then its
+/// threads end.
 #[derive(Debug)]
 pub struct Submitter {
     carrier: Carrier,
@@ -43,13 +50,14 @@ enum Carrier {
 }
 
 impl Submitter {
-    /// With `io_uring` if that is `wanted` and the kernel and the sandbox have it, else with threads.
+    /// With `io_uring`, if that is `wanted` and the kernel and the sandbox allow it; otherwise
+    /// with threads.
     pub fn new(wanted: Mechanism) -> Self {
         let carrier = match wanted {
             Mechanism::IoUring => match Uring::new() {
                 Ok(ring) => Carrier::IoUring(ring),
                 Err(error) => {
-                    tracing::debug!(%error, "no io_uring here: threads wait for local files");
+                    tracing::debug!(%error, "no io_uring here: threads read local files");
                     Carrier::Threads(Threads::default())
                 }
             },
@@ -58,7 +66,7 @@ impl Submitter {
         Self { carrier }
     }
 
-    /// What carries them.
+    /// The mechanism in use.
     pub fn mechanism(&self) -> Mechanism {
         match self.carrier {
             Carrier::IoUring(_) => Mechanism::IoUring,
@@ -66,10 +74,13 @@ impl Submitter {
         }
     }
 
-    /// Fills `buffers` one after the other from `offset` of `file` on, and calls `done` with them: on this thread if nothing blocks, else
-    /// later from another. Fewer bytes than they hold come only at the end of the file.
+    /// Fills `buffers`, one after the other, from `offset` of `file` on, and calls `done` with
+    /// them: on this thread if nothing blocks, otherwise later on another. Only the end of the
+    /// file leaves buffers partly filled.
     ///
-    /// With [`crate::IN_FLIGHT_MAX`] reads in flight, or as many in the queue that this thread is plugged to, one that would block is refused: `done` has [`io::ErrorKind::ResourceBusy`].
+    /// With [`crate::IN_FLIGHT_MAX`] reads in flight, or as many in the queue that this thread is
+    /// plugged to, a read that would block is refused: `done` gets
+    /// [`io::ErrorKind::ResourceBusy`].
     pub fn read(&self, file: Arc<LocalFile>, offset: u64, buffers: impl Into<Buffers>, done: Done) {
         let mut reading = Reading::new(file, offset, buffers.into(), done);
         match reading.try_now() {
@@ -85,8 +96,8 @@ impl Submitter {
         }
     }
 
-    /// Until it is dropped, what this thread submits is kept, and given to the kernel together: the disk is told once. For a thread that
-    /// waits for none of it meanwhile.
+    /// Holds back this thread's reads until the plug is dropped, and then submits them by one
+    /// system call: the disk is told once. The thread must not wait for one of them meanwhile.
     pub fn plug(&self) -> Plug<'_> {
         let ring = match &self.carrier {
             Carrier::IoUring(uring) => Some(uring.ring()),
@@ -95,17 +106,17 @@ impl Submitter {
         Plug::new(ring, None)
     }
 
-    /// A queue for one who takes what completes by himself; `None` where threads wait.
+    /// A queue for a program that takes its own completions; `None` where threads carry out reads.
     pub fn queue(&self) -> Option<Queue> {
         match &self.carrier {
             Carrier::IoUring(uring) => {
-                uring.owned().inspect_err(|error| tracing::debug!(%error, "no ring of its own")).ok().map(Queue::new)
+                uring.owned().inspect_err(|error| tracing::debug!(%error, "no ring for a queue")).ok().map(Queue::new)
             }
             Carrier::Threads(_) => None,
         }
     }
 
-    /// Reads that are in flight.
+    /// How many reads are in flight.
     pub fn in_flight(&self) -> usize {
         match &self.carrier {
             Carrier::IoUring(ring) => ring.in_flight(),
