@@ -1,16 +1,18 @@
-//! Object stores: `opendal` addresses and signs each request; sending, checking and paging are done here.
+//! Object stores: `opendal` addresses and signs each request; sending, checking and paging are
+//! done here.
 //!
 //! ```text
-//!  stat, read, list ──> opendal service ──> Catch ──> signed request ──> Wire ──> response ──> verified here
-//!                       (URL, signature)      └─> requests for credentials pass through
+//!  stat, read, list ──> opendal service ──> Catch ──> signed request ──> Wire ──> response
+//!                       (URL, signature)      └─> requests for credentials are sent
 //! ```
 //!
-//! `opendal`'s operator trims and collapses keys, hides pages behind a lister and, with its layers, retries; so this
-//! talks to its services directly, where a key is taken as it is, and never lets it send (docs/decisions/0002). A key
-//! that HTTP cannot carry unchanged (a segment `.` or `..`, a leading `/`) is refused, never taken for another one.
+//! `opendal`'s operator changes keys (it trims and collapses them), hides pages behind a lister
+//! and, with its layers, retries. So this uses opendal's services directly, which take a key as it
+//! is, and never lets them send (docs/decisions/0002). A key that HTTP cannot carry unchanged (a
+//! segment `.` or `..`, a leading `/`) is refused, so that it never names another object.
 //!
-//! Storage that answers "wrong region" or "expired token" is asked once more with a service made anew; nothing else is
-//! tried twice.
+//! A request that is answered by "wrong region" or "expired token" is sent once more, with a new
+//! service. Nothing else is tried twice.
 
 mod aws;
 mod azblob;
@@ -53,7 +55,7 @@ pub(crate) struct Cloud {
     dialect: Box<dyn Dialect>,
     service: RwLock<Service>,
     wire: Wire,
-    /// Whether credentials were ever found: if so, not finding them is a fault that may pass.
+    /// Whether credentials were found before. If so, not finding them is a fault that may pass.
     signed: AtomicBool,
 }
 
@@ -64,7 +66,7 @@ struct Service {
 }
 
 impl Cloud {
-    /// A bucket that is called `name`; sends nothing yet.
+    /// A bucket with this name. Sends nothing yet.
     pub(crate) fn new(name: String, dialect: Box<dyn Dialect>, region: Option<String>) -> Result<Self, Error> {
         let wire = Wire::new(Redirects::Refuse)?;
         let servicer = dialect.service(region.as_deref(), &wire)?;
@@ -72,7 +74,7 @@ impl Cloud {
         Ok(Self { name, dialect, service, wire, signed: AtomicBool::new(false) })
     }
 
-    /// Signs and sends one request. A response is a success; everything else is an error.
+    /// Signs and sends one request. Every response that is no success is an error.
     async fn ask(&self, request: Request<'_>) -> Result<reqwest::Response, Error> {
         let (operation, object) = (request.operation(), request.object());
         let mut renewed = false;
@@ -98,7 +100,7 @@ impl Cloud {
             if renewed || !(expired || elsewhere.is_some()) {
                 return Err(rejection.on(operation, object));
             }
-            // Another request may have renewed the service meanwhile; doing so twice does no harm.
+            // Another request may have renewed the service meanwhile; renewing twice does no harm.
             renewed = true;
             let region = elsewhere.or(service.region);
             tracing::debug!(bucket = self.name, region, "renewing the service after {}", rejection.status);
@@ -148,7 +150,7 @@ impl Cloud {
         }
     }
 
-    /// One page of the children of `prefix`; `deep`: of all that is below it.
+    /// Lists one page of the children of `prefix`; `deep`: of all objects below it.
     async fn list(&self, prefix: &str, from: From<'_>, deep: bool) -> Result<ListPage, Error> {
         let fail = |message| Error::new(ErrorKind::Transient, Operation::List, prefix, message);
         let response = self.ask(Request::List { prefix, from, deep }).await?;
@@ -189,7 +191,8 @@ impl Backend for Cloud {
     }
 }
 
-/// The region in which the storage says that the bucket is, on a refusal that may be about it.
+/// The region of the bucket according to the storage, in a refusal that a wrong region may
+/// explain.
 fn region_hint(response: &reqwest::Response) -> Option<String> {
     let about_region = matches!(
         response.status(),

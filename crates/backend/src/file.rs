@@ -1,21 +1,23 @@
 //! A local directory: the files below it are the objects.
 //!
 //! ```text
-//!  stat ── what the kernel remembers of the path ──> at once         file.rs
-//!           └─ it would have to look ──> a thread that waits
-//!  list ──> a thread that waits                                      file/listing.rs
-//!  read ──> pieces, one after the other ──┐                          file/pieces.rs
-//!  positioned ──> one read, in place ─────┴─> foreread-local         file/positions.rs
+//!  stat ── the kernel has the path in memory ──> at once          file.rs
+//!            └─ it does not ──> a thread that waits
+//!  list ──> a thread that waits                                   file/listing.rs
+//!  read ──> pieces, one after the other ──┐                       file/pieces.rs
+//!  positioned ──> one read, in place ─────┴─> foreread-local      file/positions.rs
 //! ```
 //!
-//! A version is `{size, "dev-ino-mtime_ns-ctime_ns", mtime}`. There is no conditional read for files, so each piece is
-//! read between two looks at the open file: a piece whose file changed before, during or until just after the read is
-//! never delivered. (A writer that changes bytes within the granularity of the file system's clock goes unnoticed, as
-//! it does for everyone.)
+//! A version is `{size, "dev-ino-mtime_ns-ctime_ns", mtime}` (`file/version.rs`). Files have no
+//! conditional read, so the open file is checked before and after each piece is read: a piece is
+//! not delivered if the file changed before, during, or until just after the read. (A writer that
+//! changes bytes within the granularity of the file system's clock goes unnoticed, as it does in
+//! every program.)
 //!
-//! Paths are resolved by the kernel below the root (`openat2` with `RESOLVE_BENEATH`): no `..`, symlink or rename leads
-//! out of it. A symlink to somewhere below the root is the thing that it points to; others, sockets, pipes and devices
-//! are not there. A name that is not UTF-8 has no key and is skipped with a warning.
+//! The kernel resolves paths below the root (`openat2` with `RESOLVE_BENEATH`, `file/path.rs`): no
+//! `..`, symlink or rename leads out of it. A symlink to a place below the root is the object
+//! there. Other symlinks, sockets, pipes and devices do not exist here. A name that is not UTF-8
+//! has no key and is skipped with a warning.
 
 mod errno;
 mod listing;
@@ -44,7 +46,9 @@ use pieces::Pieces;
 use positions::{Descriptors, Positions};
 use version::look;
 
-/// Threads that may wait for a disk at the same time; tokio's pool of blocking threads is larger and shared.
+/// Threads that may wait for a disk at the same time; tokio's pool of blocking threads is larger
+/// and shared. Lower: fewer requests at the disk. Higher: other users of the pool may have to
+/// wait.
 const THREADS_MAX: usize = 64;
 
 /// A directory as storage.
@@ -59,17 +63,20 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens the root; `path` is not looked up again. Files are read by what is `wanted`, where that is to be had.
+    /// Opens the root; `path` is not looked up again. Files are read by the `wanted` mechanism
+    /// where the system allows it.
     pub fn open(path: &Path, wanted: Mechanism) -> Result<Self, Error> {
         let name = path.display().to_string();
         let fail = |e| failure(e, Operation::Configure, &name);
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty()).map_err(fail)?;
-        // Tell now, and not at the first file, if the kernel (before 5.6) or a sandbox lacks what keeps paths inside.
+        // Fails now, and not at the first file, if the kernel (before 5.6) or a sandbox lacks
+        // `openat2`.
         beneath(&root, ".", OFlags::PATH).map_err(fail)?;
         let device = rustix::fs::fstat(&root).map_err(fail)?.st_dev;
         let remote = rustix::fs::fstatfs(&root).is_ok_and(|fs| is_remote(fs.f_type as u64));
-        // A look at a file may wait for a server there: not on the thread that takes everybody's completions.
+        // A check of a file there may wait for a server, which the reaper that all reads share
+        // must not.
         let submitter = Arc::new(Submitter::new(if remote { Mechanism::Threads } else { wanted }));
         tracing::debug!(root = name, mechanism = %submitter.mechanism(), "how local files are read");
         Ok(Self {
@@ -84,7 +91,7 @@ impl Directory {
     }
 }
 
-/// Whether a file system of that type asks a server, or a program, for the attributes of a file.
+/// Whether a file system of this type asks a server, or a program, for a file's attributes.
 fn is_remote(magic: u64) -> bool {
     // 9P, NFS, SMB (three of them), Ceph, AFS, FUSE: statfs(2).
     const REMOTE: [u64; 8] =
@@ -92,8 +99,9 @@ fn is_remote(magic: u64) -> bool {
     REMOTE.contains(&(magic & 0xffff_ffff))
 }
 
-/// Whether the kernel says that `device` is a disk that turns; `devices` is where it keeps them by number. A file system without a
-/// device of its own (of a network, of several disks) is taken not to be: what is in front of many disks serves many at a time.
+/// Whether the kernel says that `device` is a rotating disk; `devices` is the directory of devices
+/// by number. A file system without a device of its own (a network's, or several disks') counts as
+/// not rotating: storage in front of many disks serves many requests at a time.
 fn is_rotational(devices: &Path, device: u64) -> bool {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     // A partition has no queue; its disk is the folder above.
@@ -163,7 +171,7 @@ impl Backend for Directory {
     }
 }
 
-/// Runs a task that may wait for the disk, once fewer than [`THREADS_MAX`] others do.
+/// Runs a task that may wait for the disk, once fewer than [`THREADS_MAX`] others run.
 async fn blocking<T: Send + 'static>(
     threads: &Arc<Semaphore>,
     operation: Operation,
@@ -178,7 +186,7 @@ async fn blocking<T: Send + 'static>(
     };
     tokio::task::spawn_blocking(task).await.unwrap_or_else(|ended| match ended.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),
-        // Who runs the threads is going away.
+        // The runtime is shutting down.
         Err(ended) => Err(Error::new(ErrorKind::Transient, operation, &object, ended.to_string())),
     })
 }
@@ -191,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_partition_turns_with_its_disk() {
+    fn a_partition_is_rotational_if_its_disk_is() {
         let sys = tempfile::tempdir().expect("a folder");
         let (devices, disk) = (sys.path().join("dev"), sys.path().join("sda"));
         fs::create_dir_all(disk.join("queue")).and_then(|()| fs::create_dir(disk.join("sda1"))).expect("a disk");

@@ -16,8 +16,8 @@ pub(crate) fn of_name(error: &Error) -> Errno {
     }
 }
 
-/// For reads of an open file. An object that was removed counts as replaced (ESTALE); failures
-/// that `of_name` tells apart are EIO.
+/// For reads of an open file. An object that was removed counts as replaced (ESTALE). Most
+/// other failures are EIO.
 pub(crate) fn of_read(error: &Error) -> Errno {
     match error.kind() {
         ErrorKind::Changed | ErrorKind::NotFound => Errno::ESTALE,

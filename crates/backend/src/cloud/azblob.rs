@@ -37,7 +37,7 @@ impl Dialect for Azblob {
 
     fn page(&self, body: &[u8]) -> Result<Page, String> {
         let (mut page, mut listed) = (Page::default(), Listed::default());
-        // A name with characters that XML cannot hold is percent-encoded and marked so.
+        // A name with characters that XML cannot hold is percent-encoded, and marked as such.
         let encoded = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
         walk_xml(body, "EnumerationResults", |path, text| match path {
             [_, blob, name] if blob == "Blob" && name == "Name" => text.clone_into(&mut listed.key),
@@ -47,7 +47,7 @@ impl Dialect for Azblob {
             [_, blob, properties, property] if blob == "Blob" && properties == "Properties" => {
                 match property.as_str() {
                     "Content-Length" => listed.size = text.trim().parse().ok(),
-                    // Listings spell it without the quotes of the header.
+                    // Listings omit the quotes that the header has.
                     "Etag" => listed.tag = Some(format!("\"{}\"", text.trim().trim_matches('"'))),
                     "Last-Modified" => listed.modified = httpdate::parse_http_date(text.trim()).ok(),
                     _ => {}

@@ -1,4 +1,5 @@
-//! How credentials are looked for: requests with a deadline, and a note of why each source had none.
+//! Finds credentials: sends the signers' requests with a deadline, and notes why each source
+//! failed.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -49,12 +50,12 @@ impl HttpSend for Courier {
     }
 }
 
-/// Why sources that are configured gave no credentials, in the order in which they were tried.
+/// Why configured sources failed, in the order in which they were tried.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Notes(Arc<Mutex<Vec<String>>>);
 
 impl Notes {
-    /// A source whose failures are noted; a chain of sources drops them.
+    /// Notes the failures of a source; a chain of sources would drop them.
     pub(super) fn watch<P>(&self, source: &'static str, provider: P) -> Watched<P> {
         Watched { source, provider, notes: self.clone() }
     }
@@ -65,7 +66,7 @@ impl Notes {
     }
 }
 
-/// A source of credentials that is watched.
+/// A source whose failures are noted.
 pub(super) struct Watched<P> {
     source: &'static str,
     provider: P,
@@ -82,11 +83,11 @@ impl<P: ProvideCredential> ProvideCredential for Watched<P> {
     type Credential = P::Credential;
 
     async fn provide_credential(&self, context: &Context) -> reqsign_core::Result<Option<P::Credential>> {
-        // A request's own context cannot run programs.
+        // The context of a request cannot run programs.
         let context = context.clone().with_command_execute(Processes);
         let result = self.provider.provide_credential(&context).await;
         if let Err(error) = &result {
-            // Only the outermost text: what lies below may quote a request.
+            // Only the outermost text: its causes may quote a request.
             let note = format!("{}: {error}", self.source);
             let mut notes = self.notes.0.lock().unwrap_or_else(PoisonError::into_inner);
             if !notes.contains(&note) {

@@ -1,6 +1,6 @@
 //! What differs between the services besides what `opendal` knows.
 //!
-//! Where nothing is said, a service has HTTP's own validators: `ETag`, `If-Match`, `Last-Modified`.
+//! By default a service has HTTP's own validators: `ETag`, `If-Match` and `Last-Modified`.
 
 use http::header::{CONTENT_LENGTH, HeaderMap};
 use opendal::options::ReadOptions;
@@ -19,7 +19,7 @@ pub(crate) trait Dialect: Send + Sync + 'static {
         &TagHeader::ETag
     }
 
-    /// The version told by the response to a stat.
+    /// The version in the response to a stat.
     fn version(&self, headers: &HeaderMap, _body: &[u8]) -> Option<Version> {
         Some(Version {
             size: number(headers, &CONTENT_LENGTH)?,
@@ -33,13 +33,13 @@ pub(crate) trait Dialect: Send + Sync + 'static {
         ReadOptions { if_match: Some(tag.to_owned()), ..ReadOptions::default() }
     }
 
-    /// Adds to the headers of a signed read; only what signatures do not cover.
+    /// Adds headers to a signed read: only headers that the signature does not cover.
     fn prepare_read(&self, _headers: &mut HeaderMap) {}
 
-    /// Whether listings are in the order of their keys and can begin after any of them.
+    /// Whether listings are in key order and can begin after any key.
     fn lists_after(&self) -> bool;
 
-    /// A page without entries that is followed by the page of `token`.
+    /// An empty page, made up, after which the service asks for the page of `token`.
     fn page_before(&self, token: &str) -> String;
 
     /// Reads one page of a listing.
@@ -48,9 +48,10 @@ pub(crate) trait Dialect: Send + Sync + 'static {
     /// Finds the code and the message in the body of an error.
     fn cause(&self, body: &[u8]) -> (Option<String>, Option<String>);
 
-    /// Where credentials were looked for, and what to do when there are none.
+    /// Where credentials were looked for, and advice if there are none.
     fn credential_sources(&self) -> String;
 
-    /// Makes the service, for `region` where services have regions. Credentials are looked for at the first request.
+    /// Makes the service, for `region` where services have regions. Credentials are looked for at
+    /// the first request.
     fn service(&self, region: Option<&str>, wire: &Wire) -> Result<Servicer, Error>;
 }

@@ -1,10 +1,12 @@
 //! Google Cloud Storage, by its JSON API.
 //!
-//! The strong validator is the generation: it changes with the content and with nothing else. The modification time is
-//! that of the generation's creation, so that an edit of metadata makes no new version.
+//! The strong validator is the generation: it changes with the content and with nothing else. The
+//! modification time is the time at which the generation was created, so that an edit of metadata
+//! makes no new version.
 //!
-//! Objects stored with `Content-Encoding: gzip` are decompressed on the way unless the reader accepts gzip; then ranges
-//! are ignored and sizes are wrong. So every read accepts gzip, and gets the stored bytes.
+//! The service decompresses objects that are stored with `Content-Encoding: gzip`, unless the
+//! reader accepts gzip; then it ignores ranges, and sizes are wrong. So every read accepts gzip,
+//! and gets the stored bytes.
 
 use std::sync::Arc;
 use std::sync::LazyLock;
@@ -39,14 +41,14 @@ pub(crate) fn connect(bucket: &str, options: &ConnectOptions) -> Result<Cloud, E
     let emulator = emulator.map(|host| if host.contains("://") { host } else { format!("http://{host}") });
     let dialect = Gcs {
         bucket: bucket.to_owned(),
-        // As with Google's own clients, an emulator named so gets unsigned requests.
+        // Google's own clients send unsigned requests to an emulator named by this variable, too.
         anonymous: options.anonymous || (emulator.is_some() && options.endpoint.is_none()),
         endpoint: options.endpoint.clone().or(emulator),
     };
     Cloud::new(format!("gs://{bucket}"), Box::new(dialect), None)
 }
 
-/// An object's description: the parts of it that matter here.
+/// The parts of an object's description that are used here.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Resource {

@@ -12,7 +12,8 @@ use super::deadline;
 pub(super) struct Processes;
 
 impl CommandExecute for Processes {
-    /// The words come split at white space only: quotes are undone here, as other programs that read the file do.
+    /// `args` are split at white space only. Quotes are resolved here, as by other programs that
+    /// read the file.
     async fn command_execute(&self, program: &str, args: &[&str]) -> Result<CommandOutput> {
         let line = [&[program], args].concat().join(" ");
         let words = shlex::split(&line).filter(|words| !words.is_empty());

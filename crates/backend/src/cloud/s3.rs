@@ -1,8 +1,8 @@
-//! Amazon S3 and what speaks like it.
+//! Amazon S3, and storage that speaks its protocol.
 //!
-//! Path-style addresses wherever an endpoint is given, since emulators and appliances rarely have a name for each
-//! bucket; virtual hosts on AWS, as it asks for, except where a dot in the bucket's name would not match its
-//! certificate.
+//! An endpoint gets path-style addresses, because emulators and appliances rarely have a host name
+//! for each bucket. AWS gets virtual hosts, as it asks for, unless the bucket's name has a dot,
+//! which would not match AWS's certificate.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::connect::ConnectOptions;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::wire::Wire;
 
-/// The region of requests when nothing tells one; a bucket elsewhere answers with its own.
+/// The region where no setting names one. A bucket elsewhere answers with its own region.
 const REGION_DEFAULT: &str = "us-east-1";
 
 struct S3 {
@@ -36,7 +36,7 @@ pub(crate) fn connect(bucket: &str, options: &ConnectOptions) -> Result<Cloud, E
         return Err(Error::new(ErrorKind::Invalid, Operation::Configure, format!("s3://{bucket}"), message));
     }
     let endpoint = options.endpoint.clone();
-    // The first two are AWS's own; the others are read by other programs, and by opendal if this did not.
+    // The first two are AWS's own. Other programs read the others, and opendal would.
     let variables = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_S3_ENDPOINT"];
     let endpoint = endpoint.or_else(|| environment::variable(&variables));
     let endpoint = endpoint.or_else(|| profile::setting(profile, "endpoint_url"));
@@ -56,7 +56,7 @@ pub(crate) fn connect(bucket: &str, options: &ConnectOptions) -> Result<Cloud, E
 
 impl Dialect for S3 {
     fn lists_after(&self) -> bool {
-        // Directory buckets list in no order and from the start only.
+        // Directory buckets list without order, and from the start only.
         !self.bucket.ends_with("--x-s3")
     }
 

@@ -1,10 +1,10 @@
-//! What a system call's error on a file means.
+//! The meaning of a system call's error on a file.
 
 use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind, Operation};
 
-/// Sorts a system call's error.
+/// Classifies a system call's error.
 pub(super) fn failure(errno: Errno, operation: Operation, object: &str) -> Error {
     let (kind, message) = match errno {
         Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG => (ErrorKind::NotFound, "no such file".to_owned()),

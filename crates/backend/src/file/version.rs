@@ -1,4 +1,4 @@
-//! The version of a file: what `fstat` says of it.
+//! The version of a file, from `fstat`.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, SystemTime};
