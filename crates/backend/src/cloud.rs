@@ -1,20 +1,25 @@
-//! Object stores: `opendal` addresses and signs each request; sending, checking and paging are done here.
+//! Object stores: `opendal` addresses and signs each request; sending, checking and paging are
+//! done here.
 //!
 //! ```text
-//!  stat, read, list ──> opendal service ──> Catch ──> signed request ──> Wire ──> response ──> verified here
-//!                       (URL, signature)      └─> requests for credentials pass through
+//!  stat, read, list ──> opendal service ──> Catch ──> signed request ──> Wire ──> response
+//!                       (URL, signature)      └─> requests for credentials are sent
 //! ```
 //!
-//! `opendal`'s operator trims and collapses keys, hides pages behind a lister and, with its layers, retries; so this
-//! talks to its services directly, where a key is taken as it is, and never lets it send (docs/decisions/0002). A key
-//! that HTTP cannot carry unchanged (a segment `.` or `..`, a leading `/`) is refused, never taken for another one.
+//! `opendal`'s operator changes keys (it trims and collapses them), hides pages behind a lister
+//! and, with its layers, retries. So this uses opendal's services directly, which take a key as it
+//! is, and never lets them send (docs/decisions/0002). A key that HTTP cannot carry unchanged (a
+//! segment `.` or `..`, a leading `/`) is refused, so that it never names another object.
 //!
-//! Storage that answers "wrong region" or "expired token" is asked once more with a service made anew; nothing else is
-//! tried twice.
+//! A request that is answered by "wrong region" or "expired token" is sent once more, with a new
+//! service. Nothing else is tried twice.
 
 mod aws;
 mod azblob;
 mod credentials;
+mod deadline;
+mod dialect;
+mod environment;
 mod gcs;
 mod page;
 mod process;
@@ -33,48 +38,15 @@ use opendal::raw::Servicer;
 
 use crate::error::{Error, ErrorKind, Operation};
 use crate::object::{Key, ListPage, Object, Version};
-use crate::response::{self, Asked, Coding, Refusal, Rejection, TagHeader};
+use crate::response::{self, Asked, Coding, Refusal, Rejection};
 use crate::wire::{Redirects, Wire};
 use crate::{Backend, Body, Capabilities};
 
 pub(crate) use azblob::connect as connect_azblob;
+use dialect::Dialect;
 pub(crate) use gcs::connect as connect_gcs;
-pub(crate) use page::Page;
 pub(crate) use s3::connect as connect_s3;
 use sign::{From, Request, Unsigned};
-
-/// What differs between the services besides what `opendal` knows.
-pub(crate) trait Dialect: Send + Sync + 'static {
-    /// The header that carries an object's strong validator.
-    fn tag_header(&self) -> &TagHeader;
-
-    /// The version told by the response to a stat.
-    fn version(&self, headers: &http::HeaderMap, body: &[u8]) -> Option<Version>;
-
-    /// The options that make a read conditional on a tag.
-    fn on_condition(&self, tag: &str) -> opendal::options::ReadOptions;
-
-    /// Adds to the headers of a signed read; only what signatures do not cover.
-    fn prepare_read(&self, _headers: &mut http::HeaderMap) {}
-
-    /// Whether listings are in the order of their keys and can begin after any of them.
-    fn lists_after(&self) -> bool;
-
-    /// A page without entries that is followed by the page of `token`.
-    fn page_before(&self, token: &str) -> String;
-
-    /// Reads one page of a listing.
-    fn page(&self, body: &[u8]) -> Result<Page, String>;
-
-    /// Finds the code and the message in the body of an error.
-    fn cause(&self, body: &[u8]) -> (Option<String>, Option<String>);
-
-    /// Where credentials were looked for, and what to do when there are none.
-    fn credential_sources(&self) -> String;
-
-    /// Makes the service, for `region` where services have regions. Credentials are looked for at the first request.
-    fn service(&self, region: Option<&str>, wire: &Wire) -> Result<Servicer, Error>;
-}
 
 /// One bucket or container.
 pub(crate) struct Cloud {
@@ -83,7 +55,7 @@ pub(crate) struct Cloud {
     dialect: Box<dyn Dialect>,
     service: RwLock<Service>,
     wire: Wire,
-    /// Whether credentials were ever found: if so, not finding them is a fault that may pass.
+    /// Whether credentials were found before. If so, not finding them is a fault that may pass.
     signed: AtomicBool,
 }
 
@@ -94,7 +66,7 @@ struct Service {
 }
 
 impl Cloud {
-    /// A bucket that is called `name`; sends nothing yet.
+    /// A bucket with this name. Sends nothing yet.
     pub(crate) fn new(name: String, dialect: Box<dyn Dialect>, region: Option<String>) -> Result<Self, Error> {
         let wire = Wire::new(Redirects::Refuse)?;
         let servicer = dialect.service(region.as_deref(), &wire)?;
@@ -102,7 +74,7 @@ impl Cloud {
         Ok(Self { name, dialect, service, wire, signed: AtomicBool::new(false) })
     }
 
-    /// Signs and sends one request. A response is a success; everything else is an error.
+    /// Signs and sends one request. Every response that is no success is an error.
     async fn ask(&self, request: Request<'_>) -> Result<reqwest::Response, Error> {
         let (operation, object) = (request.operation(), request.object());
         let mut renewed = false;
@@ -128,7 +100,7 @@ impl Cloud {
             if renewed || !(expired || elsewhere.is_some()) {
                 return Err(rejection.on(operation, object));
             }
-            // Another request may have renewed the service meanwhile; doing so twice does no harm.
+            // Another request may have renewed the service meanwhile; renewing twice does no harm.
             renewed = true;
             let region = elsewhere.or(service.region);
             tracing::debug!(bucket = self.name, region, "renewing the service after {}", rejection.status);
@@ -178,7 +150,7 @@ impl Cloud {
         }
     }
 
-    /// One page of the children of `prefix`; `deep`: of all that is below it.
+    /// Lists one page of the children of `prefix`; `deep`: of all objects below it.
     async fn list(&self, prefix: &str, from: From<'_>, deep: bool) -> Result<ListPage, Error> {
         let fail = |message| Error::new(ErrorKind::Transient, Operation::List, prefix, message);
         let response = self.ask(Request::List { prefix, from, deep }).await?;
@@ -219,7 +191,8 @@ impl Backend for Cloud {
     }
 }
 
-/// The region in which the storage says that the bucket is, on a refusal that may be about it.
+/// The region of the bucket according to the storage, in a refusal that a wrong region may
+/// explain.
 fn region_hint(response: &reqwest::Response) -> Option<String> {
     let about_region = matches!(
         response.status(),

@@ -1,12 +1,14 @@
-//! The suite that every backend passes; a backend is done when it does.
+//! The suite that every backend passes. A backend is done when it does.
 //!
 //! # A new backend
 //!
-//! 1. Copy `file.rs`, the smallest complete one: a struct, [`Backend`] for it, and a function that sorts its errors
-//!    into [`ErrorKind`]s. Storage that speaks HTTP starts from `web.rs` instead and takes `wire.rs` and `response.rs`
-//!    as they are; a service that `opendal` has needs only a `Dialect` in `cloud/`.
-//! 2. State its [`Capabilities`](crate::Capabilities) as they are. What storage cannot do is an error, never a guess.
-//! 3. Name its scheme in `connect.rs`, with a message for what users mistype.
+//! 1. Copy `file.rs`, the smallest complete one: a struct, [`Backend`] for it, and a function that
+//!    sorts its errors into [`ErrorKind`]s. Storage that speaks HTTP starts from `web.rs` instead
+//!    and uses `wire.rs` and `response.rs`; a service that `opendal` has needs only a `Dialect` in
+//!    `cloud/`.
+//! 2. State its [`Capabilities`](crate::Capabilities). What storage cannot do is an error, never a
+//!    guess.
+//! 3. Name its scheme in `connect.rs`, with a message for likely typing errors.
 //! 4. Run the suite against a real server or an emulator, from a test in `tests/`:
 //!
 //! ```no_run
@@ -33,7 +35,8 @@
 //! # }
 //! ```
 //!
-//! Each function here is one promise. It panics with the promise's name and what was found instead.
+//! Each function here is one promise. It panics with the promise's name and the result that breaks
+//! it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -45,34 +48,39 @@ use crate::{Backend, Entry, Error, ErrorKind, Key, Object};
 
 /// Puts objects into the storage that a backend reads.
 pub trait Seeder: Send + Sync {
-    /// Makes or replaces an object of `size` bytes. Returns false when the storage cannot hold this name.
+    /// Makes or replaces an object of `size` bytes. Returns false when the storage cannot hold
+    /// this name.
     fn put<'a>(&'a self, key: &'a str, size: u64, generation: u64) -> BoxFuture<'a, Result<bool, String>>;
 
-    /// Whether the storage tells two contents of one size apart when one replaces the other within a second. Servers
-    /// that know files by size and time do not.
+    /// Whether the storage distinguishes two contents of one size when one replaces the other
+    /// within a second. Servers that know files by size and time do not.
     fn tells_contents_apart(&self) -> bool {
         true
     }
 
-    /// What the bytes of `range` of an object are; a function of the three, so that any read can be checked.
+    /// The bytes of `range` of an object: a function of the three arguments, so that any read can
+    /// be checked.
     fn content(&self, key: &str, generation: u64, range: Range<u64>) -> Vec<u8> {
         pattern(key, generation, range)
     }
 }
 
-/// Objects on the long listing: more than any page holds.
+/// Objects of the long listing: more than a page holds.
 const MANY: usize = 1_050;
 
-/// Objects that are put at the same time.
+/// Objects that are put at the same time. Lower: the suite is slower. Higher: small emulators
+/// refuse connections.
 const PUTS: usize = 16;
 
-/// How often a call is made before a failure that passes counts as one that stays.
+/// How often a call is made before a transient failure counts. Lower: the suite fails on a closed
+/// connection. Higher: it hides faults.
 const ATTEMPTS: usize = 3;
 
-/// The sizes at which ends and pages are missed by one.
+/// Sizes around page boundaries and the ends of objects.
 const SIZES: [u64; 6] = [0, 1, 4095, 4096, 4097, (1 << 20) + 3];
 
-/// Names that are easily trimmed, decoded, encoded twice, normalised, or taken for another one that is here too.
+/// Names that storage is likely to trim, decode, encode twice, normalise, or confuse with another
+/// name of this list.
 const NAMES: [&str; 30] = [
     "names/plain",
     "names/with space",
@@ -106,7 +114,7 @@ const NAMES: [&str; 30] = [
     "ends with a space ",
 ];
 
-/// Runs the whole suite. The storage should be empty, or at least hold nothing below the prefixes used here.
+/// Runs the whole suite. The storage should be empty, or at least below the prefixes used here.
 pub async fn check(backend: &dyn Backend, seeder: &dyn Seeder) {
     sizes_are_told(backend, seeder).await;
     ranges_are_exact(backend, seeder).await;
@@ -121,7 +129,7 @@ pub async fn check(backend: &dyn Backend, seeder: &dyn Seeder) {
     reads_run_in_parallel(backend, seeder).await;
 }
 
-/// A stat tells the size, also at the edges.
+/// A stat shows the size, also for empty and odd sizes.
 pub async fn sizes_are_told(backend: &dyn Backend, seeder: &dyn Seeder) {
     for size in SIZES {
         let key = format!("sizes/{size}");
@@ -155,7 +163,7 @@ pub async fn ranges_are_exact(backend: &dyn Backend, seeder: &dyn Seeder) {
     }
 }
 
-/// Bytes belong to the version that was asked for, or the read says that it has changed.
+/// Bytes belong to the version that was asked for, or the read fails with [`ErrorKind::Changed`].
 pub async fn versions_are_not_mixed(backend: &dyn Backend, seeder: &dyn Seeder) {
     let size = 300_000;
     put(seeder, "versions/object", size, 1).await;
@@ -181,7 +189,7 @@ pub async fn versions_are_not_mixed(backend: &dyn Backend, seeder: &dyn Seeder) 
     }
 }
 
-/// What is not there is [`ErrorKind::NotFound`], also if it is a prefix.
+/// A missing object is [`ErrorKind::NotFound`], also if there is a prefix of that name.
 pub async fn missing_objects_are_not_found(backend: &dyn Backend, seeder: &dyn Seeder) {
     put(seeder, "missing/prefix/object", 10, 1).await;
     let mut object = stat(backend, "missing/prefix/object").await;
@@ -196,7 +204,7 @@ pub async fn missing_objects_are_not_found(backend: &dyn Backend, seeder: &dyn S
     }
     object.key = Key::new("missing/none");
     match read(backend, &object, 0..10).await {
-        // Storage that looks at the condition first says that it does not hold.
+        // Storage that checks the condition first reports that it does not hold.
         Err(error) => assert!(
             matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Changed),
             "a read of what is not there: {error}"
@@ -205,14 +213,14 @@ pub async fn missing_objects_are_not_found(backend: &dyn Backend, seeder: &dyn S
     }
 }
 
-/// A key is its exact text; the same text is listed.
+/// A key is its exact text, and listings show the same text.
 pub async fn names_are_taken_literally(backend: &dyn Backend, seeder: &dyn Seeder) {
     let segment = "0123456789".repeat(20);
     let mut long = format!("names/long/{segment}/{segment}/{segment}/{segment}/{segment}");
     long.extend(std::iter::repeat_n('x', 1024 - long.len()));
     assert_eq!(long.len(), 1024, "the longest name");
     let names: Vec<&str> = NAMES.iter().copied().chain([long.as_str()]).collect();
-    // Each gets a size of its own, so that one cannot pass for another.
+    // Each object has a size of its own, so that none is taken for another.
     let puts = names.iter().enumerate().map(|(i, name)| async move {
         let put = seeder.put(name, 100 + i as u64, 1).await;
         put.unwrap_or_else(|e| panic!("cannot put {name:?}: {e}")).then_some((*name, 100 + i as u64))
@@ -234,7 +242,7 @@ pub async fn names_are_taken_literally(backend: &dyn Backend, seeder: &dyn Seede
     }
 }
 
-/// A name that a path or a URL would resolve to an object is not that object.
+/// A spelling that a path or a URL would resolve to an object does not name the object.
 pub async fn other_spellings_are_not_the_object(backend: &dyn Backend, seeder: &dyn Seeder) {
     put(seeder, "spellings/object", 10, 1).await;
     let others = [
@@ -261,7 +269,8 @@ pub async fn listings_are_direct_children(backend: &dyn Backend, seeder: &dyn Se
     for key in ["tree/a", "tree/b/c", "tree/b/d/e", "tree/b/d/f", "tree/bc", "trees/x"] {
         put(seeder, key, 5, 1).await;
     }
-    // A marker of a directory, where the storage can hold one: no child, and no object of a file system.
+    // A marker of a directory, where the storage can hold one: no child, and in a file system no
+    // object.
     let _ = seeder.put("tree/b/", 0, 1).await;
     let names = |listed: BTreeMap<String, Entry>| listed.into_keys().collect::<Vec<_>>();
     assert_eq!(names(list(backend, "tree/").await), ["tree/a", "tree/b/", "tree/bc"], "direct children");
@@ -277,7 +286,8 @@ pub async fn listings_are_direct_children(backend: &dyn Backend, seeder: &dyn Se
     }
 }
 
-/// A long listing comes in pages, complete and without repetition, and a page can be asked for again.
+/// A long listing comes in pages, complete and without repetition, and a page can be asked for
+/// again.
 pub async fn listings_have_pages(backend: &dyn Backend, seeder: &dyn Seeder) {
     if !backend.capabilities().list {
         return;
@@ -297,7 +307,7 @@ pub async fn listings_have_pages(backend: &dyn Backend, seeder: &dyn Seeder) {
     }
 }
 
-/// A listing of children, or of all that lies below, begins after whatever key it is told, and is in the order of its keys.
+/// A listing of children, or of all objects below, begins after any given key and is in key order.
 pub async fn listings_begin_anywhere(backend: &dyn Backend, seeder: &dyn Seeder) {
     if !backend.capabilities().list_after {
         return;
@@ -325,7 +335,7 @@ pub async fn listings_begin_anywhere(backend: &dyn Backend, seeder: &dyn Seeder)
     }
 }
 
-/// A body that is dropped half way leaves the backend usable.
+/// A body that is dropped half-way leaves the backend usable.
 pub async fn abandoned_bodies_do_no_harm(backend: &dyn Backend, seeder: &dyn Seeder) {
     let size = 8 << 20;
     put(seeder, "abandoned/object", size, 1).await;
@@ -373,8 +383,8 @@ async fn read(backend: &dyn Backend, object: &Object, range: Range<u64>) -> Resu
     .await
 }
 
-/// Repeats a call while it fails in a way that passes, as callers do: a server may close a connection that it kept open
-/// at any moment, also in the one in which it is used again.
+/// Repeats a call after a transient failure, as callers do: a server may close an idle connection
+/// at any moment, even as it is used again.
 async fn persist<T, F: Future<Output = Result<T, Error>>>(call: impl Fn() -> F) -> Result<T, Error> {
     for _ in 1..ATTEMPTS {
         match call().await {
@@ -415,7 +425,7 @@ async fn list(backend: &dyn Backend, prefix: &str) -> BTreeMap<String, Entry> {
     }
 }
 
-/// A listing tells the same as a stat, as far as it tells.
+/// A listing agrees with a stat, as far as it tells.
 fn agrees(entry: &Entry, object: &Object) {
     match entry {
         Entry::Object(listed) => assert_eq!(listed, object, "a listing and a stat agree"),
@@ -423,7 +433,7 @@ fn agrees(entry: &Entry, object: &Object) {
     }
 }
 
-/// Bytes without a period that a shifted or exchanged range could hit.
+/// Bytes without a period, so that a shifted or exchanged range shows.
 fn pattern(key: &str, generation: u64, range: Range<u64>) -> Vec<u8> {
     // FNV-1a of the name, then splitmix64 of each word's index.
     let seed = key.bytes().fold(0xcbf2_9ce4_8422_2325_u64 ^ generation, |hash, byte| {

@@ -1,4 +1,4 @@
-//! From what a user types to a backend.
+//! Turns a URL or a path, as a user types it, into a backend.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,10 +11,11 @@ use crate::error::{Error, ErrorKind, Operation};
 use crate::file::Directory;
 use crate::web::Web;
 
-/// What is not part of a URL. Everything else comes from the environment, as other programs of each storage read it.
+/// Settings that are not part of a URL. All others come from the environment, under the names that
+/// other programs use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConnectOptions {
-    /// Where the service is, when it is not where its vendor runs it.
+    /// Where the service is, if its vendor does not run it.
     pub endpoint: Option<String>,
     /// The region of the bucket, where services have regions.
     pub region: Option<String>,
@@ -22,7 +23,7 @@ pub struct ConnectOptions {
     pub profile: Option<String>,
     /// Requests are not signed: public buckets.
     pub anonymous: bool,
-    /// How local files are read, where that is to be had.
+    /// How local files are read, where the system allows it.
     pub local: Mechanism,
 }
 
@@ -30,7 +31,8 @@ pub struct ConnectOptions {
 pub struct Connected {
     /// The storage.
     pub backend: Arc<dyn Backend>,
-    /// What is below the root: empty, or a key without a slash at the end; it may name an object or a prefix.
+    /// The path below the root: empty, or a key without a slash at its end. It may name an object
+    /// or a prefix.
     pub path: String,
 }
 
@@ -38,9 +40,11 @@ pub struct Connected {
 const FORMS: &str = "s3://BUCKET[/PREFIX], gs://BUCKET[/PREFIX], az://CONTAINER[/PREFIX], http://HOST/PATH, \
                      https://HOST/PATH, file:///PATH, or the path of a directory";
 
-/// Makes the backend for a URL or a path. Sends nothing: a wrong bucket or wrong credentials show at the first request.
+/// Makes the backend for a URL or a path. Sends nothing: a wrong bucket or wrong credentials show
+/// at the first request.
 ///
-/// The part of an `s3`, `gs` or `az` URL after the bucket is the key as it is, not percent-decoded.
+/// The part of an `s3`, `gs` or `az` URL after the bucket is the key as it is, not
+/// percent-decoded.
 pub fn connect(url: &str, options: &ConnectOptions) -> Result<Connected, Error> {
     let invalid = |message: String| Error::new(ErrorKind::Invalid, Operation::Configure, shown(url), message);
     if url.starts_with("http://") || url.starts_with("https://") {
@@ -99,7 +103,7 @@ fn local(path: &Path, wanted: Mechanism) -> Result<Connected, Error> {
     }
 }
 
-/// A URL without what may be secret in it: user, password and query.
+/// A URL without user, password and query, which may be secret.
 fn shown(url: &str) -> String {
     let url = url.split(['?', '#']).next().unwrap_or_default();
     match url.split_once("://") {
@@ -136,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_bucket_is_the_path_as_it_is() {
+    fn the_text_after_the_bucket_is_the_path_unchanged() {
         let options = ConnectOptions { anonymous: true, ..ConnectOptions::default() };
         let path = |url: &str| connect(url, &options).unwrap().path;
         assert_eq!(path("s3://bucket"), "");

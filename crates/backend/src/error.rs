@@ -1,10 +1,10 @@
-//! The one error type of this crate's boundary.
+//! The error type of this crate.
 
 use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-/// What was being done when it failed.
+/// The operation that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Operation {
@@ -41,9 +41,11 @@ pub enum ErrorKind {
     Changed,
     /// The storage asks for fewer requests (429, 503). Retry, not before [`Error::retry_after`].
     Throttled,
-    /// A fault that may pass: 5xx, a reset, a stall, a truncated body, a response that contradicts itself. Retry.
+    /// A fault that may pass: 5xx, a reset, a stall, a truncated body, a response that contradicts
+    /// itself. Retry.
     Transient,
-    /// The storage cannot do this at all (archived object, no range support, transcoded body). Retrying does not help.
+    /// The storage cannot do this at all (archived object, no range support, transcoded body).
+    /// Retrying does not help.
     Unsupported,
     /// The request or the configuration is wrong. Retrying does not help.
     Invalid,
@@ -88,12 +90,12 @@ impl Error {
         self
     }
 
-    /// What can be done about it.
+    /// What a caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// What was being done.
+    /// The operation that failed.
     pub fn operation(&self) -> Operation {
         self.operation
     }

@@ -1,46 +1,54 @@
 //! A local directory: the files below it are the objects.
 //!
 //! ```text
-//!  stat ── what the kernel remembers of the path ──> at once         file.rs
-//!           └─ it would have to look ──> a thread that waits
-//!  list ──> a thread that waits                                      file/listing.rs
-//!  read ──> pieces, one after the other ──┐                          file/pieces.rs
-//!  positioned ──> one read, in place ─────┴─> foreread-local         file/positions.rs
+//!  stat ── the kernel has the path in memory ──> at once          file.rs
+//!            └─ it does not ──> a thread that waits
+//!  list ──> a thread that waits                                   file/listing.rs
+//!  read ──> pieces, one after the other ──┐                       file/pieces.rs
+//!  positioned ──> one read, in place ─────┴─> foreread-local      file/positions.rs
 //! ```
 //!
-//! A version is `{size, "dev-ino-mtime_ns-ctime_ns", mtime}`. There is no conditional read for files, so each piece is
-//! read between two looks at the open file: a piece whose file changed before, during or until just after the read is
-//! never delivered. (A writer that changes bytes within the granularity of the file system's clock goes unnoticed, as
-//! it does for everyone.)
+//! A version is `{size, "dev-ino-mtime_ns-ctime_ns", mtime}` (`file/version.rs`). Files have no
+//! conditional read, so the open file is checked before and after each piece is read: a piece is
+//! not delivered if the file changed before, during, or until just after the read. (A writer that
+//! changes bytes within the granularity of the file system's clock goes unnoticed, as it does in
+//! every program.)
 //!
-//! Paths are resolved by the kernel below the root (`openat2` with `RESOLVE_BENEATH`): no `..`, symlink or rename leads
-//! out of it. A symlink to somewhere below the root is the thing that it points to; others, sockets, pipes and devices
-//! are not there. A name that is not UTF-8 has no key and is skipped with a warning.
+//! The kernel resolves paths below the root (`openat2` with `RESOLVE_BENEATH`, `file/path.rs`): no
+//! `..`, symlink or rename leads out of it. A symlink to a place below the root is the object
+//! there. Other symlinks, sockets, pipes and devices do not exist here. A name that is not UTF-8
+//! has no key and is skipped with a warning.
 
+mod errno;
 mod listing;
+mod path;
 mod pieces;
 mod positions;
+mod version;
 
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use foreread_local::{Mechanism, Submitter};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
-use rustix::io::Errno;
+use rustix::fs::{Mode, OFlags};
 use tokio::sync::Semaphore;
 
 use crate::error::{Error, ErrorKind, Operation};
 use crate::object::{Key, ListPage, Object, Version};
 use crate::{Backend, Body, Capabilities, Positioned};
+use errno::failure;
+use path::{beneath, open_file, remembered};
 use pieces::Pieces;
 use positions::{Descriptors, Positions};
+use version::look;
 
-/// Threads that may wait for a disk at the same time; tokio's pool of blocking threads is larger and shared.
+/// Threads that may wait for a disk at the same time; tokio's pool of blocking threads is larger
+/// and shared. Lower: fewer requests at the disk. Higher: other users of the pool may have to
+/// wait.
 const THREADS_MAX: usize = 64;
 
 /// A directory as storage.
@@ -55,17 +63,20 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens the root; `path` is not looked up again. Files are read by what is `wanted`, where that is to be had.
+    /// Opens the root; `path` is not looked up again. Files are read by the `wanted` mechanism
+    /// where the system allows it.
     pub fn open(path: &Path, wanted: Mechanism) -> Result<Self, Error> {
         let name = path.display().to_string();
         let fail = |e| failure(e, Operation::Configure, &name);
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty()).map_err(fail)?;
-        // Tell now, and not at the first file, if the kernel (before 5.6) or a sandbox lacks what keeps paths inside.
+        // Fails now, and not at the first file, if the kernel (before 5.6) or a sandbox lacks
+        // `openat2`.
         beneath(&root, ".", OFlags::PATH).map_err(fail)?;
         let device = rustix::fs::fstat(&root).map_err(fail)?.st_dev;
         let remote = rustix::fs::fstatfs(&root).is_ok_and(|fs| is_remote(fs.f_type as u64));
-        // A look at a file may wait for a server there: not on the thread that takes everybody's completions.
+        // A check of a file there may wait for a server, which the reaper that all reads share
+        // must not.
         let submitter = Arc::new(Submitter::new(if remote { Mechanism::Threads } else { wanted }));
         tracing::debug!(root = name, mechanism = %submitter.mechanism(), "how local files are read");
         Ok(Self {
@@ -80,7 +91,7 @@ impl Directory {
     }
 }
 
-/// Whether a file system of that type asks a server, or a program, for the attributes of a file.
+/// Whether a file system of this type asks a server, or a program, for a file's attributes.
 fn is_remote(magic: u64) -> bool {
     // 9P, NFS, SMB (three of them), Ceph, AFS, FUSE: statfs(2).
     const REMOTE: [u64; 8] =
@@ -88,8 +99,9 @@ fn is_remote(magic: u64) -> bool {
     REMOTE.contains(&(magic & 0xffff_ffff))
 }
 
-/// Whether the kernel says that `device` is a disk that turns; `devices` is where it keeps them by number. A file system without a
-/// device of its own (of a network, of several disks) is taken not to be: what is in front of many disks serves many at a time.
+/// Whether the kernel says that `device` is a rotating disk; `devices` is the directory of devices
+/// by number. A file system without a device of its own (a network's, or several disks') counts as
+/// not rotating: storage in front of many disks serves many requests at a time.
 fn is_rotational(devices: &Path, device: u64) -> bool {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     // A partition has no queue; its disk is the folder above.
@@ -159,7 +171,7 @@ impl Backend for Directory {
     }
 }
 
-/// Runs a task that may wait for the disk, once fewer than [`THREADS_MAX`] others do.
+/// Runs a task that may wait for the disk, once fewer than [`THREADS_MAX`] others run.
 async fn blocking<T: Send + 'static>(
     threads: &Arc<Semaphore>,
     operation: Operation,
@@ -174,93 +186,9 @@ async fn blocking<T: Send + 'static>(
     };
     tokio::task::spawn_blocking(task).await.unwrap_or_else(|ended| match ended.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),
-        // Who runs the threads is going away.
+        // The runtime is shutting down.
         Err(ended) => Err(Error::new(ErrorKind::Transient, operation, &object, ended.to_string())),
     })
-}
-
-/// Opens a path below the root.
-fn beneath(root: impl AsFd, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
-    let mut flags = flags | OFlags::CLOEXEC;
-    if !flags.contains(OFlags::PATH) {
-        // Opening a pipe must not wait for its writer.
-        flags |= OFlags::NONBLOCK | OFlags::NOCTTY;
-    }
-    loop {
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        match rustix::fs::openat2(&root, path, flags, Mode::empty(), resolve) {
-            // A rename somewhere raced with the look-up of `..` in a symlink.
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            result => return result,
-        }
-    }
-}
-
-/// Opens the object of a key if all that takes is in the kernel's memory, and on the root's own file system.
-fn remembered(root: &OwnedFd, key: &Key, flags: OFlags) -> Result<OwnedFd, Errno> {
-    if !is_literal(key) {
-        return Err(Errno::NOENT);
-    }
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::CACHED | ResolveFlags::NO_XDEV;
-    let flags = flags | OFlags::CLOEXEC;
-    let flags = if flags.contains(OFlags::PATH) { flags } else { flags | OFlags::NONBLOCK | OFlags::NOCTTY };
-    rustix::fs::openat2(root, key.as_str(), flags, Mode::empty(), resolve)
-}
-
-/// Whether the kernel takes a key for its exact text.
-fn is_literal(key: &Key) -> bool {
-    !key.as_str().split('/').any(|name| matches!(name, "" | "." | ".."))
-}
-
-/// Opens the object of a key. Paths that name it in another way than its key do not: `a//b`, `./a`, `a/`.
-fn open_file(root: &OwnedFd, key: &Key, flags: OFlags, operation: Operation) -> Result<OwnedFd, Error> {
-    if !is_literal(key) {
-        return Err(failure(Errno::NOENT, operation, key.as_str()));
-    }
-    beneath(root, key.as_str(), flags).map_err(|e| failure(e, operation, key.as_str()))
-}
-
-/// The version of an open file.
-fn look(file: &OwnedFd, key: &Key, operation: Operation) -> Result<Version, Error> {
-    let stat = rustix::fs::fstat(file).map_err(|e| failure(e, operation, key.as_str()))?;
-    version(&stat).ok_or_else(|| {
-        Error::new(ErrorKind::NotFound, operation, key.as_str(), "this is a directory or a special file, not an object")
-    })
-}
-
-/// The version of a regular file.
-fn version(stat: &Stat) -> Option<Version> {
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return None;
-    }
-    let (seconds, nanos) = (stat.st_mtime, stat.st_mtime_nsec);
-    let mtime = i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
-    let ctime = i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec);
-    let tag = format!("{:x}-{:x}-{mtime:x}-{ctime:x}", stat.st_dev, stat.st_ino);
-    let since = |seconds: i64| Duration::new(seconds.unsigned_abs(), 0);
-    let modified = if seconds < 0 {
-        SystemTime::UNIX_EPOCH.checked_sub(since(seconds))
-    } else {
-        SystemTime::UNIX_EPOCH.checked_add(since(seconds))
-    };
-    let modified = modified.and_then(|time| time.checked_add(Duration::from_nanos(nanos)));
-    Some(Version { size: stat.st_size as u64, tag: Some(tag.into()), modified })
-}
-
-/// Sorts a system call's error.
-fn failure(errno: Errno, operation: Operation, object: &str) -> Error {
-    let (kind, message) = match errno {
-        Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG => (ErrorKind::NotFound, "no such file".to_owned()),
-        Errno::XDEV => (ErrorKind::NotFound, "the symlink leads out of the directory".to_owned()),
-        Errno::LOOP => (ErrorKind::NotFound, "too many symlinks".to_owned()),
-        Errno::ACCESS | Errno::PERM => (ErrorKind::PermissionDenied, errno.to_string()),
-        Errno::NOSYS => (ErrorKind::Unsupported, "the kernel has no openat2 (Linux 5.6)".to_owned()),
-        Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO | Errno::STALE => {
-            (ErrorKind::Transient, errno.to_string())
-        }
-        _ => (ErrorKind::Invalid, errno.to_string()),
-    };
-    Error::new(kind, operation, object, message)
 }
 
 #[cfg(test)]
@@ -271,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_partition_turns_with_its_disk() {
+    fn a_partition_is_rotational_if_its_disk_is() {
         let sys = tempfile::tempdir().expect("a folder");
         let (devices, disk) = (sys.path().join("dev"), sys.path().join("sda"));
         fs::create_dir_all(disk.join("queue")).and_then(|()| fs::create_dir(disk.join("sda1"))).expect("a disk");

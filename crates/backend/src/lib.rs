@@ -1,16 +1,19 @@
-//! What storage can do: read a range of one version of an object, describe an object, list a prefix.
+//! What storage can do: describe an object, read a range of one version of it, list a prefix.
 //!
-//! A [`Backend`] makes **one attempt** at each call and classifies what went wrong ([`ErrorKind`]); retrying, deadlines,
-//! deduplication and memory belong to the engine. Every backend passes the suite in [`conformance`].
+//! A [`Backend`] makes **one attempt** at each call and classifies failures ([`ErrorKind`]).
+//! Retries, deadlines, deduplication and memory belong to the engine. Every backend passes the
+//! suite in [`conformance`].
 //!
 //! ```text
 //!  connect.rs ─┬─ cloud.rs  s3, gs, az: opendal signs ─┐
-//!              ├─ web.rs    http, https ───────────────┴─ wire.rs: one HTTP client   response.rs: what is believed
-//!              └─ file.rs   directories ────────────── foreread-local: reads that nobody waits for
+//!              ├─ web.rs    http, https ───────────────┴─ wire.rs: one HTTP client
+//!              │                                          response.rs: checks each response
+//!              └─ file.rs   directories ────────────── foreread-local: reads of local files
 //! ```
 //!
-//! *Invariant:* bytes that a body yields belong to the [`Version`] that was asked for, start at the first byte of the
-//! range, and never exceed it; a backend that cannot promise this returns an error instead.
+//! *Invariant:* the bytes that a body yields belong to the [`Version`] that was asked for, start
+//! at the first byte of the range, and never exceed it. A backend that cannot promise this returns
+//! an error instead.
 
 #![forbid(unsafe_code)]
 
@@ -40,10 +43,10 @@ use futures::FutureExt;
 use futures::Stream;
 use futures::future::BoxFuture;
 
-/// The bytes of one range, in order, in pieces of whatever size the transport delivers.
+/// The bytes of one range, in order, in pieces as the transport delivers them.
 ///
-/// The stream ends after exactly the bytes asked for, or with an error: a truncated body is [`ErrorKind::Transient`].
-/// Dropping it abandons the request.
+/// The stream ends after exactly the bytes asked for, or with an error: a truncated body is
+/// [`ErrorKind::Transient`]. Dropping it abandons the request.
 pub type Body = Pin<Box<dyn Stream<Item = Result<Bytes, Error>> + Send>>;
 
 /// What a backend's storage can and cannot do; the engine and the front doors adapt to it.
@@ -51,19 +54,21 @@ pub type Body = Pin<Box<dyn Stream<Item = Result<Bytes, Error>> + Send>>;
 #[non_exhaustive]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Capabilities {
-    /// Ranges are read on condition of the version on the storage's side (If-Match), not only compared afterwards.
+    /// The storage itself checks the version of each read (If-Match); otherwise the backend
+    /// compares it afterwards.
     pub conditional_read: bool,
     /// [`Backend::list`] works.
     pub list: bool,
-    /// [`Backend::list_after`] and [`Backend::list_below`] work, and listings are in the order of their keys.
+    /// [`Backend::list_after`] and [`Backend::list_below`] work, and listings are in key order.
     pub list_after: bool,
-    /// Ranges are honoured; where false the engine must read objects from the start.
+    /// Ranges are honoured. If not, the engine has to read objects from the start.
     pub range: bool,
-    /// It is on a disk, whose arm serves nobody while it moves: fewer and larger requests are worth more than many at a time.
+    /// The storage is a disk, which serves no request while its arm moves: few large requests are
+    /// better than many at a time.
     pub rotational: bool,
 }
 
-/// Storage behind the engine. Object safe; one value serves every thread.
+/// Storage behind the engine. Object safe; all threads share one value.
 pub trait Backend: Send + Sync + 'static {
     /// A short name of the storage for messages: scheme and root, never a secret.
     fn describe(&self) -> String;
@@ -76,67 +81,76 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Reads `range` (bytes, not empty, within the object) of `version` of `key`.
     ///
-    /// The future resolves when the response's head has arrived and was verified: status, length, range, and version.
-    /// [`ErrorKind::Changed`] when the object no longer has that version.
+    /// The future resolves when the response's head has arrived and was verified: status, length,
+    /// range, and version. [`ErrorKind::Changed`] when the object no longer has that version.
     fn read<'a>(&'a self, key: &'a Key, version: &'a Version, range: Range<u64>) -> BoxFuture<'a, Result<Body, Error>>;
 
-    /// Lists one page of the direct children of `prefix` (empty, or ending in `/`), in the storage's order.
+    /// Lists one page of the direct children of `prefix` (empty, or ending in `/`), in the
+    /// storage's order.
     ///
-    /// `continuation` comes from the page before, `None` for the first. A prefix without children gives an empty page.
+    /// `continuation` comes from the page before, `None` for the first. A prefix without children
+    /// gives an empty page.
     fn list<'a>(&'a self, prefix: &'a str, continuation: Option<&'a str>) -> BoxFuture<'a, Result<ListPage, Error>>;
 
-    /// Lists one page of the direct children of `prefix` whose keys come after `after`, which is any text that begins with `prefix`. One that
-    /// is not after it may come with them. Where [`Capabilities::list_after`] says so; [`ErrorKind::Unsupported`] elsewhere.
+    /// Lists one page of the direct children of `prefix` whose keys come after `after`, which is
+    /// any text that begins with `prefix`. One child that does not come after it may be among
+    /// them.
+    ///
+    /// Needs [`Capabilities::list_after`]; [`ErrorKind::Unsupported`] without it.
     fn list_after<'a>(&'a self, prefix: &'a str, after: &'a str) -> BoxFuture<'a, Result<ListPage, Error>> {
         let _ = after;
         let message = "this storage lists from the start only";
         futures::future::ready(Err(Error::new(ErrorKind::Unsupported, Operation::List, prefix, message))).boxed()
     }
 
-    /// Lists one page of all objects whose keys begin with `prefix` and come after `after`, in the order of their keys, however many
-    /// directories lie between. `after` itself may come with them. Where [`Capabilities::list_after`] says so; [`ErrorKind::Unsupported`] elsewhere.
+    /// Lists one page of all objects, at any depth, whose keys begin with `prefix` and come after
+    /// `after`, in key order. `after` itself may be among them.
+    ///
+    /// Needs [`Capabilities::list_after`]; [`ErrorKind::Unsupported`] without it.
     fn list_below<'a>(&'a self, prefix: &'a str, after: &'a str) -> BoxFuture<'a, Result<ListPage, Error>> {
         let _ = after;
         let message = "this storage lists directory by directory only";
         futures::future::ready(Err(Error::new(ErrorKind::Unsupported, Operation::List, prefix, message))).boxed()
     }
 
-    /// The same object as something that is read in place, without a request of its own; `None` where reading is a request.
+    /// The object for reads in place, without a request to a server; `None` where each read is a
+    /// request.
     fn positioned(&self, object: &Object) -> Option<Arc<dyn Positioned>> {
         let _ = object;
         None
     }
 
-    /// What carries such reads.
+    /// The submitter of such reads.
     fn submission(&self) -> Option<&Submitter> {
         None
     }
 }
 
-/// Told what has become of a read in place, once.
+/// Called once, with the result of a read in place.
 pub type InPlace = Box<dyn FnOnce(Told) + Send>;
 
-/// What has become of it.
+/// The result of a read in place.
 #[derive(Debug)]
 pub struct Told {
-    /// The buffers, full, or why they are not.
+    /// The buffers, full, or the error.
     pub read: Result<Buffers, Error>,
-    /// How many other reads are told of on the same thread at once, after this one.
+    /// How many other results follow on the same thread, at once.
     pub rest: usize,
 }
 
 impl From<Result<Buffers, Error>> for Told {
-    /// Of one alone.
+    /// The result of a read alone.
     fn from(read: Result<Buffers, Error>) -> Self {
         Self { read, rest: 0 }
     }
 }
 
-/// One version of an object that is read at positions, into memory that the caller gives.
+/// One version of an object, read at positions into memory of the caller.
 pub trait Positioned: Send + Sync + Debug {
-    /// Fills `buffers`, one after the other, from `offset` on, and calls `done`: at once on this thread if nothing blocks, else later
-    /// from another. Never waits; an error may mean no more than that it would have had to, and that [`Backend::read`] can do it.
+    /// Fills `buffers`, one after the other, from `offset` on, and calls `done`: on this thread if
+    /// nothing blocks, otherwise later on another. Never waits: an error may only mean that it
+    /// would have had to, and that [`Backend::read`] can do it.
     ///
-    /// The rules of [`Backend::read`] hold: what is delivered belongs to the version, or is not delivered.
+    /// As with [`Backend::read`], all bytes delivered belong to the version.
     fn read(&self, offset: u64, buffers: Buffers, done: InPlace);
 }

@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// The full key of an object below the backend's root: exact bytes of UTF-8, no leading `/` is added or removed.
+/// The full key of an object below the backend's root: exact UTF-8 bytes. No leading `/` is added
+/// or removed.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(Arc<str>);
 
@@ -39,15 +40,16 @@ impl Borrow<str> for Key {
     }
 }
 
-/// Which content an object has: two equal versions of one key have the same bytes.
+/// The content of an object: two equal versions of one key have the same bytes.
 ///
-/// `tag` is the strong validator where the storage has one (a strong `ETag`; inode, mtime and size for a local file).
-/// Without a tag, size and modification time must do.
+/// `tag` is the strong validator where the storage has one: a strong `ETag`, a generation, or
+/// device, inode, mtime and ctime of a local file. Without a tag, size and modification time have
+/// to do.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Version {
     /// Length in bytes.
     pub size: u64,
-    /// The strong validator, verbatim as the storage spells it.
+    /// The strong validator, as the storage spells it.
     pub tag: Option<Arc<str>>,
     /// Modification time.
     pub modified: Option<SystemTime>,
@@ -58,14 +60,14 @@ pub struct Version {
 pub struct Object {
     /// Its key.
     pub key: Key,
-    /// The content it had when it was described.
+    /// The version at the time of the description.
     pub version: Version,
 }
 
 /// One child of a listed prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
-    /// An object, with its version where the listing tells enough for one.
+    /// An object, with its version as far as the listing tells it.
     Object(Object),
     /// A common prefix, ending in `/`.
     Prefix(String),

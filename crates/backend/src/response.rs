@@ -1,12 +1,13 @@
-//! Trusts no response: decides from its head whether the bytes that follow are the ones that were asked for.
+//! Checks each response: decides from its head whether the bytes that follow are the ones that
+//! were asked for.
 //!
 //! ```text
 //!  asked: bytes a..b of the version {size, tag, modified}
 //!  206 Content-Range a-(b-1)/size, length b-a, same tag   -> its body, as it comes
-//!  200, length = size, same tag                           -> its body from a on, when that is affordable
-//!  another tag, size or time                              -> Mismatch: changed, or a wrong answer; the caller finds out
-//!  another range or length                                -> Transient: a response that contradicts itself
-//!  a content coding that nobody asked for                 -> Unsupported: these are not the stored bytes
+//!  200, length = size, same tag                           -> its body from a on, if a is near
+//!  another tag, size or time                              -> Mismatch: the caller asks once more
+//!  another range or length                                -> Transient: it contradicts itself
+//!  a content coding that was not asked for                -> Unsupported: not the stored bytes
 //! ```
 //!
 //! *Invariant:* [`body`] yields exactly the bytes asked for, in order, or ends with an error.
@@ -28,14 +29,16 @@ use crate::error::{Error, ErrorKind, Operation};
 use crate::object::{Object, Version};
 use crate::wire::Failure;
 
-/// How much of a full response is read and thrown away to reach a range, when a server ignores ranges. Higher lets
-/// larger files be read on such servers, at a cost that is quadratic in their size.
+/// How many bytes of a full response are read and dropped to reach a range, when a server ignores
+/// ranges. Lower: fewer files can be read there. Higher: larger files can, at a cost that is
+/// quadratic in their size.
 pub(crate) const SKIP_BYTES_MAX: u64 = 16 << 20;
 
-/// How much of an error's body is read for its cause.
+/// How many bytes of an error's body are read for its cause. Lower: a cause may be cut off.
+/// Higher: more to read of a page that is no cause.
 const CAUSE_BYTES_MAX: usize = 16 << 10;
 
-/// Codes that say that an object's bytes are in an archive.
+/// Error codes that say that an object is in an archive.
 const ARCHIVED: [&str; 3] = ["InvalidObjectState", "BlobArchived", "BlobBeingRehydrated"];
 
 /// A read, to check its response against.
@@ -47,10 +50,10 @@ pub(crate) struct Asked<'a> {
     pub(crate) end: u64,
     /// Which header carries the tag.
     pub(crate) tag_header: &'a TagHeader,
-    /// Whether the storage heeds conditions, so that a success without a tag can be believed.
+    /// Whether the storage honours conditions, so that a success without a tag can be trusted.
     pub(crate) conditions_hold: bool,
-    /// Whether the bytes may be labelled with a content coding: storage keeps that label and returns the bytes as they
-    /// were stored, while a web server may have encoded them on the way.
+    /// The meaning of a content coding: storage keeps it as a label and returns the stored bytes;
+    /// a web server may have encoded the bytes on the way.
     pub(crate) coding: Coding,
 }
 
@@ -59,7 +62,7 @@ pub(crate) struct Asked<'a> {
 pub(crate) enum TagHeader {
     /// `ETag`, unless it is weak.
     ETag,
-    /// Another header, verbatim.
+    /// Another header, as it is.
     Named(HeaderName),
 }
 
@@ -75,25 +78,26 @@ impl TagHeader {
     }
 }
 
-/// What a `Content-Encoding` on a response means.
+/// The meaning of a `Content-Encoding` on a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Coding {
     /// A label on stored bytes.
     Label,
-    /// An encoding done by the server, unless the object's name announces it.
+    /// An encoding by the server, unless the object's name announces it.
     Transcoded,
 }
 
-/// How a response that was refused is to be understood.
+/// Why a response was refused.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// The response describes another version, though the request was made on condition of this one.
+    /// It describes another version, though the request was conditional on this one.
     Mismatch(String),
     /// Any other reason.
     Failed(Error),
 }
 
-/// Checks the head of a successful response. Returns how many bytes of its body come before the range.
+/// Checks the head of a successful response. Returns how many bytes of its body come before the
+/// range.
 pub(crate) fn verify(asked: Asked<'_>, status: StatusCode, headers: &HeaderMap) -> Result<u64, Refusal> {
     let (version, length) = (asked.version, number(headers, &CONTENT_LENGTH));
     let fail = |kind, message: String| {
@@ -149,8 +153,9 @@ pub(crate) fn verify(asked: Asked<'_>, status: StatusCode, headers: &HeaderMap) 
     }
 }
 
-/// Decides about a [`Refusal::Mismatch`]: the storage confirmed the condition and yet shows another version, so either
-/// it ignores conditions or this one response is wrong. `now` is what it says when asked once more.
+/// Resolves a [`Refusal::Mismatch`]: the storage accepted the condition and yet shows another
+/// version, so either it ignores conditions or this one response is wrong. `now`: its answer when
+/// asked once more.
 pub(crate) fn settle(now: Result<Object, Error>, key: &str, version: &Version, difference: &str) -> Error {
     let (kind, message) = match now {
         Ok(object) if object.version == *version => {
@@ -184,7 +189,7 @@ pub(crate) fn foreign_coding<'h>(coding: Coding, object: &str, headers: &'h Head
     (coding == Coding::Transcoded && !announced).then_some(name)
 }
 
-/// Makes the verified body of a response: what follows `skip` bytes, as long as the range.
+/// The verified body of a response: the bytes after `skip`, as many as the range has.
 pub(crate) fn body(response: reqwest::Response, object: &str, range: Range<u64>, skip: u64) -> Body {
     Box::pin(RangeBody {
         stream: Box::pin(response.bytes_stream()),
@@ -237,11 +242,11 @@ impl<S: Stream<Item = reqwest::Result<Bytes>>> Stream for RangeBody<S> {
     }
 }
 
-/// What an unsuccessful status means, with the storage's own words for it.
+/// The meaning of a failure status, with the storage's code and message.
 #[derive(Debug)]
 pub(crate) struct Rejection {
     pub(crate) status: StatusCode,
-    /// The storage's code for the cause, as `NoSuchKey`.
+    /// The storage's code for the cause, such as `NoSuchKey`.
     pub(crate) code: Option<String>,
     pub(crate) message: Option<String>,
     retry_after: Option<Duration>,
@@ -254,7 +259,7 @@ impl Rejection {
         parse: impl Fn(&[u8]) -> (Option<String>, Option<String>),
     ) -> Self {
         let (status, retry_after) = (response.status(), retry_after(response.headers()));
-        // The answer to a HEAD has no body; Azure tells the code in a header, too.
+        // The answer to a HEAD has no body; Azure sends the code in a header as well.
         let header = response.headers().get("x-ms-error-code").and_then(|code| code.to_str().ok()).map(str::to_owned);
         let body = prefix(response).await;
         let (code, message) = parse(&body);
@@ -262,7 +267,7 @@ impl Rejection {
         Self { status, code, message, retry_after }
     }
 
-    /// What can be done about it.
+    /// What a caller can do about it.
     pub(crate) fn kind(&self) -> ErrorKind {
         match self.code.as_deref() {
             Some(code) if ARCHIVED.contains(&code) => return ErrorKind::Unsupported,
@@ -298,7 +303,7 @@ impl Rejection {
     }
 }
 
-/// The start of an error's body; nothing when it does not come.
+/// The start of an error's body; empty where it does not arrive.
 async fn prefix(mut response: reqwest::Response) -> Vec<u8> {
     let mut body = Vec::new();
     while body.len() < CAUSE_BYTES_MAX {
@@ -330,7 +335,7 @@ pub(crate) fn last_modified(headers: &HeaderMap) -> Option<SystemTime> {
     httpdate::parse_http_date(headers.get(LAST_MODIFIED)?.to_str().ok()?).ok()
 }
 
-/// `Content-Range: bytes 0-9/100` as start, end (exclusive) and total where it is told.
+/// `Content-Range: bytes 0-9/100` as start, end (exclusive), and total if given.
 pub(crate) fn content_range(headers: &HeaderMap) -> Option<(u64, u64, Option<u64>)> {
     let text = headers.get(CONTENT_RANGE)?.to_str().ok()?;
     let (range, total) = text.strip_prefix("bytes ")?.trim().split_once('/')?;

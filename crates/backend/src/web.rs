@@ -1,11 +1,12 @@
 //! Web servers: `http://` and `https://`.
 //!
-//! A key is the percent-decoded path below the host. Servers differ in what they tell, so this asks twice where once may
-//! not be enough: a HEAD that is refused is repeated as a GET of one byte; a file that an index page names is described
-//! by a HEAD of its own. A version is the strong `ETag`, or size and `Last-Modified` where there is none; conditions go
-//! along with every read, and since many servers ignore them, every response is compared as well.
+//! A key is the percent-decoded path below the host. Servers differ in what they report, so this
+//! asks twice where once may not be enough: a HEAD that is refused is repeated as a GET of one
+//! byte, and a file that an index page names is described by a HEAD of its own. A version is the
+//! strong `ETag`, or size and `Last-Modified` where there is none. Conditions go with every read;
+//! since many servers ignore them, every response is compared as well.
 //!
-//! *Invariant:* a link on an index page becomes a child only if it stays directly below the page that it is on.
+//! *Invariant:* a link on an index page becomes a child only if it leads directly below that page.
 
 mod index;
 
@@ -29,29 +30,34 @@ use crate::response::{self, Asked, Coding, Refusal, Rejection, TagHeader};
 use crate::wire::{Failure, Redirects, Wire};
 use crate::{Backend, Body, Capabilities};
 
-/// What a path may hold as it is; everything else is encoded, so that the server decodes exactly the key.
+/// Characters of a path that are not encoded. All others are, so that the server decodes exactly
+/// the key.
 const PATH: AsciiSet = NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// Files of one page of a listing; each costs a HEAD.
+/// Files on a page of a listing; each costs a HEAD. Lower: more pages. Higher: the first page
+/// comes later.
 const PAGE_ENTRIES: usize = 1000;
 
-/// Index pages kept while their later pages are asked for.
+/// Index pages kept for their later pages. Lower: listings that run side by side read them again.
+/// Higher: more memory.
 const INDEXES_MAX: usize = 8;
 
-/// HEADs for one page at the same time.
+/// HEADs for one page at the same time. Lower: pages take longer. Higher: more load on the server.
 const DESCRIBED_AT_ONCE: usize = 16;
 
-/// The longest index page that is read.
+/// The longest index page that is read, in bytes. Lower: large directories cannot be listed.
+/// Higher: more memory for a page that is no index.
 const INDEX_BYTES_MAX: usize = 64 << 20;
 
 /// A web server.
 pub(crate) struct Web {
-    /// Scheme, user, host and port, and the query that goes along with every request; the path is `/`.
+    /// Scheme, user, host and port, and the query of every request; the path is `/`.
     root: Url,
     wire: Wire,
-    /// Whether a range was ever answered with the whole object.
+    /// Whether the server has answered a range with the whole object.
     ignores_ranges: AtomicBool,
-    /// The names on the index pages that are being listed, newest last; one that was dropped is read again.
+    /// Names on the index pages that are being listed, newest last. A page that was dropped is
+    /// read again.
     indexes: Mutex<VecDeque<(String, Arc<Vec<String>>)>>,
 }
 
@@ -80,13 +86,13 @@ impl Web {
         url.set_path(&path);
         let empty_segment = key.strip_suffix('/').unwrap_or(key).split('/').any(str::is_empty) && !key.is_empty();
         if url.path() != path || empty_segment {
-            // Clients and servers resolve `.`, `..` and `//`: what is left may be another object.
+            // Clients and servers resolve `.`, `..` and `//`: the result may name another object.
             return Err(Error::new(ErrorKind::Invalid, operation, key, "this name cannot be addressed over HTTP"));
         }
         Ok(url)
     }
 
-    /// Sends a request; any response is returned.
+    /// Sends a request. Returns any response.
     async fn send(
         &self,
         operation: Operation,
@@ -107,7 +113,7 @@ impl Web {
         }
         let mut response = self.send(Operation::Stat, Method::HEAD, key, HeaderMap::new()).await?;
         if response.url().path().ends_with('/') {
-            // Redirected to its index page.
+            // It redirects to its index page.
             return Err(fail(ErrorKind::NotFound, "this names a directory"));
         }
         let status = response.status();
@@ -128,7 +134,7 @@ impl Web {
             let size = match response.status() {
                 StatusCode::PARTIAL_CONTENT => response::content_range(headers).and_then(|(_, _, total)| total),
                 StatusCode::OK => response::number(headers, &CONTENT_LENGTH),
-                // The one size of which there is no first byte.
+                // An empty file has no first byte.
                 StatusCode::RANGE_NOT_SATISFIABLE => Some(0),
                 _ => return Err(Rejection::read(response, |_| (None, None)).await.on(Operation::Stat, key)),
             };
@@ -221,7 +227,8 @@ impl Web {
         index::children(&page, &base).ok_or_else(not_an_index)
     }
 
-    /// The child that an index page names; `None` for a link that leads nowhere or may not be followed.
+    /// The child that an index page names; `None` for a link that leads nowhere or must not be
+    /// followed.
     async fn describe_child(&self, prefix: &str, name: String) -> Result<Option<Entry>, Error> {
         let key = format!("{prefix}{name}");
         if name.ends_with('/') {
@@ -261,7 +268,7 @@ impl Backend for Web {
     }
 }
 
-/// The headers of a read: its range, on condition of the version.
+/// The headers of a read: its range, conditional on the version.
 fn conditions(version: &Version, range: &Range<u64>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let value = |text: &str| HeaderValue::from_str(text).ok();

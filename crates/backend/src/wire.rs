@@ -1,12 +1,13 @@
-//! The one HTTP client: connections, TLS, proxies, and what a failure to get any response means.
+//! The HTTP client: connections, TLS, proxies, and the meaning of a failure to get a response.
 //!
-//! HTTP/1.1 only: requests of one HTTP/2 connection share its window and its one core (about 250 MB/s), while parallel
-//! HTTP/1.1 connections add up. Nothing is decoded, so that a byte range means the stored bytes. There is no deadline
-//! for a response and no retry here: both belong to the engine, which knows what a request is worth.
+//! HTTP/1.1 only: requests of one HTTP/2 connection share its window and one core (about 250
+//! MB/s), while parallel HTTP/1.1 connections add up. Nothing is decoded, so a byte range means
+//! the stored bytes. There is no deadline for a response and no retry: both belong to the engine,
+//! which knows how urgent a request is.
 //!
-//! Proxies come from `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`; certificate authorities from the system's
-//! store or `SSL_CERT_FILE` and `SSL_CERT_DIR`, and in addition from `AWS_CA_BUNDLE`, `REQUESTS_CA_BUNDLE` and
-//! `CURL_CA_BUNDLE`.
+//! Proxies come from `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`; certificate
+//! authorities from the system's store or `SSL_CERT_FILE` and `SSL_CERT_DIR`, and in addition from
+//! `AWS_CA_BUNDLE`, `REQUESTS_CA_BUNDLE` and `CURL_CA_BUNDLE`.
 
 use std::error::Error as StdError;
 use std::path::Path;
@@ -18,26 +19,29 @@ use rustls::pki_types::pem::PemObject;
 
 use crate::error::{Error, ErrorKind, Operation};
 
-/// How long a TCP and TLS handshake may take. Lower fails on slow links; higher delays the report of a dead endpoint
-/// beyond what a mount may take.
+/// How long a TCP and TLS handshake may take. Lower: slow links fail. Higher: a dead endpoint is
+/// reported later than a mount may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long an idle connection is kept. S3 closes after about 20 s; a connection closed by the peer while a request is
-/// sent costs that request a retry, a new one costs a handshake.
+/// How long an idle connection is kept. S3 closes after about 20 s. Lower: more requests pay a
+/// handshake. Higher: more requests are sent on a connection that the server has closed, and cost
+/// a retry.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(18);
 
-/// Idle connections kept for each host: more than a mount ever has requests in flight.
+/// Idle connections kept for each host: more than a mount ever has requests in flight. Lower: a
+/// burst pays handshakes. Higher: more open sockets.
 const IDLE_CONNECTIONS_MAX: usize = 512;
 
-/// Variables naming further certificate authorities, a file or a folder of them, as other programs use them.
+/// Variables that name further certificate authorities, as a file or a folder, as in other
+/// programs.
 const CA_VARIABLES: [&str; 3] = ["AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"];
 
-/// Whether responses that point elsewhere are followed.
+/// Whether redirects are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Redirects {
-    /// Up to ten times: web servers.
+    /// Up to ten times: for web servers.
     Follow,
-    /// Never: a signed request is worth nothing on another host.
+    /// Never: a signed request is not valid on another host.
     Refuse,
 }
 
@@ -70,13 +74,13 @@ impl Wire {
         self.client.execute(request).await.map_err(Failure::of)
     }
 
-    /// The same past any proxy.
+    /// The same, without a proxy.
     pub(crate) async fn send_directly(&self, request: reqwest::Request) -> Result<reqwest::Response, Failure> {
         self.direct.execute(request).await.map_err(Failure::of)
     }
 }
 
-/// All that does not depend on the environment.
+/// Settings that do not depend on the environment.
 fn builder(redirects: Redirects) -> reqwest::ClientBuilder {
     let policy = match redirects {
         Redirects::Follow => reqwest::redirect::Policy::default(),
@@ -97,7 +101,7 @@ fn builder(redirects: Redirects) -> reqwest::ClientBuilder {
         .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
 }
 
-/// Why there was no response, or why its body broke off.
+/// Why there was no response, or why its body ended early.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) kind: ErrorKind,
@@ -105,7 +109,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Sorts a client's error; its text never holds the URL, which may be signed.
+    /// Classifies a client's error. The text never holds the URL, which may be signed.
     pub(crate) fn of(error: reqwest::Error) -> Self {
         let error = error.without_url();
         let kind = if error.is_builder() || error.is_redirect() || certificate_refused(&error) {
@@ -142,14 +146,15 @@ pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
     text
 }
 
-/// Whether the handshake failed for a reason that stays: the peer's certificate.
+/// Whether the handshake failed because of the peer's certificate, which a retry cannot change.
 fn certificate_refused(error: &(dyn StdError + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(rustls::Error::InvalidCertificate(_)) = error.downcast_ref::<rustls::Error>() {
             return true;
         }
-        // A handshake's error travels as the inner error of an io::Error, which is not its `source`.
+        // A handshake's error travels as the inner error of an io::Error, which is not its
+        // `source`.
         if let Some(inner) = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref)
             && certificate_refused(inner)
         {
@@ -163,7 +168,8 @@ fn certificate_refused(error: &(dyn StdError + 'static)) -> bool {
 /// TLS with the system's certificate authorities and those that the environment adds.
 fn tls() -> Result<rustls::ClientConfig, Error> {
     let mut roots = rustls::RootCertStore::empty();
-    // A system without any store may still talk plain HTTP: an empty set fails at the first TLS handshake, by name.
+    // A system without any store can still use plain HTTP: an empty set fails at the first TLS
+    // handshake, with a clear error.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     for variable in CA_VARIABLES {
         let Some(path) = std::env::var_os(variable).filter(|v| !v.is_empty()) else { continue };

@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
-# Installs emulators of other people's storage from the ordinary registries, and runs the conformance tests against them.
+# Installs emulators of cloud storage from the ordinary registries, and runs the conformance tests
+# against them.
 #
 #   crates/backend/tests/emulators.sh             install what is missing, then run the tests
 #   crates/backend/tests/emulators.sh --install   only install
 #
-# Needs python3 with venv, Go, and npm; no root. Everything lands in target/emulators (or $FOREREAD_EMULATORS). Where a tool is
-# missing, the tests that need it are skipped and say so; FOREREAD_REQUIRE_CLIENTS=1 makes that a failure. nginx comes from the
-# system.
+# Needs python3 with venv, Go, and npm; not root. Installs into target/emulators (or
+# $FOREREAD_EMULATORS). Where a tool is missing, the tests that need it print that they are skipped;
+# with FOREREAD_REQUIRE_CLIENTS=1 that is a failure. nginx comes from the system.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 
 folder=${FOREREAD_EMULATORS:-$PWD/target/emulators}
 mkdir -p "$folder"
 
-# Pinned, so that a test that passed yesterday passes tomorrow.
+# Pinned, so that a later release of an emulator breaks no test.
 moto=5.2.5 range_server=1.4.0 fake_gcs=v1.56.1 azurite=3.35.0
 
 missing=()

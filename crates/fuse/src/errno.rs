@@ -1,4 +1,4 @@
-//! Failures of the engine as a program sees them.
+//! The error number that a program gets for each failure of the engine.
 
 use foreread_engine::{Error, ErrorKind};
 use fuser::Errno;
@@ -16,7 +16,8 @@ pub(crate) fn of_name(error: &Error) -> Errno {
     }
 }
 
-/// For reads of an open file: an object that is gone was replaced by nothing, and a read says EIO where a name would say more.
+/// For reads of an open file. An object that was removed counts as replaced (ESTALE). Most
+/// other failures are EIO.
 pub(crate) fn of_read(error: &Error) -> Errno {
     match error.kind() {
         ErrorKind::Changed | ErrorKind::NotFound => Errno::ESTALE,

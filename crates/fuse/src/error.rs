@@ -1,9 +1,9 @@
-//! The one error type of this crate's boundary.
+//! The error type of this crate.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why something about a mount did not work.
+/// Why a call about a mount failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -12,7 +12,7 @@ pub enum Error {
     Mount {
         /// The directory.
         dir: PathBuf,
-        /// What it said.
+        /// The kernel's or the program's error.
         cause: io::Error,
     },
     /// The kernel or `fusermount3` refused to unmount.
@@ -20,7 +20,7 @@ pub enum Error {
     Unmount {
         /// The directory.
         dir: PathBuf,
-        /// What it said.
+        /// The kernel's or the program's error.
         cause: io::Error,
     },
     /// The directory is not a mount of foreread, or its process is gone.
@@ -28,16 +28,16 @@ pub enum Error {
     NotAMount {
         /// The directory.
         dir: PathBuf,
-        /// What happened instead.
+        /// The answer of the directory.
         cause: io::Error,
     },
-    /// Somebody else records what is read through the mount.
+    /// Another recording is made through the mount.
     #[error("{}: a recording is being made already", dir.display())]
     Busy {
         /// The directory.
         dir: PathBuf,
     },
-    /// The session with the kernel ended badly.
+    /// The session with the kernel ended with an error.
     #[error("the FUSE session failed: {0}")]
     Session(io::Error),
 }

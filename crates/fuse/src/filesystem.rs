@@ -1,4 +1,14 @@
-//! The file system as fuser calls it. Each operation is answered here or handed to the engine's runtime with its reply.
+//! The file system that fuser calls: each operation is answered here, or handed to the engine's
+//! runtime with its reply.
+//!
+//! ```text
+//!   answered on the FUSE thread     getattr, forget, release, opendir, ioctl, a read that hits
+//!   on the engine's runtime         lookup, open, readdir, readdirplus: they may ask the storage
+//!   by the read's last byte         a read that misses
+//! ```
+//!
+//! Each wait for storage ends early if the program is killed (`killed.rs`). Reading ahead, caching
+//! and retries are the engine's.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -21,10 +31,10 @@ use parking_lot::Mutex;
 use crate::errno;
 use crate::inode::{Inode, Inodes, Node, ROOT};
 use crate::killed::{killed, killed_while};
-use crate::mount::MountOptions;
+use crate::options::MountOptions;
 use crate::question::{self, Question};
 
-/// A mounted prefix.
+/// A prefix as a file system.
 pub(crate) struct Mount {
     shared: Arc<Shared>,
 }
@@ -38,7 +48,7 @@ struct Shared {
     next_handle: AtomicU64,
 }
 
-/// What all files look like.
+/// Attributes that all files share.
 struct Look {
     uid: u32,
     gid: u32,
@@ -67,21 +77,21 @@ impl Mount {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Runs `f` on the engine's runtime: the FUSE thread goes on.
+    /// Runs `f` on the engine's runtime, so that the FUSE thread goes on.
     fn spawn<F: Future<Output = ()> + Send + 'static>(&self, f: impl FnOnce(Arc<Shared>) -> F) {
         self.shared.engine.runtime().spawn(f(Arc::clone(&self.shared)));
     }
 }
 
 impl Mount {
-    /// Has files below a directory ready, in the order of their paths.
+    /// Announces files below a directory, in the order in which they will be read.
     fn expect(&self, ino: INodeNo, paths: &[u8], reply: ReplyIoctl) {
         let Some(inode) = self.shared.inodes.get(ino.0) else { return reply.error(Errno::ESTALE) };
         let Node::Directory(prefix) = &inode.node else { return reply.error(Errno::ENOTTY) };
         let keys: Vec<_> = question::paths(paths).map(|path| Key::new(format!("{prefix}{path}"))).collect();
         self.spawn(|shared| async move {
             match shared.engine.expect(keys).await {
-                // Over what was asked, up to a zero.
+                // The answer overwrites the question, and ends with a zero byte.
                 Ok(known) => reply.ioctl(0, format!("{known}\0").as_bytes()),
                 Err(error) => {
                     tracing::warn!(%error, "listing failed");
@@ -121,7 +131,7 @@ impl Shared {
         }
     }
 
-    /// The inode of what a name stands for, looked up once more.
+    /// The inode that a name stands for, with one look-up more.
     fn inode(&self, node: &engine::Node) -> Arc<Inode> {
         match node {
             engine::Node::Directory(prefix) => self.inodes.directory(prefix),
@@ -129,7 +139,7 @@ impl Shared {
         }
     }
 
-    /// Opens the object of an inode if that is still its version.
+    /// Opens the object of an inode, if it still has that version.
     async fn open(&self, inode: &Inode, object: &Object) -> Result<File, Errno> {
         if inode.is_outdated() {
             return Err(Errno::ESTALE);
@@ -154,16 +164,17 @@ impl Filesystem for Mount {
             InitFlags::FUSE_ASYNC_READ,
             InitFlags::FUSE_PARALLEL_DIROPS,
             InitFlags::FUSE_DO_READDIRPLUS,
-            // With each entry its inode, where the kernel sees that it is wanted: an inode takes more than a name does.
+            // An entry with its inode where the kernel finds that useful: inodes take more memory
+            // than names.
             InitFlags::FUSE_READDIRPLUS_AUTO,
             InitFlags::FUSE_HAS_IOCTL_DIR,
         ] {
-            // An older kernel does without.
+            // An older kernel works without it.
             let _ = config.add_capabilities(wanted);
         }
         let _ = config.set_max_background(BACKGROUND_MAX);
         let _ = config.set_congestion_threshold(BACKGROUND_MAX / 4 * 3);
-        // Also the longest read: direct I/O sends up to this much in one request.
+        // This is the longest read as well: direct I/O sends up to this much in one request.
         let _ = config.set_max_write(REQUEST_BYTES_MAX);
         Ok(())
     }
@@ -225,7 +236,7 @@ impl Filesystem for Mount {
                 Ok(file) => {
                     let handle = shared.handle();
                     shared.files.lock().insert(handle, file);
-                    // The inode is the version: what the kernel has cached of it stays right.
+                    // The inode is the version, so the kernel's cached pages of it stay right.
                     let flags = FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH;
                     reply.opened(FileHandle(handle), flags);
                 }
@@ -247,7 +258,7 @@ impl Filesystem for Mount {
     ) {
         let file = self.shared.files.lock().get(&fh.0).cloned();
         let Some(file) = file else { return reply.error(Errno::EBADF) };
-        // Whoever takes the reply answers: the read, or the end of who waits for it.
+        // The code that takes the reply answers: the read, or the end of the program that waits.
         let reply = Arc::new(Mutex::new(Some(reply)));
         let waiting = Arc::clone(&reply);
         file.read(offset, size as usize, move |result| {
@@ -309,7 +320,7 @@ impl Filesystem for Mount {
                     engine::Node::Directory(_) => FileType::Directory,
                     engine::Node::File(_) => FileType::RegularFile,
                 };
-                // Not looked up: the number only has to be one.
+                // Not a look-up: any number but 0 will do.
                 !reply.add(INodeNo(UNKNOWN_INODE), u64::from(place) + FIRST_CHILD + 1, kind, name)
             });
             reply.ok();
@@ -321,7 +332,7 @@ impl Filesystem for Mount {
         let Some(directory) = directory else { return reply.error(Errno::EBADF) };
         let Some(this) = self.shared.inodes.get(ino.0) else { return reply.error(Errno::ESTALE) };
         for (at, name) in (0..FIRST_CHILD).zip([".", ".."]).skip(offset as usize) {
-            // The kernel takes these two as names only, never as look-ups.
+            // The kernel takes these two as names, never as look-ups.
             let _ = reply.add(ino, at + 1, name, &Duration::ZERO, &self.shared.attributes(&this), Generation(0));
         }
         let pid = req.pid();
@@ -383,7 +394,7 @@ impl Filesystem for Mount {
         }
     }
 
-    // Said once each: the kernel does not ask again.
+    // One answer is enough for each of these: the kernel does not ask again.
 
     fn getxattr(&self, _req: &Request, _ino: INodeNo, _name: &OsStr, _size: u32, reply: ReplyXattr) {
         reply.error(Errno::ENOSYS);
@@ -419,12 +430,12 @@ impl Filesystem for Mount {
         _whence: i32,
         reply: fuser::ReplyLseek,
     ) {
-        // The kernel knows by itself where data and holes of a file without holes are.
+        // The file has no holes, and the kernel can compute this without asking.
         reply.error(Errno::ENOSYS);
     }
 }
 
-/// Sends what a read has come to.
+/// Answers a read.
 fn answer(result: Result<Pages, Error>, reply: ReplyData) {
     let pages = match result {
         Ok(pages) => pages,
@@ -436,7 +447,7 @@ fn answer(result: Result<Pages, Error>, reply: ReplyData) {
     if let Some(bytes) = pages.as_slice() {
         return reply.data(bytes);
     }
-    // The protocol's library takes one slice: what lies in several folios is gathered.
+    // fuser takes one slice: bytes in several folios are copied together.
     GATHERED.with_borrow_mut(|gathered| {
         gathered.resize(pages.len(), 0);
         pages.copy_to(gathered);
@@ -448,7 +459,7 @@ thread_local! {
     static GATHERED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Waits for what a directory has at `place`. What the reader is told in its place, if anything.
+/// Waits until a directory has an entry at `place`. Returns the error for the program, if any.
 async fn awaited(directory: &Directory, place: u32, pid: u32) -> Option<Errno> {
     let there = tokio::select! {
         there = directory.wait(place) => there,
@@ -465,25 +476,29 @@ fn place(offset: u64) -> u32 {
     offset.saturating_sub(FIRST_CHILD).try_into().unwrap_or(u32::MAX)
 }
 
-/// An inode is one version: what a file's attributes are never changes. A directory's say nothing that could.
+/// How long the kernel may keep attributes. Those of a file's inode never change, since an inode
+/// is one version; those of a directory hold nothing that changes.
 fn attribute_ttl(inode: &Inode) -> Duration {
     if inode.number == ROOT { ROOT_TTL } else { Duration::from_hours(1) }
 }
 
-/// How long the kernel may take the root for granted: it is there as long as the mount is.
+/// How long the kernel may keep the root's attributes. Lower: it asks more often. Higher: it keeps
+/// them longer after an unmount, for no gain.
 const ROOT_TTL: Duration = Duration::from_secs(1);
 
-/// The first offset that is neither `.` nor `..`.
+/// The first offset behind `.` and `..`.
 const FIRST_CHILD: u64 = 2;
 
-/// Told to programs as the size that reads best: one folio.
+/// The size in which programs are told to read: one folio, in bytes. Lower: more calls of programs
+/// that follow it. Higher: larger buffers of theirs.
 const BLOCK_BYTES: u32 = 128 << 10;
 
-/// The longest request: 1 MiB, the kernel's own limit.
+/// The longest request in bytes: the kernel's own limit.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
 
-/// Requests that the kernel may have waiting. Its default of 12 holds sixteen readers down to a few hundred reads a second.
+/// Requests that the kernel may have in flight in the background. Lower: the kernel's default of
+/// 12 limits sixteen readers to a few hundred reads a second. Higher: more memory of the kernel.
 const BACKGROUND_MAX: u16 = 512;
 
-/// What the protocol means by an inode that has no number.
+/// The protocol's number for an entry without an inode.
 const UNKNOWN_INODE: u64 = 0xffff_ffff;

@@ -1,4 +1,12 @@
-//! Inodes: one for each directory, one for each version of each object, as long as the kernel remembers it.
+//! Inodes: one for each directory and for each version of each object, as long as the kernel
+//! remembers it.
+//!
+//! ```text
+//!   look-up ──> Inode { lookups + 1 } ── forget(n): lookups - n ──> 0: gone (but the root)
+//!   look-up of a later version ──> a new Inode; an open of the outdated one is ESTALE
+//! ```
+//!
+//! A look-up that asked the storage confirms the version for the open that follows it, once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,24 +32,25 @@ pub(crate) struct Inode {
     pub(crate) node: Node,
     /// Look-ups that the kernel has not given back.
     lookups: AtomicU64,
-    /// When a look-up last asked the storage, until an open uses that up.
+    /// When a look-up last asked the storage; `None` after an open has used that.
     asked: Mutex<Option<Instant>>,
     /// A later version is known.
     outdated: AtomicBool,
 }
 
 impl Inode {
-    /// The storage has just said that this is the current version.
+    /// The storage has just confirmed that this is the current version.
     pub(crate) fn confirm(&self, asked: Instant) {
         *self.asked.lock() = Some(asked);
     }
 
-    /// What was confirmed does not count for the next open.
+    /// Withdraws a confirmation: the next open has to ask.
     pub(crate) fn unconfirm(&self) {
         *self.asked.lock() = None;
     }
 
-    /// Whether the look-up that belongs to this open has confirmed it. Once only: an open without a look-up of its own has to ask.
+    /// Whether the look-up that belongs to this open has confirmed the version. True once: an open
+    /// without a look-up of its own has to ask.
     pub(crate) fn take_confirmation(&self) -> bool {
         self.asked.lock().take().is_some_and(|at| at.elapsed() < CONFIRMED)
     }
@@ -62,13 +71,14 @@ pub(crate) struct Inodes {
 struct Table {
     by_number: HashMap<u64, Arc<Inode>>,
     directories: HashMap<String, u64>,
-    /// The version last seen of each key that has an inode. One that comes back after another has a new inode.
+    /// The version last seen of each key that has an inode. A version that comes back after
+    /// another one gets a new inode.
     current: HashMap<Key, u64>,
     next: u64,
 }
 
 impl Inodes {
-    /// With the root, number 1, standing for `prefix`.
+    /// With the root, number 1, for `prefix`.
     pub(crate) fn new(prefix: &str) -> Self {
         let root = inode(ROOT, Node::Directory(prefix.to_owned()));
         let table = Table {
@@ -85,7 +95,7 @@ impl Inodes {
         self.table.lock().by_number.get(&number).map(Arc::clone)
     }
 
-    /// The inode of a directory, looked up once more.
+    /// The inode of a directory, with one look-up more.
     pub(crate) fn directory(&self, prefix: &str) -> Arc<Inode> {
         let table = &mut *self.table.lock();
         let known = table.directories.get(prefix).and_then(|n| table.by_number.get(n)).map(Arc::clone);
@@ -98,7 +108,8 @@ impl Inodes {
         inode
     }
 
-    /// The inode of this version of an object, looked up once more. Other versions of it are outdated from now on.
+    /// The inode of this version of an object, with one look-up more. Other versions of the object
+    /// are outdated from now on.
     pub(crate) fn file(&self, object: &Object) -> Arc<Inode> {
         let table = &mut *self.table.lock();
         let current = table.current.get(&object.key).and_then(|number| table.by_number.get(number)).map(Arc::clone);
@@ -154,11 +165,12 @@ fn inode(number: u64, node: Node) -> Arc<Inode> {
     Arc::new(Inode { number, node, lookups, asked, outdated: AtomicBool::new(false) })
 }
 
-/// The root's number, by the protocol.
+/// The root's number, fixed by the protocol.
 pub(crate) const ROOT: u64 = 1;
 
-/// How long after it the open that a look-up belongs to may come. The kernel sends them back to back; on a loaded machine a
-/// tenth of a second is enough, and an open that comes later only asks again.
+/// How long a confirmation holds. The kernel sends a look-up and its open back to back. Lower:
+/// opens on a loaded machine ask the storage again. Higher: an open may accept a version that is
+/// no longer current.
 const CONFIRMED: Duration = Duration::from_millis(100);
 
 #[cfg(test)]

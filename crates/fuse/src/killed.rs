@@ -1,15 +1,17 @@
 //! Ends the wait of a program that has been killed.
 //!
-//! A fatal signal ends a buffered read at once: the program waits for a page, in the kernel. A direct read, a look-up or an open
-//! waits for this process's answer, and the kernel asks for it by an INTERRUPT that the protocol's library refuses. What it
-//! would have said can be seen elsewhere: a fatal signal leaves SIGKILL pending on every thread of the program.
-//!
 //! ```text
-//!   a wait of 200 ms ──> /proc/PID/status: SIGKILL pending, or no such process? ── yes ──> EINTR, the program ends
-//!           └──────────────── every 100 ms ──────────────┘
+//!   200 ms of waiting ──> /proc/PID/status: SIGKILL pending, or no such process?
+//!                              │ no: again in 100 ms       └─ yes: EINTR, the program ends
+//!                              └──────────────────^
 //! ```
 //!
-//! Only waits that last are looked after; a hit costs nothing of this.
+//! A fatal signal ends a buffered read at once: the program waits in the kernel, for a page. A
+//! direct read, a look-up or an open waits for this process's answer; the kernel asks for it by an
+//! INTERRUPT request, which fuser does not support. But a fatal signal also leaves SIGKILL pending
+//! on every thread of the program, and that can be read.
+//!
+//! Only long waits are checked; hits cost nothing.
 
 use std::time::Duration;
 
@@ -18,11 +20,11 @@ pub(crate) async fn killed(pid: u32) {
     while !killed_while(pid, || true).await {}
 }
 
-/// Whether the thread `pid` is killed while it `waits`.
+/// Waits until `waits` is false, or the thread `pid` is killed. Whether it was killed.
 pub(crate) async fn killed_while(pid: u32, waits: impl Fn() -> bool) -> bool {
     tokio::time::sleep(FIRST_LOOK).await;
     while waits() {
-        // The kernel says 0 for a process of another PID namespace.
+        // The kernel sends 0 for a process of another PID namespace.
         if pid != 0 && is_dying(pid) {
             return true;
         }
@@ -38,7 +40,8 @@ fn is_dying(pid: u32) -> bool {
     }
 }
 
-/// Whether a `/proc/PID/status` shows SIGKILL among the pending signals of the thread or its process.
+/// Whether a `/proc/PID/status` shows SIGKILL among the pending signals of the thread or its
+/// process.
 fn has_sigkill_pending(status: &str) -> bool {
     let pending = |line: &str| {
         let mask = line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:"))?;
@@ -47,10 +50,11 @@ fn has_sigkill_pending(status: &str) -> bool {
     status.lines().filter_map(pending).any(|mask| mask & (1 << (libc::SIGKILL - 1)) != 0)
 }
 
-/// Almost every wait for storage is over by then.
+/// Time of a wait before the first check. Almost every wait for storage is over by then. Lower:
+/// more checks. Higher: a killed program takes longer to end.
 const FIRST_LOOK: Duration = Duration::from_millis(200);
 
-/// What a killed program may take longer to end.
+/// Time between checks. Lower: more checks. Higher: a killed program takes longer to end.
 const NEXT_LOOK: Duration = Duration::from_millis(100);
 
 #[cfg(test)]

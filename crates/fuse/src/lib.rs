@@ -1,17 +1,20 @@
 //! The mount: FUSE requests in, reads of the engine out.
 //!
 //! ```text
-//!   LOOKUP ─> engine.look_up: a listing that is fresh, or the storage ─> an inode: one *version* of one object, or one directory
-//!   READDIR ─> an entry as it comes, its inode and attributes with it
-//!   OPEN   ─> still that version? (the LOOKUP or the listing that came with it just asked) no: ESTALE, and the kernel looks up again
-//!   READ   ─> engine.read: a hit is answered on this thread, anything else from the engine's
+//!   LOOKUP  ─> engine.look_up: a fresh listing, or the storage ─> an inode:
+//!              one *version* of one object, or one directory
+//!   READDIR ─> entries as they arrive, with inode and attributes
+//!   OPEN    ─> is that version current? the LOOKUP or listing before it has just asked
+//!              no: ESTALE, and the kernel looks up again
+//!   READ    ─> engine.read: a hit is answered on this thread, a miss on the engine's
 //! ```
 //!
-//! The kernel caches pages by inode. One inode number per version makes its cache right by construction: pages outlive a
-//! close, and no two versions ever meet under one number.
+//! The kernel caches pages by inode. Each version has an inode number of its own, so the kernel's
+//! cache is right without further checks: pages may stay after a close, and one number never holds
+//! pages of two versions.
 //!
-//! *Invariant:* this crate translates. What to fetch, when and how much is decided below; a heuristic here is a bug. A FUSE
-//! thread never waits for storage.
+//! *Invariant:* this crate translates. The engine and policy decide what to fetch, when and how
+//! much; a heuristic here is a bug. A FUSE thread never waits for storage.
 
 mod errno;
 mod error;
@@ -19,8 +22,10 @@ mod filesystem;
 mod inode;
 mod killed;
 mod mount;
+mod options;
 mod question;
 
 pub use error::Error;
-pub use mount::{MountOptions, Mounted, Unmounter, mount, unmount};
+pub use mount::{Mounted, Unmounter, mount, unmount};
+pub use options::MountOptions;
 pub use question::{expect_files, query_recorded, query_stats, start_recording};

@@ -1,4 +1,9 @@
 //! Mounting, waiting, unmounting.
+//!
+//! ```text
+//!   mount ── the system call (root) ──> fuse.foreread ──> Mounted ── unmount ──> wait returns
+//!     └─ not permitted: fusermount3 ──────────────────────^
+//! ```
 
 use std::ffi::CString;
 use std::fs::File;
@@ -15,59 +20,37 @@ use rustix::mount::{MountFlags, UnmountFlags};
 
 use crate::error::Error;
 use crate::filesystem::Mount;
-
-/// How a mount looks and who may see it.
-#[derive(Debug, Clone)]
-pub struct MountOptions {
-    /// Shown as the source in `/proc/mounts`. No secrets: everybody can read it.
-    pub source: String,
-    /// Other users may read it. Without being root this needs `user_allow_other` in `/etc/fuse.conf`.
-    pub allow_other: bool,
-    /// Owner of everything in it; the caller by default.
-    pub uid: Option<u32>,
-    /// Group of everything in it; the caller's by default.
-    pub gid: Option<u32>,
-    /// Permission bits of files.
-    pub file_mode: u16,
-    /// Permission bits of directories.
-    pub dir_mode: u16,
-}
-
-impl Default for MountOptions {
-    fn default() -> Self {
-        let source = "foreread".to_owned();
-        Self { source, allow_other: false, uid: None, gid: None, file_mode: 0o444, dir_mode: 0o555 }
-    }
-}
+use crate::options::MountOptions;
 
 /// A mount that works. Dropping it unmounts.
 #[derive(Debug)]
 pub struct Mounted {
     dir: PathBuf,
-    /// Absent once somebody waits for its end.
+    /// `None` once a thread waits for the end of the mount.
     session: Option<BackgroundSession>,
 }
 
-/// Ends a mount from another thread.
+/// Unmounts from another thread.
 #[derive(Debug, Clone)]
 pub struct Unmounter {
     dir: Arc<Path>,
 }
 
 impl Unmounter {
-    /// Unmounts. With `lazy` at once from the name space, even while files are open.
+    /// Unmounts. `lazy`: the mount disappears from the name space at once, even while files are
+    /// open.
     pub fn unmount(&self, lazy: bool) -> Result<(), Error> {
         unmount(&self.dir, lazy)
     }
 }
 
 impl Mounted {
-    /// Waits until the mount is unmounted, by whomever.
+    /// Waits until the mount is unmounted, from here or from outside.
     pub fn wait(mut self) -> Result<(), Error> {
         self.session.take().map_or(Ok(()), BackgroundSession::join).map_err(Error::Session)
     }
 
-    /// A handle that ends it.
+    /// A handle that unmounts.
     pub fn unmounter(&self) -> Unmounter {
         Unmounter { dir: self.dir.as_path().into() }
     }
@@ -81,7 +64,8 @@ impl Drop for Mounted {
     }
 }
 
-/// Mounts what lies below `prefix` (empty, or ending in `/`) on `dir`. Returns once the kernel has accepted it.
+/// Mounts the objects below `prefix` (empty, or ending in `/`) on `dir`. Returns once the kernel
+/// has accepted the mount.
 pub fn mount(engine: Engine, prefix: &str, dir: &Path, options: &MountOptions) -> Result<Mounted, Error> {
     let failed = |cause| Error::Mount { dir: dir.to_owned(), cause };
     let mut config = Config::default();
@@ -104,16 +88,17 @@ pub fn mount(engine: Engine, prefix: &str, dir: &Path, options: &MountOptions) -
     };
     let spawned = session.and_then(Session::spawn);
     let session = spawned.map_err(|cause| {
-        // A session made from a descriptor does not undo the mount by itself.
+        // A session made from a descriptor does not unmount when it fails.
         let _ = unmount(dir, true);
         failed(cause)
     })?;
     Ok(Mounted { dir: dir.to_owned(), session: Some(session) })
 }
 
-/// Mounts by the system call, where this process may; `None` where it needs `fusermount3`.
+/// Mounts by the system call, where this process may; `None` where `fusermount3` is needed.
 ///
-/// `fuser` would do this too, but under the bare type `fuse`: tools could not tell whose mount it is.
+/// `fuser` could do this, but only with the type `fuse`, by which tools cannot recognise the
+/// mount.
 fn mount_directly(dir: &Path, options: &MountOptions) -> io::Result<Option<OwnedFd>> {
     let device: OwnedFd = File::options().read(true).write(true).open("/dev/fuse")?.into();
     let mode = std::fs::metadata(dir)?.mode();
@@ -132,7 +117,7 @@ fn mount_directly(dir: &Path, options: &MountOptions) -> io::Result<Option<Owned
     }
 }
 
-/// Unmounts `dir`: directly where allowed, else through `fusermount3`.
+/// Unmounts `dir`: by the system call where allowed, otherwise through `fusermount3`.
 pub fn unmount(dir: &Path, lazy: bool) -> Result<(), Error> {
     let failed = |cause| Error::Unmount { dir: dir.to_owned(), cause };
     let flags = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() } | UnmountFlags::NOFOLLOW;
@@ -152,5 +137,6 @@ pub fn unmount(dir: &Path, lazy: bool) -> Result<(), Error> {
     Err(failed(io::Error::new(kind, said)))
 }
 
-/// Threads that read requests. Each answers a hit by itself and hands everything else on, so a few more than cores do.
+/// Threads that read requests. A thread answers hits itself and hands everything else on. Lower:
+/// hits wait for each other. Higher: more threads than cores, for nothing.
 const THREADS: usize = 4;

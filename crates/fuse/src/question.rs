@@ -1,6 +1,13 @@
-//! What a mount can be asked, by an ioctl on any of its directories: its statistics, what is read, and to
-//! have files ready in an order. No name is taken from the
-//! objects, and whoever may read the directory may ask.
+//! Questions to a mount, by an ioctl on any of its directories: its statistics, a record of its
+//! reads, and the announcement of files in the order in which they will be read.
+//!
+//! ```text
+//!   command ── ioctl(directory, question, text) ──> filesystem.rs ──> engine
+//!           <── the answer overwrites the text, and ends with a zero byte
+//! ```
+//!
+//! An ioctl needs no name in the file system that an object could have. Every user who may read
+//! the directory may ask.
 
 use std::fs::File;
 use std::io;
@@ -9,20 +16,20 @@ use std::path::Path;
 
 use crate::error::Error;
 
-/// The longest answer: the size field of an ioctl number has 14 bits.
+/// The longest answer in bytes: the size field of an ioctl's number has 14 bits.
 pub(crate) const BYTES_MAX: usize = 16_383;
 
 /// What a mount can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Question {
     Stats,
-    /// Start to record what is read.
+    /// Start to record reads.
     Record,
-    /// What has been read since.
+    /// The reads since the last such question.
     Recorded,
-    /// The same, for the last time.
+    /// The same, and the recording ends.
     RecordedLast,
-    /// Have these files ready, in this order.
+    /// These files will be read, in this order.
     Expect,
 }
 
@@ -40,30 +47,31 @@ impl Question {
     }
 }
 
-/// Asks the mount at `dir` for its statistics: JSON text.
+/// Asks the mount at `dir` for its statistics, as JSON.
 ///
 /// Errors: [`Error::NotAMount`] where `dir` is something else, or the mount's process is gone.
 pub fn query_stats(dir: &Path) -> Result<String, Error> {
     ask(dir, Question::Stats, b"")
 }
 
-/// Starts to record what is read through the mount at `dir`.
+/// Starts to record the reads of the mount at `dir`.
 ///
-/// Errors: as [`query_stats`]; [`Error::Busy`] where somebody else records.
+/// Errors: as [`query_stats`]; [`Error::Busy`] where another recording is made.
 pub fn start_recording(dir: &Path) -> Result<(), Error> {
     ask(dir, Question::Record, b"").map(drop)
 }
 
-/// What has been read since this was last asked: JSON of a [`foreread_engine::Recorded`]. `last` ends the recording once there is no
-/// more; so does not asking for five seconds.
+/// The reads since the last call, as JSON of a [`foreread_engine::Recorded`]. The recording ends
+/// with `last`, once all is delivered, or after five seconds without a call.
 ///
 /// Errors: as [`query_stats`].
 pub fn query_recorded(dir: &Path, last: bool) -> Result<String, Error> {
     ask(dir, if last { Question::RecordedLast } else { Question::Recorded }, b"")
 }
 
-/// Says that the files with these paths below `dir`, a directory of a mount, will be read one after the other: the first are fetched now,
-/// the others as readers come by. How many of them there are.
+/// Announces that the files with these paths below `dir`, a directory of a mount, will be read one
+/// after the other. The first are fetched now, the others as readers advance. Returns how many of
+/// the files exist.
 ///
 /// Errors: as [`query_stats`]; [`Error::NotAMount`] also for a path of 16 KiB.
 pub fn expect_files<'a>(dir: &Path, paths: impl IntoIterator<Item = &'a str>) -> Result<u64, Error> {
@@ -83,7 +91,7 @@ pub fn expect_files<'a>(dir: &Path, paths: impl IntoIterator<Item = &'a str>) ->
     Ok(known + tell(&mut text)?)
 }
 
-/// The paths that [`expect_files`] has sent.
+/// The paths of a text that [`expect_files`] has sent.
 pub(crate) fn paths(text: &[u8]) -> impl Iterator<Item = &str> {
     text.split(|&byte| byte == 0).filter_map(|path| std::str::from_utf8(path).ok()).filter(|path| !path.is_empty())
 }
@@ -96,8 +104,8 @@ fn ask(dir: &Path, question: Question, text: &[u8]) -> Result<String, Error> {
         return Err(not_a_mount(io::Error::new(io::ErrorKind::InvalidInput, "a path is too long")));
     };
     asked.copy_from_slice(text);
-    // SAFETY: the command's number says that the kernel reads and writes at most BYTES_MAX bytes at the pointer, and `answer` has as
-    // many. There is no safe wrapper for a command of our own.
+    // SAFETY: the command's number says that the kernel reads and writes at most BYTES_MAX bytes
+    // at the pointer, and `answer` has that many. No library wraps this command.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::c_ulong::from(question.command()), answer.as_mut_ptr()) };
     if result < 0 {
         let cause = io::Error::last_os_error();

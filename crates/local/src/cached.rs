@@ -1,6 +1,7 @@
-//! What the kernel has of a file in its memory: asked without making it read.
+//! How much of a file is in the kernel's page cache: asked without starting a read (cachestat).
 //!
-//! A `preadv2` that may not wait tells the same, but on a kernel that reads ahead it has begun the read by then, through the page cache.
+//! A `preadv2` with `RWF_NOWAIT` shows this too, but on a kernel that reads ahead it has by then
+//! started a read through the page cache.
 
 #![allow(unsafe_code, reason = "a system call that no library has yet")]
 
@@ -26,12 +27,14 @@ struct Counts {
     recently_evicted: u64,
 }
 
-/// How many pages of `[offset, offset + len)` are in the kernel's memory.
+/// How many pages of `[offset, offset + len)` are in the kernel's page cache.
 ///
-/// Errors: `NOSYS` before Linux 6.5, `PERM` for a file that this user could not write, and others of file systems that have no pages.
+/// Errors: `NOSYS` before Linux 6.5; `PERM` for a file that this user may not write; others from
+/// file systems that have no pages.
 pub(crate) fn pages(file: BorrowedFd<'_>, offset: u64, len: u64) -> Result<u64, Errno> {
     let (range, mut counts) = (Range { offset, len }, Counts::default());
-    // SAFETY: both point to live memory with the kernel's layout, of which it reads the first and writes the second before it returns.
+    // SAFETY: both pointers are to live memory with the kernel's layout. The kernel reads the
+    // first and writes the second before the call returns.
     let result = unsafe { libc::syscall(CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut counts, 0) };
     match result {
         0 => Ok(counts.cached),
@@ -39,5 +42,6 @@ pub(crate) fn pages(file: BorrowedFd<'_>, offset: u64, len: u64) -> Result<u64, 
     }
 }
 
-/// The call's number: the same on every architecture whose numbers are not shifted, and none of those is built for.
+/// The number of `cachestat`: the same on all architectures but a few that shift their numbers,
+/// which this is not built for.
 const CACHESTAT: libc::c_long = 451;

@@ -1,4 +1,10 @@
-//! An open file, twice where it can be: through the kernel's page cache, and past it.
+//! An open file, with up to two descriptors: one reads through the kernel's page cache, one past
+//! it.
+//!
+//! ```text
+//!   all in the page cache ──> read through it, at once
+//!   some of it is not     ──> read past it (O_DIRECT), if the file system can
+//! ```
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicBool;
@@ -7,22 +13,24 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::cached;
 use crate::frames::FRAME_BYTES;
 
-/// A file that is read.
+/// A file to read.
 #[derive(Debug)]
 pub struct LocalFile {
     cached: OwnedFd,
     direct: Option<OwnedFd>,
-    /// What is in the kernel's memory can be asked, and the rest be read directly.
+    /// There is a direct descriptor, the kernel tells what it caches, and no direct read was
+    /// refused yet.
     may_be_direct: AtomicBool,
 }
 
 impl LocalFile {
-    /// A file that is read through the kernel's page cache alone.
+    /// A file that is read only through the kernel's page cache.
     pub fn new(cached: OwnedFd) -> Self {
         Self { cached, direct: None, may_be_direct: AtomicBool::new(false) }
     }
 
-    /// The same file opened once more, with `O_DIRECT`, is `direct`: what the kernel does not have in memory is read from there.
+    /// The same file opened twice: `direct` with `O_DIRECT`. It is used where the page cache lacks
+    /// bytes.
     pub fn with_direct(cached: OwnedFd, direct: OwnedFd) -> Self {
         Self { cached, direct: Some(direct), may_be_direct: AtomicBool::new(true) }
     }
@@ -32,12 +40,14 @@ impl LocalFile {
         self.cached.as_fd()
     }
 
-    /// The descriptor that reads past it, if that is wanted and there is one; else the same.
+    /// The descriptor that reads past the page cache, if `direct` and there is one; otherwise the
+    /// cached one.
     pub(crate) fn descriptor(&self, direct: bool) -> BorrowedFd<'_> {
         self.direct.as_ref().filter(|_| direct).unwrap_or(&self.cached).as_fd()
     }
 
-    /// Whether bytes of `[offset, offset + len)` are known not to be in the kernel's memory, and can be read directly.
+    /// Whether some of `[offset, offset + len)` is known to be absent from the kernel's page
+    /// cache, and can be read directly.
     pub(crate) fn lacks(&self, offset: u64, len: u64) -> bool {
         if !self.may_be_direct.load(Relaxed) {
             return false;
@@ -46,14 +56,14 @@ impl LocalFile {
         match cached::pages(self.cached(), offset, len) {
             Ok(pages) => pages < (offset + len).div_ceil(frame) - offset / frame,
             Err(errno) => {
-                tracing::debug!(%errno, "what the kernel has of a file is not told");
+                tracing::debug!(%errno, "the kernel does not tell what it caches of a file");
                 self.refused();
                 false
             }
         }
     }
 
-    /// It cannot be read directly after all: its file system wants another alignment.
+    /// Gives up direct reads: the file system wants another alignment.
     pub(crate) fn refused(&self) {
         self.may_be_direct.store(false, Relaxed);
     }
@@ -71,13 +81,14 @@ mod tests {
     use crate::frames::Frames;
     use crate::reading::{Reading, Tried};
 
-    /// Where this was built: on a disk, if anything is.
+    /// The directory of this program: on a disk, if any is.
     fn disk() -> PathBuf {
         let program = std::env::current_exe().expect("this is a program");
         program.parent().expect("it lies somewhere").to_owned()
     }
 
-    /// A file of 16 pages that the kernel does not have in memory; `None` where nothing is cold or read directly.
+    /// A file of 16 pages, none of them in the page cache; `None` where the file system keeps them
+    /// cached or takes no direct reads.
     fn cold() -> Option<(tempfile::NamedTempFile, LocalFile)> {
         let mut file = tempfile::NamedTempFile::new_in(disk()).expect("a file");
         file.write_all(&vec![7; 16 * FRAME_BYTES - 100]).and_then(|()| file.as_file().sync_all()).expect("room for it");
@@ -90,8 +101,8 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_lacks_is_read_without_leaving_it_there() {
-        let Some((_file, local)) = cold() else { return eprintln!("skipped: nothing is read directly here") };
+    fn uncached_pages_are_read_and_stay_uncached() {
+        let Some((_file, local)) = cold() else { return eprintln!("skipped: this file system takes no direct reads") };
         let local = Arc::new(local);
         let (pages, len) = (FRAME_BYTES as u64, 3 * FRAME_BYTES - 100);
         let mut reading =
@@ -103,13 +114,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_has_is_told_page_by_page() {
-        let Some((_file, local)) = cold() else { return eprintln!("skipped: nothing is read directly here") };
+    fn cached_pages_are_known_one_by_one() {
+        let Some((_file, local)) = cold() else { return eprintln!("skipped: this file system takes no direct reads") };
         let pages = FRAME_BYTES as u64;
         rustix::io::pread(local.cached(), &mut [0; 10], 2 * pages).expect("it is read");
         assert!(!local.lacks(2 * pages, pages) && !local.lacks(2 * pages + 5, 1));
         assert!(local.lacks(2 * pages, pages + 1) && local.lacks(2 * pages - 1, 2));
         local.refused();
-        assert!(!local.lacks(4 * pages, pages), "it is not read directly any more");
+        assert!(!local.lacks(4 * pages, pages), "direct reads were given up");
     }
 }

@@ -1,39 +1,40 @@
-//! Memory that a file is read into: whole pages, aligned as a read beside the kernel's page cache wants them.
+//! Memory that a file is read into: whole pages, aligned for reads past the kernel's page cache.
 
 use std::ops::{Deref, DerefMut};
 
 use smallvec::SmallVec;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-/// One page of memory, aligned as disks want it. Aligned as a page is, each would cost an allocator two.
+/// One page of memory, aligned to 512 bytes as disks want it. Aligned to a page, each would cost
+/// an allocator two.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C, align(512))]
 struct Frame([u8; FRAME_BYTES]);
 
-/// Memory for one read, most often in one piece.
+/// Memory for one read, usually one piece.
 pub type Buffers = SmallVec<[Frames; 1]>;
 
-/// Page frames, as bytes: `len` of them, and up to the end of its page the memory behind.
+/// Page frames, seen as `len` bytes. The memory goes on to the end of the last page.
 pub struct Frames {
     frames: Box<[Frame]>,
     len: usize,
 }
 
 impl Frames {
-    /// `len` zeros. Panics where there is no memory, as allocations do.
+    /// `len` zero bytes. Panics where there is no memory, as allocations do.
     pub fn new(len: usize) -> Self {
         let frames = <[Frame]>::new_box_zeroed_with_elems(len.div_ceil(FRAME_BYTES)).expect("memory for a read");
         Self { frames, len }
     }
 
-    /// All of its memory, a multiple of the page's size.
+    /// All of the memory: a multiple of a page.
     pub(crate) fn whole(&mut self) -> &mut [u8] {
         self.frames.as_mut_bytes()
     }
 }
 
 impl Default for Frames {
-    /// None.
+    /// No bytes.
     fn default() -> Self {
         Self { frames: Box::default(), len: 0 }
     }
@@ -65,7 +66,8 @@ impl std::fmt::Debug for Frames {
     }
 }
 
-/// Bytes of a page: the unit of offsets and lengths in which every file system reads directly.
+/// Bytes of a page: every file system accepts it as the unit of offsets and lengths of direct
+/// reads.
 pub(crate) const FRAME_BYTES: usize = 4096;
 
 #[cfg(test)]

@@ -1,22 +1,26 @@
-//! Reads of local files that nobody waits for.
+//! Reads of local files, without a caller that waits for the disk.
 //!
 //! ```text
-//!  Submitter::read ── in the kernel's memory? ── preadv2(RWF_NOWAIT) ───────> done      on the caller's thread
-//!                           └─ it would block ─┬─ uring.rs    io_uring ─────> done      on the ring's thread
-//!                                              └─ threads.rs  a pread each ─> done      on that thread
+//!  Submitter::read ── in the page cache? ── yes ── preadv2 ──> done, on this thread
+//!                       └─ no ─┬─ uring.rs    io_uring ──> done, on the reaper or a queue's owner
+//!                              └─ threads.rs  pread    ──> done, on the thread that read
 //! ```
 //!
-//! Who waits for what he submits can have a queue of his own (`queue.rs`) and takes his completions from the kernel by himself.
+//! The calling thread submits a read and goes on; reads complete in the order in which the storage
+//! serves them. A program that waits for its own reads can have a queue (`queue.rs`): then its
+//! threads take completions from the kernel themselves.
 //!
-//! What the kernel does not have is read past its page cache, where the file can be (`file.rs`): whoever reads here keeps what it reads, and
-//! through the page cache each page would be kept twice and cost twice the processor's time.
+//! Pages that the kernel has not cached are read past its page cache where the file allows it
+//! (`file.rs`). The engine keeps what it reads; through the page cache each page would be kept
+//! twice and cost twice the processor time.
 //!
-//! The thread that asks submits by itself and goes on; what it asked for completes in the order of the storage. Where `io_uring` is
-//! not to be had, as in many containers, threads wait in its place: that is found out once, at the start, and told.
+//! Where `io_uring` is not available, as in many containers, threads wait instead. That is found
+//! out once, at the start, and [`Submitter::mechanism`] tells.
 //!
-//! *Invariant:* buffers belong to the read from submission to completion: giving a read up, or all of this, frees none that the kernel
-//! may still write to. What is in flight has a bound; beyond it a read is refused, never queued. The only unsafe code is in `ring.rs` and
-//! `cached.rs`.
+//! *Invariant:* buffers belong to a read from submission to completion: dropping a reader or the
+//! submitter frees no buffer that the kernel may still write to. The number of reads in flight is
+//! bounded; a read beyond it is refused, never queued. Unsafe code is in `ring.rs` and `cached.rs`
+//! alone.
 
 #![deny(unsafe_code)]
 
@@ -26,124 +30,12 @@ mod frames;
 mod queue;
 mod reading;
 mod ring;
+mod submitter;
 mod threads;
 mod uring;
-
-use std::fmt;
-use std::io;
-use std::sync::Arc;
 
 pub use file::LocalFile;
 pub use frames::{Buffers, Frames};
 pub use queue::{Plug, Queue};
-pub use reading::{Batch, Done, Filled};
-
-use reading::{Reading, Tried};
-use threads::Threads;
-use uring::Uring;
-
-/// How what would block is carried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Mechanism {
-    /// By the kernel: no thread waits.
-    #[default]
-    IoUring,
-    /// By threads that wait.
-    Threads,
-}
-
-impl fmt::Display for Mechanism {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::IoUring => "io_uring",
-            Self::Threads => "threads",
-        })
-    }
-}
-
-/// Carries reads. Dropping it waits for nothing: what is in flight completes, and then its threads end.
-#[derive(Debug)]
-pub struct Submitter {
-    carrier: Carrier,
-}
-
-#[derive(Debug)]
-enum Carrier {
-    IoUring(Uring),
-    Threads(Threads),
-}
-
-impl Submitter {
-    /// With `io_uring` if that is `wanted` and the kernel and the sandbox have it, else with threads.
-    pub fn new(wanted: Mechanism) -> Self {
-        let carrier = match wanted {
-            Mechanism::IoUring => match Uring::new() {
-                Ok(ring) => Carrier::IoUring(ring),
-                Err(error) => {
-                    tracing::debug!(%error, "no io_uring here: threads wait for local files");
-                    Carrier::Threads(Threads::default())
-                }
-            },
-            Mechanism::Threads => Carrier::Threads(Threads::default()),
-        };
-        Self { carrier }
-    }
-
-    /// What carries them.
-    pub fn mechanism(&self) -> Mechanism {
-        match self.carrier {
-            Carrier::IoUring(_) => Mechanism::IoUring,
-            Carrier::Threads(_) => Mechanism::Threads,
-        }
-    }
-
-    /// Fills `buffers` one after the other from `offset` of `file` on, and calls `done` with them: on this thread if nothing blocks, else
-    /// later from another. Fewer bytes than they hold come only at the end of the file.
-    ///
-    /// With [`IN_FLIGHT_MAX`] reads in flight, or as many in the queue that this thread is plugged to, one that would block is refused: `done` has [`io::ErrorKind::ResourceBusy`].
-    pub fn read(&self, file: Arc<LocalFile>, offset: u64, buffers: impl Into<Buffers>, done: Done) {
-        let mut reading = Reading::new(file, offset, buffers.into(), done);
-        match reading.try_now() {
-            Tried::Done(result) => return reading.finish(result),
-            Tried::WouldBlock => {}
-        }
-        let refused = match &self.carrier {
-            Carrier::IoUring(ring) => ring.submit(reading),
-            Carrier::Threads(threads) => threads.submit(reading),
-        };
-        if let Err(reading) = refused {
-            reading.finish(Err(io::ErrorKind::ResourceBusy.into()));
-        }
-    }
-
-    /// Until it is dropped, what this thread submits is kept, and given to the kernel together: the disk is told once. For a thread that
-    /// waits for none of it meanwhile.
-    pub fn plug(&self) -> Plug<'_> {
-        let ring = match &self.carrier {
-            Carrier::IoUring(uring) => Some(uring.ring()),
-            Carrier::Threads(_) => None,
-        };
-        Plug::new(ring, None)
-    }
-
-    /// A queue for one who takes what completes by himself; `None` where threads wait.
-    pub fn queue(&self) -> Option<Queue> {
-        match &self.carrier {
-            Carrier::IoUring(uring) => {
-                uring.owned().inspect_err(|error| tracing::debug!(%error, "no ring of its own")).ok().map(Queue::new)
-            }
-            Carrier::Threads(_) => None,
-        }
-    }
-
-    /// Reads that are in flight.
-    pub fn in_flight(&self) -> usize {
-        match &self.carrier {
-            Carrier::IoUring(ring) => ring.in_flight(),
-            Carrier::Threads(threads) => threads.in_flight(),
-        }
-    }
-}
-
-/// Reads in flight at the same time: what a fast drive's queue holds. Fewer starve it; more wait in the kernel without being served sooner.
-pub const IN_FLIGHT_MAX: usize = 1024;
+pub use reading::{Batch, Done, Filled, IN_FLIGHT_MAX};
+pub use submitter::{Mechanism, Submitter};

@@ -1,4 +1,13 @@
-//! Reads whose completions the one who asks for them takes: no other thread is woken first.
+//! Queues: reads whose completions the owner takes from the kernel itself, so that no other thread
+//! has to wake it.
+//!
+//! ```text
+//!   plug ── reads ── drop the plug: all submitted by one system call
+//!                         │
+//!                         v
+//!   wait ──> take ──> done is called on the owner's thread
+//!               └─ not called for a millisecond or two: the reaper takes them (`uring.rs`)
+//! ```
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,10 +18,12 @@ use std::time::Duration;
 use crate::ring::Ring;
 use crate::uring::Owned;
 
-/// A queue of one owner's, which may be several threads. What they submit while they are [`plugged`](Queue::plug) to it completes on the one
-/// that calls [`Queue::take`]; if none does for a millisecond or two, on another, so that nobody else waits for longer.
+/// A queue of one owner, which may be several threads. Reads that they submit while
+/// [`plugged`](Queue::plug) to it complete on the thread that calls [`Queue::take`]. If no thread
+/// calls it for a millisecond or two, another thread takes the completions, so that other readers
+/// of the same pages do not wait longer.
 ///
-/// Dropping it waits for nothing: what is in flight completes.
+/// Dropping a queue waits for nothing: reads in flight complete.
 pub struct Queue {
     owned: Arc<Owned>,
 }
@@ -22,25 +33,28 @@ impl Queue {
         Self { owned }
     }
 
-    /// Until it is dropped, what this thread submits goes here, and is given to the kernel together.
+    /// Until the plug is dropped, this thread's reads go to this queue. Then they are submitted
+    /// together.
     pub fn plug(&self) -> Plug<'_> {
         Plug::new(Some(&self.owned.ring), Some(&self.owned))
     }
 
-    /// Tells of what has completed, `max` at most, on this thread. How many that were.
+    /// Calls `done` for at most `max` completed reads, on this thread. Returns how many
+    /// completions, and calls of [`Queue::wake`], that were.
     pub fn take(&self, max: usize) -> usize {
         self.owned.attended.store(true, Relaxed);
-        // What they who are told submit is this owner's, too.
+        // Reads that `done` submits are this owner's as well.
         let _plug = self.plug();
         self.owned.ring.take(max)
     }
 
-    /// Waits until something has completed, or [`Queue::wake`] has been called since the last [`Queue::take`], for at most `timeout`. One thread at a time.
+    /// Waits until a read has completed, or [`Queue::wake`] has been called since the last
+    /// [`Queue::take`]; for at most `timeout`. One thread at a time.
     pub fn wait(&self, timeout: Duration) {
         self.owned.ring.wait(Some(timeout));
     }
 
-    /// Ends a wait.
+    /// Ends a wait, the present one or the next.
     pub fn wake(&self) {
         self.owned.ring.wake();
     }
@@ -58,18 +72,18 @@ impl Drop for Queue {
     }
 }
 
-/// What this thread submits is kept until it is dropped, and then given to the kernel together: the disk is told once. For a thread that
-/// waits for none of it meanwhile.
+/// Holds back this thread's reads until it is dropped, and then submits them by one system call:
+/// the disk is told once. The thread must not wait for one of them meanwhile.
 #[derive(Debug)]
 pub struct Plug<'a> {
     plugged: Option<&'a Arc<Ring>>,
     owned: Option<&'a Owned>,
-    /// It belongs to the thread that made it.
+    /// Belongs to the thread that made it.
     here: PhantomData<*const ()>,
 }
 
 impl<'a> Plug<'a> {
-    /// Of this thread at `ring`, unless it is plugged already.
+    /// Plugs this thread at `ring`, unless it is plugged already.
     pub(crate) fn new(ring: Option<&'a Arc<Ring>>, owned: Option<&'a Owned>) -> Self {
         Self { plugged: ring.filter(|ring| ring.plug()), owned, here: PhantomData }
     }

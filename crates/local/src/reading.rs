@@ -1,9 +1,13 @@
-//! One read: what it wants, what of it is there, and whom to tell.
+//! One read: its buffers, how far they are filled, and the function to call at its end.
 //!
 //! ```text
 //!  offset      filled            wanted
-//!    |###########|---------rest----|..to the end of a page: read directly, told to nobody
+//!    |###########|---------rest----|..to the end of a page: direct reads go on to there
 //!    [ buffer 0 ][ buffer 1 ][ buf ]
+//!
+//!   try_now ── all cached ──> finish
+//!       └─ would block ──> submitted ──> take: full, end of file, error ──> finish
+//!                              ^───────────── short, interrupted ──┘
 //! ```
 
 use std::io::{self, IoSliceMut};
@@ -16,32 +20,33 @@ use rustix::io::{Errno, ReadWriteFlags};
 use crate::file::LocalFile;
 use crate::frames::{Buffers, FRAME_BYTES, Frames};
 
-/// What has become of a read.
+/// The end of a read.
 #[derive(Debug)]
 pub struct Filled {
     /// The buffers, as they were given.
     pub buffers: Buffers,
-    /// How many bytes of them are filled, or why they are not.
+    /// Bytes filled, or the error. Fewer than the buffers hold only at the end of the file.
     pub result: io::Result<usize>,
-    /// With what it was over.
+    /// The reads that had completed together with this one.
     pub batch: Option<Batch>,
 }
 
-/// Reads that were all over before the first of them is told of: what is looked at then counts for all.
+/// A group of reads that had all completed before `done` was called for the first of them: one
+/// check of the file after the group covers all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Batch {
-    /// Which. No other has it.
+    /// The group's number. No other group has it.
     pub number: NonZeroU64,
-    /// How many are told of after this one, on the same thread, at once.
+    /// How many of the group come after this one, on the same thread, at once.
     pub rest: usize,
 }
 
-/// Told what has become of it, once.
+/// Called once, at the end of a read.
 pub type Done = Box<dyn FnOnce(Filled) + Send>;
 
-/// What came of trying at once.
+/// The result of trying without waiting.
 pub(crate) enum Tried {
-    /// It is over.
+    /// The read has ended.
     Done(io::Result<usize>),
     /// The rest would block.
     WouldBlock,
@@ -53,7 +58,7 @@ pub(crate) struct Reading {
     buffers: Buffers,
     filled: usize,
     wanted: usize,
-    /// Past the kernel's page cache, as long as it goes on from page to page.
+    /// Read past the kernel's page cache, as long as the position is a multiple of a page.
     direct: bool,
     done: Done,
 }
@@ -64,12 +69,12 @@ impl Reading {
         Self { file, offset, buffers, filled: 0, wanted, direct: false, done }
     }
 
-    /// The descriptor that its rest is read from.
+    /// The descriptor that the rest is read from.
     pub(crate) fn file(&self) -> BorrowedFd<'_> {
         self.file.descriptor(self.is_direct())
     }
 
-    /// Where its rest starts in the file.
+    /// Where the rest starts in the file.
     pub(crate) fn position(&self) -> u64 {
         self.offset + self.filled as u64
     }
@@ -78,7 +83,7 @@ impl Reading {
         self.direct && self.position().is_multiple_of(FRAME_BYTES as u64)
     }
 
-    /// What is to be filled yet.
+    /// The memory that is not filled yet.
     pub(crate) fn rest(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let (mut past, direct) = (self.filled, self.is_direct());
         self.buffers.iter_mut().filter_map(move |buffer| {
@@ -89,11 +94,11 @@ impl Reading {
         })
     }
 
-    /// Takes what a system call gave. What the whole has come to, if that is all.
+    /// Takes the result of a system call. Returns the result of the whole read if that is its end.
     pub(crate) fn take(&mut self, result: Result<usize, Errno>) -> Option<io::Result<usize>> {
         match result {
             Ok(count) => {
-                // What was read directly may go on to the end of a page.
+                // A direct read may go on to the end of a page.
                 self.filled = (self.filled + count).min(self.wanted);
                 (count == 0 || self.filled == self.wanted).then_some(Ok(self.filled))
             }
@@ -115,7 +120,7 @@ impl Reading {
         rustix::io::preadv2(file.descriptor(direct), &mut slices[..most], at, flags)
     }
 
-    /// Reads what is in the kernel's memory. What is not is read directly, where that can be.
+    /// Reads what the page cache holds. Chooses direct reads for the rest, where possible.
     pub(crate) fn try_now(&mut self) -> Tried {
         if self.wanted == 0 {
             return Tried::Done(Ok(0));
@@ -126,14 +131,15 @@ impl Reading {
         loop {
             match self.read(ReadWriteFlags::NOWAIT) {
                 Err(Errno::INTR) => {}
-                // A file system that knows no such thing may block at any time.
+                // A file system without `RWF_NOWAIT` may block at any time.
                 Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS) => return Tried::WouldBlock,
                 result => return self.take(result).map_or(Tried::WouldBlock, Tried::Done),
             }
         }
     }
 
-    /// Whether some of it is known not to be in the kernel's memory. From then on it is read directly.
+    /// Whether the page cache is known to lack some of it. If so, it is read directly from then
+    /// on.
     fn is_cold(&mut self) -> bool {
         let whole = |buffer: &Frames| buffer.len().is_multiple_of(FRAME_BYTES);
         let aligned = self.offset.is_multiple_of(FRAME_BYTES as u64)
@@ -142,7 +148,7 @@ impl Reading {
         self.direct
     }
 
-    /// Reads the rest, however long that takes.
+    /// Reads the rest, and waits for the disk.
     pub(crate) fn wait(&mut self) -> io::Result<usize> {
         loop {
             let read = self.read(ReadWriteFlags::empty());
@@ -152,21 +158,25 @@ impl Reading {
         }
     }
 
-    /// Tells what has become of it.
+    /// Calls `done`.
     pub(crate) fn finish(self, result: io::Result<usize>) {
         self.finish_in(None, result);
     }
 
-    /// The same, as one of a batch.
+    /// Calls `done` for one read of a batch.
     pub(crate) fn finish_in(self, batch: Option<Batch>, result: io::Result<usize>) {
         let Self { buffers, done, .. } = self;
-        // Whoever is told may fail; the thread that tells has others to tell.
+        // `done` may panic, and this thread has to call others.
         let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| done(Filled { buffers, result, batch })));
         if told.is_err() {
             tracing::error!("a completion panicked");
         }
     }
 }
+
+/// Reads in flight at the same time: what the queue of a fast drive holds. Lower: the drive is not
+/// kept busy. Higher: more reads wait in the kernel and none is served sooner.
+pub const IN_FLIGHT_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests {

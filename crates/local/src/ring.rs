@@ -1,16 +1,17 @@
-//! One `io_uring`: reads go in from any thread, and come out to whoever takes what has completed.
+//! One `io_uring`: any thread submits reads, and one thread at a time takes completions.
 //!
 //! ```text
-//!  submit: [lock] entry into the queue [unlock], io_uring_enter      any thread; plugged: the second for all together
-//!             │ owns the read: file, buffers, whom to tell
+//!  submit: [lock] entry into the queue [unlock], io_uring_enter     plugged: one for all
+//!             │ the kernel owns the read: file, buffers, `done`
 //!             v
-//!  kernel ── completion, with the address of the read ──> take: all there?  yes: told      one thread at a time
-//!                                                                           no:  submitted again, for the rest
+//!  kernel ── completion, with the address of the read ──> take ─┬─ ended ──> done
+//!                                                               └─ short ──> submitted again
 //! ```
 //!
-//! A read is given to the kernel as the address of a box that nobody else has, and comes back as the same: from submission to
-//! completion the kernel is its owner. Nothing here cancels: what a caller no longer wants completes, and is dropped then. A ring that
-//! is dropped with reads in flight would be unmapped under them: whoever owns one keeps it until there are none.
+//! The kernel gets a read as the address of a box that nothing else refers to, and gives it back
+//! as such: from submission to completion the kernel owns it. Nothing here cancels: a read that
+//! its caller no longer wants completes, and is dropped then. A ring that is dropped with reads in
+//! flight would be unmapped under them, so the owner of a ring keeps it until there are none.
 
 #![allow(unsafe_code, reason = "memory is shared with the kernel: entries hold addresses")]
 
@@ -28,27 +29,27 @@ use parking_lot::{Mutex, MutexGuard};
 use rustix::io::Errno;
 use smallvec::SmallVec;
 
-use crate::IN_FLIGHT_MAX;
-use crate::reading::{Batch, Reading};
+use crate::reading::{Batch, IN_FLIGHT_MAX, Reading};
 
 pub(crate) struct Ring {
     uring: IoUring,
-    /// Held while the submission queue is written. The kernel has a lock of its own for those who submit what is there.
+    /// Held while the submission queue is written. The kernel locks by itself when entries are
+    /// submitted.
     submitting: Mutex<()>,
-    /// Held while the completion queue is read: room for what comes out of it.
+    /// Held while the completion queue is read. Holds lists for what comes out of it.
     taking: Mutex<Room>,
     in_flight: AtomicUsize,
-    /// Whoever made it, and others like it.
+    /// The number that rings of one `Uring` share.
     family: u64,
 }
 
-/// What the kernel owns: a read, and the list of its buffers while it is submitted.
+/// Owned by the kernel while submitted: a read, and the list of its buffers.
 struct Submitted {
     reading: Reading,
     buffers: SmallVec<[libc::iovec; 1]>,
 }
 
-/// Completions on their way, kept so that their lists are made once.
+/// Lists for completions, kept so that they are allocated once.
 #[derive(Default)]
 struct Room {
     completed: Vec<(u64, i32)>,
@@ -62,11 +63,12 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Ring {
-    /// A ring, if kernel and sandbox allow one that can read, and can be waited for with an end.
-    pub(crate) fn new(whose: Whose, family: u64) -> io::Result<Arc<Self>> {
+    /// A ring, if the kernel and the sandbox allow one that can read and can be waited for with a
+    /// timeout.
+    pub(crate) fn new(taken_by: TakenBy, family: u64) -> io::Result<Arc<Self>> {
         let mut builder = IoUring::builder();
         builder.dontfork().setup_cqsize(COMPLETIONS);
-        if whose == Whose::Owners {
+        if taken_by == TakenBy::Owner {
             builder.setup_coop_taskrun();
         }
         let uring: IoUring = builder.build(ENTRIES)?;
@@ -81,7 +83,7 @@ impl Ring {
         Ok(Arc::new(Self { uring, submitting, taking, in_flight, family }))
     }
 
-    /// Gives a read to the kernel, or back.
+    /// Submits a read; returns it if too many are in flight.
     pub(crate) fn submit(&self, reading: Reading) -> Result<(), Reading> {
         let taken = self.in_flight.fetch_update(SeqCst, Acquire, |n| (n < IN_FLIGHT_MAX).then_some(n + 1));
         if taken.is_err() {
@@ -96,18 +98,19 @@ impl Ring {
         self.in_flight.load(SeqCst)
     }
 
-    /// Wakes whoever waits for completions, now or next.
+    /// Wakes the thread that waits for completions, now or next.
     pub(crate) fn wake(&self) {
         self.push(&opcode::Nop::new().build().user_data(WAKE));
         self.enter();
     }
 
-    /// Tells of what has completed, `max` at most. How many reads, and wakings, that were.
+    /// Calls `done` for at most `max` completions. Returns how many completions and wakes that
+    /// were.
     pub(crate) fn take(&self, max: usize) -> usize {
         self.take_with(self.taking.lock(), max)
     }
 
-    /// The same, unless somebody takes, or waits.
+    /// The same, unless another thread takes or waits.
     pub(crate) fn try_take(&self, max: usize) -> usize {
         self.taking.try_lock().map_or(0, |room| self.take_with(room, max))
     }
@@ -120,12 +123,13 @@ impl Ring {
         if let Some(timeout) = &timeout {
             args = args.timespec(timeout);
         }
-        // What it failed at, if it was not only late, is tried again by whoever asks next.
+        // A timeout is no failure; the next caller tries again after another error.
         let _ = self.uring.submitter().submit_with_args(1, &args);
     }
 
-    /// What this thread submits here stays in the queue until [`Ring::unplug`], as long as that has room and no other thread submits.
-    /// `false` if the thread is plugged already, here or elsewhere: then all is as it was.
+    /// Holds back this thread's entries in the queue until [`Ring::unplug`], as long as the queue
+    /// has room and no other thread submits. `false`, without effect, if the thread is plugged
+    /// already, here or elsewhere.
     pub(crate) fn plug(self: &Arc<Self>) -> bool {
         PLUGGED.with_borrow_mut(|plugged| {
             let free = plugged.is_none();
@@ -150,7 +154,8 @@ impl Ring {
 
     fn give(&self, submitted: Box<Submitted>) {
         let raw = Box::into_raw(submitted);
-        // SAFETY: the box was just given up, nobody else has its address, and the kernel gets it only below.
+        // SAFETY: the box was just given up, nothing else has its address, and the kernel gets it
+        // only below.
         let Submitted { reading, buffers } = unsafe { &mut *raw };
         let (fd, at) = (types::Fd(reading.file().as_raw_fd()), reading.position());
         buffers.clear();
@@ -173,18 +178,22 @@ impl Ring {
     fn push(&self, entry: &squeue::Entry) {
         let _held = self.submitting.lock();
         loop {
-            // SAFETY: the lock is held, so nobody else writes the submission queue. What an entry refers to lives until its completion:
-            // the box that its user data names owns the file, the buffers and the list of them, and only its completion gives it back.
+            // SAFETY: this thread holds the lock, so no other writes the submission queue.
+            // Whatever an entry refers to lives until its completion: the box named by its user
+            // data owns the file, the buffers and their list, and only the completion gives the
+            // box back.
             let pushed = unsafe { self.uring.submission_shared().push(entry) };
             if pushed.is_ok() {
                 return;
             }
-            // Of a plugged thread, or what the kernel had no memory for.
+            // The queue is full of a plugged thread's entries, or the kernel had no memory for
+            // them.
             self.enter();
         }
     }
 
-    /// Whether this thread is plugged here: then there is something to be given to the kernel when it no longer is.
+    /// Whether this thread is plugged here. If so, notes that there are entries to submit at
+    /// `unplug`.
     fn is_plugged(&self) -> bool {
         PLUGGED.with_borrow_mut(|plugged| match plugged {
             Some((ring, pushed)) if std::ptr::eq(&raw const **ring, self) => {
@@ -195,7 +204,8 @@ impl Ring {
         })
     }
 
-    /// Tells the kernel of what is in the queue. What it cannot take for want of memory stays there, for the next to submit.
+    /// Submits the entries in the queue. Entries for which the kernel has no memory stay for the
+    /// next call.
     fn enter(&self) {
         for _ in 0..ENTER_TRIES {
             match self.uring.submitter().submit() {
@@ -206,11 +216,12 @@ impl Ring {
         tracing::warn!("the kernel takes no reads");
     }
 
-    /// Takes what the kernel says of a read. What has come of it, if it is over; else it is submitted again, for the rest.
+    /// Takes the kernel's result of a read. Returns the read if it has ended; otherwise submits it
+    /// again for the rest.
     fn complete(&self, mut submitted: Box<Submitted>, result: i32) -> Option<(Reading, io::Result<usize>)> {
         let result = usize::try_from(result).map_err(|_| match Errno::from_raw_os_error(-result) {
-            // The thread that submitted it has ended, and the kernel had nobody to finish it for: the memory is ours and valid, so it
-            // is submitted again, by whoever takes completions.
+            // The thread that submitted the read has ended before the kernel finished it. The
+            // memory is ours and valid, so this thread submits it again.
             Errno::CANCELED | Errno::FAULT => Errno::INTR,
             errno => errno,
         });
@@ -225,13 +236,14 @@ impl Ring {
 
     fn take_with(&self, mut room: MutexGuard<'_, Room>, max: usize) -> usize {
         let Room { completed, over } = &mut *room;
-        // SAFETY: whoever holds the lock of this room reads the completion queue, and nobody else.
+        // SAFETY: only the thread that holds this lock reads the completion queue.
         let queue = unsafe { self.uring.completion_shared() };
         completed.extend(queue.take(max).map(|entry| (entry.user_data(), entry.result())));
         let count = completed.len();
         for (data, result) in completed.drain(..) {
             if data != WAKE {
-                // SAFETY: user data other than `WAKE` is a box given up in `give`, and each entry completes once.
+                // SAFETY: user data other than `WAKE` is a box given up in `give`, and each entry
+                // completes once.
                 over.extend(self.complete(unsafe { Box::from_raw(data as *mut Submitted) }, result));
             }
         }
@@ -239,9 +251,9 @@ impl Ring {
             return count;
         }
         let mut over = std::mem::take(over);
-        // Whoever is told may take by himself.
+        // Unlocked first: `done` may take completions itself.
         drop(room);
-        // Before they are told: whoever is told may ask for the next one.
+        // Before `done` is called: it may submit the next read.
         self.in_flight.fetch_sub(over.len(), AcqRel);
         let number = NonZeroU64::new(BATCHES.fetch_add(1, Relaxed));
         let mut rest = over.len();
@@ -249,7 +261,7 @@ impl Ring {
             rest -= 1;
             reading.finish_in(number.map(|number| Batch { number, rest }), result);
         }
-        // To be used again, unless somebody is at it already.
+        // Keeps the list for the next call, unless another thread is taking.
         if let Some(mut room) = self.taking.try_lock() {
             room.over = over;
         }
@@ -257,34 +269,37 @@ impl Ring {
     }
 }
 
-/// Who takes what completes.
+/// Which thread takes the completions of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Whose {
-    /// A thread that does nothing else.
-    Everybodys,
-    /// Those who submit, by asking for it: none of them is interrupted for it.
-    Owners,
+pub(crate) enum TakenBy {
+    /// The reaper: a thread that does nothing else.
+    Reaper,
+    /// The threads that submit, when they ask: no thread is interrupted for a completion.
+    Owner,
 }
 
 thread_local! {
-    /// The ring that this thread is plugged at, and whether it has submitted something there.
+    /// The ring that this thread is plugged at, and whether it has added entries there.
     static PLUGGED: RefCell<Option<(Arc<Ring>, bool)>> = const { RefCell::new(None) };
 }
 
 /// The number of the next batch of any ring.
 static BATCHES: AtomicU64 = AtomicU64::new(1);
 
-/// User data of what only wakes: no box is there.
+/// User data of a wake: there is no box.
 const WAKE: u64 = 0;
 
-/// Entries of the submission queue: the most that are given to the kernel together.
+/// Entries of the submission queue: the most that one system call submits. Lower: more calls for a
+/// burst. Higher: more memory a ring.
 const ENTRIES: u32 = 64;
 
-/// Completions that fit: all that may be in flight, and what wakes.
+/// Completions that fit: all that may be in flight, and wakes. Lower: the kernel has to keep some.
+/// Higher: more memory.
 const COMPLETIONS: u32 = 2 * IN_FLIGHT_MAX as u32;
 
-/// Buffers of one system call; the kernel's limit.
+/// Buffers of one system call: the kernel's limit.
 const VECTOR_MAX: usize = 1024;
 
-/// How often a submission is tried before it is left for the next one: the kernel was out of memory all the while.
+/// How often a submission is tried while the kernel is out of memory. Lower: entries stay for the
+/// next submission too early. Higher: the thread spins longer.
 const ENTER_TRIES: u32 = 1000;

@@ -1,7 +1,11 @@
-//! Threads that wait for the disk, where the kernel does not.
+//! Threads that wait for the disk, where `io_uring` is not available.
 //!
-//! One thread a read, as many as [`THREADS_MAX`]; the rest of what may be in flight waits for one of them. Threads come when they are
-//! needed and go when they have been idle for [`IDLE`].
+//! ```text
+//!   submit ── a thread is idle ──> it reads       below THREADS_MAX ──> a new thread reads
+//!         └── else ──> waits in line                 IN_FLIGHT_MAX ──> refused
+//! ```
+//!
+//! Each thread carries out one read at a time. A thread ends when it has been idle for [`IDLE`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,8 +13,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::IN_FLIGHT_MAX;
-use crate::reading::Reading;
+use crate::reading::{IN_FLIGHT_MAX, Reading};
 
 #[derive(Default)]
 pub(crate) struct Threads {
@@ -26,7 +29,7 @@ struct Pool {
 #[derive(Default)]
 struct State {
     waiting: VecDeque<Reading>,
-    /// Reads that a thread has.
+    /// Reads that a thread carries out.
     running: usize,
     threads: usize,
     idle: usize,
@@ -40,7 +43,7 @@ impl std::fmt::Debug for Threads {
 }
 
 impl Threads {
-    /// Hands a read to a thread, or back.
+    /// Hands a read to a thread; returns it if too many are in flight.
     pub(crate) fn submit(&self, reading: Reading) -> Result<(), Reading> {
         let mut state = self.pool.state.lock();
         if state.waiting.len() + state.running >= IN_FLIGHT_MAX {
@@ -51,7 +54,7 @@ impl Threads {
             let spawned = std::thread::Builder::new().name("foreread-pread".to_owned()).spawn(move || pool.serve());
             match spawned {
                 Ok(_) => state.threads += 1,
-                // Those that there are serve it; without any, nobody would.
+                // The threads that exist serve it. Without any, the read would never end.
                 Err(_) if state.threads == 0 => return Err(reading),
                 Err(error) => tracing::debug!(%error, "no further thread"),
             }
@@ -83,7 +86,8 @@ impl Pool {
                 state.running += 1;
                 drop(state);
                 let result = reading.wait();
-                // Whoever is told may ask for the next one, which counts without this one.
+                // Before `done` is called: it may submit the next read, which this one must not
+                // keep out.
                 self.state.lock().running -= 1;
                 reading.finish(result);
                 state = self.state.lock();
@@ -103,8 +107,10 @@ impl Pool {
     }
 }
 
-/// Threads at most. A disk that serves more at the same time is one that `io_uring` is made for.
+/// Threads at most. Lower: fewer reads at the disk at a time. Higher: more memory for stacks; a
+/// disk that serves more at a time is better served by `io_uring`.
 const THREADS_MAX: usize = 64;
 
-/// How long a thread waits for the next read: longer than a pause between two bursts.
+/// How long an idle thread waits for the next read. Lower: threads end in a pause between two
+/// bursts. Higher: idle threads keep their memory longer.
 const IDLE: Duration = Duration::from_secs(10);

@@ -1,12 +1,14 @@
-//! The kernel carries reads: a ring for all, whose completions one thread takes, and rings of those who take their own (`queue.rs`).
+//! Reads by `io_uring`: one shared ring, whose completions the reaper takes, and rings of owners
+//! that take their own (`queue.rs`).
 //!
 //! ```text
-//!   who only submits ──> the ring for all ──> reaper
-//!   who waits        ──> his own ring     ──> himself                              no thread between him and the kernel
-//!                             └─ he has not asked for a millisecond ──> reaper     others may wait for the same pages
+//!   a thread that only submits ──> the shared ring ──> reaper ──> done
+//!   the owner of a queue       ──> its own ring    ──> the owner ──> done
+//!                                     └─ not taken for a millisecond ──> reaper ──> done
 //! ```
 //!
-//! A ring goes when its last completion has been taken: the reaper keeps it until then.
+//! The reaper steps in because other readers may wait for the same pages. A ring is dropped after
+//! its last completion has been taken: the reaper keeps it until then.
 
 use std::io;
 use std::sync::Arc;
@@ -17,29 +19,30 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::reading::Reading;
-use crate::ring::{Ring, Whose};
+use crate::ring::{Ring, TakenBy};
 
-/// The ring for all, its reaper, and the rings of others that it looks after.
+/// The shared ring, its reaper, and the owned rings that the reaper looks after.
 pub(crate) struct Uring {
     shared: Arc<Shared>,
 }
 
 struct Shared {
     ring: Arc<Ring>,
-    /// What all these rings have in common.
+    /// The number that all these rings share.
     family: u64,
     owned: Mutex<Vec<Arc<Owned>>>,
-    /// The reaper looks at owned rings every [`TICK`]. Else it sleeps until the ring for all has something, and is to be woken.
+    /// The reaper looks at owned rings every [`TICK`]. Otherwise it sleeps until the shared ring
+    /// has a completion, and has to be woken for owned ones.
     looks: AtomicBool,
     stopped: AtomicBool,
 }
 
-/// A ring whose owner takes what completes.
+/// A ring whose owner takes completions.
 pub(crate) struct Owned {
     pub(crate) ring: Arc<Ring>,
-    /// The owner has taken what there was since the reaper last looked.
+    /// The owner has taken completions since the reaper last looked.
     pub(crate) attended: AtomicBool,
-    /// There is no owner any more.
+    /// The owner is gone.
     closed: AtomicBool,
     shared: Arc<Shared>,
 }
@@ -57,11 +60,11 @@ impl std::fmt::Debug for Uring {
 }
 
 impl Uring {
-    /// If kernel and sandbox allow it.
+    /// If the kernel and the sandbox allow it.
     pub(crate) fn new() -> io::Result<Self> {
         let family = FAMILIES.fetch_add(1, Relaxed);
         let shared = Arc::new(Shared {
-            ring: Ring::new(Whose::Everybodys, family)?,
+            ring: Ring::new(TakenBy::Reaper, family)?,
             family,
             owned: Mutex::default(),
             looks: AtomicBool::new(false),
@@ -72,7 +75,8 @@ impl Uring {
         Ok(Self { shared })
     }
 
-    /// Gives a read to the kernel, or back: where this thread is plugged, else for the reaper.
+    /// Submits a read: to the ring that this thread is plugged at, otherwise to the shared one.
+    /// Returns the read if too many are in flight.
     pub(crate) fn submit(&self, reading: Reading) -> Result<(), Reading> {
         match Ring::plugged(self.shared.family) {
             Some(ring) => ring.submit(reading),
@@ -80,15 +84,15 @@ impl Uring {
         }
     }
 
-    /// The ring for all.
+    /// The shared ring.
     pub(crate) fn ring(&self) -> &Arc<Ring> {
         &self.shared.ring
     }
 
-    /// A ring for one owner, if there is memory for another one.
+    /// A ring for one owner, if there is memory for another.
     pub(crate) fn owned(&self) -> io::Result<Arc<Owned>> {
         let owned = Arc::new(Owned {
-            ring: Ring::new(Whose::Owners, self.shared.family)?,
+            ring: Ring::new(TakenBy::Owner, self.shared.family)?,
             attended: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             shared: Arc::clone(&self.shared),
@@ -111,15 +115,16 @@ impl Drop for Uring {
 }
 
 impl Owned {
-    /// Something is in flight here that its owner may not come back for.
+    /// Has the reaper look after this ring: reads are in flight that the owner may not come back
+    /// for.
     pub(crate) fn look_after(&self) {
-        // The reaper says that it looks no longer before it looks a last time.
+        // The reaper clears `looks` before it looks a last time, so this cannot be missed.
         if !self.shared.looks.load(SeqCst) && !self.shared.looks.swap(true, SeqCst) {
             self.shared.ring.wake();
         }
     }
 
-    /// Its owner is gone: what is in flight completes.
+    /// The owner goes: reads in flight complete.
     pub(crate) fn close(&self) {
         self.closed.store(true, Release);
         self.look_after();
@@ -140,7 +145,8 @@ impl Shared {
                 if idle > IDLE_TICKS {
                     idle = 0;
                     self.looks.store(false, SeqCst);
-                    // Who submitted before that has not woken anybody.
+                    // A thread that submitted before this has not woken the reaper: look once
+                    // more.
                     if self.look() {
                         self.looks.store(true, SeqCst);
                     }
@@ -149,7 +155,8 @@ impl Shared {
         }
     }
 
-    /// Takes what owners have left, and forgets rings that nobody will use again. Whether something is in flight in one of them.
+    /// Takes completions that owners have left, and drops rings that no thread will use again.
+    /// Whether reads are in flight in one of the rings.
     fn look(&self) -> bool {
         let owned: Vec<_> = self.owned.lock().clone();
         for owned in &owned {
@@ -163,11 +170,13 @@ impl Shared {
     }
 }
 
-/// The next one's family.
+/// The next family's number.
 static FAMILIES: AtomicU64 = AtomicU64::new(0);
 
-/// How often the reaper looks at rings whose owners may have left them. Less costs a processor more than a hundredth of its time.
+/// How often the reaper looks at owned rings. Lower: more than a hundredth of a processor's time.
+/// Higher: other readers wait longer for completions that an owner has left.
 const TICK: Duration = Duration::from_millis(1);
 
-/// Looks without anything in flight before it sleeps: waking it costs as much as several.
+/// Looks that find nothing in flight before the reaper sleeps. Lower: it is woken more often,
+/// which costs as much as several looks. Higher: it looks longer for nothing.
 const IDLE_TICKS: u32 = 50;

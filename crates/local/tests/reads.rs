@@ -1,4 +1,5 @@
-//! Reads through both mechanisms: bytes, bounds, and what becomes of them when their submitter goes away.
+//! Reads through both mechanisms: their bytes, their bounds, and their end when the submitter is
+//! dropped.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -13,22 +14,22 @@ use rustix::fs::{Advice, Mode, OFlags};
 
 const PAGE: usize = 4096;
 
-/// Longer than anything here takes.
+/// Longer than any test here takes.
 const LONG: Duration = Duration::from_secs(30);
 
-/// What the bytes of a page are.
+/// The bytes of a page.
 fn content(page: u64) -> Vec<u8> {
     (0..PAGE as u64).map(|at| (page.wrapping_mul(0x9e37_79b9) >> (at % 24)) as u8 ^ at as u8).collect()
 }
 
-/// A file of that many pages on a disk, where there is one.
+/// A file of some pages in the build's directory: on a disk, if any is.
 struct Site {
     _dir: tempfile::TempDir,
     file: Arc<LocalFile>,
 }
 
 impl Site {
-    /// Opened so that it can be read directly as well, if that is wanted and the file system can.
+    /// With a direct descriptor as well if `direct`; `None` where the file system has none.
     fn new(pages: u64, direct: bool) -> Option<Self> {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
         let path = dir.path().join("file");
@@ -49,12 +50,13 @@ impl Site {
     }
 }
 
-/// Makes the kernel forget what is in the file.
+/// Makes the kernel drop its cached pages of the file.
 fn forget(file: &LocalFile) {
     rustix::fs::fadvise(file.cached(), 0, None, Advice::DontNeed).expect("advice is taken");
 }
 
-/// Both mechanisms, or only threads where there is no `io_uring`, with a file of that many pages: read through the page cache, and directly.
+/// Runs a test with each mechanism (only threads where there is no `io_uring`) on a file of
+/// `pages` pages, read through the page cache and directly.
 fn each(pages: u64, test: impl Fn(&dyn Fn() -> Submitter, &Arc<LocalFile>)) {
     let mut mechanisms = vec![Mechanism::Threads];
     if Submitter::new(Mechanism::IoUring).mechanism() == Mechanism::IoUring {
@@ -64,7 +66,7 @@ fn each(pages: u64, test: impl Fn(&dyn Fn() -> Submitter, &Arc<LocalFile>)) {
     }
     for direct in [false, true] {
         let Some(site) = Site::new(pages, direct) else {
-            eprintln!("skipped: nothing is read directly on this file system");
+            eprintln!("skipped: this file system takes no direct reads");
             return;
         };
         for &mechanism in &mechanisms {
@@ -90,7 +92,7 @@ fn expect_page((page, filled): (u64, Filled)) {
 }
 
 #[test]
-fn what_the_mechanism_is_is_told() {
+fn the_mechanism_is_shown() {
     assert_eq!(Submitter::new(Mechanism::Threads).mechanism().to_string(), "threads");
     assert_eq!(Mechanism::IoUring.to_string(), "io_uring");
 }
@@ -138,7 +140,7 @@ fn reads_need_not_begin_nor_end_with_a_page() {
 }
 
 #[test]
-fn what_is_in_the_kernels_memory_completes_on_the_thread_that_asks() {
+fn cached_bytes_complete_on_the_calling_thread() {
     each(4, |submitter, file| {
         rustix::io::pread(file.cached(), &mut vec![0; 4 * PAGE], 0).expect("it is read");
         let submitter = submitter();
@@ -155,7 +157,7 @@ fn what_is_in_the_kernels_memory_completes_on_the_thread_that_asks() {
 }
 
 #[test]
-fn an_error_is_told() {
+fn an_error_reaches_done() {
     let dir = tempfile::tempdir().expect("a directory");
     let directory = Arc::new(LocalFile::new(File::open(dir.path()).expect("it is there").into()));
     each(1, |submitter, _| {
@@ -166,7 +168,8 @@ fn an_error_is_told() {
     });
 }
 
-/// Reads pages, none of them twice, until one is in flight that whoever is told holds up.
+/// Reads further pages until `holders` completions are held up in `done` on other threads;
+/// dropping out of the barrier lets them go.
 fn hold_up(
     submitter: &Submitter,
     file: &Arc<LocalFile>,
@@ -200,7 +203,7 @@ fn hold_up(
 }
 
 #[test]
-fn more_than_may_be_in_flight_is_refused_and_then_taken_again() {
+fn reads_beyond_the_bound_are_refused_until_others_complete() {
     let pages = 4096;
     each(pages, |submitter, file| {
         let submitter = submitter();
@@ -240,7 +243,7 @@ fn more_than_may_be_in_flight_is_refused_and_then_taken_again() {
 }
 
 #[test]
-fn what_is_submitted_together_completes_once_it_is_given_to_the_kernel() {
+fn plugged_reads_complete_after_the_plug_is_dropped() {
     let pages = 300;
     each(pages, |submitter, file| {
         let submitter = submitter();
@@ -256,7 +259,7 @@ fn what_is_submitted_together_completes_once_it_is_given_to_the_kernel() {
         for _ in 0..pages {
             expect_page(receive.recv().expect("each completes"));
         }
-        // Another thread was never plugged, and neither was another submitter here.
+        // The plug concerns neither another thread nor another submitter.
         let _plug = submitter.plug();
         thread::scope(|scope| {
             scope.spawn(|| submitter.read(Arc::clone(file), 0, vec![buffer(1)], told(&send, 0)));
@@ -292,7 +295,7 @@ fn a_read_outlives_the_thread_that_submitted_it() {
 }
 
 #[test]
-fn what_is_in_flight_when_all_is_dropped_completes_once_with_its_bytes() {
+fn reads_in_flight_complete_once_after_the_submitter_is_dropped() {
     each(256, |submitter, file| {
         for _ in 0..20 {
             forget(file);
@@ -327,7 +330,7 @@ fn a_completion_that_panics_harms_no_other() {
     });
 }
 
-/// The same with a queue of its own, where reads have one.
+/// The same with a queue, where the mechanism has one.
 fn each_queue(pages: u64, test: impl Fn(&Submitter, &Queue, &Arc<LocalFile>)) {
     each(pages, |submitter, file| {
         let submitter = submitter();
@@ -342,10 +345,11 @@ fn each_queue(pages: u64, test: impl Fn(&Submitter, &Queue, &Arc<LocalFile>)) {
 }
 
 #[test]
-fn an_owner_takes_what_completes_by_himself() {
+fn an_owner_takes_its_own_completions() {
     let pages = 256;
     each_queue(pages, |submitter, queue, file| {
-        // On a busy machine he may come too late each time that he looks, but not for ever.
+        // On a busy machine the owner may come too late in each round, but not in a hundred
+        // rounds.
         let own: usize = (0..100)
             .map(|_| {
                 forget(file);
@@ -370,7 +374,7 @@ fn an_owner_takes_what_completes_by_himself() {
                         expect_page((page, filled));
                     }
                 }
-                // Each batch counts down to its last.
+                // The numbers of each batch count down to 0.
                 for (at, &(number, rest)) in rests.iter().enumerate() {
                     let next = rests[at + 1..].iter().find(|(other, _)| *other == number);
                     assert_eq!(next.map_or(0, |(_, next)| next + 1), rest, "of batch {number}");
@@ -379,12 +383,12 @@ fn an_owner_takes_what_completes_by_himself() {
             })
             .find(|own| *own > 0)
             .unwrap_or(0);
-        assert!(own > 0, "what he takes he is told of");
+        assert!(own > 0, "the owner's thread ran no completion");
     });
 }
 
 #[test]
-fn what_an_owner_leaves_another_takes() {
+fn completions_that_an_owner_leaves_are_taken_by_another_thread() {
     let pages = 64;
     each_queue(pages, |submitter, queue, file| {
         let (send, receive) = channel();
@@ -396,11 +400,11 @@ fn what_an_owner_leaves_another_takes() {
             }
             drop(plug);
             for _ in 0..pages {
-                expect_page(receive.recv_timeout(LONG).expect("nobody takes it here"));
+                expect_page(receive.recv_timeout(LONG).expect("the reaper takes it"));
             }
             assert_eq!(submitter.in_flight(), 0);
             if round == 0 {
-                // Long enough for the other to look no longer.
+                // Long enough that the reaper stops looking.
                 thread::sleep(Duration::from_millis(120));
             }
         }
@@ -408,7 +412,7 @@ fn what_an_owner_leaves_another_takes() {
 }
 
 #[test]
-fn whoever_is_told_may_take_by_himself() {
+fn a_completion_may_take_other_completions() {
     let pages = 64;
     each(pages, |submitter, file| {
         let submitter = submitter();
@@ -438,14 +442,14 @@ fn whoever_is_told_may_take_by_himself() {
 }
 
 #[test]
-fn an_owner_who_waits_is_woken() {
+fn a_waiting_owner_is_woken() {
     each_queue(1, |_, queue, _| {
         thread::scope(|scope| {
             scope.spawn(|| queue.wake());
             queue.wait(LONG);
         });
         assert_eq!(queue.take(8), 1);
-        // Before it waits, too.
+        // A wake before the wait counts as well.
         queue.wake();
         queue.wait(LONG);
         assert_eq!(queue.take(8), 1);
@@ -453,7 +457,7 @@ fn an_owner_who_waits_is_woken() {
 }
 
 #[test]
-fn a_queue_that_is_dropped_brings_what_is_in_flight() {
+fn reads_in_flight_complete_after_their_queue_is_dropped() {
     let pages = 256;
     each_queue(pages, |submitter, _, file| {
         for _ in 0..20 {
@@ -472,7 +476,7 @@ fn a_queue_that_is_dropped_brings_what_is_in_flight() {
 }
 
 #[test]
-fn all_that_is_in_flight_when_everything_is_dropped_completes() {
+fn reads_in_flight_complete_after_queue_and_submitter_are_dropped() {
     each(256, |submitter, file| {
         for queue_first in [false, true] {
             forget(file);

@@ -1,17 +1,20 @@
 /*
- * Memory that is larger than its budget: what does not fit is in a file, and comes back when it is touched.
+ * Memory that is larger than its budget: pages that do not fit are in a file, and come back when
+ * they are touched.
  *
- *   foreread_region *region = foreread_region_create((size_t)8 << 30, (size_t)1 << 30, "/var/tmp", 0);
+ *   size_t GiB = (size_t)1 << 30;
+ *   foreread_region *region = foreread_region_create(8 * GiB, 1 * GiB, "/var/tmp", 0);
  *   if (!region) { fprintf(stderr, "%s\n", foreread_last_error()); exit(1); }
- *   double *numbers = foreread_region_data(region);     // zeroes; read and write them from any thread
+ *   double *numbers = foreread_region_data(region);  // zeroes; any thread reads and writes them
  *   ...
  *   foreread_region_destroy(region);
  *
  * Link with the library that `cargo build --release -p foreread-memory` makes: -lforeread_memory.
  *
- * A page that the file cannot give back is SIGBUS for whoever touches it (before Linux 6.6 SIGSEGV). After a fork the child has no region: a
- * touch there is SIGSEGV. A system call that is handed memory of a region fails with EFAULT where it is not there, unless the region was made
- * with FOREREAD_KERNEL_FAULTS. Linux 5.11 or later, 64 bits.
+ * A thread that touches a page that the file cannot give back is sent SIGBUS (before Linux 6.6
+ * SIGSEGV). After a fork the child has no region: a touch there is SIGSEGV. A system call that is
+ * given memory of a region fails with EFAULT where a page is not in memory, unless the region was
+ * made with FOREREAD_KERNEL_FAULTS. Linux 5.11 or later, 64 bits.
  */
 #ifndef FOREREAD_H
 #define FOREREAD_H
@@ -27,46 +30,48 @@ typedef struct foreread_region foreread_region;
 
 /* Flags of foreread_region_create. */
 enum {
-    FOREREAD_ENCRYPTED = 1,     /* the file is of no use to who has not this process's key */
-    FOREREAD_KERNEL_FAULTS = 2, /* system calls find what they are handed; needs a privilege */
+    FOREREAD_ENCRYPTED = 1,     /* encrypts the file with a key that only this process has */
+    FOREREAD_KERNEL_FAULTS = 2, /* system calls may use absent pages; needs a privilege */
     FOREREAD_NO_IO_URING = 4    /* threads read and write the file */
 };
 
-/* How memory is going to be used. */
+/* How memory is going to be used: advice of foreread_region_advise. */
 enum {
     FOREREAD_NORMAL = 0,
     FOREREAD_SEQUENTIAL = 1, /* in order, once */
     FOREREAD_RANDOM = 2,     /* in no order */
     FOREREAD_WILL_NEED = 3,  /* soon */
-    FOREREAD_DONT_NEED = 4   /* not any more: zeroes from now on. No thread may use it meanwhile */
+    FOREREAD_DONT_NEED = 4   /* never again: zeroes from now on; no thread may use it meanwhile */
 };
 
-/* Counts of a region, as they were when it last had something to do. Those of faults, reads and pages only grow. */
+/* Counts of a region, as of when it last had work. All but the first three only grow. */
 typedef struct foreread_stats {
     uint64_t budget_pages;  /* pages of 4096 bytes that may be in memory */
-    uint64_t mapped_pages;  /* that are */
+    uint64_t mapped_pages;  /* pages in the mapping */
     uint64_t staged_pages;  /* read ahead, not yet touched */
     uint64_t faults_major;  /* touches that waited for the file */
-    uint64_t faults_minor;  /* of pages that were read ahead, or on their way */
-    uint64_t faults_zero;   /* of pages never written to */
+    uint64_t faults_minor;  /* touches of pages that were read ahead, or being read */
+    uint64_t faults_zero;   /* touches of pages never written to */
     uint64_t reads;         /* requests to the file */
     uint64_t pages_read;
     uint64_t pages_written;
-    uint64_t pages_wasted;  /* read ahead and dropped before anybody was seen to use them */
-    uint64_t pages_failed;  /* whose touch was answered by a signal */
+    uint64_t pages_wasted;  /* read ahead and dropped before a use of them was seen */
+    uint64_t pages_failed;  /* pages whose touch was answered by a signal */
 } foreread_stats;
 
-/* A region of len bytes, all zero, of which at most budget (512 KiB or more) are in memory. spill_dir: a directory on the file system that holds
- * the rest; NULL for the one of temporary files. NULL where it cannot be made; foreread_last_error says why. */
+/* Makes a region of len bytes, all zero, of which at most budget (512 KiB or more) are in memory.
+ * spill_dir: a directory on the file system that holds the rest; NULL for the directory of
+ * temporary files. Returns NULL where the region cannot be made; foreread_last_error says why. */
 foreread_region *foreread_region_create(size_t len, size_t budget, const char *spill_dir, uint32_t flags);
 
-/* Where it starts. Valid until it is destroyed. */
+/* The address of the first byte, valid until the region is destroyed. */
 void *foreread_region_data(const foreread_region *region);
 
-/* Bytes of it. */
+/* The length in bytes. */
 size_t foreread_region_len(const foreread_region *region);
 
-/* Says how [offset, offset + len) is going to be used. 0, or -1 for what makes no sense. */
+/* Says how [offset, offset + len) is going to be used. 0, or -1 for a range or advice that is not
+ * valid. */
 int foreread_region_advise(const foreread_region *region, size_t offset, size_t len, int advice);
 
 /* Changes the budget. 0, or -1 for one that is too small. */
@@ -75,10 +80,10 @@ int foreread_region_resize(const foreread_region *region, size_t budget);
 /* Fills stats. */
 void foreread_region_stats(const foreread_region *region, foreread_stats *stats);
 
-/* Gives everything back; nothing for NULL. No thread may use its memory any more. */
+/* Frees the memory and the file; nothing for NULL. No thread may use the memory any more. */
 void foreread_region_destroy(foreread_region *region);
 
-/* What went wrong in this thread last, as text; valid until the next call in this thread. */
+/* The last error in this thread, as text; valid until the next call in this thread. */
 const char *foreread_last_error(void);
 
 #ifdef __cplusplus

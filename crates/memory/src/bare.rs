@@ -1,7 +1,9 @@
-//! The least that answers a page fault from a file: what the time of a region's faults is compared with.
+//! The least work that answers a page fault from a file: a yardstick for the time of a region's
+//! faults.
 //!
 //! ```text
-//!   wait for a touch ──> read 32 KiB ──> copy 8 pages ──> and again      one thread, one touch at a time, nothing decided, nothing dropped
+//!   wait for a touch ──> read 32 KiB ──> copy 8 pages ──┐     one thread, one touch at a time,
+//!           ^───────────────────────────────────────────┘     no decisions, no drops
 //! ```
 
 #![allow(unsafe_code, reason = "the mapping is shown as bytes")]
@@ -15,12 +17,12 @@ use std::thread::JoinHandle;
 use foreread_policy::{Extent, PAGE_BYTES};
 
 use crate::error::Error;
-use crate::frames::Pool;
-use crate::mapping::Mapping;
-use crate::spill::{Spill, SpillFile};
-use crate::uffd::Uffd;
+use crate::kernel::frames::Pool;
+use crate::kernel::mapping::Mapping;
+use crate::kernel::uffd::Uffd;
+use crate::region::spill::{Spill, SpillFile};
 
-/// Memory that is read, eight pages at a touch, from a file. For measurements.
+/// Memory that is read from a file, eight pages at a touch. For measurements.
 #[derive(Debug)]
 pub struct Bare {
     mapping: Arc<Mapping>,
@@ -29,7 +31,8 @@ pub struct Bare {
 }
 
 impl Bare {
-    /// So many bytes, in whole clusters of 32 KiB, in a file without a name in `dir`; `content` fills each cluster, told where it begins.
+    /// `bytes` bytes, in whole clusters of 32 KiB, in a file without a name in `dir`. `content`
+    /// fills each cluster and is given its offset.
     ///
     /// Errors as [`crate::RegionBuilder::create`].
     pub fn create(dir: &Path, bytes: usize, content: impl Fn(usize, &mut [u8])) -> Result<Self, Error> {
@@ -45,11 +48,8 @@ impl Bare {
         }
         let uffd = Uffd::new(false)?;
         uffd.wait_in_read().map_err(Error::system("preparing a userfaultfd"))?;
-        // One page more, whose touch ends the thread.
-        let mapping = Arc::new(Mapping::new(pages + 1, true).map_err(Error::system("mapping memory"))?);
-        // SAFETY: the mapping is new, and the thread that has the descriptor holds it as well.
-        let registered = unsafe { uffd.register(mapping.range(mapping.all())) };
-        registered.map_err(Error::system("registering memory with userfaultfd"))?;
+        // One page more: a touch of it ends the thread.
+        let mapping = Arc::new(Mapping::registered(pages + 1, true, &uffd)?);
         let stopped = Arc::new(AtomicBool::new(false));
         let (serving, stop) = (Arc::clone(&mapping), Arc::clone(&stopped));
         let serve = move || {
@@ -62,10 +62,11 @@ impl Bare {
                     let pages = Extent::new(first, (first + CLUSTER).min(serving.all().end));
                     let bytes = &mut pool.bytes(&mut frames)[..(pages.pages() * PAGE_BYTES) as usize];
                     let came = first == serving.all().end - 1 || file.read(first * PAGE_BYTES, bytes).is_ok();
-                    // SAFETY: the frames are this thread's, as many as there are pages; the pages are of this mapping.
+                    // SAFETY: the frames are this thread's, as many as there are pages; the pages
+                    // are of this mapping.
                     let copied = unsafe { uffd.copy(bytes.as_ptr().addr() as u64, serving.range(pages), false) };
                     if !came || copied.is_err() {
-                        // Whoever waits would wait for ever.
+                        // The thread that touched the page would wait for ever.
                         std::process::abort();
                     }
                 }
@@ -85,7 +86,7 @@ impl Deref for Bare {
 
     fn deref(&self) -> &[u8] {
         let pages = self.mapping.all().end - 1;
-        // SAFETY: so much is mapped as long as this lives, and nobody writes there.
+        // SAFETY: these bytes are mapped as long as this lives, and no code writes there.
         unsafe { std::slice::from_raw_parts(self.mapping.start().as_ptr(), (pages * PAGE_BYTES) as usize) }
     }
 }
@@ -93,7 +94,7 @@ impl Deref for Bare {
 impl Drop for Bare {
     fn drop(&mut self) {
         self.stopped.store(true, Ordering::Release);
-        // SAFETY: the last page is mapped, and its touch is answered by the thread, which ends then.
+        // SAFETY: the last page is mapped, and the thread answers its touch before it ends.
         let _ = unsafe { self.mapping.at(self.mapping.all().end - 1).read_volatile() };
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -101,7 +102,8 @@ impl Drop for Bare {
     }
 }
 
-/// Pages read and copied at a touch.
+/// Pages read and copied at a touch: a region's cluster, so that both read the same amount. Lower:
+/// more faults. Higher: longer ones.
 const CLUSTER: u64 = 8;
 
 #[cfg(test)]
@@ -109,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_shows_what_the_file_holds() {
+    fn memory_shows_the_contents_of_the_file() {
         let dir = tempfile::tempdir().expect("a directory");
         let content =
             |at: usize, bytes: &mut [u8]| bytes.iter_mut().enumerate().for_each(|(n, b)| *b = ((at + n) / 4096) as u8);

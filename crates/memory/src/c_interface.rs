@@ -1,6 +1,6 @@
-//! Regions for other languages: the functions of `include/foreread.h`, which says what they do.
+//! Regions for other languages: the functions of `include/foreread.h`, which documents them.
 //!
-//! A region is an address that only these functions look behind. What went wrong is kept for each thread, as text.
+//! To the caller a region is an opaque address. The last error of each thread is kept as text.
 
 #![allow(unsafe_code, reason = "the caller is no Rust program")]
 
@@ -36,7 +36,7 @@ pub(crate) struct CStats {
 ///
 /// # Safety
 ///
-/// `spill_dir` is null or a string that ends with a zero.
+/// `spill_dir` is null or a string that ends with a zero byte.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn foreread_region_create(
     len: usize,
@@ -46,7 +46,7 @@ pub(crate) unsafe extern "C" fn foreread_region_create(
 ) -> *mut Region {
     let mut builder = Region::anonymous(len).budget(budget);
     if !spill_dir.is_null() {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller's contract.
         let dir = unsafe { CStr::from_ptr(spill_dir) };
         builder = builder.spill(OsStr::from_bytes(dir.to_bytes()));
     }
@@ -75,7 +75,7 @@ pub(crate) unsafe extern "C" fn foreread_region_create(
 /// `region` was created and is not destroyed.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn foreread_region_data(region: *const Region) -> *mut c_void {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller's contract.
     unsafe { &*region }.as_mut_ptr().cast()
 }
 
@@ -86,7 +86,7 @@ pub(crate) unsafe extern "C" fn foreread_region_data(region: *const Region) -> *
 /// `region` was created and is not destroyed.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn foreread_region_len(region: *const Region) -> usize {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller's contract.
     unsafe { &*region }.len()
 }
 
@@ -94,7 +94,7 @@ pub(crate) unsafe extern "C" fn foreread_region_len(region: *const Region) -> us
 ///
 /// # Safety
 ///
-/// `region` was created and is not destroyed; what is given up is in use by nobody.
+/// `region` was created and is not destroyed; no thread uses bytes that are given up.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn foreread_region_advise(
     region: *const Region,
@@ -102,7 +102,7 @@ pub(crate) unsafe extern "C" fn foreread_region_advise(
     len: usize,
     advice: c_int,
 ) -> c_int {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller's contract.
     let region = unsafe { &*region };
     let Some(end) = offset.checked_add(len).filter(|end| *end <= region.len()) else {
         return told(Err(Error::Invalid { what: "the range does not lie in the region" }));
@@ -112,7 +112,7 @@ pub(crate) unsafe extern "C" fn foreread_region_advise(
         1 => Advice::Sequential,
         2 => Advice::Random,
         3 => Advice::WillNeed,
-        // SAFETY: the range lies in the region; as the caller says.
+        // SAFETY: the range lies in the region; the rest is the caller's contract.
         4 => return told(unsafe { region.discard_shared(offset..end) }),
         _ => return told(Err(Error::Invalid { what: "unknown advice" })),
     };
@@ -126,7 +126,7 @@ pub(crate) unsafe extern "C" fn foreread_region_advise(
 /// `region` was created and is not destroyed.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn foreread_region_resize(region: *const Region, budget: usize) -> c_int {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller's contract.
     told(unsafe { &*region }.set_budget(budget))
 }
 
@@ -134,10 +134,10 @@ pub(crate) unsafe extern "C" fn foreread_region_resize(region: *const Region, bu
 ///
 /// # Safety
 ///
-/// `region` was created and is not destroyed; `stats` is room for one.
+/// `region` was created and is not destroyed; `stats` points to memory for one structure.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn foreread_region_stats(region: *const Region, stats: *mut CStats) {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller's contract.
     let found = unsafe { &*region }.stats();
     let (counters, gauges) = (found.counters, found.gauges);
     let found = CStats {
@@ -153,7 +153,7 @@ pub(crate) unsafe extern "C" fn foreread_region_stats(region: *const Region, sta
         pages_wasted: counters.pages_wasted,
         pages_failed: gauges.pages_failed,
     };
-    // SAFETY: as the caller says.
+    // SAFETY: the caller's contract.
     unsafe { stats.write(found) };
 }
 
@@ -161,11 +161,12 @@ pub(crate) unsafe extern "C" fn foreread_region_stats(region: *const Region, sta
 ///
 /// # Safety
 ///
-/// `region` is null, or was created and is not destroyed, and nobody touches its memory any more.
+/// `region` is null, or was created and is not destroyed, and no thread touches its memory any
+/// more.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn foreread_region_destroy(region: *mut Region) {
     if !region.is_null() {
-        // SAFETY: it is what `foreread_region_create` gave; as the caller says.
+        // SAFETY: `foreread_region_create` returned it; the rest is the caller's contract.
         drop(unsafe { Box::from_raw(region) });
     }
 }

@@ -1,11 +1,10 @@
-//! What can go wrong before a region is there, or with a call; what goes wrong with a page is a signal to whoever touches it.
+//! Why a region or view cannot be made, or a call fails. A page that cannot be delivered is no
+//! error: the thread that touches it is sent a signal.
 
 use std::io;
 use std::path::PathBuf;
 
-use crate::uffd::DEVICE;
-
-/// Why a region is not made, or does not do what it was asked.
+/// Why a region or view is not made, or a call on it fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,9 +15,9 @@ pub enum Error {
         if *kernel { "answering faults of the kernel needs a privilege; without `kernel_faults` none is needed. Or " } else { "" }
     )]
     Forbidden {
-        /// Faults of the kernel were to be answered too.
+        /// The region was to answer faults of the kernel, too.
         kernel: bool,
-        /// What the kernel said.
+        /// The system's error.
         cause: io::Error,
     },
     /// The kernel is older than Linux 5.11, or is built without userfaultfd.
@@ -26,31 +25,31 @@ pub enum Error {
         "the kernel has no userfaultfd with write protection: Linux 5.11 or later is needed, with CONFIG_USERFAULTFD"
     )]
     Unsupported,
-    /// A size or a range makes no sense.
+    /// A size or a range is not valid.
     #[error("{what}")]
     Invalid {
-        /// What is wrong with it.
+        /// What is wrong.
         what: &'static str,
     },
     /// The spill file could not be made, or has no room.
     #[error("a spill file of {bytes} bytes in {}: {cause}", dir.display())]
     Spill {
-        /// In which directory.
+        /// The directory.
         dir: PathBuf,
-        /// How long it was to be.
+        /// Its length.
         bytes: u64,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
-    /// The system refused something else.
+    /// Another system call failed.
     #[error("{what}: {cause}")]
     System {
         /// What was tried.
         what: &'static str,
-        /// What it said.
+        /// The system's error.
         cause: io::Error,
     },
-    /// The region belongs to the process that made it; this one is a child of that.
+    /// The region belongs to the parent process: this process is a child made by fork.
     #[error("a region stays with the process that made it: after a fork the child has none")]
     Forked,
 }
@@ -60,3 +59,7 @@ impl Error {
         move |cause| Self::System { what, cause: cause.into() }
     }
 }
+
+/// The device whose file permissions also grant a userfaultfd, since Linux 6.1. Opened by
+/// `kernel/uffd.rs`.
+pub(crate) const DEVICE: &str = "/dev/userfaultfd";

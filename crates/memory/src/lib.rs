@@ -1,51 +1,47 @@
 //! Memory in user space that is larger than its budget, and objects of any storage as memory.
 //!
 //! ```text
-//!   program ── touch ──> page there: nothing happens here
-//!                  └──── page not there: the kernel tells the pager (userfaultfd), and the thread waits
-//!                                             │ event
-//!                                             v
-//!                        policy::SwapPath: what to read, map, write back, drop
-//!                                             │ actions
-//!                                             v
-//!                        spill file <── io_uring, past the page cache ──> frames ──> copied into the mapping: the thread goes on
+//!   program ── touch ──> page in memory: no code runs here
+//!                  └───> page absent: the thread waits, the kernel tells the pager (userfaultfd)
+//!                                              │ event
+//!                                              v
+//!                        policy::SwapPath: which pages to read, map, clean, drop
+//!                                              │ actions
+//!                                              v
+//!                        spill file <── io_uring, past the page cache ──> frames
+//!                                                                           │ copied
+//!                                                                           v
+//!                                                       the mapping; the thread goes on
 //! ```
 //!
-//! [`Region::anonymous`] makes zeroed memory that spills; [`Region::map`] shows an object of an engine. `include/foreread.h` is the first for
-//! other languages.
+//! [`Region::anonymous`] makes zeroed memory that spills to a file; [`Region::map`] shows an
+//! object of an engine as memory. `include/foreread.h` offers the first to other languages.
 //!
-//! *Invariant:* what to read ahead and what leaves memory first is decided in `policy`; only a [`View`], which has no policy of its own and whose
-//! engine reads ahead, drops its oldest pages by itself.
+//! *Invariant:* this crate has no rule about which pages to read ahead or which leave memory
+//! first. `policy::SwapPath` decides that for regions, `policy::ViewPath` for views.
 //!
 //! # Reading order
 //!
-//! `region.rs` (what a program sees), `pager.rs` (the one thread), `uffd.rs`, `carrier.rs` with `ring.rs` and `threads.rs`, `frames.rs`, `spill.rs`,
-//! `view.rs`.
+//! `region.rs` (the program's side), `region/pager.rs` (the thread that answers faults),
+//! `region/resident.rs` (pages in memory), `region/carrier.rs` with `ring.rs` and `threads.rs`
+//! (transfers), `region/spill.rs`; `view.rs`; `kernel/uffd.rs`, `kernel/mapping.rs`,
+//! `kernel/frames.rs`. `bare.rs` is a yardstick for measurements.
 
 #![deny(unsafe_code)]
 
 mod bare;
+mod budget;
 mod c_interface;
-mod carrier;
-mod cipher;
 mod error;
-mod frames;
-mod mapping;
-mod orders;
-mod page_states;
-mod pager;
+mod kernel;
 mod region;
-mod ring;
-mod spill;
-mod stats;
-mod threads;
-mod uffd;
 mod view;
 
 pub use bare::Bare;
+pub use budget::BUDGET_BYTES_MIN;
 pub use error::Error;
 pub use foreread_policy::SwapCounters;
-pub use region::{Advice, BUDGET_BYTES_MIN, Region, RegionBuilder};
-pub use spill::Spill;
-pub use stats::{Gauges, Stats};
+pub use region::spill::Spill;
+pub use region::stats::{Gauges, Stats};
+pub use region::{Advice, Region, RegionBuilder};
 pub use view::{View, ViewBuilder, ViewStats};

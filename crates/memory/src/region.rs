@@ -1,12 +1,21 @@
-//! A region of memory that is larger than what it takes.
+//! A region of memory that is larger than its budget: the program's side.
 //!
 //! ```text
-//!   [ page | page | page | page | page | page ]   len bytes of address space, read and written as any memory
+//!   [ page | page | page | page | page | page ]   len bytes, read and written as memory
 //!      |      in the spill file     |      |
-//!      +------- at most `budget` bytes of these are in memory at the same time
+//!      +------- at most `budget` bytes of them are in memory at the same time
 //! ```
 
 #![allow(unsafe_code, reason = "the mapping is shown as bytes")]
+
+mod carrier;
+mod cipher;
+mod orders;
+mod page_states;
+mod pager;
+mod resident;
+pub(crate) mod spill;
+pub(crate) mod stats;
 
 use std::ops::{Bound, Deref, DerefMut, RangeBounds};
 use std::path::{Path, PathBuf};
@@ -17,54 +26,64 @@ use std::thread::JoinHandle;
 
 use foreread_policy::{Advice as Said, Extent, PAGE_BYTES, SwapOptions, SwapPath};
 
-use crate::carrier::{Bell, Carrier, Place};
-use crate::cipher::Cipher;
+use crate::budget;
 use crate::error::Error;
-use crate::mapping::Mapping;
-use crate::orders::{Order, Orders};
-use crate::pager::{Pager, budget_of_policy};
-use crate::spill::{Spill, SpillFile};
-use crate::stats::Stats;
-use crate::uffd::{Uffd, take_no_signals};
+use crate::kernel::bell::Bell;
+use crate::kernel::mapping::Mapping;
+use crate::kernel::uffd::{Uffd, take_no_signals};
 use crate::view::ViewBuilder;
+use carrier::{Carrier, Place};
+use cipher::Cipher;
+use orders::{Order, Orders};
+use pager::{Pager, budget_of_policy, idle_frames};
+use resident::Resident;
+use spill::{Spill, SpillFile};
+use stats::Stats;
 
-/// What a program says of bytes that it is going to use. Nothing but speed depends on it.
+/// What a program says about bytes that it is going to use. It changes speed, never contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Advice {
-    /// Nothing: what was said before does not hold any more.
+    /// No advice: withdraws earlier advice.
     Normal,
-    /// In order, once.
+    /// In ascending order, once.
     Sequential,
-    /// In no order: nothing is worth reading that was not asked for.
+    /// In no order: reading ahead is not worth it.
     Random,
-    /// Soon: to be read now, as far as there is room.
+    /// Soon: they are read now, as far as there is room.
     WillNeed,
 }
 
-/// Zeroed memory that may be larger than its budget: what does not fit is in a file, and comes back when it is touched.
+/// Zeroed memory that may be larger than its budget: pages that do not fit are in a file, and come
+/// back when they are touched.
 ///
-/// It is read and written as the slice that it dereferences to, from any thread. What is touched and is not in memory makes the thread wait, as
-/// any page fault does. The memory is given back and the file is gone when the region is dropped, or when the process ends in any way.
+/// It dereferences to a slice, which any thread reads and writes. A thread that touches a page
+/// that is not in memory waits, as at any page fault. The memory is freed and the file removed
+/// when the region is dropped, or when the process ends in any way.
 ///
 /// # Aliasing
 ///
-/// A region owns its bytes as a `Box<[u8]>` does: a shared borrow of it is `&[u8]`, a mutable one `&mut [u8]`, which can be split among threads
-/// (`chunks_mut` and scoped threads). Pages come and go underneath by the kernel's hand without a change of their contents, which no reference
-/// can notice. For threads that write side by side without borrowing there is [`Region::as_mut_ptr`], with the rules of any raw pointer: no
+/// A region owns its bytes as a `Box<[u8]>` does: a shared borrow of it is `&[u8]`, a mutable one
+/// `&mut [u8]`, which can be split among threads (`chunks_mut` and scoped threads). Pages come and
+/// go underneath without a change of contents that a reference could see. Threads that write side
+/// by side without borrowing use [`Region::as_mut_ptr`], with the rules of any raw pointer: no
 /// reference to the same bytes at the same time, and no data race.
 ///
 /// # Signals and errors
 ///
-/// A page that the spill cannot give back is SIGBUS for whoever touches it (before Linux 6.6 SIGSEGV), and so is a page that there is no room
-/// for because nothing in memory can be written out any more. It never holds wrong bytes instead. What cannot be written stays in memory.
+/// A thread that touches a page that the spill cannot give back is sent SIGBUS (before Linux 6.6
+/// SIGSEGV). So is a thread that touches a page for which there is no room because no page in
+/// memory can be written out any more. Memory never holds wrong bytes instead. A page that cannot
+/// be written to the spill stays in memory.
 ///
-/// A system call that is handed bytes of a region (`read` into it, `write` from it) fails with `EFAULT` where a page is not in memory, unless
-/// the region was made with [`RegionBuilder::kernel_faults`]: copy through a buffer of your own instead.
+/// A system call that is given bytes of a region (`read` into it, `write` from it) fails with
+/// `EFAULT` where a page is not in memory, unless the region was made with
+/// [`RegionBuilder::kernel_faults`]. Copy through another buffer instead.
 ///
 /// # Fork
 ///
-/// A child has no region: the addresses are unmapped there, and a touch is SIGSEGV, never a zero. Calls are [`Error::Forked`]; dropping it there does nothing.
+/// A child process has no region: the addresses are unmapped there, and a touch is SIGSEGV, never
+/// a zero. Calls fail with [`Error::Forked`]; dropping the region there does nothing.
 #[derive(Debug)]
 pub struct Region {
     mapping: Arc<Mapping>,
@@ -76,7 +95,7 @@ pub struct Region {
     direct: bool,
 }
 
-/// How a region is to be. See [`Region::anonymous`].
+/// Options of a region. See [`Region::anonymous`].
 #[derive(Debug)]
 #[must_use]
 pub struct RegionBuilder {
@@ -103,42 +122,46 @@ impl std::fmt::Debug for Spills {
 }
 
 impl RegionBuilder {
-    /// Bytes that may be in memory at the same time: at least [`BUDGET_BYTES_MIN`]. Must be given. Rounded down to pages.
+    /// Bytes that may be in memory at the same time: at least [`crate::BUDGET_BYTES_MIN`], rounded
+    /// down to pages. Required.
     ///
-    /// Pages that are mapped, read ahead or on their way count. Book-keeping is beyond it: less than half a percent of the region's length, and
-    /// about one percent of the budget.
+    /// Pages that are mapped, read ahead or being read count. Book-keeping is extra: less than
+    /// half a percent of the region's length, and about one percent of the budget.
     pub fn budget(mut self, bytes: usize) -> Self {
         self.budget = Some(bytes);
         self
     }
 
-    /// The directory whose file system holds what does not fit, in a file without a name, as long as the region. The system's directory for
-    /// temporary files if none is given; note that it may be in memory itself.
+    /// The directory whose file system holds the pages that do not fit: in a file without a name,
+    /// as long as the region. Default: the system's directory for temporary files, which may
+    /// itself be in memory.
     pub fn spill(mut self, dir: impl AsRef<Path>) -> Self {
         self.spill = Spills::Dir(dir.as_ref().to_owned());
         self
     }
 
-    /// Keeps what does not fit in something else.
+    /// Keeps the pages that do not fit in a [`Spill`] of the program's own.
     pub fn spill_to(mut self, spill: Arc<dyn Spill>) -> Self {
         self.spill = Spills::Given(spill);
         self
     }
 
-    /// What is in the spill cannot be read without a key that this process alone has, in its memory (AES-256, XTS).
+    /// Encrypts the spill (AES-256, XTS) with a key that exists only in this process's memory.
     pub fn encrypted(mut self, encrypted: bool) -> Self {
         self.encrypted = encrypted;
         self
     }
 
-    /// System calls that are handed bytes of the region find them, too. Needs a privilege (root, or `sysctl vm.unprivileged_userfaultfd=1`, or
-    /// the right to open `/dev/userfaultfd`): with it a program can make the kernel wait in the middle of its work.
+    /// Lets system calls use bytes of the region that are not in memory. Needs a privilege (root,
+    /// or `sysctl vm.unprivileged_userfaultfd=1`, or the right to open `/dev/userfaultfd`),
+    /// because a program could use it to stop the kernel in the middle of its work.
     pub fn kernel_faults(mut self, kernel_faults: bool) -> Self {
         self.kernel_faults = kernel_faults;
         self
     }
 
-    /// Whether `io_uring` may be used; it is by default, where the system allows it. Otherwise threads read and write the spill file.
+    /// Whether `io_uring` may be used; the default is yes, where the system allows it. Otherwise
+    /// threads read and write the spill file.
     pub fn io_uring(mut self, io_uring: bool) -> Self {
         self.io_uring = io_uring;
         self
@@ -146,8 +169,9 @@ impl RegionBuilder {
 
     /// Makes the region.
     ///
-    /// Errors: [`Error::Invalid`] for an empty region or a budget that is too small; [`Error::Forbidden`] and [`Error::Unsupported`] where page
-    /// faults cannot be answered; [`Error::Spill`] where the file system has no room for all of it.
+    /// Errors: [`Error::Invalid`] for an empty region or a budget that is too small;
+    /// [`Error::Forbidden`] and [`Error::Unsupported`] where page faults cannot be answered;
+    /// [`Error::Spill`] where the file system has no room for the whole region.
     pub fn create(self) -> Result<Region, Error> {
         if self.len == 0 {
             return Err(Error::Invalid { what: "a region holds at least one byte" });
@@ -165,10 +189,7 @@ impl RegionBuilder {
             Spills::Given(spill) => (Place::Given(spill), true),
         };
         let cipher = self.encrypted.then(Cipher::new).transpose().map_err(Error::system("making a key"))?;
-        let mapping = Arc::new(Mapping::new(pages, true).map_err(Error::system("mapping memory"))?);
-        // SAFETY: the mapping is new: nobody else knows it. The pager, which has the descriptor, holds the mapping as well.
-        let registered = unsafe { uffd.register(mapping.range(mapping.all())) };
-        registered.map_err(Error::system("registering memory with userfaultfd"))?;
+        let mapping = Arc::new(Mapping::registered(pages, true, &uffd)?);
         let bell = Bell::new().map_err(Error::system("making an eventfd"))?;
         let orders = Arc::new(Orders::new(bell.clone()));
         let policy = SwapPath::new(SwapOptions { pages, budget: budget_of_policy(budget_pages) });
@@ -180,10 +201,10 @@ impl RegionBuilder {
             // A ring belongs to the thread that makes it.
             let carrier = Carrier::new(place, Arc::clone(&uffd), bell, may_ring);
             let io_uring = matches!(carrier, Carrier::Ring(_));
-            match Pager::new(mapping_of_pager, uffd, orders_of_pager, policy, carrier, cipher, budget_pages) {
-                Ok(answers) => {
+            match Resident::new(mapping_of_pager, uffd, idle_frames(budget_pages)) {
+                Ok(resident) => {
                     if ready.send(Ok(io_uring)).is_ok() {
-                        answers.run();
+                        Pager::new(resident, orders_of_pager, policy, carrier, cipher, budget_pages).run();
                     }
                 }
                 Err(error) => {
@@ -222,34 +243,38 @@ impl Region {
         }
     }
 
-    /// An object as memory that is only read: what is touched is read through the file's engine, within its budget and with its readahead.
+    /// An object as read-only memory. Pages that are touched are read through the file's engine,
+    /// within its budget and with its readahead.
     pub fn map(file: foreread_engine::File) -> ViewBuilder {
         ViewBuilder::new(file)
     }
 
-    /// Bytes of it.
+    /// Its length in bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Never.
+    /// Always false: a region has at least one byte.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Where it starts, for threads that write side by side: see *Aliasing* above. Valid for [`Region::len`] bytes until the region is dropped.
+    /// Its address, for threads that write side by side: see *Aliasing* above. Valid for
+    /// [`Region::len`] bytes until the region is dropped.
     pub fn as_mut_ptr(&self) -> *mut u8 {
         self.mapping.start().as_ptr()
     }
 
-    /// Its words, up to the last whole one, for threads that share them without a rule of their own about who writes where.
-    #[expect(clippy::cast_ptr_alignment, reason = "it begins with a page")]
+    /// Its words, up to the last whole one, for threads that share them without dividing them.
+    #[expect(clippy::cast_ptr_alignment, reason = "it starts at a page")]
     pub fn as_atomics(&mut self) -> &[AtomicU64] {
-        // SAFETY: as for `deref_mut`: the region is borrowed mutably, and pages are aligned better than words. Any bytes are a word.
+        // SAFETY: as for `deref_mut`: the region is borrowed mutably. A page is aligned better
+        // than a word needs, and any bytes are a word.
         unsafe { std::slice::from_raw_parts(self.as_mut_ptr().cast::<AtomicU64>(), self.len / size_of::<u64>()) }
     }
 
-    /// Says how the bytes of `range` are going to be used. Every page that has a byte in it is meant.
+    /// Says how the bytes of `range` are going to be used. Applies to every page that has a byte
+    /// in `range`.
     ///
     /// Errors: [`Error::Invalid`] for a range beyond the end; [`Error::Forked`].
     pub fn advise(&self, range: impl RangeBounds<usize>, advice: Advice) -> Result<(), Error> {
@@ -264,7 +289,7 @@ impl Region {
         self.say(pages, advice)
     }
 
-    /// The bytes of `range` are not needed any more and are zero from now on: their memory is free.
+    /// Gives up the bytes of `range`: they are zero from now on, and their memory is free.
     ///
     /// Errors as [`Region::advise`].
     pub fn discard(&mut self, range: impl RangeBounds<usize>) -> Result<(), Error> {
@@ -273,18 +298,18 @@ impl Region {
         unsafe { self.discard_shared(start..end) }
     }
 
-    /// As [`Region::discard`], where threads share the region by its address.
+    /// As [`Region::discard`], for threads that share the region by its address.
     ///
     /// # Safety
     ///
-    /// Nobody else uses these bytes meanwhile, and no reference to them exists.
+    /// No other thread uses these bytes meanwhile, and no reference to them exists.
     pub unsafe fn discard_shared(&self, range: impl RangeBounds<usize>) -> Result<(), Error> {
         let (start, end) = self.bounds(&range)?;
         let page = PAGE_BYTES as usize;
-        // What lies behind the region's end in its last page belongs to nobody.
+        // No bytes of the region lie behind its end in the last page.
         let last = if end == self.len { end.next_multiple_of(page) } else { end };
         let (first_whole, last_whole) = (start.next_multiple_of(page), last / page * page);
-        // SAFETY: inside the region; as the caller says.
+        // SAFETY: inside the region; the rest is the caller's contract.
         let zero = |from: usize, to: usize| unsafe { self.as_mut_ptr().add(from).write_bytes(0, to - from) };
         if first_whole >= last_whole {
             zero(start, end);
@@ -296,9 +321,10 @@ impl Region {
         Ok(())
     }
 
-    /// Changes how much may be in memory. What is too much has left it, or is on its way out, when this returns.
+    /// Changes the budget. When this returns, pages beyond the new budget have left memory or are
+    /// on their way out.
     ///
-    /// Errors: [`Error::Invalid`] for less than [`BUDGET_BYTES_MIN`]; [`Error::Forked`].
+    /// Errors: [`Error::Invalid`] for less than [`crate::BUDGET_BYTES_MIN`]; [`Error::Forked`].
     pub fn set_budget(&self, bytes: usize) -> Result<(), Error> {
         self.check_process()?;
         let pages = budget_pages(bytes)?;
@@ -306,7 +332,7 @@ impl Region {
         Ok(())
     }
 
-    /// Counts, as they were when the region last had something to do.
+    /// Counts, as of when the pager last had work.
     pub fn stats(&self) -> Stats {
         let (gauges, counters) = self.orders.shown();
         Stats { counters, gauges, io_uring: self.io_uring, direct: self.direct }
@@ -347,8 +373,9 @@ impl Deref for Region {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `len` bytes are mapped as long as the region lives, and hold what was last written, zeroes at first. Nothing but this borrow's
-        // owner writes to them: whoever uses `as_mut_ptr` answers for that himself.
+        // SAFETY: `len` bytes are mapped as long as the region lives, and hold what was last
+        // written, zeroes at first. No other code writes to them during this borrow: code that
+        // uses `as_mut_ptr` has to see to that.
         unsafe { std::slice::from_raw_parts(self.mapping.start().as_ptr(), self.len) }
     }
 }
@@ -363,7 +390,8 @@ impl DerefMut for Region {
 impl Drop for Region {
     fn drop(&mut self) {
         if self.process != std::process::id() {
-            // The pager is the parent's, and so is the memory: here something else may be at its place.
+            // The pager and the memory are the parent's: here, something else may be mapped at the
+            // address.
             std::mem::forget(Arc::clone(&self.mapping));
             if let Some(pager) = self.pager.take() {
                 std::mem::forget(pager);
@@ -378,11 +406,5 @@ impl Drop for Region {
 }
 
 fn budget_pages(bytes: usize) -> Result<u64, Error> {
-    if bytes < BUDGET_BYTES_MIN {
-        return Err(Error::Invalid { what: "a region's budget is 512 KiB at least" });
-    }
-    Ok(bytes as u64 / PAGE_BYTES)
+    budget::budget_pages(bytes).ok_or(Error::Invalid { what: "a region's budget is 512 KiB at least" })
 }
-
-/// The least that a region works with: an instruction may need several pages at the same time, of each thread, or the threads never go on.
-pub const BUDGET_BYTES_MIN: usize = 512 << 10;

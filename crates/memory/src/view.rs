@@ -1,12 +1,19 @@
-//! An object as memory that is only read: faults are answered by reads of the engine's file.
+//! An object as read-only memory: page faults are answered by reads of the engine's file.
 //!
 //! ```text
-//!   touch ──> policy: ViewPath ──> Read: File::read ──> arrived (any thread) ──> policy ──> Drop: unmapped
-//!                                                                                      └──> Map: copied into the mapping, who waits goes on
+//!   touch ──> policy: ViewPath ──> Read: File::read ──> arrived (on any thread) ──> policy
+//!                                                                                     │
+//!                        Drop: unmapped <─────────────────────────────────────────────┤
+//!                        Map: copied into the mapping, the thread goes on <───────────┘
 //! ```
 //!
-//! Which blocks are read and which leave is `policy::ViewPath`'s to say. Pages that are mapped are copies beside the engine's, within a budget of
-//! their own: what went too early is in the engine's memory still.
+//! `policy::ViewPath` decides which blocks are read and which leave. Mapped pages are copies of
+//! the engine's pages, within a budget of their own: a page that left too early may still be in
+//! the engine's memory.
+//!
+//! Two threads or more use this: the one that reads touches (`Shared::serve`), and those that
+//! deliver reads. A lock holds policy; reads start after it is released, since a read of resident
+//! bytes delivers them at once, on the same thread.
 
 #![allow(unsafe_code, reason = "the mapping is shown as bytes")]
 
@@ -19,17 +26,19 @@ use foreread_policy::{Extent, PAGE_BYTES, ViewAction, ViewEvent, ViewOptions, Vi
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags};
 
-use crate::carrier::Bell;
+use crate::budget::budget_pages;
 use crate::error::Error;
-use crate::frames::{Frames, Pool};
-use crate::mapping::Mapping;
-use crate::region::BUDGET_BYTES_MIN;
-use crate::uffd::{Uffd, take_no_signals};
+use crate::kernel::bell::Bell;
+use crate::kernel::frames::{Frames, Pool};
+use crate::kernel::mapping::Mapping;
+use crate::kernel::uffd::{Uffd, take_no_signals};
 
 /// One version of an object as a slice. See [`crate::Region::map`].
 ///
-/// It is read from any thread; what is touched and is not there makes the thread wait. A page that the storage does not deliver, or that belongs
-/// to another version by now, is SIGBUS for whoever touches it (before Linux 6.6 SIGSEGV). What a region says of forks and of system calls holds here as well.
+/// Any thread reads it; a thread that touches a page that is not in memory waits. A thread that
+/// touches a page that the storage does not deliver, or that now belongs to another version, is
+/// sent SIGBUS (before Linux 6.6 SIGSEGV). Forks and system calls behave as described at
+/// [`crate::Region`].
 #[derive(Debug)]
 pub struct View {
     shared: Arc<Shared>,
@@ -39,7 +48,7 @@ pub struct View {
     process: u32,
 }
 
-/// How a view is to be.
+/// Options of a view.
 #[derive(Debug)]
 #[must_use]
 pub struct ViewBuilder {
@@ -54,7 +63,7 @@ pub struct ViewBuilder {
 pub struct ViewStats {
     /// Pages in the mapping.
     pub mapped_pages: u64,
-    /// Touches of pages that were not there.
+    /// Touches of absent pages.
     pub faults: u64,
     /// Reads of the file.
     pub reads: u64,
@@ -73,9 +82,9 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     path: ViewPath,
-    /// For the piece that is no whole page, at the object's end.
+    /// For the last page, of which the object has only a part.
     pool: Pool,
-    /// Nothing is mapped any more.
+    /// The view is dropped: no page is mapped from now on.
     closed: bool,
 }
 
@@ -84,7 +93,8 @@ impl ViewBuilder {
         Self { file, budget: BUDGET_BYTES, kernel_faults: false }
     }
 
-    /// Bytes that may be mapped at the same time, beside what the engine holds: at least [`BUDGET_BYTES_MIN`]. 32 MiB if it is not given.
+    /// Bytes that may be mapped at the same time, beside the engine's memory: at least
+    /// [`crate::BUDGET_BYTES_MIN`]. Default: 32 MiB.
     pub fn budget(mut self, bytes: usize) -> Self {
         self.budget = bytes;
         self
@@ -96,21 +106,19 @@ impl ViewBuilder {
         self
     }
 
-    /// Maps it. Errors: [`Error::Invalid`] for an empty object or a budget that is too small; [`Error::Forbidden`], [`Error::Unsupported`].
+    /// Maps the object.
+    ///
+    /// Errors: [`Error::Invalid`] for an empty object or a budget that is too small;
+    /// [`Error::Forbidden`] and [`Error::Unsupported`] where page faults cannot be answered.
     pub fn create(self) -> Result<View, Error> {
-        if self.budget < BUDGET_BYTES_MIN {
-            return Err(Error::Invalid { what: "a view's budget is 512 KiB at least" });
-        }
+        let budget = budget_pages(self.budget).ok_or(Error::Invalid { what: "a view's budget is 512 KiB at least" })?;
         let len = usize::try_from(self.file.size()).ok().filter(|len| *len > 0);
         let len = len.ok_or(Error::Invalid { what: "an object that is mapped holds at least one byte" })?;
         let pages = self.file.size().div_ceil(PAGE_BYTES);
         let uffd = Uffd::new(self.kernel_faults)?;
-        let mapping = Mapping::new(pages, false).map_err(Error::system("mapping memory"))?;
-        // SAFETY: the mapping is new: nobody else knows it. Whoever has the descriptor has the mapping with it.
-        let registered = unsafe { uffd.register(mapping.range(mapping.all())) };
-        registered.map_err(Error::system("registering memory with userfaultfd"))?;
+        let mapping = Mapping::registered(pages, false, &uffd)?;
         let bell = Bell::new().map_err(Error::system("making an eventfd"))?;
-        let path = ViewPath::new(ViewOptions { pages, budget: self.budget as u64 / PAGE_BYTES });
+        let path = ViewPath::new(ViewOptions { pages, budget });
         let state = State { path, pool: Pool::new(1), closed: false };
         let shared = Arc::new(Shared { mapping, uffd, file: self.file, state: Mutex::new(state) });
         let (serving, stop) = (Arc::clone(&shared), bell.clone());
@@ -142,7 +150,8 @@ impl Deref for View {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `len` bytes are mapped as long as the view lives, and hold the bytes of one version of the object; nobody writes there.
+        // SAFETY: `len` bytes are mapped as long as the view lives, and hold the bytes of one
+        // version of the object; no code writes there.
         unsafe { std::slice::from_raw_parts(self.shared.mapping.start().as_ptr(), self.len) }
     }
 }
@@ -154,7 +163,7 @@ impl Drop for View {
             std::mem::forget(self.thread.take());
             return;
         }
-        // What arrives later finds it closed.
+        // A read that arrives later finds the view closed.
         self.shared.state.lock().closed = true;
         self.bell.ring();
         if let Some(thread) = self.thread.take() {
@@ -182,7 +191,8 @@ impl Shared {
         }
     }
 
-    /// Tells policy, and does what it says. `bytes` are those of what is told to have come.
+    /// Tells policy of an event, and executes its actions. `bytes`: what has arrived, for
+    /// `Completed`.
     fn tell(self: &Arc<Self>, event: ViewEvent, bytes: &[Pages]) {
         let mut reads = None;
         {
@@ -203,7 +213,8 @@ impl Shared {
                         let _ = self.uffd.wake(self.mapping.range(Extent::new(page, page + 1)));
                     }
                     ViewAction::Drop { pages } => {
-                        // SAFETY: what it holds can be read again: the object's version does not change.
+                        // SAFETY: the contents can be read again: the object's version does not
+                        // change.
                         let _ = unsafe { self.mapping.forget(pages) };
                     }
                     ViewAction::Fail { pages } => {
@@ -216,13 +227,14 @@ impl Shared {
                 }
             }
         }
-        // Unlocked: what the engine has it brings at once, on this thread.
+        // Unlocked: bytes that the engine has are delivered at once, on this thread.
         if let Some(pages) = reads {
             self.read(pages, Vec::new(), 0);
         }
     }
 
-    /// Reads what of a block is not there yet. A read may bring less than it was asked for.
+    /// Reads the rest of a block, of which `got` bytes have arrived. A read may bring less than it
+    /// was asked for.
     fn read(self: &Arc<Self>, block: Extent, mut arrived: Vec<Pages>, got: u64) {
         let start = block.start * PAGE_BYTES;
         let len = self.file.size().min(block.end * PAGE_BYTES) - start;
@@ -246,7 +258,7 @@ impl Shared {
         let page = PAGE_BYTES as usize;
         let whole = slices.split_last().is_none_or(|(_, before)| before.iter().all(|slice| slice.len() % page == 0));
         if !whole {
-            // Cut across pages: put together first.
+            // A slice ends inside a page: join the slices first.
             return self.copy_last(state, pages, &slices.concat());
         }
         let mut at = pages.start;
@@ -254,7 +266,8 @@ impl Shared {
             let count = (slice.len() / page) as u64;
             let to = Extent::new(at, at + count);
             if count > 0 {
-                // SAFETY: the slice is borrowed and holds so many pages; the place is this view's.
+                // SAFETY: the slice is borrowed and holds that many pages; the destination is this
+                // view's.
                 unsafe { self.uffd.copy(slice.as_ptr().addr() as u64, self.mapping.range(to), false)? };
             }
             at += count;
@@ -267,18 +280,20 @@ impl Shared {
         Ok(())
     }
 
-    /// Copies by way of frames of our own, with zeroes behind.
+    /// Copies through frames of the pool, with zeroes up to the end of the page.
     fn copy_last(&self, state: &mut State, pages: Extent, bytes: &[u8]) -> std::io::Result<()> {
         let mut frames: Frames = state.pool.take(pages.pages())?;
         let into = state.pool.bytes(&mut frames);
         into[..bytes.len()].copy_from_slice(bytes);
         into[bytes.len()..].fill(0);
-        // SAFETY: the frames are ours, as many as there are pages; the place is this view's.
+        // SAFETY: the frames are the pool's, as many as there are pages; the destination is this
+        // view's.
         let copied = unsafe { self.uffd.copy(state.pool.at(&frames).addr() as u64, self.mapping.range(pages), false) };
         state.pool.give(&frames);
         Ok(copied?)
     }
 }
 
-/// What is mapped at the same time where nothing is said: enough for many threads in many places.
+/// Default budget of a view, in bytes. Lower: threads that read in many places unmap each other's
+/// blocks. Higher: more copies of pages that the engine holds as well.
 const BUDGET_BYTES: usize = 32 << 20;

@@ -1,4 +1,5 @@
-//! What a region does where something fails: each in a process of its own, which this one starts and looks at from outside.
+//! What a region does when something fails: each case in a process of its own, which the test
+//! starts and watches from outside.
 
 use std::io::{self, BufRead, BufReader, Write as _};
 use std::os::unix::process::ExitStatusExt;
@@ -9,10 +10,10 @@ use std::sync::{Arc, Mutex};
 use foreread_memory::{Error, Region, Spill};
 
 const PAGE: usize = 4096;
-/// What the process is to be, in place of a test.
+/// Names the role of the process: a case instead of a test.
 const ROLE: &str = "FOREREAD_TEST_ROLE";
 
-/// Runs `test` of this file again as a process that plays a part.
+/// Runs `test` of this file again, as a process that plays the case.
 fn again(test: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args([test, "--exact", "--nocapture", "--test-threads=1"]).env(ROLE, test);
@@ -23,19 +24,19 @@ fn plays(test: &str) -> bool {
     std::env::var(ROLE).is_ok_and(|role| role == test)
 }
 
-/// A spill in memory which fails when it is told to.
+/// A spill in memory that fails on demand.
 #[derive(Default)]
 struct Faulty {
     pages: Mutex<std::collections::HashMap<u64, Vec<u8>>>,
-    /// What begins with this cannot be read, if it is not 0.
+    /// Unless 0: pages that begin with this number cannot be read.
     bad: AtomicU64,
-    /// So many writes fail.
+    /// How many writes will fail.
     writes_fail: AtomicU64,
 }
 
 impl Spill for Faulty {
     fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
-        let pages = self.pages.lock().expect("nobody panicked");
+        let pages = self.pages.lock().expect("no thread panicked");
         let bad = self.bad.load(Ordering::Relaxed);
         for (index, page) in into.chunks_mut(PAGE).enumerate() {
             let number = offset / PAGE as u64 + index as u64;
@@ -51,7 +52,7 @@ impl Spill for Faulty {
         if self.writes_fail.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
             return Err(io::Error::from_raw_os_error(5));
         }
-        let mut pages = self.pages.lock().expect("nobody panicked");
+        let mut pages = self.pages.lock().expect("no thread panicked");
         for (index, page) in from.chunks(PAGE).enumerate() {
             pages.insert(offset / PAGE as u64 + index as u64, page.to_vec());
         }
@@ -59,7 +60,7 @@ impl Spill for Faulty {
     }
 }
 
-/// Its pages, and those of its budget.
+/// Pages of the region, and of its budget.
 const PAGES: usize = 8192;
 const BUDGET: usize = 4096;
 
@@ -77,7 +78,7 @@ fn check(region: &Region, pages: impl Iterator<Item = usize>) {
     pages.for_each(|page| assert_eq!(region[page * PAGE..][..8], (page + 1).to_le_bytes(), "page {page}"));
 }
 
-/// Says that it is here, for the process outside.
+/// Tells the process outside how far this one has come.
 fn reached(what: &str) {
     let mut out = io::stdout().lock();
     writeln!(out, "reached {what}").and_then(|()| out.flush()).expect("standard output");
@@ -90,7 +91,7 @@ fn a_page_that_cannot_be_read_is_a_signal_and_its_neighbours_are_not() {
     if plays(TEST) {
         let (spill, mut region) = faulty();
         write_all(&mut region);
-        // Until it has left memory.
+        // Pages 0 to 3999 leave memory here.
         region.set_budget(1 << 20).expect("less");
         check(&region, 4000..PAGES);
         region.set_budget(BUDGET * PAGE).expect("as before");
@@ -109,12 +110,12 @@ fn a_page_that_cannot_be_read_is_a_signal_and_its_neighbours_are_not() {
 }
 
 #[test]
-fn what_cannot_be_written_stays_and_more_than_the_budget_is_refused() {
-    const TEST: &str = "what_cannot_be_written_stays_and_more_than_the_budget_is_refused";
+fn pages_that_cannot_be_written_stay_and_faults_beyond_the_budget_get_a_signal() {
+    const TEST: &str = "pages_that_cannot_be_written_stay_and_faults_beyond_the_budget_get_a_signal";
     if plays(TEST) {
         let (spill, mut region) = faulty();
         spill.writes_fail.store(u64::MAX, Ordering::Relaxed);
-        // Half of the budget is written with room to spare, and stays.
+        // Half of the budget leaves room: everything written stays in memory.
         let (some, _) = region.split_at_mut(BUDGET / 2 * PAGE);
         some.chunks_mut(PAGE)
             .enumerate()
@@ -136,7 +137,7 @@ fn writes_that_fail_for_a_while_lose_nothing() {
     let (spill, mut region) = faulty();
     region[0] = 1;
     write_all(&mut region);
-    // Fewer than a fault waits for: see the test above for what comes when there is no way out.
+    // One failure: a fault survives it. The test above shows failures without end.
     spill.writes_fail.store(1, Ordering::Relaxed);
     for round in 0..4 {
         check(&region, 0..PAGES);
@@ -148,11 +149,11 @@ fn writes_that_fail_for_a_while_lose_nothing() {
 }
 
 #[test]
-fn a_file_system_without_room_is_told_of_at_once() {
-    const TEST: &str = "a_file_system_without_room_is_told_of_at_once";
+fn a_file_system_without_room_is_an_error_at_creation() {
+    const TEST: &str = "a_file_system_without_room_is_an_error_at_creation";
     if plays(TEST) {
         let dir = tempfile::tempdir().expect("a directory");
-        // SAFETY: two system calls that change nothing but what this process sees of the file systems.
+        // SAFETY: system calls that change only this process's view of the file systems.
         let mounted = unsafe {
             let unshared = libc::unshare(libc::CLONE_NEWNS);
             let none = std::ptr::null();
@@ -173,7 +174,7 @@ fn a_file_system_without_room_is_told_of_at_once() {
             }
             other => panic!("{other:?}"),
         }
-        // What fits is made, there too.
+        // A region that fits is made, on the same file system.
         let mut small = Region::anonymous(768 << 10).budget(512 << 10).spill(dir.path()).create().expect("a region");
         small.chunks_mut(PAGE).enumerate().for_each(|(page, bytes)| bytes[0] = page as u8 + 1);
         assert!(small.chunks(PAGE).enumerate().all(|(page, bytes)| bytes[0] == page as u8 + 1));
@@ -190,7 +191,8 @@ fn a_child_has_no_region() {
         let (_, mut region) = faulty();
         write_all(&mut region);
         let last = region.as_mut_ptr().wrapping_add((PAGES - 1) * PAGE);
-        // SAFETY: the child calls nothing but what is allowed after a fork: it reads one byte, or ends.
+        // SAFETY: the child makes only calls that are allowed after a fork: it reads one byte, or
+        // ends.
         let status = unsafe {
             let child = libc::fork();
             assert!(child >= 0);
@@ -202,7 +204,8 @@ fn a_child_has_no_region() {
             status
         };
         assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGSEGV, "{status:x}");
-        // SAFETY: the child uses what it has of the region, none of which takes a lock that the parent's threads have.
+        // SAFETY: the child uses its copy of the region, and takes no lock that a thread of the
+        // parent may hold.
         let status = unsafe {
             let child = libc::fork();
             if child == 0 {
@@ -249,14 +252,15 @@ fn forbid_userfaultfd() {
     const NUMBER: u32 = libc::SYS_userfaultfd as u32;
     let step = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
     let mut steps = [
-        // The call's number; whether it is that; then one answer or the other.
+        // Load the call's number; compare it; return one answer or the other.
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
         step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, NUMBER),
         step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
         step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
-    // SAFETY: the program lives through the call, which copies it; it concerns this thread and its children alone.
+    // SAFETY: the program lives through the call, which copies it; it affects this thread and its
+    // children alone.
     unsafe {
         assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
         assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
@@ -264,11 +268,11 @@ fn forbid_userfaultfd() {
 }
 
 #[test]
-fn where_it_is_forbidden_the_way_out_is_named() {
-    const TEST: &str = "where_it_is_forbidden_the_way_out_is_named";
+fn the_error_names_the_settings_that_permit_userfaultfd() {
+    const TEST: &str = "the_error_names_the_settings_that_permit_userfaultfd";
     if plays(TEST) {
-        // The device is another way, which only its permissions close.
-        // SAFETY: changes the user of this process alone, which has nothing of root's to lose.
+        // Opening the device is another way, which only its permissions close. SAFETY: changes the
+        // user of this process alone, which needs nothing that root may do.
         let root = unsafe { libc::geteuid() == 0 };
         if root {
             // SAFETY: as above.

@@ -1,10 +1,10 @@
-//! What a region promises to a program that has one to itself.
+//! What a region promises to a program that has one.
 
 use foreread_memory::{Advice, BUDGET_BYTES_MIN, Error, Region};
 
 const PAGE: usize = 4096;
 
-/// A value for each page that none else has.
+/// A value that no other page has.
 fn mark(page: usize) -> [u8; 16] {
     let mut mark = [0; 16];
     mark[..8].copy_from_slice(&(page as u64 + 1).to_le_bytes());
@@ -32,7 +32,7 @@ fn region(pages: usize, budget_pages: usize) -> Region {
 }
 
 #[test]
-fn it_is_zeroes_first_and_then_what_was_written() {
+fn a_region_holds_zeroes_and_then_the_bytes_written() {
     let mut region = region(4096, 512);
     assert_eq!(region.len(), 4096 * PAGE);
     assert!(region.iter().step_by(PAGE / 2).all(|byte| *byte == 0));
@@ -47,7 +47,7 @@ fn it_is_zeroes_first_and_then_what_was_written() {
 }
 
 #[test]
-fn so_it_is_in_cipher_and_with_threads() {
+fn so_does_an_encrypted_region_and_one_that_uses_threads() {
     for (encrypted, io_uring) in [(true, true), (true, false), (false, false)] {
         let dir = tempfile::tempdir().expect("a directory");
         let builder = Region::anonymous(1024 * PAGE).budget(160 * PAGE).spill(dir.path());
@@ -69,14 +69,14 @@ fn a_length_need_not_be_whole_pages() {
 }
 
 #[test]
-fn what_was_given_up_is_zero_and_the_rest_is_as_it_was() {
+fn discarded_bytes_are_zero_and_the_rest_is_unchanged() {
     let mut region = region(1024, 160);
     write_marks(&mut region);
     region.discard(10 * PAGE + 50..700 * PAGE + 110).expect("discarded");
     check_marks(&region, (0..10).chain(701..1024));
     assert_eq!(region[10 * PAGE..][..200], [0; 200]);
     assert!(region[11 * PAGE..700 * PAGE].iter().all(|byte| *byte == 0));
-    // The rest of a mark that was cut.
+    // The rest of the mark that the discard cut.
     assert_eq!(region[700 * PAGE + 110..][..6], mark(700)[10..]);
     region.discard(..).expect("discarded");
     assert!(region.iter().all(|byte| *byte == 0));
@@ -85,11 +85,11 @@ fn what_was_given_up_is_zero_and_the_rest_is_as_it_was() {
 }
 
 #[test]
-fn a_page_of_zeroes_is_written_nowhere() {
+fn a_page_of_zeroes_is_not_written_to_the_spill() {
     let mut region = region(2048, 160);
     write_marks(&mut region);
     region.fill(0);
-    // All of it has left memory once since then.
+    // Every page has left memory since then.
     let before = region.stats().counters;
     assert!(region.iter().step_by(PAGE).all(|byte| *byte == 0));
     assert!(region.iter().step_by(PAGE).all(|byte| *byte == 0));
@@ -125,7 +125,7 @@ fn advice_changes_no_contents() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_sizes_and_places_are_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     let none = Region::anonymous(0).budget(1 << 20).spill(dir.path()).create();
     assert!(matches!(none, Err(Error::Invalid { .. })));
@@ -150,7 +150,8 @@ fn threads_that_wait_for_one_page_have_one_read() {
         });
     }
     let stats = region.stats();
-    // Every page that came was in one request, and none was asked for while it was there or on its way.
+    // Each request brought pages that were neither resident nor in flight, so requests are not
+    // repeated.
     let asked = stats.counters.reads_demand + stats.counters.reads_speculative;
     assert_eq!(asked, stats.gauges.requests_read, "{stats:?}");
     assert!(stats.counters.reads_demand <= 64, "{stats:?}");

@@ -1,4 +1,5 @@
-//! What a region and its pager take of memory: the budget and a twentieth of it, whatever is done. A process of its own.
+//! How much memory a region and its pager take: at most the budget and a twentieth of it, in every
+//! access pattern. A process of its own.
 
 use foreread_memory::Region;
 
@@ -33,7 +34,7 @@ fn a_region_stays_within_its_budget() {
     (0..pages).for_each(|page| touched(&mut region, page, true));
     (0..pages).for_each(|page| touched(&mut region, page, false));
     (0..pages).rev().for_each(|page| touched(&mut region, page, false));
-    // Every page once, in no order; one in three is written to.
+    // A quarter of the pages, in no order; one in three is written.
     (0..pages / 4).map(|n| n * 52_541 % pages).for_each(|page| touched(&mut region, page, page % 3 == 0));
     assert!(most >= budget * 9 / 10, "{most} bytes of {budget} were used");
     assert!(most <= budget + budget / 20, "{most} bytes with a budget of {budget}: {:?}", region.stats());

@@ -1,8 +1,10 @@
-//! Threads that write and read everywhere at once, while the budget changes: never a byte that was not written there last.
+//! Threads that write and read everywhere at once while the budget changes: every byte is the one
+//! written last.
 //!
-//! A process of its own: one region after the other, each with a shadow copy of what its threads wrote. The pages of the threads alternate, so
-//! every cluster that comes and goes holds pages of several. Beside them lie words that all threads add to: a write that is lost, or done on a
-//! page that leaves, shows in their sums.
+//! A process of its own. It makes one region after the other, each with a shadow copy of what its
+//! threads wrote. Pages alternate between threads, so every cluster that comes and goes holds
+//! pages of several threads. Each page also has a word that all threads add to: an addition that
+//! is lost, or done on a page that is leaving, shows in the sums.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -10,7 +12,7 @@ use foreread_memory::{Advice, BUDGET_BYTES_MIN, Region};
 
 const PAGE: usize = 4096;
 const THREADS: usize = 8;
-/// Bytes of a page that its thread has; the rest is for all.
+/// Bytes of a page that belong to its thread; the rest is shared.
 const OWN: usize = PAGE - 64;
 
 /// `xorshift64*`: numbers that look random, the same for the same seed.
@@ -29,11 +31,11 @@ impl Random {
     }
 }
 
-/// What threads share: an address that each uses its part of.
+/// An address that the threads share: each uses its own part.
 #[derive(Clone, Copy)]
 struct Shared(*mut u8);
 
-// SAFETY: the threads use disjoint bytes, and atomics for those that they share.
+// SAFETY: the threads use disjoint bytes, and atomics for shared ones.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
@@ -41,21 +43,22 @@ unsafe impl Sync for Shared {}
 impl Shared {
     /// # Safety
     ///
-    /// The thread has these bytes, and they lie in the region.
+    /// These bytes belong to the thread, and lie in the region.
     #[expect(clippy::mut_from_ref, reason = "disjoint bytes of shared memory")]
     unsafe fn bytes(&self, from: usize, len: usize) -> &mut [u8] {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller's contract.
         unsafe { std::slice::from_raw_parts_mut(self.0.add(from), len) }
     }
 
-    /// The word of a page that all add to.
+    /// The shared word of a page.
     ///
     /// # Safety
     ///
     /// The page lies in the region.
     #[expect(clippy::cast_ptr_alignment, reason = "it begins at a multiple of 64 in a page")]
     unsafe fn word(&self, page: usize) -> &AtomicU64 {
-        // SAFETY: it lies behind what the threads have for themselves, aligned, and is used as an atomic by all.
+        // SAFETY: it lies behind the bytes of the page's thread, is aligned, and all threads use
+        // it as an atomic.
         unsafe { &*self.0.add(page * PAGE + OWN).cast::<AtomicU64>() }
     }
 }
@@ -103,13 +106,13 @@ fn stress(seed: u64, encrypted: bool, io_uring: bool) {
     assert_eq!(sum, added, "seed {seed}");
 }
 
-/// What it added to the words.
+/// Returns the sum that the thread added to the words.
 fn one_thread(thread: usize, pages: usize, mut random: Random, region: &Region, memory: Shared, copy: Shared) -> u64 {
     let mine = pages / THREADS;
     let (mut at, mut added) = (0, 0);
     for _ in 0..OPERATIONS {
         let operation = random.below(20);
-        // Runs in order, backward, and anywhere.
+        // Forward, backward, and anywhere.
         at = match operation {
             0..8 => (at + 1) % mine,
             8..12 => (at + mine - 1) % mine,
@@ -118,7 +121,8 @@ fn one_thread(thread: usize, pages: usize, mut random: Random, region: &Region, 
         let page = at * THREADS + thread;
         let from = random.below(OWN - 1);
         let len = 1 + random.below((OWN - from).min(200));
-        // SAFETY: the page is this thread's, in the region and in the shadow alike, but for the words of all.
+        // SAFETY: the page belongs to this thread, in the region and in the shadow, except for the
+        // shared word.
         let (bytes, shadow) = unsafe { (memory.bytes(page * PAGE + from, len), copy.bytes(page * PAGE + from, len)) };
         match operation % 4 {
             0 | 1 => assert!(bytes == shadow, "page {page} at {from}"),
@@ -128,13 +132,13 @@ fn one_thread(thread: usize, pages: usize, mut random: Random, region: &Region, 
                 shadow.fill(value);
             }
             _ => {
-                // SAFETY: as for the bytes.
+                // SAFETY: the word of a page in the region, used as an atomic by all threads.
                 unsafe { memory.word(random.below(pages)) }.fetch_add(1, Ordering::Relaxed);
                 added += 1;
             }
         }
         match random.below(500) {
-            // SAFETY: the bytes of the page that are given up are this thread's.
+            // SAFETY: the bytes that are given up belong to this thread.
             0 => unsafe {
                 region.discard_shared(page * PAGE..page * PAGE + OWN).expect("discarded");
                 copy.bytes(page * PAGE, OWN).fill(0);

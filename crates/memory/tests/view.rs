@@ -1,4 +1,4 @@
-//! An object of a store as memory: every byte is the object's.
+//! An object of a store as memory: every byte is the object's byte.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +51,7 @@ fn expected(size: usize) -> Vec<u8> {
 
 #[test]
 fn every_byte_is_the_objects() {
-    // Many times its budget, and the last page is none.
+    // Many times the budget, and the last page is not whole.
     let size = (40 << 20) + 1234;
     let rig = rig(size as u64);
     let view = Region::map(rig.open()).budget(1 << 20).create().expect("a view");
@@ -67,7 +67,7 @@ fn every_byte_is_the_objects() {
 }
 
 #[test]
-fn threads_share_a_view_and_what_is_on_its_way_is_not_asked_for_again() {
+fn threads_share_a_view_and_each_block_is_read_once() {
     let size = 8 << 20;
     let rig = rig(size as u64);
     let view = Region::map(rig.open()).budget(16 << 20).create().expect("a view");
@@ -83,13 +83,14 @@ fn threads_share_a_view_and_what_is_on_its_way_is_not_asked_for_again() {
             });
         }
     });
-    // All of it fits: each block of 128 KiB was read once, by whichever thread came first.
+    // All of it fits: each block of 128 KiB was read once, by the first thread that touched it.
     assert_eq!(view.stats().reads, (size / (128 << 10)) as u64, "{:?}", view.stats());
 }
 
 #[test]
-fn a_loop_over_more_than_the_budget_asks_for_little_more_than_there_is_no_room_for() {
-    // Room for 128 blocks of 192: in the order in which they came all would be asked for, each time.
+fn a_loop_over_more_than_the_budget_reads_little_more_than_the_blocks_that_do_not_fit() {
+    // Room for 128 of 192 blocks. Dropping the oldest block would read all of them again in each
+    // round.
     let size = 24 << 20;
     let rig = rig(size as u64);
     let view = Region::map(rig.open()).budget(16 << 20).create().expect("a view");
@@ -102,13 +103,13 @@ fn a_loop_over_more_than_the_budget_asks_for_little_more_than_there_is_no_room_f
 }
 
 #[test]
-fn an_object_that_is_empty_is_no_memory() {
+fn an_empty_object_cannot_be_mapped() {
     let rig = rig(0);
     assert!(matches!(Region::map(rig.open()).create(), Err(Error::Invalid { .. })));
 }
 
 #[test]
-fn what_the_storage_does_not_deliver_is_a_signal() {
+fn a_page_that_the_storage_does_not_deliver_is_a_signal() {
     use std::os::unix::process::ExitStatusExt;
     const ROLE: &str = "FOREREAD_TEST_ROLE";
     // Many times what the engine could have read ahead.
@@ -123,7 +124,7 @@ fn what_the_storage_does_not_deliver_is_a_signal() {
         println!("behind it: {value}");
         return;
     }
-    let test = "what_the_storage_does_not_deliver_is_a_signal";
+    let test = "a_page_that_the_storage_does_not_deliver_is_a_signal";
     let mut command = std::process::Command::new(std::env::current_exe().expect("this program"));
     let output = command.args([test, "--exact", "--nocapture"]).env(ROLE, "1").output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stdout);

@@ -1,13 +1,15 @@
 //! Where AWS credentials come from, in the order that AWS's own tools use.
 //!
 //! ```text
-//!  --profile given:  profile: role > keys > SSO > credential_process    then web identity, container, instance
+//!  --profile given:  profile (role > keys > SSO > credential_process) > web identity
+//!                    > container > instance metadata
 //!  otherwise:        environment, then the same with AWS_PROFILE or `default`
 //! ```
 //!
-//! A role of a profile (`role_arn` with `source_profile` or `credential_source`, or with `web_identity_token_file`) is
-//! assumed through STS. Credentials are fetched anew shortly before they expire. Single sign-on uses the token that
-//! `aws sso login` has left in `~/.aws/sso/cache`, for a profile with its own start URL and for one with an `sso_session`.
+//! A role of a profile (`role_arn` with `source_profile` or `credential_source`, or with
+//! `web_identity_token_file`) is assumed through STS. Credentials are renewed shortly before they
+//! expire. Single sign-on uses the token that `aws sso login` leaves in `~/.aws/sso/cache`, for a
+//! profile with its own start URL and for one with an `sso_session`.
 
 use reqsign_aws_v4::{
     AssumeRoleCredentialProvider, AssumeRoleWithWebIdentityCredentialProvider, Credential, ECSCredentialProvider,
@@ -20,10 +22,11 @@ use reqsign_file_read_tokio::TokioFileRead;
 use super::credentials::{Courier, Notes};
 use super::profile;
 
-/// How many profiles may name each other as the source of their role.
+/// How many profiles may name each other as the source of their role. Lower: long chains of roles
+/// fail. Higher: profiles that name each other in a circle are followed longer.
 const ROLES_MAX: usize = 4;
 
-/// The sources for `profile`, which is the user's explicit choice, or none.
+/// The sources of credentials. `profile`: the user's explicit choice, if any.
 pub(super) fn chain(
     profile: Option<&str>,
     region: &str,
@@ -43,7 +46,7 @@ pub(super) fn chain(
         .push(notes.watch("instance metadata", IMDSv2CredentialProvider::new()))
 }
 
-/// Appends what a profile offers.
+/// Appends the sources that a profile offers.
 fn push_profile(
     mut chain: ProvideCredentialChain<Credential>,
     name: &str,
@@ -90,14 +93,15 @@ fn push_profile(
         .push(notes.watch("credential_process", ProcessCredentialProvider::new().with_profile(name)))
 }
 
-/// Single sign-on as `profile` says.
+/// Single sign-on with the settings of `profile`.
 fn single_sign_on(profile: &str) -> SSOCredentialProvider {
     let setting = |key: &str| profile::setting(Some(profile), key);
     let provider = SSOCredentialProvider::new().with_profile(profile);
     let Some(session) = setting("sso_session") else { return provider };
     let (account, role) = (setting("sso_account_id"), setting("sso_role_name"));
     match (account, role, profile::session_setting(&session, "sso_region")) {
-        // The token of a session is kept under its name, as that of a profile is under its start URL.
+        // The token of a session is filed under the session's name, a profile's token under its
+        // start URL.
         (Some(account), Some(role), Some(region)) => {
             provider.with_account_id(account).with_role_name(role).with_region(region).with_start_url(session)
         }

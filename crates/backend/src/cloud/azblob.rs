@@ -2,18 +2,15 @@
 
 use std::sync::Arc;
 
-use http::HeaderMap;
-use http::header::CONTENT_LENGTH;
 use opendal::Builder;
-use opendal::options::ReadOptions;
 use opendal::raw::Servicer;
 
+use super::Cloud;
+use super::dialect::Dialect;
+use super::environment;
 use super::page::{ENCODED, Listed, Page, escape_xml, walk_xml, xml_cause};
-use super::{Cloud, Dialect};
 use crate::connect::ConnectOptions;
 use crate::error::{Error, ErrorKind, Operation};
-use crate::object::Version;
-use crate::response::{TagHeader, last_modified, number};
 use crate::wire::Wire;
 
 struct Azblob {
@@ -29,28 +26,7 @@ pub(crate) fn connect(container: &str, options: &ConnectOptions) -> Result<Cloud
     Cloud::new(format!("az://{container}"), Box::new(dialect), None)
 }
 
-/// The first of these variables that is set, and not to nothing.
-fn environment(names: &[&str]) -> Option<String> {
-    names.iter().find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
-}
-
 impl Dialect for Azblob {
-    fn tag_header(&self) -> &TagHeader {
-        &TagHeader::ETag
-    }
-
-    fn version(&self, headers: &HeaderMap, _: &[u8]) -> Option<Version> {
-        Some(Version {
-            size: number(headers, &CONTENT_LENGTH)?,
-            tag: TagHeader::ETag.tag(headers).map(Into::into),
-            modified: last_modified(headers),
-        })
-    }
-
-    fn on_condition(&self, tag: &str) -> ReadOptions {
-        ReadOptions { if_match: Some(tag.to_owned()), ..ReadOptions::default() }
-    }
-
     fn lists_after(&self) -> bool {
         false
     }
@@ -61,7 +37,7 @@ impl Dialect for Azblob {
 
     fn page(&self, body: &[u8]) -> Result<Page, String> {
         let (mut page, mut listed) = (Page::default(), Listed::default());
-        // A name with characters that XML cannot hold is percent-encoded and marked so.
+        // A name with characters that XML cannot hold is percent-encoded, and marked as such.
         let encoded = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
         walk_xml(body, "EnumerationResults", |path, text| match path {
             [_, blob, name] if blob == "Blob" && name == "Name" => text.clone_into(&mut listed.key),
@@ -71,7 +47,7 @@ impl Dialect for Azblob {
             [_, blob, properties, property] if blob == "Blob" && properties == "Properties" => {
                 match property.as_str() {
                     "Content-Length" => listed.size = text.trim().parse().ok(),
-                    // Listings spell it without the quotes of the header.
+                    // Listings omit the quotes that the header has.
                     "Etag" => listed.tag = Some(format!("\"{}\"", text.trim().trim_matches('"'))),
                     "Last-Modified" => listed.modified = httpdate::parse_http_date(text.trim()).ok(),
                     _ => {}
@@ -103,9 +79,9 @@ impl Dialect for Azblob {
         let fail = |message: &str| {
             Error::new(ErrorKind::Invalid, Operation::Configure, format!("az://{}", self.container), message)
         };
-        let account = environment(&["AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME"]);
+        let account = environment::variable(&["AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME"]);
         let mut builder = opendal::services::Azblob::default();
-        if let Some(connection) = environment(&["AZURE_STORAGE_CONNECTION_STRING"]) {
+        if let Some(connection) = environment::variable(&["AZURE_STORAGE_CONNECTION_STRING"]) {
             builder = opendal::services::Azblob::from_connection_string(&connection)
                 .map_err(|_| fail("AZURE_STORAGE_CONNECTION_STRING cannot be understood"))?;
         } else {
@@ -115,10 +91,10 @@ impl Dialect for Azblob {
             } else if self.endpoint.is_none() {
                 return Err(fail("no account is named; set AZURE_STORAGE_ACCOUNT or --endpoint"));
             }
-            if let Some(key) = environment(&["AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY"]) {
+            if let Some(key) = environment::variable(&["AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY"]) {
                 builder = builder.account_key(&key);
             }
-            if let Some(token) = environment(&["AZURE_STORAGE_SAS_TOKEN"]) {
+            if let Some(token) = environment::variable(&["AZURE_STORAGE_SAS_TOKEN"]) {
                 builder = builder.sas_token(token.trim_start_matches('?'));
             }
         }

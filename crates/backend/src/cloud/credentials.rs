@@ -1,20 +1,15 @@
-//! How credentials are looked for: requests with a deadline, and a note of why each source had none.
+//! Finds credentials: sends the signers' requests with a deadline, and notes why each source
+//! failed.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use bytes::Bytes;
 use reqsign_core::{Context, HttpSend, ProvideCredential};
 
+use super::deadline;
 use super::process::Processes;
 use crate::wire::{Failure, Wire};
-
-/// How long finding credentials may take in all; the mount command has to fail within 10 s.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(8);
-
-/// How long one answer of a metadata service on the local link may take. It takes milliseconds, or there is no service.
-const METADATA_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Sends the requests of signers: to instance metadata, STS, SSO, OAuth.
 #[derive(Clone)]
@@ -25,7 +20,7 @@ impl Courier {
     pub(super) async fn send(&self, request: http::Request<Bytes>) -> Result<http::Response<Bytes>, String> {
         let host = request.uri().host().unwrap_or_default().to_owned();
         let on_link = host.starts_with("169.254.") || host.contains("fd00:ec2") || host == "metadata.google.internal";
-        let timeout = if on_link { METADATA_TIMEOUT } else { TIMEOUT };
+        let timeout = if on_link { deadline::METADATA } else { deadline::CREDENTIALS };
         let exchange = async {
             let request = request.try_into().map_err(Failure::of)?;
             let response = if on_link { self.0.send_directly(request).await? } else { self.0.send(request).await? };
@@ -55,12 +50,12 @@ impl HttpSend for Courier {
     }
 }
 
-/// Why sources that are configured gave no credentials, in the order in which they were tried.
+/// Why configured sources failed, in the order in which they were tried.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Notes(Arc<Mutex<Vec<String>>>);
 
 impl Notes {
-    /// A source whose failures are noted; a chain of sources drops them.
+    /// Notes the failures of a source; a chain of sources would drop them.
     pub(super) fn watch<P>(&self, source: &'static str, provider: P) -> Watched<P> {
         Watched { source, provider, notes: self.clone() }
     }
@@ -71,7 +66,7 @@ impl Notes {
     }
 }
 
-/// A source of credentials that is watched.
+/// A source whose failures are noted.
 pub(super) struct Watched<P> {
     source: &'static str,
     provider: P,
@@ -88,11 +83,11 @@ impl<P: ProvideCredential> ProvideCredential for Watched<P> {
     type Credential = P::Credential;
 
     async fn provide_credential(&self, context: &Context) -> reqsign_core::Result<Option<P::Credential>> {
-        // A request's own context cannot run programs.
+        // The context of a request cannot run programs.
         let context = context.clone().with_command_execute(Processes);
         let result = self.provider.provide_credential(&context).await;
         if let Err(error) = &result {
-            // Only the outermost text: what lies below may quote a request.
+            // Only the outermost text: its causes may quote a request.
             let note = format!("{}: {error}", self.source);
             let mut notes = self.notes.0.lock().unwrap_or_else(PoisonError::into_inner);
             if !notes.contains(&note) {

@@ -1,10 +1,12 @@
 //! Google Cloud Storage, by its JSON API.
 //!
-//! The strong validator is the generation: it changes with the content and with nothing else. The modification time is
-//! that of the generation's creation, so that an edit of metadata makes no new version.
+//! The strong validator is the generation: it changes with the content and with nothing else. The
+//! modification time is the time at which the generation was created, so that an edit of metadata
+//! makes no new version.
 //!
-//! Objects stored with `Content-Encoding: gzip` are decompressed on the way unless the reader accepts gzip; then ranges
-//! are ignored and sizes are wrong. So every read accepts gzip, and gets the stored bytes.
+//! The service decompresses objects that are stored with `Content-Encoding: gzip`, unless the
+//! reader accepts gzip; then it ignores ranges, and sizes are wrong. So every read accepts gzip,
+//! and gets the stored bytes.
 
 use std::sync::Arc;
 use std::sync::LazyLock;
@@ -15,8 +17,9 @@ use opendal::options::ReadOptions;
 use opendal::raw::Servicer;
 use serde::Deserialize;
 
+use super::dialect::Dialect;
 use super::page::{Listed, Page, time};
-use super::{Cloud, Dialect};
+use super::{Cloud, environment};
 use crate::connect::ConnectOptions;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::object::Version;
@@ -34,18 +37,18 @@ struct Gcs {
 
 /// The bucket of a `gs://` URL.
 pub(crate) fn connect(bucket: &str, options: &ConnectOptions) -> Result<Cloud, Error> {
-    let emulator = std::env::var("STORAGE_EMULATOR_HOST").ok().filter(|host| !host.is_empty());
+    let emulator = environment::variable(&["STORAGE_EMULATOR_HOST"]);
     let emulator = emulator.map(|host| if host.contains("://") { host } else { format!("http://{host}") });
     let dialect = Gcs {
         bucket: bucket.to_owned(),
-        // As with Google's own clients, an emulator named so gets unsigned requests.
+        // Google's own clients send unsigned requests to an emulator named by this variable, too.
         anonymous: options.anonymous || (emulator.is_some() && options.endpoint.is_none()),
         endpoint: options.endpoint.clone().or(emulator),
     };
     Cloud::new(format!("gs://{bucket}"), Box::new(dialect), None)
 }
 
-/// An object's description: the parts of it that matter here.
+/// The parts of an object's description that are used here.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Resource {

@@ -8,7 +8,7 @@ use quick_xml::events::Event;
 
 use crate::object::{Entry, Key, ListPage, Object, Version};
 
-/// A page before it is known which of its names are children.
+/// A page as it arrived: some of its names may not be children.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     pub(crate) objects: Vec<Listed>,
@@ -27,8 +27,8 @@ pub(crate) struct Listed {
 }
 
 impl Page {
-    /// The direct children of `prefix`, in the order of their names. An object with the prefix's own name is a marker
-    /// of a directory, not a child.
+    /// The direct children of `prefix`, in the order of their names. An object with the prefix's
+    /// own name is a marker of a directory, not a child.
     pub(crate) fn into_list_page(self, prefix: &str) -> ListPage {
         let child = |name: &str| name.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty());
         let objects = self.objects.into_iter().filter_map(|listed| {
@@ -43,12 +43,12 @@ impl Page {
     }
 }
 
-/// What [`walk_xml`] appends to the name of an element that has the attribute `Encoded="true"`.
+/// Appended by [`walk_xml`] to the name of an element with the attribute `Encoded="true"`.
 pub(super) const ENCODED: &str = " encoded";
 
-/// Calls `leaf` with the path of each element that holds text (as `["Contents", "Key"]`, without the root) and its
-/// text, in order; with an empty text for the end of each element that holds others. Another root than `root` is an
-/// error: storage may send one with a status of success.
+/// Calls `leaf` for each element that holds text, with its path (as `["Contents", "Key"]`, without
+/// the root) and its text; and at the end of each element that holds others, with an empty text. A
+/// root other than `root` is an error: storage may send one with a status of success.
 pub(super) fn walk_xml(body: &[u8], root: &str, mut leaf: impl FnMut(&[String], &str)) -> Result<(), String> {
     let mut reader = quick_xml::Reader::from_str(std::str::from_utf8(body).map_err(|e| e.to_string())?);
     let (mut path, mut text, mut seen) = (Vec::<String>::new(), String::new(), false);
@@ -94,7 +94,7 @@ pub(super) fn walk_xml(body: &[u8], root: &str, mut leaf: impl FnMut(&[String], 
 /// The `Code` and `Message` of an XML error, at most a line long.
 pub(super) fn xml_cause(body: &[u8]) -> (Option<String>, Option<String>) {
     let (mut code, mut message) = (None, None);
-    // What cannot be parsed tells nothing; the status still does.
+    // A body that cannot be parsed tells no cause; the status still does.
     let _ = walk_xml(body, "Error", |path, text| match path {
         [name] if name == "Code" => code = Some(text.to_owned()),
         [name] if name == "Message" => message = text.lines().next().map(str::to_owned),
@@ -103,12 +103,12 @@ pub(super) fn xml_cause(body: &[u8]) -> (Option<String>, Option<String>) {
     (code, message)
 }
 
-/// Text as the content of an XML element.
+/// Escapes text for an XML element.
 pub(super) fn escape_xml(text: &str) -> String {
     quick_xml::escape::escape(text).into_owned()
 }
 
-/// A time as listings spell it.
+/// Parses a time of a listing.
 pub(super) fn time(text: &str) -> Option<SystemTime> {
     Some(text.parse::<opendal::raw::Timestamp>().ok()?.into())
 }

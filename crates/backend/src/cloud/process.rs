@@ -5,21 +5,22 @@ use std::process::Stdio;
 use reqsign_core::{CommandExecute, CommandOutput, Error, Result};
 use tokio::process::Command;
 
-use super::credentials::TIMEOUT;
+use super::deadline;
 
 /// Runs programs without a terminal and with a deadline.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Processes;
 
 impl CommandExecute for Processes {
-    /// The words come split at white space only: quotes are undone here, as other programs that read the file do.
+    /// `args` are split at white space only. Quotes are resolved here, as by other programs that
+    /// read the file.
     async fn command_execute(&self, program: &str, args: &[&str]) -> Result<CommandOutput> {
         let line = [&[program], args].concat().join(" ");
         let words = shlex::split(&line).filter(|words| !words.is_empty());
         let words = words.ok_or_else(|| Error::config_invalid("credential_process has a quote without its end"))?;
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).stdin(Stdio::null()).kill_on_drop(true);
-        match tokio::time::timeout(TIMEOUT, command.output()).await {
+        match tokio::time::timeout(deadline::CREDENTIALS, command.output()).await {
             Ok(Ok(output)) => Ok(CommandOutput {
                 status: output.status.code().unwrap_or(-1),
                 stdout: output.stdout,

@@ -1,4 +1,5 @@
-//! The settings of an AWS profile that are not credentials, from `~/.aws/config`: region, endpoint, role.
+//! The settings of an AWS profile that are not credentials, from `~/.aws/config`: region,
+//! endpoint, role.
 
 use std::path::PathBuf;
 
@@ -8,18 +9,18 @@ pub(super) fn name(profile: Option<&str>) -> String {
     chosen.filter(|name| !name.is_empty()).unwrap_or_else(|| String::from("default"))
 }
 
-/// Looks `key` up in the section of the profile that applies.
+/// The value of `key` in the section of the profile that applies.
 pub(super) fn setting(profile: Option<&str>, key: &str) -> Option<String> {
     let name = name(profile);
     find(&read("AWS_CONFIG_FILE", "config")?, |section| is_profile(section, &name), key)
 }
 
-/// Looks `key` up in the section of a session of single sign-on, which several profiles may share.
+/// The value of `key` in a section of single sign-on, which several profiles may share.
 pub(super) fn session_setting(session: &str, key: &str) -> Option<String> {
     find(&read("AWS_CONFIG_FILE", "config")?, |section| named(section, "sso-session") == Some(session), key)
 }
 
-/// Whether a profile is in one of the two files.
+/// Whether one of the two files has the profile.
 pub(super) fn exists(profile: &str) -> bool {
     let config = read("AWS_CONFIG_FILE", "config").unwrap_or_default();
     let credentials = read("AWS_SHARED_CREDENTIALS_FILE", "credentials").unwrap_or_default();
@@ -27,7 +28,7 @@ pub(super) fn exists(profile: &str) -> bool {
         || credentials.lines().any(|line| section(line) == Some(profile))
 }
 
-/// One of the files, from where the variable says or from `~/.aws`.
+/// Reads one of the files: from the path in the variable, or from `~/.aws`.
 fn read(variable: &str, file: &str) -> Option<String> {
     let path = std::env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from);
     let path = path.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".aws").join(file)))?;
@@ -49,7 +50,7 @@ fn named<'a>(section: &'a str, kind: &str) -> Option<&'a str> {
     section.strip_prefix(kind).filter(|name| name.starts_with([' ', '\t'])).map(str::trim)
 }
 
-/// The value of `key` in the section that is `wanted`.
+/// The value of `key` in the section for which `wanted` holds.
 fn find(config: &str, wanted: impl Fn(&str) -> bool, key: &str) -> Option<String> {
     let mut here = false;
     for line in config.lines() {

@@ -1,27 +1,23 @@
-//! Amazon S3 and what speaks like it.
+//! Amazon S3, and storage that speaks its protocol.
 //!
-//! Path-style addresses wherever an endpoint is given, since emulators and appliances rarely have a name for each
-//! bucket; virtual hosts on AWS, as it asks for, except where a dot in the bucket's name would not match its
-//! certificate.
+//! An endpoint gets path-style addresses, because emulators and appliances rarely have a host name
+//! for each bucket. AWS gets virtual hosts, as it asks for, unless the bucket's name has a dot,
+//! which would not match AWS's certificate.
 
 use std::sync::Arc;
 
-use http::HeaderMap;
-use http::header::CONTENT_LENGTH;
 use opendal::Builder;
-use opendal::options::ReadOptions;
 use opendal::raw::Servicer;
 
 use super::credentials::{Courier, Notes};
+use super::dialect::Dialect;
 use super::page::{Listed, Page, escape_xml, walk_xml, whole_seconds, xml_cause};
-use super::{Cloud, Dialect, aws, profile};
+use super::{Cloud, aws, environment, profile};
 use crate::connect::ConnectOptions;
 use crate::error::{Error, ErrorKind, Operation};
-use crate::object::Version;
-use crate::response::{TagHeader, last_modified, number};
 use crate::wire::Wire;
 
-/// The region of requests when nothing tells one; a bucket elsewhere answers with its own.
+/// The region where no setting names one. A bucket elsewhere answers with its own region.
 const REGION_DEFAULT: &str = "us-east-1";
 
 struct S3 {
@@ -34,19 +30,18 @@ struct S3 {
 
 /// The bucket of an `s3://` URL.
 pub(crate) fn connect(bucket: &str, options: &ConnectOptions) -> Result<Cloud, Error> {
-    let environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let profile = options.profile.as_deref();
     if let Some(name) = profile.filter(|name| !options.anonymous && !profile::exists(name)) {
         let message = format!("there is no profile {name} in ~/.aws/config or ~/.aws/credentials");
         return Err(Error::new(ErrorKind::Invalid, Operation::Configure, format!("s3://{bucket}"), message));
     }
     let endpoint = options.endpoint.clone();
-    // The first two are AWS's own; the others are read by other programs, and by opendal if this did not.
+    // The first two are AWS's own. Other programs read the others, and opendal would.
     let variables = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_S3_ENDPOINT"];
-    let endpoint = endpoint.or_else(|| variables.into_iter().find_map(environment));
+    let endpoint = endpoint.or_else(|| environment::variable(&variables));
     let endpoint = endpoint.or_else(|| profile::setting(profile, "endpoint_url"));
     let region = options.region.clone();
-    let region = region.or_else(|| environment("AWS_REGION")).or_else(|| environment("AWS_DEFAULT_REGION"));
+    let region = region.or_else(|| environment::variable(&["AWS_REGION", "AWS_DEFAULT_REGION"]));
     let region = region.or_else(|| profile::setting(profile, "region"));
     let dialect = S3 {
         bucket: bucket.to_owned(),
@@ -60,24 +55,8 @@ pub(crate) fn connect(bucket: &str, options: &ConnectOptions) -> Result<Cloud, E
 }
 
 impl Dialect for S3 {
-    fn tag_header(&self) -> &TagHeader {
-        &TagHeader::ETag
-    }
-
-    fn version(&self, headers: &HeaderMap, _: &[u8]) -> Option<Version> {
-        Some(Version {
-            size: number(headers, &CONTENT_LENGTH)?,
-            tag: TagHeader::ETag.tag(headers).map(Into::into),
-            modified: last_modified(headers),
-        })
-    }
-
-    fn on_condition(&self, tag: &str) -> ReadOptions {
-        ReadOptions { if_match: Some(tag.to_owned()), ..ReadOptions::default() }
-    }
-
     fn lists_after(&self) -> bool {
-        // Directory buckets list in no order and from the start only.
+        // Directory buckets list without order, and from the start only.
         !self.bucket.ends_with("--x-s3")
     }
 

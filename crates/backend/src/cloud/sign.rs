@@ -1,11 +1,17 @@
-//! Lets `opendal` address and sign a request, and takes it from its hands before it is sent.
+//! Lets `opendal` address and sign a request, and keeps it from being sent.
 //!
-//! `opendal`'s services hand each finished request to a transport. [`Catch`] is such a transport: it keeps the request
-//! and answers with an error, so that the service gives up at once. Requests without an operation attached come from
-//! the signer in search of credentials (instance metadata, STS, SSO): those are really sent, within a bounded time.
+//! ```text
+//!   opendal service ── request ──> Catch ─┬─ has an operation ──> kept; the service gets an error
+//!                                         └─ of the signer ─────> sent: metadata, STS, SSO
+//! ```
 //!
-//! A service asks for a later page of a listing only after it was answered with the page before. It gets one: an empty
-//! page, made here, that names the token.
+//! `opendal`'s services hand each finished request to a transport. [`Catch`] is such a transport.
+//! Requests without an operation attached come from the signer, which looks for credentials: those
+//! are sent, within a bounded time.
+//!
+//! A service asks for a later page of a listing only after it got the page before. So `Catch`
+//! answers its first request with an empty page, made here, that names the token of the page
+//! before.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,15 +19,17 @@ use futures::stream;
 use opendal::raw::{OpList, OpRead, OpStat, Servicer};
 use opendal::{Buffer, BytesRange, HttpBody, HttpTransport, HttpTransporter, OperationContext, options};
 
-use super::Dialect;
-use super::credentials::{self, Courier};
+use super::credentials::Courier;
+use super::deadline;
+use super::dialect::Dialect;
 use crate::error::Operation;
 use crate::wire::{Failure, Wire, chain};
 
-/// Entries on a page: what S3 gives at most, so that a page has the same size everywhere.
+/// Entries on a page: S3's maximum, so that pages have the same size everywhere. Lower: more
+/// requests a listing. Higher: S3 does not give more.
 const PAGE_ENTRIES_MAX: usize = 1000;
 
-/// What is asked of the storage.
+/// A request to the storage.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Request<'a> {
     Stat { key: &'a str },
@@ -33,7 +41,7 @@ pub(super) enum Request<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum From<'a> {
     Start,
-    /// Where the page before ended.
+    /// Where the previous page ended.
     Token(&'a str),
     /// After this key.
     After(&'a str),
@@ -59,7 +67,7 @@ impl<'a> Request<'a> {
 /// Why there is no signed request.
 pub(super) enum Unsigned {
     NoCredentials(String),
-    /// It cannot be made at all.
+    /// Such a request cannot be made.
     Impossible(String),
 }
 
@@ -103,7 +111,7 @@ pub(super) async fn sign(
             }
         }
     };
-    let gave_up = tokio::time::timeout(credentials::TIMEOUT, gave_up).await;
+    let gave_up = tokio::time::timeout(deadline::CREDENTIALS, gave_up).await;
     let request = caught.request.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
     match (request, gave_up) {
         (Some(request), _) => ready(request, object),
@@ -113,7 +121,7 @@ pub(super) async fn sign(
         (None, Ok(Some(error))) => Err(Unsigned::NoCredentials(chain_of(&error))),
         (None, Ok(None)) => Err(Unsigned::Impossible(String::from("the service made no request"))),
         (None, Err(_)) => {
-            Err(Unsigned::NoCredentials(format!("none were found within {} s", credentials::TIMEOUT.as_secs())))
+            Err(Unsigned::NoCredentials(format!("none were found within {} s", deadline::CREDENTIALS.as_secs())))
         }
     }
 }
@@ -123,12 +131,12 @@ fn chain_of(error: &opendal::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.message().to_owned(), chain)
 }
 
-/// Turns the signed request into the client's form, and makes sure that it still names the same object.
+/// Converts the signed request for the client, and checks that it still names the same object.
 fn ready(request: http::Request<Buffer>, object: &str) -> Result<reqwest::Request, Unsigned> {
     let path = request.uri().path().to_owned();
     let request = request.map(|body| reqwest::Body::from(body.to_bytes()));
     match reqwest::Request::try_from(request) {
-        // URLs resolve the segments `.` and `..`: what is left would be another object.
+        // URLs resolve the segments `.` and `..`: the result would name another object.
         Ok(request) if request.url().path() != path => {
             Err(Unsigned::Impossible(format!("the name {object:?} cannot be addressed over HTTP")))
         }
@@ -139,7 +147,7 @@ fn ready(request: http::Request<Buffer>, object: &str) -> Result<reqwest::Reques
 
 struct Caught {
     request: Mutex<Option<http::Request<Buffer>>>,
-    /// The page to answer the first request with, if the second is the one that is wanted.
+    /// The page to answer the first request with, where the second request is the one to catch.
     answer: Mutex<Option<String>>,
 }
 
@@ -161,7 +169,7 @@ impl HttpTransport for Catch {
             return Ok(http::Response::new(HttpBody::new(stream::iter([Ok(page)]), None)));
         }
         *self.caught.request.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(request);
-        // Of the kinds, one for which no backtrace is taken.
+        // An error kind for which opendal takes no backtrace.
         Err(opendal::Error::new(opendal::ErrorKind::Conflict, "caught"))
     }
 }

@@ -6,16 +6,18 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
 
-use super::{beneath, failure, version};
+use super::errno::failure;
+use super::path::{beneath, is_literal};
+use super::version::version;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::object::{Entry, Key, ListPage, Object};
 
-/// One page of a directory. The continuation is the file system's own cookie of the next entry.
+/// One page of a directory. The continuation is the file system's cookie of the next entry.
 pub(super) fn page(root: &OwnedFd, prefix: &str, from: Option<&str>) -> Result<ListPage, Error> {
     let fail = |e| failure(e, Operation::List, prefix);
     let path = match prefix.strip_suffix('/') {
         None if prefix.is_empty() => ".",
-        Some(path) if !path.split('/').any(|name| matches!(name, "" | "." | "..")) => path,
+        Some(path) if is_literal(path) => path,
         _ => return Ok(ListPage::default()),
     };
     let directory = match beneath(root, path, OFlags::RDONLY | OFlags::DIRECTORY) {
@@ -46,7 +48,8 @@ pub(super) fn page(root: &OwnedFd, prefix: &str, from: Option<&str>) -> Result<L
     Ok(page)
 }
 
-/// What a name in a directory is; `None` for what is neither a file nor a directory below the root, or is gone already.
+/// The entry of a name in a directory; `None` where it is neither a file nor a directory below the
+/// root, or no longer exists.
 fn child(root: &OwnedFd, directory: &OwnedFd, prefix: &str, name: &str) -> Option<Entry> {
     let key = format!("{prefix}{name}");
     let mut stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
@@ -59,5 +62,6 @@ fn child(root: &OwnedFd, directory: &OwnedFd, prefix: &str, name: &str) -> Optio
     Some(Entry::Object(Object { version: version(&stat)?, key: Key::new(key) }))
 }
 
-/// Entries on a page of a listing.
+/// Entries on a page of a listing. Lower: more calls a listing. Higher: the first page comes
+/// later.
 const PAGE_ENTRIES: usize = 1000;

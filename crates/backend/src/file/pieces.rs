@@ -1,4 +1,9 @@
-//! A range of one version of a file, piece by piece.
+//! A range of one version of a file, read in pieces.
+//!
+//! ```text
+//!   body ── next ──> read a piece ──> version still the same? ── yes ──> yield it, next
+//!                                              └─ no ──> Changed
+//! ```
 
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -14,7 +19,7 @@ use crate::Body;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::object::{Key, Version};
 
-/// What is left of a range.
+/// The rest of a range.
 pub(super) struct Pieces {
     descriptor: Arc<Descriptor>,
     key: Key,
@@ -24,7 +29,7 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// Of an open file, if it has that version.
+    /// The range of an open file, if the file has that version.
     pub(super) fn new(
         file: OwnedFd,
         key: Key,
@@ -32,7 +37,8 @@ impl Pieces {
         range: Range<u64>,
         submitter: Arc<Submitter>,
     ) -> Result<Self, Error> {
-        // Through the kernel's page cache: while one piece is given away, the kernel reads the next one ahead.
+        // Through the kernel's page cache: the kernel reads the next piece ahead while this one is
+        // used.
         let descriptor = Descriptor::new(file, &key, version).map_err(|e| e.with_extent(range.clone()))?;
         Ok(Self { descriptor: Arc::new(descriptor), key, position: range.start, range, submitter })
     }
@@ -48,7 +54,7 @@ impl Pieces {
         let (send, receive) = oneshot::channel();
         let (checks, range) = (Arc::clone(&self.descriptor), self.range.clone());
         let done = Box::new(move |filled| {
-            // Looked at again at once: what is given away was read before.
+            // Checked at once, on the thread that completes the read.
             let _ = send.send(checks.checked(filled, range));
         });
         let buffers = [Frames::new(length as usize)];
@@ -63,6 +69,6 @@ impl Pieces {
     }
 }
 
-/// The piece that is read at once. Lower costs more system calls for each byte; higher delays the first bytes, and on a disk whoever wants
-/// little meanwhile. Simulations read so, too.
+/// Bytes of a piece. Lower: more system calls a byte. Higher: the first bytes come later, and on a
+/// disk small reads of others wait longer. Simulations use the same value.
 const PIECE_BYTES_MAX: u64 = 512 << 10;

@@ -1,15 +1,17 @@
-//! A file that stays open, read at any position into the caller's own memory.
+//! A file that stays open, read at any position into memory of the caller.
 //!
 //! ```text
-//!  read ── open already, or the kernel remembers the path ──> one look at its version ──> submitted
-//!            └─ opening would block: an error, the caller takes the other way              │
-//!                                                       told <── the same version still? <─┘
+//!  read ── open, or the kernel has the path in memory ──> check the version once ──> submitted
+//!            └─ opening would block: an error, the caller uses Backend::read           │
+//!                                             done <── the same version still? <───────┘
 //! ```
 //!
-//! The look before a read is the one at the opening, the look after it is that of all reads which were over by then: a version changes once and for all, so what
-//! is the same after the read was the same during it.
+//! The check before a read is the one at opening. The check after it covers all reads that had
+//! completed by then: a version that has changed never comes back, so a file that is the same
+//! after a read was the same during it.
 //!
-//! At most [`OPEN_MAX`] are open; beyond, one that was not read since its last turn is closed, and opened again when it is read.
+//! At most [`OPEN_MAX`] files are open. Beyond that, a file that was not read since its last turn
+//! is closed, and opened again when it is read.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -23,22 +25,24 @@ use foreread_local::{Buffers, Filled, LocalFile, Submitter};
 use rustix::fs::{Advice, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::{failure, remembered, version};
+use super::errno::failure;
+use super::path::remembered;
+use super::version::version;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::object::{Key, Object, Version};
 use crate::{InPlace, Positioned, Told};
 
-/// An open file, and what it looked like when its version was compared.
+/// An open file, and its stamp when its version was compared.
 #[derive(Debug)]
 pub(super) struct Descriptor {
     file: Arc<LocalFile>,
     key: Key,
     stamp: Stamp,
-    /// The batch of reads after which it was last seen to be the same; 0 for none.
+    /// The last batch of reads after which the file was found unchanged; 0 for none.
     same_after: AtomicU64,
 }
 
-/// All that a version is made of, as the kernel tells it.
+/// Everything that a version is made from, as numbers.
 type Stamp = [i128; 6];
 
 fn stamp(stat: &Stat) -> Stamp {
@@ -54,13 +58,14 @@ fn stamp(stat: &Stat) -> Stamp {
 }
 
 impl Descriptor {
-    /// Takes an open file, if it has that version. It is read through the kernel's page cache.
+    /// Takes an open file if it has that version. It is read through the kernel's page cache.
     pub(super) fn new(file: OwnedFd, key: &Key, wanted: &Version) -> Result<Self, Error> {
         let stamp = stamp_of(&file, key, wanted)?;
         Ok(Self::of(LocalFile::new(file), key, stamp))
     }
 
-    /// The same, and what the kernel does not have is read past its page cache, if `open` opens it once more for that.
+    /// The same; `open` opens the file a second time, to read pages that the kernel has not cached
+    /// past its page cache.
     pub(super) fn with_direct(
         file: OwnedFd,
         key: &Key,
@@ -69,7 +74,7 @@ impl Descriptor {
     ) -> Result<Self, Error> {
         let stamp = stamp_of(&file, key, wanted)?;
         let direct = (wanted.size >= DIRECT_BYTES_MIN).then(open).flatten();
-        // The name may be another file's by now.
+        // The name may belong to another file by now.
         let direct = direct.filter(|direct| stamp_of(direct, key, wanted).is_ok_and(|same| same == stamp));
         let file = match direct {
             Some(direct) => LocalFile::with_direct(file, direct),
@@ -86,7 +91,7 @@ impl Descriptor {
         Arc::clone(&self.file)
     }
 
-    /// The buffers of a read of `range`, if they are full and the file has not changed until now.
+    /// The buffers of a read of `range`, if they are full and the file is unchanged.
     pub(super) fn checked(&self, filled: Filled, range: Range<u64>) -> Result<Buffers, Error> {
         let (wanted, key): (usize, _) = (filled.buffers.iter().map(|buffer| buffer.len()).sum(), &self.key);
         let read = match (filled.result, self.is_same(filled.batch.map(|batch| batch.number))) {
@@ -101,7 +106,8 @@ impl Descriptor {
         read.map_err(|error| error.with_extent(range))
     }
 
-    /// Whether the file has not changed until the reads of `batch` were over. One look is enough for all of them.
+    /// Whether the file was unchanged when the reads of `batch` had completed. One check covers
+    /// all of them.
     fn is_same(&self, batch: Option<NonZeroU64>) -> Result<bool, Error> {
         let batch = batch.map_or(0, NonZeroU64::get);
         if batch != 0 && self.same_after.load(Relaxed) == batch {
@@ -117,7 +123,7 @@ impl Descriptor {
     }
 }
 
-/// What an open file looks like, if it has that version.
+/// The stamp of an open file, if it has that version.
 fn stamp_of(file: &OwnedFd, key: &Key, wanted: &Version) -> Result<Stamp, Error> {
     let stat = rustix::fs::fstat(file).map_err(|e| failure(e, Operation::Read, key.as_str()))?;
     if version(&stat).as_ref() == Some(wanted) { Ok(stamp(&stat)) } else { Err(changed(key)) }
@@ -181,10 +187,12 @@ impl Positions {
             }
             errno => failure(errno, Operation::Read, key.as_str()),
         })?;
-        // A file system that cannot read it directly, or would have to wait for that, has it read through the page cache.
+        // Where the file system has no direct reads, or opening would wait, the page cache is
+        // used.
         let direct = || remembered(&self.root, key, OFlags::RDONLY | OFlags::DIRECT).ok();
         let descriptor = Arc::new(Descriptor::with_direct(file, key, &self.object.version, direct)?);
-        // What is read ahead is decided by who reads here. A file system that takes no advice reads ahead by itself.
+        // The engine reads ahead, so the kernel should not. A file system that takes no advice
+        // still does.
         let _ = rustix::fs::fadvise(descriptor.file.cached(), 0, None, Advice::Random);
         *self.slot() = Some(Arc::clone(&descriptor));
         self.descriptors.opened(self.own.clone());
@@ -210,14 +218,14 @@ impl Positioned for Positions {
     }
 }
 
-/// Which files are open, in the order in which they take turns.
+/// The open files, in the order of their turns.
 #[derive(Debug, Default)]
 pub(super) struct Descriptors {
     turns: Mutex<VecDeque<Weak<Positions>>>,
 }
 
 impl Descriptors {
-    /// One more is open: closes others, if these are too many.
+    /// One more is open: closes others if there are too many.
     fn opened(&self, news: Weak<Positions>) {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         turns.push_back(news);
@@ -234,11 +242,13 @@ impl Descriptors {
     }
 }
 
-/// Files that stay open, each with two descriptors at most. Programs may have 1,024 of them where nobody raises that, and sockets need some;
-/// each file opened again costs 10 us.
+/// Files that stay open, with at most two descriptors each. Lower: more files are opened again, at
+/// 10 us each. Higher: too many descriptors: a program may have 1,024 unless the limit is raised,
+/// and sockets need some.
 const OPEN_MAX: usize = 256;
 
-/// Files from 1 MiB on are read directly. Opening a smaller one once more would cost more than that saves in all its reads.
+/// Files of at least this many bytes are read directly. Lower: small files pay for a second
+/// descriptor more than direct reads save. Higher: larger files fill the page cache as well.
 const DIRECT_BYTES_MIN: u64 = 1 << 20;
 
 #[cfg(test)]
@@ -256,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_by_the_time_of_a_look_needs_no_look_of_its_own() {
+    fn one_check_covers_all_reads_of_a_batch() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         file.as_file().set_len(100).expect("room for it");
         let seen = version(&rustix::fs::fstat(&file).expect("it is open")).expect("it is a file");

@@ -1,16 +1,17 @@
-//! Index pages, as nginx, Apache, lighttpd, Caddy and Python's `http.server` make them: HTML with one link an entry.
+//! Parses index pages of nginx, Apache, lighttpd, Caddy and Python's `http.server`: HTML with one
+//! link an entry.
 //!
-//! No HTML parser: only the `href` of each `a` counts. Whatever else such a page shows (sizes, dates, columns to sort
-//! by) differs from server to server and is asked of the files themselves.
+//! Not an HTML parser: only the `href` of each `a` counts. Sizes, dates and columns differ from
+//! server to server; the files themselves are asked instead.
 
 use percent_encoding::percent_decode_str;
 use reqwest::Url;
 
-/// What the title or heading of an index page begins with, in lower case.
+/// How the title or heading of an index page begins, in lower case.
 const HEADINGS: [&str; 4] = ["index of", "directory listing for", "directory: ", "listing of"];
 
-/// The names of the direct children of `base` that a page links to, directories with a `/` at the end; `None` if the
-/// page is no index.
+/// The names of the direct children of `base` that a page links to, directories with a `/` at the
+/// end; `None` if the page is no index.
 pub(super) fn children(page: &str, base: &Url) -> Option<Vec<String>> {
     let is_index = ["<title", "<h1", "<h2"].iter().any(|tag| {
         let heading = find_ignoring_case(page, tag).and_then(|at| page[at..].split_once('>')).map(|(_, rest)| rest);
@@ -47,7 +48,7 @@ fn href(attributes: &str) -> Option<&str> {
         let at = find_ignoring_case(rest, "href")?;
         let (before, after) = (&rest[..at], &rest[at + 4..]);
         rest = after;
-        // Not the end of another name, as in `data-href`.
+        // Not the end of another attribute, such as `data-href`.
         let begins =
             before.is_empty() || before.ends_with(|c: char| c.is_ascii_whitespace() || matches!(c, '"' | '\''));
         if let Some(value) = after.trim_start().strip_prefix('=').filter(|_| begins) {
@@ -64,7 +65,7 @@ fn href(attributes: &str) -> Option<&str> {
 fn child(link: &str, base: &Url) -> Option<String> {
     let target = base.join(link).ok()?;
     let (ours, theirs) = (base.origin(), target.origin());
-    // A query sorts the page, a fragment leads into it.
+    // A query sorts the page; a fragment is a place on it.
     if ours != theirs || target.query().is_some() || target.fragment().is_some() {
         return None;
     }
@@ -118,7 +119,7 @@ fn unescape(text: &str) -> String {
     plain
 }
 
-/// Where `needle`, in lower case, first is.
+/// Where `needle`, in lower case, occurs first.
 fn find_ignoring_case(text: &str, needle: &str) -> Option<usize> {
     text.as_bytes().windows(needle.len()).position(|window| window.eq_ignore_ascii_case(needle.as_bytes()))
 }
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn children_are_what_is_directly_below() {
+    fn children_are_the_links_directly_below() {
         let links = ["a", "b/", "./c", "/pub/d", "http://host:8080/pub/e", "a%20b", "x&amp;y", "%D0%96", "a"];
         assert_eq!(listed(&links), ["a", "b/", "c", "d", "e", "a b", "x&y", "Ж"]);
     }

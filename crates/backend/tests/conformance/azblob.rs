@@ -41,7 +41,8 @@ async fn azurite_conforms() {
 async fn create_container(endpoint: &str) {
     let date = httpdate::fmt_http_date(std::time::SystemTime::now());
     let headers = format!("x-ms-date:{date}\nx-ms-version:2022-11-02");
-    // The eleven standard headers, all empty, and the account twice: once as such, once as part of Azurite's paths.
+    // The eleven standard headers, all empty, and the account twice: once as such, once as part of
+    // Azurite's paths.
     let text = format!("PUT\n\n\n\n\n\n\n\n\n\n\n\n{headers}\n/{ACCOUNT}/{ACCOUNT}/container\nrestype:container");
     let key = hmac::Key::new(hmac::HMAC_SHA256, &BASE64_STANDARD.decode(KEY).unwrap());
     let signature = BASE64_STANDARD.encode(hmac::sign(&key, text.as_bytes()));

@@ -1,4 +1,4 @@
-//! Where AWS credentials come from, told from the signatures that a server receives.
+//! Where AWS credentials come from, seen in the signatures that a server receives.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
@@ -26,14 +26,14 @@ pub(crate) fn signed_by(head: &str) -> (&str, &str) {
 }
 
 #[tokio::test]
-async fn missing_credentials_are_told_with_what_was_tried() {
-    // A metadata service that nobody provides.
+async fn missing_credentials_name_the_sources_that_were_tried() {
+    // A metadata service that does not exist.
     let variables = [
         ("AWS_EC2_METADATA_DISABLED", "false"),
         ("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1"),
         ("AWS_PROFILE", "lab"),
     ];
-    if !with_environment("credentials::missing_credentials_are_told_with_what_was_tried", &variables) {
+    if !with_environment("credentials::missing_credentials_name_the_sources_that_were_tried", &variables) {
         return;
     }
     let server = Scripted::start(|_, _| OBJECT.into()).await;
@@ -47,9 +47,9 @@ async fn missing_credentials_are_told_with_what_was_tried() {
 }
 
 #[tokio::test]
-async fn other_clouds_tell_what_they_tried_too() {
+async fn other_clouds_name_the_sources_as_well() {
     let variables = [("GCE_METADATA_HOST", "127.0.0.1:1"), ("AZURE_STORAGE_ACCOUNT", "account"), ("PATH", "")];
-    if !with_environment("credentials::other_clouds_tell_what_they_tried_too", &variables) {
+    if !with_environment("credentials::other_clouds_name_the_sources_as_well", &variables) {
         return;
     }
     let server = Scripted::start(|_, _| OBJECT.into()).await;
@@ -92,7 +92,8 @@ async fn credentials_are_renewed_when_they_expire() {
     const NAME: &str = "credentials::credentials_are_renewed_when_they_expire";
     const URI: &str = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
     if std::env::var_os(URI).is_none() {
-        // The first two sets expire within the two minutes before which others are fetched; the storage refuses the third.
+        // The first two sets expire within two minutes, so they are renewed before use; the
+        // storage refuses the third.
         let issued = AtomicUsize::new(0);
         let metadata = Scripted::start(move |_, _| {
             let number = issued.fetch_add(1, Ordering::Relaxed) + 1;
@@ -129,7 +130,7 @@ async fn credentials_are_renewed_when_they_expire() {
     assert_eq!(keys, ["KEY1", "KEY2", "KEY3", "KEY3", "KEY3", "KEY4", "KEY4"]);
 }
 
-/// A time as AWS spells it.
+/// A time in AWS's format.
 pub(crate) fn rfc3339(time: SystemTime) -> String {
     opendal::raw::Timestamp::try_from(time).unwrap().to_string()
 }

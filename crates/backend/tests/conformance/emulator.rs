@@ -1,4 +1,4 @@
-//! Starts emulators of other people's storage.
+//! Starts emulators of cloud storage.
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-/// A program that `emulators.sh` installs; `None`, with a line that says so, where it did not.
+/// A program that `emulators.sh` installs; `None`, with a message, where it is missing.
 pub(crate) fn installed(program: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("FOREREAD_EMULATORS").map(PathBuf::from);
     available(program, folder.map(|folder| folder.join(program)), "crates/backend/tests/emulators.sh installs it")
@@ -30,14 +30,14 @@ fn available(program: &str, path: Option<PathBuf>, advice: &str) -> Option<PathB
     path
 }
 
-/// A server on a port of its own, ended when dropped.
+/// A server on a port of its own. Dropping it ends the server.
 pub(crate) struct Emulator {
     child: Child,
     pub(crate) port: u16,
 }
 
 impl Emulator {
-    /// Starts what `command` makes for a free port, and waits until that port accepts connections.
+    /// Starts the command for a free port, and waits until the port accepts connections.
     pub(crate) fn start(command: impl FnOnce(u16) -> Command) -> Self {
         let port = free_port();
         let mut command = command(port);
@@ -64,7 +64,7 @@ impl Drop for Emulator {
     }
 }
 
-/// A port that nobody listens on, below those that the kernel gives to others meanwhile.
+/// A port without a listener, below those that the kernel assigns to others.
 fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = 20_000 + (std::process::id() % 1000) as u16 * 8;
@@ -72,9 +72,11 @@ fn free_port() -> u16 {
     ports.find(|&port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()).unwrap()
 }
 
-/// Runs the test `name` again in a process with these variables and without any other of a cloud's; true in there.
+/// Runs the test `name` again in a process that has these variables and no other variable of a
+/// cloud. Returns true in that process.
 ///
-/// Credentials, proxies and certificate authorities come from the environment, which belongs to a whole process.
+/// Credentials, proxies and certificate authorities come from the environment, which belongs to a
+/// whole process.
 pub(crate) fn with_environment(name: &str, variables: &[(&str, &str)]) -> bool {
     const INSIDE: &str = "FOREREAD_TEST_INSIDE";
     if std::env::var_os(INSIDE).is_some() {
@@ -88,7 +90,8 @@ pub(crate) fn with_environment(name: &str, variables: &[(&str, &str)]) -> bool {
             command.env_remove(&*name);
         }
     }
-    // No settings of whoever runs the tests, and no instance metadata of where they run.
+    // Without settings of the user that runs the tests, and without instance metadata of the
+    // machine.
     command.env("HOME", "/nonexistent").env("AWS_EC2_METADATA_DISABLED", "true").env(INSIDE, "1");
     let output = command.envs(variables.iter().copied()).output().unwrap();
     let texts = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());

@@ -1,4 +1,5 @@
-//! What each fault of a storage becomes: the right bytes, or an error of the right kind; never other bytes.
+//! Faults of storage: each becomes the right bytes, or an error of the right kind; never other
+//! bytes.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ fn testbed(faults: &[&str]) -> Testbed {
     seed::testbed(Config { objects, faults, anonymous: true, ..Config::default() })
 }
 
-/// The same object through S3 and as a file of a web server.
+/// The same object through S3, and as a file of a web server.
 fn both(testbed: &Testbed) -> [(Connected, Key); 2] {
     let options = ConnectOptions { endpoint: Some(testbed.endpoint()), anonymous: true, ..ConnectOptions::default() };
     let s3 = connect("s3://testbed", &options).unwrap();
@@ -64,7 +65,7 @@ async fn a_fault_is_an_error_of_its_kind() {
             let object = backend.stat(&key).await.unwrap();
             testbed.set_faults(vec![format!("{fault},count=1").parse().unwrap()]);
             let error = read(backend, &object, 1000, 501_000).await.expect_err(fault);
-            // An archive is known by its code, which S3 alone tells.
+            // An archive shows by its error code, which only S3 sends.
             let kind = if fault == "archived" && key.as_str() != "object" { ErrorKind::PermissionDenied } else { kind };
             assert_eq!(error.kind(), kind, "{fault} from {name}: {error}");
             assert!(error.to_string().contains("[1000, 501000)"), "{fault} from {name}: {error}");
@@ -77,7 +78,7 @@ async fn a_fault_is_an_error_of_its_kind() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_ignored_range_costs_more_but_reads_the_right_bytes() {
+async fn an_ignored_range_costs_more_and_reads_the_right_bytes() {
     let testbed = testbed(&["ignore-range"]);
     for (connected, key) in both(&testbed) {
         let object = connected.backend.stat(&key).await.unwrap();
@@ -107,7 +108,7 @@ async fn a_missing_tag_is_believed_only_where_conditions_hold() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_wish_for_a_later_retry_is_passed_on() {
+async fn a_requested_delay_is_passed_on() {
     let testbed = testbed(&["status=503,retry-after=7"]);
     for (connected, key) in both(&testbed) {
         let object = connected.backend.stat(&key).await.unwrap();
@@ -126,7 +127,7 @@ async fn an_archived_object_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn nobody_listening_is_a_fault_that_may_pass() {
+async fn a_port_without_a_listener_is_a_transient_fault() {
     let endpoint = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         format!("http://{}", listener.local_addr().unwrap())
@@ -158,7 +159,7 @@ async fn servers_that_refuse_head_are_asked_with_a_get() {
 }
 
 #[tokio::test]
-async fn a_coding_is_believed_where_the_name_announces_it() {
+async fn a_content_coding_is_accepted_where_the_name_announces_it() {
     let server =
         Scripted::start(|_, _| "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 9\r\n\r\n".into()).await;
     let backend = connect(&server.endpoint, &ConnectOptions::default()).unwrap().backend;

@@ -1,4 +1,5 @@
-//! The suite against a local directory, and what only a directory can do: symlinks, special files, other encodings.
+//! The suite on a local directory, and cases that only a directory has: symlinks, special files,
+//! other encodings.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -28,7 +29,7 @@ async fn a_directory_read_by_threads_conforms() {
     conformance::check(&*backend, &Folder::new(folder.path())).await;
 }
 
-/// Reads a page in place, as the object was.
+/// Reads a page in place, of the version in `object`.
 fn read_in_place(backend: &dyn Backend, object: &Object, offset: u64) -> Result<Vec<u8>, Error> {
     let (send, receive) = std::sync::mpsc::channel();
     let done = Box::new(move |told: Told| {
@@ -59,7 +60,7 @@ async fn a_file_that_changed_is_not_read_in_place() {
             receive.recv().unwrap()
         };
         assert!(read(0).is_ok());
-        // Through the descriptor that is open already, and through a new one.
+        // Through the open descriptor, and through a new one.
         fs::write(&path, vec![2; 16385]).unwrap();
         assert_eq!(read(8192).unwrap_err().kind(), ErrorKind::Changed, "{local}");
         assert_eq!(read_in_place(&*backend, &object, 8192).unwrap_err().kind(), ErrorKind::Changed, "{local}");
@@ -104,7 +105,7 @@ async fn descriptors_stay_open_and_have_a_bound() {
 }
 
 #[tokio::test]
-async fn what_the_kernel_remembers_is_told_without_a_wait() {
+async fn a_path_in_the_kernels_memory_is_described_without_a_wait() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), "content").unwrap();
     let backend = connect(folder.path().to_str().unwrap(), &ConnectOptions::default()).unwrap().backend;

@@ -1,5 +1,5 @@
-//! AWS credentials that somebody else issues: STS (moto, behind a proxy, under its own certificate), single sign-on,
-//! instance metadata, programs. Told from the signatures that a server receives.
+//! AWS credentials from other services: STS (moto, behind a proxy, with a certificate of its own),
+//! single sign-on, instance metadata, programs. Seen in the signatures that a server receives.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,7 +18,8 @@ use crate::scripted::{Scripted, answer};
 
 const JSON: &str = "200 OK\nContent-Type: application/json";
 
-/// Runs the test again with `variables`; true in there. Servers of this process go on meanwhile.
+/// Runs the test again with `variables`; true in that process. Servers of this process go on
+/// meanwhile.
 async fn inside(name: &'static str, variables: &[(&str, &str)]) -> bool {
     let variables: Vec<(String, String)> = variables.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let run = move || {
@@ -46,7 +47,7 @@ async fn signer(profile: Option<&str>) -> (String, String) {
     (signed_by(&head).0.to_owned(), head)
 }
 
-/// A proxy that leads every tunnel to `port` of this machine, whatever host it is asked for.
+/// A proxy that connects every tunnel to `port` of this machine, whatever host is asked for.
 async fn proxy_to(port: u16) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

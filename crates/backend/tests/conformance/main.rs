@@ -1,7 +1,8 @@
-//! Every backend against the suite, and what only one of them can do.
+//! Every backend against the suite, and cases that only one backend has.
 //!
-//! Tests against emulators need `FOREREAD_EMULATORS` to name the folder that `tests/emulators.sh` installed them into;
-//! without it they say so and pass. `FOREREAD_REQUIRE_CLIENTS=1` makes a missing one a failure.
+//! Tests against emulators need `FOREREAD_EMULATORS`: the folder into which `tests/emulators.sh`
+//! installed them. Without it they print that they are skipped, and pass. With
+//! `FOREREAD_REQUIRE_CLIENTS=1` a missing emulator is a failure.
 
 mod azblob;
 mod credentials;

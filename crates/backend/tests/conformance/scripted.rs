@@ -1,4 +1,4 @@
-//! A server whose every answer a test writes.
+//! A server whose answers the test writes.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,8 +13,8 @@ pub(crate) struct Scripted {
 }
 
 impl Scripted {
-    /// Starts a server; `answer` gets the head of each request (without bodies: nothing here sends any) and its number
-    /// from 1, and returns the whole response.
+    /// Starts a server. `answer` gets the head of each request (no request here has a body) and
+    /// its number, from 1, and returns the whole response.
     pub(crate) async fn start(answer: impl Fn(&str, usize) -> String + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -56,7 +56,8 @@ impl Drop for Scripted {
     }
 }
 
-/// A response with a body and its length; `head` is the status and any headers, each but the first after a line break.
+/// A response with a body and its length. `head`: the status, and any headers, each after a line
+/// break.
 pub(crate) fn answer(head: &str, body: &str) -> String {
     format!("HTTP/1.1 {}\r\nContent-Length: {}\r\n\r\n{body}", head.replace('\n', "\r\n"), body.len())
 }

@@ -9,14 +9,14 @@ use futures::future::BoxFuture;
 use opendal::raw::{OpWrite, Servicer};
 use opendal::{Buffer, Builder, HttpBody, HttpTransport, HttpTransporter, OperationContext};
 
-/// A plain HTTP client for what the tests ask of servers themselves.
+/// A plain HTTP client for requests of the tests themselves.
 pub(crate) fn client() -> reqwest::Client {
-    // The first caller installs it; the others find it there.
+    // The first caller installs it; later calls find it installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::new()
 }
 
-/// A directory, read as such or served by something.
+/// A directory, read as such or through a server.
 pub(crate) struct Folder {
     path: PathBuf,
     served: bool,
@@ -29,7 +29,7 @@ impl Folder {
         Self { path: path.to_owned(), served: false, hides: |_| false }
     }
 
-    /// A directory that a web server serves: files are known by size and time, and some names are hidden.
+    /// A directory behind a web server, which knows files by size and time and hides some names.
     pub(crate) fn served(path: &Path, hides: fn(&str) -> bool) -> Self {
         Self { path: path.to_owned(), served: true, hides }
     }
@@ -47,7 +47,7 @@ impl Seeder for Folder {
             }
             let path = self.path.join(key);
             std::fs::create_dir_all(path.parent().unwrap()).map_err(|e| e.to_string())?;
-            // A new inode, as every careful writer makes: an open file keeps its content.
+            // A new inode, as careful writers make one: an open file keeps its content.
             let new = tempfile::NamedTempFile::new_in(&self.path).map_err(|e| e.to_string())?;
             std::fs::write(new.path(), self.content(key, generation, 0..size)).map_err(|e| e.to_string())?;
             let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
@@ -59,11 +59,11 @@ impl Seeder for Folder {
     }
 }
 
-/// A bucket. Writes go to the service itself, which takes keys as they are.
+/// A bucket. Writes go to opendal's service, which takes keys as they are.
 pub(crate) struct Bucket {
     service: Servicer,
     context: OperationContext,
-    /// Names that this storage, or its emulator, is known not to hold.
+    /// Names that this storage, or its emulator, cannot hold.
     refused: fn(&str) -> bool,
 }
 
@@ -112,7 +112,8 @@ impl Seeder for Bucket {
     }
 }
 
-/// Starts a testbed; it blocks on a runtime of its own, which a thread of another one must not.
+/// Starts a testbed on another thread: it blocks on a runtime of its own, which is forbidden on a
+/// thread of a runtime.
 pub(crate) fn testbed(config: foreread_testbed::Config) -> foreread_testbed::Testbed {
     std::thread::spawn(|| foreread_testbed::Testbed::start(config)).join().unwrap().unwrap()
 }

@@ -1,4 +1,4 @@
-//! TLS with an authority of one's own, and proxies: both come from the environment.
+//! TLS with a private certificate authority, and proxies: both are configured by the environment.
 
 use foreread_backend::{ConnectOptions, ErrorKind, Key, connect};
 use foreread_testbed::{Config, ObjectSpec, OwnAuthority};
@@ -11,8 +11,8 @@ const ENDPOINT: &str = "FOREREAD_TEST_ENDPOINT";
 const TRUSTED: &str = "FOREREAD_TEST_TRUSTED";
 
 #[tokio::test]
-async fn an_own_authority_is_trusted_when_it_is_named() {
-    const NAME: &str = "tls::an_own_authority_is_trusted_when_it_is_named";
+async fn a_private_authority_is_trusted_when_it_is_named() {
+    const NAME: &str = "tls::a_private_authority_is_trusted_when_it_is_named";
     let Ok(endpoint) = std::env::var(ENDPOINT) else {
         let folder = tempfile::tempdir().unwrap();
         let tls = OwnAuthority::issue().unwrap().write(folder.path()).unwrap();

@@ -1,4 +1,5 @@
-//! Web servers: nginx (strong tags, conditions), and Python's with ranges (times only, conditions ignored).
+//! Web servers: nginx (strong tags, conditions), and Python's with ranges (times only, ignores
+//! conditions).
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -9,7 +10,7 @@ use foreread_backend::{ConnectOptions, ErrorKind, Key, conformance, connect};
 use crate::emulator::{Emulator, installed, of_system};
 use crate::seed::Folder;
 
-/// Its own main function serves one request at a time, and turns further connections away.
+/// The package's own main function serves one request at a time and refuses further connections.
 const RANGE_SERVER: &str = "
 import sys, http.server, RangeHTTPServer
 http.server.ThreadingHTTPServer.request_queue_size = 128
@@ -45,7 +46,7 @@ async fn a_url_names_an_object_or_a_directory() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("a b")).unwrap();
     std::fs::write(folder.path().join("a b/file"), "0123456789").unwrap();
-    // Without ranges: the whole file is sent, and cut here.
+    // Without ranges: the server sends the whole file, and the backend cuts it.
     let server = Emulator::start(|port| {
         let mut command = Command::new(python);
         command.args(["-m", "http.server", "--bind", "127.0.0.1", &port.to_string()]).current_dir(folder.path());
@@ -72,7 +73,8 @@ async fn a_url_names_an_object_or_a_directory() {
     assert_eq!(directory.backend.list("a b/", None).await.unwrap().entries.len(), 1);
 }
 
-/// nginx as a single process of this user, with all that it writes in `folder`; serves `folder/files`.
+/// nginx as a single process of this user. It writes only into `folder`, and serves
+/// `folder/files`.
 fn start_nginx(nginx: &Path, folder: &Path) -> Emulator {
     std::fs::create_dir(folder.join("files")).unwrap();
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();

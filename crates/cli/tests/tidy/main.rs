@@ -168,12 +168,12 @@ fn unsafe_code_of_memory_regions_is_where_the_kernel_is_called_or_bytes_are_show
     let known = [
         "bare.rs",
         "c_interface.rs",
-        "frames.rs",
-        "mapping.rs",
+        "kernel/frames.rs",
+        "kernel/mapping.rs",
+        "kernel/uffd.rs",
         "region.rs",
-        "ring.rs",
-        "threads.rs",
-        "uffd.rs",
+        "region/carrier/ring.rs",
+        "region/carrier/threads.rs",
         "view.rs",
     ];
     assert_eq!(allowing, known.map(|name| src.join(name)));
@@ -181,7 +181,7 @@ fn unsafe_code_of_memory_regions_is_where_the_kernel_is_called_or_bytes_are_show
     let expects = |path: &PathBuf| fs::read_to_string(path).expect("a source file").contains("#[expect(unsafe_code");
     let mut expecting: Vec<_> = rust_files(&src).into_iter().filter(expects).collect();
     expecting.sort();
-    assert_eq!(expecting, ["carrier.rs", "pager.rs"].map(|name| src.join(name)));
+    assert_eq!(expecting, ["region/carrier.rs", "region/pager.rs", "region/resident.rs"].map(|name| src.join(name)));
 }
 
 #[test]

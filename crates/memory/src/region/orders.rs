@@ -1,4 +1,8 @@
-//! What a program asks of its pager, from any thread, and what the pager shows of itself.
+//! Orders of a program to its pager, from any thread; and the counts that the pager shows.
+//!
+//! ```text
+//!   program: give ──> list, ring the bell ──> pager: take, execute, done ──> program: goes on
+//! ```
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, SyncSender};
@@ -6,10 +10,10 @@ use std::sync::mpsc::{self, SyncSender};
 use foreread_policy::{Advice, Extent, SwapCounters};
 use parking_lot::Mutex;
 
-use crate::carrier::Bell;
-use crate::stats::Gauges;
+use crate::kernel::bell::Bell;
+use crate::region::stats::Gauges;
 
-/// Something to do.
+/// What the pager is to do.
 #[derive(Debug)]
 pub(crate) enum Order {
     Advise { pages: Extent, advice: Advice, done: Done },
@@ -17,18 +21,18 @@ pub(crate) enum Order {
     Stop,
 }
 
-/// Told when it has been done.
+/// Tells the program that the order has been executed.
 #[derive(Debug)]
 pub(crate) struct Done(SyncSender<()>);
 
 impl Done {
     pub(crate) fn done(self) {
-        // Who asked may have gone.
+        // The program may have stopped waiting.
         let _ = self.0.send(());
     }
 }
 
-/// Between a region and its pager.
+/// Shared by a region and its pager.
 #[derive(Debug)]
 pub(crate) struct Orders {
     bell: Bell,
@@ -42,29 +46,29 @@ impl Orders {
         Self { bell, waiting: Mutex::default(), shown: Mutex::default(), closed: AtomicBool::new(false) }
     }
 
-    /// Asks, and goes on.
+    /// Gives an order, and goes on.
     pub(crate) fn give(&self, order: Order) {
         self.waiting.lock().push(order);
         self.bell.ring();
     }
 
-    /// Asks, and waits until it has been done.
+    /// Gives an order, and waits until it has been executed.
     pub(crate) fn give_and_wait(&self, order: impl FnOnce(Done) -> Order) {
         let (done, told) = mpsc::sync_channel(1);
         self.give(order(Done(done)));
         if self.closed.load(Ordering::Acquire) {
-            // Nobody will come for it.
+            // The pager takes no more orders.
             self.waiting.lock().clear();
         }
         let _ = told.recv();
     }
 
-    /// What was asked since the last time. The bell has been silenced before.
+    /// The orders since the last call. The bell has been silenced before.
     pub(crate) fn take(&self) -> Vec<Order> {
         std::mem::take(&mut *self.waiting.lock())
     }
 
-    /// The pager ends.
+    /// The pager ends: no order is executed from now on.
     pub(crate) fn closed(&self) {
         self.closed.store(true, Ordering::Release);
         self.waiting.lock().clear();

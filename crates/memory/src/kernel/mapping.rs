@@ -1,6 +1,8 @@
-//! Anonymous memory of this process: reserved, given back page by page, unmapped at the end.
+//! Anonymous memory of this process: reserved as a whole, given back page by page, unmapped at the
+//! end.
 //!
-//! It is not there in a child of a fork: the child would find zeroes where the contents are elsewhere, and must find nothing instead.
+//! A child made by fork does not have it: the child would find zeroes where the contents are in a
+//! spill file, and must find nothing instead.
 
 #![allow(unsafe_code, reason = "memory is mapped and unmapped by address")]
 
@@ -10,7 +12,8 @@ use std::ptr::NonNull;
 use foreread_policy::{Extent, PAGE_BYTES};
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
-use crate::uffd::Range;
+use crate::error::Error;
+use crate::kernel::uffd::{Range, Uffd};
 
 /// A range of anonymous pages, numbered from its start.
 #[derive(Debug)]
@@ -19,25 +22,36 @@ pub(crate) struct Mapping {
     pages: u64,
 }
 
-// SAFETY: it is an address and a length. Who reads or writes there says so himself.
+// SAFETY: it is an address and a length; reading and writing through it needs `unsafe` elsewhere.
 unsafe impl Send for Mapping {}
-// SAFETY: as above; its methods are system calls, which may come from any thread.
+// SAFETY: as above; its methods are system calls, which any thread may make.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// `pages` of zeroes, which take no memory before they are touched.
+    /// `pages` pages of zeroes, which take no memory before they are touched.
     pub(crate) fn new(pages: u64, writable: bool) -> io::Result<Self> {
         let too_long = || io::Error::from(io::ErrorKind::OutOfMemory);
         let bytes = pages.checked_mul(PAGE_BYTES).and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(too_long)?;
         let protection = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: the kernel chooses a free place, so no memory that is in use changes.
+        // SAFETY: the kernel chooses a free place, so no memory in use changes.
         let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, protection, flags)? };
         let start = NonNull::new(start.cast()).ok_or_else(too_long)?;
         let mapping = Self { start, pages };
         mapping.advise(mapping.all(), Advice::LinuxDontFork)?;
-        // A huge page would take 512 pages of the budget at a touch. A kernel without them refuses, and is right.
+        // A huge page would take 512 pages of the budget at one touch. A kernel without huge pages
+        // refuses this call.
         let _ = mapping.advise(mapping.all(), Advice::LinuxNoHugepage);
+        Ok(mapping)
+    }
+
+    /// The same, with every page absent: a touch of one is a fault that `uffd` reports.
+    pub(crate) fn registered(pages: u64, writable: bool, uffd: &Uffd) -> Result<Self, Error> {
+        let mapping = Self::new(pages, writable).map_err(Error::system("mapping memory"))?;
+        // SAFETY: the mapping is new, so no other code has its addresses. Unmapping it ends the
+        // registration.
+        let registered = unsafe { uffd.register(mapping.range(mapping.all())) };
+        registered.map_err(Error::system("registering memory with userfaultfd"))?;
         Ok(mapping)
     }
 
@@ -55,34 +69,35 @@ impl Mapping {
         Range { start: self.start.addr().get() as u64 + pages.start * PAGE_BYTES, len: pages.pages() * PAGE_BYTES }
     }
 
-    /// Where `page` starts.
+    /// The address of `page`.
     pub(crate) fn at(&self, page: u64) -> *mut u8 {
         assert!(page < self.pages, "page {page} of {}", self.pages);
         self.start.as_ptr().wrapping_add((page * PAGE_BYTES) as usize)
     }
 
-    /// The page of an address in it.
+    /// The page of an address in the mapping.
     pub(crate) fn page_of(&self, address: u64) -> u64 {
         (address - self.start.addr().get() as u64) / PAGE_BYTES
     }
 
-    /// Gives pages back to the kernel: absent from now on.
+    /// Gives pages back to the kernel: they are absent from now on.
     ///
     /// # Safety
     ///
-    /// Nobody relies on what they hold.
+    /// No code relies on their contents.
     pub(crate) unsafe fn forget(&self, pages: Extent) -> io::Result<()> {
         self.advise(pages, Advice::LinuxDontNeed)
     }
 
-    /// As [`Mapping::forget`] of each, where the kernel can with one flush of what the processors remember of them.
+    /// As [`Mapping::forget`] for each extent, with one flush of the processors' address caches
+    /// where the kernel can.
     ///
     /// # Safety
     ///
-    /// As there.
+    /// As [`Mapping::forget`].
     pub(crate) unsafe fn forget_all(&self, extents: &[Extent]) {
         for extents in extents.chunks(RANGES_MAX) {
-            // SAFETY: as the caller says.
+            // SAFETY: the caller's contract.
             unsafe { self.forget_some(extents) };
         }
     }
@@ -100,7 +115,8 @@ impl Mapping {
         let done = if ranges.len() < 2 {
             0
         } else {
-            // SAFETY: the ranges lie inside the mapping, and the caller answers for what they hold; the list lives through the call.
+            // SAFETY: the ranges lie inside the mapping, and the caller answers for their
+            // contents; the list lives through the call.
             let done = unsafe {
                 let (list, count) = (ranges.as_ptr(), ranges.len());
                 libc::syscall(libc::SYS_process_madvise, PIDFD_SELF, list, count, libc::MADV_DONTNEED, 0)
@@ -108,9 +124,10 @@ impl Mapping {
             usize::try_from(done).unwrap_or(0)
         };
         if done < bytes {
-            // One range, or a kernel that does this for other processes only (before Linux 6.14); once more does no harm.
+            // One range, or a kernel before Linux 6.14, which does this for other processes only.
+            // Doing it twice does no harm.
             for pages in extents {
-                // SAFETY: as the caller says.
+                // SAFETY: the caller's contract.
                 let _ = unsafe { self.forget(*pages) };
             }
         }
@@ -118,15 +135,16 @@ impl Mapping {
 
     fn advise(&self, pages: Extent, advice: Advice) -> io::Result<()> {
         let range = self.range(pages);
-        // SAFETY: the range is inside the mapping. Of the pieces of advice given here one alone changes contents, and there the caller answers.
+        // SAFETY: the range is inside the mapping. Of the advice given here only `DONTNEED`
+        // changes contents, and there the caller answers for them.
         unsafe { rustix::mm::madvise(self.at_end(pages.start).cast(), range.len as usize, advice)? };
         Ok(())
     }
 
-    /// Whoever touches `pages` from now on is sent SIGSEGV.
+    /// A thread that touches `pages` from now on is sent SIGSEGV.
     pub(crate) fn forbid(&self, pages: Extent) -> io::Result<()> {
         let range = self.range(pages);
-        // SAFETY: the range is inside the mapping; it is taken away from whoever touches it, which is what is wanted.
+        // SAFETY: the range is inside the mapping, and losing access to it is the purpose.
         unsafe { rustix::mm::mprotect(self.at_end(pages.start).cast(), range.len as usize, MprotectFlags::empty())? };
         Ok(())
     }
@@ -136,16 +154,17 @@ impl Mapping {
         self.start.as_ptr().wrapping_add((page * PAGE_BYTES) as usize)
     }
 
-    /// Whether `page`, which is there and which nobody writes to meanwhile, is zeroes.
+    /// Whether `page` holds only zeroes.
     ///
     /// # Safety
     ///
-    /// The page is there: a touch of an absent one would wait for whoever asks.
-    #[expect(clippy::cast_ptr_alignment, reason = "a page begins with it")]
+    /// The page is not absent (the calling thread would wait for its own answer), and no thread
+    /// writes to it meanwhile.
+    #[expect(clippy::cast_ptr_alignment, reason = "a page starts with a word")]
     pub(crate) unsafe fn is_zero(&self, page: u64) -> bool {
         let words = self.at(page).cast::<u64>();
-        // SAFETY: aligned, inside the mapping, there. Volatile: the program holds references to this memory, and the compiler is to make
-        // nothing of it that is read here.
+        // SAFETY: aligned, inside the mapping, and there. Volatile: the program holds references
+        // to this memory, and the compiler must not draw conclusions from what is read here.
         (0..PAGE_BYTES as usize / 8).all(|index| unsafe { words.add(index).read_volatile() } == 0)
     }
 
@@ -153,25 +172,28 @@ impl Mapping {
     ///
     /// # Safety
     ///
-    /// The pages are there, nobody writes to them meanwhile, and no other reference to them is used.
-    #[expect(clippy::mut_from_ref, reason = "who has which pages is the caller's book-keeping")]
+    /// The pages are not absent, no thread writes to them meanwhile, and no other reference to
+    /// them is used.
+    #[expect(clippy::mut_from_ref, reason = "the caller keeps track of which pages are borrowed")]
     pub(crate) unsafe fn bytes(&self, pages: Extent) -> &mut [u8] {
         let range = self.range(pages);
-        // SAFETY: inside the mapping, and as the caller says.
+        // SAFETY: inside the mapping; the rest is the caller's contract.
         unsafe { std::slice::from_raw_parts_mut(self.at_end(pages.start), range.len as usize) }
     }
 }
 
-/// Ranges of one system call; the kernel takes 1024.
+/// Ranges of one system call. The kernel takes up to 1024. Lower: more calls and flushes. Higher:
+/// a longer list on the heap.
 const RANGES_MAX: usize = 64;
 
-/// This process, in place of a descriptor: `PIDFD_SELF_THREAD_GROUP`.
+/// Stands for this process where a descriptor of a process is expected: `PIDFD_SELF_THREAD_GROUP`.
 const PIDFD_SELF: libc::c_int = -10001;
 
 impl Drop for Mapping {
     fn drop(&mut self) {
         let bytes = (self.pages * PAGE_BYTES) as usize;
-        // SAFETY: it is what was mapped, and who drops it has no reference into it.
+        // SAFETY: it is the range that was mapped, and the code that drops it has no reference
+        // into it.
         if let Err(errno) = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), bytes) } {
             tracing::warn!(%errno, "memory could not be unmapped");
         }
@@ -190,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_go_together_are_zeroes_and_their_neighbours_are_not() {
+    fn forgetting_many_extents_leaves_their_neighbours_alone() {
         let mapping = Mapping::new(400, true).expect("memory");
         let gone: Vec<_> = (0..100).map(|n| Extent::new(n * 4 + 1, n * 4 + 3)).collect();
         // SAFETY: as below.
@@ -202,9 +224,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_back_is_zeroes() {
+    fn a_forgotten_page_is_zeroes() {
         let mapping = Mapping::new(2, true).expect("memory");
-        // SAFETY: nothing is registered, so every page is there when it is touched, and nobody else knows it.
+        // SAFETY: the memory is not registered with a userfaultfd, so every page is there when
+        // touched, and no other code has its address.
         unsafe {
             mapping.bytes(Extent::new(0, 2))[4096..].fill(7);
             assert!(mapping.is_zero(0) && !mapping.is_zero(1));

@@ -1,8 +1,11 @@
-//! Where pages go that do not fit: a file without a name, or whatever a program puts in its place.
+//! The spill: a file without a name that holds evicted pages, or a program's own storage in its
+//! place.
 //!
-//! Which page lies where in the file is policy's to say. It is as long as the region, and there in full before that is, so that no page is refused
-//! later for want of room; nobody else can open it, and it ends with the process, however that ends. It is read and written past the kernel's page cache where the
-//! file system can: what the kernel kept of it would be memory beyond the budget.
+//! Policy decides which slot of the file a page goes to. The file is as long as the region and
+//! allocated in full before the region exists, so that no page is refused later for want of room.
+//! No other process can open it, and it ends with the process, in whichever way that ends. It is
+//! read and written past the kernel's page cache where the file system can: pages that the kernel
+//! cached would be memory beyond the budget.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -15,11 +18,13 @@ use rustix::io::Errno;
 
 use crate::error::Error;
 
-/// Keeps pages and gives them back. Called from several threads, never twice at the same time for the same bytes.
+/// Keeps pages and gives them back. Called from several threads, never at the same time for the
+/// same bytes.
 ///
-/// An error on reading is SIGBUS for who touches the page; one on writing leaves the page in memory.
+/// When a read fails, the thread that touches the page is sent SIGBUS; when a write fails, the
+/// page stays in memory.
 pub trait Spill: Send + Sync + 'static {
-    /// Fills `into` with what was written at `offset`. Whole pages.
+    /// Fills `into` with the bytes that were written at `offset`. Whole pages.
     fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()>;
 
     /// Keeps `from` at `offset`. Whole pages.
@@ -30,12 +35,12 @@ pub trait Spill: Send + Sync + 'static {
 #[derive(Debug)]
 pub(crate) struct SpillFile {
     file: File,
-    /// Past the kernel's page cache.
+    /// Read and written past the kernel's page cache.
     pub(crate) direct: bool,
 }
 
 impl SpillFile {
-    /// A file of `bytes` in `dir`, all of them allocated.
+    /// A file of `bytes` bytes in `dir`, all of them allocated.
     pub(crate) fn new(dir: &Path, bytes: u64) -> Result<Self, Error> {
         Self::make(dir, bytes).map_err(|cause| Error::Spill { dir: dir.to_owned(), bytes, cause })
     }
@@ -45,7 +50,7 @@ impl SpillFile {
         let mode = Mode::RUSR | Mode::WUSR;
         let file = match rustix::fs::openat(CWD, dir, flags, mode) {
             Ok(fd) => File::from(fd),
-            // A file system without nameless files; the second is what an old kernel says.
+            // A file system without nameless files; ISDIR and INVAL are errors of old kernels.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => unlinked(dir)?,
             Err(errno) => return Err(errno.into()),
         };
@@ -62,7 +67,7 @@ impl SpillFile {
     }
 }
 
-/// A file with a name for as long as it takes to take the name away.
+/// Creates a file and removes its name at once.
 fn unlinked(dir: &Path) -> io::Result<File> {
     let mut tried = 0_u32;
     loop {
@@ -78,7 +83,7 @@ fn unlinked(dir: &Path) -> io::Result<File> {
     }
 }
 
-/// Writes zeroes: what has been written has room.
+/// Writes zeroes, so that the file system allocates all blocks.
 fn fill(file: &File, bytes: u64) -> io::Result<()> {
     let zeroes = vec![0; 1 << 20];
     let mut at = 0;
@@ -90,14 +95,14 @@ fn fill(file: &File, bytes: u64) -> io::Result<()> {
     file.sync_data()
 }
 
-/// Whether the file is read and written directly from now on, and can be by pages.
+/// Has the file read and written directly from now on. Whether that works, in whole pages.
 fn go_direct(file: &File) -> bool {
     let Ok(flags) = rustix::fs::fcntl_getfl(file) else { return false };
     if rustix::fs::fcntl_setfl(file, flags | OFlags::DIRECT).is_err() {
         return false;
     }
-    // Some take the flag and refuse the read.
-    let mut page = crate::frames::Pool::new(0);
+    // Some file systems accept the flag and refuse the read.
+    let mut page = crate::kernel::frames::Pool::new(0);
     let reads = page.take(1).and_then(|mut frame| {
         let read = file.read_exact_at(page.bytes(&mut frame), 0);
         page.give(&frame);
@@ -142,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn so_has_one_on_a_file_system_that_knows_no_nameless_files() {
+    fn the_fallback_for_file_systems_without_nameless_files_has_both_as_well() {
         let dir = tempfile::tempdir().expect("a directory");
         let file = unlinked(dir.path()).expect("a file");
         fill(&file, 3 << 20).expect("room");

@@ -1,4 +1,9 @@
-//! Transfers by threads that wait for them: where `io_uring` is forbidden, or the spill is a program's own.
+//! Transfers by threads that wait for them: where `io_uring` is forbidden, or the spill is a
+//! program's own.
+//!
+//! ```text
+//!   start ──> channel ──> a thread: read or write ──> list of ended transfers, bell ──> wait
+//! ```
 
 #![allow(unsafe_code, reason = "memory is handed to another thread by address")]
 
@@ -9,11 +14,12 @@ use std::thread::JoinHandle;
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use crate::carrier::{Bell, Transfer, Woken};
-use crate::spill::Spill;
-use crate::uffd::Uffd;
+use crate::kernel::bell::Bell;
+use crate::kernel::uffd::Uffd;
+use crate::region::carrier::transfer::{Transfer, Woken};
+use crate::region::spill::Spill;
 
-/// See the head of this file. Dropping it waits for what was started.
+/// See the head of this file. Dropping it waits for all transfers.
 pub(crate) struct Threads {
     spill: Arc<dyn Spill>,
     uffd: Arc<Uffd>,
@@ -22,13 +28,14 @@ pub(crate) struct Threads {
     taken: Arc<Mutex<Receiver<Work>>>,
     done: Arc<Mutex<Vec<(u64, bool)>>>,
     started: Vec<JoinHandle<()>>,
-    /// Started and not yet told of.
+    /// Started, and not reported by `wait` yet.
     pending: usize,
 }
 
 struct Work(Transfer);
 
-// SAFETY: whoever starts a transfer gives its memory up to it until it is over: whichever thread has it is the only one there.
+// SAFETY: by the contract of `start` only the transfer uses its memory until it ends, and one
+// thread at a time has the transfer.
 unsafe impl Send for Work {}
 
 impl Threads {
@@ -38,7 +45,7 @@ impl Threads {
         Self { spill, uffd, bell, work: Some(work), taken, done, started: Vec::new(), pending: 0 }
     }
 
-    /// See [`crate::carrier::Carrier::start`].
+    /// See [`crate::region::carrier::Carrier::start`].
     ///
     /// # Safety
     ///
@@ -50,7 +57,8 @@ impl Threads {
             let (done, bell) = (Arc::clone(&self.done), self.bell.clone());
             let serve = move || {
                 loop {
-                    // The lock is held while this thread waits: the others wait for the lock.
+                    // The lock is held while this thread waits for work; the other threads wait
+                    // for the lock.
                     let next = taken.lock().recv();
                     let Ok(Work(transfer)) = next else { return };
                     let came = carry(&*spill, transfer);
@@ -59,19 +67,19 @@ impl Threads {
                 }
             };
             let spawned = std::thread::Builder::new().name("foreread-spill".to_owned()).spawn(serve);
-            // Without it those that there are have more to do.
+            // Without another thread, those that there are do more.
             self.started.extend(spawned.ok());
         }
         let sent = !self.started.is_empty() && self.work.as_ref().is_some_and(|work| work.send(Work(transfer)).is_ok());
         if !sent {
-            // No thread at all: done here.
+            // There is no thread at all: this one does it.
             let came = carry(&*self.spill, transfer);
             self.done.lock().push((transfer.token, came));
             self.bell.ring();
         }
     }
 
-    /// See [`crate::carrier::Carrier::wait`].
+    /// See [`crate::region::carrier::Carrier::wait`].
     pub(crate) fn wait(&mut self, woken: &mut Woken, sleep: bool) {
         let mut fds = [PollFd::new(&*self.uffd, PollFlags::IN), PollFd::new(&self.bell, PollFlags::IN)];
         let timeout = (!sleep).then(Timespec::default);
@@ -81,7 +89,7 @@ impl Threads {
         woken.touched |= !fds[0].revents().is_empty();
         woken.rung |= !fds[1].revents().is_empty();
         if woken.rung {
-            // Before the list is taken: what is put there afterwards rings again.
+            // Before the list is taken: an entry that is added later rings again.
             self.bell.silence();
             let done = std::mem::take(&mut *self.done.lock());
             self.pending -= done.len();
@@ -99,9 +107,9 @@ impl Drop for Threads {
     }
 }
 
-/// A spill that panics has failed.
+/// Executes a transfer. Whether it succeeded; a spill that panics has failed.
 fn carry(spill: &dyn Spill, transfer: Transfer) -> bool {
-    // SAFETY: the transfer owns its memory until it is over, see `Threads::start`.
+    // SAFETY: the transfer owns its memory until it ends, see `Threads::start`.
     let bytes = unsafe { std::slice::from_raw_parts_mut(transfer.memory, transfer.len) };
     let moved = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         if transfer.write { spill.write(transfer.offset, bytes) } else { spill.read(transfer.offset, bytes) }
@@ -109,5 +117,6 @@ fn carry(spill: &dyn Spill, transfer: Transfer) -> bool {
     matches!(moved, Ok(Ok(())))
 }
 
-/// Threads at most, and so transfers at the same time.
+/// Threads, and so transfers at the same time, at most. Lower: a fast spill is not kept busy.
+/// Higher: more threads for little gain.
 const THREADS_MAX: usize = 16;

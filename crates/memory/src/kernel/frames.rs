@@ -1,11 +1,12 @@
-//! Memory for pages that are on their way or staged, a page at a time.
+//! Frames: memory for pages that are being transferred or are staged, one page each.
 //!
 //! ```text
-//!  arena 0  [##.####.|........]     a run of free frames for a read, lowest first; what is freed singly is found again
-//!  arena 1  [........|........]     mapped when the first is full, unmapped when nothing is in it
+//!   arena 0  [##.####.|........]     a read takes the lowest free run that fits
+//!   arena 1  [........|........]     mapped when arena 0 is full, unmapped when it is empty
 //! ```
 //!
-//! A frame that was used keeps its memory for the next read, up to a bound; beyond it the kernel gets it back: what is free here is in no budget.
+//! A free frame keeps its memory for the next read, up to a bound; beyond it the kernel gets the
+//! memory back, because free frames count in no budget.
 
 #![allow(unsafe_code, reason = "frames are handed out as bytes")]
 
@@ -13,9 +14,9 @@ use std::io;
 
 use foreread_policy::{Extent, PAGE_BYTES};
 
-use crate::mapping::Mapping;
+use crate::kernel::mapping::Mapping;
 
-/// A run of frames of one arena. Whoever has it is the only one who reads and writes there.
+/// Adjacent frames of one arena. Only the owner of this value reads and writes there.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Frames {
     arena: u32,
@@ -23,7 +24,7 @@ pub(crate) struct Frames {
     run: Extent,
 }
 
-/// Where frames come from. See the head of this file.
+/// The source of frames. See the head of this file.
 #[derive(Debug)]
 pub(crate) struct Pool {
     arenas: Vec<Arena>,
@@ -35,19 +36,19 @@ pub(crate) struct Pool {
 #[derive(Debug)]
 struct Arena {
     mapping: Mapping,
-    /// A bit a frame: somebody has it.
+    /// One bit a frame: taken.
     used: [u64; WORDS],
-    /// A bit a frame: free, and keeps its memory.
+    /// One bit a frame: free, and still has its memory.
     idle: [u64; WORDS],
 }
 
 impl Frames {
-    /// How many.
+    /// How many frames.
     pub(crate) fn len(&self) -> u64 {
         self.run.pages()
     }
 
-    /// Cuts off the first `frames` of it.
+    /// Splits off the first `frames`.
     pub(crate) fn split_to(&mut self, frames: u64) -> Self {
         assert!(frames <= self.len(), "{frames} of {}", self.len());
         let middle = self.run.start + frames;
@@ -56,7 +57,7 @@ impl Frames {
         first
     }
 
-    /// Whether `next` follows it immediately.
+    /// Whether `next` starts where this run ends.
     pub(crate) fn is_before(&self, next: &Self) -> bool {
         self.arena == next.arena && self.run.end == next.run.start
     }
@@ -68,12 +69,12 @@ impl Pool {
         Self { arenas: Vec::new(), idle_max, idle: 0 }
     }
 
-    /// Changes that bound; what is beyond it goes with the next frames that are given back.
+    /// Changes that bound. Frames beyond it lose their memory when further frames are given back.
     pub(crate) fn keep_idle(&mut self, idle_max: u64) {
         self.idle_max = idle_max;
     }
 
-    /// `frames` side by side, at most [`RUN_MAX`].
+    /// `frames` adjacent frames, at most [`RUN_MAX`].
     pub(crate) fn take(&mut self, frames: u64) -> io::Result<Frames> {
         assert!((1..=RUN_MAX).contains(&frames), "a run of {frames}");
         let found = self.arenas.iter().enumerate().find_map(|(arena, a)| Some((arena, a.find(frames)?)));
@@ -104,7 +105,7 @@ impl Pool {
                 set(&mut arena.idle, frame);
             }
         } else {
-            // SAFETY: the frames are free: nobody relies on them.
+            // SAFETY: the frames are free: no code relies on their contents.
             let _ = unsafe { arena.mapping.forget(frames.run) };
         }
         while let Some(last) = self.arenas.last()
@@ -116,18 +117,19 @@ impl Pool {
         }
     }
 
-    /// Where they start.
+    /// Their address.
     pub(crate) fn at(&self, frames: &Frames) -> *mut u8 {
         self.arenas[frames.arena as usize].mapping.at(frames.run.start)
     }
 
-    /// Their bytes. Not while the kernel or another thread has them.
+    /// Their bytes. Not to be used while the kernel or another thread has the frames.
     pub(crate) fn bytes(&mut self, frames: &mut Frames) -> &mut [u8] {
-        // SAFETY: a run is given to one owner, who is here by a mutable reference; pages of an arena are there when they are touched.
+        // SAFETY: a run has one owner, which is borrowed mutably here. Pages of an arena are not
+        // registered with a userfaultfd, so they are there when touched.
         unsafe { self.arenas[frames.arena as usize].mapping.bytes(frames.run) }
     }
 
-    /// Frames that somebody has.
+    /// Frames that are taken.
     #[cfg(test)]
     fn used(&self) -> u64 {
         self.arenas.iter().flat_map(|arena| arena.used).map(|word| u64::from(word.count_ones())).sum()
@@ -135,11 +137,11 @@ impl Pool {
 }
 
 impl Arena {
-    /// The lowest free run of so many.
+    /// The lowest run of `frames` free frames.
     fn find(&self, frames: u64) -> Option<Extent> {
         let mut start = 0;
         while start + frames <= ARENA_FRAMES {
-            // The last used frame in the way, if there is one: a run may begin after it.
+            // A taken frame is in the way: a run may begin after the last such frame.
             match (start..start + frames).rev().find(|frame| is_set(&self.used, *frame)) {
                 None => return Some(Extent::new(start, start + frames)),
                 Some(used) => start = used + 1,
@@ -164,11 +166,13 @@ fn clear(bits: &mut [u64; WORDS], index: u64) -> bool {
     was
 }
 
-/// Frames of an arena: 4 MiB, which is scanned from its start for each read.
+/// Frames of an arena (4 MiB). Each read searches an arena from its start. Lower: more mappings.
+/// Higher: longer searches.
 const ARENA_FRAMES: u64 = 1024;
 const WORDS: usize = (ARENA_FRAMES / 64) as usize;
 
-/// The longest run: 1 MiB. A longer request is several transfers.
+/// Frames of the longest run (1 MiB). A longer request is several transfers. Lower: more transfers
+/// a request. Higher: runs that fit in an arena less often.
 pub(crate) const RUN_MAX: u64 = 256;
 
 /// Bytes of a frame.
@@ -179,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_do_not_overlap_and_are_found_again() {
+    fn runs_do_not_overlap_and_are_used_again() {
         let mut pool = Pool::new(4);
         let mut first = pool.take(8).expect("memory");
         let second = pool.take(8).expect("memory");
@@ -198,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_an_arena_holds_is_in_the_next_which_goes_when_it_is_empty() {
+    fn a_second_arena_is_mapped_when_needed_and_unmapped_when_empty() {
         let mut pool = Pool::new(0);
         let runs: Vec<_> = (0..5).map(|_| pool.take(RUN_MAX).expect("memory")).collect();
         assert_eq!(pool.arenas.len(), 2);

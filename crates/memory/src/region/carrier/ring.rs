@@ -1,11 +1,17 @@
-//! Transfers by `io_uring`: the pager's only place to wait.
+//! Transfers by `io_uring`, and the pager's wait.
 //!
-//! A processor that sleeps is woken by the next fault, and that may take as long as the fault. So before it sleeps the pager looks out for a
-//! while, which is as long as has been worth it lately: twice as long after something came, half as long after nothing did. Whoever else wants the
-//! processor has it meanwhile.
+//! ```text
+//!   wait ──> look out (5 to 100 us, no sleep) ── nothing came ──> sleep in io_uring_enter
+//!                └─ a completion, a touch or the bell ──────────────────┴──> Woken
+//! ```
 //!
-//! The kernel has the memory of a transfer from its submission to its completion, and nothing here cancels: whoever drops a ring has waited for
-//! all that it started.
+//! A processor that sleeps is woken by the next fault, and waking it may take as long as the
+//! fault. So before it sleeps the pager looks out for a while: twice as long as before if
+//! something came the last time, half as long if not. Between two looks it yields the processor to
+//! any other thread.
+//!
+//! The kernel owns the memory of a transfer from submission to completion, and nothing here
+//! cancels: the pager waits for all its transfers before it drops a ring.
 
 #![allow(unsafe_code, reason = "entries of the queue hold addresses")]
 
@@ -16,9 +22,10 @@ use std::time::{Duration, Instant};
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 
-use crate::carrier::{Bell, Transfer, Woken};
-use crate::spill::SpillFile;
-use crate::uffd::Uffd;
+use crate::kernel::bell::Bell;
+use crate::kernel::uffd::Uffd;
+use crate::region::carrier::transfer::{Transfer, Woken};
+use crate::region::spill::SpillFile;
 
 /// See the head of this file.
 pub(crate) struct Ring {
@@ -26,23 +33,25 @@ pub(crate) struct Ring {
     file: SpillFile,
     uffd: Arc<Uffd>,
     bell: Bell,
-    /// What the kernel has; its place is the entry's user data.
+    /// Transfers that the kernel has; the index is the entry's user data.
     started: Vec<Option<Transfer>>,
     free: Vec<usize>,
-    /// For how long to look out.
+    /// How long to look out.
     patience: Duration,
-    /// The kernel says without being asked that there is something to finish.
+    /// The kernel sets a flag when there are completions to fetch (`IORING_SQ_TASKRUN`).
     tells: bool,
 }
 
 impl Ring {
-    /// A ring of the calling thread. The file comes back where the kernel or a sandbox allows none.
+    /// A ring of the calling thread. Returns the file where the kernel or a sandbox forbids
+    /// `io_uring`.
     pub(crate) fn new(file: SpillFile, uffd: Arc<Uffd>, bell: Bell) -> Result<Self, (SpillFile, io::Error)> {
         let build = |when_asked: bool| {
             let mut builder = IoUring::builder();
             builder.dontfork().setup_cqsize(COMPLETIONS);
             if when_asked {
-                // What completes is finished when this thread asks, and interrupts it at no other time.
+                // Completions are processed when this thread asks, and interrupt it at no other
+                // time.
                 builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
             }
             builder.build(ENTRIES)
@@ -61,7 +70,7 @@ impl Ring {
         Ok(ring)
     }
 
-    /// See [`crate::carrier::Carrier::start`].
+    /// See [`crate::region::carrier::Carrier::start`].
     ///
     /// # Safety
     ///
@@ -86,7 +95,7 @@ impl Ring {
         self.push(&entry.user_data(place as u64));
     }
 
-    /// Has the kernel say when a descriptor has something to read, each time.
+    /// Has the kernel report, each time, that the userfaultfd or the bell can be read.
     fn watch(&mut self, which: u64) {
         let fd = if which == TOUCHED { self.uffd.as_fd().as_raw_fd() } else { self.bell.as_fd().as_raw_fd() };
         let poll = opcode::PollAdd::new(types::Fd(fd), libc::POLLIN as u32).multi(true).build();
@@ -95,19 +104,20 @@ impl Ring {
 
     fn push(&mut self, entry: &squeue::Entry) {
         loop {
-            // SAFETY: a transfer's memory is the kernel's until its completion, by what `start` demands; a poll has no memory. The
-            // descriptors live as long as the ring, which is dropped before them.
+            // SAFETY: the kernel owns a transfer's memory until its completion, by the contract of
+            // `start`; a poll has no memory. The descriptors outlive their entries: the ring is
+            // dropped before them.
             if unsafe { self.uring.submission().push(entry) }.is_ok() {
                 return;
             }
-            // The kernel takes them, or is out of memory for a moment.
+            // This makes room in the queue, or the kernel is out of memory for a moment.
             if self.uring.submit().is_err() {
                 std::thread::yield_now();
             }
         }
     }
 
-    /// Waits for a while without sleeping.
+    /// Looks for completions for a while, without sleeping.
     fn look_out(&mut self) {
         if !self.tells {
             return;
@@ -123,22 +133,23 @@ impl Ring {
                 self.patience = (self.patience / 2).max(PATIENCE_MIN);
                 return;
             }
-            // A thread that has been answered may be waiting for this processor.
+            // A thread whose fault has been answered may wait for this processor.
             rustix::thread::sched_yield();
         }
     }
 
-    /// See [`crate::carrier::Carrier::submit`].
+    /// See [`crate::region::carrier::Carrier::submit`].
     pub(crate) fn submit_started(&mut self) {
         if !self.uring.submission().is_empty() {
-            // What fails is tried again by `wait`.
+            // `wait` tries again after a failure.
             let _ = self.uring.submit();
         }
     }
 
-    /// See [`crate::carrier::Carrier::wait`].
+    /// See [`crate::region::carrier::Carrier::wait`].
     pub(crate) fn wait(&mut self, woken: &mut Woken, sleep: bool) {
-        // A failure is an interruption, or that completions have to be taken first; or that nothing completes without sleeping.
+        // Failures are: an interruption, a full completion queue, or no completion within no time.
+        // None matters here.
         if sleep {
             self.look_out();
             let _ = self.uring.submit_and_wait(1);
@@ -160,7 +171,7 @@ impl Ring {
             let place = data as usize;
             let Some(transfer) = self.started.get_mut(place).and_then(Option::as_mut) else { continue };
             let rest = match usize::try_from(result) {
-                // The end of the file, where there should be none.
+                // The end of the file, where there is none.
                 Ok(0) => None,
                 Ok(moved) => Some(moved.min(transfer.len)),
                 Err(_) if [libc::EINTR, libc::EAGAIN].contains(&-result) => Some(0),
@@ -181,7 +192,7 @@ impl Ring {
             }
         }
         if woken.rung {
-            // Before what it was rung for is looked at: what comes afterwards rings again.
+            // Before the pager looks for orders: one that comes later rings again.
             self.bell.silence();
         }
         for place in again {
@@ -193,16 +204,19 @@ impl Ring {
     }
 }
 
-/// User data of what watches the userfaultfd, and the bell.
+/// User data of the two polls: the userfaultfd, and the bell.
 const TOUCHED: u64 = u64::MAX;
 const RUNG: u64 = u64::MAX - 1;
 
-/// For how long it is looked out at least and at most: about what it takes to wake a virtual processor, and about what a fast drive takes to read.
+/// How long the pager looks out, at least and at most: about what waking a virtual processor
+/// takes, and about what a fast drive's read takes. Lower: more sleeps, each of which adds the
+/// time of waking. Higher: more processor time spent on looking.
 const PATIENCE_MIN: Duration = Duration::from_micros(5);
 const PATIENCE_MAX: Duration = Duration::from_micros(100);
 
-/// Transfers given to the kernel together, at most.
+/// Entries that are submitted together, at most. Lower: more system calls. Higher: more memory.
 const ENTRIES: u32 = 128;
 
-/// Completions that fit; the kernel keeps what does not.
+/// Completions that the queue holds; the kernel keeps further ones. Lower: the kernel copies more
+/// of them. Higher: more memory.
 const COMPLETIONS: u32 = 1024;

@@ -1,10 +1,12 @@
-//! The spill file in cipher: AES-256 in the mode made for disks, XTS, with the page's number as the tweak.
+//! The encrypted spill: AES-256 in XTS, the mode made for disks, with the page's number as the
+//! tweak.
 //!
-//! Why that mode: a page is written again and again, and often where it was before. A stream cipher by position would give away the difference of two
-//! versions, and one with a nonce for each writing would need room for it; XTS takes the page's own size. It tells nobody that a page was
-//! changed behind our back: who can write to this file can write to this process.
+//! Why XTS: a page is written many times, often to the same place. A stream cipher keyed by
+//! position would reveal the difference of two versions, and one with a nonce for each write would
+//! need room for the nonce; XTS output has the size of the page. XTS does not detect that a page
+//! was changed from outside: a program that can write to this file can write to this process.
 //!
-//! The key is made here, is kept in this process alone, and is gone with it.
+//! The key is made here, stays in this process's memory, and ends with it.
 
 use std::io;
 
@@ -12,9 +14,9 @@ use aes::Aes256;
 use aes::cipher::KeyInit;
 use xts_mode::{Xts128, get_tweak_default};
 
-use crate::frames::FRAME_BYTES;
+use crate::kernel::frames::FRAME_BYTES;
 
-/// A key of its own for each region.
+/// Each region has a key of its own.
 pub(crate) struct Cipher {
     xts: Xts128<Aes256>,
 }
@@ -26,7 +28,7 @@ impl std::fmt::Debug for Cipher {
 }
 
 impl Cipher {
-    /// With a key from the system.
+    /// With a random key from the system.
     pub(crate) fn new() -> io::Result<Self> {
         let mut key = [0; 64];
         let mut filled = 0;
@@ -40,12 +42,12 @@ impl Cipher {
         Ok(Self { xts })
     }
 
-    /// `pages` of the region, from `page` on, as the file is to hold them.
+    /// Encrypts `pages` of the region, whose first has the number `page`.
     pub(crate) fn encrypt(&self, pages: &mut [u8], page: u64) {
         self.xts.encrypt_area(pages, FRAME_BYTES as usize, u128::from(page), get_tweak_default);
     }
 
-    /// What the file holds of the pages from `page` on, as they were.
+    /// Decrypts what [`Cipher::encrypt`] made.
     pub(crate) fn decrypt(&self, pages: &mut [u8], page: u64) {
         self.xts.decrypt_area(pages, FRAME_BYTES as usize, u128::from(page), get_tweak_default);
     }
@@ -56,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_come_back_and_equal_pages_look_different() {
+    fn pages_decrypt_and_equal_pages_differ_in_the_file() {
         let cipher = Cipher::new().expect("a key");
         let mut pages = vec![7; 2 * FRAME_BYTES as usize];
         cipher.encrypt(&mut pages, 5);

@@ -1,13 +1,16 @@
-//! A userfaultfd: the kernel tells of touches of memory that is not there, and is told what to put there.
+//! A userfaultfd: the kernel reports touches of absent pages, and is told what to put there.
 //!
 //! ```text
-//!   a thread touches ──> the kernel suspends it ──> Touch { page, thread, how } ──> read_touches
-//!   copy, unprotect, wake, poison <── who answers ──> the thread goes on (or is sent SIGBUS)
+//!   a thread touches ──> the kernel suspends it ──> Touch { address, thread, how }
+//!                                                                  │ read_touches
+//!                                                                  v
+//!   it goes on, or is sent SIGBUS <── copy, protect, wake, poison <── the thread that answers
 //! ```
 //!
-//! User-mode-only by default: every user may have that. A system call that is given memory of the region then fails with `EFAULT` where a page
-//! is absent; the privileged kind answers those as well. It knows ranges of memory by address and asks nobody who owns them: who holds one
-//! must own the range that it registers.
+//! User-mode-only by default, which every user may have. A system call that is given absent memory
+//! then fails with `EFAULT`; the privileged kind answers those touches as well. The kernel takes
+//! ranges by address and does not check their owner: code that holds a userfaultfd must own the
+//! range that it registers.
 
 #![allow(unsafe_code, reason = "requests to the kernel that carry addresses")]
 
@@ -20,25 +23,25 @@ use rustix::io::Errno;
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, opcode};
 use rustix::mm::UserfaultfdFlags;
 
-use crate::error::Error;
+use crate::error::{DEVICE, Error};
 
 /// How a page was touched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
-    /// Read, and it is not there.
+    /// A read of an absent page.
     Read,
-    /// Written, and it is not there.
+    /// A write to an absent page.
     Write,
-    /// Written, and it is there but protected.
+    /// A write to a page that is there but protected.
     WriteProtected,
 }
 
-/// A touch that a thread waits with.
+/// A touch whose thread waits for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Touch {
-    /// Where, in bytes.
+    /// The address touched.
     pub(crate) address: u64,
-    /// The thread's number.
+    /// The thread's number in the kernel.
     pub(crate) thread: u32,
     pub(crate) how: How,
 }
@@ -58,14 +61,16 @@ pub(crate) struct Uffd {
 }
 
 impl Uffd {
-    /// One for memory of this process. `kernel`: for touches by the kernel too, while it works for a thread of this process.
+    /// A userfaultfd for memory of this process. `kernel`: reports touches by the kernel, too,
+    /// while it works for a thread of this process.
     ///
-    /// Errors: [`Error::Forbidden`], with what to do; [`Error::Unsupported`] where the kernel is too old.
+    /// Errors: [`Error::Forbidden`], with advice; [`Error::Unsupported`] where the kernel is too
+    /// old.
     pub(crate) fn new(kernel: bool) -> Result<Self, Error> {
         let fd = Self::open(kernel)?;
         match Self::handshake(&fd, FEATURES | u64::from(raw::UFFD_FEATURE_POISON)) {
             Ok(()) => Ok(Self { fd, can_poison: true }),
-            // A descriptor takes one handshake.
+            // A descriptor takes one handshake: the second needs another descriptor.
             Err(Errno::INVAL) => {
                 let fd = Self::open(kernel)?;
                 Self::handshake(&fd, FEATURES).map_err(|_| Error::Unsupported)?;
@@ -78,49 +83,54 @@ impl Uffd {
     fn open(kernel: bool) -> Result<OwnedFd, Error> {
         let user = if kernel { 0 } else { raw::UFFD_USER_MODE_ONLY };
         let flags = UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::NONBLOCK | UserfaultfdFlags::from_bits_retain(user);
-        // SAFETY: nothing is registered yet: the descriptor alone changes no memory.
+        // SAFETY: no memory is registered yet, and the descriptor alone changes none.
         let made = unsafe { rustix::mm::userfaultfd(flags) };
         let refused = match made {
             Ok(fd) => return Ok(fd),
             Err(Errno::INVAL) => return Err(Error::Unsupported),
             Err(errno) => errno,
         };
-        // The device is a matter of its file's permissions alone, and what is made there may always answer for the kernel.
+        // Opening the device depends on its file permissions alone. A userfaultfd from it may
+        // always answer for the kernel.
         let device = OpenOptions::new().read(true).write(true).open(DEVICE);
         let device = device.map_err(|_| Error::Forbidden { kernel, cause: refused.into() })?;
         let flags = UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::NONBLOCK | UserfaultfdFlags::from_bits_retain(user);
-        // SAFETY: the request takes flags by value and gives a new descriptor, which nobody else has.
+        // SAFETY: the request takes flags by value and returns a new descriptor.
         let made = unsafe { libc::ioctl(device.as_raw_fd(), NEW, flags.bits()) };
         if made < 0 {
             return Err(Error::Forbidden { kernel, cause: io::Error::last_os_error() });
         }
-        // SAFETY: as above: it is new.
+        // SAFETY: as above: the descriptor is new, so this is its only owner.
         Ok(unsafe { OwnedFd::from_raw_fd(made) })
     }
 
     fn handshake(fd: &OwnedFd, features: u64) -> Result<(), Errno> {
         let mut api = raw::uffdio_api { api: u64::from(raw::UFFD_API), features, ioctls: 0 };
-        // SAFETY: it names versions and features only.
+        // SAFETY: the structure holds versions and features only.
         unsafe { request::<API, _>(fd.as_fd(), &mut api) }
     }
 
-    /// Touches of `range` are told from now on.
+    /// Reports touches of `range` from now on.
     ///
     /// # Safety
     ///
-    /// The range belongs to the caller, and lies in private anonymous memory that it keeps mapped while this descriptor is used.
+    /// The range belongs to the caller, and is private anonymous memory that the caller keeps
+    /// mapped while this descriptor is used.
     pub(crate) unsafe fn register(&self, range: Range) -> Result<(), Errno> {
         let mode = u64::from(raw::UFFDIO_REGISTER_MODE_MISSING | raw::UFFDIO_REGISTER_MODE_WP);
         let mut register = raw::uffdio_register { range: range.into(), mode, ioctls: 0 };
-        // SAFETY: what it does to the range is what the caller wants of its own memory.
+        // SAFETY: the range is the caller's own memory, and its pages become absent as the caller
+        // wants.
         unsafe { request::<REGISTER, _>(self.fd.as_fd(), &mut register) }
     }
 
-    /// What was touched since the last call. Never waits; nothing where there is nothing.
+    /// Appends the touches since the last call. Never waits, unless [`Uffd::wait_in_read`] was
+    /// called.
     pub(crate) fn read_touches(&self, touches: &mut Vec<Touch>) {
         let mut messages = [[0_u64; MESSAGE_BYTES / 8]; MESSAGES_MAX];
         loop {
-            // SAFETY: any bytes make an array of integers, and the kernel writes whole messages only.
+            // SAFETY: any bytes are an array of integers, and the kernel writes whole messages
+            // only.
             let buffer: &mut [u8] =
                 unsafe { std::slice::from_raw_parts_mut(messages.as_mut_ptr().cast(), size_of_val(&messages)) };
             let got = match rustix::io::read(&self.fd, buffer) {
@@ -135,29 +145,31 @@ impl Uffd {
         }
     }
 
-    /// From now on [`Uffd::read_touches`] waits for one, and gives what is there then.
+    /// From now on [`Uffd::read_touches`] waits until there is a touch.
     pub(crate) fn wait_in_read(&self) -> Result<(), Errno> {
         let flags = rustix::fs::fcntl_getfl(&self.fd)?;
         rustix::fs::fcntl_setfl(&self.fd, flags - rustix::fs::OFlags::NONBLOCK)
     }
 
-    /// Puts copies of the bytes at `from` into `to`, which is absent, and wakes who waits there. `protect`: the first write to each page is told.
+    /// Copies the bytes at `from` to the absent pages `to`, and wakes the threads that wait there.
+    /// `protect`: the first write to each page is reported.
     ///
-    /// A page that is there already stays as it is.
+    /// A page that is already there stays as it is.
     ///
     /// # Safety
     ///
-    /// `[from, from + to.len)` is readable memory that does not change meanwhile; `to` lies in what the caller registered.
+    /// `[from, from + to.len)` is readable memory that does not change meanwhile; `to` lies in a
+    /// range that the caller registered.
     pub(crate) unsafe fn copy(&self, from: u64, to: Range, protect: bool) -> Result<(), Errno> {
         let mode = if protect { u64::from(raw::UFFDIO_COPY_MODE_WP) } else { 0 };
         let mut done = 0;
         while done < to.len {
             let mut copy =
                 raw::uffdio_copy { dst: to.start + done, src: from + done, len: to.len - done, mode, copy: 0 };
-            // SAFETY: as the caller says; the kernel writes absent pages only.
+            // SAFETY: the caller's contract; the kernel writes absent pages only.
             match unsafe { request::<COPY, _>(self.fd.as_fd(), &mut copy) } {
                 Ok(()) => done = to.len,
-                // The process's memory map is being changed; or it stopped on its way.
+                // The process's memory map is being changed, or the copy stopped on its way.
                 Err(Errno::AGAIN) => done += copy.copy.max(0) as u64,
                 Err(Errno::EXIST) => {
                     done += copy.copy.max(0) as u64;
@@ -170,16 +182,17 @@ impl Uffd {
         Ok(())
     }
 
-    /// Protects pages that are there, or takes the protection away and wakes who waits there.
+    /// Protects pages that are there; or takes the protection away and wakes the threads that wait
+    /// there.
     ///
     /// # Safety
     ///
-    /// `range` lies in what the caller registered.
+    /// `range` lies in a range that the caller registered.
     pub(crate) unsafe fn protect(&self, range: Range, protect: bool) -> Result<(), Errno> {
         let mode = if protect { u64::from(WRITEPROTECT_MODE_WP) } else { 0 };
         loop {
             let mut change = raw::uffdio_writeprotect { range: range.into(), mode };
-            // SAFETY: as the caller says; contents stay.
+            // SAFETY: the caller's contract; contents stay.
             match unsafe { request::<WRITEPROTECT, _>(self.fd.as_fd(), &mut change) } {
                 Err(Errno::AGAIN) => {}
                 result => return result,
@@ -187,25 +200,26 @@ impl Uffd {
         }
     }
 
-    /// Has whoever waits in `range` look again.
+    /// Wakes the threads that wait in `range`: each touches its page again.
     pub(crate) fn wake(&self, range: Range) -> Result<(), Errno> {
         let mut range = raw::uffdio_range::from(range);
         // SAFETY: it changes no memory.
         unsafe { request::<WAKE, _>(self.fd.as_fd(), &mut range) }
     }
 
-    /// Whoever touches `range`, now or later, is sent SIGBUS. `false` where the kernel has no such thing (before Linux 6.6).
+    /// Sends SIGBUS to any thread that touches `range`, now or later. `false` where the kernel
+    /// cannot (before Linux 6.6).
     ///
     /// # Safety
     ///
-    /// `range` lies in what the caller registered, and is absent.
+    /// `range` is absent, and lies in a range that the caller registered.
     pub(crate) unsafe fn poison(&self, range: Range) -> bool {
         if !self.can_poison {
             return false;
         }
         loop {
             let mut poison = raw::uffdio_poison { range: range.into(), mode: 0, updated: 0 };
-            // SAFETY: as the caller says.
+            // SAFETY: the caller's contract.
             match unsafe { request::<POISON, _>(self.fd.as_fd(), &mut poison) } {
                 Ok(()) => return true,
                 Err(Errno::AGAIN) => {}
@@ -228,7 +242,8 @@ impl From<Range> for raw::uffdio_range {
 }
 
 impl Touch {
-    /// `struct uffd_msg`, as words: the event's number in the first byte, then the flags, the address and the thread.
+    /// Parses `struct uffd_msg` as words: the event's number in the first byte, then flags,
+    /// address and thread.
     fn of(message: &[u64; MESSAGE_BYTES / 8]) -> Option<Self> {
         let event = message[0].to_ne_bytes()[0];
         if event != PAGEFAULT {
@@ -249,9 +264,11 @@ impl Touch {
     }
 }
 
-/// No signal is handled by the calling thread from now on: a handler that touched the region would wait for the thread that it interrupts.
+/// Blocks all signals in the calling thread, which answers faults: a handler that touched the
+/// region would wait for the thread that it interrupts.
 pub(crate) fn take_no_signals() {
-    // SAFETY: a set of signals is plain memory, which the first call fills; the second reads it and changes this thread's mask alone.
+    // SAFETY: a set of signals is plain memory. The first call fills it; the second reads it and
+    // changes the mask of this thread alone.
     unsafe {
         let mut all = std::mem::zeroed::<libc::sigset_t>();
         libc::sigfillset(&raw mut all);
@@ -259,10 +276,12 @@ pub(crate) fn take_no_signals() {
     }
 }
 
-/// A request of `struct uffdio_*`, which the kernel reads and writes back, also where it fails.
+/// One ioctl with a `struct uffdio_*`, which the kernel reads and writes back, even where it
+/// fails.
 struct Request<'a, const OPCODE: Opcode, T>(&'a mut T);
 
-// SAFETY: the opcode is the one of this structure (see the constants below), and it lives and is writable throughout the call.
+// SAFETY: the opcode belongs to this structure (see the constants below), which lives and is
+// writable throughout the call.
 unsafe impl<const OPCODE: Opcode, T> Ioctl for Request<'_, OPCODE, T> {
     type Output = ();
     const IS_MUTATING: bool = true;
@@ -275,7 +294,8 @@ unsafe impl<const OPCODE: Opcode, T> Ioctl for Request<'_, OPCODE, T> {
         std::ptr::from_mut(self.0).cast()
     }
 
-    // SAFETY: nothing is read from the pointer: what the kernel wrote is in the structure that the caller has.
+    // SAFETY: nothing is read from the pointer: the kernel wrote to the structure that the caller
+    // has.
     unsafe fn output_from_ptr(_: IoctlOutput, _: *mut rustix::ffi::c_void) -> rustix::io::Result<()> {
         Ok(())
     }
@@ -283,9 +303,10 @@ unsafe impl<const OPCODE: Opcode, T> Ioctl for Request<'_, OPCODE, T> {
 
 /// # Safety
 ///
-/// As the request itself: what it does to the addresses that it names.
+/// The request does to the addresses in `value` what the kernel documents; the caller answers for
+/// it.
 unsafe fn request<const OPCODE: Opcode, T>(fd: BorrowedFd<'_>, value: &mut T) -> Result<(), Errno> {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller's contract.
     unsafe { rustix::ioctl::ioctl(fd, Request::<OPCODE, T>(value)) }
 }
 
@@ -303,11 +324,8 @@ const WRITEPROTECT_MODE_WP: u32 = 1;
 /// `UFFD_EVENT_PAGEFAULT`.
 const PAGEFAULT: u8 = raw::UFFD_EVENT_PAGEFAULT as u8;
 
-/// What is asked of every kernel: Linux 5.7, with the user-mode-only flag 5.11.
+/// Features that every kernel must have: Linux 5.7; the user-mode-only flag needs 5.11.
 const FEATURES: u64 = (raw::UFFD_FEATURE_PAGEFAULT_FLAG_WP | raw::UFFD_FEATURE_THREAD_ID) as u64;
-
-/// Another way to a descriptor, since Linux 6.1.
-pub(crate) const DEVICE: &str = "/dev/userfaultfd";
 
 /// `USERFAULTFD_IOC_NEW`.
 const NEW: libc::c_ulong = 0xaa00;
@@ -317,7 +335,8 @@ const PAGE: u64 = foreread_policy::PAGE_BYTES;
 /// Bytes of `struct uffd_msg`.
 const MESSAGE_BYTES: usize = 32;
 
-/// Messages read at a time: more threads than that rarely wait at once, and those that do are read by the next call.
+/// Messages read by one system call. Lower: more calls when many threads wait. Higher: a larger
+/// buffer on the stack. More than 32 threads rarely wait at once.
 const MESSAGES_MAX: usize = 32;
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! What the driver knows of each page by itself: two bits.
+//! What the driver itself keeps of each page: two bits.
 //!
 //! ```text
 //!   mapped      the page is in the mapping
-//!   protected   .. and the first write to it is told; never without mapped
+//!   protected   .. and the first write to it is a fault; never set without `mapped`
 //! ```
 //!
-//! Everything else of a page is policy's.
+//! Everything else about a page is policy's.
 
 use foreread_policy::Extent;
 
@@ -21,7 +21,7 @@ pub(crate) struct PageStates {
 struct Bits(Vec<u64>);
 
 impl PageStates {
-    /// Of so many pages: none is mapped.
+    /// `pages` pages, none of them mapped.
     pub(crate) fn new(pages: u64) -> Self {
         let bits = || Bits(vec![0; pages.div_ceil(64) as usize]);
         Self { mapped: bits(), protected: bits(), mapped_pages: 0 }
@@ -35,7 +35,7 @@ impl PageStates {
         self.protected.has(page)
     }
 
-    /// Pages that are mapped.
+    /// How many pages are mapped.
     pub(crate) fn mapped_pages(&self) -> u64 {
         self.mapped_pages
     }
@@ -57,7 +57,7 @@ impl PageStates {
         self.mapped_pages < before
     }
 
-    /// Of mapped pages.
+    /// Changes the protection of those of `pages` that are mapped.
     pub(crate) fn protect(&mut self, pages: Extent, protected: bool) {
         for page in pages.start..pages.end {
             self.protected.put(page, protected && self.mapped.has(page));
@@ -70,7 +70,7 @@ impl Bits {
         self.0[(index / 64) as usize] & (1 << (index % 64)) != 0
     }
 
-    /// What it was.
+    /// The bit's old value.
     fn put(&mut self, index: u64, value: bool) -> bool {
         let (word, bit) = (&mut self.0[(index / 64) as usize], 1 << (index % 64));
         let was = *word & bit != 0;
@@ -83,7 +83,8 @@ impl Bits {
     }
 }
 
-/// The pieces of `pages` that `is` holds for, and those that it does not, in order.
+/// Splits `pages` into the longest runs on which `is` has one value, in order, each with that
+/// value.
 pub(crate) fn runs(pages: Extent, is: impl Fn(u64) -> bool) -> impl Iterator<Item = (Extent, bool)> {
     let mut start = pages.start;
     std::iter::from_fn(move || {
@@ -98,7 +99,7 @@ pub(crate) fn runs(pages: Extent, is: impl Fn(u64) -> bool) -> impl Iterator<Ite
     })
 }
 
-/// `pages` in pieces of at most `most`.
+/// Splits `pages` into pieces of at most `most` pages.
 pub(crate) fn pieces(pages: Extent, most: u64) -> impl Iterator<Item = Extent> {
     (pages.start..pages.end).step_by(most as usize).map(move |start| Extent::new(start, (start + most).min(pages.end)))
 }
@@ -108,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_mapped_is_counted_once() {
+    fn a_page_mapped_twice_is_counted_once() {
         let mut states = PageStates::new(100);
         states.map(Extent::new(60, 70), true);
         states.map(Extent::new(65, 75), false);

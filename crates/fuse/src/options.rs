@@ -1,0 +1,26 @@
+//! How a mount looks, and which users may read it.
+
+/// How a mount looks, and which users may read it.
+#[derive(Debug, Clone)]
+pub struct MountOptions {
+    /// The source in `/proc/mounts`. Every user can read it: no secrets.
+    pub source: String,
+    /// Other users may read the mount. Except for root this needs `user_allow_other` in
+    /// `/etc/fuse.conf`.
+    pub allow_other: bool,
+    /// Owner of all files; by default the user that mounts.
+    pub uid: Option<u32>,
+    /// Group of all files; by default that of the user that mounts.
+    pub gid: Option<u32>,
+    /// Permission bits of files.
+    pub file_mode: u16,
+    /// Permission bits of directories.
+    pub dir_mode: u16,
+}
+
+impl Default for MountOptions {
+    fn default() -> Self {
+        let source = "foreread".to_owned();
+        Self { source, allow_other: false, uid: None, gid: None, file_mode: 0o444, dir_mode: 0o555 }
+    }
+}

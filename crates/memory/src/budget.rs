@@ -1,0 +1,15 @@
+//! The smallest budget that regions and views work with.
+
+use foreread_policy::PAGE_BYTES;
+
+/// Bytes: the smallest budget of a region or a view.
+///
+/// One instruction of one thread may touch several pages, and all of them have to be in memory at
+/// the same time. Lower, and threads could evict each other's pages without ever going on. Higher
+/// only costs memory.
+pub const BUDGET_BYTES_MIN: usize = 512 << 10;
+
+/// Pages of a budget of `bytes`, rounded down; `None` below [`BUDGET_BYTES_MIN`].
+pub(crate) fn budget_pages(bytes: usize) -> Option<u64> {
+    (bytes >= BUDGET_BYTES_MIN).then_some(bytes as u64 / PAGE_BYTES)
+}

@@ -1,0 +1,411 @@
+//! The thread that answers the faults of a region: it tells policy what happened, and executes
+//! policy's actions.
+//!
+//! ```text
+//!              a touch ──> Fault, Written ─────┐          ┌──> Zero, Map: copied into the mapping
+//!      a transfer ends ──> Completed, Cleaned ─┼─> policy ┼──> Read, Clean: spill transfers
+//!   a page is all zero ──> Zeroes ─────────────┤          ├──> Drop: unmapped
+//!             an order ──> Advised, Budget ────┘          └──> Fail: a touch is SIGBUS
+//! ```
+//!
+//! One turn of the loop in [`Pager::run`]:
+//!
+//! ```text
+//!   wait ──> ended transfers ──> touches ──> orders ──> clean one batch ──> unmap ──> show counts
+//!     ^──────────────────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! This thread owns all of it, so nothing happens between an event and its actions.
+//!
+//! Work that a thread waits for comes first: reads are submitted before pages are cleaned, and
+//! pages that leave are unmapped together (`resident.rs`). Policy's budget is smaller by as many
+//! pages as may be leaving ([`budget_of_policy`]).
+//!
+//! This thread does not log: a program may hold its log's lock while it touches a page. Failures
+//! are counted ([`Gauges`]).
+//!
+//! *Invariant:* no rule about what to read, write or drop is here.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use foreread_policy::{CLEAN_PAGES_MAX, Extent, Nanos, PAGE_BYTES, RequestId, SwapAction, SwapEvent, SwapPath};
+
+use crate::budget::BUDGET_BYTES_MIN;
+use crate::kernel::frames::{FRAME_BYTES, Frames, RUN_MAX};
+use crate::region::carrier::Carrier;
+use crate::region::carrier::transfer::{Transfer, Woken};
+use crate::region::cipher::Cipher;
+use crate::region::orders::{Done, Order, Orders};
+use crate::region::page_states::{pieces, runs};
+use crate::region::resident::{LEAVING_MAX, Resident};
+use crate::region::stats::Gauges;
+
+/// See the head of this file.
+pub(super) struct Pager {
+    orders: Arc<Orders>,
+    policy: SwapPath,
+    resident: Resident,
+    carrier: Carrier,
+    cipher: Option<Cipher>,
+    /// Programs that wait until the pages that they gave up are gone.
+    discards: Vec<Done>,
+    requests: HashMap<RequestId, Request>,
+    transfers: HashMap<u64, Piece>,
+    next_token: u64,
+    /// Requests to clean: their pages, and the first slot they are written to. They start after
+    /// all reads.
+    to_clean: VecDeque<(RequestId, Extent, u64)>,
+    /// Events that arose while actions were executed; policy is told after those actions.
+    pending: VecDeque<SwapEvent>,
+    gauges: Gauges,
+    started: Instant,
+}
+
+/// A request of policy's in flight.
+struct Request {
+    pages: Extent,
+    write: bool,
+    /// Transfers that have not ended.
+    left: usize,
+    came: bool,
+    /// Of a read: pages that have arrived.
+    arrived: Vec<(Extent, Frames)>,
+}
+
+/// What one transfer moves.
+enum Piece {
+    Read {
+        request: RequestId,
+        pages: Extent,
+        frames: Frames,
+    },
+    /// Adjacent requests are written together.
+    Write {
+        requests: Vec<RequestId>,
+        /// Copies of the pages; `None` where they are written straight from the mapping.
+        frames: Option<Frames>,
+    },
+}
+
+/// Pages of a request, and the first slot they are written to.
+struct Part {
+    request: RequestId,
+    pages: Extent,
+    slot: u64,
+}
+
+impl Pager {
+    pub(super) fn new(
+        resident: Resident,
+        orders: Arc<Orders>,
+        policy: SwapPath,
+        carrier: Carrier,
+        cipher: Option<Cipher>,
+        budget_pages: u64,
+    ) -> Self {
+        Self {
+            orders,
+            policy,
+            resident,
+            carrier,
+            cipher,
+            discards: Vec::new(),
+            requests: HashMap::new(),
+            transfers: HashMap::new(),
+            next_token: 0,
+            to_clean: VecDeque::new(),
+            pending: VecDeque::new(),
+            gauges: Gauges { budget_pages, ..Gauges::default() },
+            started: Instant::now(),
+        }
+    }
+
+    /// Answers faults until it is told to stop.
+    pub(super) fn run(mut self) {
+        let (mut woken, mut touches) = (Woken::default(), Vec::new());
+        let mut stopped = false;
+        // Transfers in flight use memory that this thread owns.
+        while !(stopped && self.transfers.is_empty()) {
+            self.carrier.wait(&mut woken, self.to_clean.is_empty());
+            for (token, came) in woken.done.drain(..) {
+                self.transfer_ended(token, came);
+            }
+            if std::mem::take(&mut woken.touched) {
+                self.resident.read_touches(&mut touches);
+                for touch in touches.drain(..) {
+                    if let Some(event) = self.resident.touched(touch) {
+                        self.tell(event);
+                    }
+                }
+            }
+            if std::mem::take(&mut woken.rung) {
+                for order in self.orders.take() {
+                    stopped |= self.obey(order);
+                }
+            }
+            self.settle();
+            if !self.discards.is_empty() && self.policy.discarding() == 0 {
+                self.resident.unmap();
+                self.discards.drain(..).for_each(Done::done);
+            }
+            self.show();
+        }
+        self.orders.closed();
+    }
+
+    /// Whether it is the last order.
+    fn obey(&mut self, order: Order) -> bool {
+        match order {
+            Order::Advise { pages, advice, done } => {
+                self.tell(SwapEvent::Advised { pages, advice });
+                self.discards.push(done);
+            }
+            Order::Budget { pages, done } => {
+                self.gauges.budget_pages = pages;
+                self.resident.pool.keep_idle(idle_frames(pages));
+                self.tell(SwapEvent::Budget { pages: budget_of_policy(pages) });
+                self.resident.unmap();
+                done.done();
+            }
+            Order::Stop => return true,
+        }
+        false
+    }
+
+    /// Tells policy of an event, and executes its actions.
+    fn tell(&mut self, event: SwapEvent) {
+        self.pending.push_back(event);
+        self.tell_pending();
+    }
+
+    fn tell_pending(&mut self) {
+        while let Some(event) = self.pending.pop_front() {
+            let now = Nanos(self.started.elapsed().as_nanos() as u64);
+            self.policy.handle(now, event);
+            while let Some(action) = self.policy.poll_action() {
+                self.execute(action);
+            }
+        }
+    }
+
+    fn execute(&mut self, action: SwapAction) {
+        match action {
+            SwapAction::Zero { pages, protect } => self.resident.map_zeroes(pages, protect),
+            SwapAction::Read { request, pages, slot, class: _ } => self.read(request, pages, slot),
+            SwapAction::Map { pages, protect } => self.resident.map(pages, protect),
+            SwapAction::Clean { request, pages, slot } => self.to_clean.push_back((request, pages, slot)),
+            SwapAction::Drop { pages } => self.resident.drop_pages(pages),
+            SwapAction::Fail { pages } => {
+                self.gauges.pages_failed += pages.pages();
+                self.resident.fail(pages);
+            }
+        }
+    }
+
+    /// Does work that no thread waits for: writes one batch of dirty pages, and unmaps pages that
+    /// leave. Only one batch, so that a thread that touches a page meanwhile does not wait for all
+    /// of them.
+    fn settle(&mut self) {
+        if !self.to_clean.is_empty() {
+            self.carrier.submit();
+            self.clean();
+            self.tell_pending();
+        }
+        if self.resident.should_unmap() {
+            self.carrier.submit();
+            self.resident.unmap();
+        }
+    }
+
+    fn read(&mut self, request: RequestId, pages: Extent, slot: u64) {
+        let mut asked = Request { pages, write: false, left: 0, came: true, arrived: Vec::new() };
+        for piece in pieces(pages, RUN_MAX) {
+            let Ok(frames) = self.resident.pool.take(piece.pages()) else {
+                asked.came = false;
+                continue;
+            };
+            asked.left += 1;
+            let (memory, slot) = (self.resident.pool.at(&frames), slot + piece.start - pages.start);
+            self.start(Piece::Read { request, pages: piece, frames }, memory, piece.pages(), slot);
+        }
+        self.gauges.requests_read += u64::from(asked.left > 0);
+        self.in_flight(request, asked);
+    }
+
+    /// Starts the next requests to clean whose slots are adjacent.
+    fn clean(&mut self) {
+        let (mut asked, mut parts) = (Vec::new(), Vec::new());
+        let mut end = self.to_clean.front().map_or(0, |&(_, _, slot)| slot);
+        let last = end + WRITE_MAX;
+        while let Some(&(request, pages, slot)) = self.to_clean.front()
+            && slot == end
+            && end < last
+        {
+            self.to_clean.pop_front();
+            end += pages.pages();
+            let came = self.resident.protect(pages, true);
+            asked.push((request, Request { pages, write: true, left: 0, came, arrived: Vec::new() }));
+            for (part, zeroes) in runs(pages, |page| self.resident.is_zero(page)).filter(|_| came).collect::<Vec<_>>() {
+                if zeroes {
+                    self.gauges.pages_blank += part.pages();
+                    self.pending.push_back(SwapEvent::Zeroes { pages: part });
+                } else {
+                    parts.push(Part { request, pages: part, slot: slot + part.start - pages.start });
+                }
+            }
+        }
+        for together in parts.chunk_by(|part, next| part.slot + part.pages.pages() == next.slot) {
+            let started = self.write(together);
+            for part in together {
+                if let Some((_, request)) = asked.iter_mut().find(|(request, _)| *request == part.request) {
+                    request.left += usize::from(started);
+                    request.came &= started;
+                }
+            }
+        }
+        for (request, asked) in asked {
+            self.in_flight(request, asked);
+        }
+    }
+
+    /// Writes parts whose slots are adjacent. Whether the transfer has started.
+    fn write(&mut self, parts: &[Part]) -> bool {
+        let pages = parts.iter().map(|part| part.pages.pages()).sum();
+        let requests = parts.iter().map(|part| part.request).collect();
+        let (memory, frames) = match parts {
+            [part] if self.cipher.is_none() && self.carrier.takes_shared_memory() => {
+                (self.resident.at(part.pages.start), None)
+            }
+            _ => {
+                let extents = parts.iter().map(|part| part.pages);
+                let Ok(frames) = self.resident.copies(extents, pages, self.cipher.as_ref()) else { return false };
+                (self.resident.pool.at(&frames), Some(frames))
+            }
+        };
+        self.start(Piece::Write { requests, frames }, memory, pages, parts[0].slot);
+        true
+    }
+
+    /// Starts to move `pages` pages between `memory` and the spill.
+    #[expect(unsafe_code, reason = "memory is named by address")]
+    fn start(&mut self, piece: Piece, memory: *mut u8, pages: u64, slot: u64) {
+        let token = self.next_token;
+        self.next_token += 1;
+        let write = matches!(piece, Piece::Write { .. });
+        let (len, offset) = ((pages * PAGE_BYTES) as usize, slot * PAGE_BYTES);
+        self.transfers.insert(token, piece);
+        // SAFETY: frames belong to the transfer until it ends, and stay mapped until then, as the
+        // region does (see `run`). Pages of the region are written only by a carrier that takes
+        // shared memory (see `write`).
+        unsafe { self.carrier.start(Transfer { token, write, memory, len, offset }) };
+    }
+
+    /// `came`: all bytes of the transfer were moved.
+    fn transfer_ended(&mut self, token: u64, came: bool) {
+        match self.transfers.remove(&token) {
+            Some(Piece::Read { request, pages, mut frames }) => {
+                if let Some(cipher) = self.cipher.as_ref().filter(|_| came) {
+                    cipher.decrypt(self.resident.pool.bytes(&mut frames), pages.start);
+                }
+                if let Some(request) = self.requests.get_mut(&request) {
+                    request.arrived.push((pages, frames));
+                }
+                self.part_ended(request, came);
+            }
+            Some(Piece::Write { requests, frames }) => {
+                if let Some(frames) = frames {
+                    self.resident.pool.give(&frames);
+                }
+                for request in requests {
+                    self.part_ended(request, came);
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// One transfer of a request has ended.
+    fn part_ended(&mut self, id: RequestId, came: bool) {
+        let Some(request) = self.requests.get_mut(&id) else { return };
+        request.left -= 1;
+        request.came &= came;
+        if request.left == 0
+            && let Some(request) = self.requests.remove(&id)
+        {
+            let event = self.request_ended(id, request);
+            self.tell(event);
+        }
+    }
+
+    /// All transfers of a request have started; a request without any ends here.
+    fn in_flight(&mut self, id: RequestId, request: Request) {
+        if request.left > 0 {
+            self.requests.insert(id, request);
+        } else {
+            let event = self.request_ended(id, request);
+            self.pending.push_back(event);
+        }
+    }
+
+    fn request_ended(&mut self, id: RequestId, request: Request) -> SwapEvent {
+        let Request { pages, write, came, arrived, .. } = request;
+        if write {
+            if !came {
+                self.gauges.writes_failed += 1;
+                // The pages are still dirty: policy does not need to learn of further writes.
+                self.resident.protect(pages, false);
+            }
+            return SwapEvent::Cleaned { request: id, came };
+        }
+        self.gauges.reads_failed += u64::from(!came);
+        for (pages, frames) in arrived {
+            if came {
+                self.resident.stage(pages, frames);
+            } else {
+                self.resident.pool.give(&frames);
+            }
+        }
+        SwapEvent::Completed { request: id, came }
+    }
+
+    fn show(&mut self) {
+        self.gauges.mapped_pages = self.resident.mapped_pages();
+        self.gauges.staged_pages = self.resident.staged_pages();
+        self.orders.show(self.gauges, self.policy.counters());
+    }
+}
+
+impl Drop for Pager {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // A thread that waits for a page would wait for ever, and memory that a transfer
+            // writes to would be unmapped.
+            tracing::error!("the thread that answers page faults has failed");
+            std::process::abort();
+        }
+    }
+}
+
+/// The part of a budget that policy may fill: the rest holds pages that are leaving.
+pub(super) fn budget_of_policy(pages: u64) -> u64 {
+    pages - LEAVING_MAX
+}
+
+const _: () = assert!(BUDGET_BYTES_MIN as u64 >= 2 * LEAVING_MAX * PAGE_BYTES);
+
+/// Pages written by one transfer, about: the last request may exceed it. Lower: more and smaller
+/// writes. Higher: a thread that touches a page meanwhile waits longer for the copies.
+const WRITE_MAX: u64 = 16;
+
+// Copies of pages that are written together are one run of frames.
+const _: () = assert!(WRITE_MAX + CLEAN_PAGES_MAX as u64 <= RUN_MAX);
+
+/// Free frames that keep their memory: a hundredth of the budget, and at least what a few requests
+/// take. Lower: more page faults of the pager's own. Higher: more memory beside the budget.
+pub(super) fn idle_frames(budget_pages: u64) -> u64 {
+    (budget_pages / 100).clamp(32, 1024)
+}
+
+const _: () = assert!(FRAME_BYTES == PAGE_BYTES);
