@@ -16,20 +16,21 @@ use std::ffi::OsStr;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use foreread_engine::{
     self as engine, Directory, Engine, Error, ErrorKind, File, Key, NAME_BYTES_MAX, Named, Object, Pages,
 };
 use fuser::{
-    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags,
-    KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
-    ReplyEntry, ReplyIoctl, ReplyOpen, ReplyStatfs, ReplyXattr, Request,
+    Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig,
+    LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl,
+    ReplyOpen, ReplyStatfs, ReplyXattr, Request,
 };
 use parking_lot::Mutex;
 
+use crate::attributes::{BLOCK_BYTES, Look, attribute_ttl};
 use crate::errno;
-use crate::inode::{Inode, Inodes, Node, ROOT};
+use crate::inode::{Inode, Inodes, Node};
 use crate::killed::{killed, killed_while};
 use crate::options::MountOptions;
 use crate::question::{self, Question};
@@ -48,28 +49,12 @@ struct Shared {
     next_handle: AtomicU64,
 }
 
-/// Attributes that all files share.
-struct Look {
-    uid: u32,
-    gid: u32,
-    file_mode: u16,
-    dir_mode: u16,
-    mounted: SystemTime,
-}
-
 impl Mount {
     pub(crate) fn new(engine: Engine, prefix: &str, options: &MountOptions) -> Self {
-        let look = Look {
-            uid: options.uid.unwrap_or_else(|| rustix::process::geteuid().as_raw()),
-            gid: options.gid.unwrap_or_else(|| rustix::process::getegid().as_raw()),
-            file_mode: options.file_mode,
-            dir_mode: options.dir_mode,
-            mounted: SystemTime::now(),
-        };
         let shared = Shared {
             engine,
             inodes: Inodes::new(prefix),
-            look,
+            look: Look::new(options),
             files: Mutex::default(),
             directories: Mutex::default(),
             next_handle: AtomicU64::new(1),
@@ -103,34 +88,6 @@ impl Mount {
 }
 
 impl Shared {
-    fn attributes(&self, inode: &Inode) -> FileAttr {
-        let (kind, perm, nlink, size, modified) = match &inode.node {
-            Node::Directory(_) => (FileType::Directory, self.look.dir_mode, 2, 0, None),
-            Node::File(object) => {
-                let version = &object.version;
-                (FileType::RegularFile, self.look.file_mode, 1, version.size, version.modified)
-            }
-        };
-        let time = modified.unwrap_or(self.look.mounted);
-        FileAttr {
-            ino: INodeNo(inode.number),
-            size,
-            blocks: size.div_ceil(512),
-            atime: time,
-            mtime: time,
-            ctime: time,
-            crtime: time,
-            kind,
-            perm,
-            nlink,
-            uid: self.look.uid,
-            gid: self.look.gid,
-            rdev: 0,
-            blksize: BLOCK_BYTES,
-            flags: 0,
-        }
-    }
-
     /// The inode that a name stands for, with one look-up more.
     fn inode(&self, node: &engine::Node) -> Arc<Inode> {
         match node {
@@ -196,7 +153,7 @@ impl Filesystem for Mount {
                     if matches!(node, engine::Node::File(_)) && believed.is_zero() {
                         inode.confirm(asked);
                     }
-                    let attributes = shared.attributes(&inode);
+                    let attributes = shared.look.attributes(&inode);
                     reply.entry_with_ttls(&attribute_ttl(&inode), &believed, &attributes, Generation(0));
                 }
                 Err(error) => {
@@ -215,7 +172,7 @@ impl Filesystem for Mount {
 
     fn getattr(&self, _req: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
         match self.shared.inodes.get(ino.0) {
-            Some(inode) => reply.attr(&attribute_ttl(&inode), &self.shared.attributes(&inode)),
+            Some(inode) => reply.attr(&attribute_ttl(&inode), &self.shared.look.attributes(&inode)),
             None => reply.error(Errno::ESTALE),
         }
     }
@@ -333,7 +290,7 @@ impl Filesystem for Mount {
         let Some(this) = self.shared.inodes.get(ino.0) else { return reply.error(Errno::ESTALE) };
         for (at, name) in (0..FIRST_CHILD).zip([".", ".."]).skip(offset as usize) {
             // The kernel takes these two as names, never as look-ups.
-            let _ = reply.add(ino, at + 1, name, &Duration::ZERO, &self.shared.attributes(&this), Generation(0));
+            let _ = reply.add(ino, at + 1, name, &Duration::ZERO, &self.shared.look.attributes(&this), Generation(0));
         }
         let pid = req.pid();
         self.spawn(|shared| async move {
@@ -344,7 +301,7 @@ impl Filesystem for Mount {
             directory.visit(place, |place, name, node, believed| {
                 let inode = shared.inode(&node);
                 inode.unconfirm();
-                let (number, attributes) = (INodeNo(inode.number), shared.attributes(&inode));
+                let (number, attributes) = (INodeNo(inode.number), shared.look.attributes(&inode));
                 let next = u64::from(place) + FIRST_CHILD + 1;
                 let full = reply.add(number, next, name, &believed, &attributes, Generation(0));
                 if full {
@@ -476,22 +433,8 @@ fn place(offset: u64) -> u32 {
     offset.saturating_sub(FIRST_CHILD).try_into().unwrap_or(u32::MAX)
 }
 
-/// How long the kernel may keep attributes. Those of a file's inode never change, since an inode
-/// is one version; those of a directory hold nothing that changes.
-fn attribute_ttl(inode: &Inode) -> Duration {
-    if inode.number == ROOT { ROOT_TTL } else { Duration::from_hours(1) }
-}
-
-/// How long the kernel may keep the root's attributes. Lower: it asks more often. Higher: it keeps
-/// them longer after an unmount, for no gain.
-const ROOT_TTL: Duration = Duration::from_secs(1);
-
 /// The first offset behind `.` and `..`.
 const FIRST_CHILD: u64 = 2;
-
-/// The size in which programs are told to read: one folio, in bytes. Lower: more calls of programs
-/// that follow it. Higher: larger buffers of theirs.
-const BLOCK_BYTES: u32 = 128 << 10;
 
 /// The longest request in bytes: the kernel's own limit.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;

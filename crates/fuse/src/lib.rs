@@ -16,6 +16,7 @@
 //! *Invariant:* this crate translates. The engine and policy decide what to fetch, when and how
 //! much; a heuristic here is a bug. A FUSE thread never waits for storage.
 
+mod attributes;
 mod errno;
 mod error;
 mod filesystem;

@@ -94,7 +94,6 @@ impl Uffd {
         // always answer for the kernel.
         let device = OpenOptions::new().read(true).write(true).open(DEVICE);
         let device = device.map_err(|_| Error::Forbidden { kernel, cause: refused.into() })?;
-        let flags = UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::NONBLOCK | UserfaultfdFlags::from_bits_retain(user);
         // SAFETY: the request takes flags by value and returns a new descriptor.
         let made = unsafe { libc::ioctl(device.as_raw_fd(), NEW, flags.bits()) };
         if made < 0 {
