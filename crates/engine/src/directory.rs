@@ -7,11 +7,11 @@ use std::time::Duration;
 use foreread_backend::{Key, Object};
 use futures::StreamExt;
 
-use crate::directories::{Chain, EMPTY_MAX, Named, Unknown};
+use crate::directories::driver::{Chain, EMPTY_MAX, Named, Unknown};
+use crate::directories::listing::Node;
+use crate::directories::name;
 use crate::engine::{Engine, Inner};
 use crate::error::{Error, ErrorKind};
-use crate::listing::Node;
-use crate::name;
 
 /// An open directory: its entries as they come, each in its place, from one listing.
 pub struct Directory {

@@ -11,19 +11,19 @@ use foreread_policy::{Event, Extent, FileId, Found, Nanos, PAGE_BYTES, ReadPath,
 use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::{Handle, Runtime};
 
-use crate::directories::{Directories, Prefetched};
+use crate::directories::driver::{Directories, Prefetched};
+use crate::directories::segments::From;
 use crate::error::{Error, ErrorKind};
-use crate::fetch::{Backoff, Held, attempt};
 use crate::file::{File, Opened};
-use crate::in_place::InPlace;
 use crate::numbers::Numbers;
-use crate::page_table::{Lookup, Pages};
-use crate::record::Recorder;
-use crate::segments::From;
+use crate::pages::table::{Lookup, Pages};
+use crate::pages::waiting::Waiting;
+use crate::records::log::Recorder;
+use crate::records::tap::{Recorded, Tap};
+use crate::requests::fetch::{Backoff, Held, attempt};
+use crate::requests::in_place::InPlace;
 use crate::shard::Shard;
 use crate::stats::{Counters, Stats};
-use crate::tap::{Recorded, Tap};
-use crate::waiting::Waiting;
 
 /// What an engine is made with.
 #[derive(Debug, Clone)]
@@ -327,7 +327,7 @@ impl Inner {
             let opened = Arc::new(Opened {
                 id: shard.next_file(),
                 object: object.clone(),
-                table: crate::page_table::PageTable::default(),
+                table: crate::pages::table::PageTable::default(),
                 positioned: self.backend.positioned(object),
                 handles: AtomicUsize::new(1),
             });

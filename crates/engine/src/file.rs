@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 
 use crate::engine::Inner;
 use crate::error::{Error, ErrorKind};
-use crate::page_table::{Lookup, PageTable, Pages};
-use crate::waiting::Waiting;
+use crate::pages::table::{Lookup, PageTable, Pages};
+use crate::pages::waiting::Waiting;
 
 /// One version of one object and what is resident of it. Shared by all who have it open, and kept for a while after.
 #[derive(Debug)]

@@ -20,39 +20,29 @@
 //! *Invariant:* no rule about what to read or drop lives here, and no byte reaches a reader that was not fetched on condition of the
 //! version that its [`File`] pins.
 
-mod below;
-mod buffer;
 mod directories;
 mod directory;
 mod engine;
 mod error;
-mod fetch;
 mod file;
-mod in_place;
-mod joint;
-mod key_space;
-mod listing;
-mod name;
 mod numbers;
-mod page_table;
-mod record;
-mod segments;
+mod pages;
+mod records;
+mod requests;
 mod shard;
 mod stats;
 mod submission;
-mod tap;
-mod waiting;
 
-pub use directories::Named;
+pub use directories::driver::Named;
+pub use directories::listing::Node;
+pub use directories::name::NAME_BYTES_MAX;
 pub use directory::Directory;
 pub use engine::{Engine, MEMORY_BYTES_MIN, Options, Patience};
 pub use error::{Error, ErrorKind};
 pub use file::File;
 pub use foreread_backend::{Backend, Capabilities, Entry, Key, ListPage, Mechanism, Object, Version};
-pub use listing::Node;
-pub use name::NAME_BYTES_MAX;
-pub use page_table::Pages;
-pub use record::{ReplayError, Replayed, replay};
+pub use pages::table::Pages;
+pub use records::log::{ReplayError, Replayed, replay};
+pub use records::tap::{Recorded, RecordedFile, RecordedRead};
 pub use stats::{Latency, Stats};
 pub use submission::{Busy, Call, Completion, May, Operation, Outcome, Submissions, Ticket};
-pub use tap::{Recorded, RecordedFile, RecordedRead};

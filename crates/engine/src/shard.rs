@@ -13,14 +13,14 @@ use smallvec::SmallVec;
 use tokio::task::AbortHandle;
 
 use crate::engine::{Files, Identity, Inner};
-use crate::fetch::{Fetch, Held, InFlight, fetch};
 use crate::file::Opened;
-use crate::in_place::InPlace;
-use crate::joint::Joint;
 use crate::numbers::Numbers;
-use crate::page_table::{Folio, Lookup, Pages};
-use crate::record::Recorder;
-use crate::waiting::Waiting;
+use crate::pages::table::{Folio, Lookup, Pages};
+use crate::pages::waiting::Waiting;
+use crate::records::log::Recorder;
+use crate::requests::fetch::{Fetch, Held, InFlight, fetch};
+use crate::requests::in_place::InPlace;
+use crate::requests::joint::Joint;
 
 /// A read that waits for its pages once the shard is free.
 type Ready = (Pages, Arc<Waiting>);

@@ -36,8 +36,8 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::file::File;
 use crate::numbers::Numbers;
-use crate::page_table::Pages;
-use crate::waiting::Waiting;
+use crate::pages::table::Pages;
+use crate::pages::waiting::Waiting;
 
 /// What can be submitted.
 pub enum Operation {

@@ -18,8 +18,8 @@ use foreread_policy::PAGE_BYTES;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::directories::name;
 use crate::error::Error;
-use crate::name;
 
 /// What a name in a directory stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]

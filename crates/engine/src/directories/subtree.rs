@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use foreread_backend::{Entry, ListPage};
 
-use crate::name;
+use crate::directories::name;
 
 /// The listings that `page` holds whole, each under its prefix. `page` holds the objects below `prefix` that come after `after`, which is the
 /// prefix of a directory; `asked` are prefixes of directories that are told even where nothing lies in them.

@@ -27,11 +27,11 @@ use futures::future::{Either, select};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::buffer::Buffer;
 use crate::engine::Inner;
 use crate::error::{Error, ErrorKind};
-use crate::joint::Joint;
-use crate::page_table::Folio;
+use crate::pages::buffer::Buffer;
+use crate::pages::table::Folio;
+use crate::requests::joint::Joint;
 use crate::shard::Shard;
 
 /// What a folio knows of the request that fills it.

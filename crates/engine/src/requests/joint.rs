@@ -15,9 +15,9 @@ use foreread_policy::{Event, Extent, Nanos, PAGE_BYTES};
 use smallvec::SmallVec;
 
 use crate::engine::Inner;
-use crate::fetch::Fetch;
 use crate::file::Opened;
-use crate::page_table::Folios;
+use crate::pages::table::Folios;
+use crate::requests::fetch::Fetch;
 use crate::shard::Shard;
 
 /// See the module's text.

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use crate::error::Error;
 use crate::file::File;
-use crate::page_table::Pages;
+use crate::pages::table::Pages;
 
 /// See the module's text.
 pub(crate) struct Waiting<D: ?Sized = dyn Finish> {

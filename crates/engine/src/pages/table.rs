@@ -16,11 +16,11 @@ use foreread_policy::{Extent, FOLIO_PAGES_MAX, PAGE_BYTES, Touch};
 use parking_lot::{Mutex, RwLock};
 use smallvec::SmallVec;
 
-use crate::buffer::Buffer;
 use crate::error::Error;
-use crate::fetch::Fetch;
 use crate::numbers::Numbers;
-use crate::waiting::Waiting;
+use crate::pages::buffer::Buffer;
+use crate::pages::waiting::Waiting;
+use crate::requests::fetch::Fetch;
 
 /// Pages of one file held as one piece.
 #[derive(Debug)]

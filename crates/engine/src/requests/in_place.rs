@@ -17,12 +17,12 @@ use std::time::{Duration, Instant};
 use foreread_backend::Told;
 use foreread_policy::{Event, Nanos, PAGE_BYTES, RequestId};
 
-use crate::buffer::{Buffer, frames};
 use crate::engine::Inner;
 use crate::error::{Error, ErrorKind};
-use crate::fetch::{InFlight, fetch};
-use crate::joint::Joint;
-use crate::page_table::Folio;
+use crate::pages::buffer::{Buffer, frames};
+use crate::pages::table::Folio;
+use crate::requests::fetch::{InFlight, fetch};
+use crate::requests::joint::Joint;
 use crate::shard::Carrier;
 
 /// A request, shared by the shard and whoever tells what has become of it.

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use foreread_backend::ListPage;
 
-use crate::key_space::Progression;
+use crate::directories::key_space::Progression;
 
 /// Which segment it is, as long as the listing lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

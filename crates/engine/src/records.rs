@@ -1,0 +1,4 @@
+//! Records of what happened.
+
+pub(crate) mod log;
+pub(crate) mod tap;
