@@ -7,15 +7,17 @@ use std::time::Duration;
 use foreread_backend::{Key, Object};
 use futures::StreamExt;
 
-use crate::directories::driver::{Chain, EMPTY_MAX, Named, Unknown};
+use crate::directories::chain::{Chain, EMPTY, EMPTY_MAX, endless};
+use crate::directories::driver::Directories;
 use crate::directories::listing::Node;
 use crate::directories::name;
-use crate::engine::{Engine, Inner};
+use crate::directories::table::{Named, Unknown};
+use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 
 /// An open directory: its entries as they come, each in its place, from one listing.
 pub struct Directory {
-    engine: Arc<Inner>,
+    directories: Arc<Directories>,
     chain: Arc<Chain>,
 }
 
@@ -30,7 +32,7 @@ impl Directory {
     ///
     /// Errors: as the storage has them, after retries within [`crate::Patience`]; [`ErrorKind::Io`] for a listing that would never end.
     pub async fn wait(&self, place: u32) -> Result<bool, Error> {
-        let ask = || self.engine.directories.read(&self.engine, &self.chain, place);
+        let ask = || self.directories.read(&self.chain, place);
         ask();
         self.chain.listing.wait(place, ask).await
     }
@@ -38,7 +40,7 @@ impl Directory {
     /// Calls `visit` with the entries from `place` on that have come: place, name, what it is, and how long that may be believed. Until it
     /// returns `false`.
     pub fn visit(&self, place: u32, mut visit: impl FnMut(u32, &str, Node, Duration) -> bool) {
-        let ttl = self.engine.metadata_ttl;
+        let ttl = self.directories.ttl;
         self.chain
             .listing
             .visit(place, |place, name, node, at| visit(place, name, node, ttl.saturating_sub(at.elapsed())));
@@ -48,8 +50,8 @@ impl Directory {
 impl Engine {
     /// Opens the directory of all that begins with `prefix` (empty, or ending in `/`). No I/O is waited for.
     pub fn open_directory(&self, prefix: &str) -> Directory {
-        let engine = self.inner();
-        Directory { engine: Arc::clone(engine), chain: engine.directories.open(engine, prefix) }
+        let directories = self.directories();
+        Directory { directories: Arc::clone(directories), chain: directories.open(prefix) }
     }
 
     /// What `name` in `prefix` is: the object of that name, else the prefix. An empty object is taken for the mark of a directory
@@ -61,21 +63,21 @@ impl Engine {
         if !name::is_possible(name) {
             return Err(Error::not_found("no object can have this name"));
         }
-        let engine = self.inner();
-        let mut known = engine.directories.look_up(engine, prefix, name, false);
+        let directories = self.directories();
+        let mut known = directories.look_up(prefix, name, false);
         if let Err(unknown) = &known {
             match unknown {
                 Unknown::Nothing => {}
                 // What goes wrong there is told to whoever reads the directory.
-                Unknown::Listing(chain) => _ = chain.listing.wait(0, || chain.go_on(engine, 1)).await,
+                Unknown::Listing(chain) => _ = chain.listing.wait(0, || directories.go_on(chain, 1)).await,
                 // What comes later than this would confirm nothing.
                 Unknown::Old(dir, place) => {
-                    let settled = engine.directories.settled(*dir, *place);
-                    let _ = tokio::time::timeout(engine.metadata_ttl, settled).await;
+                    let settled = directories.settled(*dir, *place);
+                    let _ = tokio::time::timeout(directories.ttl, settled).await;
                 }
             }
             if !matches!(unknown, Unknown::Nothing) {
-                known = engine.directories.look_up(engine, prefix, name, true);
+                known = directories.look_up(prefix, name, true);
             }
         }
         match known {
@@ -87,7 +89,7 @@ impl Engine {
 
     /// Whether `object` is known to have been the current version at most [`crate::Options::metadata_ttl`] ago.
     pub fn is_current(&self, object: &Object) -> bool {
-        self.inner().directories.is_current(object)
+        self.directories().is_current(object)
     }
 
     /// Tells that files will be read in this order, maybe again and again: the first ones are fetched now, the others as readers come by.
@@ -105,8 +107,7 @@ impl Engine {
         for listed in listed {
             listed?;
         }
-        let engine = self.inner();
-        Ok(keys.iter().filter(|key| engine.directories.expect(engine, key)).count())
+        Ok(keys.iter().filter(|key| self.directories().expect(key)).count())
     }
 
     /// Whether anything lies below `prefix`: the first pages of a listing may be empty.
@@ -118,7 +119,7 @@ impl Engine {
                 _ => return Ok(!page.entries.is_empty()),
             }
         }
-        Err(Error::new(ErrorKind::Io, format!("list {prefix}: the storage answers with empty pages without end")))
+        Err(endless(prefix, EMPTY))
     }
 
     /// Asks the storage what `key` is.
@@ -137,7 +138,7 @@ impl Engine {
             Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::NotFound) => false,
             Err(error) => return Err(error),
         };
-        let ttl = self.inner().metadata_ttl;
+        let ttl = self.directories().ttl;
         match object {
             _ if has_children => named(Node::Directory(below), ttl),
             Some(object) => named(Node::File(object), Duration::ZERO),

@@ -22,10 +22,12 @@
 
 mod directories;
 mod directory;
+mod driver;
 mod engine;
 mod error;
 mod file;
 mod numbers;
+mod options;
 mod pages;
 mod records;
 mod requests;
@@ -33,16 +35,17 @@ mod shard;
 mod stats;
 mod submission;
 
-pub use directories::driver::Named;
 pub use directories::listing::Node;
 pub use directories::name::NAME_BYTES_MAX;
+pub use directories::table::Named;
 pub use directory::Directory;
-pub use engine::{Engine, MEMORY_BYTES_MIN, Options, Patience};
+pub use engine::Engine;
 pub use error::{Error, ErrorKind};
 pub use file::File;
 pub use foreread_backend::{Backend, Capabilities, Entry, Key, ListPage, Mechanism, Object, Version};
-pub use pages::table::Pages;
-pub use records::log::{ReplayError, Replayed, replay};
+pub use options::{MEMORY_BYTES_MIN, Options, Patience};
+pub use pages::pinned::Pages;
+pub use records::replay::{ReplayError, Replayed, replay};
 pub use records::tap::{Recorded, RecordedFile, RecordedRead};
 pub use stats::{Latency, Stats};
 pub use submission::{Busy, Call, Completion, May, Operation, Outcome, Submissions, Ticket};

@@ -36,8 +36,8 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::file::File;
 use crate::numbers::Numbers;
-use crate::pages::table::Pages;
-use crate::pages::waiting::Waiting;
+use crate::pages::pinned::Pages;
+use crate::pages::waiting::Missed;
 
 /// What can be submitted.
 pub enum Operation {
@@ -187,7 +187,7 @@ impl Submissions {
         let (ticket, missing) = self.start(operation, deadline)?;
         if let Some(missing) = missing {
             let _plug = self.shared.queue.as_ref().map(Queue::plug);
-            submit(missing);
+            self.engine.driver().read_missing([missing]);
         }
         Ok(ticket)
     }
@@ -199,11 +199,7 @@ impl Submissions {
             match self.start(operation, deadline) {
                 Ok((ticket, read)) => {
                     tickets.push(ticket);
-                    match read {
-                        Some(read) if self.engine.has(&read.file) => missing.push(read),
-                        Some(read) => submit(read),
-                        None => {}
-                    }
+                    missing.extend(read);
                 }
                 Err(Busy(operation)) => {
                     operations.push_front(operation);
@@ -213,13 +209,17 @@ impl Submissions {
         }
         if !missing.is_empty() {
             let _plug = self.shared.queue.as_ref().map(Queue::plug);
-            self.engine.read_missing(missing);
+            self.engine.driver().read_missing(missing);
         }
         tickets
     }
 
     /// Tries an operation, and starts what is not over then, but for a read: that is given back.
-    fn start(&self, operation: Operation, deadline: Option<Instant>) -> Result<(Ticket, Option<Arc<Waiting>>), Busy> {
+    fn start(
+        &self,
+        operation: Operation,
+        deadline: Option<Instant>,
+    ) -> Result<(Ticket, Option<Arc<dyn Missed>>), Busy> {
         let ticket = {
             let mut state = self.shared.state.lock();
             state.expire();
@@ -239,7 +239,13 @@ impl Submissions {
             Operation::Read { file, offset, len } => {
                 let done = move |read: Result<Pages, Error>| slot.complete(read.map(Outcome::Read));
                 let missing = file.read_resident(offset, len, done).err();
-                return Ok((ticket, missing.map(|(len, done)| Waiting::new(file, offset, len, done))));
+                let Some((len, done)) = missing else { return Ok((ticket, None)) };
+                if Arc::ptr_eq(self.engine.driver(), file.driver()) {
+                    return Ok((ticket, Some(file.missed(offset, len, done))));
+                }
+                // A file of another engine.
+                let driver = Arc::clone(file.driver());
+                driver.read_missing([file.missed(offset, len, done)]);
             }
             Operation::Stat(key) => {
                 let engine = engine();
@@ -350,12 +356,6 @@ impl Submissions {
         let state = self.shared.state.lock();
         state.carried + state.completed.len()
     }
-}
-
-/// Has the pages of a read fetched.
-fn submit(missing: Arc<Waiting>) {
-    let engine = Arc::clone(&missing.file.engine);
-    engine.read_missing([missing]);
 }
 
 /// Reads that are submitted together without an allocation for their list.

@@ -15,24 +15,16 @@ use std::time::Instant;
 use foreread_backend::ListPage;
 
 use crate::directories::key_space::Progression;
+use crate::requests::storage::Cursor;
 
 /// Which segment it is, as long as the listing lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct SegmentId(u64);
 
-/// Where a request begins.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum From {
-    Start,
-    Token(String),
-    /// After this key.
-    After(String),
-}
-
 #[derive(Debug)]
 struct Segment {
     id: SegmentId,
-    from: From,
+    cursor: Cursor,
     /// The first key that is in it comes after this one.
     after: Option<String>,
     /// The last key that may be in it.
@@ -85,7 +77,7 @@ impl Segments {
         self.next += 1;
         self.queue.push_back(Segment {
             id: SegmentId(self.next),
-            from: after.clone().map_or(From::Start, From::After),
+            cursor: after.clone().map_or(Cursor::Start, Cursor::After),
             after,
             end: None,
             last: None,
@@ -102,7 +94,7 @@ impl Segments {
     }
 
     /// Requests to make so that `parallel` are under way: of the segments that there are, the first first; then of new ones.
-    pub(crate) fn ask(&mut self, parallel: u32) -> Vec<(SegmentId, From)> {
+    pub(crate) fn ask(&mut self, parallel: u32) -> Vec<(SegmentId, Cursor)> {
         let mut asked = Vec::new();
         let mut free = (parallel as usize).saturating_sub(self.in_flight());
         // What the reader waits for, whatever else is under way.
@@ -115,7 +107,7 @@ impl Segments {
             let segment = &mut self.queue[at];
             if !segment.busy && !segment.done {
                 segment.busy = true;
-                asked.push((segment.id, segment.from.clone()));
+                asked.push((segment.id, segment.cursor.clone()));
                 free -= 1;
             }
         }
@@ -148,7 +140,7 @@ impl Segments {
         segment.busy = false;
         segment.count += 1;
         let mut page = page;
-        if let From::After(after) = &segment.from
+        if let Cursor::After(after) = &segment.cursor
             && page.entries.first().is_some_and(|first| first.key() < after.as_str())
         {
             self.join();
@@ -169,7 +161,7 @@ impl Segments {
         }
         segment.last = page.entries.last().map(|last| last.key().to_owned()).or(segment.last.take());
         if let Some(token) = page.continuation.take() {
-            segment.from = From::Token(token);
+            segment.cursor = Cursor::Token(token);
         }
         segment.pages.push((page, requested));
         let (done, count, bounded) = (segment.done, segment.count, segment.end.is_some());
@@ -217,8 +209,8 @@ impl Segments {
         self.queue.truncate(1);
         if let Some(front) = self.queue.front_mut() {
             front.end = None;
-            if matches!(front.from, From::After(_)) {
-                front.from = From::Start;
+            if matches!(front.cursor, Cursor::After(_)) {
+                front.cursor = Cursor::Start;
             }
         }
     }
@@ -263,9 +255,9 @@ mod tests {
             };
             for (id, from) in answered {
                 let start = match &from {
-                    From::Token(token) => token.parse().unwrap(),
-                    From::After(after) if divides => keys.partition_point(|key| key <= after),
-                    From::Start | From::After(_) => 0,
+                    Cursor::Token(token) => token.parse().unwrap(),
+                    Cursor::After(after) if divides => keys.partition_point(|key| key <= after),
+                    Cursor::Start | Cursor::After(_) => 0,
                 };
                 let end = (start + page).min(keys.len());
                 let version = Version { size: 1, tag: None, modified: None };

@@ -1,93 +1,105 @@
 //! A read that waits for folios: one piece of memory from the miss to the answer.
 //!
 //! ```text
-//!   read_resident: missing ──> shard: what there is of it, and is to come ──> wait_for(pages) ── the last folio is filled ──> answered
-//!                                └─ no memory for it yet: starved ──────────────┘
+//!   missed ──> shard: what is present, and what is now in flight ──> wait_for(pages)
+//!                 └─ no memory for it yet: it starves, and is tried again
+//!   wait_for ── the last folio has an outcome ──> Reader::finish
 //! ```
 //!
-//! Whoever fills the last folio answers, whichever thread that is, without the shard.
+//! The thread that fills the last folio finishes the read, without the shard.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
 
+use foreread_policy::{Extent, FileId};
 use parking_lot::Mutex;
 
 use crate::error::Error;
-use crate::file::File;
-use crate::pages::table::Pages;
+use crate::pages::folio::Waits;
+use crate::pages::opened::Opened;
+use crate::pages::pinned::Pages;
+use crate::pages::table::Lookup;
 
-/// See the module's text.
-pub(crate) struct Waiting<D: ?Sized = dyn Finish> {
-    pub(crate) file: File,
-    /// Where, in bytes, and how many.
-    pub(crate) offset: u64,
-    pub(crate) len: usize,
-    since: Instant,
-    /// Folios still missing, and one more until all have been told.
-    missing: AtomicUsize,
-    pages: Mutex<Option<Pages>>,
-    done: D,
-}
+/// The one that a waiting read answers.
+pub(crate) trait Reader: Send + Sync + 'static {
+    /// The file that is read.
+    fn opened(&self) -> &Opened;
 
-/// Told what has become of a read.
-pub(crate) trait Finish: Send + Sync {
-    /// Once: what is told later is ignored.
+    /// The read is over. Called once.
     fn finish(&self, result: Result<Pages, Error>);
 }
 
-impl<F: FnOnce(Result<Pages, Error>) + Send> Finish for Mutex<Option<F>> {
-    fn finish(&self, result: Result<Pages, Error>) {
-        let done = self.lock().take();
-        if let Some(done) = done {
-            done(result);
-        }
+/// A read that did not find all its pages resident, as the shard sees it.
+pub(crate) trait Missed: Waits {
+    fn file(&self) -> FileId;
+
+    /// The pages that are read.
+    fn extent(&self) -> Extent;
+
+    /// Looks its bytes up in the page table.
+    fn look_up(&self) -> Lookup;
+
+    /// Answers with `pages` once all their folios have an outcome: at once, on this thread, if they
+    /// have one already.
+    fn wait_for(self: Arc<Self>, pages: Pages);
+}
+
+/// A read of `len` bytes at `offset`, and how many of its folios have no outcome yet.
+pub(crate) struct Waiting<R> {
+    offset: u64,
+    len: usize,
+    /// Folios without an outcome, and one more until all of them have been asked.
+    missing: AtomicUsize,
+    pages: Mutex<Option<Pages>>,
+    reader: R,
+}
+
+impl<R: Reader> Waiting<R> {
+    /// A read that `reader` is told the end of.
+    pub(crate) fn new(reader: R, offset: u64, len: usize) -> Arc<Self> {
+        Arc::new(Self { offset, len, missing: AtomicUsize::new(0), pages: Mutex::new(None), reader })
     }
 }
 
-impl fmt::Debug for Waiting {
+impl<R> fmt::Debug for Waiting<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Waiting").field("missing", &self.missing).finish_non_exhaustive()
     }
 }
 
-impl Waiting {
-    /// A read of `file`, of which `done` is told.
-    pub(crate) fn new(
-        file: File,
-        offset: u64,
-        len: usize,
-        done: impl FnOnce(Result<Pages, Error>) + Send + 'static,
-    ) -> Arc<Self> {
-        let (since, missing, pages) = (Instant::now(), AtomicUsize::new(0), Mutex::new(None));
-        Arc::new(Waiting { file, offset, len, since, missing, pages, done: Mutex::new(Some(done)) })
-    }
-
-    /// Answers with `pages` as soon as all their folios have an outcome: maybe at once, on this thread.
-    pub(crate) fn wait_for(self: &Arc<Self>, pages: Pages) {
-        let mut held = self.pages.lock();
-        self.missing.store(pages.folios().len() + 1, Ordering::Relaxed);
-        let ready = held.insert(pages).folios().iter().filter(|folio| !folio.tells(self)).count();
-        drop(held);
-        self.ready(ready + 1);
-    }
-
-    /// So many more of its folios have an outcome.
-    pub(crate) fn ready(&self, folios: usize) {
+impl<R: Reader> Waits for Waiting<R> {
+    fn ready(&self, folios: usize) {
         if self.missing.fetch_sub(folios, Ordering::AcqRel) != folios {
             return;
         }
         let Some(pages) = self.pages.lock().take() else { return };
-        let result = match pages.folios().iter().find_map(|folio| folio.failure().cloned()) {
+        self.reader.finish(match pages.folios().iter().find_map(|folio| folio.failure().cloned()) {
             Some(failure) => Err(failure),
             None => Ok(pages),
-        };
-        let (file, stats) = (&self.file, &self.file.engine.stats);
-        if let Ok(pages) = &result {
-            file.engine.reference(&file.opened, pages);
-        }
-        stats.waited(result.as_ref().ok().map(Pages::len), self.since.elapsed());
-        self.done.finish(result);
+        });
+    }
+}
+
+impl<R: Reader> Missed for Waiting<R> {
+    fn file(&self) -> FileId {
+        self.reader.opened().id
+    }
+
+    fn extent(&self) -> Extent {
+        Extent::of_bytes(self.offset, self.len as u64)
+    }
+
+    fn look_up(&self) -> Lookup {
+        self.reader.opened().table.look_up(self.offset, self.len)
+    }
+
+    fn wait_for(self: Arc<Self>, pages: Pages) {
+        let mut held = self.pages.lock();
+        self.missing.store(pages.folios().len() + 1, Ordering::Relaxed);
+        let pages = held.insert(pages);
+        let ready = pages.folios().iter().filter(|folio| !folio.tells(&self)).count();
+        drop(held);
+        self.ready(ready + 1);
     }
 }

@@ -1,44 +1,54 @@
-//! What the storage is asked for at once: one request, or several that touch and waited together. What comes of it is theirs again: each has
-//! its folios filled, and its end told to policy once.
+//! What the storage is asked for at once: one request, or adjacent ones that waited together.
 //!
 //! ```text
-//!   request 7    |####|              Carrier::Held, a joint of one
+//!   request 7    |####|              waits, a joint of one
 //!   request 9         |##|           Join 9 with 7: its folios go over to the joint of 7
 //!                |####|##|           Grant 7: one range, one carrier for both
-//!                 |    └ 9 given up: its bytes are dropped when they come, and the others go on
-//!                 └ all of them given up: the carrier is
+//!                 |    └ 9 given up: its bytes are dropped when they come, and 7 goes on
+//!                 └ both given up: so is the carrier
 //! ```
+//!
+//! The answer is each request's own again: its folios are filled, and policy is told of its end once.
 
 use std::sync::Arc;
 
-use foreread_policy::{Event, Extent, Nanos, PAGE_BYTES};
+use foreread_policy::{Event, Extent, Nanos, PAGE_BYTES, RequestId};
 use smallvec::SmallVec;
 
-use crate::engine::Inner;
-use crate::file::Opened;
-use crate::pages::table::Folios;
-use crate::requests::fetch::Fetch;
-use crate::shard::Shard;
+use crate::pages::folio::Folios;
+use crate::pages::opened::Opened;
+use crate::pages::request::Request;
 
-/// See the module's text.
+/// One request, or adjacent ones that are asked for together.
 #[derive(Clone)]
 pub(crate) struct Joint {
     pub(crate) opened: Arc<Opened>,
-    /// The one whose turn it was comes first.
-    members: SmallVec<[Arc<Fetch>; 1]>,
-    /// Those of all, as they lie.
+    /// The lead, whose turn it was, comes first.
+    members: SmallVec<[Arc<Request>; 1]>,
+    /// The folios of all members, in order.
     pub(crate) folios: Folios,
     extent: Extent,
 }
 
+/// How far a joint request has come when it is over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct End {
+    /// The bytes of the object before this one have come.
+    pub(crate) arrived: u64,
+    /// From submission to the first byte.
+    pub(crate) first_byte: Nanos,
+    /// From submission to the end.
+    pub(crate) total: Nanos,
+}
+
 impl Joint {
     /// One request alone, with the folios that it fills.
-    pub(crate) fn new(opened: Arc<Opened>, made: Arc<Fetch>, folios: Folios) -> Self {
-        let extent = made.extent();
-        Self { opened, members: [made].into(), folios, extent }
+    pub(crate) fn new(opened: Arc<Opened>, request: Arc<Request>, folios: Folios) -> Self {
+        let extent = request.extent();
+        Self { opened, members: [request].into(), folios, extent }
     }
 
-    /// Takes in what touches it.
+    /// Takes in an adjacent one.
     pub(crate) fn join(&mut self, mut other: Self) {
         let (start, end) = (self.extent.start.min(other.extent.start), self.extent.end.max(other.extent.end));
         if other.extent.start < self.extent.start {
@@ -49,48 +59,45 @@ impl Joint {
         self.extent = Extent::new(start, end);
     }
 
-    /// The request whose turn it was: when it is late all are.
-    pub(crate) fn lead(&self) -> &Arc<Fetch> {
+    /// The request whose turn it was: when it is late, all are.
+    pub(crate) fn lead(&self) -> &Arc<Request> {
         &self.members[0]
     }
 
-    pub(crate) fn members(&self) -> &[Arc<Fetch>] {
+    pub(crate) fn members(&self) -> &[Arc<Request>] {
         &self.members
     }
 
-    /// The pages of all of them.
+    /// The pages of all members.
     pub(crate) fn extent(&self) -> Extent {
         self.extent
     }
 
     /// Whether there is memory for all of it.
     pub(crate) fn is_granted(&self) -> bool {
-        self.members.iter().all(|made| made.is_granted())
+        self.members.iter().all(|member| member.is_granted())
     }
 
-    /// Whether a reader waits for one of those that lack bytes from `arrived` on.
+    /// Whether a reader waits for a member that lacks bytes, those before `arrived` having come.
     pub(crate) fn is_demanded(&self, arrived: u64) -> bool {
-        self.members.iter().any(|made| made.is_demanded() && !self.is_whole(made, arrived))
+        self.members.iter().any(|member| member.is_demanded() && !self.is_whole(member, arrived))
     }
 
-    /// It is over; the bytes before `arrived` have come. Each request that still counts is told of: as completed where all of its own have come, and
-    /// otherwise as failed.
-    pub(crate) fn settle(&self, engine: &Arc<Inner>, shard: &mut Shard, arrived: u64, first_byte: Nanos, total: Nanos) {
-        for made in &self.members {
-            let request = made.request();
-            let event = if self.is_whole(made, arrived) {
+    /// What each member has come to: completed, if all of its own bytes have come, or failed.
+    pub(crate) fn ends(&self, end: End) -> impl Iterator<Item = (RequestId, Event)> {
+        let End { arrived, first_byte, total } = end;
+        self.members.iter().map(move |member| {
+            let request = member.id();
+            let event = if self.is_whole(member, arrived) {
                 Event::Completed { request, first_byte, total }
             } else {
                 Event::Failed { request }
             };
-            // What policy does of one may have given up another.
-            if shard.finished(request) {
-                engine.tell(shard, event);
-            }
-        }
+            (request, event)
+        })
     }
 
-    fn is_whole(&self, made: &Fetch, arrived: u64) -> bool {
-        arrived >= (made.extent().end * PAGE_BYTES).min(self.opened.object.version.size)
+    fn is_whole(&self, member: &Request, arrived: u64) -> bool {
+        arrived >= (member.extent().end * PAGE_BYTES).min(self.opened.size())
     }
 }
