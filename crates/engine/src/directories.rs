@@ -18,8 +18,8 @@
 //! which it was requested, read ahead or not. A prefetch of a file confirms that version for as
 //! long. Anything older is asked for again.
 //!
-//! *Invariant:* one chain of requests lists a directory at a time; a listing that was replaced while
-//! a reader still reads it is carried to its end for that reader.
+//! *Invariant:* one chain of requests lists a directory at a time; a listing that was replaced
+//! while a reader still reads it is carried to its end for that reader.
 
 pub(crate) mod chain;
 pub(crate) mod driver;

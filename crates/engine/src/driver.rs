@@ -10,8 +10,8 @@
 //!   a hit ──> reference: first touches, kept in order until the next event
 //! ```
 //!
-//! The driver starts requests (`requests/`) and is told what happens to them, as their
-//! [`Owner`]. Files, directories and submissions lie above it and call it.
+//! The driver starts requests (`requests/`) and is told what happens to them, as their [`Owner`].
+//! Files, directories and submissions lie above it and call it.
 //!
 //! *Invariant:* policy's clock never goes back: the time is taken with the shard held.
 

@@ -32,8 +32,8 @@ pub struct Engine {
     runtime: Arc<Owned>,
 }
 
-/// The runtime, ended without waiting for storage: the last engine may be dropped on one of its own
-/// threads.
+/// The runtime, ended without waiting for storage: the last engine may be dropped on one of its
+/// own threads.
 struct Owned(Option<Runtime>);
 
 impl Drop for Owned {

@@ -96,8 +96,8 @@ impl File {
         }
     }
 
-    /// Completes a read whose pages are resident. Of another one returns `done`, and how many bytes
-    /// are to be fetched.
+    /// Completes a read whose pages are resident. Of another one returns `done`, and how many
+    /// bytes are to be fetched.
     pub(crate) fn read_resident<D>(&self, offset: u64, len: usize, done: D) -> Result<(), (usize, D)>
     where
         D: FnOnce(Result<Pages, Error>),

@@ -3,22 +3,40 @@
 //! # Data flow of one read
 //!
 //! ```text
-//!   File::read ── all folios resident ──────────────────────────────> done(pages)     on the caller's thread
-//!        │                     └─ one of them marked ──> shard: Event::Read ─┐
-//!        └── absent or in flight ──> shard: Event::Read ─> policy ─> actions │
-//!                                      │                        Submit ──> a task: backend.read, bytes into folios; or, for a small
-//!                                      │                                   │ read of a local file, no task: in place (`in_place.rs`)
-//!                                      └─ wait on the folios <───────────────┘   each folio as it fills
-//!                                             └─ the last one ──────> done(pages)     on the task's thread
+//!   File::read ── all folios resident ───────────────────> done(pages)   on the caller's thread
+//!        │                 └─ one is marked ──> driver: Event::Read ─┐
+//!        └── absent or in flight ──> driver: Event::Read             │
+//!                                      │            policy ──> actions
+//!                                      │                       Submit ──> a task: backend.read, or
+//!                                      │                          │       in place, a local file
+//!                                      └─ wait on the folios <────┘       each folio as it fills
+//!                                             └─ the last one ──> done(pages)   on that thread
 //! ```
 //!
-//! The *shard* (`shard.rs`) is policy and the right to change the page table, behind one lock. Look-ups, pins and first-touch
-//! bits do not take it. A caller never waits for storage: what misses is completed from elsewhere.
+//! The *shard* is policy and the right to change the page tables, behind one lock. The *driver*
+//! locks it, tells policy what happened and executes its actions. Look-ups, pins and first-touch
+//! bits do not take the lock. A caller never waits for storage: another thread completes a read
+//! that misses.
 //!
 //! A program that wants many operations in flight, of any kind, submits them ([`Submissions`]).
 //!
-//! *Invariant:* no rule about what to read or drop lives here, and no byte reaches a reader that was not fetched on condition of the
-//! version that its [`File`] pins.
+//! # Reading order
+//!
+//! ```text
+//!   engine  directory  submission     what a program calls
+//!     └── directories/                listings, names, files fetched ahead
+//!           └── file                  one open object: hit, or miss
+//!                 └── driver          tells policy, executes its actions
+//!                       └── shard     policy and what its actions change, behind the lock
+//!                             ├── requests/   executed to their end, told to their owner
+//!                             │     └── pages/    folios, page tables, waiting reads
+//!                             └── records/    log, replay, recording
+//! ```
+//!
+//! Each row may use those below it, and none above.
+//!
+//! *Invariant:* no rule about what to read or drop lives here, and no byte reaches a reader that
+//! was not fetched on condition of the version that its [`File`] pins.
 
 mod directories;
 mod directory;

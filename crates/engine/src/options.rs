@@ -52,7 +52,7 @@ impl Default for Patience {
     }
 }
 
-/// The least memory budget, 16 MiB: two of the largest requests. With less, the parts of one window
-/// and a page for each of a few readers do not fit, and every reader waits for every other one.
-/// Higher refuses budgets that work.
+/// The least memory budget, 16 MiB: two of the largest requests. With less, the parts of one
+/// window and a page for each of a few readers do not fit, and every reader waits for every other
+/// one. Higher refuses budgets that work.
 pub const MEMORY_BYTES_MIN: u64 = 16 << 20;

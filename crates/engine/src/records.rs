@@ -7,8 +7,8 @@
 //!   File::read ──> Tap: kept while somebody asks ──> Engine::recorded
 //! ```
 //!
-//! The log is everything that policy was told, so it replays exactly. A recording holds reads only,
-//! and is taken from a running engine.
+//! The log is everything that policy was told, so it replays exactly. A recording holds reads
+//! only, and is taken from a running engine.
 
 pub(crate) mod log;
 pub(crate) mod recorder;

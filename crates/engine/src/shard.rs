@@ -240,6 +240,7 @@ impl Shard {
     }
 }
 
-/// Entries of each list that one turn at the shard fills without an allocation: twice as many reads
-/// as the benchmark submits together. Lower costs allocations; higher costs moving an empty list.
+/// Entries of each list that one turn at the shard fills without an allocation: twice as many
+/// reads as the benchmark submits together. Lower costs allocations; higher costs moving an empty
+/// list.
 const TOGETHER: usize = 16;

@@ -66,7 +66,8 @@ impl Chain {
         })
     }
 
-    /// What is known of `name`: by this listing, or while it has not come so far, by the one before.
+    /// What is known of `name`: by this listing, or while it has not come so far, by the one
+    /// before.
     pub(crate) fn look_up(&self, name: &str) -> Said {
         match (self.listing.look_up(name), &*self.before.lock()) {
             (Said::Nothing, Some(before)) => match before.look_up(name) {
@@ -169,6 +170,6 @@ pub(crate) fn endless(prefix: &str, why: &str) -> Error {
 /// Why a listing fails that has more than [`EMPTY_MAX`] empty pages in a row.
 pub(crate) const EMPTY: &str = "the storage answers with empty pages without end";
 
-/// Pages without an entry, one after the other, before a listing fails. Lower fails on a store that
-/// skips many deleted keys; higher makes more requests that lead nowhere.
+/// Pages without an entry, one after the other, before a listing fails. Lower fails on a store
+/// that skips many deleted keys; higher makes more requests that lead nowhere.
 pub(crate) const EMPTY_MAX: u32 = 1000;

@@ -215,7 +215,8 @@ impl Directories {
         });
     }
 
-    /// Asks, by one request, for the subtrees of the directories among entries `[from, to)` of `dir`.
+    /// Asks, by one request, for the subtrees of the directories among entries `[from, to)` of
+    /// `dir`.
     fn list_below(self: &Arc<Self>, state: &mut State, dir: DirId, from: u32, to: u32) {
         let (mut prefixes, mut prefix) = (Vec::new(), Arc::from(""));
         if let Some(above) = state.table.chain(dir) {
@@ -264,8 +265,8 @@ impl Directories {
         }
     }
 
-    /// The listing of a directory that comes with others although nobody asked for it, unless it is
-    /// known.
+    /// The listing of a directory that comes with others although nobody asked for it, unless it
+    /// is known.
     fn begin_along(self: &Arc<Self>, prefix: &str, requested: Instant) -> Option<Arc<Chain>> {
         self.enter(|state| {
             let dir = state.table.identify(prefix);
@@ -303,7 +304,8 @@ impl Directories {
         let came = prefetched == Some(Prefetched::Resident);
         let state = &mut *self.state.lock();
         self.settle(state, dir, place, came);
-        // What is resident is of a version that nothing has confirmed lately: the next listing will.
+        // What is resident is of a version that nothing has confirmed lately: the next listing
+        // will.
         if came && state.table.chain(dir).is_some_and(|chain| !state.table.is_fresh(chain.began)) {
             self.tell(state, DirEvent::Named { dir, entry: None, found: Found::Absent });
         }
@@ -347,6 +349,6 @@ impl State {
 /// Memory that the name and the number of a directory take, in bytes: an estimate.
 const IDENTITY_BYTES: u64 = 160;
 
-/// The shard's policy is told of the memory that directories take in steps of 1 MiB. Lower tells it
-/// more often; higher lets the budget be exceeded by more meanwhile.
+/// The shard's policy is told of the memory that directories take in steps of 1 MiB. Lower tells
+/// it more often; higher lets the budget be exceeded by more meanwhile.
 const RESERVE_BYTES: u64 = 1 << 20;

@@ -6,8 +6,9 @@
 //!    given out as they come   kept until it is their turn
 //! ```
 //!
-//! Every key lies in one segment, and each segment is listed to its end: where the cuts are decides how many requests are made, never what
-//! is found. A store that begins somewhere else than it was asked to is asked in one chain from there on.
+//! Every key lies in one segment, and each segment is listed to its end: the cuts decide how many
+//! requests are made, never which keys are found (`docs/decisions/0030`). A store that does not
+//! begin where it is asked to is listed in one chain from then on.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -17,7 +18,7 @@ use foreread_backend::ListPage;
 use crate::directories::key_space::Progression;
 use crate::requests::storage::Cursor;
 
-/// Which segment it is, as long as the listing lasts.
+/// The number of a segment, unique within its listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct SegmentId(u64);
 
@@ -25,40 +26,40 @@ pub(crate) struct SegmentId(u64);
 struct Segment {
     id: SegmentId,
     cursor: Cursor,
-    /// The first key that is in it comes after this one.
+    /// Its first key comes after this one.
     after: Option<String>,
-    /// The last key that may be in it.
+    /// Its last key is not after this one.
     end: Option<String>,
     /// The last key that has come.
     last: Option<String>,
     busy: bool,
     /// All of it has come.
     done: bool,
-    /// What has come before its turn.
+    /// Pages that have come before their turn.
     pages: Vec<(ListPage, Instant)>,
-    /// Pages that have come since it was made, or cut.
+    /// Pages that have come since it was made or last cut.
     count: u32,
 }
 
-/// See the module's text.
+/// The segments of one listing, in the order of their keys.
 #[derive(Debug)]
 pub(crate) struct Segments {
     queue: VecDeque<Segment>,
     next: u64,
-    /// The page before, as numbers.
+    /// The last segment's latest page, as numbers.
     progression: Option<Progression>,
-    /// Steps of it that cuts have been made at.
+    /// How many steps of it have been used for cuts.
     steps: u32,
     /// How far apart cuts are, in thousandths of a page.
     per_mille: u32,
-    /// The storage begins where it is asked to.
+    /// The storage can begin after a key, and does.
     divisible: bool,
-    /// Where the last key is has been seen.
+    /// The last key has been seen.
     ended: bool,
 }
 
 impl Segments {
-    /// One segment of everything. `divisible` tells whether the storage can be asked for what comes after a key.
+    /// One segment of all keys. `divisible` tells whether the storage can begin after a key.
     pub(crate) fn new(divisible: bool) -> Self {
         let mut segments = Self {
             queue: VecDeque::new(),
@@ -88,16 +89,17 @@ impl Segments {
         });
     }
 
-    /// Requests that are under way.
+    /// Requests in flight.
     pub(crate) fn in_flight(&self) -> usize {
         self.queue.iter().filter(|segment| segment.busy).count()
     }
 
-    /// Requests to make so that `parallel` are under way: of the segments that there are, the first first; then of new ones.
+    /// Requests to make so that `parallel` are in flight: for existing segments in order, then for
+    /// new ones.
     pub(crate) fn ask(&mut self, parallel: u32) -> Vec<(SegmentId, Cursor)> {
         let mut asked = Vec::new();
         let mut free = (parallel as usize).saturating_sub(self.in_flight());
-        // What the reader waits for, whatever else is under way.
+        // The reader waits for the first segment: it is asked for in any case.
         let front = self.queue.front().is_some_and(|front| !front.busy && !front.done);
         free = free.max(usize::from(front));
         for at in 0.. {
@@ -114,7 +116,7 @@ impl Segments {
         asked
     }
 
-    /// Cuts the last segment in two. `false` where there is no telling where.
+    /// Cuts the last segment in two. Returns `false` if there is no guess where.
     fn cut(&mut self) -> bool {
         if !self.divisible || self.ended || self.queue.len() >= SEGMENTS_MAX {
             return false;
@@ -122,7 +124,7 @@ impl Segments {
         let Some(last) = self.queue.back_mut().filter(|last| !last.done) else { return false };
         let Some(progression) = &self.progression else { return false };
         let Some(cut) = progression.after(self.steps + 1, self.per_mille) else { return false };
-        // A cut that the segment has passed already divides nothing.
+        // The segment may have passed the cut already.
         if last.last.as_ref().max(last.after.as_ref()).is_some_and(|passed| *passed >= cut) {
             return false;
         }
@@ -132,8 +134,8 @@ impl Segments {
         true
     }
 
-    /// A page of a segment has come. The pages whose turn it is now, in order; the last of all has no continuation, and all others have
-    /// some.
+    /// A page of a segment has come. Returns the pages whose turn it is now, in order. The
+    /// listing's last page has no continuation; all others have one.
     pub(crate) fn arrived(&mut self, id: SegmentId, page: ListPage, requested: Instant) -> Vec<(ListPage, Instant)> {
         let Some(at) = self.queue.iter().position(|segment| segment.id == id) else { return Vec::new() };
         let segment = &mut self.queue[at];
@@ -166,7 +168,7 @@ impl Segments {
         segment.pages.push((page, requested));
         let (done, count, bounded) = (segment.done, segment.count, segment.end.is_some());
         if at + 1 == self.queue.len() && progression.is_some() {
-            // From here on it is counted anew.
+            // Steps are counted from the new page on.
             (self.progression, self.steps) = (progression, 0);
         }
         if is_end {
@@ -203,7 +205,8 @@ impl Segments {
         pages
     }
 
-    /// The storage does not begin where it is asked to: one chain from the first segment on is all that can be trusted.
+    /// The storage does not begin where it is asked to: only one chain, from the first segment on,
+    /// can be trusted.
     fn join(&mut self) {
         self.divisible = false;
         self.queue.truncate(1);
@@ -216,13 +219,16 @@ impl Segments {
     }
 }
 
-/// Segments at a time: what has come before its turn takes memory.
+/// Segments at a time. Lower limits how many requests can be in flight; higher keeps more pages in
+/// memory that came before their turn.
 const SEGMENTS_MAX: usize = 64;
 
-/// Entries of a page that tell where others begin.
+/// Entries of a page that is used for guesses. Lower guesses from pages that say little; higher
+/// makes no guesses for stores with short pages.
 const PAGE_MIN: usize = 100;
 
-/// How far apart cuts may be, in thousandths of a page.
+/// How far apart cuts may be, in thousandths of a page. A lower minimum makes more requests for
+/// sparse pages; a higher maximum makes fewer segments where guesses are bad.
 const PER_MILLE_MIN: u32 = 125;
 const PER_MILLE_MAX: u32 = 64_000;
 
@@ -233,8 +239,9 @@ mod tests {
 
     use super::*;
 
-    /// Lists `keys` (sorted) with `parallel` requests under way, answered in an order that `turns` chooses. What came, how many
-    /// rounds it took where all that is under way is answered in one, and how many requests.
+    /// Lists `keys` (sorted) with `parallel` requests under way, answered in an order that `turns`
+    /// chooses. What came, how many rounds it took where all that is under way is answered in one,
+    /// and how many requests.
     fn list(
         keys: &[String],
         page: usize,
@@ -277,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn numbered_names_come_side_by_side() {
+    fn numbered_names_are_listed_in_parallel() {
         let keys: Vec<_> = (0..100_000).map(|n| format!("big/file-{n:06}")).collect();
         let (found, rounds, requests) = list(&keys, 1000, 32, &[], true);
         assert_eq!(found, keys);
@@ -285,16 +292,16 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_asked_for_beyond_the_end_once_that_is_known() {
+    fn no_request_is_made_beyond_the_end_once_it_is_known() {
         let keys: Vec<_> = (0..100_000).map(|n| format!("big/file-{n:06}")).collect();
-        // The first that was asked for is answered last.
+        // The first request is answered last.
         let (found, _, requests) = list(&keys, 1000, 8, &[7, 6, 5, 4, 3, 2, 1], true);
         assert_eq!(found, keys);
         assert!(requests <= 150, "{requests} requests");
     }
 
     #[test]
-    fn hashed_names_come_side_by_side() {
+    fn hashed_names_are_listed_in_parallel() {
         let mut keys: Vec<_> =
             (0..50_000u64).map(|n| format!("h/{:016x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
         keys.sort();

@@ -112,7 +112,8 @@ impl DirectoryTable {
                 let believed = self.ttl.saturating_sub(at.elapsed());
                 match believed.is_zero() {
                     false => Ok(Some(Named { node, believed })),
-                    // If its own listing is in flight, that will tell whether the directory is there.
+                    // If its own listing is in flight, that will tell whether the directory is
+                    // there.
                     true if !again => match self.inside(&node) {
                         Some(below) if self.will_tell(&below) && below.is_busy() => Err(Unknown::Listing(below)),
                         _ => Err(Unknown::Old(dir, place)),

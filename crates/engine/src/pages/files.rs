@@ -82,6 +82,7 @@ impl Files {
     }
 }
 
-/// Files remembered after their last close, with what is resident of them. Lower, and an epoch over
-/// more files finds none of its pages; higher costs memory: under a kilobyte each, without pages.
+/// Files remembered after their last close, with what is resident of them. Lower, and an epoch
+/// over more files finds none of its pages; higher costs memory: under a kilobyte each, without
+/// pages.
 const IDLE_FILES_MAX: usize = 4096;

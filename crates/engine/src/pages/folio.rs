@@ -113,7 +113,8 @@ impl Folio {
         }
     }
 
-    /// Tells `read` once its outcome is known. Returns `false`, and does not, if it is known already.
+    /// Tells `read` once its outcome is known. Returns `false`, and does not, if it is known
+    /// already.
     pub(crate) fn tells<R: Waits + 'static>(&self, read: &Arc<R>) -> bool {
         let mut waiting = self.waiting.lock();
         waiting.as_mut().map(|waiting| waiting.push(Arc::<R>::clone(read))).is_some()

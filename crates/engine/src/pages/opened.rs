@@ -8,8 +8,8 @@ use foreread_policy::{FileId, Found};
 
 use crate::pages::table::{Lookup, PageTable};
 
-/// One version of one object and what is resident of it. All handles of it share this; it stays for
-/// a while after the last one is dropped.
+/// One version of one object and what is resident of it. All handles of it share this; it stays
+/// for a while after the last one is dropped.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) id: FileId,

@@ -35,8 +35,8 @@ pub(crate) struct PageTable {
     blocks: RwLock<Numbers<u64, Block>>,
 }
 
-/// The folios of one block, in order, each with its first page, so that a search does not follow the
-/// pointer. Most often it is one.
+/// The folios of one block, in order, each with its first page, so that a search does not follow
+/// the pointer. Most often it is one.
 type Block = SmallVec<[(u64, Arc<Folio>); 1]>;
 
 /// The blocks that hold some of `extent`.
@@ -69,8 +69,8 @@ impl PageTable {
         Lookup::Absent
     }
 
-    /// Puts a folio, made by `new`, into each hole of `within`: pages that are neither resident nor
-    /// in flight. Returns the new folios. For the holder of the shard.
+    /// Puts a folio, made by `new`, into each hole of `within`: pages that are neither resident
+    /// nor in flight. Returns the new folios. For the holder of the shard.
     pub(crate) fn fill_holes(&self, within: Extent, new: impl Fn(Extent) -> Arc<Folio>) -> Folios {
         let mut table = self.blocks.write();
         let mut filled = Folios::new();

@@ -40,8 +40,8 @@ pub(crate) trait Missed: Waits {
     /// Looks its bytes up in the page table.
     fn look_up(&self) -> Lookup;
 
-    /// Answers with `pages` once all their folios have an outcome: at once, on this thread, if they
-    /// have one already.
+    /// Answers with `pages` once all their folios have an outcome: at once, on this thread, if
+    /// they have one already.
     fn wait_for(self: Arc<Self>, pages: Pages);
 }
 

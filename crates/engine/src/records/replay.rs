@@ -51,8 +51,8 @@ pub enum ReplayError {
     },
 }
 
-/// Runs policy on the events of a log and compares its actions with the log's. Streams: memory does
-/// not grow with the log.
+/// Runs policy on the events of a log and compares its actions with the log's. Streams: memory
+/// does not grow with the log.
 pub fn replay(log: impl BufRead) -> Result<Replayed, ReplayError> {
     let mut lines = log.lines();
     let head = lines.next().transpose()?.unwrap_or_default();

@@ -10,8 +10,8 @@
 //!                     |---- again ----|     and the first answer counts
 //! ```
 //!
-//! Retries are decided here and nowhere else: a backend makes one attempt and classifies its failure
-//! (`docs/decisions/0004`).
+//! Retries are decided here and nowhere else: a backend makes one attempt and classifies its
+//! failure (`docs/decisions/0004`).
 
 use std::future::Future;
 use std::pin::pin;
@@ -94,7 +94,8 @@ impl Backoff {
         Ok(())
     }
 
-    /// Doubles from 50 ms to 3.2 s, less up to half of it; never shorter than the storage asked for.
+    /// Doubles from 50 ms to 3.2 s, less up to half of it; never shorter than the storage asked
+    /// for.
     fn pause(&mut self, retry_after: Option<Duration>) -> Duration {
         let whole = Duration::from_millis(50 << self.attempts.min(6));
         self.attempts += 1;
@@ -105,9 +106,9 @@ impl Backoff {
     }
 }
 
-/// The answer to a request. If there is none after `late`, and `again` says so, the request is made
-/// once more: the first answer of the two counts, and the other one is given up with its connection.
-/// If one of them fails, the other one counts.
+/// The answer to a request. If there is none after `late`, and `again` says so, the request is
+/// made once more: the first answer of the two counts, and the other one is given up with its
+/// connection. If one of them fails, the other one counts.
 pub(crate) async fn sooner_of<T, A: Future<Output = Result<T, Failure>>>(
     ask: impl Fn() -> A,
     late: Duration,

@@ -22,8 +22,8 @@ use crate::pages::folio::{Folio, Folios};
 use crate::pages::request::Request;
 use crate::requests::owner::Owner;
 
-/// Puts the bytes of a body into folios, in order. Bytes between the folios are resident already, and
-/// are skipped.
+/// Puts the bytes of a body into folios, in order. Bytes between the folios are resident already,
+/// and are skipped.
 pub(crate) struct Filling {
     folios: Peekable<smallvec::IntoIter<[Arc<Folio>; 1]>>,
     /// The folio that is being filled, its memory, and how much of that is full.

@@ -7,10 +7,10 @@
 //!                                             └── not: a task, which retries
 //! ```
 //!
-//! The thread that missed begins the request as soon as it has left the shard. The thread that takes
-//! the completion fills the folios and tells policy. A late request is not hedged: the same queue of
-//! the same disk would answer the second one. The driver gives up on one that stays silent; bytes
-//! that it brings later are dropped.
+//! The thread that missed begins the request as soon as it has left the shard. The thread that
+//! takes the completion fills the folios and tells policy. A late request is not hedged: the same
+//! queue of the same disk would answer the second one. The driver gives up on one that stays
+//! silent; bytes that it brings later are dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

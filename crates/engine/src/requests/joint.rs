@@ -8,7 +8,8 @@
 //!                 └ both given up: so is the carrier
 //! ```
 //!
-//! The answer is each request's own again: its folios are filled, and policy is told of its end once.
+//! The answer is each request's own again: its folios are filled, and policy is told of its end
+//! once.
 
 use std::sync::Arc;
 

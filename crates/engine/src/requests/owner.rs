@@ -4,8 +4,8 @@
 //!   fetch, InPlace ── wants, late, over, completed ──> Owner: the driver ──> shard ──> policy
 //! ```
 //!
-//! A trait, so that what executes requests does not depend on the driver, which starts them. It is a
-//! type parameter of the functions that use it: one implementation, no dynamic dispatch.
+//! A trait, so that what executes requests does not depend on the driver, which starts them. It is
+//! a type parameter of the functions that use it: one implementation, no dynamic dispatch.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,14 +24,15 @@ pub(crate) trait Owner: Send + Sync + Sized + 'static {
     /// `request` has been given all that it was granted, and more of it could arrive.
     fn wants(self: &Arc<Self>, request: RequestId);
 
-    /// `request` has no first byte, and should have one. It is hedged if it is to be made once more.
+    /// `request` has no first byte, and should have one. It is hedged if it is to be made once
+    /// more.
     fn late(self: &Arc<Self>, request: RequestId);
 
     /// `joint` is over.
     fn over(self: &Arc<Self>, joint: &Joint, end: End);
 
-    /// `joint` has failed. It is over, and counted as failed speculation, unless a reader waits for
-    /// pages of it that have not come. Returns whether it is over.
+    /// `joint` has failed. It is over, and counted as failed speculation, unless a reader waits
+    /// for pages of it that have not come. Returns whether it is over.
     fn over_unless_demanded(self: &Arc<Self>, joint: &Joint, end: End) -> bool;
 
     /// The storage has answered `in_place`, `took` after it was submitted. Does not wait for the

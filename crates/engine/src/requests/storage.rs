@@ -53,8 +53,8 @@ impl Storage {
         self.retry("list", prefix, list).await
     }
 
-    /// One page of the subtree of `prefix`, after the key `after`. No reader waits for it, so there
-    /// is one attempt.
+    /// One page of the subtree of `prefix`, after the key `after`. No reader waits for it, so
+    /// there is one attempt.
     pub(crate) async fn list_below(&self, prefix: &str, after: &str) -> Result<ListPage, Error> {
         self.stats.lists.fetch_add(1, Relaxed);
         tracing::debug!(prefix, after, "listing a subtree");
