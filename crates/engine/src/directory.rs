@@ -160,5 +160,5 @@ impl Engine {
 }
 
 /// Directories listed at the same time to find the files of an order. Lower takes longer; higher
-/// makes more requests at once that nobody else can use.
+/// makes more requests at once.
 const LISTED_AT_ONCE: usize = 16;

@@ -1,9 +1,9 @@
 //! The driver: tells policy what happened and executes its actions, one thread at a time.
 //!
 //! ```text
-//!   a read that missed ─┐                                  ┌─> begin: requests in place
-//!   a task: wants, late ├─> enter: lock the shard, tell,   ├─> wait_for: reads whose folios are known
-//!   a request is over ──┘   execute, unlock ───────────────┴─> drop: folios and holds that are gone
+//!   a read that missed ─┐                                ┌─> begin: requests in place
+//!   a task: wants, late ├─> enter: lock the shard, tell, ├─> wait_for: reads with known folios
+//!   a request is over ──┘   execute, unlock ─────────────┴─> drop: folios that left their table
 //!                              ^
 //!   answered in place ── completed ── shard busy: the thread that has it tells policy on leaving
 //!

@@ -3,14 +3,13 @@
 //! # Data flow of one read
 //!
 //! ```text
-//!   File::read ── all folios resident ───────────────────> done(pages)   on the caller's thread
-//!        │                 └─ one is marked ──> driver: Event::Read ─┐
-//!        └── absent or in flight ──> driver: Event::Read             │
-//!                                      │            policy ──> actions
-//!                                      │                       Submit ──> a task: backend.read, or
-//!                                      │                          │       in place, a local file
-//!                                      └─ wait on the folios <────┘       each folio as it fills
-//!                                             └─ the last one ──> done(pages)   on that thread
+//!   File::read ── all folios resident ──────────────> done(pages)   on the caller's thread
+//!        │                 └─ one is marked ──┐
+//!        └── absent or in flight ─────────────┴──> driver: Event::Read ──> policy
+//!                      │                                                     │ actions
+//!                      │           a task, or the storage in place <─ Submit ┘
+//!                      └─ wait on the folios <──┘  each folio as it fills
+//!                             └─ the last one ─────> done(pages)   on the thread that fills it
 //! ```
 //!
 //! The *shard* is policy and the right to change the page tables, behind one lock. The *driver*

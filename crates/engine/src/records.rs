@@ -4,7 +4,7 @@
 //!   shard ── event, action ──> Recorder ──> a file (Options::record) ──> replay ──> policy again
 //!                                 └ log: the form of a line ┘
 //!
-//!   File::read ──> Tap: kept while somebody asks ──> Engine::recorded
+//!   File::read ──> Tap: kept while a recording is under way ──> Engine::recorded
 //! ```
 //!
 //! The log is everything that policy was told, so it replays exactly. A recording holds reads

@@ -42,7 +42,7 @@ pub(crate) struct Shard {
     /// Policy has been told of them since the shard was locked.
     pub(crate) knows_touches: bool,
     pub(crate) deferred: Deferred,
-    /// Reads for whose pages there is no memory yet, in order.
+    /// Reads that wait for memory for their pages, in order.
     starved: VecDeque<Arc<dyn Missed>>,
 }
 

@@ -170,7 +170,7 @@ pub struct Stats {
     pub demand_failed: u64,
     /// Speculative requests given up; no reader has seen these.
     pub speculation_failed: u64,
-    /// Requests cancelled because nobody needed them any more.
+    /// Requests cancelled because they were no longer needed.
     pub cancelled: u64,
     /// Bytes read ahead and dropped unread.
     pub wasted_bytes: u64,

@@ -4,7 +4,7 @@
 //!  submit ── full? ──> Busy, and the operation back
 //!     └─ tried on this thread ── done ───────────────────────────┐
 //!            └─ it would block: continues elsewhere              v
-//!                  └─ done ── cancelled or expired? ── no ──> completions, in order ──> wait, poll
+//!                  └─ done ── cancelled or expired? ─ no ──> completions, in order ──> wait, poll
 //!                                  └─ yes: dropped
 //! ```
 //!

@@ -1,7 +1,7 @@
 //! One listing of a directory and the requests that bring it.
 //!
 //! ```text
-//!   began ── ask ──> requests, one or several segments at a time ── bring ──> pages taken in, in order
+//!   began ── ask ──> requests, for one or several segments ── bring ──> pages taken in, in order
 //!     │                 └─ a page that leads nowhere: the listing fails
 //!     └── along ──> no requests: it comes with others, by one request for a subtree
 //! ```
@@ -112,7 +112,7 @@ impl Chain {
         self.segments.lock().ask(parallel)
     }
 
-    /// Makes one request. Returns the pages whose turn it is now, taken in.
+    /// Makes one request. Returns the pages that may be given out now, taken in.
     pub(crate) async fn bring(
         &self,
         storage: &Storage,

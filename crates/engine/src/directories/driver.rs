@@ -5,8 +5,8 @@
 //!              │                         ├─ ListBelow ─> a task a subtree, many listings
 //!              │                         ├─ Fetch ─────> an errand
 //!              │                         ├─ Discard ───> an errand
-//!              │                         └─ Drop ──────> the table forgets; a reader keeps its listing
-//!              └─ unlock ──> errands: files' pages, by the shard's driver, whose lock comes second
+//!              │                         └─ Drop ──────> the table forgets it; readers keep it
+//!              └─ unlock ──> errands: files' pages, by the shard's driver
 //! ```
 //!
 //! *Invariant:* the shard is never locked while the directories are.
@@ -265,8 +265,8 @@ impl Directories {
         }
     }
 
-    /// The listing of a directory that comes with others although nobody asked for it, unless it
-    /// is known.
+    /// The listing of a directory that comes with others, although no reader asked for it, unless
+    /// it is known.
     fn begin_along(self: &Arc<Self>, prefix: &str, requested: Instant) -> Option<Arc<Chain>> {
         self.enter(|state| {
             let dir = state.table.identify(prefix);

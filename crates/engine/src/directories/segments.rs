@@ -134,7 +134,7 @@ impl Segments {
         true
     }
 
-    /// A page of a segment has come. Returns the pages whose turn it is now, in order. The
+    /// A page of a segment has come. Returns the pages to give out now, in order. The
     /// listing's last page has no continuation; all others have one.
     pub(crate) fn arrived(&mut self, id: SegmentId, page: ListPage, requested: Instant) -> Vec<(ListPage, Instant)> {
         let Some(at) = self.queue.iter().position(|segment| segment.id == id) else { return Vec::new() };
@@ -187,7 +187,7 @@ impl Segments {
         self.turn()
     }
 
-    /// The pages whose turn it is.
+    /// The pages to give out.
     fn turn(&mut self) -> Vec<(ListPage, Instant)> {
         let mut pages = Vec::new();
         while let Some(front) = self.queue.front_mut() {

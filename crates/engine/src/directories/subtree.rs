@@ -1,9 +1,9 @@
 //! A page of a subtree's listing, split into the listings of directories that it holds completely.
 //!
 //! ```text
-//!   after b/      b/1  b/2  b/x/1  c/1 | c/2 ..      b/ : 1 2 x/    whole: the page goes beyond it
-//!                                      end of page   b/x/ : 1       whole
-//!                                                    c/ : 1         cut off: left out
+//!   after b/    b/1  b/2  b/x/1  c/1 | c/2 ..     b/ : 1 2 x/    whole: the page goes beyond it
+//!                                    end of page    b/x/ : 1       whole
+//!                                                   c/ : 1         cut off: left out
 //! ```
 //!
 //! *Invariant:* the listing of a directory is what listing it alone would have returned at that

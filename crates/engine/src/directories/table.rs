@@ -1,7 +1,7 @@
 //! The directories that are known: by prefix and by number, each with its latest listing.
 //!
 //! ```text
-//!   prefix ── identify ──> DirId ──> Known: the latest chain, which files were confirmed, and when
+//!   prefix ── identify ──> DirId ──> Known: the latest chain, and when files were confirmed
 //!                            │
 //!   dropped ── no listing leads to it any more ──> forgotten
 //! ```

@@ -25,7 +25,7 @@ type Identity = (Key, Version);
 pub(crate) struct Files {
     known: Numbers<FileId, Arc<Opened>>,
     by_identity: HashMap<Identity, FileId>,
-    /// Files that nobody has open, the longest idle first.
+    /// Files without a handle, the longest idle first.
     idle: VecDeque<FileId>,
     next: u64,
 }
@@ -58,14 +58,14 @@ impl Files {
         self.known.get(&id).map(Arc::clone)
     }
 
-    /// This version of the object, if it is known and nobody has it open.
+    /// This version of the object, if it is known and has no handle.
     pub(crate) fn idle(&self, object: &Object) -> Option<FileId> {
         let file = *self.by_identity.get(&identity(object))?;
         let opened = self.known.get(&file)?;
         (opened.handles.load(Relaxed) == 0).then_some(file)
     }
 
-    /// Nobody has `opened` open. Returns the files to forget now.
+    /// `opened` has no handle. Returns the files to forget now.
     pub(crate) fn rest(&mut self, opened: &Opened) -> Vec<FileId> {
         if !self.idle.contains(&opened.id) {
             self.idle.push_back(opened.id);

@@ -76,7 +76,7 @@ impl Pages {
         }
     }
 
-    /// Copies all bytes to `to`, whose length is theirs.
+    /// Copies all bytes to `to`, which is as long.
     pub fn copy_to(&self, to: &mut [u8]) {
         let mut rest = to;
         for piece in self.slices() {

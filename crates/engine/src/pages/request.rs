@@ -1,7 +1,7 @@
 //! The state of one request: what its folios, the shard and the task that executes it share.
 //!
 //! ```text
-//!   submitted ── grant, grant, .. ──> granted to its end      demand: a reader waits for some of it
+//!   submitted ── grant, grant, .. ──> granted to its end   demand: a reader waits for some of it
 //!        └── hedge: to be made once more, if its lead is late
 //! ```
 //!

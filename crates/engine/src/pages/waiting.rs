@@ -1,7 +1,7 @@
 //! A read that waits for folios: one piece of memory from the miss to the answer.
 //!
 //! ```text
-//!   missed ──> shard: what is present, and what is now in flight ──> wait_for(pages)
+//!   missed ──> shard: folios resident or in flight ──> wait_for(pages)
 //!                 └─ no memory for it yet: it starves, and is tried again
 //!   wait_for ── the last folio has an outcome ──> Reader::finish
 //! ```

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   foreread-log 7 capacity_bytes=268435456 readahead=true ..
-//!   @1200345 read 1 0 32 absent -           an event: time in ns, name, file, pages, what was found,
-//!                                           a mark touched or not
-//!   ! submit 0 1 0 64 demand 32 64 -        an action, after the event that caused it
+//!   @1200345 read 1 0 32 absent -       an event: time in ns, name, file, pages, what was found,
+//!                                       a mark touched or not
+//!   ! submit 0 1 0 64 demand 32 64 -    an action, after the event that caused it
 //! ```
 //!
 //! One line each, fields separated by blanks.

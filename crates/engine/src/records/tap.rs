@@ -6,7 +6,8 @@
 //!     └───────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! *Invariant:* memory is bounded; while nobody records, a read costs one load of a flag.
+//! *Invariant:* memory is bounded; while no recording is under way, a read costs one load of a
+//! flag.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -133,7 +134,7 @@ impl Tap {
 const READS_MAX: usize = 100_000;
 
 /// A recording that has not been taken from for this long has ended. Lower ends slow ones; higher
-/// keeps reads that nobody takes for longer.
+/// keeps reads that are not taken for longer.
 const GIVEN_UP: Duration = Duration::from_secs(5);
 
 /// The most bytes that a read takes as JSON, five numbers of twenty digits; that a file takes,

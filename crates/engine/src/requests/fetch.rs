@@ -5,9 +5,9 @@
 //!      │         └─ late, broken, wrong ─┐
 //!      └─ refused ───────────────────────┤ a reader waits?
 //!                                        │    no:  given up at once; counted, seen by no reader
-//!                                        │    yes: again, after a back-off, from where it broke off
-//!                                        └─ for longer than patience allows: failed, and the waiting
-//!                                           reads get the error
+//!                                        │    yes: again, after a back-off, where it broke off
+//!                                        └─ for longer than patience allows: failed, and the
+//!                                           waiting reads get the error
 //! ```
 
 use std::future::Future;

@@ -24,7 +24,7 @@ use crate::pages::request::Request;
 #[derive(Clone)]
 pub(crate) struct Joint {
     pub(crate) opened: Arc<Opened>,
-    /// The lead, whose turn it was, comes first.
+    /// The lead comes first: the request that had its turn.
     members: SmallVec<[Arc<Request>; 1]>,
     /// The folios of all members, in order.
     pub(crate) folios: Folios,
@@ -60,7 +60,7 @@ impl Joint {
         self.extent = Extent::new(start, end);
     }
 
-    /// The request whose turn it was: when it is late, all are.
+    /// The request that had its turn: when it is late, all are.
     pub(crate) fn lead(&self) -> &Arc<Request> {
         &self.members[0]
     }
