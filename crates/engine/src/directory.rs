@@ -1,4 +1,10 @@
 //! An open directory, and names looked up.
+//!
+//! ```text
+//!   look_up ── the listing tells ──> answered
+//!      ├── the listing, or the file, is in flight ──> waits for it, then asks again
+//!      └── otherwise ──> the storage: stat, and a listing of what lies below
+//! ```
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,15 +13,17 @@ use std::time::Duration;
 use foreread_backend::{Key, Object};
 use futures::StreamExt;
 
-use crate::directories::{Chain, EMPTY_MAX, Named, Unknown};
-use crate::engine::{Engine, Inner};
+use crate::directories::chain::{Chain, EMPTY, EMPTY_MAX, endless};
+use crate::directories::driver::Directories;
+use crate::directories::listing::Node;
+use crate::directories::name;
+use crate::directories::table::{Named, Unknown};
+use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
-use crate::listing::Node;
-use crate::name;
 
 /// An open directory: its entries as they come, each in its place, from one listing.
 pub struct Directory {
-    engine: Arc<Inner>,
+    directories: Arc<Directories>,
     chain: Arc<Chain>,
 }
 
@@ -26,19 +34,21 @@ impl std::fmt::Debug for Directory {
 }
 
 impl Directory {
-    /// Waits until the entry at `place` (from 0) has come, or it is known that there is none. Whether there is one.
+    /// Waits until the entry at `place` (from 0) has come, or it is known that there is none.
+    /// Returns whether there is one.
     ///
-    /// Errors: as the storage has them, after retries within [`crate::Patience`]; [`ErrorKind::Io`] for a listing that would never end.
+    /// Errors: as the storage has them, after retries within [`crate::Patience`];
+    /// [`ErrorKind::Io`] for a listing that would never end.
     pub async fn wait(&self, place: u32) -> Result<bool, Error> {
-        let ask = || self.engine.directories.read(&self.engine, &self.chain, place);
+        let ask = || self.directories.read(&self.chain, place);
         ask();
         self.chain.listing.wait(place, ask).await
     }
 
-    /// Calls `visit` with the entries from `place` on that have come: place, name, what it is, and how long that may be believed. Until it
-    /// returns `false`.
+    /// Calls `visit` with the entries from `place` on that have come, until it returns `false`:
+    /// place, name, what the name stands for, and how long that may be believed.
     pub fn visit(&self, place: u32, mut visit: impl FnMut(u32, &str, Node, Duration) -> bool) {
-        let ttl = self.engine.metadata_ttl;
+        let ttl = self.directories.ttl;
         self.chain
             .listing
             .visit(place, |place, name, node, at| visit(place, name, node, ttl.saturating_sub(at.elapsed())));
@@ -46,36 +56,38 @@ impl Directory {
 }
 
 impl Engine {
-    /// Opens the directory of all that begins with `prefix` (empty, or ending in `/`). No I/O is waited for.
+    /// Opens the directory of all keys that begin with `prefix` (empty, or ending in `/`). Does
+    /// not wait for storage.
     pub fn open_directory(&self, prefix: &str) -> Directory {
-        let engine = self.inner();
-        Directory { engine: Arc::clone(engine), chain: engine.directories.open(engine, prefix) }
+        let directories = self.directories();
+        Directory { directories: Arc::clone(directories), chain: directories.open(prefix) }
     }
 
-    /// What `name` in `prefix` is: the object of that name, else the prefix. An empty object is taken for the mark of a directory
-    /// where something lies below it. Answered by a listing that was asked for at most [`crate::Options::metadata_ttl`] ago; else one request
-    /// for a file, two for a directory.
+    /// What `name` in `prefix` is: the object of that name, else the prefix. An empty object with
+    /// something below it is the mark of a directory. Answered by a listing that was requested at
+    /// most [`crate::Options::metadata_ttl`] ago; else by one request for a file, two for a
+    /// directory.
     ///
     /// Errors: [`ErrorKind::NotFound`]; others as the storage has them.
     pub async fn look_up(&self, prefix: &str, name: &str) -> Result<Named, Error> {
         if !name::is_possible(name) {
             return Err(Error::not_found("no object can have this name"));
         }
-        let engine = self.inner();
-        let mut known = engine.directories.look_up(engine, prefix, name, false);
+        let directories = self.directories();
+        let mut known = directories.look_up(prefix, name, false);
         if let Err(unknown) = &known {
             match unknown {
                 Unknown::Nothing => {}
-                // What goes wrong there is told to whoever reads the directory.
-                Unknown::Listing(chain) => _ = chain.listing.wait(0, || chain.go_on(engine, 1)).await,
-                // What comes later than this would confirm nothing.
+                // An error there is told to the readers of the directory.
+                Unknown::Listing(chain) => _ = chain.listing.wait(0, || directories.go_on(chain, 1)).await,
+                // A file that comes later than this confirms nothing.
                 Unknown::Old(dir, place) => {
-                    let settled = engine.directories.settled(*dir, *place);
-                    let _ = tokio::time::timeout(engine.metadata_ttl, settled).await;
+                    let settled = directories.settled(*dir, *place);
+                    let _ = tokio::time::timeout(directories.ttl, settled).await;
                 }
             }
             if !matches!(unknown, Unknown::Nothing) {
-                known = engine.directories.look_up(engine, prefix, name, true);
+                known = directories.look_up(prefix, name, true);
             }
         }
         match known {
@@ -85,13 +97,14 @@ impl Engine {
         }
     }
 
-    /// Whether `object` is known to have been the current version at most [`crate::Options::metadata_ttl`] ago.
+    /// Whether `object` is known to have been the current version at most
+    /// [`crate::Options::metadata_ttl`] ago.
     pub fn is_current(&self, object: &Object) -> bool {
-        self.inner().directories.is_current(object)
+        self.directories().is_current(object)
     }
 
-    /// Tells that files will be read in this order, maybe again and again: the first ones are fetched now, the others as readers come by.
-    /// How many of them there are.
+    /// Tells that files will be read in this order, maybe repeatedly: the first ones are fetched
+    /// now, the others as the reads advance. Returns how many of them exist.
     ///
     /// Errors: those of listing the directories that they are in, as [`Directory::wait`].
     pub async fn expect(&self, keys: Vec<Key>) -> Result<usize, Error> {
@@ -105,11 +118,10 @@ impl Engine {
         for listed in listed {
             listed?;
         }
-        let engine = self.inner();
-        Ok(keys.iter().filter(|key| engine.directories.expect(engine, key)).count())
+        Ok(keys.iter().filter(|key| self.directories().expect(key)).count())
     }
 
-    /// Whether anything lies below `prefix`: the first pages of a listing may be empty.
+    /// Whether anything lies below `prefix`. The first pages of a listing may be empty.
     async fn has_children(&self, prefix: &str) -> Result<bool, Error> {
         let mut page = self.list(prefix, None).await?;
         for _ in 0..EMPTY_MAX {
@@ -118,7 +130,7 @@ impl Engine {
                 _ => return Ok(!page.entries.is_empty()),
             }
         }
-        Err(Error::new(ErrorKind::Io, format!("list {prefix}: the storage answers with empty pages without end")))
+        Err(endless(prefix, EMPTY))
     }
 
     /// Asks the storage what `key` is.
@@ -133,11 +145,11 @@ impl Engine {
         let below = format!("{key}/");
         let has_children = match self.has_children(&below).await {
             Ok(has_children) => has_children,
-            // Where nothing can be listed there are no directories to find.
+            // A storage that cannot list has no directories.
             Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::NotFound) => false,
             Err(error) => return Err(error),
         };
-        let ttl = self.inner().metadata_ttl;
+        let ttl = self.directories().ttl;
         match object {
             _ if has_children => named(Node::Directory(below), ttl),
             Some(object) => named(Node::File(object), Duration::ZERO),
@@ -147,5 +159,6 @@ impl Engine {
     }
 }
 
-/// Directories that are listed side by side to find the files of an order.
+/// Directories listed at the same time to find the files of an order. Lower takes longer; higher
+/// makes more requests at once.
 const LISTED_AT_ONCE: usize = 16;

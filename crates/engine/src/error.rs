@@ -22,7 +22,8 @@ pub enum ErrorKind {
     Invalid,
 }
 
-/// A failed operation, told by its storage or by the engine's own patience. Cheap to clone: one failure may end many reads.
+/// A failed operation: the storage refused it, or it took longer than the engine's patience. Cheap
+/// to clone: one failure may end many reads.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{cause}")]
 pub struct Error {

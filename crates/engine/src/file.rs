@@ -1,51 +1,53 @@
 //! An open object: one version, read at any offset.
+//!
+//! ```text
+//!   read ── beyond the end ──> no bytes
+//!     ├── all folios resident ──> answered on this thread ── one was marked ──> driver: an event
+//!     └── otherwise: Waiting ──> driver ── later, from another thread ──> Answer
+//! ```
+//!
+//! *Invariant:* a read never waits for storage. A hit takes no lock but the page table's, and
+//! allocates nothing.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use bytes::Bytes;
-use foreread_backend::{Object, Positioned};
-use foreread_policy::{Extent, FileId, Found};
+use foreread_backend::Object;
+use foreread_policy::Extent;
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::engine::Inner;
-use crate::error::{Error, ErrorKind};
-use crate::page_table::{Lookup, PageTable, Pages};
-use crate::waiting::Waiting;
-
-/// One version of one object and what is resident of it. Shared by all who have it open, and kept for a while after.
-#[derive(Debug)]
-pub(crate) struct Opened {
-    pub(crate) id: FileId,
-    pub(crate) object: Object,
-    pub(crate) table: PageTable,
-    /// How it is read in place, where it is.
-    pub(crate) positioned: Option<Arc<dyn Positioned>>,
-    /// How many [`File`]s there are.
-    pub(crate) handles: AtomicUsize,
-}
+use crate::driver::Driver;
+use crate::error::Error;
+use crate::pages::opened::{Opened, READ_BYTES_MAX};
+use crate::pages::pinned::Pages;
+use crate::pages::table::Lookup;
+use crate::pages::waiting::{Missed, Reader, Waiting};
+use crate::requests::filling::shut_down;
 
 /// An open object, pinned to the version it had when it was opened.
 ///
-/// Clones share everything. When the last one is dropped, what is in flight for it is given up.
+/// Clones share everything. When the last one is dropped, requests in flight for it are given up.
 pub struct File {
-    pub(crate) engine: Arc<Inner>,
-    pub(crate) opened: Arc<Opened>,
+    driver: Arc<Driver>,
+    opened: Arc<Opened>,
     /// Which open it is, for a recording.
-    pub(crate) reader: u64,
+    reader: u64,
 }
 
 impl Clone for File {
     fn clone(&self) -> Self {
         self.opened.handles.fetch_add(1, Ordering::Relaxed);
-        Self { engine: Arc::clone(&self.engine), opened: Arc::clone(&self.opened), reader: self.reader }
+        Self { driver: Arc::clone(&self.driver), opened: Arc::clone(&self.opened), reader: self.reader }
     }
 }
 
 impl Drop for File {
     fn drop(&mut self) {
         if self.opened.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.engine.release(&self.opened);
+            self.driver.release(&self.opened);
         }
     }
 }
@@ -57,9 +59,15 @@ impl std::fmt::Debug for File {
 }
 
 impl File {
+    /// Opens an object, pinned to the version that `object` says. No I/O.
+    pub(crate) fn open(driver: &Arc<Driver>, object: &Object) -> Self {
+        let opened = driver.open(object);
+        Self { driver: Arc::clone(driver), opened, reader: driver.next_reader() }
+    }
+
     /// Length in bytes.
     pub fn size(&self) -> u64 {
-        self.opened.object.version.size
+        self.opened.size()
     }
 
     /// The object and the version that is read.
@@ -67,27 +75,29 @@ impl File {
         &self.opened.object
     }
 
-    /// How much of its contents is there.
-    pub(crate) fn found(&self) -> Found {
-        match self.opened.table.look_up(0, self.size().min(READ_BYTES_MAX) as usize) {
-            Lookup::Present(pages) if pages.folios().iter().all(|folio| folio.is_resident()) => Found::Resident,
-            Lookup::Present(_) => Found::InFlight,
-            Lookup::Absent => Found::Absent,
-        }
+    pub(crate) fn driver(&self) -> &Arc<Driver> {
+        &self.driver
     }
 
-    /// Reads up to `len` bytes at `offset` and calls `done` with them: at once on this thread if they are resident, else later
-    /// from another. Fewer bytes come only at the end of the object, none beyond it. Never waits for storage.
+    pub(crate) fn opened(&self) -> &Arc<Opened> {
+        &self.opened
+    }
+
+    /// Reads up to `len` bytes at `offset` and calls `done` with them: at once on this thread if
+    /// they are resident, else later from another. Fewer bytes come only at the end of the object,
+    /// none beyond it. Never waits for storage.
     ///
-    /// Errors: [`ErrorKind::Changed`] when the object is no longer the version that was opened; others as the storage has them,
-    /// after retries within [`crate::Patience`]. `len` is at most 8 MiB; longer reads are cut (see [`File::read_at`]).
+    /// Errors: [`ErrorKind::Changed`](crate::ErrorKind::Changed) when the object is no longer the
+    /// version that was opened; others as the storage has them, after retries within
+    /// [`crate::Patience`]. `len` is at most 8 MiB; longer reads are cut (see [`File::read_at`]).
     pub fn read(&self, offset: u64, len: usize, done: impl FnOnce(Result<Pages, Error>) + Send + 'static) {
         if let Err((len, done)) = self.read_resident(offset, len, done) {
-            self.engine.read_missing([Waiting::new(self.clone(), offset, len, done)]);
+            self.driver.read_missing([self.clone().missed(offset, len, done)]);
         }
     }
 
-    /// Completes a read whose pages are resident. Of others gives back whom to tell, and how many bytes are to be fetched.
+    /// Completes a read whose pages are resident. Of another one returns `done`, and how many
+    /// bytes are to be fetched.
     pub(crate) fn read_resident<D>(&self, offset: u64, len: usize, done: D) -> Result<(), (usize, D)>
     where
         D: FnOnce(Result<Pages, Error>),
@@ -97,27 +107,36 @@ impl File {
             done(Ok(Pages::empty()));
             return Ok(());
         }
-        self.engine.tap.note(
-            || (self.engine.now().0, self.opened.id.0, self.reader, offset, len as u64),
+        self.driver.tap.note(
+            || (self.driver.now().0, self.opened.id.0, self.reader, offset, len as u64),
             || (self.size(), self.object().key.as_str().to_owned()),
         );
-        let stats = &self.engine.stats;
         if let Lookup::Present(pages) = self.opened.table.look_up(offset, len)
-            && pages.folios().iter().all(|f| f.is_resident())
+            && pages.is_resident()
         {
             let marked = pages.take_marks();
-            self.engine.reference(&self.opened, &pages);
-            stats.hit(len);
+            self.driver.reference(&self.opened, &pages);
+            self.driver.storage.stats.hit(len);
             done(Ok(pages));
             if marked {
-                self.engine.touched(&self.opened, Extent::of_bytes(offset, len as u64), Found::Resident, true);
+                self.driver.marked(&self.opened, Extent::of_bytes(offset, len as u64));
             }
             return Ok(());
         }
-        Err(((len as u64).min(self.engine.read_bytes_max) as usize, done))
+        Err(((len as u64).min(self.driver.read_bytes_max) as usize, done))
     }
 
-    /// Reads up to `len` bytes at `offset`; fewer only at the end of the object. Errors as [`File::read`].
+    /// A read that did not find all its pages resident, for the driver.
+    pub(crate) fn missed<D>(self, offset: u64, len: usize, done: D) -> Arc<dyn Missed>
+    where
+        D: FnOnce(Result<Pages, Error>) + Send + 'static,
+    {
+        let answer = Answer { file: self, since: Instant::now(), done: Mutex::new(Some(done)) };
+        Waiting::new(answer, offset, len)
+    }
+
+    /// Reads up to `len` bytes at `offset`; fewer only at the end of the object. Errors as
+    /// [`File::read`].
     pub async fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, Error> {
         let len = self.size().saturating_sub(offset).min(len as u64) as usize;
         let mut bytes = Vec::with_capacity(len);
@@ -127,8 +146,7 @@ impl File {
                 // The reader may have gone away meanwhile.
                 let _ = send.send(result);
             });
-            let stopped = || Error::new(ErrorKind::Io, "the engine has been shut down");
-            let pages = receive.await.map_err(|_| stopped())??;
+            let pages = receive.await.map_err(|_| shut_down())??;
             for piece in pages.slices() {
                 bytes.extend_from_slice(piece);
             }
@@ -137,5 +155,27 @@ impl File {
     }
 }
 
-/// The longest single read: 8 MiB, one of the largest requests.
-const READ_BYTES_MAX: u64 = 8 << 20;
+/// The answer to a read that waits.
+struct Answer<D> {
+    file: File,
+    since: Instant,
+    done: Mutex<Option<D>>,
+}
+
+impl<D: FnOnce(Result<Pages, Error>) + Send + 'static> Reader for Answer<D> {
+    fn opened(&self) -> &Opened {
+        &self.file.opened
+    }
+
+    fn finish(&self, result: Result<Pages, Error>) {
+        let driver = &self.file.driver;
+        if let Ok(pages) = &result {
+            driver.reference(&self.file.opened, pages);
+        }
+        driver.storage.stats.waited(result.as_ref().ok().map(Pages::len), self.since.elapsed());
+        let done = self.done.lock().take();
+        if let Some(done) = done {
+            done(result);
+        }
+    }
+}

@@ -3,56 +3,66 @@
 //! # Data flow of one read
 //!
 //! ```text
-//!   File::read ── all folios resident ──────────────────────────────> done(pages)     on the caller's thread
-//!        │                     └─ one of them marked ──> shard: Event::Read ─┐
-//!        └── absent or in flight ──> shard: Event::Read ─> policy ─> actions │
-//!                                      │                        Submit ──> a task: backend.read, bytes into folios; or, for a small
-//!                                      │                                   │ read of a local file, no task: in place (`in_place.rs`)
-//!                                      └─ wait on the folios <───────────────┘   each folio as it fills
-//!                                             └─ the last one ──────> done(pages)     on the task's thread
+//!   File::read ── all folios resident ──────────────> done(pages)   on the caller's thread
+//!        │                 └─ one is marked ──┐
+//!        └── absent or in flight ─────────────┴──> driver: Event::Read ──> policy
+//!                      │                                                     │ actions
+//!                      │           a task, or the storage in place <─ Submit ┘
+//!                      └─ wait on the folios <──┘  each folio as it fills
+//!                             └─ the last one ─────> done(pages)   on the thread that fills it
 //! ```
 //!
-//! The *shard* (`shard.rs`) is policy and the right to change the page table, behind one lock. Look-ups, pins and first-touch
-//! bits do not take it. A caller never waits for storage: what misses is completed from elsewhere.
+//! The *shard* is policy and the right to change the page tables, behind one lock. The *driver*
+//! locks it, tells policy what happened and executes its actions. Look-ups, pins and first-touch
+//! bits do not take the lock. A caller never waits for storage: another thread completes a read
+//! that misses.
 //!
 //! A program that wants many operations in flight, of any kind, submits them ([`Submissions`]).
 //!
-//! *Invariant:* no rule about what to read or drop lives here, and no byte reaches a reader that was not fetched on condition of the
-//! version that its [`File`] pins.
+//! # Reading order
+//!
+//! ```text
+//!   engine  directory  submission     what a program calls
+//!     └── directories/                listings, names, files fetched ahead
+//!           └── file                  one open object: hit, or miss
+//!                 └── driver          tells policy, executes its actions
+//!                       └── shard     policy and what its actions change, behind the lock
+//!                             ├── requests/   executed to their end, told to their owner
+//!                             │     └── pages/    folios, page tables, waiting reads
+//!                             └── records/    log, replay, recording
+//! ```
+//!
+//! Each row may use those below it, and none above.
+//!
+//! *Invariant:* no rule about what to read or drop lives here, and no byte reaches a reader that
+//! was not fetched on condition of the version that its [`File`] pins.
 
-mod below;
-mod buffer;
 mod directories;
 mod directory;
+mod driver;
 mod engine;
 mod error;
-mod fetch;
 mod file;
-mod in_place;
-mod joint;
-mod key_space;
-mod listing;
-mod name;
 mod numbers;
-mod page_table;
-mod record;
-mod segments;
+mod options;
+mod pages;
+mod records;
+mod requests;
 mod shard;
 mod stats;
 mod submission;
-mod tap;
-mod waiting;
 
-pub use directories::Named;
+pub use directories::listing::Node;
+pub use directories::name::NAME_BYTES_MAX;
+pub use directories::table::Named;
 pub use directory::Directory;
-pub use engine::{Engine, MEMORY_BYTES_MIN, Options, Patience};
+pub use engine::Engine;
 pub use error::{Error, ErrorKind};
 pub use file::File;
 pub use foreread_backend::{Backend, Capabilities, Entry, Key, ListPage, Mechanism, Object, Version};
-pub use listing::Node;
-pub use name::NAME_BYTES_MAX;
-pub use page_table::Pages;
-pub use record::{ReplayError, Replayed, replay};
+pub use options::{MEMORY_BYTES_MIN, Options, Patience};
+pub use pages::pinned::Pages;
+pub use records::replay::{ReplayError, Replayed, replay};
+pub use records::tap::{Recorded, RecordedFile, RecordedRead};
 pub use stats::{Latency, Stats};
 pub use submission::{Busy, Call, Completion, May, Operation, Outcome, Submissions, Ticket};
-pub use tap::{Recorded, RecordedFile, RecordedRead};

@@ -1,13 +1,16 @@
-//! Maps by numbers that are given out here: of files, requests, tickets, blocks. Nobody chooses them to fall together, so they are spread by a
-//! few multiplications, where the standard hasher takes a hundred instructions; a read that misses looks a dozen of them up.
+//! Maps whose keys are numbers that the engine gives out: files, requests, tickets, blocks of
+//! pages.
+//!
+//! Nobody can choose such numbers to collide, so a few multiplications spread them, where the
+//! standard hasher takes a hundred instructions. A read that misses looks up a dozen of them.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// See the module's text.
+/// A map by numbers of the engine's own.
 pub(crate) type Numbers<K, V> = HashMap<K, V, BuildHasherDefault<Spread>>;
 
-/// The finaliser of splitmix64 after each number.
+/// Hashes each number with the finaliser of splitmix64.
 #[derive(Debug, Default)]
 pub(crate) struct Spread(u64);
 
@@ -23,11 +26,19 @@ impl Hasher for Spread {
     }
 
     fn write_u64(&mut self, number: u64) {
-        let mut z = self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        self.0 = z ^ (z >> 31);
+        self.0 = mixed(self.0.wrapping_mul(STEP).wrapping_add(number));
     }
+}
+
+/// The step of splitmix64: its states are multiples of it.
+pub(crate) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The finaliser of splitmix64: each bit of `state` changes half of the result's bits.
+pub(crate) fn mixed(state: u64) -> u64 {
+    let mut z = state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
 }
 
 #[cfg(test)]
@@ -38,10 +49,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_fall_apart_in_all_bits_that_a_map_uses() {
+    fn adjacent_numbers_differ_in_all_bits_that_a_map_uses() {
         let spread = BuildHasherDefault::<Spread>::default();
         let hashes: Vec<u64> = (0..4096_u64).map(|number| spread.hash_one(number * 32)).collect();
-        // Of as many balls in as many boxes 63 % are hit.
+        // 4096 balls thrown into 4096 boxes hit 63 % of the boxes.
         for shift in [0, 52] {
             let boxes: HashSet<u64> = hashes.iter().map(|hash| (hash >> shift) & 4095).collect();
             assert!(boxes.len() > 2400, "{} of 4096 from bit {shift} on", boxes.len());

@@ -1,194 +1,184 @@
-//! Policy, and the right to change what is resident. Whoever holds the shard tells policy what happened and does what it says before
-//! anybody else may.
+//! Policy, and the right to change what is resident: the state behind the engine's one lock.
 //!
-//! *Invariant:* actions are executed in the order given, under the same lock as the event that caused them; no reader is
-//! completed and no storage is waited for while it is held.
+//! ```text
+//!   driver: lock ──> handle(event) ──> execute: actions, until there is none ──> unlock
+//!                                        │ Submit, Grant, Join, Hedge, Cancel   requests
+//!                                        │ Clear, Drop                          page tables
+//!                                        └─> Deferred: done by the driver once the lock is free
+//! ```
+//!
+//! The thread that holds the shard tells policy what happened and executes its actions before any
+//! other thread tells it anything.
+//!
+//! *Invariant:* actions are executed in the order given, under the same lock as the event that
+//! caused them; no read is completed and no storage is waited for while it is held.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
-use foreread_policy::{Action, Class, Event, Extent, FileId, Found, Nanos, ReadPath, RequestId};
+use foreread_policy::{Action, Class, Event, Extent, Found, Nanos, ReadPath, RequestId};
 use smallvec::SmallVec;
 use tokio::task::AbortHandle;
 
-use crate::engine::{Files, Identity, Inner};
-use crate::fetch::{Fetch, Held, InFlight, fetch};
-use crate::file::Opened;
-use crate::in_place::InPlace;
-use crate::joint::Joint;
 use crate::numbers::Numbers;
-use crate::page_table::{Folio, Lookup, Pages};
-use crate::record::Recorder;
-use crate::waiting::Waiting;
+use crate::pages::files::Files;
+use crate::pages::folio::Folio;
+use crate::pages::pinned::Pages;
+use crate::pages::request::{Held, Request};
+use crate::pages::table::Lookup;
+use crate::pages::waiting::Missed;
+use crate::records::recorder::Recorder;
+use crate::requests::carrier::{Carrier, InPlace};
+use crate::requests::joint::Joint;
 
-/// A read that waits for its pages once the shard is free.
-type Ready = (Pages, Arc<Waiting>);
-
-/// What a request is carried by.
-#[derive(Clone)]
-pub(crate) enum Carrier {
-    /// Nobody: it is not its turn.
-    None(Joint),
-    /// Whatever another one is carried by, as soon as that is.
-    Joined,
-    /// A task of the runtime, shared by all that it carries.
-    Task(Arc<AbortHandle>),
-    /// The storage itself.
-    InPlace(Arc<InPlace>),
-}
-
-/// See the module's text.
+/// Policy, and what its actions change.
 pub(crate) struct Shard {
     pub(crate) policy: ReadPath,
+    pub(crate) files: Files,
     recorder: Option<Recorder>,
-    files: Files,
-    by_identity: HashMap<Identity, FileId>,
-    /// Files that nobody has open, the longest idle first.
-    idle: VecDeque<FileId>,
-    next_file: u64,
-    requests: Numbers<RequestId, (Carrier, Arc<Fetch>)>,
-    /// Room for first touches, to be exchanged with what has come of them.
+    requests: Numbers<RequestId, (Carrier, Arc<Request>)>,
+    /// Room for first touches, to be exchanged with those that have come.
     pub(crate) referenced: Vec<Event>,
-    /// They have been told since it was entered.
+    /// Policy has been told of them since the shard was locked.
     pub(crate) knows_touches: bool,
-    /// Requests to begin when the shard is free.
-    pub(crate) begun: SmallVec<[(Arc<InPlace>, InFlight); TOGETHER]>,
-    /// What requests that are over held, to be dropped when the shard is free.
+    pub(crate) deferred: Deferred,
+    /// Reads that wait for memory for their pages, in order.
+    starved: VecDeque<Arc<dyn Missed>>,
+}
+
+/// What is left to do when the shard is free.
+#[derive(Default)]
+pub(crate) struct Deferred {
+    /// Requests to begin.
+    pub(crate) begun: SmallVec<[Arc<InPlace>; TOGETHER]>,
+    /// Reads to complete.
+    pub(crate) ready: SmallVec<[(Pages, Arc<dyn Missed>); TOGETHER]>,
+    /// What requests that are over held, to be dropped.
     pub(crate) over: Vec<Held>,
-    /// Folios that had to go: their memory is given back when the shard is free.
-    pub(crate) gone: Gone,
-    /// Reads to complete when the shard is free.
-    pub(crate) ready: SmallVec<[Ready; TOGETHER]>,
-    /// Reads for whose pages there is no memory yet, in order.
-    pub(crate) starved: VecDeque<Arc<Waiting>>,
+    /// Folios that are in no page table any more, to be dropped.
+    pub(crate) gone: SmallVec<[Arc<Folio>; TOGETHER]>,
 }
 
 impl Shard {
     pub(crate) fn new(policy: ReadPath, recorder: Option<Recorder>) -> Self {
         Self {
             policy,
-            recorder,
             files: Files::default(),
-            by_identity: HashMap::new(),
-            idle: VecDeque::new(),
-            next_file: 0,
+            recorder,
             requests: Numbers::default(),
             referenced: Vec::new(),
             knows_touches: false,
-            begun: SmallVec::new(),
-            over: Vec::new(),
-            gone: SmallVec::new(),
-            ready: SmallVec::new(),
+            deferred: Deferred::default(),
             starved: VecDeque::new(),
         }
     }
 
-    /// Tells policy of one event. [`Shard::execute`] comes next.
-    pub(crate) fn handle(&mut self, now: Nanos, event: Event) {
+    /// Tells policy of one event and executes its actions. `spawn` starts a task for a request.
+    pub(crate) fn handle(&mut self, now: Nanos, event: Event, spawn: &impl Fn(Joint) -> AbortHandle) {
         if let Some(recorder) = &mut self.recorder {
             recorder.event(now, event);
         }
         self.policy.handle(now, event);
-    }
-
-    /// Does what policy says.
-    pub(crate) fn execute(&mut self, engine: &Arc<Inner>) {
         while let Some(action) = self.policy.poll_action() {
             if let Some(recorder) = &mut self.recorder {
                 recorder.action(action);
             }
-            match action {
-                action @ Action::Submit { .. } => self.submit(engine, action),
-                Action::Grant { request, granted } => {
-                    if let Some((_, made)) = self.requests.get(&request) {
-                        made.grant(granted);
-                        self.start(engine, request);
-                    }
+            self.execute(action, spawn);
+        }
+    }
+
+    fn execute(&mut self, action: Action, spawn: &impl Fn(Joint) -> AbortHandle) {
+        match action {
+            Action::Submit { .. } => self.submit(action, spawn),
+            Action::Grant { request, granted } => {
+                if let Some((_, state)) = self.requests.get(&request) {
+                    state.grant(granted);
+                    self.start(request, spawn);
                 }
-                Action::Hedge { request } => {
-                    if let Some((_, made)) = self.requests.get(&request) {
-                        made.hedge();
-                    }
+            }
+            Action::Hedge { request } => {
+                if let Some((_, state)) = self.requests.get(&request) {
+                    state.hedge();
                 }
-                Action::Join { request, with } => self.join(request, with),
-                Action::Cancel { request } => {
-                    // What is read in place completes, and is dropped then: its memory is the kernel's until it does. So is what a task
-                    // brings that carries others as well.
-                    let Some((carrier, made)) = self.requests.remove(&request) else { continue };
-                    self.over.extend(made.let_go());
-                    if let Carrier::Task(task) = carrier
-                        && let Some(task) = Arc::into_inner(task)
-                    {
-                        task.abort();
-                    }
+            }
+            Action::Join { request, with } => self.join(request, with),
+            Action::Cancel { request } => self.cancel(request),
+            Action::Clear { file, start } => {
+                if let Some(opened) = self.files.get(file) {
+                    opened.table.clear(start);
                 }
-                Action::Clear { file, start } => {
-                    if let Some((_, opened)) = self.files.get(&file) {
-                        opened.table.clear(start);
-                    }
-                }
-                Action::Drop { file, folio } => {
-                    if let Some((_, opened)) = self.files.get(&file) {
-                        self.gone.extend(opened.table.remove(folio.start));
-                    }
+            }
+            Action::Drop { file, folio } => {
+                if let Some(opened) = self.files.get(file) {
+                    self.deferred.gone.extend(opened.table.remove(folio.start));
                 }
             }
         }
     }
 
-    fn submit(&mut self, engine: &Arc<Inner>, action: Action) {
+    fn submit(&mut self, action: Action, spawn: &impl Fn(Joint) -> AbortHandle) {
         let Action::Submit { request, file, extent, class, mark, granted, late } = action else { return };
-        let Some((_, opened)) = self.files.get(&file) else { return };
-        let made = Fetch::new(request, extent, class == Class::Demand, granted, late);
-        let new = |f: Extent| Folio::new(f, mark.is_some_and(|m| f.contains(m)), Arc::clone(&made));
+        let Some(opened) = self.files.get(file) else { return };
+        let state = Request::new(request, extent, class == Class::Demand, granted, late);
+        let new = |f: Extent| Folio::new(f, mark.is_some_and(|m| f.contains(m)), Arc::clone(&state));
         let folios = opened.table.fill_holes(extent, new);
-        let joint = Joint::new(Arc::clone(opened), Arc::clone(&made), folios);
-        let carrier = if granted > extent.start { self.launch(engine, joint) } else { Carrier::None(joint) };
-        self.requests.insert(request, (carrier, made));
+        let joint = Joint::new(Arc::clone(opened), Arc::clone(&state), folios);
+        let carrier = if granted > extent.start { self.launch(joint, spawn) } else { Carrier::None(joint) };
+        self.requests.insert(request, (carrier, state));
     }
 
-    /// `request`, which waits, will be asked for with another one that does.
+    /// `request`, which waits for its turn, will be asked for with another one that does.
     fn join(&mut self, request: RequestId, with: RequestId) {
-        let Some((carrier, made)) = self.requests.get_mut(&request) else { return };
-        made.grant(made.extent().end);
+        let Some((carrier, state)) = self.requests.get_mut(&request) else { return };
+        state.grant(state.extent().end);
         let Carrier::None(joint) = std::mem::replace(carrier, Carrier::Joined) else { return };
         if let Some((Carrier::None(whole), _)) = self.requests.get_mut(&with) {
             whole.join(joint);
         }
     }
 
-    /// Asks the storage for what it has not been asked for yet.
-    fn start(&mut self, engine: &Arc<Inner>, request: RequestId) {
+    /// Asks the storage for `request`, if it has not been asked yet.
+    fn start(&mut self, request: RequestId, spawn: &impl Fn(Joint) -> AbortHandle) {
         let Some((carrier @ Carrier::None(_), _)) = self.requests.get_mut(&request) else { return };
         let Carrier::None(joint) = std::mem::replace(carrier, Carrier::Joined) else { return };
-        let made: SmallVec<[Arc<Fetch>; 1]> = joint.members().into();
-        let carrier = self.launch(engine, joint);
-        self.carry(&made, &carrier);
+        let members: SmallVec<[Arc<Request>; 1]> = joint.members().into();
+        let carrier = self.launch(joint, spawn);
+        self.carry(&members, &carrier);
     }
 
-    /// Has `joint` carried.
-    fn launch(&mut self, engine: &Arc<Inner>, joint: Joint) -> Carrier {
-        let in_flight = InFlight::new(engine);
+    /// Has `joint` carried: in place, or else by a task.
+    fn launch(&mut self, joint: Joint, spawn: &impl Fn(Joint) -> AbortHandle) -> Carrier {
         match InPlace::new(joint) {
             Ok(in_place) => {
-                self.begun.push((Arc::clone(&in_place), in_flight));
+                self.deferred.begun.push(Arc::clone(&in_place));
                 Carrier::InPlace(in_place)
             }
-            Err(joint) => Carrier::Task(Arc::new(engine.runtime.spawn(fetch(in_flight, joint)).abort_handle())),
+            Err(joint) => Carrier::Task(Arc::new(spawn(joint))),
         }
     }
 
-    /// Those of `made` that still count are carried by `carrier`.
-    pub(crate) fn carry(&mut self, made: &[Arc<Fetch>], carrier: &Carrier) {
-        for made in made {
-            if let Some((carried_by, _)) = self.requests.get_mut(&made.request()) {
+    /// The task that carries `request` ends if it carries nothing else. What is read in place
+    /// completes, and is dropped then: until it does, its memory is the kernel's.
+    fn cancel(&mut self, request: RequestId) {
+        let Some((carrier, state)) = self.requests.remove(&request) else { return };
+        self.deferred.over.extend(state.let_go());
+        if let Carrier::Task(task) = carrier
+            && let Some(task) = Arc::into_inner(task)
+        {
+            task.abort();
+        }
+    }
+
+    /// Those of `members` that have not been given up are carried by `carrier`.
+    pub(crate) fn carry(&mut self, members: &[Arc<Request>], carrier: &Carrier) {
+        for member in members {
+            if let Some((carried_by, _)) = self.requests.get_mut(&member.id()) {
                 *carried_by = carrier.clone();
             }
         }
     }
 
-    /// What the storage has not been asked for, it never will be.
+    /// Takes the folios of requests that the storage has not been asked for: it never will be.
     pub(crate) fn give_up_waiting(&mut self) -> Vec<Arc<Folio>> {
         let waiting = self.requests.values_mut().filter_map(|(carrier, _)| match carrier {
             Carrier::None(joint) => Some(std::mem::take(&mut joint.folios)),
@@ -197,7 +187,7 @@ impl Shard {
         waiting.flatten().collect()
     }
 
-    /// Whether a request has not been given up, nor told of.
+    /// Whether a request is neither given up nor over.
     pub(crate) fn counts(&self, request: RequestId) -> bool {
         self.requests.contains_key(&request)
     }
@@ -210,76 +200,35 @@ impl Shard {
         })
     }
 
-    /// A request is over. Whether it still counted: a cancelled one does not.
+    /// A request is over. Returns whether it had not been given up before.
     pub(crate) fn finished(&mut self, request: RequestId) -> bool {
-        let Some((_, made)) = self.requests.remove(&request) else { return false };
-        self.over.extend(made.let_go());
+        let Some((_, state)) = self.requests.remove(&request) else { return false };
+        self.deferred.over.extend(state.let_go());
         true
     }
 
-    /// Readies the reads whose pages have found memory, and asks once more for the first of the others.
-    pub(crate) fn retry_starved(&mut self, engine: &Arc<Inner>) {
-        let mut still = VecDeque::new();
+    /// `read` waits for what `found` holds, or starves until there is memory for its pages.
+    pub(crate) fn wait_for(&mut self, found: Lookup, read: Arc<dyn Missed>) {
+        match found {
+            Lookup::Present(pages) => {
+                pages.folios().iter().for_each(|folio| folio.request.demand());
+                self.deferred.ready.push((pages, read));
+            }
+            Lookup::Absent => self.starved.push_back(read),
+        }
+    }
+
+    /// Tries the starved reads again. If nothing is in flight, policy is told once more of the
+    /// first one.
+    pub(crate) fn retry_starved(&mut self, now: impl Fn() -> Nanos, spawn: &impl Fn(Joint) -> AbortHandle) {
         for (at, read) in std::mem::take(&mut self.starved).into_iter().enumerate() {
-            let extent = Extent::of_bytes(read.offset, read.len as u64);
-            let opened = &read.file.opened;
-            let mut found = opened.table.look_up(read.offset, read.len);
+            let mut found = read.look_up();
             if at == 0 && matches!(found, Lookup::Absent) && self.requests.is_empty() {
-                let event = Event::Read { file: opened.id, extent, found: Found::Absent, marked: false };
-                self.handle(engine.now(), event);
-                self.execute(engine);
-                found = opened.table.look_up(read.offset, read.len);
+                let (file, extent) = (read.file(), read.extent());
+                self.handle(now(), Event::Read { file, extent, found: Found::Absent, marked: false }, spawn);
+                found = read.look_up();
             }
-            match found {
-                Lookup::Present(pages) => {
-                    pages.folios().iter().for_each(|f| f.fetch.demand());
-                    self.ready.push((pages, read));
-                }
-                Lookup::Absent => still.push_back(read),
-            }
-        }
-        self.starved = still;
-    }
-
-    /// An identity for a new file.
-    pub(crate) fn next_file(&mut self) -> FileId {
-        self.next_file += 1;
-        FileId(self.next_file)
-    }
-
-    /// Takes a new file in.
-    pub(crate) fn add(&mut self, identity: Identity, opened: &Arc<Opened>) {
-        self.by_identity.insert(identity.clone(), opened.id);
-        self.files.insert(opened.id, (identity, Arc::clone(opened)));
-    }
-
-    /// The file with this identity, if it is known, no longer idle.
-    pub(crate) fn revive(&mut self, identity: &Identity) -> Option<Arc<Opened>> {
-        let id = *self.by_identity.get(identity)?;
-        self.idle.retain(|&f| f != id);
-        self.files.get(&id).map(|(_, opened)| Arc::clone(opened))
-    }
-
-    /// The file with this identity, if it is known and nobody has it open.
-    pub(crate) fn idle_file(&self, identity: &Identity) -> Option<FileId> {
-        let file = *self.by_identity.get(identity)?;
-        let (_, opened) = self.files.get(&file)?;
-        (opened.handles.load(Relaxed) == 0).then_some(file)
-    }
-
-    /// Nobody has `opened` open. The files that are to be forgotten now.
-    pub(crate) fn idle(&mut self, opened: &Opened) -> Vec<FileId> {
-        if !self.idle.contains(&opened.id) {
-            self.idle.push_back(opened.id);
-        }
-        let over = self.idle.len().saturating_sub(IDLE_FILES_MAX);
-        self.idle.drain(..over).collect()
-    }
-
-    /// The file is no longer known.
-    pub(crate) fn forget(&mut self, file: FileId) {
-        if let Some((identity, _)) = self.files.remove(&file) {
-            self.by_identity.remove(&identity);
+            self.wait_for(found, read);
         }
     }
 
@@ -291,12 +240,7 @@ impl Shard {
     }
 }
 
-/// Folios that are in no page table any more.
-pub(crate) type Gone = SmallVec<[Arc<Folio>; TOGETHER]>;
-
-/// What one entry of the shard leads to, without an allocation for its list: twice as many reads as the benchmark submits together.
+/// Entries of each list that one turn at the shard fills without an allocation: twice as many
+/// reads as the benchmark submits together. Lower costs allocations; higher costs moving an empty
+/// list.
 const TOGETHER: usize = 16;
-
-/// Files remembered after their last close, with what is resident of them: an epoch that comes back finds its pages. Each costs
-/// under a kilobyte without pages.
-const IDLE_FILES_MAX: usize = 4096;

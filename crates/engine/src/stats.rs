@@ -1,4 +1,4 @@
-//! What the engine is doing: counters that cost one atomic addition each.
+//! Counters of the engine's work. Each costs one atomic addition.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -158,9 +158,9 @@ pub struct Stats {
     pub requests_demand: u64,
     /// Extents submitted ahead of any reader.
     pub requests_speculative: u64,
-    /// Requests made once more because their answer was late.
+    /// Requests made a second time because their answer was late.
     pub requests_hedged: u64,
-    /// Extents that were asked for together with another one, which they touch.
+    /// Extents that were asked for together with an adjacent one.
     pub requests_coalesced: u64,
     /// Bytes received from the storage.
     pub fetched_bytes: u64,
@@ -170,9 +170,9 @@ pub struct Stats {
     pub demand_failed: u64,
     /// Speculative requests given up; no reader has seen these.
     pub speculation_failed: u64,
-    /// Requests cancelled because nobody needed them any more.
+    /// Requests cancelled because they were no longer needed.
     pub cancelled: u64,
-    /// Bytes read ahead that died unread.
+    /// Bytes read ahead and dropped unread.
     pub wasted_bytes: u64,
     /// Of those, bytes evicted for want of memory.
     pub thrashed_bytes: u64,
@@ -188,15 +188,15 @@ pub struct Stats {
     pub lists: u64,
     /// Of those, pages asked for before any reader did.
     pub lists_ahead: u64,
-    /// Directories listed ahead that a reader came to.
+    /// Directories listed ahead that a reader opened.
     pub lists_ahead_used: u64,
     /// Small files fetched before any reader opened them.
     pub files_ahead: u64,
-    /// Of those, files that were there, or on their way, when they were opened.
+    /// Of those, files that were resident or in flight when they were opened.
     pub files_ahead_used: u64,
-    /// Readers recognised who go through a tree.
+    /// Walks through a tree recognised.
     pub walks: u64,
-    /// What is known of directories.
+    /// Memory that directories take.
     pub memory_directories_bytes: u64,
     /// The budget.
     pub memory_budget_bytes: u64,
@@ -204,10 +204,11 @@ pub struct Stats {
     pub memory_charged_bytes: u64,
     /// Of those, read ahead and not read yet.
     pub memory_ahead_bytes: u64,
-    /// How long reads waited that did not hit.
+    /// How long reads that missed waited.
     pub waited: Latency,
     /// From submission of a request to its first byte.
     pub first_byte: Latency,
-    /// What carries reads of local files that would block: `io_uring`, or `threads`; nothing for other storage.
+    /// What carries reads of local files that would block: `io_uring` or `threads`; nothing for
+    /// other storage.
     pub submission: Option<String>,
 }

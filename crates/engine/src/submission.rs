@@ -2,22 +2,23 @@
 //!
 //! ```text
 //!  submit ── full? ──> Busy, and the operation back
-//!     └─ tried here and now ── done ──────────────────────────────┐
-//!            └─ it would block: goes on elsewhere                 v
-//!                  └─ done ── cancelled, expired meanwhile? ──> completions, in the order in which they came ──> wait, poll
+//!     └─ tried on this thread ── done ───────────────────────────┐
+//!            └─ it would block: continues elsewhere              v
+//!                  └─ done ── cancelled or expired? ─ no ──> completions, in order ──> wait, poll
 //!                                  └─ yes: dropped
 //! ```
 //!
-//! Any operation can be: a read tries memory and then the kernel's, a stat what the kernel remembers, a closure is called once with
-//! [`May::NotBlock`]. Who carries on is of no account to who is served: a read belongs to its [`File`] and the stream in it, whichever
-//! thread submitted it and whichever completes it.
+//! Every operation is tried first: a read looks in memory and then in the kernel's, a stat asks
+//! what the kernel remembers, a closure is called once with [`May::NotBlock`]. A read belongs to
+//! its [`File`] and to the stream in it, whichever thread submits it and whichever completes it.
 //!
-//! What is submitted and not yet taken as a completion is bounded, also what was cancelled while the storage still works on it: a
-//! storm of submissions and cancellations shows as [`Busy`].
-//! Deadlines are looked at when completions are asked for, so they cost no timer.
+//! The number of operations that are in flight, or completed and not taken, is bounded. A
+//! cancelled one counts until the storage is done with it, so a storm of submissions and
+//! cancellations ends in [`Busy`]. Deadlines are checked when completions are asked for, so they
+//! cost no timer.
 //!
-//! Who waits here for reads of local files takes their completions from the kernel by himself ([`Queue`]): there is no thread in between that is woken
-//! first, and that wakes him then.
+//! A thread that waits here for reads of local files takes their completions from the kernel
+//! itself ([`Queue`]): no other thread has to be woken first, and to wake this one.
 
 use std::any::Any;
 use std::collections::{BTreeSet, VecDeque};
@@ -36,8 +37,8 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::file::File;
 use crate::numbers::Numbers;
-use crate::page_table::Pages;
-use crate::waiting::Waiting;
+use crate::pages::pinned::Pages;
+use crate::pages::waiting::Missed;
 
 /// What can be submitted.
 pub enum Operation {
@@ -65,13 +66,14 @@ pub enum Operation {
     Call(Call),
 }
 
-/// Called with [`May::NotBlock`] on the submitter's thread; if it returns nothing, once more with [`May::Block`] on another.
+/// Called with [`May::NotBlock`] on the submitter's thread; if it returns nothing, once more with
+/// [`May::Block`] on another thread.
 pub type Call = Box<dyn FnMut(May) -> Option<Box<dyn Any + Send>> + Send>;
 
 /// Whether a [`Call`] may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum May {
-    /// It returns nothing where it would have to.
+    /// It may not: it returns nothing instead.
     NotBlock,
     /// It may.
     Block,
@@ -91,7 +93,7 @@ impl std::fmt::Debug for Operation {
     }
 }
 
-/// What an [`Operation`] has brought.
+/// The result of an [`Operation`].
 #[derive(Debug)]
 pub enum Outcome {
     /// Of an open.
@@ -106,29 +108,31 @@ pub enum Outcome {
     Returned(Box<dyn Any + Send>),
 }
 
-/// Which submission it was. Unique within its [`Submissions`].
+/// The number of a submission. Unique within its [`Submissions`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
 /// An operation that is over.
 #[derive(Debug)]
 pub struct Completion {
-    /// Which.
+    /// Which operation.
     pub ticket: Ticket,
-    /// What it has brought. [`ErrorKind::TimedOut`] if its deadline came first.
+    /// Its result. [`ErrorKind::TimedOut`] if its deadline came first.
     pub outcome: Result<Outcome, Error>,
 }
 
-/// As much is in flight as may be: take completions, then submit again.
+/// As many operations are in flight as may be: take completions, then submit again.
 #[derive(Debug)]
 pub struct Busy(pub Operation);
 
-/// Operations that one caller has in flight, and their completions. Any thread may submit, any may wait.
+/// Operations that one caller has in flight, and their completions. Any thread may submit, any may
+/// wait.
 ///
-/// Reads of local files complete on the thread that waits or polls; while none does, on another, a few milliseconds later. A thread that submits them
-/// and then computes without a call of the kernel may keep its own for as long as the kernel's clock tick.
+/// Reads of local files complete on the thread that waits or polls; while none does, on another
+/// one, a few milliseconds later. If a thread submits such reads and then computes without calling
+/// the kernel, they may complete as late as the kernel's next clock tick.
 ///
-/// Dropping it cancels what is in flight.
+/// Dropping it cancels the operations in flight.
 #[derive(Debug)]
 pub struct Submissions {
     engine: Engine,
@@ -139,34 +143,34 @@ pub struct Submissions {
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// For those who wait, but for the one who waits for `queue`.
+    /// Wakes the threads that wait, except the one that waits for `queue`.
     news: Condvar,
-    /// What the storage completes for who takes it.
+    /// The storage's completions, for the thread that takes them.
     queue: Option<Queue>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     next: u64,
-    /// Operations that the storage, or a thread, still has. Cancelled ones too.
+    /// Operations that the storage or a thread still has, cancelled ones included.
     carried: usize,
-    /// Those of them that somebody wants, with the task that carries one and when it expires.
+    /// Those of them that are not cancelled, each with the task that carries it and its deadline.
     wanted: Numbers<Ticket, (Option<AbortHandle>, Option<Instant>)>,
     deadlines: BTreeSet<(Instant, Ticket)>,
     completed: VecDeque<Completion>,
-    /// What somebody who waits does with the queue.
+    /// What a waiting thread does with the queue.
     taker: Taker,
 }
 
 /// See [`Shared::queue`].
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Taker {
-    /// Nobody waits for it.
+    /// No thread waits for it.
     #[default]
     None,
-    /// One tells of what has completed there, and looks here before he waits.
+    /// One thread takes completions from it, and looks at the state before it waits.
     Takes,
-    /// One waits there.
+    /// One thread waits for it.
     Waits,
 }
 
@@ -180,30 +184,29 @@ impl Engine {
 }
 
 impl Submissions {
-    /// Starts `operation`. Never waits for storage. If it is not over at `deadline`, it completes as timed out and delivers nothing.
+    /// Starts `operation`. Never waits for storage. If it is not over at `deadline`, it completes
+    /// as timed out and delivers nothing.
     ///
-    /// Errors: [`Busy`] with the operation, while as many are in flight, or completed and not taken, as may be.
+    /// Errors: [`Busy`] with the operation, while as many are in flight, or completed and not
+    /// taken, as may be.
     pub fn submit(&self, operation: Operation, deadline: Option<Instant>) -> Result<Ticket, Busy> {
         let (ticket, missing) = self.start(operation, deadline)?;
         if let Some(missing) = missing {
             let _plug = self.shared.queue.as_ref().map(Queue::plug);
-            submit(missing);
+            self.engine.driver().read_missing([missing]);
         }
         Ok(ticket)
     }
 
-    /// The same for several, of which the storage is told together. As many as may be in flight are taken from `operations`; the ticket of each.
+    /// Starts several operations, of which the storage is told together. Takes as many from
+    /// `operations` as may be in flight, and returns the ticket of each.
     pub fn submit_all(&self, operations: &mut VecDeque<Operation>, deadline: Option<Instant>) -> Vec<Ticket> {
         let (mut tickets, mut missing) = (Vec::with_capacity(operations.len()), SmallVec::<[_; TOGETHER]>::new());
         while let Some(operation) = operations.pop_front() {
             match self.start(operation, deadline) {
                 Ok((ticket, read)) => {
                     tickets.push(ticket);
-                    match read {
-                        Some(read) if self.engine.has(&read.file) => missing.push(read),
-                        Some(read) => submit(read),
-                        None => {}
-                    }
+                    missing.extend(read);
                 }
                 Err(Busy(operation)) => {
                     operations.push_front(operation);
@@ -213,13 +216,18 @@ impl Submissions {
         }
         if !missing.is_empty() {
             let _plug = self.shared.queue.as_ref().map(Queue::plug);
-            self.engine.read_missing(missing);
+            self.engine.driver().read_missing(missing);
         }
         tickets
     }
 
-    /// Tries an operation, and starts what is not over then, but for a read: that is given back.
-    fn start(&self, operation: Operation, deadline: Option<Instant>) -> Result<(Ticket, Option<Arc<Waiting>>), Busy> {
+    /// Tries an operation, and starts it if it is not over then. A read that missed is returned
+    /// instead, for the caller to start.
+    fn start(
+        &self,
+        operation: Operation,
+        deadline: Option<Instant>,
+    ) -> Result<(Ticket, Option<Arc<dyn Missed>>), Busy> {
         let ticket = {
             let mut state = self.shared.state.lock();
             state.expire();
@@ -239,7 +247,13 @@ impl Submissions {
             Operation::Read { file, offset, len } => {
                 let done = move |read: Result<Pages, Error>| slot.complete(read.map(Outcome::Read));
                 let missing = file.read_resident(offset, len, done).err();
-                return Ok((ticket, missing.map(|(len, done)| Waiting::new(file, offset, len, done))));
+                let Some((len, done)) = missing else { return Ok((ticket, None)) };
+                if Arc::ptr_eq(self.engine.driver(), file.driver()) {
+                    return Ok((ticket, Some(file.missed(offset, len, done))));
+                }
+                // A file of another engine.
+                let driver = Arc::clone(file.driver());
+                driver.read_missing([file.missed(offset, len, done)]);
             }
             Operation::Stat(key) => {
                 let engine = engine();
@@ -273,7 +287,7 @@ impl Submissions {
         Ok((ticket, None))
     }
 
-    /// Polls once on this thread; what is not ready then goes on as a task.
+    /// Polls once on this thread. If the future is not ready then, it continues as a task.
     fn drive(&self, slot: Slot, future: impl Future<Output = Result<Outcome, Error>> + Send + 'static) {
         let runtime = self.engine.runtime();
         let mut future: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(future);
@@ -287,13 +301,14 @@ impl Submissions {
         let task = runtime.spawn(async move { slot.complete(future.await) });
         match self.shared.state.lock().wanted.get_mut(&ticket) {
             Some((carrier, _)) => *carrier = Some(task.abort_handle()),
-            // Over, or cancelled from another thread meanwhile.
+            // It is over, or another thread has cancelled it.
             None => task.abort(),
         }
     }
 
-    /// Gives an operation up: it will not complete. `false` if it has already. What it made the storage do goes on for others who wait
-    /// for the same; until it ends the operation counts as in flight.
+    /// Gives an operation up: it will not complete. Returns `false` if its completion was taken
+    /// already. Requests that it made continue for other reads of the same pages; until they end,
+    /// the operation counts as in flight.
     pub fn cancel(&self, ticket: Ticket) -> bool {
         let mut state = self.shared.state.lock();
         let known = state.give_up(ticket);
@@ -315,7 +330,7 @@ impl Submissions {
         self.with_completed(timeout, VecDeque::pop_front).flatten()
     }
 
-    /// All completions that there are, appended to `to`, waiting at most `timeout` for one. How many.
+    /// Appends all completions to `to`, waiting at most `timeout` for the first. Returns how many.
     pub fn wait_all(&self, to: &mut Vec<Completion>, timeout: Duration) -> usize {
         let before = to.len();
         self.with_completed(timeout, |completed| to.extend(completed.drain(..)));
@@ -345,24 +360,20 @@ impl Submissions {
         }
     }
 
-    /// Operations in flight: those that the storage or a thread has, and completions that nobody has taken.
+    /// Operations in flight: those that the storage or a thread has, and completions that were not
+    /// taken.
     pub fn in_flight(&self) -> usize {
         let state = self.shared.state.lock();
         state.carried + state.completed.len()
     }
 }
 
-/// Has the pages of a read fetched.
-fn submit(missing: Arc<Waiting>) {
-    let engine = Arc::clone(&missing.file.engine);
-    engine.read_missing([missing]);
-}
-
-/// Reads that are submitted together without an allocation for their list.
+/// Reads that are submitted together without an allocation for their list. Lower costs
+/// allocations; higher costs moving an empty list.
 const TOGETHER: usize = 16;
 
-/// Completions that are told of at a time. More, and the storage has nothing to do until the caller has seen to all of them; fewer cost more
-/// entries of the shard.
+/// Completions taken from the storage at a time. Higher, and the storage is idle until the caller
+/// has processed all of them; lower locks the shard more often.
 const TAKEN_MAX: usize = 8;
 
 impl Drop for Submissions {
@@ -376,7 +387,7 @@ impl Drop for Submissions {
 }
 
 impl Shared {
-    /// Waits until `until` for something to complete, and tells of what has completed in the queue.
+    /// Waits until `until` for a completion, taking those of the queue.
     fn wait_for(&self, queue: &Queue, state: &mut MutexGuard<'_, State>, until: Instant) {
         state.taker = Taker::Takes;
         let none = MutexGuard::unlocked(state, || queue.take(TAKEN_MAX)) == 0 && state.completed.is_empty();
@@ -388,13 +399,13 @@ impl Shared {
             MutexGuard::unlocked(state, || queue.take(TAKEN_MAX));
         }
         state.taker = Taker::None;
-        // Somebody else may wait for what is still to complete.
+        // Another thread may wait for later completions.
         self.news.notify_one();
     }
 }
 
 impl State {
-    /// Whoever carries it no longer does it for anybody. Whether somebody wanted it.
+    /// Its completion is not wanted any more. Returns whether it was.
     fn give_up(&mut self, ticket: Ticket) -> bool {
         let Some((task, deadline)) = self.wanted.remove(&ticket) else { return false };
         if let Some(deadline) = deadline {
@@ -406,7 +417,7 @@ impl State {
         true
     }
 
-    /// Completes what should have been over by now.
+    /// Completes the operations whose deadline has passed.
     fn expire(&mut self) {
         if self.deadlines.is_empty() {
             return;
@@ -422,7 +433,7 @@ impl State {
     }
 }
 
-/// An operation on its way. Dropped untold where its carrier was given up, or has failed.
+/// An operation in flight. It is dropped untold if its carrier was given up or has failed.
 struct Slot {
     shared: Arc<Shared>,
     ticket: Ticket,

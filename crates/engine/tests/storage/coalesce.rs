@@ -1,4 +1,5 @@
-//! Reads that lie side by side and have to wait: the storage is asked once, and each reader has his own bytes, or his own error.
+//! Adjacent reads that wait for their turn: the storage is asked once, and each read gets its own
+//! bytes or its own error.
 
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -20,22 +21,22 @@ use tokio::sync::oneshot;
 
 const PAGE: u64 = 4096;
 
-/// As many requests as are made before any has to wait.
+/// How many requests are made before any has to wait.
 const FULL: usize = 256;
 
-/// What lies at `range`: no two pages are alike.
+/// The bytes at `range`: no two pages are alike.
 fn content(range: Range<u64>) -> Vec<u8> {
     range.map(|at| ((at / PAGE) as u8).wrapping_mul(31) ^ (at % 251) as u8).collect()
 }
 
-/// What the storage answers.
+/// An answer of the storage.
 enum Answer {
     Whole,
-    /// So many bytes, and then an error that passes, or one that stays.
+    /// So many bytes, and then an error.
     Broken(u64, BackendKind),
 }
 
-/// Whom to answer.
+/// Where the answer goes.
 enum To {
     Task(oneshot::Sender<Answer>),
     InPlace(Buffers, InPlace),
@@ -49,7 +50,7 @@ struct Asked {
 impl Asked {
     fn answer(self, answer: Answer) {
         match (self.to, answer) {
-            (To::Task(task), answer) => assert!(task.send(answer).is_ok(), "{:?} is not wanted any more", self.range),
+            (To::Task(task), answer) => assert!(task.send(answer).is_ok(), "{:?} is no longer wanted", self.range),
             (To::InPlace(mut buffers, done), Answer::Whole) => {
                 let mut at = self.range.start;
                 for buffer in &mut buffers {
@@ -68,7 +69,7 @@ fn failure(kind: BackendKind) -> BackendError {
     BackendError::new(kind, BackendOperation::Read, "store", "it broke")
 }
 
-/// Storage that keeps what it is asked, and answers when it is told to.
+/// Storage that keeps requests, and answers when it is told to.
 #[derive(Clone)]
 struct Store {
     asked: Arc<Mutex<Sender<Asked>>>,
@@ -130,21 +131,21 @@ impl Backend for Store {
     }
 
     fn submission(&self) -> Option<&Submitter> {
-        static NOBODY: LazyLock<Submitter> = LazyLock::new(|| Submitter::new(Mechanism::Threads));
-        self.in_place.then_some(&NOBODY)
+        static UNUSED: LazyLock<Submitter> = LazyLock::new(|| Submitter::new(Mechanism::Threads));
+        self.in_place.then_some(&UNUSED)
     }
 }
 
-/// An engine in front of a store that has as much to do as it is given at a time.
+/// An engine in front of a store that works on as many requests as it is given at a time.
 struct Busy {
     engine: Engine,
     file: File,
     asked: Receiver<Asked>,
-    /// What it works on.
+    /// The requests that the store works on.
     works_on: Vec<Asked>,
 }
 
-/// What became of a read.
+/// The result of a read.
 type Read = Receiver<Result<Vec<u8>, Error>>;
 
 impl Busy {
@@ -155,7 +156,7 @@ impl Busy {
         let engine = Engine::new(Arc::new(store), &options).expect("an engine");
         let open = |key| engine.open(&engine.runtime().block_on(engine.stat(&Key::new(key))).expect("it is there"));
         let (file, other) = (open("file"), open("other"));
-        // A file that has nothing there would not have to wait.
+        // Demand of a file with nothing in flight would not have to wait.
         file.read(1 << 29, PAGE as usize, |_| {});
         for at in 1..FULL as u64 {
             other.read(at << 21, PAGE as usize, |_| {});
@@ -164,26 +165,26 @@ impl Busy {
         Self { engine, file, asked, works_on }
     }
 
-    /// Reads pages. They have to wait.
+    /// Reads pages. The read has to wait.
     fn read(&self, pages: Range<u64>) -> Read {
         let (send, receive) = channel();
         let (offset, len) = (pages.start * PAGE, (pages.end - pages.start) * PAGE);
         self.file.read(offset, len as usize, move |read| {
-            // Whoever asked may have gone away.
+            // The test may be over.
             let _ = send.send(read.map(|pages| pages.slices().collect::<Vec<_>>().concat()));
         });
         receive
     }
 
-    /// The store is done with something, and is asked for something else.
+    /// The store answers one request, and gets another one.
     fn next(&mut self) -> Asked {
-        self.works_on.pop().expect("it has much to do").answer(Answer::Whole);
+        self.works_on.pop().expect("a request that it works on").answer(Answer::Whole);
         self.asked.recv().expect("an engine that is there")
     }
 
-    /// The store is asked for nothing.
+    /// The store gets no request.
     fn expect_idle(&self) {
-        assert!(self.asked.try_recv().is_err(), "it is asked for more");
+        assert!(self.asked.try_recv().is_err(), "the store is asked for more");
     }
 }
 
@@ -199,12 +200,12 @@ fn both(test: impl Fn(bool)) {
 }
 
 #[test]
-fn what_waits_side_by_side_is_asked_for_once() {
+fn adjacent_reads_that_wait_become_one_request() {
     both(|in_place| {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("record.log");
         let mut busy = Busy::new(in_place, &Options { record: Some(path.clone()), ..Options::default() });
-        // The second one is the last of a folio, and the third has two.
+        // The second one is the last page of a folio; the third one needs two folios.
         let reads = [30..31, 31..32, 32..70, 28..30, 72..73].map(|pages: Range<u64>| (busy.read(pages.clone()), pages));
         let asked = busy.next();
         assert_eq!(asked.range, 28 * PAGE..70 * PAGE);
@@ -214,7 +215,7 @@ fn what_waits_side_by_side_is_asked_for_once() {
         for (read, pages) in &reads[..4] {
             expect(read, pages.clone());
         }
-        let last = busy.asked.recv().expect("the last one has the place");
+        let last = busy.asked.recv().expect("the last one has its turn");
         assert_eq!(last.range, 72 * PAGE..73 * PAGE);
         last.answer(Answer::Whole);
         expect(&reads[4].0, 72..73);
@@ -226,7 +227,7 @@ fn what_waits_side_by_side_is_asked_for_once() {
 }
 
 #[test]
-fn what_breaks_off_is_gone_on_with_for_all_of_them() {
+fn a_body_that_breaks_off_is_continued_for_all_joined_reads() {
     let mut busy = Busy::new(false, &Options::default());
     let reads = [5..6, 6..7, 7..9].map(|pages: Range<u64>| (busy.read(pages.clone()), pages));
     let asked = busy.next();
@@ -243,7 +244,7 @@ fn what_breaks_off_is_gone_on_with_for_all_of_them() {
 }
 
 #[test]
-fn who_has_all_his_bytes_is_served_and_the_others_are_told_of_the_error() {
+fn a_read_with_all_its_bytes_completes_and_the_others_get_the_error() {
     let mut busy = Busy::new(false, &Options::default());
     let (first, others) = (busy.read(5..6), [busy.read(6..8), busy.read(8..9)]);
     busy.next().answer(Answer::Broken(2 * PAGE, BackendKind::Invalid));
@@ -251,7 +252,7 @@ fn who_has_all_his_bytes_is_served_and_the_others_are_told_of_the_error() {
     for read in others {
         read.recv().expect("an answer").expect_err("it never came");
     }
-    // What failed is not there, and what came is.
+    // Pages that failed are absent, and pages that came are resident.
     expect(&busy.read(5..6), 5..6);
     let again = busy.read(6..9);
     let asked = busy.asked.recv().expect("it is asked for again");
@@ -261,7 +262,7 @@ fn who_has_all_his_bytes_is_served_and_the_others_are_told_of_the_error() {
 }
 
 #[test]
-fn what_cannot_be_read_in_place_goes_round_for_all_of_them() {
+fn joined_reads_that_cannot_be_read_in_place_are_carried_by_a_task() {
     let mut busy = Busy::new(true, &Options::default());
     let reads = [5..6, 6..7].map(|pages: Range<u64>| (busy.read(pages.clone()), pages));
     let asked = busy.next();
@@ -277,7 +278,7 @@ fn what_cannot_be_read_in_place_goes_round_for_all_of_them() {
 }
 
 #[test]
-fn who_is_cancelled_leaves_the_others_theirs() {
+fn a_cancelled_read_leaves_the_other_joined_reads_their_bytes() {
     both(|in_place| {
         let mut busy = Busy::new(in_place, &Options::default());
         let submissions = busy.engine.submissions(8);
@@ -294,19 +295,19 @@ fn who_is_cancelled_leaves_the_others_theirs() {
         while submissions.in_flight() > 0 {
             thread::yield_now();
         }
-        assert!(submissions.poll().is_none(), "the others never complete");
+        assert!(submissions.poll().is_none(), "cancelled reads never complete");
     });
 }
 
 #[test]
-fn an_engine_that_goes_leaves_nobody_waiting() {
+fn an_engine_that_is_dropped_leaves_no_read_waiting() {
     let mut busy = Busy::new(false, &Options::default());
     let reads = [5..6, 6..7].map(|pages: Range<u64>| busy.read(pages));
     let asked = busy.next();
     let waiting = [busy.read(8..9), busy.read(9..10)];
     drop((busy, asked));
     for read in reads.iter().chain(&waiting) {
-        let told = read.recv_timeout(Duration::from_secs(30)).expect("each is told");
-        told.expect_err("bytes out of nowhere");
+        let told = read.recv_timeout(Duration::from_secs(30)).expect("each read is answered");
+        told.expect_err("an error: no bytes came");
     }
 }

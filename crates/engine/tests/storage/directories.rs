@@ -1,4 +1,5 @@
-//! Directories over real listings: complete, each name once, whatever changes meanwhile; and files fetched before they are opened.
+//! Directories over real listings: complete, each name once, whatever changes meanwhile; and files
+//! fetched before they are opened.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,7 +8,7 @@ use foreread_engine::{Directory, ErrorKind, Key, Node, Options};
 
 use super::{rig, rig_after};
 
-/// All names of a directory, each as often as it comes.
+/// All names of a directory, and how often each comes.
 async fn names(directory: &Directory) -> BTreeMap<String, u32> {
     let mut names = BTreeMap::new();
     let mut next = 0;
@@ -32,13 +33,13 @@ fn four_hundred_thousand_names_come_once_each() {
     assert_eq!(found.len(), keys.len());
     assert!(found.values().all(|&times| times == 1));
     assert!(keys.iter().all(|key| found.contains_key(&key[2..])));
-    // Where pages begin is guessed, and between the two kinds of names wrongly.
+    // Where pages begin is guessed, and guesses between the two kinds of names are wrong.
     let lists = rig.engine.stats().lists;
     assert!(lists <= 600, "{lists} requests for 400 pages");
 }
 
 #[test]
-fn names_that_are_there_throughout_come_once_while_others_come_and_go() {
+fn names_that_stay_come_once_while_others_are_replaced() {
     let keys: Vec<String> = (0..12_000u32).map(|n| format!("d/f{n:05}")).collect();
     let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 1)).collect();
     let rig = rig_after(Duration::from_millis(5), &objects, &Options::default());
@@ -58,7 +59,7 @@ fn names_that_are_there_throughout_come_once_while_others_come_and_go() {
 }
 
 #[test]
-fn a_listing_answers_for_names_that_are_there_and_for_those_that_are_not() {
+fn a_listing_answers_for_present_and_for_absent_names() {
     let rig = rig(&[("d/a", 5), ("d/b/c", 1), ("d/e", 0), ("d/e/f", 1), ("d/z", 0)], &Options::default());
     rig.engine.runtime().block_on(async {
         let listed = names(&rig.engine.open_directory("d/")).await;
@@ -76,7 +77,7 @@ fn a_listing_answers_for_names_that_are_there_and_for_those_that_are_not() {
 }
 
 #[test]
-fn what_is_too_old_is_asked_for_again() {
+fn a_listing_that_is_too_old_is_requested_again() {
     let options = Options { metadata_ttl: Duration::ZERO, ..Options::default() };
     let rig = rig(&[("d/a", 5)], &options);
     rig.engine.runtime().block_on(async {
@@ -91,7 +92,7 @@ fn what_is_too_old_is_asked_for_again() {
 }
 
 #[test]
-fn who_opens_a_directory_is_not_given_a_listing_that_began_too_long_ago() {
+fn opening_a_directory_does_not_join_a_listing_that_began_too_long_ago() {
     let options = Options { metadata_ttl: Duration::from_millis(50), ..Options::default() };
     let rig = rig_after(Duration::from_millis(200), &[("d/a", 5)], &options);
     rig.engine.runtime().block_on(async {
@@ -99,13 +100,13 @@ fn who_opens_a_directory_is_not_given_a_listing_that_began_too_long_ago() {
         tokio::time::sleep(Duration::from_millis(100)).await;
         rig.testbed.set_object(&foreread_testbed::ObjectSpec::new("d/b", 1));
         let later = rig.engine.open_directory("d/");
-        assert_eq!(names(&later).await.len(), 2, "what was there when it was opened");
-        assert!(names(&earlier).await.contains_key("a"), "who reads the earlier one is served as well");
+        assert_eq!(names(&later).await.len(), 2, "all that was stored when it was opened");
+        assert!(names(&earlier).await.contains_key("a"), "the reader of the earlier one gets its entries as well");
     });
 }
 
 #[test]
-fn an_order_that_is_told_is_fetched_in_that_order() {
+fn files_are_fetched_in_the_order_that_was_told() {
     let keys: Vec<String> = (0..40).map(|n| format!("d{}/f{n:02}", n % 4)).collect();
     let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 10_000)).collect();
     let rig = rig(&objects, &Options::default());
@@ -128,7 +129,8 @@ fn an_order_that_is_told_is_fetched_in_that_order() {
     assert!(stats.files_ahead_used >= 36, "{} of 40 were fetched before they were opened", stats.files_ahead_used);
 }
 
-/// All files below `prefix`, each as often as it comes, by a reader that goes into every directory as it comes to it.
+/// All files below `prefix`, and how often each comes, for a reader that enters directories in
+/// order.
 fn walk(rig: &super::Rig, prefix: &str, found: &mut BTreeMap<String, u32>) {
     let directory = rig.engine.open_directory(prefix);
     rig.engine.runtime().block_on(directory.wait(u32::MAX)).expect("a listing");
@@ -148,7 +150,8 @@ fn walk(rig: &super::Rig, prefix: &str, found: &mut BTreeMap<String, u32>) {
     }
 }
 
-/// Directories of a few files, some with more below them, some with names that sort before the slash.
+/// Directories of a few files, some with subdirectories, some with names that sort before the
+/// slash.
 fn small_directories(count: u32) -> Vec<String> {
     let files = |n: u32| match n % 5 {
         0 => vec![format!("d/n{n:04}/a"), format!("d/n{n:04}/b/c"), format!("d/n{n:04}/b/d/e")],
@@ -160,7 +163,7 @@ fn small_directories(count: u32) -> Vec<String> {
 }
 
 #[test]
-fn directories_that_hold_little_are_told_by_few_requests() {
+fn small_directories_are_listed_by_few_requests() {
     let keys = small_directories(1_000);
     let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 1)).collect();
     let options = Options { metadata_ttl: Duration::from_mins(10), ..Options::default() };
@@ -175,7 +178,7 @@ fn directories_that_hold_little_are_told_by_few_requests() {
 }
 
 #[test]
-fn what_is_there_throughout_comes_once_while_small_directories_come_and_go() {
+fn files_that_stay_come_once_while_small_directories_change() {
     let keys = small_directories(1_000);
     let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 1)).collect();
     let rig = rig_after(Duration::from_millis(5), &objects, &Options::default());
@@ -199,7 +202,7 @@ fn what_is_there_throughout_comes_once_while_small_directories_come_and_go() {
 }
 
 #[test]
-fn a_loader_asks_once_for_each_file() {
+fn a_loader_causes_one_request_a_file() {
     let keys: Vec<String> = (0..200).map(|n| format!("d{}/f{n:03}", n % 20)).collect();
     let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 10_000)).collect();
     let options = Options { metadata_ttl: Duration::from_millis(20), ..Options::default() };
@@ -209,7 +212,7 @@ fn a_loader_asks_once_for_each_file() {
     }
     std::thread::sleep(Duration::from_millis(30));
     let (before, lists) = (rig.testbed.counters(), rig.engine.stats().lists);
-    // In no order that is that of a directory.
+    // In an order that is not that of any directory.
     for nth in 0..200 {
         let key = &keys[nth * 77 % 200];
         let (prefix, name) = key.split_once('/').expect("a directory");
@@ -224,7 +227,7 @@ fn a_loader_asks_once_for_each_file() {
 }
 
 #[test]
-fn a_file_that_was_replaced_is_the_new_one_for_who_asks_for_its_name() {
+fn a_replaced_file_is_the_new_one_when_its_name_is_looked_up() {
     let options = Options { metadata_ttl: Duration::from_millis(20), ..Options::default() };
     let keys: Vec<String> = (0..40).map(|n| format!("d/f{n:02}")).collect();
     let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 10_000)).collect();
@@ -244,7 +247,7 @@ fn a_file_that_was_replaced_is_the_new_one_for_who_asks_for_its_name() {
 }
 
 #[test]
-fn a_directory_that_was_seen_to_hold_something_is_there() {
+fn a_directory_that_was_seen_to_hold_an_entry_exists() {
     let options = Options { metadata_ttl: Duration::from_millis(500), ..Options::default() };
     let rig = rig(&[("d/a/1", 5), ("d/b/2", 5)], &options);
     rig.engine.runtime().block_on(async {
@@ -258,6 +261,6 @@ fn a_directory_that_was_seen_to_hold_something_is_there() {
         assert_eq!((after.stats, after.lists), (before.stats, before.lists), "its own listing knows");
         rig.testbed.remove_object("d/b/2");
         tokio::time::sleep(Duration::from_millis(600)).await;
-        assert!(rig.engine.look_up("d/", "b").await.is_err(), "not for longer than that");
+        assert!(rig.engine.look_up("d/", "b").await.is_err(), "not for longer than the listing is believed");
     });
 }

@@ -1,4 +1,4 @@
-//! What storage does wrong, and what a reader notices of it.
+//! Faults of the storage, and which of them a reader notices.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn faulty(fault: &str) -> Rig {
 }
 
 #[test]
-fn a_fault_that_stays_fails_that_read_and_no_other() {
+fn a_permanent_fault_fails_its_read_and_no_other() {
     for fault in ["status=500,key=a", "status=503,key=a", "reset,key=a", "stall,key=a", "wrong-range,key=a"] {
         let rig = faulty(fault);
         let (a, b) = (rig.open("a"), rig.open("b"));
@@ -27,17 +27,21 @@ fn a_fault_that_stays_fails_that_read_and_no_other() {
 }
 
 #[test]
-fn a_body_that_breaks_off_is_gone_on_with() {
+fn a_body_that_breaks_off_is_continued() {
     let rig = faulty("reset-body=300KiB,count=3");
     let a = rig.open("a");
     rig.read(&a, 8 << 20, 1 << 20, 1).expect("a read over three resets");
     let fetched = rig.engine.stats().fetched_bytes;
-    assert!(fetched <= (1 << 20) + 4096, "{fetched} bytes fetched for 1 MiB: what had arrived was not fetched again");
+    assert!(
+        fetched <= (1 << 20) + 4096,
+        "{fetched} bytes fetched for 1 MiB: bytes that had come are not fetched again"
+    );
 }
 
 #[test]
-fn speculation_that_fails_is_never_seen() {
-    // One of the first requests succeeds; those beside it fail, and are dropped. Whichever it is, demand outlives so few.
+fn failed_speculation_is_never_seen() {
+    // One of the first requests succeeds; the others fail, and speculative ones are dropped. Five
+    // failures are too few to fail a demand request, whichever they hit.
     let rig = faulty("status=500,after=1,count=5");
     let a = rig.open("a");
     for i in 0..64u64 {
@@ -49,14 +53,14 @@ fn speculation_that_fails_is_never_seen() {
 }
 
 #[test]
-fn an_answer_that_is_late_is_overtaken_by_a_second_request() {
-    // Answers take eight milliseconds: what the machine adds to them makes none twice as late.
+fn a_second_request_overtakes_a_late_answer() {
+    // Answers take eight milliseconds, so delays of the machine make none of them twice as late.
     let options = Options { patience: patience(), ..Options::default() };
     let rig = rig_after(Duration::from_millis(8), &[("a", 64 << 20)], &options);
     let a = rig.open("a");
     rig.testbed.set_faults(vec!["stall=20s,every=40".parse().expect("a fault")]);
     rig.testbed.reset_counters();
-    // In an order in which there is no stream: nearly each request is waited for, and so is nearly each that stalls.
+    // An order without a stream: a read waits for nearly every request, so for nearly every stall.
     let mut random = 1u64;
     for _ in 0..320 {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -65,16 +69,17 @@ fn an_answer_that_is_late_is_overtaken_by_a_second_request() {
     }
     let stats = rig.engine.stats();
     assert_eq!(stats.read_errors, 0);
-    // The first stalls came before enough was known: those were given up and made again.
+    // The first stalls came before latencies were known: those requests were given up and made
+    // again.
     assert!(stats.requests_hedged >= 3 && stats.requests_hedged <= 320 / 20, "{stats:?}");
     assert!(stats.retries <= 4, "{stats:?}");
-    // A second request may be given up before it was sent.
+    // A second request may be given up before it is sent.
     let asked = rig.testbed.counters().get;
     assert!(asked <= stats.requests && stats.requests <= asked + stats.requests_hedged, "{asked}: {stats:?}");
 }
 
 #[test]
-fn a_replaced_object_fails_cleanly_and_opens_anew() {
+fn a_replaced_object_fails_its_reads_and_opens_anew() {
     let rig = faulty("slow=1");
     let old = rig.open("b");
     rig.read(&old, 0, 4096, 1).expect("the first version");
@@ -100,7 +105,7 @@ fn a_replaced_object_fails_cleanly_and_opens_anew() {
 }
 
 #[test]
-fn every_range_is_asked_for_on_condition_of_the_version() {
+fn every_range_is_requested_on_condition_of_the_version() {
     let rig = rig(&[("a", 64 << 20)], &Options { patience: patience(), ..Options::default() });
     let file = rig.open("a");
     rig.testbed.set_object(&ObjectSpec { generation: 2, ..ObjectSpec::new("a", 64 << 20) });

@@ -1,4 +1,4 @@
-//! Local files through the engine, by both mechanisms.
+//! Local files through the engine, with both mechanisms.
 
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
@@ -44,7 +44,7 @@ impl Site {
         file.write_all(&bytes).and_then(|()| file.sync_all()).expect("room for it");
     }
 
-    /// Makes the kernel forget what is in it.
+    /// Drops the file from the kernel's page cache.
     fn forget(&self, name: &str) {
         let file = fs::File::open(self.dir.path().join(name)).expect("it is there");
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("advice is taken");
@@ -57,7 +57,7 @@ impl Site {
 }
 
 #[test]
-fn every_byte_is_the_one_stored_cold_and_warm() {
+fn every_byte_is_the_stored_one_cold_and_warm() {
     each(|site| {
         for size in [1, 4095, 4096, 4097, 131_072, 5_000_001] {
             let name = format!("{size}");
@@ -78,7 +78,7 @@ fn every_byte_is_the_one_stored_cold_and_warm() {
 }
 
 #[test]
-fn what_the_kernel_holds_is_read_without_another_thread() {
+fn pages_in_the_kernels_cache_are_read_on_the_callers_thread() {
     each(|site| {
         site.put("warm", 1 << 20);
         let file = site.open("warm");
@@ -86,7 +86,7 @@ fn what_the_kernel_holds_is_read_without_another_thread() {
         file.read(512 << 10, 4096, move |read| {
             let _ = send.send((thread::current().id(), read.expect("bytes").len()));
         });
-        assert_eq!(receive.try_recv(), Ok((thread::current().id(), 4096)), "told before the call returned");
+        assert_eq!(receive.try_recv(), Ok((thread::current().id(), 4096)), "answered before the call returned");
     });
 }
 
@@ -104,7 +104,7 @@ fn a_changed_file_is_noticed() {
 }
 
 #[test]
-fn a_file_that_is_cut_while_it_is_read_gives_right_bytes_or_an_error() {
+fn a_file_truncated_during_a_read_gives_right_bytes_or_an_error() {
     each(|site| {
         let (bytes_all, stop) = (2_usize << 20, AtomicBool::new(false));
         site.put("file", bytes_all);
@@ -142,7 +142,7 @@ fn a_file_that_is_cut_while_it_is_read_gives_right_bytes_or_an_error() {
 }
 
 #[test]
-fn an_engine_that_goes_with_reads_in_flight_loses_nothing() {
+fn an_engine_dropped_with_reads_in_flight_answers_all_of_them() {
     for _ in 0..10 {
         each(|site| {
             site.put("file", 4 << 20);
@@ -164,7 +164,7 @@ fn an_engine_that_goes_with_reads_in_flight_loses_nothing() {
     }
 }
 
-/// Longer than anything here takes.
+/// Longer than any operation here takes.
 const LONG: Duration = Duration::from_secs(30);
 
 /// A page of `name`, and its bytes.
@@ -183,7 +183,7 @@ fn expect_page(completion: Option<Completion>, name: &str, page: u64) {
 }
 
 #[test]
-fn whoever_waits_takes_what_others_have_submitted() {
+fn a_thread_that_waits_takes_reads_that_others_submitted() {
     each(|site| {
         site.put("file", 4 << 20);
         site.forget("file");
@@ -200,7 +200,7 @@ fn whoever_waits_takes_what_others_have_submitted() {
                 .collect();
             let tickets: Vec<_> =
                 (0..192).map(|at| (submissions.submit(page(&file, at * 5), None).expect("room"), at * 5)).collect();
-            for completion in takers.into_iter().flat_map(|taker| taker.join().expect("it took its part")) {
+            for completion in takers.into_iter().flat_map(|taker| taker.join().expect("it took its completions")) {
                 let (_, at) =
                     tickets.iter().find(|(ticket, _)| *ticket == completion.ticket).expect("it was submitted");
                 expect_page(Some(completion), "file", *at);
@@ -211,13 +211,13 @@ fn whoever_waits_takes_what_others_have_submitted() {
 }
 
 #[test]
-fn who_waits_for_a_page_that_another_has_asked_for_is_told() {
+fn a_read_of_a_page_that_another_one_requested_completes() {
     each(|site| {
         site.put("file", 4 << 20);
         let file = site.open("file");
         for round in 0..20 {
             site.forget("file");
-            // Whoever asked first does not come back for it.
+            // The first one is not waited for until the second one has completed.
             let (first, second) = (site.engine.submissions(1), site.engine.submissions(1));
             let at = round * 37;
             first.submit(page(&file, at), None).expect("room");
@@ -229,7 +229,7 @@ fn who_waits_for_a_page_that_another_has_asked_for_is_told() {
 }
 
 #[test]
-fn what_is_in_flight_goes_on_when_its_submissions_are_dropped() {
+fn requests_continue_when_their_submissions_are_dropped() {
     each(|site| {
         site.put("file", 4 << 20);
         site.forget("file");
@@ -239,7 +239,7 @@ fn what_is_in_flight_goes_on_when_its_submissions_are_dropped() {
             submissions.submit(page(&file, at * 7), None).expect("room");
         }
         drop(submissions);
-        // Readers of another kind wait for the same pages.
+        // Asynchronous reads wait for the same pages.
         for at in 0..128 {
             let read = site.engine.runtime().block_on(file.read_at(at * 7 * 4096, 4096)).expect("bytes");
             Content::new("file", 1).verify(at * 7 * 4096, &read).expect("the bytes that are stored");
@@ -247,23 +247,24 @@ fn what_is_in_flight_goes_on_when_its_submissions_are_dropped() {
     });
 }
 
-/// Storage that keeps what it is asked to read in place, and answers when it is told to.
+/// Storage that keeps reads in place, and answers when it is told to.
 #[derive(Debug, Default)]
 struct Silent(Arc<Mutex<Vec<Asked>>>);
 
-type Asked = (Buffers, Whom);
+type Asked = (Buffers, Answer);
 
-struct Whom(InPlace);
+/// Called with the bytes.
+struct Answer(InPlace);
 
-impl std::fmt::Debug for Whom {
+impl std::fmt::Debug for Answer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Whom")
+        f.write_str("Answer")
     }
 }
 
 impl Positioned for Silent {
     fn read(&self, _: u64, buffers: Buffers, done: InPlace) {
-        self.0.lock().unwrap().push((buffers, Whom(done)));
+        self.0.lock().unwrap().push((buffers, Answer(done)));
     }
 }
 
@@ -294,13 +295,13 @@ impl Backend for Silent {
     }
 
     fn submission(&self) -> Option<&Submitter> {
-        static NOBODY: LazyLock<Submitter> = LazyLock::new(|| Submitter::new(Mechanism::Threads));
-        Some(&NOBODY)
+        static UNUSED: LazyLock<Submitter> = LazyLock::new(|| Submitter::new(Mechanism::Threads));
+        Some(&UNUSED)
     }
 }
 
 #[test]
-fn a_silent_disk_is_given_up_on_and_what_it_brings_later_reaches_nobody() {
+fn a_silent_disk_is_given_up_on_and_its_late_bytes_are_dropped() {
     let silent = Silent::default();
     let asked = Arc::clone(&silent.0);
     let options = Options { patience: super::patience(), readahead: false, ..Options::default() };
@@ -309,15 +310,15 @@ fn a_silent_disk_is_given_up_on_and_what_it_brings_later_reaches_nobody() {
     let file = engine.open(&object);
     let error = engine.runtime().block_on(file.read_at(0, 4096)).expect_err("nothing came");
     assert_eq!(error.kind(), EngineErrorKind::TimedOut);
-    let (mut buffers, Whom(done)) = asked.lock().unwrap().pop().expect("it was asked");
+    let (mut buffers, Answer(done)) = asked.lock().unwrap().pop().expect("it was asked");
     for buffer in &mut buffers {
         buffer.fill(9);
     }
     done(Ok(buffers).into());
     let (send, receive) = channel();
     file.read(0, 4096, move |read| send.send(read.map(|pages| pages.as_slice().map(<[u8]>::to_vec))).unwrap());
-    assert!(receive.try_recv().is_err(), "what came too late is not resident");
-    let (mut buffers, Whom(done)) = asked.lock().unwrap().pop().expect("it was asked again");
+    assert!(receive.try_recv().is_err(), "late bytes are not resident");
+    let (mut buffers, Answer(done)) = asked.lock().unwrap().pop().expect("it was asked again");
     for buffer in &mut buffers {
         buffer.fill(7);
     }

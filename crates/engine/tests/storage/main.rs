@@ -21,7 +21,7 @@ struct Rig {
     engine: Engine,
 }
 
-/// Short enough that a fault that lasts for ever ends a test soon.
+/// Short, so that a permanent fault ends a test soon.
 fn patience() -> Patience {
     let (step, total) = (Duration::from_millis(400), Duration::from_secs(3));
     Patience { first_byte: step, idle: step, total }
@@ -31,7 +31,7 @@ fn rig(objects: &[(&str, u64)], options: &Options) -> Rig {
     rig_after(Duration::from_millis(1), objects, options)
 }
 
-/// The same, where the first byte of each answer takes its time.
+/// The same, with this first-byte latency.
 fn rig_after(first_byte: Duration, objects: &[(&str, u64)], options: &Options) -> Rig {
     let config = Config {
         objects: objects.iter().map(|&(key, size)| ObjectSpec::new(key, size)).collect(),
@@ -55,7 +55,7 @@ impl Rig {
         self.engine.open(&object)
     }
 
-    /// Reads and compares every byte with what the object of this generation holds.
+    /// Reads, and compares every byte with the object of this generation.
     fn read(&self, file: &File, offset: u64, len: usize, generation: u64) -> Result<usize, Error> {
         let bytes = self.engine.runtime().block_on(file.read_at(offset, len))?;
         let expected = len.min(file.size().saturating_sub(offset) as usize);

@@ -1,4 +1,4 @@
-//! Random reads from several threads, with faults, against what is stored: every byte is compared.
+//! Random reads from several threads, with faults: every byte is compared with the stored one.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{patience, rig, rig_after};
 const SIZES: [(&str, u64); 6] =
     [("empty", 0), ("one", 1), ("page", 4096), ("odd", 1_000_003), ("folios", 9 << 20), ("huge", 5 << 40)];
 
-/// Faults that pass: every read succeeds in spite of them.
+/// Transient faults: every read succeeds in spite of them.
 const PASSING: [&str; 9] = [
     "status=500,every=9",
     "status=503,every=7",
@@ -68,7 +68,7 @@ proptest! {
                             Walk::Forward(record) | Walk::Strided { record, .. } => (at, record),
                             Walk::Backward(record) => (at.saturating_sub(record), record),
                         };
-                        rig.read(&file, offset, len as usize, 1).expect("a fault that passes fails no read");
+                        rig.read(&file, offset, len as usize, 1).expect("a transient fault fails no read");
                         at = match walk {
                             Walk::Backward(_) => offset,
                             Walk::Strided { stride, .. } => offset + stride,
@@ -85,14 +85,14 @@ proptest! {
 }
 
 #[test]
-fn a_reader_that_stops_stops_the_fetching() {
+fn fetching_stops_when_the_reader_stops() {
     let rig = rig(&[("big", 1 << 30)], &Options { memory_bytes: 64 << 20, patience: patience(), ..Options::default() });
     let file = rig.open("big");
     for i in 0..32u64 {
         rig.read(&file, i << 20, 1 << 20, 1).expect("a read");
     }
     drop(file);
-    // Bounded, so that a request that is never given up fails the test and does not hang it.
+    // Bounded, so that a request that is never given up fails the test instead of hanging it.
     for _ in 0..3_000 {
         if rig.engine.stats().in_flight == 0 {
             break;
@@ -138,7 +138,7 @@ fn the_rest_of_a_hot_block_comes_with_few_requests() {
         rig.read(&file, random(1 << 16) << 14, 16 << 10, 1).expect("a read");
         records.swap(left, random(left as u64 + 1) as usize);
     }
-    // Where the machine is busy, some answers are late, and asked for twice.
+    // On a busy machine some answers are late, and their requests are hedged.
     let once = || rig.testbed.counters().get - rig.engine.stats().requests_hedged;
     let elsewhere = once();
     assert!((120..=128).contains(&elsewhere), "{elsewhere} requests for 127 random reads");

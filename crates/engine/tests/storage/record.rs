@@ -40,7 +40,7 @@ fn head(fields: &str) -> String {
 const READ: &str = "@1 open 1 100\n@2 read 1 50 51 absent -\n";
 
 #[test]
-fn a_record_replays_with_the_fair_queue_as_it_was() {
+fn a_record_replays_with_the_fair_queue_as_recorded() {
     let on = head("rotational=true fair_queue=true");
     let off = head("rotational=true fair_queue=false");
     let waits = READ.to_owned() + "! submit 0 1 50 51 demand - 50 -\n! grant 0 51\n";
@@ -55,7 +55,7 @@ fn a_record_replays_with_the_fair_queue_as_it_was() {
 }
 
 #[test]
-fn a_record_that_was_tampered_with_does_not() {
+fn a_record_that_was_changed_does_not_replay() {
     let log = head("rotational=false fair_queue=true") + READ + "! submit 0 1 50 99 demand -\n";
     assert!(matches!(replay(log.as_bytes()), Err(ReplayError::Differs { line: 4, .. })));
     let garbage = head("rotational=false fair_queue=true") + "nonsense\n";

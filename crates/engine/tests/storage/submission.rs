@@ -1,4 +1,4 @@
-//! Operations that are submitted: their order, their bound, and what becomes of those that nobody wants any more.
+//! Submitted operations: their order, their bound, cancellation and deadlines.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -15,7 +15,7 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
 use tokio::sync::oneshot;
 
-/// Longer than anything here takes.
+/// Longer than any operation here takes.
 const LONG: Duration = Duration::from_secs(30);
 
 /// Storage that answers when it is told to.
@@ -30,7 +30,7 @@ impl Gate {
         loop {
             if let Some(asked) = self.asked.lock().unwrap().remove(&offset) {
                 for asked in asked {
-                    // Whoever asked may have gone away.
+                    // The request may have been given up.
                     let _ = asked.send(());
                 }
                 return;
@@ -39,7 +39,7 @@ impl Gate {
         }
     }
 
-    /// How many places have been asked for and not answered.
+    /// How many offsets have been asked for and not answered.
     fn waiting(&self) -> usize {
         self.asked.lock().unwrap().len()
     }
@@ -107,7 +107,7 @@ fn expect_page(completion: Option<Completion>, index: u64) {
     }
 }
 
-/// Waits until only this many are in flight: what is told last is not told by this thread.
+/// Waits until only this many are in flight: another thread counts the last completion.
 fn settle(submissions: &Submissions, in_flight: usize) {
     while submissions.in_flight() != in_flight {
         thread::yield_now();
@@ -130,7 +130,7 @@ fn completions_come_in_the_order_of_the_storage() {
 }
 
 #[test]
-fn what_is_resident_completes_before_the_submission_returns() {
+fn a_resident_read_completes_before_its_submission_returns() {
     let rig = rig();
     let submissions = rig.engine.submissions(8);
     submissions.submit(rig.page(1), None).expect("room");
@@ -144,14 +144,14 @@ fn what_is_resident_completes_before_the_submission_returns() {
 }
 
 #[test]
-fn what_is_too_much_is_refused_and_taken_later() {
+fn an_operation_beyond_the_bound_is_refused_and_taken_later() {
     let rig = rig();
     let submissions = rig.engine.submissions(2);
     submissions.submit(rig.page(1), None).expect("room");
     submissions.submit(rig.page(2), None).expect("room");
     let Err(Busy(operation)) = submissions.submit(rig.page(3), None) else { panic!("two may be in flight") };
     rig.gate.answer(1 << 30);
-    // What has completed and was not taken still counts.
+    // A completion that was not taken still counts.
     while rig.gate.waiting() != 1 {
         thread::yield_now();
     }
@@ -165,13 +165,13 @@ fn what_is_too_much_is_refused_and_taken_later() {
 }
 
 #[test]
-fn several_are_submitted_together_as_far_as_there_is_room() {
+fn operations_are_submitted_together_up_to_the_bound() {
     let (rig, other) = (rig(), rig());
     let submissions = rig.engine.submissions(4);
     submissions.submit(rig.page(1), None).expect("room");
     rig.gate.answer(1 << 30);
     expect_page(submissions.wait(LONG), 1);
-    // One that is resident, and one of another engine's.
+    // One is resident, and one is of another engine.
     let mut operations: VecDeque<Operation> =
         [rig.page(2), rig.page(1), other.page(3), rig.page(4), rig.page(5), rig.page(6)].into();
     let tickets = submissions.submit_all(&mut operations, None);
@@ -195,7 +195,7 @@ fn several_are_submitted_together_as_far_as_there_is_room() {
 }
 
 #[test]
-fn what_is_cancelled_never_completes_and_counts_until_the_storage_is_done() {
+fn a_cancelled_operation_never_completes_and_counts_until_the_storage_is_done() {
     let rig = rig();
     let submissions = rig.engine.submissions(2);
     let first = submissions.submit(rig.page(1), None).expect("room");
@@ -204,7 +204,7 @@ fn what_is_cancelled_never_completes_and_counts_until_the_storage_is_done() {
     assert!(!submissions.cancel(first), "once");
     assert!(submissions.submit(rig.page(2), None).is_err(), "the storage still works on it");
     rig.gate.answer(1 << 30);
-    // Whoever else waits for the same page gets it.
+    // The other read of the same page gets it.
     let completion = submissions.wait(LONG);
     assert_ne!(completion.as_ref().map(|c| c.ticket), Some(first));
     expect_page(completion, 1);
@@ -214,7 +214,7 @@ fn what_is_cancelled_never_completes_and_counts_until_the_storage_is_done() {
 }
 
 #[test]
-fn what_expires_completes_once_without_bytes() {
+fn an_expired_operation_completes_once_without_bytes() {
     let rig = rig();
     let submissions = rig.engine.submissions(2);
     let ticket = submissions.submit(rig.page(1), Some(Instant::now())).expect("room");
@@ -232,7 +232,7 @@ fn what_expires_completes_once_without_bytes() {
 }
 
 #[test]
-fn a_deadline_wakes_who_waits() {
+fn a_deadline_wakes_a_waiting_thread() {
     let rig = rig();
     let submissions = rig.engine.submissions(1);
     submissions.submit(rig.page(1), Some(Instant::now() + Duration::from_millis(5))).expect("room");
@@ -241,7 +241,7 @@ fn a_deadline_wakes_who_waits() {
 }
 
 #[test]
-fn any_call_is_tried_here_and_goes_on_elsewhere() {
+fn a_call_is_tried_on_this_thread_and_continues_on_another() {
     let rig = rig();
     let submissions = rig.engine.submissions(4);
     let here = thread::current().id();
@@ -264,7 +264,7 @@ fn any_call_is_tried_here_and_goes_on_elsewhere() {
 }
 
 #[test]
-fn opens_stats_and_lists_are_submitted_too() {
+fn opens_stats_and_lists_can_be_submitted() {
     let rig = rig();
     let submissions = rig.engine.submissions(4);
     submissions.submit(Operation::Stat(Key::new("a")), None).expect("room");
@@ -280,7 +280,7 @@ fn opens_stats_and_lists_are_submitted_too() {
 }
 
 #[test]
-fn a_stream_is_one_whichever_threads_submit_it() {
+fn a_stream_submitted_by_several_threads_is_one_stream() {
     let gate = rig();
     drop(gate);
     let Rig { gate, file, engine } = rig();
@@ -303,7 +303,7 @@ fn a_stream_is_one_whichever_threads_submit_it() {
 }
 
 #[test]
-fn what_is_dropped_with_operations_in_flight_tells_nobody() {
+fn submissions_dropped_with_operations_in_flight_deliver_nothing() {
     for _ in 0..20 {
         let rig = rig();
         let submissions = rig.engine.submissions(16);

@@ -1,11 +1,12 @@
-//! Where the next pages of a sorted listing are likely to begin: names taken for numbers, and counted on.
+//! Where the next pages of a sorted listing are likely to begin: names are read as numbers, and
+//! extrapolated.
 //!
 //! ```text
-//!   a page:   img_000120.jpg .. img_001119.jpg        the digits that change, and those before them: 000120 .. 001119
-//!   a page more:  001119 + 999 = 002118               so a page likely begins after img_002118
+//!   a page:        img_000120.jpg .. img_001119.jpg    as numbers: 000120 .. 001119
+//!   the next one:  001119 + 999 = 002118               so a page likely begins after img_002118
 //! ```
 //!
-//! A guess costs nothing but the request: whatever lies between two guesses is listed between them.
+//! A wrong guess costs a request and nothing else: all keys between two guesses are listed.
 
 /// The alphabets that names are numbered in, the smallest first.
 const ALPHABETS: [&[u8]; 5] = [
@@ -16,10 +17,10 @@ const ALPHABETS: [&[u8]; 5] = [
     b"-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz",
 ];
 
-/// Names from one to another, as numbers.
+/// The names of one page, as numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Progression {
-    /// What stays.
+    /// What all names begin with.
     before: String,
     alphabet: &'static [u8],
     digits: usize,
@@ -28,7 +29,7 @@ pub(crate) struct Progression {
 }
 
 impl Progression {
-    /// From `first` to `last` is one step. `None` where the names are no numbers in any alphabet.
+    /// One step leads from `first` to `last`. `None` if the names are numbers in no alphabet.
     pub(crate) fn new(first: &str, last: &str) -> Option<Self> {
         let (a, b) = (first.as_bytes(), last.as_bytes());
         let common = a.iter().zip(b).take_while(|(a, b)| a == b).count();
@@ -39,7 +40,7 @@ impl Progression {
         if used.is_empty() {
             return None;
         }
-        // What is left of the place that changes may change next.
+        // The digits before the first one that changes may change next.
         let start = a[..common].iter().rposition(|byte| !alphabet.contains(byte)).map_or(0, |at| at + 1);
         let most = digits_max(alphabet.len());
         let start = start.max((common + RESOLUTION).saturating_sub(most));
@@ -61,7 +62,8 @@ impl Progression {
         Some(Self { before, alphabet, digits, last: to, step })
     }
 
-    /// The name `steps` steps of a `per_mille`th of the size after the last one; `None` beyond the last number.
+    /// The name `steps` steps after the last one, each `per_mille` thousandths as large as the
+    /// page's. `None` beyond the last number.
     pub(crate) fn after(&self, steps: u32, per_mille: u32) -> Option<String> {
         let far = (self.step * u128::from(per_mille) / 1000).max(1).checked_mul(u128::from(steps))?;
         let mut value = self.last.checked_add(far)?;
@@ -76,10 +78,11 @@ impl Progression {
     }
 }
 
-/// Digits that are counted from the first one that changes on.
+/// Digits that count, from the first one that changes on. Lower makes coarser guesses; higher
+/// makes numbers that hold fewer digits before them.
 const RESOLUTION: usize = 8;
 
-/// As many digits as a number holds, with room for what is added.
+/// How many digits a number holds, with room for steps to be added.
 fn digits_max(base: usize) -> usize {
     let mut digits = 0;
     let mut value: u128 = 1;
@@ -96,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbered_names_go_on_past_a_carry() {
+    fn numbered_names_continue_past_a_carry() {
         let pages = Progression::new("img_000120.jpg", "img_001119.jpg").unwrap();
         let next = pages.after(1, 1000).unwrap();
         assert!(("img_002100".."img_002120").contains(&next.as_str()), "{next}");
@@ -105,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_go_on_to_the_end_of_their_space() {
+    fn hashes_continue_to_the_end_of_their_space() {
         let pages = Progression::new("003f9a", "0ffe21").unwrap();
         assert!(pages.after(1, 1000).unwrap().as_str() > "1f");
         assert!(pages.after(14, 1000).is_some());
@@ -113,14 +116,14 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_no_numbers_are_not_counted_on() {
+    fn names_that_are_no_numbers_have_no_progression() {
         assert_eq!(Progression::new("é", "ü"), None);
         assert_eq!(Progression::new("same", "same"), None);
     }
 
     proptest! {
         #[test]
-        fn guesses_come_after_what_is_known_and_in_order(
+        fn guesses_follow_the_known_names_in_order(
             mut names in prop::collection::vec("[a-z0-9A-Z_.-]{1,20}", 2),
             per_mille in 1u32..4000,
         ) {

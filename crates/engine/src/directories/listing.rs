@@ -1,4 +1,5 @@
-//! What a directory holds, as far as it has come: names and versions, in the storage's order, each once.
+//! The entries of a directory that have come so far: names and versions, in the storage's order,
+//! each once.
 //!
 //! ```text
 //!   page 0 (asked for at t0)        page 1 (t1)
@@ -6,8 +7,8 @@
 //!   records [end, size, time] ..    32 bytes each
 //! ```
 //!
-//! It only grows: an entry keeps its place, so that a reader in the middle of it misses none and sees none twice. What has gone from
-//! the storage meanwhile shows in the next listing.
+//! It only grows: an entry keeps its place, so a reader in the middle of it misses none and sees
+//! none twice. An object that is removed meanwhile is missing from the next listing.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -18,8 +19,8 @@ use foreread_policy::PAGE_BYTES;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::directories::name;
 use crate::error::Error;
-use crate::name;
 
 /// What a name in a directory stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +31,7 @@ pub enum Node {
     File(Object),
 }
 
-/// One directory's listing. See the module's text.
+/// One listing of one directory.
 #[derive(Debug)]
 pub(crate) struct Listing {
     prefix: Arc<str>,
@@ -43,9 +44,9 @@ struct State {
     pages: Vec<Page>,
     complete: bool,
     failed: Option<Error>,
-    /// Each key so far comes after the one before it.
+    /// The keys so far are in ascending order.
     sorted: bool,
-    /// Objects whose names the names to come may extend: a prefix of the same name would come after them.
+    /// Objects whose names later names may extend: a prefix of the same name comes after those.
     shadows: Vec<(String, u32)>,
     skipped: u64,
     bytes: u64,
@@ -60,7 +61,7 @@ struct Page {
     records: Box<[Record]>,
 }
 
-/// One entry: its name and its tag end at these places of the page's text.
+/// One entry. Its name and its tag end at these places of the page's text.
 #[derive(Debug, Clone, Copy)]
 struct Record {
     name_end: u32,
@@ -74,37 +75,37 @@ struct Record {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Directory,
-    /// An empty object with something below it: a directory, in an object's place.
+    /// An empty object with something below it: a directory at an object's place.
     Mark,
-    /// Without a tag, or with the one in the text.
+    /// An object, with or without a tag in the text.
     File {
         tagged: bool,
     },
 }
 
-/// What a listing says of a name.
+/// What a listing tells of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Said {
-    /// It has not come that far.
+    /// Nothing: it has not come that far.
     Nothing,
-    /// There is no such name. When that was asked for.
+    /// There is no such name; when that was asked for.
     Absent(Instant),
-    /// What it is, at which place, and when that was asked for.
+    /// What it stands for, its place, and when that was asked for.
     Present(Node, u32, Instant),
 }
 
 /// A page that has been taken in.
 pub(crate) struct Taken {
     pub(crate) children: Vec<TakenChild>,
-    /// The place of the first of them.
+    /// The place of the first one.
     pub(crate) from: u32,
     /// Everything has come.
     pub(crate) last: bool,
-    /// What all of the listing takes, in bytes.
+    /// Memory that the whole listing takes, in bytes.
     pub(crate) bytes: u64,
 }
 
-/// An entry as policy is told of it: a directory by its prefix, a file by its pages.
+/// An entry as policy is told of it: a directory by its prefix, a file by its length in pages.
 pub(crate) enum TakenChild {
     Directory(String),
     File(u64),
@@ -136,7 +137,7 @@ impl Listing {
         state.complete || place < state.len()
     }
 
-    /// Takes the next page in, which was asked for at `requested`.
+    /// Takes in the next page, which was asked for at `requested`.
     pub(crate) fn take(&self, page: ListPage, requested: Instant) -> Taken {
         let state = &mut *self.state.lock();
         let first = state.len();
@@ -152,7 +153,7 @@ impl Listing {
             };
             state.shadows.retain(|(shadow, _)| name.starts_with(shadow.as_str()));
             if let Some(&(_, place)) = state.shadows.iter().find(|(shadow, _)| shadow == name) {
-                // An empty object is the mark of a directory where something lies below it.
+                // An empty object with something below it is the mark of a directory.
                 if matches!(entry, Entry::Prefix(_)) && place >= first {
                     let record: &mut Record = &mut records[(place - first) as usize];
                     if record.size == 0 {
@@ -205,18 +206,18 @@ impl Listing {
         self.news.notify_waiters();
     }
 
-    /// Has those who wait ask again.
+    /// Wakes the readers that wait, to ask again.
     pub(crate) fn wake(&self) {
         self.news.notify_waiters();
     }
 
-    /// Waits until `place` has come, or that there is none; whenever more of it is needed than is there, `ask` is called. Whether there is
-    /// one.
+    /// Waits until the entry at `place` has come, or it is known that there is none. Calls `ask`
+    /// whenever more entries are needed. Returns whether there is one.
     pub(crate) async fn wait(&self, place: u32, ask: impl Fn()) -> Result<bool, Error> {
         loop {
             let news = self.news.notified();
             tokio::pin!(news);
-            // From here on nothing is missed.
+            // From here on no notification is missed.
             news.as_mut().enable();
             if let Some(there) = self.state.lock().standing(place) {
                 return there;
@@ -230,7 +231,7 @@ impl Listing {
         self.state.lock().failed.is_some()
     }
 
-    /// Calls `visit` with the entries from `place` on that have come, until it has enough.
+    /// Calls `visit` with the entries from `place` on that have come, until it returns `false`.
     pub(crate) fn visit(&self, place: u32, mut visit: impl FnMut(u32, &str, Node, Instant) -> bool) {
         let state = self.state.lock();
         let from = state.pages.partition_point(|page| page.end() <= place);
@@ -254,7 +255,7 @@ impl Listing {
         found
     }
 
-    /// What it says of `name`, as far as it has come.
+    /// What it tells of `name`, as far as it has come.
     pub(crate) fn look_up(&self, name: &str) -> Said {
         let state = self.state.lock();
         let found = |page: &Page, at: usize| Said::Present(self.node(page, at), page.first + at as u32, page.requested);
@@ -271,7 +272,7 @@ impl Listing {
         }
         let (object, prefix) = (state.find((name, false)), state.find((name, true)));
         match (object, prefix) {
-            // An empty object is the mark of a directory where something lies below it.
+            // An empty object with something below it is the mark of a directory.
             (Ok((page, at)), _) if page.records[at].size > 0 || page.records[at].kind == Kind::Mark => found(page, at),
             (_, Ok((page, at))) | (Ok((page, at)), Err(Some(_))) => found(page, at),
             (Ok(_) | Err(_), Err(None)) | (Err(None), Err(_)) => Said::Nothing,
@@ -279,7 +280,7 @@ impl Listing {
         }
     }
 
-    /// Whether the first entries of both, `count` of them, have the same names and are of the same kind.
+    /// Whether `count` entries from `from` on have the same names and kinds in both.
     pub(crate) fn is_like(&self, other: &Self, from: u32, count: u32) -> bool {
         let mut mine = Vec::with_capacity(count as usize);
         self.visit(from, |place, name, node, _| {
@@ -328,7 +329,8 @@ impl State {
         self.pages.last().map_or(0, Page::end)
     }
 
-    /// Where a key is, in a listing that is in the order of its keys; or when it was asked for, if it would have come.
+    /// Where a key is, in a sorted listing; or when its absence was asked for, if it would have
+    /// come.
     fn find(&self, key: (&str, bool)) -> Result<(&Page, usize), Option<Instant>> {
         let at = self.pages.partition_point(|page| page.last().is_none_or(|last| order(last, key).is_lt()));
         match self.pages.get(at) {
@@ -337,7 +339,8 @@ impl State {
         }
     }
 
-    /// The empty object at `place` turns out to be a directory's mark. Whoever has seen it has seen the name.
+    /// The empty object at `place` turns out to be the mark of a directory. Readers that have seen
+    /// it have seen the name.
     fn mark_directory(&mut self, place: u32) {
         let at = self.pages.partition_point(|page| page.end() <= place);
         if let Some(page) = self.pages.get_mut(at) {

@@ -1,4 +1,13 @@
-//! What is read, for one who records it: kept until it is asked for, in bounded memory, and nothing is kept while nobody asks.
+//! A recording of reads, taken from a running engine.
+//!
+//! ```text
+//!   start ──> on: reads are kept ── take ──> the oldest reads, and the files that they name
+//!     ^                 └─ not taken for five seconds, or taken for the last time ──> off
+//!     └───────────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! *Invariant:* memory is bounded; while no recording is under way, a read costs one load of a
+//! flag.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -11,13 +20,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Recorded {
-    /// Files that come up for the first time.
+    /// Files that are read for the first time.
     pub files: Vec<RecordedFile>,
     /// Reads, in the order in which they came.
     pub reads: Vec<RecordedRead>,
     /// Reads that came before these and were not kept.
     pub lost: u64,
-    /// There is more already.
+    /// More reads are kept already.
     pub more: bool,
 }
 
@@ -25,7 +34,7 @@ pub struct Recorded {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RecordedFile {
-    /// What its reads call it.
+    /// The number by which reads name it.
     pub file: u64,
     /// Bytes.
     pub size: u64,
@@ -33,10 +42,11 @@ pub struct RecordedFile {
     pub name: String,
 }
 
-/// One read: when (ns), in which file, by which open of it, where, how many bytes. In this order, since there are many.
+/// One read: time (ns), file, which open of it, offset, bytes. A tuple in this order, since there
+/// are many.
 pub type RecordedRead = (u64, u64, u64, u64, u64);
 
-/// Keeps reads for who asks for them.
+/// Keeps reads for the one that records.
 #[derive(Debug, Default)]
 pub(crate) struct Tap {
     on: AtomicBool,
@@ -45,7 +55,7 @@ pub(crate) struct Tap {
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// When it was last asked.
+    /// When a part was last taken.
     asked: Option<Instant>,
     known: HashSet<u64>,
     files: VecDeque<RecordedFile>,
@@ -54,7 +64,8 @@ struct Kept {
 }
 
 impl Tap {
-    /// Keeps `read`, if anybody asks. `describe` is called for a file that comes up for the first time.
+    /// Keeps `read`, if a recording is under way. `describe` is called for a file that is read for
+    /// the first time.
     pub(crate) fn note(&self, read: impl FnOnce() -> RecordedRead, describe: impl FnOnce() -> (u64, String)) {
         if !self.on.load(Relaxed) {
             return;
@@ -77,7 +88,7 @@ impl Tap {
         kept.reads.push_back(read);
     }
 
-    /// Starts a new recording. `false` if somebody else is at one.
+    /// Starts a recording. Returns `false` if one is under way.
     pub(crate) fn start(&self) -> bool {
         let mut kept = self.kept.lock();
         if kept.asked.is_some_and(|asked| asked.elapsed() <= GIVEN_UP) {
@@ -88,7 +99,8 @@ impl Tap {
         true
     }
 
-    /// What has come since it was last asked, as much as fits into about `bytes` of JSON; `last` ends the recording.
+    /// Takes the oldest reads that are kept, as many as fit into about `bytes` of JSON; `last`
+    /// ends the recording.
     pub(crate) fn take(&self, bytes: usize, last: bool) -> Recorded {
         let mut kept = self.kept.lock();
         let mut taken = Recorded { lost: std::mem::take(&mut kept.lost), ..Recorded::default() };
@@ -117,13 +129,16 @@ impl Tap {
     }
 }
 
-/// Reads that are kept: a second of as many as a mount carries, in 4 MiB.
+/// Reads that are kept, 4 MiB: one second of a mount's reads. Lower loses reads between two takes;
+/// higher takes more memory that the budget does not count.
 const READS_MAX: usize = 100_000;
 
-/// Who has not asked for this long has gone.
+/// A recording that has not been taken from for this long has ended. Lower ends slow ones; higher
+/// keeps reads that are not taken for longer.
 const GIVEN_UP: Duration = Duration::from_secs(5);
 
-/// The most that each takes as JSON: five numbers of twenty digits; the name besides, each of its bytes escaped.
+/// The most bytes that a read takes as JSON, five numbers of twenty digits; that a file takes,
+/// without its name; that a byte of a name takes, escaped; and that the rest of a part takes.
 const READ_BYTES: usize = 110;
 const FILE_BYTES: usize = 90;
 const ESCAPED_BYTES: usize = 6;
@@ -138,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_while_nobody_asks() {
+    fn nothing_is_kept_while_nothing_is_recorded() {
         let tap = Tap::default();
         note(&tap, 1, 1);
         assert!(tap.start());
@@ -146,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_come_in_order_with_their_files_and_no_more_than_fit() {
+    fn reads_are_taken_in_order_with_their_files_and_as_many_as_fit() {
         let tap = Tap::default();
         assert!(tap.start());
         assert!(!tap.start(), "one at a time");
@@ -169,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_too_fast_is_counted() {
+    fn reads_that_are_not_kept_are_counted() {
         let tap = Tap::default();
         assert!(tap.start());
         for at in 0..READS_MAX as u64 + 7 {

@@ -6,67 +6,60 @@
 //!    given out as they come   kept until it is their turn
 //! ```
 //!
-//! Every key lies in one segment, and each segment is listed to its end: where the cuts are decides how many requests are made, never what
-//! is found. A store that begins somewhere else than it was asked to is asked in one chain from there on.
+//! Every key lies in one segment, and each segment is listed to its end: the cuts decide how many
+//! requests are made, never which keys are found (`docs/decisions/0030`). A store that does not
+//! begin where it is asked to is listed in one chain from then on.
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
 use foreread_backend::ListPage;
 
-use crate::key_space::Progression;
+use crate::directories::key_space::Progression;
+use crate::requests::storage::Cursor;
 
-/// Which segment it is, as long as the listing lasts.
+/// The number of a segment, unique within its listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct SegmentId(u64);
-
-/// Where a request begins.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum From {
-    Start,
-    Token(String),
-    /// After this key.
-    After(String),
-}
 
 #[derive(Debug)]
 struct Segment {
     id: SegmentId,
-    from: From,
-    /// The first key that is in it comes after this one.
+    cursor: Cursor,
+    /// Its first key comes after this one.
     after: Option<String>,
-    /// The last key that may be in it.
+    /// Its last key is not after this one.
     end: Option<String>,
     /// The last key that has come.
     last: Option<String>,
     busy: bool,
     /// All of it has come.
     done: bool,
-    /// What has come before its turn.
+    /// Pages that have come before their turn.
     pages: Vec<(ListPage, Instant)>,
-    /// Pages that have come since it was made, or cut.
+    /// Pages that have come since it was made or last cut.
     count: u32,
 }
 
-/// See the module's text.
+/// The segments of one listing, in the order of their keys.
 #[derive(Debug)]
 pub(crate) struct Segments {
     queue: VecDeque<Segment>,
     next: u64,
-    /// The page before, as numbers.
+    /// The last segment's latest page, as numbers.
     progression: Option<Progression>,
-    /// Steps of it that cuts have been made at.
+    /// How many steps of it have been used for cuts.
     steps: u32,
     /// How far apart cuts are, in thousandths of a page.
     per_mille: u32,
-    /// The storage begins where it is asked to.
+    /// The storage can begin after a key, and does.
     divisible: bool,
-    /// Where the last key is has been seen.
+    /// The last key has been seen.
     ended: bool,
 }
 
 impl Segments {
-    /// One segment of everything. `divisible` tells whether the storage can be asked for what comes after a key.
+    /// One segment of all keys. `divisible` tells whether the storage can begin after a key.
     pub(crate) fn new(divisible: bool) -> Self {
         let mut segments = Self {
             queue: VecDeque::new(),
@@ -85,7 +78,7 @@ impl Segments {
         self.next += 1;
         self.queue.push_back(Segment {
             id: SegmentId(self.next),
-            from: after.clone().map_or(From::Start, From::After),
+            cursor: after.clone().map_or(Cursor::Start, Cursor::After),
             after,
             end: None,
             last: None,
@@ -96,16 +89,17 @@ impl Segments {
         });
     }
 
-    /// Requests that are under way.
+    /// Requests in flight.
     pub(crate) fn in_flight(&self) -> usize {
         self.queue.iter().filter(|segment| segment.busy).count()
     }
 
-    /// Requests to make so that `parallel` are under way: of the segments that there are, the first first; then of new ones.
-    pub(crate) fn ask(&mut self, parallel: u32) -> Vec<(SegmentId, From)> {
+    /// Requests to make so that `parallel` are in flight: for existing segments in order, then for
+    /// new ones.
+    pub(crate) fn ask(&mut self, parallel: u32) -> Vec<(SegmentId, Cursor)> {
         let mut asked = Vec::new();
         let mut free = (parallel as usize).saturating_sub(self.in_flight());
-        // What the reader waits for, whatever else is under way.
+        // The reader waits for the first segment: it is asked for in any case.
         let front = self.queue.front().is_some_and(|front| !front.busy && !front.done);
         free = free.max(usize::from(front));
         for at in 0.. {
@@ -115,14 +109,14 @@ impl Segments {
             let segment = &mut self.queue[at];
             if !segment.busy && !segment.done {
                 segment.busy = true;
-                asked.push((segment.id, segment.from.clone()));
+                asked.push((segment.id, segment.cursor.clone()));
                 free -= 1;
             }
         }
         asked
     }
 
-    /// Cuts the last segment in two. `false` where there is no telling where.
+    /// Cuts the last segment in two. Returns `false` if there is no guess where.
     fn cut(&mut self) -> bool {
         if !self.divisible || self.ended || self.queue.len() >= SEGMENTS_MAX {
             return false;
@@ -130,7 +124,7 @@ impl Segments {
         let Some(last) = self.queue.back_mut().filter(|last| !last.done) else { return false };
         let Some(progression) = &self.progression else { return false };
         let Some(cut) = progression.after(self.steps + 1, self.per_mille) else { return false };
-        // A cut that the segment has passed already divides nothing.
+        // The segment may have passed the cut already.
         if last.last.as_ref().max(last.after.as_ref()).is_some_and(|passed| *passed >= cut) {
             return false;
         }
@@ -140,15 +134,15 @@ impl Segments {
         true
     }
 
-    /// A page of a segment has come. The pages whose turn it is now, in order; the last of all has no continuation, and all others have
-    /// some.
+    /// A page of a segment has come. Returns the pages to give out now, in order. The
+    /// listing's last page has no continuation; all others have one.
     pub(crate) fn arrived(&mut self, id: SegmentId, page: ListPage, requested: Instant) -> Vec<(ListPage, Instant)> {
         let Some(at) = self.queue.iter().position(|segment| segment.id == id) else { return Vec::new() };
         let segment = &mut self.queue[at];
         segment.busy = false;
         segment.count += 1;
         let mut page = page;
-        if let From::After(after) = &segment.from
+        if let Cursor::After(after) = &segment.cursor
             && page.entries.first().is_some_and(|first| first.key() < after.as_str())
         {
             self.join();
@@ -169,12 +163,12 @@ impl Segments {
         }
         segment.last = page.entries.last().map(|last| last.key().to_owned()).or(segment.last.take());
         if let Some(token) = page.continuation.take() {
-            segment.from = From::Token(token);
+            segment.cursor = Cursor::Token(token);
         }
         segment.pages.push((page, requested));
         let (done, count, bounded) = (segment.done, segment.count, segment.end.is_some());
         if at + 1 == self.queue.len() && progression.is_some() {
-            // From here on it is counted anew.
+            // Steps are counted from the new page on.
             (self.progression, self.steps) = (progression, 0);
         }
         if is_end {
@@ -193,7 +187,7 @@ impl Segments {
         self.turn()
     }
 
-    /// The pages whose turn it is.
+    /// The pages to give out.
     fn turn(&mut self) -> Vec<(ListPage, Instant)> {
         let mut pages = Vec::new();
         while let Some(front) = self.queue.front_mut() {
@@ -211,26 +205,30 @@ impl Segments {
         pages
     }
 
-    /// The storage does not begin where it is asked to: one chain from the first segment on is all that can be trusted.
+    /// The storage does not begin where it is asked to: only one chain, from the first segment on,
+    /// can be trusted.
     fn join(&mut self) {
         self.divisible = false;
         self.queue.truncate(1);
         if let Some(front) = self.queue.front_mut() {
             front.end = None;
-            if matches!(front.from, From::After(_)) {
-                front.from = From::Start;
+            if matches!(front.cursor, Cursor::After(_)) {
+                front.cursor = Cursor::Start;
             }
         }
     }
 }
 
-/// Segments at a time: what has come before its turn takes memory.
+/// Segments at a time. Lower limits how many requests can be in flight; higher keeps more pages in
+/// memory that came before their turn.
 const SEGMENTS_MAX: usize = 64;
 
-/// Entries of a page that tell where others begin.
+/// Entries of a page that is used for guesses. Lower guesses from pages that say little; higher
+/// makes no guesses for stores with short pages.
 const PAGE_MIN: usize = 100;
 
-/// How far apart cuts may be, in thousandths of a page.
+/// How far apart cuts may be, in thousandths of a page. A lower minimum makes more requests for
+/// sparse pages; a higher maximum makes fewer segments where guesses are bad.
 const PER_MILLE_MIN: u32 = 125;
 const PER_MILLE_MAX: u32 = 64_000;
 
@@ -241,8 +239,9 @@ mod tests {
 
     use super::*;
 
-    /// Lists `keys` (sorted) with `parallel` requests under way, answered in an order that `turns` chooses. What came, how many
-    /// rounds it took where all that is under way is answered in one, and how many requests.
+    /// Lists `keys` (sorted) with `parallel` requests under way, answered in an order that `turns`
+    /// chooses. What came, how many rounds it took where all that is under way is answered in one,
+    /// and how many requests.
     fn list(
         keys: &[String],
         page: usize,
@@ -263,9 +262,9 @@ mod tests {
             };
             for (id, from) in answered {
                 let start = match &from {
-                    From::Token(token) => token.parse().unwrap(),
-                    From::After(after) if divides => keys.partition_point(|key| key <= after),
-                    From::Start | From::After(_) => 0,
+                    Cursor::Token(token) => token.parse().unwrap(),
+                    Cursor::After(after) if divides => keys.partition_point(|key| key <= after),
+                    Cursor::Start | Cursor::After(_) => 0,
                 };
                 let end = (start + page).min(keys.len());
                 let version = Version { size: 1, tag: None, modified: None };
@@ -285,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn numbered_names_come_side_by_side() {
+    fn numbered_names_are_listed_in_parallel() {
         let keys: Vec<_> = (0..100_000).map(|n| format!("big/file-{n:06}")).collect();
         let (found, rounds, requests) = list(&keys, 1000, 32, &[], true);
         assert_eq!(found, keys);
@@ -293,16 +292,16 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_asked_for_beyond_the_end_once_that_is_known() {
+    fn no_request_is_made_beyond_the_end_once_it_is_known() {
         let keys: Vec<_> = (0..100_000).map(|n| format!("big/file-{n:06}")).collect();
-        // The first that was asked for is answered last.
+        // The first request is answered last.
         let (found, _, requests) = list(&keys, 1000, 8, &[7, 6, 5, 4, 3, 2, 1], true);
         assert_eq!(found, keys);
         assert!(requests <= 150, "{requests} requests");
     }
 
     #[test]
-    fn hashed_names_come_side_by_side() {
+    fn hashed_names_are_listed_in_parallel() {
         let mut keys: Vec<_> =
             (0..50_000u64).map(|n| format!("h/{:016x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
         keys.sort();

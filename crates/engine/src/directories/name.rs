@@ -3,13 +3,13 @@
 //! ```text
 //!   prefix photos/   key photos/a b.jpg   -> "a b.jpg"
 //!                    key photos//x        -> none: an empty name
-//!                    key photos/../x      -> none: it would leave the mount
+//!                    key photos/../x      -> none: it would lead out of the mount
 //! ```
 
 /// The longest name that the kernel takes from a FUSE file system, in bytes.
 pub const NAME_BYTES_MAX: usize = 1024;
 
-/// The name under which `key`, a child of `prefix`, appears, or `None` where POSIX cannot express it.
+/// The name under which `key`, a child of `prefix`, appears; `None` if POSIX cannot express it.
 pub(crate) fn of_key<'a>(prefix: &str, key: &'a str) -> Option<&'a str> {
     let rest = key.strip_prefix(prefix)?;
     let name = rest.strip_suffix('/').unwrap_or(rest);
@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn what_posix_cannot_express_has_no_name() {
+    fn keys_that_posix_cannot_express_have_no_name() {
         for key in ["x//", "x/", "x/./", "x/..", "x/../", "y/a"] {
             assert_eq!(of_key("x/", key), None, "{key}");
         }

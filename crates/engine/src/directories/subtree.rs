@@ -1,22 +1,23 @@
-//! A page of all that lies below a directory, taken apart into the listings that it holds whole.
+//! A page of a subtree's listing, split into the listings of directories that it holds completely.
 //!
 //! ```text
-//!   after b/      b/1  b/2  b/x/1  c/1 | c/2 ..         b/ : 1 2 x/     whole: the page goes beyond it
-//!                                      end of page      b/x/ : 1        whole
-//!                                                       c/ : 1          cut off: not told
+//!   after b/    b/1  b/2  b/x/1  c/1 | c/2 ..     b/ : 1 2 x/    whole: the page goes beyond it
+//!                                    end of page    b/x/ : 1       whole
+//!                                                   c/ : 1         cut off: left out
 //! ```
 //!
-//! *Invariant:* what is said of a directory is what listing it by itself would have said at that moment; of one that may go on behind the
-//! page nothing is said.
+//! *Invariant:* the listing of a directory is what listing it alone would have returned at that
+//! moment. A directory that may continue on the next page is left out.
 
 use std::collections::BTreeMap;
 
 use foreread_backend::{Entry, ListPage};
 
-use crate::name;
+use crate::directories::name;
 
-/// The listings that `page` holds whole, each under its prefix. `page` holds the objects below `prefix` that come after `after`, which is the
-/// prefix of a directory; `asked` are prefixes of directories that are told even where nothing lies in them.
+/// The listings that `page` holds completely, each by its prefix. `page` holds the objects below
+/// `prefix` that come after `after`, the prefix of a directory. Directories in `asked` are
+/// included even if they are empty.
 pub(crate) fn whole(prefix: &str, after: &str, page: ListPage, asked: &[String]) -> BTreeMap<String, Vec<Entry>> {
     let is_end = page.continuation.is_none();
     let last = page.entries.last().map(|entry| entry.key().to_owned());
@@ -71,7 +72,7 @@ mod tests {
         ListPage { entries, continuation: (found().count() > limit).then(|| String::from("more")) }
     }
 
-    /// What a store says of one directory.
+    /// What a store answers for one directory.
     fn list(keys: &BTreeSet<String>, prefix: &str) -> Vec<Entry> {
         let mut entries = Vec::<Entry>::new();
         for key in keys.iter().filter(|key| key.starts_with(prefix) && key.as_str() != prefix) {
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_not_told() {
+    fn a_directory_that_the_page_cuts_off_is_left_out() {
         let keys = ["b/1", "b/2", "b/x/1", "c/1", "c/2"].map(String::from).into();
         let told = whole("", "b/", page(&keys, "", "b/", 4), &[String::from("b/"), String::from("c/")]);
         assert_eq!(told.keys().collect::<Vec<_>>(), ["b/", "b/x/"]);
@@ -103,7 +104,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_is_what_listing_it_alone_would_say(
+        fn each_listing_is_what_listing_its_directory_alone_returns(
             keys in prop::collection::btree_set("[ab/.!0]{1,7}", 1..60),
             prefix in prop_oneof!["", "a/"],
             first in "[ab]",
@@ -116,9 +117,9 @@ mod tests {
             }
         }
 
-        /// Nothing that is there is kept back where one page holds it all.
+        /// If one page holds everything, no directory is left out.
         #[test]
-        fn a_page_of_everything_tells_everything(keys in prop::collection::btree_set("[a-c]{1,2}(/[a-c]{1,2}){1,3}", 1..60)) {
+        fn a_page_of_everything_holds_all_directories(keys in prop::collection::btree_set("[a-c]{1,2}(/[a-c]{1,2}){1,3}", 1..60)) {
             let told = whole("", "", page(&keys, "", "", usize::MAX), &[]);
             let directories: BTreeSet<_> =
                 keys.iter().flat_map(|key| key.match_indices('/').map(|(slash, _)| key[..=slash].to_owned())).collect();

@@ -1,8 +1,11 @@
-//! Memory for folios, of all engines of a program. Whole folios come from a pool: a fresh 128 KiB costs 32 page faults, which at a gigabyte a second is a
-//! twentieth of a core. So do single pages: made by one thread and dropped by another, each costs an allocator a tenth of what a
-//! random read of 4 KiB costs altogether.
+//! Memory for folios, shared by all engines of a program.
 //!
-//! *Invariant:* what lies idle in the pool is at most [`IDLE_BYTES_MAX`] of either kind, so memory follows the budget that policy keeps.
+//! Whole folios come from a pool: a fresh 128 KiB costs 32 page faults, which at a gigabyte a
+//! second is a twentieth of a core. So do single pages: one that is made by one thread and dropped
+//! by another costs an allocator a tenth of what a random read of 4 KiB costs altogether.
+//!
+//! *Invariant:* at most [`IDLE_BYTES_MAX`] of either kind are idle in the pool, so memory follows
+//! the budget that policy keeps.
 
 use std::ops::{Deref, DerefMut};
 
@@ -16,10 +19,12 @@ const WHOLE_BYTES: usize = (FOLIO_PAGES_MAX * PAGE_BYTES) as usize;
 /// Bytes of one page.
 const SINGLE_BYTES: usize = PAGE_BYTES as usize;
 
-/// Memory of each kind kept for the next request: 4 MiB. Less and a stream's turnover reaches the allocator; more is memory idle.
+/// Idle memory of each kind kept for the next request, 4 MiB. Lower, and a stream's turnover
+/// reaches the allocator; higher keeps more memory that the budget does not count.
 const IDLE_BYTES_MAX: usize = 4 << 20;
 
-/// Where whole folios and single pages come from and return to. One for all, so that no buffer has to hold it.
+/// Where whole folios and single pages come from and return to. One for all engines, so that a
+/// buffer need not point to it.
 #[derive(Debug)]
 struct Pool {
     wholes: Mutex<Vec<Frames>>,
@@ -29,7 +34,7 @@ struct Pool {
 static POOL: Pool = Pool { wholes: Mutex::new(Vec::new()), singles: Mutex::new(Vec::new()) };
 
 impl Pool {
-    /// Where memory of that length lies idle.
+    /// The idle memory of that length.
     fn idle(&self, len: usize) -> Option<&Mutex<Vec<Frames>>> {
         match len {
             WHOLE_BYTES => Some(&self.wholes),
@@ -39,7 +44,8 @@ impl Pool {
     }
 }
 
-/// Memory of `len` bytes, at most a whole folio, for [`Buffer::of`]. Its content is arbitrary: the caller overwrites all of it.
+/// Memory of `len` bytes, at most a whole folio, for [`Buffer::of`]. Its content is arbitrary: the
+/// caller overwrites all of it.
 pub(crate) fn frames(len: usize) -> Frames {
     debug_assert!(len <= WHOLE_BYTES);
     let idle = POOL.idle(len).and_then(|idle| idle.lock().pop());
@@ -53,12 +59,12 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// `len` of them, as [`frames`] gives them.
+    /// A buffer of `len` bytes; their content is that of [`frames`].
     pub(crate) fn new(len: usize) -> Self {
         Self::of(frames(len))
     }
 
-    /// What [`frames`] gave.
+    /// The memory that [`frames`] gave, filled.
     pub(crate) fn of(bytes: Frames) -> Self {
         Self { bytes }
     }

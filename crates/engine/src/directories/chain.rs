@@ -1,0 +1,175 @@
+//! One listing of a directory and the requests that bring it.
+//!
+//! ```text
+//!   began ── ask ──> requests, for one or several segments ── bring ──> pages taken in, in order
+//!     │                 └─ a page that leads nowhere: the listing fails
+//!     └── along ──> no requests: it comes with others, by one request for a subtree
+//! ```
+//!
+//! Until it has come, the listing before it answers in its place, as far as that may still be
+//! believed.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Instant;
+
+use foreread_backend::{Entry, ListPage};
+use foreread_policy::DirId;
+use parking_lot::Mutex;
+
+use crate::directories::listing::{Listing, Node, Said, Taken};
+use crate::directories::segments::{SegmentId, Segments};
+use crate::error::{Error, ErrorKind};
+use crate::requests::storage::{Cursor, Storage};
+
+/// A listing and the requests that bring it.
+pub(crate) struct Chain {
+    pub(crate) dir: DirId,
+    pub(crate) listing: Arc<Listing>,
+    pub(crate) began: Instant,
+    /// It is in flight with others, by one request for all of them.
+    along: AtomicBool,
+    segments: Mutex<Segments>,
+    seen: Mutex<Seen>,
+    /// The listing that it replaces, until it is known whether both are alike.
+    before: Mutex<Option<Arc<Listing>>>,
+}
+
+/// The continuations seen so far: one that comes back leads nowhere.
+#[derive(Default)]
+struct Seen {
+    seeds: RandomState,
+    tokens: HashSet<u64>,
+    empty: u32,
+}
+
+impl Chain {
+    /// A listing that replaces `before`, and has not been asked for. `along`: it will come with
+    /// others. `divisible` tells whether the storage can be asked for what follows a key.
+    pub(crate) fn new(
+        dir: DirId,
+        prefix: &Arc<str>,
+        before: Option<Arc<Listing>>,
+        along: bool,
+        divisible: bool,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            dir,
+            listing: Listing::new(prefix),
+            began: Instant::now(),
+            along: AtomicBool::new(along),
+            segments: Mutex::new(Segments::new(divisible)),
+            seen: Mutex::default(),
+            before: Mutex::new(before),
+        })
+    }
+
+    /// What is known of `name`: by this listing, or while it has not come so far, by the one
+    /// before.
+    pub(crate) fn look_up(&self, name: &str) -> Said {
+        match (self.listing.look_up(name), &*self.before.lock()) {
+            (Said::Nothing, Some(before)) => match before.look_up(name) {
+                said @ Said::Present(..) => said,
+                Said::Absent(_) | Said::Nothing => Said::Nothing,
+            },
+            (said, _) => said,
+        }
+    }
+
+    /// The entry at `place`, by this listing or else by the one before.
+    pub(crate) fn entry(&self, place: u32) -> Option<Node> {
+        self.listing.entry(place).or_else(|| self.before.lock().as_ref()?.entry(place))
+    }
+
+    /// The entry at `place`, by the listing before if there is one, or else by this one.
+    pub(crate) fn entry_before(&self, place: u32) -> Option<Node> {
+        let before = self.before.lock().as_ref().and_then(|before| before.entry(place));
+        before.or_else(|| self.listing.entry(place))
+    }
+
+    /// Whether more of it is in flight.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.along.load(Relaxed) || self.segments.lock().in_flight() > 0
+    }
+
+    /// Whether nothing of it has come, and nothing is in flight.
+    pub(crate) fn is_unasked(&self) -> bool {
+        !self.is_busy() && !self.listing.is_over() && !self.listing.has(0)
+    }
+
+    /// It no longer comes with others. Returns whether it did.
+    pub(crate) fn leave(&self) -> bool {
+        self.along.swap(false, Relaxed)
+    }
+
+    /// Requests to make so that `parallel` of them are in flight, if that many are possible.
+    pub(crate) fn ask(&self, parallel: u32) -> Vec<(SegmentId, Cursor)> {
+        if self.listing.is_over() || self.along.load(Relaxed) {
+            return Vec::new();
+        }
+        self.segments.lock().ask(parallel)
+    }
+
+    /// Makes one request. Returns the pages that may be given out now, taken in.
+    pub(crate) async fn bring(
+        &self,
+        storage: &Storage,
+        segment: SegmentId,
+        cursor: &Cursor,
+    ) -> Result<Vec<Taken>, Error> {
+        let requested = Instant::now();
+        let page = storage.list(self.listing.prefix(), cursor).await?;
+        self.advances(segment, &page)?;
+        // Pages are taken in in the order in which they are given out: the lock is held for both.
+        let mut segments = self.segments.lock();
+        let pages = segments.arrived(segment, page, requested);
+        Ok(pages.into_iter().map(|(page, at)| self.listing.take(page, at)).collect())
+    }
+
+    /// Takes in all of it, which has come with others.
+    pub(crate) fn take_whole(&self, entries: Vec<Entry>, requested: Instant) -> Taken {
+        let taken = self.listing.take(ListPage { entries, continuation: None }, requested);
+        self.leave();
+        taken
+    }
+
+    /// Whether the entries that were taken in are those of the listing before.
+    pub(crate) fn is_like_before(&self, taken: &Taken) -> bool {
+        let before = self.before.lock().clone();
+        before.is_some_and(|before| self.listing.is_like(&before, taken.from, taken.children.len() as u32))
+    }
+
+    /// The listing before is of no use any more.
+    pub(crate) fn forget_before(&self) {
+        *self.before.lock() = None;
+    }
+
+    /// Fails if `page` leads nowhere.
+    fn advances(&self, segment: SegmentId, page: &ListPage) -> Result<(), Error> {
+        let Some(token) = &page.continuation else { return Ok(()) };
+        let seen = &mut *self.seen.lock();
+        seen.empty = if page.entries.is_empty() { seen.empty + 1 } else { 0 };
+        let hash = seen.seeds.hash_one((segment, token));
+        if !seen.tokens.insert(hash) {
+            return Err(endless(self.listing.prefix(), "the storage names the same continuation twice"));
+        }
+        if seen.empty > EMPTY_MAX {
+            return Err(endless(self.listing.prefix(), EMPTY));
+        }
+        Ok(())
+    }
+}
+
+/// A listing that would never end, and why.
+pub(crate) fn endless(prefix: &str, why: &str) -> Error {
+    Error::new(ErrorKind::Io, format!("list {prefix}: {why}: the listing would never end"))
+}
+
+/// Why a listing fails that has more than [`EMPTY_MAX`] empty pages in a row.
+pub(crate) const EMPTY: &str = "the storage answers with empty pages without end";
+
+/// Pages without an entry, one after the other, before a listing fails. Lower fails on a store
+/// that skips many deleted keys; higher makes more requests that lead nowhere.
+pub(crate) const EMPTY_MAX: u32 = 1000;

@@ -1,0 +1,354 @@
+//! The driver of directories: tells policy of them what happened, and executes its actions.
+//!
+//! ```text
+//!   enter: lock, f: tell policy, execute ── List ──────> go_on: a task a page, then listed
+//!              │                         ├─ ListBelow ─> a task a subtree, many listings
+//!              │                         ├─ Fetch ─────> an errand
+//!              │                         ├─ Discard ───> an errand
+//!              │                         └─ Drop ──────> the table forgets it; readers keep it
+//!              └─ unlock ──> errands: files' pages, by the shard's driver
+//! ```
+//!
+//! *Invariant:* the shard is never locked while the directories are.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use foreread_backend::{Entry, Object};
+use foreread_policy::{Child, DirAction, DirCounters, DirEvent, DirId, DirOptions, DirReadahead, Event, Found, Nanos};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::directories::chain::Chain;
+use crate::directories::listing::{Node, Taken, TakenChild};
+use crate::directories::prefetch::{Prefetched, discard, prefetch};
+use crate::directories::segments::SegmentId;
+use crate::directories::subtree;
+use crate::directories::table::DirectoryTable;
+use crate::driver::Driver;
+use crate::options::Options;
+use crate::requests::storage::Cursor;
+
+/// Executes the actions of policy for directories.
+pub(crate) struct Directories {
+    pub(crate) driver: Arc<Driver>,
+    pub(crate) ttl: Duration,
+    state: Mutex<State>,
+    /// A file is no longer being fetched.
+    fetched: Notify,
+}
+
+/// What the lock protects.
+pub(super) struct State {
+    policy: DirReadahead,
+    pub(super) table: DirectoryTable,
+    /// Files that policy has had fetched, and that have not come yet.
+    pub(super) fetching: HashSet<(DirId, u32)>,
+    /// What the shard's policy was last told that directories take.
+    reserved_bytes: u64,
+    errands: VecDeque<Errand>,
+}
+
+/// What is left to do when the lock is free.
+enum Errand {
+    Fetch { dir: DirId, place: u32, object: Option<Object> },
+    Discard(Object),
+}
+
+/// One request for the directories `chains`, among the entries of `dir` from `from` on.
+struct Below {
+    dir: DirId,
+    from: u32,
+    prefix: Arc<str>,
+    chains: Vec<Arc<Chain>>,
+}
+
+impl Directories {
+    /// `divisible` tells whether the storage can be asked for what follows a key.
+    pub(crate) fn new(driver: &Arc<Driver>, options: &Options, divisible: bool) -> Arc<Self> {
+        let ttl = options.metadata_ttl;
+        let policy = DirReadahead::new(DirOptions {
+            capacity_bytes: options.memory_bytes / 2,
+            contents_bytes: options.memory_bytes / 4,
+            ttl: Nanos(u64::try_from(ttl.as_nanos()).unwrap_or(u64::MAX)),
+            readahead: options.readahead,
+            below: divisible,
+        });
+        let state = State {
+            policy,
+            table: DirectoryTable::new(ttl, divisible),
+            fetching: HashSet::new(),
+            reserved_bytes: 0,
+            errands: VecDeque::new(),
+        };
+        Arc::new(Self { driver: Arc::clone(driver), ttl, state: Mutex::new(state), fetched: Notify::new() })
+    }
+
+    /// What policy has counted, and the memory that it charges.
+    pub(crate) fn counters(&self) -> (DirCounters, u64) {
+        let state = self.state.lock();
+        (state.policy.counters(), state.policy.charged_bytes())
+    }
+
+    /// Locks the state for a look that tells policy nothing.
+    pub(super) fn look<R>(&self, f: impl FnOnce(&State) -> R) -> R {
+        f(&self.state.lock())
+    }
+
+    /// Locks the state for `f`, then, without the lock, keeps the budget and runs the errands.
+    pub(super) fn enter<R>(self: &Arc<Self>, f: impl FnOnce(&mut State) -> R) -> R {
+        let (result, reserved, mut errands) = {
+            let state = &mut *self.state.lock();
+            let result = f(state);
+            (result, state.reserve(), std::mem::take(&mut state.errands))
+        };
+        if let Some(bytes) = reserved {
+            self.driver.enter(|shard| self.driver.tell(shard, Event::Reserve { bytes }));
+        }
+        while let Some(errand) = errands.pop_front() {
+            match errand {
+                Errand::Fetch { dir, place, object } => errands.append(&mut self.fetch(dir, place, object)),
+                Errand::Discard(object) => discard(&self.driver, &object),
+            }
+        }
+        result
+    }
+
+    /// Tells policy of `event` and executes its actions. Files to fetch become errands.
+    pub(super) fn tell(self: &Arc<Self>, state: &mut State, event: DirEvent<'_>) {
+        state.policy.handle(self.driver.now(), event);
+        while let Some(action) = state.policy.poll_action() {
+            match action {
+                DirAction::List { dir, restarts, parallel, .. } => {
+                    let unasked = |chain: &Arc<Chain>| chain.is_unasked() && chain.began.elapsed() <= self.ttl;
+                    match state.table.chain(dir).filter(|chain| !restarts || unasked(chain)) {
+                        Some(chain) => self.go_on(&chain, parallel),
+                        None => _ = self.restart(state, dir),
+                    }
+                }
+                DirAction::ListBelow { dir, from, to } => self.list_below(state, dir, from, to),
+                DirAction::Fetch { dir, entry: place } => {
+                    let object = state.table.chain(dir).and_then(|chain| match chain.entry(place) {
+                        Some(Node::File(object)) => Some(object),
+                        _ => None,
+                    });
+                    state.fetching.insert((dir, place));
+                    state.errands.push_back(Errand::Fetch { dir, place, object });
+                }
+                DirAction::Discard { dir, entry: place } => {
+                    let chain = state.table.chain(dir);
+                    if let Some(Node::File(object)) = chain.and_then(|chain| chain.entry_before(place)) {
+                        state.errands.push_back(Errand::Discard(object));
+                    }
+                }
+                DirAction::Drop { dir } => state.table.drop(dir),
+            }
+        }
+    }
+
+    /// Begins to list `dir` anew.
+    pub(super) fn restart(self: &Arc<Self>, state: &mut State, dir: DirId) -> Arc<Chain> {
+        let chain = state.table.begin(dir, false);
+        self.go_on(&chain, 1);
+        chain
+    }
+
+    /// Asks for more of a listing, so that `parallel` requests are in flight, if that many are
+    /// possible.
+    pub(crate) fn go_on(self: &Arc<Self>, chain: &Arc<Chain>, parallel: u32) {
+        for (segment, cursor) in chain.ask(parallel) {
+            let (directories, chain) = (Arc::clone(self), Arc::clone(chain));
+            self.driver.runtime.spawn(async move { directories.bring(&chain, segment, cursor).await });
+        }
+    }
+
+    async fn bring(self: Arc<Self>, chain: &Arc<Chain>, segment: SegmentId, cursor: Cursor) {
+        match chain.bring(&self.driver.storage, segment, &cursor).await {
+            Ok(taken) => {
+                if taken.is_empty() {
+                    self.go_on(chain, 1);
+                }
+                for taken in taken {
+                    self.listed(chain, taken);
+                }
+            }
+            Err(error) => {
+                self.enter(|state| {
+                    if state.table.is_latest(chain) {
+                        self.tell(state, DirEvent::Failed { dir: chain.dir });
+                    }
+                });
+                chain.listing.fail(error);
+            }
+        }
+    }
+
+    /// A page of `chain` has come.
+    fn listed(self: &Arc<Self>, chain: &Arc<Chain>, taken: Taken) {
+        self.enter(|state| {
+            if !state.table.is_latest(chain) {
+                return;
+            }
+            let same = chain.is_like_before(&taken);
+            let Taken { children, from, last, bytes } = taken;
+            let mut subdirs = 0;
+            let children: Vec<Child> = children
+                .iter()
+                .map(|child| match child {
+                    TakenChild::Directory(prefix) => {
+                        subdirs += 1;
+                        Child::Directory(state.table.identify(prefix))
+                    }
+                    TakenChild::File(pages) => Child::File { pages: *pages },
+                })
+                .collect();
+            if !same {
+                state.table.unconfirm(chain.dir);
+            }
+            let bytes = bytes + subdirs * IDENTITY_BYTES;
+            let event = DirEvent::Listed { dir: chain.dir, first: from == 0, same, children: &children, last, bytes };
+            self.tell(state, event);
+            if last || !same {
+                chain.forget_before();
+            }
+        });
+    }
+
+    /// Asks, by one request, for the subtrees of the directories among entries `[from, to)` of
+    /// `dir`.
+    fn list_below(self: &Arc<Self>, state: &mut State, dir: DirId, from: u32, to: u32) {
+        let (mut prefixes, mut prefix) = (Vec::new(), Arc::from(""));
+        if let Some(above) = state.table.chain(dir) {
+            prefix = above.listing.shared_prefix();
+            above.listing.visit(from, |place, _, node, _| {
+                prefixes.extend(match node {
+                    Node::Directory(prefix) if place < to => Some(prefix),
+                    _ => None,
+                });
+                place < to
+            });
+        }
+        let chains = prefixes.iter().map(|prefix| {
+            let dir = state.table.identify(prefix);
+            state.table.begin(dir, true)
+        });
+        let below = Below { dir, from, prefix, chains: chains.collect() };
+        let directories = Arc::clone(self);
+        self.driver.runtime.spawn(async move { directories.bring_below(below).await });
+    }
+
+    async fn bring_below(self: Arc<Self>, below: Below) {
+        let requested = Instant::now();
+        let asked: Vec<String> = below.chains.iter().map(|chain| chain.listing.prefix().to_owned()).collect();
+        let mut listings = BTreeMap::new();
+        if let Some(first) = asked.first() {
+            match self.driver.storage.list_below(&below.prefix, first).await {
+                Ok(page) => listings = subtree::whole(&below.prefix, first, page, &asked),
+                // Each of them is listed by itself when a reader comes to it.
+                Err(error) => tracing::debug!(%error, "no listing of the subtree"),
+            }
+        }
+        for chain in &below.chains {
+            if let Some(entries) = listings.remove(chain.listing.prefix()) {
+                self.listed_whole(chain, entries, requested);
+            }
+        }
+        for (prefix, entries) in listings {
+            if let Some(chain) = self.begin_along(&prefix, requested) {
+                self.listed_whole(&chain, entries, requested);
+            }
+        }
+        self.enter(|state| self.tell(state, DirEvent::ListedBelow { dir: below.dir, from: below.from }));
+        for chain in below.chains.iter().filter(|chain| chain.leave()) {
+            chain.listing.wake();
+        }
+    }
+
+    /// The listing of a directory that comes with others, although no reader asked for it, unless
+    /// it is known.
+    fn begin_along(self: &Arc<Self>, prefix: &str, requested: Instant) -> Option<Arc<Chain>> {
+        self.enter(|state| {
+            let dir = state.table.identify(prefix);
+            if state.table.chain(dir).is_some_and(|chain| chain.is_busy() || state.table.is_fresh(chain.began)) {
+                return None;
+            }
+            let chain = state.table.begin(dir, true);
+            self.tell(state, DirEvent::Along { dir, requested: self.driver.at(requested) });
+            Some(chain)
+        })
+    }
+
+    /// All of `chain` has come, with others.
+    fn listed_whole(self: &Arc<Self>, chain: &Arc<Chain>, entries: Vec<Entry>, requested: Instant) {
+        let taken = chain.take_whole(entries, requested);
+        self.listed(chain, taken);
+    }
+
+    /// Has a file fetched. Returns the errands that follow.
+    fn fetch(self: &Arc<Self>, dir: DirId, place: u32, object: Option<Object>) -> VecDeque<Errand> {
+        let asked = Instant::now();
+        let directories = Arc::clone(self);
+        let done = move |came| {
+            directories.enter(|state| {
+                if came {
+                    state.table.confirm(dir, place, asked);
+                }
+                directories.settle(state, dir, place, came);
+            });
+        };
+        let prefetched = object.map(|object| prefetch(&self.driver, &object, done));
+        if prefetched == Some(Prefetched::Coming) {
+            return VecDeque::new();
+        }
+        let came = prefetched == Some(Prefetched::Resident);
+        let state = &mut *self.state.lock();
+        self.settle(state, dir, place, came);
+        // What is resident is of a version that nothing has confirmed lately: the next listing
+        // will.
+        if came && state.table.chain(dir).is_some_and(|chain| !state.table.is_fresh(chain.began)) {
+            self.tell(state, DirEvent::Named { dir, entry: None, found: Found::Absent });
+        }
+        std::mem::take(&mut state.errands)
+    }
+
+    /// A file that was to be fetched has come, or will not.
+    fn settle(self: &Arc<Self>, state: &mut State, dir: DirId, place: u32, came: bool) {
+        state.fetching.remove(&(dir, place));
+        self.fetched.notify_waiters();
+        self.tell(state, DirEvent::Fetched { dir, entry: place, came });
+    }
+
+    /// Waits until a file that is being fetched has come, or will not.
+    pub(crate) async fn settled(&self, dir: DirId, place: u32) {
+        loop {
+            let news = self.fetched.notified();
+            tokio::pin!(news);
+            // From here on no notification is missed.
+            news.as_mut().enable();
+            if !self.look(|state| state.fetching.contains(&(dir, place))) {
+                return;
+            }
+            news.await;
+        }
+    }
+}
+
+impl State {
+    /// What the shard's policy is to be told that directories take, if that has changed enough.
+    fn reserve(&mut self) -> Option<u64> {
+        let bytes = self.policy.charged_bytes();
+        let differs = bytes.abs_diff(self.reserved_bytes) >= RESERVE_BYTES;
+        differs.then(|| {
+            self.reserved_bytes = bytes;
+            bytes
+        })
+    }
+}
+
+/// Memory that the name and the number of a directory take, in bytes: an estimate.
+const IDENTITY_BYTES: u64 = 160;
+
+/// The shard's policy is told of the memory that directories take in steps of 1 MiB. Lower tells
+/// it more often; higher lets the budget be exceeded by more meanwhile.
+const RESERVE_BYTES: u64 = 1 << 20;

@@ -1,0 +1,112 @@
+//! What readers do in directories, as events for policy.
+//!
+//! ```text
+//!   open, read         Read     an entry of a listing: resident, in flight or absent
+//!   look_up            Named    a name: what is known, or why not
+//!   File opened        Opened   a small file, fetched ahead or not
+//!   Engine::expect     Expected files that will be read in this order
+//! ```
+
+use std::sync::Arc;
+
+use foreread_backend::{Key, Object};
+use foreread_policy::{DirEvent, Found};
+
+use crate::directories::chain::Chain;
+use crate::directories::driver::Directories;
+use crate::directories::listing::Node;
+use crate::directories::table::{Named, Unknown};
+
+impl Directories {
+    /// Opens a directory for reading: a listing that is known and fresh, or one that begins now.
+    pub(crate) fn open(self: &Arc<Self>, prefix: &str) -> Arc<Chain> {
+        self.enter(|state| {
+            let dir = state.table.identify(prefix);
+            let found = match state.table.chain(dir) {
+                Some(chain) if state.table.is_fresh(chain.began) && !chain.listing.has_failed() => {
+                    if chain.listing.has(0) { Found::Resident } else { Found::InFlight }
+                }
+                _ => Found::Absent,
+            };
+            self.tell(state, DirEvent::Read { dir, entry: 0, found });
+            // Policy begins a listing for a reader that waits, always. Without one there would be
+            // nothing to read.
+            state.table.chain(dir).unwrap_or_else(|| self.restart(state, dir))
+        })
+    }
+
+    /// A reader of `chain` wants the entry at `place`, and what follows.
+    pub(crate) fn read(self: &Arc<Self>, chain: &Arc<Chain>, place: u32) {
+        self.enter(|state| {
+            let found = match chain.listing.has(place) {
+                true => Found::Resident,
+                false if chain.is_busy() => Found::InFlight,
+                false => Found::Absent,
+            };
+            if state.table.is_latest(chain) {
+                self.tell(state, DirEvent::Read { dir: chain.dir, entry: place, found });
+            }
+            if found == Found::Absent && !chain.is_busy() && !chain.listing.is_over() {
+                self.go_on(chain, 1);
+            }
+        });
+    }
+
+    /// What `name` in `prefix` is, as far as that is known. `again`: what was in flight for it has
+    /// come, or will not.
+    pub(crate) fn look_up(self: &Arc<Self>, prefix: &str, name: &str, again: bool) -> Result<Option<Named>, Unknown> {
+        self.enter(|state| {
+            let dir = state.table.identify(prefix);
+            let said = state.table.look_up(dir, name, again);
+            if again {
+                return said;
+            }
+            let (found, entry) = match &said {
+                Ok(_) => (Found::Resident, None),
+                Err(Unknown::Listing(_)) => (Found::InFlight, None),
+                Err(Unknown::Old(_, place)) => (Found::Absent, Some(*place)),
+                Err(Unknown::Nothing) => (Found::Absent, None),
+            };
+            self.tell(state, DirEvent::Named { dir, entry, found });
+            match said {
+                Err(Unknown::Old(dir, place)) if state.fetching.contains(&(dir, place)) => {
+                    Err(Unknown::Old(dir, place))
+                }
+                // A listing that begins now answers as soon as the storage would for this name.
+                Err(Unknown::Nothing | Unknown::Old(..)) => {
+                    let began = state.table.chain(dir).filter(|chain| state.table.will_tell(chain));
+                    Err(began.map_or(Unknown::Nothing, Unknown::Listing))
+                }
+                said => said,
+            }
+        })
+    }
+
+    /// Whether `object` is known to have been the current version a moment ago.
+    pub(crate) fn is_current(&self, object: &Object) -> bool {
+        self.look(|state| {
+            let found = state.table.find(&object.key);
+            found.is_some_and(|(node, at)| node == Node::File(object.clone()) && state.table.is_fresh(at))
+        })
+    }
+
+    /// A reader opens `object`, of which `found` tells how much is resident.
+    pub(crate) fn opened(self: &Arc<Self>, object: &Object, found: Found) {
+        self.enter(|state| {
+            if let Some((dir, place)) = state.table.place(&object.key) {
+                self.tell(state, DirEvent::Opened { dir, entry: place, found });
+            }
+        });
+    }
+
+    /// `key` will be read after the one named before it. Returns whether there is such an object.
+    pub(crate) fn expect(self: &Arc<Self>, key: &Key) -> bool {
+        self.enter(|state| {
+            let place = state.table.place(key);
+            if let Some((dir, place)) = place {
+                self.tell(state, DirEvent::Expected { dir, entry: place });
+            }
+            place.is_some()
+        })
+    }
+}

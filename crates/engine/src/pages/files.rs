@@ -1,0 +1,88 @@
+//! The files that are known: open ones, and those closed lately.
+//!
+//! ```text
+//!   add ──> open ── last handle dropped ──> idle ── too many ──> forgotten
+//!             └──────── opened again ─────────┘
+//! ```
+//!
+//! An idle file keeps its pages, so an epoch that comes back to it finds them.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use foreread_backend::{Key, Object, Version};
+use foreread_policy::FileId;
+
+use crate::numbers::Numbers;
+use crate::pages::opened::Opened;
+
+/// An object and the version of it that is read.
+type Identity = (Key, Version);
+
+/// The files that are known.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    known: Numbers<FileId, Arc<Opened>>,
+    by_identity: HashMap<Identity, FileId>,
+    /// Files without a handle, the longest idle first.
+    idle: VecDeque<FileId>,
+    next: u64,
+}
+
+fn identity(object: &Object) -> Identity {
+    (object.key.clone(), object.version.clone())
+}
+
+impl Files {
+    /// A number for a new file.
+    pub(crate) fn next(&mut self) -> FileId {
+        self.next += 1;
+        FileId(self.next)
+    }
+
+    /// Adds a new file.
+    pub(crate) fn add(&mut self, opened: &Arc<Opened>) {
+        self.by_identity.insert(identity(&opened.object), opened.id);
+        self.known.insert(opened.id, Arc::clone(opened));
+    }
+
+    pub(crate) fn get(&self, file: FileId) -> Option<&Arc<Opened>> {
+        self.known.get(&file)
+    }
+
+    /// This version of the object, if it is known; no longer idle.
+    pub(crate) fn revive(&mut self, object: &Object) -> Option<Arc<Opened>> {
+        let id = *self.by_identity.get(&identity(object))?;
+        self.idle.retain(|&file| file != id);
+        self.known.get(&id).map(Arc::clone)
+    }
+
+    /// This version of the object, if it is known and has no handle.
+    pub(crate) fn idle(&self, object: &Object) -> Option<FileId> {
+        let file = *self.by_identity.get(&identity(object))?;
+        let opened = self.known.get(&file)?;
+        (opened.handles.load(Relaxed) == 0).then_some(file)
+    }
+
+    /// `opened` has no handle. Returns the files to forget now.
+    pub(crate) fn rest(&mut self, opened: &Opened) -> Vec<FileId> {
+        if !self.idle.contains(&opened.id) {
+            self.idle.push_back(opened.id);
+        }
+        let over = self.idle.len().saturating_sub(IDLE_FILES_MAX);
+        self.idle.drain(..over).collect()
+    }
+
+    /// The file is no longer known.
+    pub(crate) fn forget(&mut self, file: FileId) {
+        if let Some(opened) = self.known.remove(&file) {
+            self.by_identity.remove(&identity(&opened.object));
+        }
+    }
+}
+
+/// Files remembered after their last close, with what is resident of them. Lower, and an epoch
+/// over more files finds none of its pages; higher costs memory: under a kilobyte each, without
+/// pages.
+const IDLE_FILES_MAX: usize = 4096;

@@ -1,0 +1,47 @@
+//! One version of one object, and what is resident of it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use foreread_backend::{Object, Positioned};
+use foreread_policy::{FileId, Found};
+
+use crate::pages::table::{Lookup, PageTable};
+
+/// One version of one object and what is resident of it. All handles of it share this; it stays
+/// for a while after the last one is dropped.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) id: FileId,
+    pub(crate) object: Object,
+    pub(crate) table: PageTable,
+    /// How it is read in place, if it can be.
+    pub(crate) positioned: Option<Arc<dyn Positioned>>,
+    /// How many [`File`](crate::File)s there are.
+    pub(crate) handles: AtomicUsize,
+}
+
+impl Opened {
+    /// A file with one handle and nothing resident.
+    pub(crate) fn new(id: FileId, object: Object, positioned: Option<Arc<dyn Positioned>>) -> Arc<Self> {
+        Arc::new(Self { id, object, table: PageTable::default(), positioned, handles: AtomicUsize::new(1) })
+    }
+
+    /// Length in bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.object.version.size
+    }
+
+    /// How much of its contents is resident or in flight, as far as one read reaches.
+    pub(crate) fn found(&self) -> Found {
+        match self.table.look_up(0, self.size().min(READ_BYTES_MAX) as usize) {
+            Lookup::Present(pages) if pages.is_resident() => Found::Resident,
+            Lookup::Present(_) => Found::InFlight,
+            Lookup::Absent => Found::Absent,
+        }
+    }
+}
+
+/// The longest single read, 8 MiB: one of the largest requests. Longer reads are cut. Lower costs
+/// long reads more calls; higher lets one read pin more of the budget at a time.
+pub(crate) const READ_BYTES_MAX: u64 = 8 << 20;

@@ -1,0 +1,116 @@
+//! The state of one request: what its folios, the shard and the task that executes it share.
+//!
+//! ```text
+//!   submitted ── grant, grant, .. ──> granted to its end   demand: a reader waits for some of it
+//!        └── hedge: to be made once more, if its lead is late
+//! ```
+//!
+//! Demand and hedging are set with the shard held. The task looks at them without it.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
+
+use foreread_policy::{Extent, Nanos, RequestId};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// The state of one request.
+pub(crate) struct Request {
+    id: RequestId,
+    extent: Extent,
+    demanded: AtomicBool,
+    /// There is memory for the pages before this one.
+    granted: AtomicU64,
+    grown: Notify,
+    late: Option<Duration>,
+    hedged: AtomicBool,
+    /// Taken with the shard held, dropped without.
+    held: Mutex<Vec<Held>>,
+}
+
+/// Something that is dropped when policy has been told that a request is over.
+pub(crate) type Held = Arc<dyn Any + Send + Sync>;
+
+impl std::fmt::Debug for Request {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Request").field("id", &self.id).field("extent", &self.extent).finish_non_exhaustive()
+    }
+}
+
+impl Request {
+    /// A request for `extent`, with memory for the pages before `granted`. It is late when it has
+    /// no first byte after `late`.
+    pub(crate) fn new(id: RequestId, extent: Extent, demanded: bool, granted: u64, late: Option<Nanos>) -> Arc<Self> {
+        let (demanded, granted) = (AtomicBool::new(demanded), AtomicU64::new(granted));
+        let late = late.map(|late| Duration::from_nanos(late.0));
+        let hedged = AtomicBool::new(false);
+        Arc::new(Self { id, extent, demanded, granted, grown: Notify::new(), late, hedged, held: Mutex::default() })
+    }
+
+    pub(crate) fn id(&self) -> RequestId {
+        self.id
+    }
+
+    pub(crate) fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    /// How long it may be without a first byte.
+    pub(crate) fn late(&self) -> Option<Duration> {
+        self.late
+    }
+
+    /// The end of the pages that there is memory for.
+    pub(crate) fn granted(&self) -> u64 {
+        self.granted.load(Acquire)
+    }
+
+    /// Whether there is memory for all of it.
+    pub(crate) fn is_granted(&self) -> bool {
+        self.granted() >= self.extent.end
+    }
+
+    /// There is memory for the pages before `granted`.
+    pub(crate) fn grant(&self, granted: u64) {
+        self.granted.store(granted, Release);
+        self.grown.notify_one();
+    }
+
+    /// Waits until its grant is another one than `granted`.
+    pub(crate) async fn outgrown(&self, granted: u64) {
+        while self.granted() == granted {
+            self.grown.notified().await;
+        }
+    }
+
+    /// Holds `held` until policy has been told that the request is over.
+    pub(crate) fn hold(&self, held: Held) {
+        self.held.lock().push(held);
+    }
+
+    /// What it holds, to be dropped without the shard.
+    pub(crate) fn let_go(&self) -> Vec<Held> {
+        std::mem::take(&mut *self.held.lock())
+    }
+
+    /// It is to be made once more.
+    pub(crate) fn hedge(&self) {
+        self.hedged.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_hedged(&self) -> bool {
+        self.hedged.load(Relaxed)
+    }
+
+    /// A reader waits for some of it from now on.
+    pub(crate) fn demand(&self) {
+        self.demanded.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_demanded(&self) -> bool {
+        self.demanded.load(Acquire)
+    }
+}

@@ -1,0 +1,105 @@
+//! A read that waits for folios: one piece of memory from the miss to the answer.
+//!
+//! ```text
+//!   missed ──> shard: folios resident or in flight ──> wait_for(pages)
+//!                 └─ no memory for it yet: it starves, and is tried again
+//!   wait_for ── the last folio has an outcome ──> Reader::finish
+//! ```
+//!
+//! The thread that fills the last folio finishes the read, without the shard.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use foreread_policy::{Extent, FileId};
+use parking_lot::Mutex;
+
+use crate::error::Error;
+use crate::pages::folio::Waits;
+use crate::pages::opened::Opened;
+use crate::pages::pinned::Pages;
+use crate::pages::table::Lookup;
+
+/// The one that a waiting read answers.
+pub(crate) trait Reader: Send + Sync + 'static {
+    /// The file that is read.
+    fn opened(&self) -> &Opened;
+
+    /// The read is over. Called once.
+    fn finish(&self, result: Result<Pages, Error>);
+}
+
+/// A read that did not find all its pages resident, as the shard sees it.
+pub(crate) trait Missed: Waits {
+    fn file(&self) -> FileId;
+
+    /// The pages that are read.
+    fn extent(&self) -> Extent;
+
+    /// Looks its bytes up in the page table.
+    fn look_up(&self) -> Lookup;
+
+    /// Answers with `pages` once all their folios have an outcome: at once, on this thread, if
+    /// they have one already.
+    fn wait_for(self: Arc<Self>, pages: Pages);
+}
+
+/// A read of `len` bytes at `offset`, and how many of its folios have no outcome yet.
+pub(crate) struct Waiting<R> {
+    offset: u64,
+    len: usize,
+    /// Folios without an outcome, and one more until all of them have been asked.
+    missing: AtomicUsize,
+    pages: Mutex<Option<Pages>>,
+    reader: R,
+}
+
+impl<R: Reader> Waiting<R> {
+    /// A read that `reader` is told the end of.
+    pub(crate) fn new(reader: R, offset: u64, len: usize) -> Arc<Self> {
+        Arc::new(Self { offset, len, missing: AtomicUsize::new(0), pages: Mutex::new(None), reader })
+    }
+}
+
+impl<R> fmt::Debug for Waiting<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiting").field("missing", &self.missing).finish_non_exhaustive()
+    }
+}
+
+impl<R: Reader> Waits for Waiting<R> {
+    fn ready(&self, folios: usize) {
+        if self.missing.fetch_sub(folios, Ordering::AcqRel) != folios {
+            return;
+        }
+        let Some(pages) = self.pages.lock().take() else { return };
+        self.reader.finish(match pages.folios().iter().find_map(|folio| folio.failure().cloned()) {
+            Some(failure) => Err(failure),
+            None => Ok(pages),
+        });
+    }
+}
+
+impl<R: Reader> Missed for Waiting<R> {
+    fn file(&self) -> FileId {
+        self.reader.opened().id
+    }
+
+    fn extent(&self) -> Extent {
+        Extent::of_bytes(self.offset, self.len as u64)
+    }
+
+    fn look_up(&self) -> Lookup {
+        self.reader.opened().table.look_up(self.offset, self.len)
+    }
+
+    fn wait_for(self: Arc<Self>, pages: Pages) {
+        let mut held = self.pages.lock();
+        self.missing.store(pages.folios().len() + 1, Ordering::Relaxed);
+        let pages = held.insert(pages);
+        let ready = pages.folios().iter().filter(|folio| !folio.tells(&self)).count();
+        drop(held);
+        self.ready(ready + 1);
+    }
+}

@@ -1,0 +1,141 @@
+//! The form of a log: events and actions as text, and back.
+//!
+//! ```text
+//!   foreread-log 7 capacity_bytes=268435456 readahead=true ..
+//!   @1200345 read 1 0 32 absent -       an event: time in ns, name, file, pages, what was found,
+//!                                       a mark touched or not
+//!   ! submit 0 1 0 64 demand 32 64 -    an action, after the event that caused it
+//! ```
+//!
+//! One line each, fields separated by blanks.
+
+use foreread_policy::{Action, Class, Event, Extent, FileId, Found, Nanos, Options, Replacement, RequestId, Touch};
+
+/// How a log begins. The number counts changes of its form.
+const MAGIC: &str = "foreread-log 7";
+
+/// The first line of a log.
+pub(crate) fn head_text(options: Options) -> String {
+    let Options { capacity_bytes, readahead, replacement, rotational, fair_queue } = options;
+    let replacement = replacement.as_str();
+    format!(
+        "{MAGIC} capacity_bytes={capacity_bytes} readahead={readahead} replacement={replacement} \
+         rotational={rotational} fair_queue={fair_queue}"
+    )
+}
+
+/// The options of policy that a first line tells.
+pub(crate) fn parse_head(head: &str) -> Option<Options> {
+    let rest = head.strip_prefix(MAGIC)?;
+    let mut fields = rest.split_ascii_whitespace();
+    let mut field = |name| fields.next()?.strip_prefix(name)?.strip_prefix('=');
+    Some(Options {
+        capacity_bytes: field("capacity_bytes")?.parse().ok()?,
+        readahead: field("readahead")?.parse().ok()?,
+        replacement: field("replacement").and_then(|name| Replacement::ALL.into_iter().find(|r| r.as_str() == name))?,
+        rotational: field("rotational")?.parse().ok()?,
+        fair_queue: field("fair_queue")?.parse().ok()?,
+    })
+}
+
+/// An event as a log has it.
+pub(crate) fn event_text(event: Event) -> String {
+    match event {
+        Event::Open { file, pages } => format!("open {} {pages}", file.0),
+        Event::Release { file } => format!("release {}", file.0),
+        Event::Forget { file } => format!("forget {}", file.0),
+        Event::Read { file, extent, found, marked } => {
+            let found = found_text(found);
+            format!("read {} {} {} {found} {}", file.0, extent.start, extent.end, if marked { "marked" } else { "-" })
+        }
+        Event::Prefetch { file } => format!("prefetch {}", file.0),
+        Event::Discard { file } => format!("discard {}", file.0),
+        Event::Reserve { bytes } => format!("reserve {bytes}"),
+        Event::Referenced { file, start, touch } => {
+            format!("referenced {} {start} {}", file.0, touch_text(touch))
+        }
+        Event::Completed { request, first_byte, total } => {
+            format!("completed {} {} {}", request.0, first_byte.0, total.0)
+        }
+        Event::Wants { request } => format!("wants {}", request.0),
+        Event::Late { request } => format!("late {}", request.0),
+        Event::Failed { request } => format!("failed {}", request.0),
+    }
+}
+
+fn found_text(found: Found) -> &'static str {
+    match found {
+        Found::Absent => "absent",
+        Found::InFlight => "in-flight",
+        Found::Resident => "resident",
+    }
+}
+
+fn touch_text(touch: Touch) -> &'static str {
+    match touch {
+        Touch::First => "first",
+        Touch::Finished => "finished",
+        Touch::Again => "again",
+    }
+}
+
+/// An action as a log has it.
+pub(crate) fn action_text(action: Action) -> String {
+    match action {
+        Action::Submit { request, file, extent, class, mark, granted, late } => {
+            let class = match class {
+                Class::Demand => "demand",
+                Class::Speculative => "speculative",
+            };
+            let shown = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
+            let (mark, late) = (shown(mark), shown(late.map(|late| late.0)));
+            format!("submit {} {} {} {} {class} {mark} {granted} {late}", request.0, file.0, extent.start, extent.end)
+        }
+        Action::Hedge { request } => format!("hedge {}", request.0),
+        Action::Grant { request, granted } => format!("grant {} {granted}", request.0),
+        Action::Join { request, with } => format!("join {} {}", request.0, with.0),
+        Action::Cancel { request } => format!("cancel {}", request.0),
+        Action::Clear { file, start } => format!("clear {} {start}", file.0),
+        Action::Drop { file, folio } => format!("drop {} {} {}", file.0, folio.start, folio.end),
+    }
+}
+
+/// The event that a line tells, and when it happened.
+pub(crate) fn parse_event(text: &str) -> Option<(Nanos, Event)> {
+    let mut words = text.strip_prefix('@')?.split(' ');
+    let now = Nanos(words.next()?.parse().ok()?);
+    let name = words.next()?;
+    let rest: Vec<&str> = words.collect();
+    let number = |at: usize| rest.get(at)?.parse::<u64>().ok();
+    let event = match (name, rest.len()) {
+        ("open", 2) => Event::Open { file: FileId(number(0)?), pages: number(1)? },
+        ("release", 1) => Event::Release { file: FileId(number(0)?) },
+        ("forget", 1) => Event::Forget { file: FileId(number(0)?) },
+        ("read", 5) => Event::Read {
+            file: FileId(number(0)?),
+            extent: Extent::new(number(1)?, number(2)?),
+            found: [Found::Absent, Found::InFlight, Found::Resident]
+                .into_iter()
+                .find(|&found| found_text(found) == rest[3])?,
+            marked: rest[4] == "marked",
+        },
+        ("prefetch", 1) => Event::Prefetch { file: FileId(number(0)?) },
+        ("discard", 1) => Event::Discard { file: FileId(number(0)?) },
+        ("reserve", 1) => Event::Reserve { bytes: number(0)? },
+        ("referenced", 3) => Event::Referenced {
+            file: FileId(number(0)?),
+            start: number(1)?,
+            touch: [Touch::First, Touch::Finished, Touch::Again]
+                .into_iter()
+                .find(|&touch| touch_text(touch) == rest[2])?,
+        },
+        ("completed", 3) => {
+            Event::Completed { request: RequestId(number(0)?), first_byte: Nanos(number(1)?), total: Nanos(number(2)?) }
+        }
+        ("late", 1) => Event::Late { request: RequestId(number(0)?) },
+        ("wants", 1) => Event::Wants { request: RequestId(number(0)?) },
+        ("failed", 1) => Event::Failed { request: RequestId(number(0)?) },
+        _ => return None,
+    };
+    Some((now, event))
+}

@@ -1,0 +1,48 @@
+//! Writes the log of a mount: each event before its actions, as they happen.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use foreread_policy::{Action, Event, Nanos, Options};
+
+use crate::records::log::{action_text, event_text, head_text};
+
+/// Writes a log. A failure to write ends the log, not the reading; it is warned of once.
+pub(crate) struct Recorder {
+    out: Option<BufWriter<File>>,
+}
+
+impl Recorder {
+    /// Starts a log at `path`, replacing a file that is there.
+    pub(crate) fn create(path: &Path, options: Options) -> io::Result<Self> {
+        let mut out = BufWriter::new(File::create(path)?);
+        writeln!(out, "{}", head_text(options))?;
+        Ok(Self { out: Some(out) })
+    }
+
+    pub(crate) fn event(&mut self, now: Nanos, event: Event) {
+        self.line(&format!("@{} {}", now.0, event_text(event)));
+    }
+
+    pub(crate) fn action(&mut self, action: Action) {
+        self.line(&format!("! {}", action_text(action)));
+    }
+
+    pub(crate) fn flush(&mut self) {
+        if let Some(out) = &mut self.out
+            && let Err(error) = out.flush()
+        {
+            tracing::warn!(%error, "the record is incomplete");
+        }
+    }
+
+    fn line(&mut self, text: &str) {
+        if let Some(out) = &mut self.out
+            && let Err(error) = writeln!(out, "{text}")
+        {
+            tracing::warn!(%error, "the record is incomplete: it ends here");
+            self.out = None;
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Replays a log through policy: the same events must give the same actions.
+//!
+//! ```text
+//!   log ── event ──> policy ── its actions ──┐
+//!    └──── actions ──────────────────────────┴─> the same, one by one, or the log differs
+//! ```
+//!
+//! Policy is pure, so a difference means that the log is of another policy.
+
+use std::io::{self, BufRead};
+
+use foreread_policy::ReadPath;
+
+use crate::records::log::{action_text, parse_event, parse_head};
+
+/// How much a replay has compared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// Events told to policy.
+    pub events: u64,
+    /// Actions that policy answered with, each as recorded.
+    pub actions: u64,
+}
+
+/// Why a log cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// Reading the log failed.
+    #[error("cannot read the log: {0}")]
+    Io(#[from] io::Error),
+    /// A line is not of a log's form.
+    #[error("line {line}: {what}: {text:?}")]
+    Malformed {
+        /// Counted from 1.
+        line: u64,
+        /// What is wrong.
+        what: &'static str,
+        /// The line.
+        text: String,
+    },
+    /// Policy answered with another action than the recorded one.
+    #[error("line {line}: recorded {recorded:?}, but policy now does {replayed:?}")]
+    Differs {
+        /// Counted from 1.
+        line: u64,
+        /// The action in the log.
+        recorded: String,
+        /// The action of this policy.
+        replayed: String,
+    },
+}
+
+/// Runs policy on the events of a log and compares its actions with the log's. Streams: memory
+/// does not grow with the log.
+pub fn replay(log: impl BufRead) -> Result<Replayed, ReplayError> {
+    let mut lines = log.lines();
+    let head = lines.next().transpose()?.unwrap_or_default();
+    let options = parse_head(&head);
+    let no_head = || ReplayError::Malformed { line: 1, what: "not the head of a log", text: head.clone() };
+    let mut policy = ReadPath::new(options.ok_or_else(no_head)?);
+    let mut replayed = Replayed::default();
+    for (at, text) in lines.enumerate() {
+        let (line, text) = (at as u64 + 2, text?);
+        if let Some(recorded) = text.strip_prefix("! ") {
+            let action = policy.poll_action().map_or_else(|| "nothing".to_owned(), action_text);
+            if action != recorded {
+                return Err(ReplayError::Differs { line, recorded: recorded.to_owned(), replayed: action });
+            }
+            replayed.actions += 1;
+            continue;
+        }
+        if let Some(action) = policy.poll_action() {
+            return Err(ReplayError::Differs { line, recorded: "nothing".to_owned(), replayed: action_text(action) });
+        }
+        let malformed = || ReplayError::Malformed { line, what: "neither an event nor an action", text: text.clone() };
+        let (now, event) = parse_event(&text).ok_or_else(malformed)?;
+        policy.handle(now, event);
+        replayed.events += 1;
+    }
+    Ok(replayed)
+}

@@ -1,0 +1,128 @@
+//! One attempt at an operation, and whether and when there is another one.
+//!
+//! ```text
+//!   attempt ── answer
+//!      ├─ silent for longer than patience ─┐
+//!      └─ failed, and that may pass ───────┴─> Backoff: 50 ms, 100 ms, .. 3.2 s, with jitter
+//!                                                 └─ beyond the deadline: the error
+//!
+//!   sooner_of   |---- first -------x        late, and hedged: the request is made once more,
+//!                     |---- again ----|     and the first answer counts
+//! ```
+//!
+//! Retries are decided here and nowhere else: a backend makes one attempt and classifies its
+//! failure (`docs/decisions/0004`).
+
+use std::future::Future;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use foreread_backend as backend;
+use futures::future::{Either, select};
+
+use crate::error::{Error, ErrorKind};
+use crate::numbers::{STEP, mixed};
+
+/// Why an attempt failed, and whether another one may succeed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: Error,
+    retryable: bool,
+    /// The storage asked for no attempt before this.
+    retry_after: Option<Duration>,
+}
+
+impl Failure {
+    /// The attempt failed, and another one may not.
+    pub(crate) fn passing(error: Error) -> Self {
+        Self { error, retryable: true, retry_after: None }
+    }
+}
+
+impl From<backend::Error> for Failure {
+    fn from(error: backend::Error) -> Self {
+        Self { retryable: error.kind().is_retryable(), retry_after: error.retry_after(), error: error.into() }
+    }
+}
+
+/// One call to the backend, for at most `patience`.
+pub(crate) async fn attempt<T>(
+    patience: Duration,
+    operation: &str,
+    object: &str,
+    call: impl Future<Output = Result<T, backend::Error>>,
+) -> Result<T, Failure> {
+    if let Ok(result) = tokio::time::timeout(patience, call).await {
+        return result.map_err(Failure::from);
+    }
+    Err(Failure::passing(silence(operation, object, patience)))
+}
+
+/// The storage did not answer for as long as `patience` allows.
+pub(crate) fn silence(operation: &str, object: &str, patience: Duration) -> Error {
+    let text = format!("{operation} {object}: the storage was silent for {} s", patience.as_secs_f32());
+    Error::new(ErrorKind::TimedOut, text)
+}
+
+/// The waits between attempts: longer each time, different for each request, and bounded.
+pub(crate) struct Backoff {
+    deadline: Instant,
+    attempts: u32,
+    seed: u64,
+}
+
+impl Backoff {
+    /// Gives up `patience` from now.
+    pub(crate) fn new(patience: Duration) -> Self {
+        let now = Instant::now();
+        let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0u8);
+        Self { deadline: now + patience, attempts: 0, seed }
+    }
+
+    /// Waits before the next attempt, or returns the error if there shall be none.
+    pub(crate) async fn wait(&mut self, failure: Failure) -> Result<(), Error> {
+        if !failure.retryable {
+            return Err(failure.error);
+        }
+        let pause = self.pause(failure.retry_after);
+        if Instant::now() + pause >= self.deadline {
+            let text = format!("{} (after {} attempts)", failure.error, self.attempts);
+            return Err(Error::new(failure.error.kind(), text));
+        }
+        tracing::debug!(error = %failure.error, ?pause, "trying again");
+        tokio::time::sleep(pause).await;
+        Ok(())
+    }
+
+    /// Doubles from 50 ms to 3.2 s, less up to half of it; never shorter than the storage asked
+    /// for.
+    fn pause(&mut self, retry_after: Option<Duration>) -> Duration {
+        let whole = Duration::from_millis(50 << self.attempts.min(6));
+        self.attempts += 1;
+        // The attempts of many requests must not come back in step.
+        self.seed = self.seed.wrapping_add(STEP);
+        let per_mille = 500 + (mixed(self.seed) >> 33) % 500;
+        (whole * per_mille as u32 / 1000).max(retry_after.unwrap_or_default())
+    }
+}
+
+/// The answer to a request. If there is none after `late`, and `again` says so, the request is
+/// made once more: the first answer of the two counts, and the other one is given up with its
+/// connection. If one of them fails, the other one counts.
+pub(crate) async fn sooner_of<T, A: Future<Output = Result<T, Failure>>>(
+    ask: impl Fn() -> A,
+    late: Duration,
+    again: impl FnOnce() -> bool,
+) -> Result<T, Failure> {
+    let mut first = pin!(ask());
+    if let Ok(answer) = tokio::time::timeout(late, first.as_mut()).await {
+        return answer;
+    }
+    if !again() {
+        return first.await;
+    }
+    match select(first, pin!(ask())).await {
+        Either::Left((Ok(answer), _)) | Either::Right((Ok(answer), _)) => Ok(answer),
+        Either::Left((Err(_), other)) | Either::Right((Err(_), other)) => other.await,
+    }
+}

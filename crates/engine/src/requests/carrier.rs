@@ -1,0 +1,63 @@
+//! What carries a request, as the shard sees it.
+//!
+//! ```text
+//!   None ── its turn ──> InPlace   read by the storage into the folios' memory, no task
+//!     │        └───────> Task      everything else, and what could not be read in place
+//!     └── Join ──> Joined          carried by what carries the lead
+//! ```
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::task::AbortHandle;
+
+use crate::error::Error;
+use crate::requests::joint::Joint;
+
+/// What carries a request.
+#[derive(Clone)]
+pub(crate) enum Carrier {
+    /// Nothing yet: it is not its turn.
+    None(Joint),
+    /// What carries the request that it was joined with, once that has its turn.
+    Joined,
+    /// A task of the runtime, shared by all requests that it carries.
+    Task(Arc<AbortHandle>),
+    /// The storage itself.
+    InPlace(Arc<InPlace>),
+}
+
+/// A request that the storage answers in place, without a task: a small read of a local file.
+pub(crate) struct InPlace {
+    pub(crate) joint: Joint,
+    submitted: Instant,
+}
+
+impl InPlace {
+    /// A request in place for `joint`, or `joint` back if it cannot be read in place: its file is
+    /// not local, it is too long, it is not granted as a whole, or some of it is resident already.
+    pub(crate) fn new(joint: Joint) -> Result<Arc<Self>, Joint> {
+        let pages: u64 = joint.folios.iter().map(|folio| folio.extent.pages()).sum();
+        let whole = joint.is_granted() && pages == joint.extent().pages();
+        if joint.opened.positioned.is_none() || !whole || pages > PAGES_MAX {
+            return Err(joint);
+        }
+        Ok(Arc::new(Self { joint, submitted: Instant::now() }))
+    }
+
+    /// How long ago it was submitted.
+    pub(crate) fn age(&self) -> Duration {
+        self.submitted.elapsed()
+    }
+
+    /// Its bytes will not come: the reads that wait for them get `error`.
+    pub(crate) fn fail(&self, error: &Error) {
+        for folio in &self.joint.folios {
+            folio.fill(Err(error.clone()));
+        }
+    }
+}
+
+/// Pages of a request in place, 1 MiB. Higher, and the first bytes of a long request wait for its
+/// last ones; lower, and more reads of local files cost a task.
+const PAGES_MAX: u64 = 256;

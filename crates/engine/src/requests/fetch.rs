@@ -1,0 +1,117 @@
+//! A task that carries one joint request to its end: its attempts, its patience, its bytes.
+//!
+//! ```text
+//!   attempt ── head ── piece ── piece ── ... ── all bytes: completed
+//!      │         └─ late, broken, wrong ─┐
+//!      └─ refused ───────────────────────┤ a reader waits?
+//!                                        │    no:  given up at once; counted, seen by no reader
+//!                                        │    yes: again, after a back-off, where it broke off
+//!                                        └─ for longer than patience allows: failed, and the
+//!                                           waiting reads get the error
+//! ```
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use foreread_policy::{Nanos, PAGE_BYTES};
+use futures::StreamExt;
+
+use crate::error::{Error, ErrorKind};
+use crate::requests::attempt::{Backoff, Failure, attempt, sooner_of};
+use crate::requests::filling::Filling;
+use crate::requests::joint::{End, Joint};
+use crate::requests::owner::{InFlight, Owner};
+
+/// Carries `joint` to its end.
+pub(crate) fn fetch<O: Owner>(in_flight: InFlight<O>, mut joint: Joint) -> impl Future<Output = ()> + Send {
+    let extent = joint.extent();
+    let rest = extent.start * PAGE_BYTES..(extent.end * PAGE_BYTES).min(joint.opened.size());
+    // Each folio is let go of when it is full: one that is evicted before the request ends is
+    // memory again.
+    let filling = Filling::new(std::mem::take(&mut joint.folios), rest);
+    carry(in_flight, joint, filling)
+}
+
+async fn carry<O: Owner>(in_flight: InFlight<O>, joint: Joint, mut filling: Filling) {
+    let owner = Arc::clone(in_flight.owner());
+    let storage = owner.storage();
+    let mut backoff: Option<Backoff> = None;
+    let submitted = Instant::now();
+    let mut first_byte = None;
+    // Lateness counts for the first attempt only: a later one is a second chance already.
+    let mut late = joint.lead().late();
+    loop {
+        let read = read_body(&owner, &joint, &mut filling, submitted, &mut first_byte, late.take());
+        let failure = match read.await {
+            Ok(()) => break,
+            Err(failure) => failure,
+        };
+        let end = end(filling.rest().start, first_byte, submitted);
+        if !joint.is_demanded(end.arrived) && owner.over_unless_demanded(&joint, end) {
+            tracing::debug!(error = %failure.error, "speculation failed");
+            return;
+        }
+        let backoff = backoff.get_or_insert_with(|| Backoff::new(storage.patience.total));
+        if let Err(error) = backoff.wait(failure).await {
+            storage.stats.demand_failed.fetch_add(1, Relaxed);
+            owner.over(&joint, end);
+            filling.fail(&error);
+            return;
+        }
+        storage.stats.retries.fetch_add(1, Relaxed);
+    }
+    storage.stats.first_byte.record(first_byte.unwrap_or_default());
+    owner.over(&joint, end(filling.rest().end, first_byte, submitted));
+}
+
+fn end(arrived: u64, first_byte: Option<Duration>, submitted: Instant) -> End {
+    let nanos = |time: Duration| Nanos(time.as_nanos() as u64);
+    End { arrived, first_byte: nanos(first_byte.unwrap_or_default()), total: nanos(submitted.elapsed()) }
+}
+
+/// One attempt at the bytes that are still missing.
+async fn read_body<O: Owner>(
+    owner: &Arc<O>,
+    joint: &Joint,
+    filling: &mut Filling,
+    submitted: Instant,
+    first_byte: &mut Option<Duration>,
+    late: Option<Duration>,
+) -> Result<(), Failure> {
+    let (storage, object) = (owner.storage(), &joint.opened.object);
+    let wanted = filling.rest().clone();
+    let ask = || {
+        storage.stats.requests.fetch_add(1, Relaxed);
+        let read = storage.backend.read(&object.key, &object.version, wanted.clone());
+        attempt(storage.patience.first_byte, "read", object.key.as_str(), read)
+    };
+    let mut body = match late {
+        Some(late) => {
+            let hedged = || {
+                owner.late(joint.lead().id());
+                joint.lead().is_hedged()
+            };
+            sooner_of(ask, late, hedged).await?
+        }
+        None => ask().await?,
+    };
+    let wrong = |what: &str| {
+        let text = format!("read {} [{}, {}): {what}", object.key, wanted.start, wanted.end);
+        Failure::passing(Error::new(ErrorKind::Io, text))
+    };
+    while !filling.rest().is_empty() {
+        let next = async { Ok(body.next().await) };
+        let Some(piece) = attempt(storage.patience.idle, "read", object.key.as_str(), next).await? else {
+            return Err(wrong("the body ended early"));
+        };
+        let piece = piece?;
+        first_byte.get_or_insert_with(|| submitted.elapsed());
+        storage.stats.fetched_bytes.fetch_add(piece.len() as u64, Relaxed);
+        if !filling.take(owner, piece).await {
+            return Err(wrong("more bytes came than were asked for"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! The bytes of one body on their way into folios.
+//!
+//! ```text
+//!   bytes     |~~~~~~~~~~~~|~~~~~~~~~|~~~~~~~~~~~~~~~
+//!   folios    |####|####|  resident  |####|          granted up to here: the body waits in its
+//!                                         ^          connection until there is memory for more
+//! ```
+//!
+//! Policy grants 256 KiB of a request at a time, so what is granted can always arrive. A folio is
+//! handed over as soon as it is full; its reads do not wait for the rest of the request.
+
+use std::iter::Peekable;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+use foreread_policy::PAGE_BYTES;
+
+use crate::error::{Error, ErrorKind};
+use crate::pages::buffer::Buffer;
+use crate::pages::folio::{Folio, Folios};
+use crate::pages::request::Request;
+use crate::requests::owner::Owner;
+
+/// Puts the bytes of a body into folios, in order. Bytes between the folios are resident already,
+/// and are skipped.
+pub(crate) struct Filling {
+    folios: Peekable<smallvec::IntoIter<[Arc<Folio>; 1]>>,
+    /// The folio that is being filled, its memory, and how much of that is full.
+    current: Option<(Arc<Folio>, Buffer, usize)>,
+    /// The bytes of the object still to come.
+    rest: Range<u64>,
+}
+
+impl Filling {
+    /// Fills `folios` with the bytes `rest` of the object.
+    pub(crate) fn new(folios: Folios, rest: Range<u64>) -> Self {
+        Self { folios: folios.into_iter().peekable(), current: None, rest }
+    }
+
+    /// The bytes of the object still to come.
+    pub(crate) fn rest(&self) -> &Range<u64> {
+        &self.rest
+    }
+
+    /// Takes in one piece of the body, waiting for grants. Returns `false` if the piece has more
+    /// bytes than were asked for.
+    pub(crate) async fn take(&mut self, owner: &Arc<impl Owner>, mut piece: Bytes) -> bool {
+        while !piece.is_empty() {
+            let (folio, mut buffer, at) = if let Some(current) = self.current.take() {
+                current
+            } else {
+                let Some(folio) = self.folios.peek().map(Arc::clone) else { return false };
+                let start = folio.extent.start * PAGE_BYTES;
+                let past = start.saturating_sub(self.rest.start).min(piece.len() as u64);
+                if past > 0 {
+                    piece.advance(past as usize);
+                    self.rest.start += past;
+                    continue;
+                }
+                self.folios.next();
+                granted(owner, &folio.request, folio.extent.start).await;
+                let end = (folio.extent.end * PAGE_BYTES).min(self.rest.end);
+                (folio, Buffer::new((end - start) as usize), 0)
+            };
+            let count = piece.len().min(buffer.len() - at);
+            buffer[at..at + count].copy_from_slice(&piece.split_to(count));
+            self.rest.start += count as u64;
+            if at + count == buffer.len() {
+                folio.fill(Ok(buffer));
+            } else {
+                self.current = Some((folio, buffer, at + count));
+            }
+        }
+        true
+    }
+
+    /// None of the rest will come.
+    pub(crate) fn fail(&mut self, error: &Error) {
+        self.unfilled().for_each(|folio| folio.fill(Err(error.clone())));
+    }
+
+    /// Takes out the folios that are not full.
+    fn unfilled(&mut self) -> impl Iterator<Item = Arc<Folio>> {
+        self.current.take().map(|(folio, ..)| folio).into_iter().chain(self.folios.by_ref())
+    }
+}
+
+/// Waits until `page` may be taken in. The connection holds back the bytes that come meanwhile.
+async fn granted(owner: &Arc<impl Owner>, request: &Request, page: u64) {
+    loop {
+        let granted = request.granted();
+        if page < granted {
+            return;
+        }
+        owner.wants(request.id());
+        // The next grant may end before `page`, if the pages between are resident.
+        request.outgrown(granted).await;
+    }
+}
+
+impl Drop for Filling {
+    /// The task has ended early, maybe before it began: the engine is gone. Reads that still wait
+    /// are told so by a thread of its own, since this one may hold the shard.
+    fn drop(&mut self) {
+        let error = shut_down();
+        let mut waited_for = Vec::new();
+        for folio in self.unfilled() {
+            if folio.is_waited_for() {
+                waited_for.push(folio);
+            } else {
+                folio.fill(Err(error.clone()));
+            }
+        }
+        if !waited_for.is_empty() {
+            std::thread::spawn(move || waited_for.iter().for_each(|folio| folio.fill(Err(error.clone()))));
+        }
+    }
+}
+
+/// Why nothing more will come.
+pub(crate) fn shut_down() -> Error {
+    Error::new(ErrorKind::Io, "the engine has been shut down")
+}

@@ -1,0 +1,61 @@
+//! Has the storage answer a request in place: bytes of a local file, straight into the folios'
+//! memory.
+//!
+//! ```text
+//!   Submit ─ all of it granted, none of it resident? ─ no ──> a task (fetch.rs)
+//!              └ yes: [shard free] begin ── full ──> folios filled ──> Event::Completed
+//!                                             └── not: a task, which retries
+//! ```
+//!
+//! The thread that missed begins the request as soon as it has left the shard. The thread that
+//! takes the completion fills the folios and tells policy. A late request is not hedged: the same
+//! queue of the same disk would answer the second one. The driver gives up on one that stays
+//! silent; bytes that it brings later are dropped.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use foreread_backend::Told;
+use foreread_policy::{Nanos, PAGE_BYTES};
+
+use crate::pages::buffer::{Buffer, frames};
+use crate::pages::folio::Folio;
+use crate::requests::carrier::InPlace;
+use crate::requests::owner::{InFlight, Owner};
+
+/// Asks the storage for `in_place`. Without the shard: an answer that comes at once takes it.
+pub(crate) fn begin<O: Owner>(in_place: &Arc<InPlace>, in_flight: InFlight<O>) {
+    let joint = &in_place.joint;
+    let Some(positioned) = &joint.opened.positioned else { return };
+    let size = joint.opened.size();
+    let bytes = |folio: &Arc<Folio>| {
+        let end = (folio.extent.end * PAGE_BYTES).min(size);
+        frames((end - folio.extent.start * PAGE_BYTES) as usize)
+    };
+    let buffers = joint.folios.iter().map(bytes).collect();
+    let offset = joint.extent().start * PAGE_BYTES;
+    // One count more is raised for this request alone; the counts that all reads share are left.
+    let own = Arc::clone(in_place);
+    positioned.read(offset, buffers, Box::new(move |told| take(own, in_flight, told)));
+}
+
+/// Takes the storage's answer.
+fn take<O: Owner>(in_place: Arc<InPlace>, in_flight: InFlight<O>, told: Told) {
+    let buffers = match told.read {
+        Ok(buffers) => buffers,
+        Err(error) => {
+            tracing::debug!(%error, "not in place");
+            // With the shard this tells policy of the requests that completed before it, too.
+            return O::carry_by_task(in_flight, &in_place.joint);
+        }
+    };
+    let took = in_place.age();
+    let stats = &in_flight.owner().storage().stats;
+    stats.requests.fetch_add(1, Relaxed);
+    stats.fetched_bytes.fetch_add(buffers.iter().map(|b| b.len() as u64).sum(), Relaxed);
+    stats.first_byte.record(took);
+    for (folio, bytes) in in_place.joint.folios.iter().zip(buffers) {
+        folio.fill(Ok(Buffer::of(bytes)));
+    }
+    in_flight.owner().completed(in_place, Nanos(took.as_nanos() as u64), told.rest == 0);
+}

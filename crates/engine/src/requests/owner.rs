@@ -1,0 +1,65 @@
+//! The one that a request tells what happens to it.
+//!
+//! ```text
+//!   fetch, InPlace ── wants, late, over, completed ──> Owner: the driver ──> shard ──> policy
+//! ```
+//!
+//! A trait, so that what executes requests does not depend on the driver, which starts them. It is
+//! a type parameter of the functions that use it: one implementation, no dynamic dispatch.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use foreread_policy::{Nanos, RequestId};
+
+use crate::requests::carrier::InPlace;
+use crate::requests::joint::{End, Joint};
+use crate::requests::storage::Storage;
+
+/// Told what happens to requests. Never called with the shard held.
+pub(crate) trait Owner: Send + Sync + Sized + 'static {
+    /// The storage that is asked.
+    fn storage(&self) -> &Storage;
+
+    /// `request` has been given all that it was granted, and more of it could arrive.
+    fn wants(self: &Arc<Self>, request: RequestId);
+
+    /// `request` has no first byte, and should have one. It is hedged if it is to be made once
+    /// more.
+    fn late(self: &Arc<Self>, request: RequestId);
+
+    /// `joint` is over.
+    fn over(self: &Arc<Self>, joint: &Joint, end: End);
+
+    /// `joint` has failed. It is over, and counted as failed speculation, unless a reader waits
+    /// for pages of it that have not come. Returns whether it is over.
+    fn over_unless_demanded(self: &Arc<Self>, joint: &Joint, end: End) -> bool;
+
+    /// The storage has answered `in_place`, `took` after it was submitted. Does not wait for the
+    /// shard. `last` of the requests that the storage tells of together.
+    fn completed(self: &Arc<Self>, in_place: Arc<InPlace>, took: Nanos, last: bool);
+
+    /// `joint` cannot be read in place: a task carries it, unless all of it has been given up.
+    fn carry_by_task(in_flight: InFlight<Self>, joint: &Joint);
+}
+
+/// Counts a request as in flight until it is over, however it ends: also if its task is cancelled
+/// before it runs.
+pub(crate) struct InFlight<O: Owner>(Arc<O>);
+
+impl<O: Owner> InFlight<O> {
+    pub(crate) fn new(owner: &Arc<O>) -> Self {
+        owner.storage().stats.in_flight.fetch_add(1, Relaxed);
+        Self(Arc::clone(owner))
+    }
+
+    pub(crate) fn owner(&self) -> &Arc<O> {
+        &self.0
+    }
+}
+
+impl<O: Owner> Drop for InFlight<O> {
+    fn drop(&mut self) {
+        self.0.storage().stats.in_flight.fetch_sub(1, Relaxed);
+    }
+}
