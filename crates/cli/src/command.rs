@@ -1,9 +1,11 @@
-//! The command line: every option is defined once, beside the subcommand that obeys it; parsing, help, man pages and
-//! completions come from the same definition.
+//! The command line. Every option is defined once, beside the subcommand that obeys it; parsing, help,
+//! man pages and completions come from that definition.
 
 use clap::{ArgAction, Parser, Subcommand};
 
-use crate::{bench, cat, completions, demo, man, mount, prefetch, record, replay, simulate, stats, testbed, umount};
+use crate::commands::{
+    bench, cat, completions, demo, man, mount, prefetch, record, replay, simulate, stats, testbed, umount,
+};
 
 /// Mount remote storage and read it at full speed.
 ///

@@ -18,7 +18,8 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("memory", &["engine", "policy"], &["testbed", "backend"]),
     ("testbed", &["device"], &["backend"]),
     ("sim", &["policy", "device", "workload"], &[]),
-    ("cli", &["policy", "device", "workload", "backend", "engine", "fuse", "memory", "testbed", "sim"], &[]),
+    ("bench", &["device", "workload", "backend", "engine", "fuse", "memory", "testbed", "sim"], &[]),
+    ("cli", &["workload", "backend", "engine", "fuse", "testbed", "sim", "bench"], &[]),
 ];
 
 /// A file of more lines is two files.

@@ -19,6 +19,7 @@ mod filesystem;
 mod inode;
 mod killed;
 mod mount;
+pub mod mount_table;
 mod question;
 
 pub use error::Error;
