@@ -11,8 +11,8 @@ use crate::readers::reader;
 use crate::regions::toucher;
 use crate::submission::submitter;
 
-/// Reads as the plan in this file says. A reader of a mount first writes a line to stdout and waits for
-/// the end of its stdin, so that all readers of a run begin together.
+/// Reads as the plan in this file says. A reader of a mount first writes a line to stdout and
+/// waits for the end of its stdin, so that all readers of a run begin together.
 pub fn read(plan: &Path) -> Result<String, Error> {
     let text = fs::read(plan).map_err(Error::io("reading the reader's plan"))?;
     let plan: Plan = serde_json::from_slice(&text).map_err(Error::protocol)?;

@@ -89,7 +89,7 @@ impl Column {
             Err(error @ (Error::Interrupted | Error::NoCgroup { .. } | Error::NoCacheDrop { .. })) => {
                 return Err(error);
             }
-            Err(error) => self.failure = Some(error.told()),
+            Err(error) => self.failure = Some(error.with_causes()),
         }
         Ok(())
     }

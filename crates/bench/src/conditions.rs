@@ -32,8 +32,8 @@ struct Other {
 }
 
 impl Conditions {
-    /// Those of this process, now. `command` is its command line without secrets; `storage` says what
-    /// is read.
+    /// Those of this process, now. `command` is its command line without secrets; `storage` says
+    /// what is read.
     pub fn now(command: String, repeat: u32, storage: String, against: &[String]) -> Self {
         let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         Self {
@@ -54,7 +54,7 @@ impl Conditions {
     }
 
     /// On one line, below the table.
-    pub fn told(&self) -> String {
+    pub fn line(&self) -> String {
         let commit = self.commit.as_deref().map(|commit| format!(" ({commit})")).unwrap_or_default();
         format!(
             "foreread {}{commit}, Linux {}, {} CPUs, {}; median of {}",

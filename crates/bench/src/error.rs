@@ -115,7 +115,7 @@ impl Error {
     }
 
     /// The message with its causes, on one line.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn with_causes(&self) -> String {
         let mut text = self.to_string();
         let mut source = std::error::Error::source(self);
         while let Some(cause) = source {

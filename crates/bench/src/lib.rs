@@ -17,8 +17,8 @@
 //! command, which passes `bench --reader` and `bench --toucher` to [`child`]. Workloads and their
 //! figures come from the `workload` crate; this crate starts, measures and compares.
 //!
-//! *Invariant:* nothing here parses arguments or writes to the terminal. A measurement tells what
-//! it does through [`Setup::status`]; results are values, or text for the caller to print.
+//! *Invariant:* nothing here parses arguments or writes to the terminal. A measurement reports
+//! its progress through [`Setup::status`]; results are values, or text for the caller to print.
 
 #![deny(unsafe_code)]
 

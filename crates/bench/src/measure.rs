@@ -1,8 +1,8 @@
 //! Measures one row: a workload, as often as asked, beside its baselines.
 //!
 //! ```text
-//!  testbed ──> ceiling ──> bare client ──> foreread        once per repetition; void if the ceiling is too low
-//!                                      ──> readahead off, baselines, others once, after the last one
+//!  testbed ──> ceiling ──> bare client ──> foreread      a repetition; void if the ceiling is low
+//!              readahead off, baselines, others          once, after the last repetition
 //! ```
 //!
 //! A void run is repeated. After the runs, the simulator predicts the same row.
@@ -81,11 +81,12 @@ fn fill(row: &mut Row, bench: &Bench<'_>, text: &str, subjects: &[Subject]) -> R
     Ok(())
 }
 
-/// Simulates foreread where it was measured. The store carries no more than the processors can take
-/// in: each byte costs what it cost all processes of these runs.
+/// Simulates foreread where it was measured. The store carries no more than the processors can
+/// take in: each byte costs what it cost all processes of these runs.
 fn predict(row: &mut Row) -> Result<(), foreread_sim::Error> {
     if matches!(row.workload.pattern, Pattern::MmapRandom { .. }) || !row.workload.is_simulated() {
-        // A page fault brings the pages around it, which no model here does; none knows directories.
+        // A page fault brings the pages around it, which no model here does; none knows
+        // directories.
         return Ok(());
     }
     let ours = &row.columns[0];

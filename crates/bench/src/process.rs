@@ -1,7 +1,7 @@
 //! Processes that the benchmark starts. Each is ended again, by its number, whatever happens.
 //!
-//! Each leads a process group of its own, so Ctrl-C on the terminal reaches the benchmark only. The
-//! benchmark then ends its processes in order: readers, mount, testbed.
+//! Each leads a process group of its own, so Ctrl-C on the terminal reaches the benchmark only.
+//! The benchmark then ends its processes in order: readers, mount, testbed.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -203,13 +203,13 @@ mod tests {
     }
 
     #[test]
-    fn an_early_end_is_told_with_what_the_program_said() {
+    fn an_early_end_is_reported_with_the_program_s_stderr() {
         let interrupt = Interrupt::default();
         let failed = shell("echo no bucket >&2; exit 3").finish(Duration::from_mins(1), &interrupt);
-        let told = failed.expect_err("it exits with 3").to_string();
+        let message = failed.expect_err("it exits with 3").to_string();
         assert!(
-            told.contains("the script") && told.contains("exit status: 3") && told.ends_with("no bucket"),
-            "{told}"
+            message.contains("the script") && message.contains("exit status: 3") && message.ends_with("no bucket"),
+            "{message}"
         );
         assert!(shell("exit 0").finish(Duration::from_mins(1), &interrupt).is_ok());
     }

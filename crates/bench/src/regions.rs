@@ -1,5 +1,5 @@
-//! Regions of memory larger than their budget, beside the kernel's swap; and objects as memory, beside
-//! a mount.
+//! Regions of memory larger than their budget, beside the kernel's swap; and objects as memory,
+//! beside a mount.
 
 pub(crate) mod object;
 pub(crate) mod plan;

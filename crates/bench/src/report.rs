@@ -6,8 +6,8 @@
 //!                  amp                                1.01         1.00            3.2
 //! ```
 //!
-//! A wanted figure that was not measured is missed, unless it cannot be measured: without a testbed
-//! there is no ceiling and no bare client.
+//! A wanted figure that was not measured is missed, unless it cannot be measured: without a
+//! testbed there is no ceiling and no bare client.
 
 use std::fmt::Write as _;
 
@@ -24,8 +24,8 @@ const FIGURE_WIDTH: usize = 22;
 const WANTED_WIDTH: usize = 12;
 const VALUE_WIDTH: usize = 15;
 
-/// CPUs that other programs keep busy, from which a run is marked as disturbed. Idle machines show a few
-/// hundredths.
+/// CPUs that other programs keep busy, from which a run is marked as disturbed. Idle machines show
+/// a few hundredths.
 const DISTURBANCE_CPUS: f64 = 0.2;
 
 /// How a figure came out.

@@ -33,9 +33,9 @@ impl Row {
         match measured {
             Err(Error::Interrupted) => return Err(Error::Interrupted),
             Err(error @ (Error::NoCgroup { .. } | Error::NoCacheDrop { .. } | Error::NotCold { .. })) => {
-                self.void.push(error.told());
+                self.void.push(error.with_causes());
             }
-            Err(error) => self.columns[0].failure = Some(error.told()),
+            Err(error) => self.columns[0].failure = Some(error.with_causes()),
             Ok(()) => {}
         }
         Ok(())

@@ -18,8 +18,8 @@ pub struct Setup<'a> {
 impl<'a> Setup<'a> {
     /// Makes a directory for mount points and plans in the temporary directory.
     ///
-    /// `repeat` is the number of valid runs of each row; the median counts. `status` is called with
-    /// what is being measured, each time that it changes.
+    /// `repeat` is the number of valid runs of each row; the median counts. `status` is called
+    /// with what is being measured, each time that it changes.
     pub fn new(interrupt: Interrupt, repeat: u32, status: &'a dyn Fn(&str)) -> Result<Self, Error> {
         let scratch = tempfile::Builder::new().prefix("foreread-bench-").tempdir();
         let scratch = scratch.map_err(Error::io("making a temporary directory"))?;
@@ -36,7 +36,7 @@ impl<'a> Setup<'a> {
         tempfile::tempdir_in(self.scratch()).map_err(Error::io(action))
     }
 
-    /// Tells what is being measured.
+    /// Reports what is being measured.
     pub(crate) fn status(&self, what: &str) {
         (self.status)(what);
     }

@@ -47,7 +47,7 @@ impl<'a> Site<'a> {
         server: Option<&'a Server>,
     ) -> Result<Self, Error> {
         let names = || workload.all_files().map(|(name, _)| name);
-        // A reader that walks a tree is told its top, and knows the names.
+        // The plan of a walk has the top only: the reader knows the names.
         let walks = workload.tree.is_some();
         let (storage, files, keys) = match (server, &bench.user) {
             (None, Some(user)) => (user.clone(), objects::find(&bench.setup, user, workload)?, Vec::new()),
@@ -63,7 +63,7 @@ impl<'a> Site<'a> {
         Ok(Self { bench, workload, text, server, storage, files, keys })
     }
 
-    /// Tells what is measured of this workload.
+    /// Reports what is measured of this workload.
     pub(crate) fn status(&self, what: &str) {
         self.bench.setup.status(&format!("{}: {what}", self.workload.name));
     }

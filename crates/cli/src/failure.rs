@@ -44,11 +44,11 @@ pub(crate) enum Failure {
 /// 128 + SIGPIPE: the status of a program that SIGPIPE ends, as a shell reports it.
 const DIED_OF_SIGPIPE: u8 = 141;
 
-/// Tells why a command failed, on stderr, and returns the status of the process.
+/// Writes to stderr why a command failed, and returns the status of the process.
 pub(crate) fn report(report: &miette::Report) -> ExitCode {
     match report.downcast_ref::<Failure>() {
-        // `foreread ... | head`: the reader of the output has enough. Rust ignores the signal, so the
-        // write fails instead.
+        // `foreread ... | head`: the reader of the output has enough. Rust ignores the signal, so
+        // the write fails instead.
         Some(Failure::Output { cause }) if cause.kind() == ErrorKind::BrokenPipe => ExitCode::from(DIED_OF_SIGPIPE),
         _ => {
             eprintln!("{report:?}");

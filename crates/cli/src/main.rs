@@ -1,7 +1,7 @@
 //! The foreread command: one file a subcommand, dispatched here.
 //!
-//! *Invariant:* nothing here reads storage or decides what to read. Subcommands put the library crates
-//! together and turn their errors into advice. No thread starts before `mount` has forked.
+//! *Invariant:* nothing here reads storage or decides what to read. Subcommands put the library
+//! crates together and turn their errors into advice. No thread starts before `mount` has forked.
 
 mod args;
 mod command;

@@ -1,7 +1,7 @@
-//! From a URL to storage that answers: options, connecting, and the question whether anything is there.
+//! The first contact with the storage that a URL names: does it answer, and is anything there.
 //!
-//! The first contact is bounded in total, retries a few times what may pass, and says in the user's words what is wrong:
-//! a missing bucket, wrong credentials, an endpoint that refuses or one that keeps silent.
+//! The contact is bounded in total and retries failures that may pass. A failure names its cause:
+//! a missing bucket, wrong credentials, an endpoint that refuses or one that does not answer.
 
 use std::future::Future;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::args::storage::{StorageArgs, shown};
 
-/// What a URL turned out to name.
+/// What a URL names.
 #[derive(Debug)]
 pub(crate) enum Target {
     /// Everything below a prefix: empty, or ending in `/`.
@@ -32,13 +32,13 @@ pub(crate) fn connect(url: &str, args: &StorageArgs) -> Result<Connected, Error>
         local: args.local_reads.mechanism(),
     };
     foreread_backend::connect(url, &options).map_err(|cause| match cause.kind() {
-        // Only a local path is looked at this early.
+        // Only a local path is checked this early.
         ErrorKind::NotFound => Error::NothingThere { url: shown(url) },
         _ => Contact::Failed(cause).explained(url),
     })
 }
 
-/// Finds out whether the storage answers and what `connected` names there: an object or a prefix with something below.
+/// Finds out what `connected` names: an object, or a prefix with an object below.
 pub(crate) async fn locate(url: &str, connected: &Connected) -> Result<Target, Error> {
     let (backend, path) = (&*connected.backend, connected.path.as_str());
     let deadline = Instant::now() + CONTACT_MAX;
@@ -52,14 +52,14 @@ pub(crate) async fn locate(url: &str, connected: &Connected) -> Result<Target, E
             Err(Contact::Failed(cause)) if cause.kind() == ErrorKind::NotFound => {
                 return Err(Error::ObjectMissing { url: shown(url) });
             }
-            // A key that may list but not stat is common; only the listing decides then.
+            // Credentials that may list but not stat are common; then only the listing decides.
             Err(Contact::Failed(cause)) if cause.kind() == ErrorKind::PermissionDenied && can_list => {}
             Err(contact) => return Err(contact.explained(url)),
         }
     }
     let prefix = if path.is_empty() { String::new() } else { format!("{path}/") };
     let page = attempt(deadline, || backend.list(&prefix, None)).await.map_err(|contact| contact.explained(url))?;
-    // An empty bucket is there; an empty prefix is not.
+    // An empty bucket exists; an empty prefix does not.
     if page.entries.is_empty() && page.continuation.is_none() && !prefix.is_empty() {
         return Err(Error::NothingThere { url: shown(url) });
     }
@@ -78,16 +78,18 @@ pub(crate) async fn stat(url: &str, connected: &Connected) -> Result<Object, Err
     }
 }
 
-/// The longest that the first contact may take, all attempts together: a user waits no longer than 10 s for a verdict, and
-/// the process needs time around it. Lower, and a slow proxy or a cold token service counts as silence.
+/// The longest first contact, all attempts together. A user is to wait 10 s at most for a verdict,
+/// and the process needs time before and after. Lower, and a slow proxy or a cold token service
+/// counts as silent.
 const CONTACT_MAX: Duration = Duration::from_secs(8);
 
-/// Pauses between attempts at what may pass: a refused connection is told after 2 s, a server that starts is waited for.
+/// Pauses between attempts, for failures that may pass. A refused connection is reported after 2
+/// s; a server that is starting has that time.
 const PAUSES: [Duration; 3] = [Duration::from_millis(250), Duration::from_millis(500), Duration::from_millis(1250)];
 
-/// How the first contact went wrong.
+/// How the first contact failed.
 enum Contact {
-    /// No verdict before the deadline.
+    /// No answer before the deadline.
     Silent,
     /// The last attempt's error.
     Failed(foreread_backend::Error),

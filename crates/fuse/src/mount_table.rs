@@ -1,9 +1,10 @@
 //! The kernel's table of mounts (`/proc/self/mountinfo`): what is mounted where.
 //!
-//! A question to the table never blocks, as one to the directory may: a mount whose server hangs or
-//! was killed is still in the table.
+//! A question to the table never blocks, as one to the directory may: a mount whose server hangs
+//! or was killed is still in the table.
 //!
-//! Format: proc(5). Mount points are escaped in octal; the last line for a point is the one that is visible.
+//! Format: proc(5). Mount points are escaped in octal; the last line for a point is the one that
+//! is visible.
 
 use std::ffi::OsString;
 use std::io;

@@ -16,7 +16,8 @@ pub(crate) struct Mapping {
     len: usize,
 }
 
-// SAFETY: nothing is ever written through the mapping, and reads of different threads do not disturb each other.
+// SAFETY: nothing is ever written through the mapping, and reads of different threads do not
+// disturb each other.
 unsafe impl Sync for Mapping {}
 // SAFETY: a mapping belongs to the process; any thread may unmap it.
 unsafe impl Send for Mapping {}
@@ -33,8 +34,9 @@ impl Mapping {
     pub(crate) fn touch(&self, offset: u64) -> u8 {
         let offset = offset as usize;
         assert!(offset < self.len, "offset {offset} lies past the mapping");
-        // SAFETY: the offset is inside the mapping, which is readable. A page that storage cannot deliver raises
-        // SIGBUS, which ends this process: the benchmark then reports the row as failed.
+        // SAFETY: the offset is inside the mapping, which is readable. A page that storage cannot
+        // deliver raises SIGBUS, which ends this process: the benchmark then reports the row as
+        // failed.
         unsafe { self.start.add(offset).read_volatile() }
     }
 }

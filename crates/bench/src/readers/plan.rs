@@ -1,10 +1,10 @@
-//! What a process that reads is told, as JSON in a file.
+//! The plan of a process that reads, as JSON in a file.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// What a reader is told.
+/// The reads of one process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
     /// The workload's TOML.
@@ -28,7 +28,8 @@ pub(crate) enum Submitter {
     Library {
         /// Whether threads read local files, in place of `io_uring`.
         threads: bool,
-        /// The seed of the order, in place of the workload's own: no two runs read the same places.
+        /// The seed of the order, in place of the workload's own: no two runs read the same
+        /// places.
         seed: u64,
     },
     /// The emulated device itself, with nothing in between.

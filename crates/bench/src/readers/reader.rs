@@ -10,9 +10,10 @@
 //! One thread per thread of the workload: plain `pread` into one buffer, used for every read; no
 //! advice to the kernel, no queue. A sample of every read is compared (`sample.rs`).
 //!
-//! The clock of a thread that opens its own files starts before its first `open`. Where all threads
-//! share one descriptor, the clock starts when that is open, and the first byte includes the time
-//! of opening. Readers that run *beside* the others end with them, and are reported apart.
+//! The clock of a thread that opens its own files starts before its first `open`. Where all
+//! threads share one descriptor, the clock starts when that is open, and the first byte includes
+//! the time of opening. Readers that run *beside* the others end with them, and are reported
+//! apart.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -36,7 +37,8 @@ const PAGE_BYTES: usize = 4096;
 /// The length of a thread's first stretch, which is timed.
 const STRETCH_BYTES: u64 = 64 << 20;
 
-/// Reads as `plan` says. `start` is called when all else is done; nothing is read before it returns.
+/// Reads as `plan` says. `start` is called when all else is done; nothing is read before it
+/// returns.
 pub(crate) fn run(plan: &Plan, start: impl FnOnce() -> Result<(), Error>) -> Result<Part, Error> {
     let workload = Workload::parse("plan", &plan.workload).map_err(Error::Workload)?.shortened(plan.duration_ns);
     if let (Some(tree), [top, ..]) = (workload.tree, &plan.paths[..]) {

@@ -6,8 +6,8 @@
 //!                        process ── Part ──┴── Reading
 //! ```
 //!
-//! Times count from the moment at which all processes were released. Percentiles are of all reads of
-//! all threads: a process passes on counts, since percentiles cannot be added up.
+//! Times count from the moment at which all processes were released. Percentiles are of all reads
+//! of all threads: a process passes on counts, since percentiles cannot be added up.
 
 use std::time::Duration;
 
@@ -61,7 +61,8 @@ pub(crate) struct Walked {
     pub(crate) latency_us: Latencies,
 }
 
-/// Times of reads, in microseconds with two digits, up to ten minutes; a longer time counts as that.
+/// Times of reads, in microseconds with two digits, up to ten minutes; a longer time counts as
+/// that.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Vec<(u64, u64)>", into = "Vec<(u64, u64)>")]
 pub(crate) struct Latencies(Histogram<u64>);

@@ -11,8 +11,8 @@ use crate::subject::server::GENERATION;
 /// Reads up to this size are compared whole.
 const WHOLE_MAX_BYTES: usize = 4 << 10;
 
-/// Bytes of a larger read that are compared. With more, generating the expected bytes would show in
-/// the figures.
+/// Bytes of a larger read that are compared. With more, generating the expected bytes would show
+/// in the figures.
 const SAMPLE_BYTES: usize = 64;
 
 /// Compares a sample of `read`, which lies at `offset` of the object `key`. `place` chooses the

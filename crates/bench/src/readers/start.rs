@@ -2,11 +2,11 @@
 //! measured.
 //!
 //! ```text
-//!  start all ──> each writes "ready" ──> the pipe that all read from is closed: they begin ──> results
+//!  start all ──> each writes "ready" ──> the pipe that all read is closed: they begin ──> results
 //! ```
 //!
-//! Slow preparations (starting, opening files of readers beside, preparing the expected bytes) are over
-//! before the first process reads.
+//! Slow preparations (starting, opening files of readers beside, preparing the expected bytes) are
+//! over before the first process reads.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, PipeReader, Read};

@@ -1,18 +1,20 @@
 //! The program that reads a tree of directories: the reader of a workload that has one.
 //!
 //! ```text
-//!  walk     top ── getdents to its end ── d000 ── getdents to its end ── f00000.bin open, read, close ── ... ── d001 ── ...
-//!  epochs   a walk for the names ── epoch ── caches of the kernel dropped ── epoch      the second counts
+//!  walk     top ── getdents to its end ── d000 ── getdents to its end
+//!             ── f00000.bin open, read, close ── ... ── d001 ── ...
+//!  epochs   a walk for the names ── epoch ── kernel's caches dropped ── epoch, which counts
 //! ```
 //!
 //! Plain calls, as programs make them. A directory is read by `readdir`, whose entries tell their
-//! kind, so only a workload that wants attributes asks for them. A file is read until a read returns
-//! nothing. Everything is checked: each name must be one of the tree's in that directory, none may be
-//! missing or come twice, a file must have its length, and a sample of its bytes must be right.
+//! kind, so only a workload that wants attributes asks for them. A file is read until a read
+//! returns nothing. Everything is checked: each name must be one of the tree's in that directory,
+//! none may be missing or come twice, a file must have its length, and a sample of its bytes must
+//! be right.
 //!
 //! The order of an epoch is known before it starts. Each reader opens paths that no directory
-//! listing of its own has told it, as the workers of a training job do: one of them makes the list of
-//! files once, at the beginning.
+//! listing has given it, as the workers of a training job do: one of them makes the list
+//! of files once, at the beginning.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -125,7 +127,8 @@ impl Site<'_> {
         Ok((walked, all))
     }
 
-    /// Reads one thread's batches, epoch by epoch. A thread that has failed still comes to all barriers.
+    /// Reads one thread's batches, epoch by epoch. A thread that has failed still comes to all
+    /// barriers.
     fn reads_epochs(
         &self,
         number: u32,
@@ -204,7 +207,8 @@ impl<'a> Thread<'a> {
         self.walked.latency_us.record(began.elapsed());
     }
 
-    /// Reads a directory (`None`: the top) and everything in it; false if the time was up before the end.
+    /// Reads a directory (`None`: the top) and everything in it; false if the time was up before
+    /// the end.
     fn directory(&mut self, path: &Path, number: Option<u32>, visit: Visit) -> Result<bool, Error> {
         let failed =
             |operation| move |cause| Error::Read { path: path.display().to_string(), operation, offset: 0, cause };

@@ -1,4 +1,4 @@
-//! What a process that touches memory is told, and what it answers, as JSON.
+//! The plan of a process that touches memory, and its result, as JSON.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ pub(crate) enum Memory {
     View { endpoint: String, key: String, memory_bytes: u64 },
 }
 
-/// What the process is told.
+/// The touches of one process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) memory: Memory,

@@ -1,13 +1,13 @@
-//! Rows of memory: a region beside the kernel's swap, with the same budget, on the same file system, in
-//! the same run.
+//! Rows of memory: a region beside the kernel's swap, with the same budget, on the same file
+//! system, in the same run.
 //!
 //! ```text
-//!   kernel:  [toucher, in a memory cgroup of the budget] ── swap file      page-cluster and all else as the system has it
+//!   kernel:  [toucher, in a memory cgroup of the budget] ── swap file      the system's page-cluster
 //!   region:  [toucher, in one of the budget and a twentieth] ── spill file
 //! ```
 //!
-//! Other memory of the processes counts as well. The pages are filled before the time begins, so that
-//! all that do not fit are evicted by then.
+//! Other memory of the processes counts as well. The pages are filled before the time begins, so
+//! that all that do not fit are evicted by then.
 
 use serde_json::json;
 
@@ -51,8 +51,8 @@ struct Measured {
     row: Row,
     /// `None` if there is no swap, or every run was killed.
     kernel: Option<Touched>,
-    /// Runs with kernel swap that the kernel killed for memory: it does so if it finds no page to evict
-    /// at once.
+    /// Runs with kernel swap that the kernel killed for memory: it does so if it finds no page to
+    /// evict at once.
     kernel_killed: usize,
     region: Touched,
 }
@@ -61,8 +61,8 @@ impl Regions<'_> {
     /// The first part of the rows' names.
     pub const NAME: &'static str = "memory";
 
-    /// Measures the rows and prints each. Returns everything for programs, and a line for each figure
-    /// that is not as wanted.
+    /// Measures the rows and prints each. Returns everything for programs, and a line for each
+    /// figure that is not as wanted.
     pub fn measure(&self, setup: &Setup<'_>, print: &Print<'_>) -> Result<(serde_json::Value, Vec<String>), Error> {
         // An output that cannot be written ends the measurement as an interruption does.
         let print = |line: &str| print(line).map_err(|_| Error::Interrupted);

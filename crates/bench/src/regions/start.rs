@@ -9,7 +9,8 @@ use crate::regions::plan::{Plan, Touched};
 use crate::setup::Setup;
 use crate::subject::cgroup::Cgroup;
 
-/// The longest run. Kernel swap of random touches with half the memory takes minutes on a slow disk.
+/// The longest run. Kernel swap of random touches with half the memory takes minutes on a slow
+/// disk.
 const RUN_MAX: Duration = Duration::from_mins(30);
 
 /// Runs `plan`, inside `group` if there is one.

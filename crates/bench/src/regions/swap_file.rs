@@ -36,8 +36,8 @@ impl SwapFile {
 
     fn command(&self, program: &str) -> Result<(), Error> {
         let mut command = Command::new(program);
-        // A group of its own: Ctrl-C would end it halfway, and a swapoff that is ended leaves the file in
-        // use.
+        // A group of its own: Ctrl-C would end it halfway, and a swapoff that is ended leaves the
+        // file in use.
         let command = command.arg(&self.path).stdin(Stdio::null()).process_group(0);
         let output = command.output().map_err(|cause| Error::Spawn { command: program.to_owned(), cause })?;
         if output.status.success() {

@@ -1,14 +1,14 @@
-//! The program that touches memory, in order or at random: its own, swapped by the kernel, or a region.
-//! Every touch is checked.
+//! The program that touches memory, in order or at random: its own, swapped by the kernel, or a
+//! region. Every touch is checked.
 //!
 //! ```text
-//!   fill: each page gets words that no other page has and that do not compress; a counter is the first
+//!   fill: each page gets words of its own that do not compress; the first is a counter
 //!   touch: the counter and three words are compared; some touches add to the counter
 //! ```
 //!
-//! The memory is dealt to the threads in chunks of 16 MiB, in turn. A thread goes through its chunks in
-//! order, or touches them as often at random. With one piece each, a thread whose pages happen to be
-//! resident would be done at once.
+//! The memory is dealt to the threads in chunks of 16 MiB, in turn. A thread goes through its
+//! chunks in order, or touches them as often at random. With one piece each, a thread whose pages
+//! happen to be resident would be done at once.
 
 use std::sync::Barrier;
 use std::sync::atomic::AtomicU64;
@@ -88,8 +88,8 @@ pub(crate) fn run(plan: &Plan) -> Result<Touched, Error> {
     }
 }
 
-/// Word `word` of `page`, before anything is added to it: the finisher of splitmix64, whose output does
-/// not compress.
+/// Word `word` of `page`, before anything is added to it: the finisher of splitmix64, whose output
+/// does not compress.
 fn expected(seed: u64, page: usize, word: usize) -> u64 {
     if word == 0 {
         return 1;

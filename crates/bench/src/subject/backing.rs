@@ -1,8 +1,8 @@
 //! Makes the machine's free memory real before a run.
 //!
 //! A virtual machine returns free memory to its host, and gets it back page by page when it is
-//! touched. That takes up to a second a GiB, spent by the program that fills the page cache first. It
-//! is a cost of neither the storage nor the client, so it is paid before the clock runs
+//! touched. That takes up to a second a GiB, spent by the program that fills the page cache first.
+//! It is a cost of neither the storage nor the client, so it is paid before the clock runs
 //! (`docs/decisions/0007`).
 
 use foreread_workload::{Pattern, Workload};
@@ -13,8 +13,8 @@ use crate::usage;
 const REST_BYTES: u64 = 512 << 20;
 
 /// The most memory that is touched. The guest returns freed memory after about two seconds. In a
-/// longer run, that happens during the run and disturbs it more than cold memory does, so only short
-/// runs are prepared.
+/// longer run, that happens during the run and disturbs it more than cold memory does, so only
+/// short runs are prepared.
 const MOST_BYTES: u64 = 3 << 30;
 
 /// Touches as much memory as a run of `workload` fills, and frees it. Does nothing for a run that

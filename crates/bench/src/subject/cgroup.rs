@@ -1,7 +1,7 @@
 //! A memory cgroup around a mount and its readers, version 1 or 2.
 //!
-//! The limit includes the kernel's page cache of the files that are read, as in a container: there,
-//! everything that a reader causes is charged to one limit.
+//! The limit includes the kernel's page cache of the files that are read, as in a container:
+//! there, everything that a reader causes is charged to one limit.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -47,8 +47,8 @@ impl Cgroup {
         Ok(group)
     }
 
-    /// `command`, started inside: a shell enters the cgroup and then becomes the command, so no page
-    /// is charged outside.
+    /// `command`, started inside: a shell enters the cgroup and then becomes the command, so no
+    /// page is charged outside.
     pub(crate) fn enter(&self, command: &Command) -> Command {
         let mut inside = Command::new("sh");
         inside.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(self.dir.join("cgroup.procs"));
@@ -70,7 +70,8 @@ impl Cgroup {
         }
     }
 
-    /// Processes that the kernel killed for the limit; only version 2 and newer kernels count them.
+    /// Processes that the kernel killed for the limit; only version 2 and newer kernels count
+    /// them.
     pub(crate) fn killed(&self) -> u64 {
         ["memory.oom_control", "memory.events"]
             .iter()

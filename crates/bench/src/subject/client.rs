@@ -1,12 +1,14 @@
-//! The clients that are measured, each mounted afresh for one run: foreread, foreread with something
-//! switched off, or another program.
+//! The clients that are measured, each mounted afresh for one run: foreread, foreread with
+//! something switched off, or another program.
 //!
 //! ```text
-//!  start process ──> mount is in the table ──> readers run ──> memory and CPU are read ──> unmount ──> process ends
+//!  start process ──> mount is in the table ──> readers run
+//!    ──> memory and CPU are read ──> unmount ──> process ends
 //! ```
 //!
-//! Another client is a shell command that stays in the foreground. The command may use `{endpoint}`,
-//! `{bucket}`, `{dir}` and `{memory_mib}`. Its memory is that of its whole process tree.
+//! Another client is a shell command that stays in the foreground. The command may use
+//! `{endpoint}`, `{bucket}`, `{dir}` and `{memory_mib}`. Its memory is that of its whole process
+//! tree.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -68,8 +70,8 @@ pub(crate) struct Spent {
 }
 
 impl Storage {
-    /// The user's own. `url` and `options` are given to `foreread mount`; `endpoint` and the bucket
-    /// of `url` to the command lines of other clients.
+    /// The user's own. `url` and `options` are given to `foreread mount`; `endpoint` and the
+    /// bucket of `url` to the command lines of other clients.
     pub fn of_user(url: &str, options: Vec<OsString>, endpoint: Option<&str>) -> Self {
         let below = url.split_once("://").map_or(url, |(_, rest)| rest);
         Self {
@@ -221,7 +223,8 @@ impl Drop for Mounted {
             let _ = foreread_fuse::unmount(&self.dir, true);
         }
         if !self.process.gone_within(END_MAX) {
-            // The guard of the process ends it. The mount goes first: a dead mount cannot be entered.
+            // The guard of the process ends it. The mount goes first: a dead mount cannot be
+            // entered.
             let _ = foreread_fuse::unmount(&self.dir, true);
         }
     }

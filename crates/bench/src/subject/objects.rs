@@ -1,4 +1,5 @@
-//! A workload on the user's own storage: the objects that it may read, and what was fetched for it.
+//! A workload on the user's own storage: the objects that it may read, and what was fetched for
+//! it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! The testbed of one row, a process of its own: its processor time is not charged to the reader, and
-//! its counters are read over HTTP.
+//! The testbed of one row, a process of its own: its processor time is not charged to the reader,
+//! and its counters are read over HTTP.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};

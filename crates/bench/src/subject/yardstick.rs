@@ -1,7 +1,7 @@
 //! What machine, testbed and device give in a run: the unit of a mount's result.
 //!
-//! The client is the testbed's own bare one, which only asks for ranges over keep-alive connections.
-//! Before each range, the connection checks the time and the user's interrupt.
+//! The client is the testbed's own bare one, which only asks for ranges over keep-alive
+//! connections. Before each range, the connection checks the time and the user's interrupt.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -27,8 +27,8 @@ const CEILING_BYTES: u64 = 2 << 30;
 pub(crate) struct Yardstick {
     /// MB/s that 16 connections reach with ranges of 8 MiB.
     pub(crate) ceiling_mb_per_s: Option<f64>,
-    /// Operations a second of a client that asks for exactly the workload's ranges, with as many in
-    /// flight.
+    /// Operations a second of a client that asks for exactly the workload's ranges, with as many
+    /// in flight.
     pub(crate) bare_operations_per_s: Option<f64>,
 }
 

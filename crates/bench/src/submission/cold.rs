@@ -1,4 +1,5 @@
-//! A cold file of real blocks: written out, none of its pages dirty, and none in the kernel's memory.
+//! A cold file of real blocks: written out, none of its pages dirty, and none in the kernel's
+//! memory.
 
 use std::fs::{self, File};
 use std::io::Write;

@@ -1,9 +1,9 @@
-//! One row of a workload whose reads are submitted to the library, beside other ways to make the same
-//! reads, in the same run.
+//! One row of a workload whose reads are submitted to the library, beside other ways to make the
+//! same reads, in the same run.
 //!
 //! ```text
-//!  local:     file of real blocks ──> cold ── the library ──> cold ── fio: io_uring, libaio, threads ──> again
-//!  emulated:                          the library ── the device itself, one at a time and as many ──> again
+//!  local:     file of real blocks   cold ── the library   cold ── fio: io_uring   libaio   threads
+//!  emulated:                                the library   the device itself: one at a time, as many
 //! ```
 //!
 //! A run of the library is compared with the best contender of the same round.
@@ -78,8 +78,8 @@ fn fill(row: &mut Row, bench: &Bench<'_>, text: &str, contenders: &[(String, Con
     };
     for round in 1..=setup.repeat {
         let mut best: Option<f64> = None;
-        // Each contender is first in turn, and no two runs read the same places: a host may cache the
-        // last reads.
+        // Each contender is first in turn, and no two runs read the same places: a host may cache
+        // the last reads.
         for turn in 0..contenders.len() {
             let index = (turn + round as usize - 1) % contenders.len();
             let (name, contender) = &contenders[index];

@@ -3,10 +3,11 @@
 //!
 //! ```text
 //!  read ──> [lock] device.handle(now, Read) [unlock] ──> waits for its channel
-//!  clock thread: sleeps until next_deadline, or until a read has changed it ──> Done: bytes into the channel
+//!  clock thread: sleeps until next_deadline, or until a read changes it ──> Done: to the channel
 //! ```
 //!
-//! A model keeps its own time: a clock thread that wakes late delays an answer, and never the device.
+//! A model keeps its own time: a clock thread that wakes late delays an answer, and never the
+//! device.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -51,7 +52,8 @@ struct State {
 }
 
 impl Emulated {
-    /// The device of `profile`, holding `key` of `size_bytes`. `None` for a model that is not a block device.
+    /// The device of `profile`, holding `key` of `size_bytes`. `None` for a model that is not a
+    /// block device.
     pub(crate) fn new(profile: Profile, key: &str, size_bytes: u64) -> Option<Self> {
         let rotational = profile.is_rotational();
         let device: Box<dyn BlockDevice + Send> = match profile {

@@ -1,5 +1,5 @@
-//! fio, which reads a file as the library does: through the kernel's page cache, told the same number
-//! of reads in flight, record size and duration.
+//! fio, which reads a file as the library does: through the kernel's page cache, told the same
+//! number of reads in flight, record size and duration.
 
 use std::path::Path;
 use std::process::Command;

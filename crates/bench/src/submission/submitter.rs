@@ -1,13 +1,13 @@
-//! The program that submits: a process of its own, which reads through the library and not through a
-//! mount.
+//! The program that submits: a process of its own, which reads through the library and not through
+//! a mount.
 //!
 //! ```text
-//!  one thread:  submit, for each reader that waits for nothing ──> wait for completions ──> check, and again
+//!  one thread:  submit for each reader without a read ──> wait for completions ──> check, and again
 //! ```
 //!
-//! Each of the workload's threads is a reader with one read in flight. One thread submits for all of
-//! them, as fio does, which it is compared with. A sample of every read is checked. The time of a
-//! submission is that of the call alone, divided by the reads that it submits.
+//! Each of the workload's threads is a reader with one read in flight. One thread submits for all
+//! of them, as fio does, which it is compared with. A sample of every read is checked. The time of
+//! a submission is that of the call alone, divided by the reads that it submits.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};

@@ -14,25 +14,27 @@ use crate::terminal::size::Size;
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Engine")]
 pub(crate) struct EngineArgs {
-    /// Memory for everything that is held: data read ahead, data kept, requests in flight
+    /// Memory for all data: read ahead, kept, and of requests in flight
     ///
-    /// A number and a unit: 96M, 1G, 1GiB. The default is a quarter of what the machine or its cgroup allows, at most 1 GiB;
-    /// the smallest is 16M. The process itself needs some more for code, connections and requests of the kernel.
+    /// A number and a unit: 96M, 1G, 1GiB. The default is a quarter of what the machine or its
+    /// cgroup allows, at most 1 GiB; the smallest is 16M. The process needs some more for code,
+    /// connections and requests of the kernel.
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<Size>,
 
-    /// Read ahead of programs, or fetch only the pages each read asks for, once (for comparisons)
+    /// Read ahead of programs, or fetch only the pages that each read asks for (for comparisons)
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Readahead::On)]
     pub(crate) readahead: Readahead,
 
-    /// Share the storage fairly among those who read, or serve first who comes first (for diagnosis)
+    /// Share the storage fairly among readers, or serve requests in order of arrival (for
+    /// diagnosis)
     ///
-    /// Off, every request is made at once and the storage serves them in its own order. What becomes slower or late then is what the
-    /// fair queue was good for; what becomes faster is worth a report.
+    /// Off, every request is made at once and the storage serves them in its own order. If reads
+    /// become faster then, please report it.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = FairQueue::On)]
     pub(crate) fair_queue: FairQueue,
 
-    /// Write every event to this file, for replaying it
+    /// Write every event to this file, for `foreread replay`
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
 }
@@ -40,7 +42,7 @@ pub(crate) struct EngineArgs {
 /// Whether to read ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Readahead {
-    /// As far as it pays.
+    /// As far as it helps.
     On,
     /// Never.
     Off,
@@ -51,12 +53,13 @@ pub(crate) enum Readahead {
 pub(crate) enum FairQueue {
     /// Each stream has its turn.
     On,
-    /// First come, first served.
+    /// In order of arrival.
     Off,
 }
 
 impl EngineArgs {
-    /// The engine's options, complete and checked; paths become absolute, since the process changes its directory.
+    /// The engine's options, complete and checked. Paths become absolute, since the process
+    /// changes its directory.
     pub(crate) fn options(&self) -> Result<Options, Error> {
         let memory = self.memory.unwrap_or_else(memory::default_budget);
         if memory < memory::MIN {

@@ -1,8 +1,8 @@
-//! How much memory the engine may hold unless told otherwise: a quarter of what this process may use, at most 1 GiB.
+//! The default of `--memory`: a quarter of what this process may use, at most 1 GiB.
 //!
-//! What it may use is the smallest of the machine's memory and the limits of its memory cgroup and all cgroups above.
-//! Version 1 (`memory.limit_in_bytes`) and version 2 (`memory.max`) are both looked at: hybrid systems mount both.
-//! A cgroup that cannot be read sets no limit.
+//! A process may use the smallest of the machine's memory and the limits of its memory cgroup and
+//! all cgroups above. Version 1 (`memory.limit_in_bytes`) and version 2 (`memory.max`) are both
+//! read: hybrid systems mount both. A cgroup that cannot be read sets no limit.
 
 use std::path::{Path, PathBuf};
 
@@ -10,16 +10,17 @@ use foreread_fuse::mount_table::{self, Mount};
 
 use crate::terminal::size::Size;
 
-/// The default share of what the process may use.
+/// The divisor of the default: a quarter of what the process may use.
 const SHARE: u64 = 4;
 
-/// The largest default, so that a big machine does not lose gigabytes to a program that streams.
+/// The largest default. Higher, and a program that streams would take gigabytes of a large
+/// machine.
 const DEFAULT_MAX: Size = Size(1 << 30);
 
 /// The smallest budget that is accepted.
 pub(crate) const MIN: Size = Size(foreread_engine::MEMORY_BYTES_MIN);
 
-/// The budget of an engine that was not told one.
+/// The budget of an engine without `--memory`.
 pub(crate) fn default_budget() -> Size {
     let read = |path: &Path| std::fs::read_to_string(path).ok();
     let machine = read(Path::new("/proc/meminfo")).and_then(|text| meminfo_bytes(&text, "MemTotal:"));
@@ -41,7 +42,8 @@ fn meminfo_bytes(meminfo: &str, name: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The smallest limit on the way from this process's memory cgroups (`/proc/self/cgroup`) up to their mount points.
+/// The smallest limit from this process's memory cgroups (`/proc/self/cgroup`) up to their mount
+/// points.
 fn cgroup_bytes(membership: &str, mounts: &[Mount], read: &dyn Fn(&Path) -> Option<String>) -> Option<u64> {
     membership
         .lines()
@@ -64,7 +66,8 @@ fn is_memory_v1(mount: &Mount) -> bool {
     mount.kind == "cgroup" && mount.super_options.split(',').any(|option| option == "memory")
 }
 
-/// In a container the mount shows a part of the hierarchy (`root`), and the path may lie outside what is shown.
+/// In a container the mount shows a part of the hierarchy (`root`), and the path may be outside
+/// that part.
 fn smallest_limit(mount: &Mount, path: &Path, file: &str, read: &dyn Fn(&Path) -> Option<String>) -> Option<u64> {
     let below = path.strip_prefix(&mount.root).unwrap_or(Path::new(""));
     let leaf: PathBuf = mount.point.join(below.strip_prefix("/").unwrap_or(below));

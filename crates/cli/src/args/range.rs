@@ -1,9 +1,10 @@
-//! Ranges of bytes as HTTP writes them: `A-B` (both inclusive), `A-` (to the end), `-N` (the last N bytes).
+//! Ranges of bytes as HTTP writes them: `A-B` (both inclusive), `A-` (to the end), `-N` (the last
+//! N bytes).
 
 use std::ops::Range;
 use std::str::FromStr;
 
-/// A range that waits for the object's size.
+/// A range of an object whose size is not known yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ByteRange {
     /// From the first offset to the last one, inclusive.
@@ -40,7 +41,8 @@ impl FromStr for ByteRange {
 }
 
 impl ByteRange {
-    /// The bytes meant in an object of `size` bytes, cut at its end; `None` if the range starts behind it.
+    /// The bytes of an object of `size` bytes, cut at its end; `None` if the range starts behind
+    /// it.
     ///
     /// As in HTTP (RFC 9110, 14.1.2): a suffix longer than the object is the whole object.
     pub(crate) fn within(self, size: u64) -> Option<Range<u64>> {
@@ -58,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_the_three_forms() {
+    fn the_three_forms_are_parsed() {
         assert_eq!("0-0".parse(), Ok(ByteRange::Between(0, 0)));
         assert_eq!("5-9".parse(), Ok(ByteRange::Between(5, 9)));
         assert_eq!("7-".parse(), Ok(ByteRange::From(7)));
@@ -66,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_the_rest() {
+    fn anything_else_is_refused() {
         for text in ["", "-", "5", "9-5", "a-b", "1-2-3", "+1-2", "0x1-2", "1-99999999999999999999"] {
             assert_eq!(text.parse::<ByteRange>(), Err(NotARange), "{text:?}");
         }

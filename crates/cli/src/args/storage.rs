@@ -2,15 +2,16 @@
 
 use foreread_backend::Mechanism;
 
-/// Where the storage is and who asks. Each has its usual environment variables and profiles; an option wins over them.
+/// Where the storage is, and the credentials to use. An option wins over environment variables and
+/// profiles.
 #[derive(Debug, Clone, Default, clap::Args)]
 #[allow(clippy::doc_markdown, reason = "these comments are the text of --help, which shows backticks as they are")]
 #[command(next_help_heading = "Storage")]
 pub(crate) struct StorageArgs {
     /// Server to talk to instead of the cloud's own, such as `http://127.0.0.1:9000`
     ///
-    /// For servers that speak the same protocol: MinIO, Ceph, `foreread testbed`, emulators. AWS_ENDPOINT_URL and its
-    /// relatives are honoured too; this option wins.
+    /// For servers that speak the same protocol: MinIO, Ceph, `foreread testbed`, emulators.
+    /// AWS_ENDPOINT_URL and AWS_ENDPOINT_URL_S3 are read too; this option wins.
     #[arg(long, value_name = "URL")]
     pub(crate) endpoint: Option<String>,
 
@@ -28,12 +29,13 @@ pub(crate) struct StorageArgs {
     #[arg(long)]
     pub(crate) anonymous: bool,
 
-    /// How local files are read: by io_uring, where kernel and container allow it, or by threads that wait
+    /// How local files are read: by io_uring, if kernel and container allow it, or by threads that
+    /// wait
     #[arg(long, value_name = "MECHANISM", value_enum, default_value_t)]
     pub(crate) local_reads: LocalReads,
 }
 
-/// What carries reads of local files.
+/// How local files are read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum LocalReads {
     #[default]
@@ -50,7 +52,8 @@ impl LocalReads {
     }
 }
 
-/// `url` without what may be secret: user information, and the query and fragment of an HTTP URL (signed links).
+/// `url` without its secret parts: user information, and the query and fragment of an HTTP URL
+/// (signed links).
 pub(crate) fn shown(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let is_http = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");

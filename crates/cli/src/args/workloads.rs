@@ -7,7 +7,7 @@ use foreread_workload::{Workload, catalogue};
 use miette::Diagnostic;
 use thiserror::Error;
 
-/// A workload that is not there or cannot be used.
+/// A workload that does not exist or cannot be used.
 #[derive(Debug, Error, Diagnostic)]
 pub(crate) enum Error {
     #[error("no workload is called {name}")]
@@ -27,8 +27,8 @@ pub(crate) enum Error {
     Workload(#[source] foreread_workload::Error),
 }
 
-/// The workloads of those names and paths, and those in folders that are `usual`, each with its text; without any, those that are built in
-/// and `usual`.
+/// The workloads of these names and paths, each with its text. Of a folder, and without any name
+/// of the built-in ones, those that are `usual`.
 pub(crate) fn select(names: &[String], usual: impl Fn(&Workload) -> bool) -> Result<Vec<(Workload, String)>, Error> {
     let mut chosen = Vec::new();
     if names.is_empty() {

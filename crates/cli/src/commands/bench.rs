@@ -19,47 +19,52 @@ use error::Failed;
 
 /// Measure reading through a mount, against what the link can do and against other clients
 ///
-/// Each workload runs on an emulated object store (`foreread testbed`) through a fresh mount, and stands beside the same
-/// without readahead, and what is shared among many beside the same without the fair queue. Ratios are to a bare HTTP client in the same run. The last column is what the simulator says of the first.
-/// Two workloads submit to the library instead: on a file of 8 GiB in the temporary directory, beside fio, and on an emulated array.
-/// `memory` touches memory that is larger than its budget, spilled to the temporary directory, beside the kernel's swap there.
+/// Each workload runs on an emulated object store (`foreread testbed`) through a fresh mount,
+/// beside the same run without readahead; workloads of many readers also beside a run without the
+/// fair queue. Ratios are to a bare HTTP client in the same run. The last column is the
+/// simulator's prediction of the first. Two workloads submit to the library instead: on a file of
+/// 8 GiB in the temporary directory, beside fio, and on an emulated array. `memory` touches memory
+/// that is larger than its budget, spilled to the temporary directory, beside the kernel's swap
+/// there.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "More, with command lines of other clients: `foreread bench --help`.", after_long_help = EXAMPLES)]
 pub(crate) struct BenchArgs {
-    /// Names of workloads, or paths of TOML files; all that are built in, if none is given
+    /// Names of workloads, or paths of TOML files; by default all built-in ones
     workloads: Vec<String>,
 
     /// Read this storage instead of a testbed: `s3://BUCKET/PREFIX` and so on
     ///
-    /// It must hold files that are large enough, at its top. There is no ceiling then, bytes are not verified, and what
-    /// was fetched is what the mount itself counts.
+    /// It must hold files that are large enough, at its top. There is no ceiling then, bytes are
+    /// not verified, and the mount itself counts what it fetches.
     #[arg(long)]
     url: Option<String>,
 
-    /// Measure another client too: a command that mounts {bucket} of {endpoint} on {dir} and stays in the foreground
+    /// Measure another client too: a command that mounts {bucket} of {endpoint} on {dir} and stays
+    /// in the foreground
     ///
-    /// Run by the shell, with the testbed's credentials in the variables `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`;
-    /// `{memory_mib}` is the workload's budget. Can be given several times.
+    /// Run by the shell, with the testbed's credentials in the variables `AWS_ACCESS_KEY_ID` and
+    /// `AWS_SECRET_ACCESS_KEY`; `{memory_mib}` is the workload's budget. Can be given several
+    /// times.
     #[arg(long, value_name = "MOUNT COMMAND")]
     against: Vec<String>,
 
-    /// Valid runs of each workload; the median counts. The baselines run once
+    /// Valid runs of each workload, whose median counts. The baselines run once
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
     repeat: u32,
 
-    /// Write everything that was measured to this file
+    /// Write all measurements to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Exit with 1 if a figure is not what its workload wants, naming each
+    /// Exit with 1 if a figure is not as its workload wants, and name each
     #[arg(long)]
     check: bool,
 
-    /// List the workloads that are built in, and end
+    /// List the built-in workloads, and exit
     #[arg(long)]
     list: bool,
 
-    /// With `memory`: a quarter of its size, to see whether it works
+    /// With `memory`: touch a quarter of the memory, as a trial
     #[arg(long)]
     quick: bool,
 
@@ -152,11 +157,11 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
         }
     }
     status.end();
-    output::line(format_args!("\n{}", conditions.told()))?;
+    output::line(format_args!("\n{}", conditions.line()))?;
     if args.check && is_missed(&report::misses(&rows)) {
         return Ok(ExitCode::FAILURE);
     }
-    // The table has told of a failure already.
+    // The table shows a failure already.
     let failed = rows.iter().any(|row| row.columns[0].failure.is_some());
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -191,8 +196,8 @@ fn is_missed(misses: &[String]) -> bool {
     !misses.is_empty()
 }
 
-/// Whether a workload can be measured. On the user's storage, only reads through a mount can, and no
-/// tree.
+/// Whether a workload can be measured. On the user's storage, only reads through a mount can, and
+/// no tree.
 fn is_measured(workload: &Workload, args: &BenchArgs) -> bool {
     let device = &workload.device;
     let ours = device.is_submitted_to() || workload.tree.is_some();

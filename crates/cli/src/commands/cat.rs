@@ -1,7 +1,7 @@
 //! `foreread cat URL`: the engine without a mount.
 //!
-//! One reader asks for the range piece by piece; the engine's readahead keeps the next pieces coming while this one is
-//! written, so the speed is the mount's, and so is the bound on memory.
+//! One reader asks for the range piece by piece. The engine reads the next pieces ahead while one
+//! is written, so the speed is the mount's, and so is the bound on memory.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
 
     let file = engine.open(&object);
     let mut output = stdout().map_err(|cause| Failure::Output { cause })?;
-    // On a terminal the bytes themselves are the progress.
+    // On a terminal, the bytes themselves show the progress.
     let progress =
         (!io::stdout().is_terminal()).then(|| Progress::bytes(range.end - range.start, &format!("reading {url}")));
     let mut offset = range.start;
@@ -110,8 +110,8 @@ pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How much is asked for at once. Lower costs a call for each; higher delays the first byte on stdout and holds more of the
-/// budget in hand.
+/// Bytes of one read. Lower, and there are more calls; higher, and the first byte on stdout is
+/// later and a larger part of the budget is held by the command.
 const PIECE_BYTES: u64 = 1 << 20;
 
 /// stdout without the line buffer that std puts in front of it.

@@ -1,7 +1,8 @@
 //! `foreread demo`: what foreread does, on any machine, in less than a minute.
 //!
-//! Four workloads of the benchmark, cut short, each once through foreread and once through foreread
-//! without readahead, against an emulated object store of 30 ms latency. The benchmark measures them.
+//! Four workloads of the benchmark, cut short, each once through foreread and once through
+//! foreread without readahead, against an emulated object store of 30 ms latency. The benchmark
+//! measures them.
 
 use std::process::ExitCode;
 
@@ -26,8 +27,9 @@ const RUN_NS: u64 = 4_000_000_000;
 
 /// Show what foreread does, against an emulated object store on this machine
 ///
-/// Needs no account and no network: starts `foreread testbed` with a latency of 30 ms and 80 MB/s per connection, mounts
-/// it, reads it in four ways, and prints one table. Takes less than a minute. `foreread bench` measures in full.
+/// Needs no account and no network: starts `foreread testbed` with a latency of 30 ms and 80 MB/s
+/// per connection, mounts it, reads it in four ways, and prints one table. Takes less than a
+/// minute. `foreread bench` measures all workloads.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DemoArgs {}
 

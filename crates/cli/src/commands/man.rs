@@ -14,7 +14,7 @@ use crate::failure::Failure;
   foreread man | man -l -                     read foreread(1)
   foreread man ~/.local/share/man/man1        install foreread(1), foreread-mount(1), ...")]
 pub(crate) struct Args {
-    /// Directory to write a page for the command and one for each subcommand to
+    /// Directory for the pages: one for the command and one for each subcommand
     dir: Option<PathBuf>,
 }
 

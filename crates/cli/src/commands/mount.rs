@@ -1,12 +1,13 @@
 //! `foreread mount URL DIR`.
 //!
 //! ```text
-//!   usage ──> mount point, /dev/fuse ──> fork ──> engine ──> storage answers ──> signals ──> mount ──> it answers
-//!   (clap)    (this process, no threads)          (the process that serves)                            └> word to the user
+//!   usage ──> mount point, /dev/fuse ──> fork ──> storage answers ──> engine ──> signals ──> mount
+//!   (clap)    (this process, no threads)          (the process that serves)            it answers │
+//!                                                                         report to the user <────┘
 //! ```
 //!
-//! Whatever fails, nothing stays mounted: the mount is made last, and undone when it does not answer or nobody is left to
-//! hear that it does.
+//! After a failure nothing stays mounted. The mount is made last; it is undone if it does not
+//! answer, or if the parent process is gone that would report it.
 
 mod background;
 mod directory;
@@ -42,7 +43,8 @@ use single::SingleObject;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "More, with examples: `foreread mount --help`.", after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What to mount: `s3://BUCKET[/PREFIX]`, `gs://`, `az://`, `http(s)://HOST/FILE` or a local directory
+    /// What to mount: `s3://BUCKET[/PREFIX]`, `gs://`, `az://`, `http(s)://HOST/FILE` or a local
+    /// directory
     ///
     /// A URL that names a single object gives a directory with that one file.
     url: String,
@@ -56,10 +58,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     engine: EngineArgs,
 
-    /// How long what a listing says is believed, from when it was asked for
+    /// How long a listing is valid, from the time of its request
     ///
-    /// What was listed this long ago at most answers look-ups, opens and those who read the directory, without asking the storage. 0s asks
-    /// it every time, for every name.
+    /// A listing that is not older answers look-ups, opens and reads of the directory, without a
+    /// request to the storage. With 0s, each of them makes a request, for every name.
     #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "1s")]
     metadata_ttl: Duration,
 
@@ -71,7 +73,7 @@ pub(crate) struct Args {
     #[arg(short, long)]
     read_only: bool,
 
-    /// Append what happens to this file: the log of a mount in the background, which has no stderr
+    /// Append events to this file: the log of a mount in the background, which has no stderr
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 
@@ -98,7 +100,7 @@ pub(crate) struct Args {
     dir_mode: u16,
 }
 
-/// Mounts; returns when the mount stands (background) or has ended (foreground).
+/// Mounts; returns when the mount answers (background) or has ended (foreground).
 pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
     heap::return_freed_blocks();
     let options = Options { metadata_ttl: args.metadata_ttl, ..args.engine.options()? };
@@ -165,7 +167,7 @@ fn serve(args: &Args, options: &Options, point: &MountPoint, herald: &mut Herald
     tracing::info!(source = mount_options.source, dir = %dir.display(), "mounted");
     runtime.spawn(signals.unmount(dir.clone(), mounted.unmounter()));
     match mounted.wait() {
-        // It was unmounted while a request was being read: the kernel calls that aborted.
+        // Unmounted while a request was being read: the kernel reports that as aborted.
         Err(foreread_fuse::Error::Session(cause))
             if cause.kind() == ErrorKind::ConnectionAborted && !mount_table::stands(dir) => {}
         ended => ended.map_err(|cause| Error::MountEnded { dir: dir.clone(), cause })?,
@@ -174,19 +176,19 @@ fn serve(args: &Args, options: &Options, point: &MountPoint, herald: &mut Herald
     Ok(())
 }
 
-/// Asks the storage on a runtime and connections of its own: what to mount must be known before the engine is made, and a
-/// connection cannot move from one runtime to another.
+/// Asks the storage on a runtime and connections of its own: the target must be known before the
+/// engine is made, and a connection cannot move to another runtime.
 fn first_contact(url: &str, args: &Args) -> Result<Target, Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|cause| Error::Background { cause })?;
     let connected = storage::connect(url, &args.storage)?;
     let target = runtime.block_on(storage::locate(url, &connected));
-    // A name lookup that hangs must not hold up the verdict.
+    // A name lookup that hangs must not delay the result.
     runtime.shutdown_background();
     Ok(target?)
 }
 
-/// The process leaves its directory, so a relative path must not depend on it.
+/// A local path made absolute, since the process leaves its directory.
 fn local_made_absolute(url: &str) -> Result<String, Failure> {
     if url.contains("://") {
         return Ok(url.to_owned());

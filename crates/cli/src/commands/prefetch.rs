@@ -1,4 +1,4 @@
-//! `foreread prefetch DIR --list FILE`: files in the order in which they will be read.
+//! `foreread prefetch DIR --list FILE`: tells a mount the order in which files will be read.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -9,11 +9,11 @@ use thiserror::Error as ThisError;
 
 use crate::failure::Failure;
 
-/// Have small files of a mount ready in the order in which they will be read
+/// Fetch small files of a mount in the order in which they will be read
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The first files are fetched at once, the others as readers come by. An order in which files were read once is known \
-without this.
+    after_help = "The first files are fetched at once, the others as readers advance. The mount learns an order by itself when files \
+are read in it once.
 
 Example, for a data loader that shuffles:
   (cd /mnt/data && find . -name '*.jpg' | shuf --random-source=seed) > order
@@ -50,7 +50,7 @@ enum Error {
     NothingToPrefetch { dir: PathBuf, count: usize },
 }
 
-/// Tells the mount, and how many of the files it has.
+/// Gives the list to the mount, and reports how many of the files exist.
 pub(crate) fn run(args: &Args) -> miette::Result<ExitCode> {
     let text = read(&args.list).map_err(|cause| Failure::File { path: args.list.clone(), cause })?;
     let paths: Vec<&str> = text.lines().filter_map(|line| below(&args.dir, line)).collect();
@@ -79,7 +79,7 @@ fn read(list: &Path) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// The path that a line names, without what leads to the directory.
+/// The path that a line names, relative to the directory.
 fn below<'a>(dir: &Path, line: &'a str) -> Option<&'a str> {
     let line = Path::new(line).strip_prefix(dir).ok().and_then(Path::to_str).unwrap_or(line);
     let path = line.trim_start_matches("./").trim_start_matches('/');

@@ -1,6 +1,7 @@
-//! `foreread record DIR FILE`: what is read through a mount, kept for `foreread replay`.
+//! `foreread record DIR FILE`: the reads of a mount, kept for `foreread replay`.
 //!
-//! The mount keeps reads only while somebody asks for them, so this asks again and again, and writes down what comes.
+//! The mount keeps reads only while a program asks for them, so this command asks at intervals,
+//! and writes down the answers.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -17,10 +18,11 @@ use thiserror::Error as ThisError;
 use crate::failure::Failure;
 use crate::terminal::interrupt;
 
-/// Record what is read through a mount, until Ctrl-C
+/// Record the reads of a mount, until Ctrl-C
 ///
-/// The recording holds when which bytes of which file were asked for, by the kernel on behalf of programs: what the kernel had cached is
-/// not asked for again. It holds names of files, and no contents.
+/// The recording has the time, file, offset and length of each read that the kernel makes for
+/// programs. Bytes in the kernel's cache are not read again. It has the names of files, and no
+/// contents.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   foreread record /mnt/data reads.trace            until Ctrl-C
@@ -30,7 +32,7 @@ pub(crate) struct RecordArgs {
     /// Directory on which `foreread mount` mounted
     dir: PathBuf,
 
-    /// The file to write; what is there is replaced
+    /// The file to write; an existing one is replaced
     recording: PathBuf,
 
     /// How long to record
@@ -41,7 +43,7 @@ pub(crate) struct RecordArgs {
 /// Why `foreread record` fails.
 #[derive(Debug, ThisError, Diagnostic)]
 enum Error {
-    #[error("{}: what is read there cannot be recorded", .dir.display())]
+    #[error("{}: its reads cannot be recorded", .dir.display())]
     #[diagnostic(
         code(foreread::record),
         help("name a directory on which `foreread mount` mounted; one recording of a mount can be made at a time")
@@ -61,7 +63,7 @@ enum Error {
     },
 }
 
-/// Records until the time is over or a signal comes.
+/// Records until the time is up or a signal comes.
 pub(crate) fn run(args: &RecordArgs) -> miette::Result<ExitCode> {
     let unwritable = |cause| Error::Unwritable { path: args.recording.clone(), cause };
     let not_recorded = |cause| Error::NotRecorded { dir: args.dir.clone(), cause };
@@ -119,5 +121,5 @@ impl Recording {
     }
 }
 
-/// How often the mount is asked.
+/// The time between two questions to the mount.
 const INTERVAL: Duration = Duration::from_millis(50);

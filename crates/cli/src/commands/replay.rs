@@ -1,4 +1,5 @@
-//! `foreread replay`: a recording read again in virtual time, under any policy, on any device; or the log of an engine, decided again.
+//! `foreread replay`: the reads of a recording in virtual time, under any policy, on any device;
+//! or the log of an engine, whose decisions are made again.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -23,9 +24,11 @@ use crate::terminal::size::Size;
 
 /// Read a recording again in virtual time, under other policies and on other devices
 ///
-/// Takes what `foreread record` writes, fio's iolog, the text of blkparse, block traces as CSV (MSR Cambridge, SNIA) and libCacheSim's
-/// oracleGeneral. Each reader has one read at a time, which starts at its recorded time, or when the one before is done. The log of a
-/// mount's decisions (`foreread mount --record`) is checked instead: the same events must lead to the same actions.
+/// Takes recordings of `foreread record`, fio's iolog, the text of blkparse, block traces as CSV
+/// (MSR Cambridge, SNIA) and libCacheSim's oracleGeneral. Each reader has one read at a time,
+/// which starts at its recorded time, or when the one before is done. The log of a mount's
+/// decisions (`foreread mount --record`) is checked instead: the same events must lead to the same
+/// actions.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "More: `foreread replay --help`.", after_long_help = EXAMPLES)]
 pub(crate) struct ReplayArgs {
@@ -44,11 +47,11 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "SIZE", default_value = "256M")]
     memory: Size,
 
-    /// How the recording is kept, where it does not show: foreread, fio, blkparse, msr, oracle-general
+    /// The recording's format, if it is not detected: foreread, fio, blkparse, msr, oracle-general
     #[arg(long, value_name = "NAME", value_parser = format)]
     format: Option<Format>,
 
-    /// Each read starts as soon as the one before is done, whatever its time was
+    /// Start each read as soon as the one before is done, without regard to recorded times
     #[arg(long)]
     no_wait: bool,
 
@@ -156,7 +159,8 @@ fn head(path: &Path) -> Result<Vec<u8>, Error> {
     Ok(head)
 }
 
-/// What is recorded, as the simulator takes it. An error in the middle ends it and is left in `failed`.
+/// The recording, as a scenario of the simulator. An error in the middle ends it and is left in
+/// `failed`.
 fn scenario<'w, R: BufRead + 'w>(
     survey: &Survey,
     trace: Trace<R>,
@@ -194,10 +198,10 @@ fn scenario<'w, R: BufRead + 'w>(
     }
 }
 
-/// A value as it is shown.
+/// Shows one figure.
 type Shown = fn(&Tally) -> String;
 
-/// What is told of each policy.
+/// The figures of each policy.
 const FIGURES: &[(&str, Shown)] = &[
     ("time", |tally| format!("{:.1} s", tally.elapsed_ns() as f64 / 1e9)),
     ("read mean", |tally| milliseconds(tally.read_mean_ns())),
@@ -232,7 +236,8 @@ fn table(path: &Path, survey: &Survey, columns: &[(PolicyName, Tally)]) -> Strin
         let _ = writeln!(text, "({} entries that are no reads are left out)", survey.passed_over);
     }
     if survey.lost > 0 {
-        let _ = writeln!(text, "({} reads were not recorded: they came faster than they were taken down)", survey.lost);
+        let _ =
+            writeln!(text, "({} reads were not recorded: they came faster than they could be written)", survey.lost);
     }
     let heads: Vec<&str> = columns.iter().map(|(policy, _)| policy.as_str()).collect();
     let table = Columns::new(&mut text, &heads);
@@ -273,13 +278,13 @@ fn json(survey: &Survey, columns: &[(PolicyName, Tally)]) -> serde_json::Value {
     })
 }
 
-/// How an engine's log begins.
+/// The first bytes of an engine's log.
 const LOG: &[u8] = b"foreread-log ";
 
-/// Enough of a recording to know its format.
+/// Bytes at the beginning of a recording that tell its format.
 const HEAD_BYTES: u64 = 8 << 10;
 
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// The largest window of policies that have a fixed one: what a kernel has by default.
+/// The largest window of policies with a fixed one: a kernel's default.
 const READAHEAD_MAX_BYTES: u64 = 128 << 10;

@@ -24,13 +24,14 @@ use row::{Column, Row};
 
 /// Compare policies on a workload in virtual time, against models of devices
 ///
-/// The policy that serves real reads runs beside those that it replaces. No storage is needed and no byte is read; the same workload
-/// gives the same figures on every machine.
+/// The policy that serves real reads runs beside those that it replaces. No storage is needed and
+/// no byte is read; the same workload gives the same figures on every machine.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "More: `foreread simulate --help`.", after_long_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct SimulateArgs {
-    /// Names of workloads, paths of TOML files or folders of them; all that are built in, if none is given
+    /// Names of workloads, paths of TOML files or of folders with them; by default all built-in
+    /// ones
     workloads: Vec<String>,
 
     /// The policies to compare, instead of those that the workload names
@@ -41,11 +42,12 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
 
-    /// Search for bugs instead: run as many random scenarios, and name each seed that breaks a rule
+    /// Search for bugs instead: run a random scenario for each seed, and name each seed that
+    /// breaks a rule
     #[arg(long, value_name = "FIRST..LAST", value_parser = search::seeds, conflicts_with_all = ["workloads", "policy", "device", "report", "json", "check"])]
     seeds: Option<RangeInclusive<u64>>,
 
-    /// With requests that fail, break off, are late or lost, and objects that are replaced
+    /// With requests that fail, end early, are late or lost, and objects that are replaced
     #[arg(long, requires = "seeds")]
     faults: bool,
 
@@ -53,7 +55,10 @@ pub(crate) struct SimulateArgs {
     #[arg(long, conflicts_with = "seeds")]
     mount: bool,
 
-    /// Write a page of HTML with pictures of each run: throughput, read times, each reader's service, sizes, windows, and what was read and fetched where
+    /// Write a page of HTML with pictures of each run
+    ///
+    /// Throughput, read times, each reader's service, sizes of requests, windows, and the places
+    /// of reads and requests.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
@@ -61,7 +66,7 @@ pub(crate) struct SimulateArgs {
     #[arg(long)]
     json: bool,
 
-    /// Exit with 1 if a figure is not what its workload wants, naming each
+    /// Exit with 1 if a figure is not as its workload wants, and name each
     #[arg(long)]
     check: bool,
 }
@@ -168,7 +173,7 @@ pub(crate) fn run(args: &SimulateArgs) -> miette::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The workload with each number of threads that it is to be simulated with.
+/// The workload, with each number of threads that it names for simulation.
 fn variants(workload: Workload) -> Vec<Workload> {
     if workload.simulate.threads.is_empty() {
         return vec![workload];
@@ -176,7 +181,7 @@ fn variants(workload: Workload) -> Vec<Workload> {
     workload.simulate.threads.iter().map(|&threads| workload.clone().with_threads(threads)).collect()
 }
 
-/// Those that the user names, or the workload, or else the few that tell most.
+/// The policies that the user names, or the workload, or else the three that differ most.
 fn policies(workload: &Workload, named: &[Stack]) -> Result<Vec<Stack>, Error> {
     if !named.is_empty() {
         return Ok(named.to_vec());

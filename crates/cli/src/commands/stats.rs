@@ -1,7 +1,8 @@
 //! `foreread stats DIR`: what the engine behind a mount is doing.
 //!
-//! The numbers come from the mount itself, as JSON. The table shows every one of them: a name's last word is its unit
-//! (`window_bytes`, `wait_ns`), so a counter that the engine gains appears here without a change.
+//! The numbers come from the mount, as JSON. The table shows each of them: the last word of a name
+//! is its unit (`window_bytes`, `wait_ns`), so a new counter of the engine appears here without a
+//! change.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -59,7 +60,7 @@ pub(crate) fn run(args: &Args) -> miette::Result<ExitCode> {
         let json =
             foreread_fuse::query_stats(&args.dir).map_err(|cause| Error::NoStats { dir: args.dir.clone(), cause })?;
         let text = if args.json { format!("{}\n", json.trim_end()) } else { table(&args.dir, &json) };
-        // A table is redrawn in place; JSON makes a line each time, for a program that reads along.
+        // A table is redrawn in place; JSON is a line each time, for a program that reads them.
         let clear = if args.watch && !args.json { CLEAR } else { "" };
         let mut stdout = io::stdout();
         stdout
@@ -90,7 +91,7 @@ fn table(dir: &Path, json: &str) -> String {
     text
 }
 
-/// The two figures that users compare, which are ratios of counters.
+/// The two figures that users compare: ratios of counters.
 fn derived(stats: &Value) -> Vec<(String, String)> {
     let count = |name: &str| stats[name].as_u64();
     let (Some(requests), Some(fetched), Some(read)) = (count("requests"), count("fetched_bytes"), count("read_bytes"))

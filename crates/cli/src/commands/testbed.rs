@@ -1,4 +1,4 @@
-//! `foreread testbed`: an emulated object store to try things against.
+//! `foreread testbed`: an emulated object store, for trials and tests.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -15,7 +15,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::failure::Failure;
 use crate::terminal::log;
 
-/// Serve an emulated S3 store: synthetic objects or a directory, with latency, bandwidth and faults
+/// Serve an emulated S3 store: synthetic objects or a directory, with latency, bandwidth and
+/// faults
 #[derive(Debug, clap::Args)]
 #[command(after_help = "More, with examples: `foreread testbed --help`.", after_long_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -27,15 +28,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// A synthetic object, such as big=2GiB; its bytes follow from its name, so it costs no memory. Repeatable
+    /// A synthetic object, such as big=2GiB; its bytes follow from its name, so it costs no
+    /// memory. Repeatable
     #[arg(long = "object", value_name = "NAME=SIZE", value_parser = object)]
     objects: Vec<ObjectSpec>,
 
-    /// A directory whose files are objects, too
+    /// A directory whose files are objects as well
     #[arg(long, value_name = "PATH")]
     dir: Option<PathBuf>,
 
-    /// Answer requests without a signature, too
+    /// Answer requests without a signature as well
     #[arg(long)]
     allow_anonymous: bool,
 
@@ -43,23 +45,23 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = quantity::duration, help_heading = "Device")]
     first_byte: Option<Duration>,
 
-    /// How much longer the first byte may take, each time anew
+    /// The longest random delay that is added to it
     #[arg(long, value_name = "TIME", value_parser = quantity::duration, help_heading = "Device")]
     jitter: Option<Duration>,
 
-    /// What one connection carries at most
+    /// The highest rate of one connection
     #[arg(long, value_name = "RATE", value_parser = quantity::rate, help_heading = "Device")]
     connection_rate: Option<u64>,
 
-    /// What all connections together carry at most
+    /// The highest rate of all connections together
     #[arg(long, value_name = "RATE", value_parser = quantity::rate, help_heading = "Device")]
     total_rate: Option<u64>,
 
-    /// How many requests are worked on at a time; the others wait
+    /// The most requests served at a time; the others wait
     #[arg(long, value_name = "N", help_heading = "Device")]
     concurrency: Option<NonZeroU32>,
 
-    /// Something that goes wrong, such as status=503,every=10. Repeatable
+    /// A fault, such as status=503,every=10. Repeatable
     #[arg(long = "fault", value_name = "SPEC", help_heading = "Faults")]
     faults: Vec<Fault>,
 
@@ -95,13 +97,13 @@ enum Error {
     Shared(#[from] Failure),
 }
 
-/// Serves until SIGINT or SIGTERM. One line on stdout says that it is ready, and where.
+/// Serves until SIGINT or SIGTERM. One line on stdout says where, when it is ready.
 pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
     log::start(verbose, None);
     let config = args.config()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|cause| Failure::Output { cause })?;
-    // Outside: a testbed waits for its own runtime until it listens, and for its end when it stops.
+    // Outside the runtime: start and stop wait for the testbed's own runtime.
     let testbed = Testbed::start(config).map_err(|cause| Error::Testbed { cause })?;
     let served = runtime.block_on(async {
         let listen = || Ok((signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?));

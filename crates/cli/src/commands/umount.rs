@@ -61,7 +61,7 @@ enum Error {
     },
 }
 
-/// Unmounts, and returns when the directory shows what was there before.
+/// Unmounts, and returns when the directory shows its own files again.
 pub(crate) fn run(args: &Args) -> miette::Result<ExitCode> {
     let dir = mount_table::resolve(&args.dir).map_err(|cause| match cause.kind() {
         ErrorKind::NotFound => Failure::DirectoryMissing { dir: args.dir.clone() },
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args) -> miette::Result<ExitCode> {
     }
     match patiently(|| foreread_fuse::unmount(&dir, args.lazy)) {
         Ok(()) => Ok(ExitCode::SUCCESS),
-        // Someone else, the mount's own signal handler for one, was faster.
+        // Another process was faster, such as the mount's own on a signal.
         Err(_) if count(&mounts()?) < count(&before) => Ok(ExitCode::SUCCESS),
         Err(foreread_fuse::Error::Unmount { cause, .. }) if cause.kind() == ErrorKind::ResourceBusy => {
             Err(Error::Busy { dir: args.dir.clone() }.into())
@@ -89,8 +89,8 @@ pub(crate) fn run(args: &Args) -> miette::Result<ExitCode> {
     }
 }
 
-/// Repeats an attempt for a moment while the mount is in use: what looks at every new mount (a desktop, an indexer) and what
-/// a program that forks has open lets go within milliseconds.
+/// Repeats an attempt for a moment while the mount is in use: a desktop or an indexer that looks
+/// at every new mount, or a program that forks, closes it within milliseconds.
 fn patiently(attempt: impl Fn() -> Result<(), foreread_fuse::Error>) -> Result<(), foreread_fuse::Error> {
     for _ in 0..BUSY_ATTEMPTS {
         match attempt() {
@@ -103,7 +103,7 @@ fn patiently(attempt: impl Fn() -> Result<(), foreread_fuse::Error>) -> Result<(
     attempt()
 }
 
-/// How often a busy mount is tried again: for half a second in all.
+/// Attempts at a busy mount, for half a second in all.
 const BUSY_ATTEMPTS: u32 = 10;
 
 /// The time between two attempts.

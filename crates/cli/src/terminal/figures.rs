@@ -1,5 +1,5 @@
-//! Figures of several policies: a table with a line a figure and a column a policy, and the map that
-//! programs read.
+//! Figures of several policies: a table with a line a figure and a column a policy, and the map
+//! that programs read.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! Ctrl-C and SIGTERM raise a flag, which each loop that waits checks: every guard on the way out then
-//! unmounts and ends what it holds.
+//! Ctrl-C and SIGTERM raise a flag, which each loop that waits checks: every guard on the way out
+//! then unmounts and ends what it holds.
 
 use std::io;
 use std::thread;
@@ -15,12 +15,12 @@ pub(crate) fn listen() -> io::Result<Interrupt> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     drop(entered);
-    let told = wanted.clone();
+    let flag = wanted.clone();
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         runtime.block_on(async {
             tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
         });
-        told.raise();
+        flag.raise();
     })?;
     Ok(wanted)
 }

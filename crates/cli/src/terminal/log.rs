@@ -1,6 +1,7 @@
 //! Where the program's events go: stderr with `-v`, a file with `--log`, nowhere otherwise.
 //!
-//! Only this project's crates are heard: libraries for HTTP and signing would write headers, and with them credentials.
+//! Only events of this project's crates are written. Libraries for HTTP and signing would write
+//! headers, and with them credentials.
 
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
@@ -18,7 +19,7 @@ pub(crate) fn open(path: &Path) -> Result<File, Failure> {
     options.open(path).map_err(|cause| Failure::File { path: path.to_owned(), cause })
 }
 
-/// Begins to write events, once per process: `verbose` counts the `-v`.
+/// Begins to write events, once a process. `verbose` is the number of `-v`.
 pub(crate) fn start(verbose: u8, file: Option<File>) {
     let level = match (verbose, &file) {
         (0, None) => return,

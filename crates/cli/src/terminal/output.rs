@@ -1,5 +1,5 @@
-//! A command's output, on stdout. A reader of it may have enough before its end (`| head`): that is a
-//! failure which ends the command, not a panic.
+//! A command's output, on stdout. A reader of it may have enough before its end (`| head`): that
+//! is a failure which ends the command, not a panic.
 
 use std::fmt::Arguments;
 use std::io::{self, Write};

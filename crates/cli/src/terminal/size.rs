@@ -1,6 +1,7 @@
 //! Sizes as users write them: `96M`, `1G`, `1GiB`, `80MB`.
 //!
-//! A bare letter is a power of 1024, as in `dd`, `split` and `systemd`; `KiB` says so, `KB` is a power of 1000.
+//! A bare letter is a power of 1024, as in `dd`, `split` and `systemd`. `KiB` is the same; `KB` is
+//! a power of 1000.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,7 +21,8 @@ impl FromStr for Size {
 }
 
 impl fmt::Display for Size {
-    /// The largest binary unit that keeps at least one digit before the point; one digit after it unless it is zero.
+    /// In the largest binary unit that leaves a digit before the point, with one digit after it
+    /// unless that is zero.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some((unit, name)) = BINARY_UNITS.iter().rev().find(|(unit, _)| self.0 >= *unit) else {
             return write!(f, "{} B", self.0);
@@ -41,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_users_write() {
+    fn sizes_are_parsed() {
         let bytes = |text: &str| text.parse::<Size>().map(|size| size.0).ok();
         assert_eq!(bytes("96M"), Some(96 << 20));
         assert_eq!(bytes("1G"), Some(1 << 30));

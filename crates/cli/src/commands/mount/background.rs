@@ -1,4 +1,4 @@
-//! Going to the background, but only once the mount stands.
+//! Goes to the background, once the mount answers.
 //!
 //! ```text
 //!   parent                                child
@@ -6,12 +6,13 @@
 //!   waits at the pipe (spinner)   notes
 //!     prints each  <───────────────────── 'n' text
 //!                                mounted
-//!     exits 0      <───────────────────── 'm'         setsid, chdir /, stdio to /dev/null or the log; serves
+//!     exits 0      <───────────────────── 'm'         setsid, chdir /, stdio to /dev/null; serves
 //!     exits 1, prints it  <────────────── 'f' text    exits
 //! ```
 //!
-//! *Invariant:* the fork happens before any thread exists: a runtime started earlier would be missing from the child with
-//! its locks held. Until the mount stands both sides are in the terminal's process group, so Ctrl-C ends both.
+//! *Invariant:* the fork happens before any thread exists. The child would not have the threads of
+//! an earlier runtime, and locks could stay held. Until the mount answers, both processes are in
+//! the terminal's process group, so Ctrl-C ends both.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -26,24 +27,26 @@ use crate::terminal::progress::Progress;
 
 /// Which side of the fork this is.
 pub(crate) enum Side {
-    /// The process that the user started, when the other one has told how it went.
+    /// The process that the user started, after the child has reported.
     Parent(ExitCode),
     /// The process that mounts.
     Child(Herald),
 }
 
-/// Tells the user how the mount goes: directly in the foreground, through the waiting parent in the background.
+/// Reports to the user: directly in the foreground, through the waiting parent in the background.
 pub(crate) enum Herald {
-    /// The user's terminal is this process's own.
+    /// This process has the user's terminal.
     Foreground,
     /// The parent prints what comes through this pipe.
     Background(File),
 }
 
-/// Forks. The parent returns when the child has mounted or failed; `waiting_for` is shown if that takes long.
+/// Forks. The parent returns when the child has mounted or failed; `waiting_for` is shown
+/// meanwhile.
 pub(crate) fn split(waiting_for: &str) -> Result<Side, Error> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| Error::Background { cause: errno.into() })?;
-    // SAFETY: no other thread exists yet (see the header), so the child inherits a consistent process. std has no fork.
+    // SAFETY: no other thread exists yet (see the header), so the child is a consistent process.
+    // std has no fork.
     let forked = unsafe { libc::fork() };
     match forked {
         -1 => Err(Error::Background { cause: io::Error::last_os_error() }),
@@ -59,19 +62,21 @@ pub(crate) fn split(waiting_for: &str) -> Result<Side, Error> {
 }
 
 impl Herald {
-    /// One line for the user, of something that does not stop the mount.
+    /// One line for the user, which does not stop the mount.
     pub(crate) fn note(&mut self, text: &str) {
         let _ = self.say(NOTE, text);
     }
 
-    /// The mount failed for this reason; the process is to end with status 1.
+    /// The mount failed for this reason; the process then ends with status 1.
     pub(crate) fn failed(&mut self, report: &miette::Report) {
         let _ = self.say(FAILED, &format!("{report:?}"));
     }
 
-    /// The mount stands. In the background: leaves the terminal, its directory and its files, then dismisses the parent.
+    /// The mount answers. In the background: leaves the terminal, its directory and its files,
+    /// then releases the parent.
     ///
-    /// An error means that the parent is gone, or that the process cannot leave: then nobody wants this mount.
+    /// An error means that the parent is gone, or that the process cannot leave the terminal: the
+    /// mount must end.
     pub(crate) fn mounted(&mut self) -> io::Result<()> {
         if matches!(self, Self::Background(_)) {
             setsid()?;
@@ -154,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_arrives_as_it_was_said() {
+    fn a_message_arrives_as_it_was_sent() {
         let bytes = spoken(|herald| {
             herald.note("one");
             herald.say(MOUNTED, "").expect("room in the pipe");
@@ -172,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_word_is_a_failure() {
+    fn half_a_message_is_a_failure() {
         let words = spoken(|herald| herald.note("cut off"));
         assert!(hear(&mut &words[..words.len() - 1]).is_err());
     }

@@ -1,4 +1,5 @@
-//! The mount point: is it one, is something on it already, did a predecessor die on it.
+//! The mount point: whether it can be one, whether something is mounted on it, and whether a
+//! killed foreread left a mount.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -54,7 +55,8 @@ fn resolve(dir: &Path) -> Result<Found, Error> {
     };
     let resolved = mount_table::resolve(dir).map_err(unusable)?;
     if let Some(mount) = mount_table::at(&resolved).map_err(unusable)?.filter(mount_table::Mount::is_ours) {
-        // Attributes may come from the kernel's cache; this question always reaches the process behind the mount.
+        // Attributes may come from the kernel's cache; statfs always reaches the process behind
+        // the mount.
         return match rustix::fs::statfs(&resolved).map_err(io::Error::from) {
             Err(cause) if is_dead(&cause) => Ok(Found::LeftBehind(resolved)),
             Err(cause) => Err(unusable(cause)),
@@ -68,7 +70,8 @@ fn resolve(dir: &Path) -> Result<Found, Error> {
     }
 }
 
-/// The server behind a FUSE mount is gone: ENOTCONN from then on, ECONNABORTED for a request that it had begun.
+/// Whether the server behind a FUSE mount is gone: ENOTCONN from then on, ECONNABORTED for a
+/// request that it had begun.
 fn is_dead(cause: &io::Error) -> bool {
     matches!(cause.kind(), io::ErrorKind::NotConnected | io::ErrorKind::ConnectionAborted)
 }
@@ -86,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn files_in_it_are_worth_a_note() {
+    fn files_in_it_are_noted() {
         let dir = tempfile::tempdir().expect("a directory");
         std::fs::write(dir.path().join("file"), "").expect("a file");
         let point = check(dir.path()).unwrap_or_else(|failure| panic!("{failure}"));

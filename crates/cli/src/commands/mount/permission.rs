@@ -1,6 +1,6 @@
 //! Whether this process may mount at all: /dev/fuse, fusermount3 for users, `user_allow_other`.
 //!
-//! Checked before anything else happens, since the kernel's own errors name none of these.
+//! This is checked first, since the kernel's own errors name none of these.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::commands::mount::error::Error;
 
-/// Fails with the one thing that stands in the way.
+/// Fails with the first obstacle.
 pub(crate) fn check(allow_other: bool) -> Result<(), Error> {
     device(Path::new("/dev/fuse"))?;
     if rustix::process::geteuid().is_root() {
@@ -34,13 +34,13 @@ fn device(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// No node, or a node without the kernel's module behind it.
+/// There is no node, or the kernel's module for it is missing.
 fn is_absent(cause: &io::Error) -> bool {
     let absent = [libc::ENOENT, libc::ENXIO, libc::ENODEV];
     cause.raw_os_error().is_some_and(|errno| absent.contains(&errno))
 }
 
-/// Besides `PATH`, the two directories in which it is found by the mount itself.
+/// In `PATH`, or in the two directories that the mount itself searches.
 fn is_on_path(program: &str, path: &OsStr) -> bool {
     let system = ["/bin", "/sbin"].map(Into::into);
     std::env::split_paths(path).chain(system).any(|dir| dir.join(program).is_file())
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_device_is_told_apart() {
+    fn a_missing_device_has_an_error_of_its_own() {
         let dir = tempfile::tempdir().expect("a directory");
         let failure = device(&dir.path().join("fuse")).expect_err("no such file");
         assert!(matches!(failure, Error::FuseAbsent), "{failure}");

@@ -1,7 +1,8 @@
 //! SIGINT, SIGTERM and SIGHUP unmount.
 //!
-//! A mount in use cannot be unmounted at once: it is detached (nobody can enter any more), said so, and the process serves
-//! the open files until the last one is closed. A second signal ends it without waiting.
+//! A mount in use cannot be unmounted at once. It is detached, so that no program can open files
+//! there, and the user is told; the process serves open files until the last one is closed. A
+//! second signal ends it without waiting.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ use foreread_fuse::Unmounter;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Listens from now on; signals that arrive before [`Signals::unmount`] runs are kept, not lost.
+/// Listens from now on; signals that arrive before [`Signals::unmount`] runs are kept.
 pub(crate) fn listen(runtime: &Handle) -> io::Result<Signals> {
     let _inside = runtime.enter();
     Ok(Signals {

@@ -1,4 +1,4 @@
-//! One object shown as a directory with one file, when the URL names an object instead of a prefix.
+//! One object shown as a directory with one file, for a URL that names an object.
 
 use std::ops::Range;
 use std::sync::Arc;

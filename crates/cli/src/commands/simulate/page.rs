@@ -1,13 +1,14 @@
-//! `foreread simulate --report FILE`: one page of HTML that needs nothing else, with the pictures that tell what a policy does.
+//! `foreread simulate --report FILE`: one page of HTML that needs no other file, with pictures of
+//! what each policy does.
 //!
 //! ```text
 //!   figures, a column a policy
-//!   throughput over time, read time over time, sizes of requests      all policies in one picture
-//!   service: what each reader was given, a line a reader              a picture a policy, where there are several readers
-//!   where reads and requests are, and how far ahead                   a picture a policy
+//!   throughput over time, read time over time, sizes of requests   all policies in one picture
+//!   service: bytes that each of several readers received           a picture a policy
+//!   where reads and requests are, and how far ahead                a picture a policy
 //! ```
 //!
-//! The pictures are SVG, drawn here: nothing is loaded, no script runs.
+//! The pictures are SVG: nothing is loaded, no script runs.
 
 use std::fmt::Write as _;
 
@@ -35,7 +36,7 @@ pub(super) fn page(rows: &[Row]) -> String {
         for beside in [false, true] {
             for (at, (policy, tally)) in columns.iter().enumerate() {
                 let curves = tally.service(beside);
-                // Who reads alone has nobody to share with.
+                // A single reader shares with none.
                 if !curves.is_empty() && (curves.len() > 1 || row.workload.beside.is_some()) {
                     let of = if beside { "those beside" } else { "readers" };
                     let title = format!("{policy}: service of {of} ({}), bytes", curves.len());
@@ -63,11 +64,11 @@ pre{font:12px/1.35 monospace;overflow-x:auto}\
 svg{margin:4px;background:#fafafa}svg text{font:11px sans-serif;fill:#444}\
 .axis{stroke:#999;stroke-width:1;fill:none}.grid{stroke:#e4e4e4;stroke-width:1}";
 
-const LEGEND: &str = "<p>Reads of programs are grey, requests that a reader waited for red, requests ahead of their reader blue, and \
-orange where most of what they brought was never read. Where there are too many dots, one in so many is drawn. Of service each reader has \
-a line: where lines part, one is given more than another.</p>";
+const LEGEND: &str = "<p>Reads of programs are grey, demand requests red, requests ahead of their reader blue. Requests \
+whose bytes were mostly never read are orange. Where there are too many dots, some are left out. In pictures of service, each \
+reader has a line: where lines part, one receives more than another.</p>";
 
-/// One for each policy.
+/// A colour for each policy.
 const COLOURS: [&str; 7] = ["#0b66c3", "#c33b0b", "#2e8b57", "#8b5a2b", "#7b3fa0", "#666666", "#b8860b"];
 
 const WIDTH: f64 = 400.0;
@@ -77,7 +78,7 @@ const RIGHT: f64 = 8.0;
 const TOP: f64 = 24.0;
 const BOTTOM: f64 = 26.0;
 
-/// A picture with axes: what is drawn in it is given in the axes' units.
+/// A picture with axes. Points are in the axes' units.
 struct Plot {
     svg: String,
     x_max: f64,
@@ -139,7 +140,7 @@ impl Plot {
         let _ = write!(self.svg, "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width}\"/>");
     }
 
-    /// Dots, or lines as high as what they stand for, where that can be seen.
+    /// Vertical lines from one value to another; too short ones are dots.
     fn dots(&mut self, points: impl Iterator<Item = (f64, f64, f64)>, colour: &str) {
         let mut path = String::new();
         for (x, from, to) in points {
@@ -161,7 +162,7 @@ impl Plot {
         );
     }
 
-    /// A remark, where curves that grow leave room for it.
+    /// A remark at the top left, where rising curves leave room.
     fn note(&mut self, text: &str) {
         let (x, y) = (LEFT + 6.0, TOP + 12.0);
         let _ = write!(self.svg, "<text x=\"{x}\" y=\"{y}\">{}</text>", escaped(text));
@@ -184,7 +185,7 @@ impl Plot {
     }
 }
 
-/// Lines of readers at most: more are an area.
+/// The most lines of readers. Higher, and the lines merge into an area.
 const LINES_MAX: usize = 32;
 
 /// Parts into which an axis is divided.
@@ -203,7 +204,7 @@ fn over_time(title: &str, columns: &[(&str, &Tally)], value: impl Fn(&foreread_s
     plot.end()
 }
 
-/// How many of the requests have each size, a bar for each policy.
+/// The share of requests of each size, a bar for each policy.
 fn sizes(columns: &[(&str, &Tally)]) -> String {
     let classes = columns.iter().map(|(_, tally)| tally.sizes().len()).max().unwrap_or(1);
     let share = |tally: &Tally, class: usize| tally.sizes()[class] as f64 / tally.requests().max(1) as f64 * 100.0;
@@ -222,8 +223,8 @@ fn sizes(columns: &[(&str, &Tally)]) -> String {
     plot.end()
 }
 
-/// What each reader was given, over time. Of very many those are drawn that are as far from each other as can be, the first and the last
-/// of all among them.
+/// The bytes that each reader received, over time. Of more than [`LINES_MAX`] readers, some are
+/// drawn: evenly chosen by their total, the least and the most among them.
 fn service(title: &str, mut curves: Vec<Curve>, colour: &str) -> String {
     let given = |curve: &Curve| curve.last().map_or(0, |&(_, bytes)| bytes);
     let until_ns = curves.iter().filter_map(|curve| curve.last()).map(|&(at_ns, _)| at_ns).max().unwrap_or(0);
@@ -301,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_very_many_readers_the_most_and_the_least_are_drawn_and_the_rest_is_summed() {
+    fn of_many_readers_the_most_and_the_least_are_drawn_and_the_rest_is_summed() {
         let curves: Vec<Curve> = (1..=100).rev().map(|kib| vec![(0, 0), (1_000_000_000, kib << 10)]).collect();
         let svg = service("x", curves.clone(), "#000");
         assert_eq!(svg.matches("stroke=\"#000\"").count(), LINES_MAX);

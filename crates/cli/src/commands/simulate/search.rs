@@ -11,13 +11,13 @@ use crate::parallel::on_all_cores;
 use crate::terminal::output;
 use crate::terminal::progress::Progress;
 
-/// `FIRST..LAST`, both of them searched.
+/// `FIRST..LAST`, both inclusive.
 pub(super) fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
     let parsed = text.split_once("..").and_then(|(first, last)| Some(first.parse().ok()?..=last.parse().ok()?));
     parsed.filter(|seeds| !seeds.is_empty()).ok_or_else(|| "wanted FIRST..LAST, for instance 1..10000".to_owned())
 }
 
-/// Runs every seed, and tells those that show something.
+/// Runs every seed, and reports those that break a rule.
 pub(super) fn run(seeds: &RangeInclusive<u64>, faults: bool) -> Result<ExitCode, Failure> {
     let all: Vec<u64> = seeds.clone().collect();
     let progress = Progress::spinner("searching");
