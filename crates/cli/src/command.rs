@@ -1,14 +1,17 @@
-//! The command line: every option is defined once, beside the subcommand that obeys it; parsing, help, man pages and
-//! completions come from the same definition.
+//! The command line. Every option is defined once, beside the subcommand that obeys it; parsing,
+//! help, man pages and completions come from that definition.
 
 use clap::{ArgAction, Parser, Subcommand};
 
-use crate::{bench, cat, completions, demo, man, mount, prefetch, record, replay, simulate, stats, testbed, umount};
+use crate::commands::{
+    bench, cat, completions, demo, man, mount, prefetch, record, replay, simulate, stats, testbed, umount,
+};
 
 /// Mount remote storage and read it at full speed.
 ///
-/// foreread shows a bucket, a web server's file or a directory as a local directory, and reads ahead so that programs
-/// get their data as fast as the link delivers it, within one memory budget.
+/// foreread shows a bucket, a web server's file or a directory as a local directory. It reads
+/// ahead, so that programs get their data as fast as the link delivers it, within one memory
+/// budget.
 #[derive(Debug, Parser)]
 #[command(
     name = "foreread",
@@ -20,7 +23,7 @@ use crate::{bench, cat, completions, demo, man, mount, prefetch, record, replay,
     after_long_help = EXAMPLES
 )]
 pub(crate) struct Cli {
-    /// Say more on stderr; twice for every decision
+    /// Say more on stderr; given twice, every decision
     #[arg(short, long, action = ArgAction::Count, global = true)]
     pub(crate) verbose: u8,
 
@@ -28,7 +31,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// One variant per subcommand; each has a file of its name.
+/// One variant a subcommand; each has a file of its name in `commands/`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Mount(mount::Args),

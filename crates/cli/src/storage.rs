@@ -1,65 +1,19 @@
-//! From a URL to storage that answers: options, connecting, and the question whether anything is there.
+//! The first contact with the storage that a URL names: does it answer, and is anything there.
 //!
-//! The first contact is bounded in total, retries a few times what may pass, and says in the user's words what is wrong:
-//! a missing bucket, wrong credentials, an endpoint that refuses or one that keeps silent.
+//! The contact is bounded in total and retries failures that may pass. A failure names its cause:
+//! a missing bucket, wrong credentials, an endpoint that refuses or one that does not answer.
 
 use std::future::Future;
 use std::time::Duration;
 
-use foreread_backend::{ConnectOptions, Connected, ErrorKind, Key, Mechanism, Object};
+use foreread_backend::{ConnectOptions, Connected, ErrorKind, Key, Object};
+use miette::Diagnostic;
+use thiserror::Error as ThisError;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::failure::Failure;
+use crate::args::storage::{StorageArgs, shown};
 
-/// Where the storage is and who asks. Each has its usual environment variables and profiles; an option wins over them.
-#[derive(Debug, Clone, Default, clap::Args)]
-#[allow(clippy::doc_markdown, reason = "these comments are the text of --help, which shows backticks as they are")]
-#[command(next_help_heading = "Storage")]
-pub(crate) struct StorageArgs {
-    /// Server to talk to instead of the cloud's own, such as `http://127.0.0.1:9000`
-    ///
-    /// For servers that speak the same protocol: MinIO, Ceph, `foreread testbed`, emulators. AWS_ENDPOINT_URL and its
-    /// relatives are honoured too; this option wins.
-    #[arg(long, value_name = "URL")]
-    pub(crate) endpoint: Option<String>,
-
-    /// Region of the bucket
-    ///
-    /// Otherwise AWS_REGION, AWS_DEFAULT_REGION or the profile's.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) region: Option<String>,
-
-    /// Profile in the AWS configuration files to take credentials and region from
-    #[arg(long, value_name = "NAME", conflicts_with = "anonymous")]
-    pub(crate) profile: Option<String>,
-
-    /// Send no credentials, for public buckets
-    #[arg(long)]
-    pub(crate) anonymous: bool,
-
-    /// How local files are read: by io_uring, where kernel and container allow it, or by threads that wait
-    #[arg(long, value_name = "MECHANISM", value_enum, default_value_t)]
-    pub(crate) local_reads: LocalReads,
-}
-
-/// What carries reads of local files.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum LocalReads {
-    #[default]
-    IoUring,
-    Threads,
-}
-
-impl LocalReads {
-    pub(crate) fn mechanism(self) -> Mechanism {
-        match self {
-            Self::IoUring => Mechanism::IoUring,
-            Self::Threads => Mechanism::Threads,
-        }
-    }
-}
-
-/// What a URL turned out to name.
+/// What a URL names.
 #[derive(Debug)]
 pub(crate) enum Target {
     /// Everything below a prefix: empty, or ending in `/`.
@@ -69,7 +23,7 @@ pub(crate) enum Target {
 }
 
 /// Makes the backend of `url`. No request is made yet.
-pub(crate) fn connect(url: &str, args: &StorageArgs) -> Result<Connected, Failure> {
+pub(crate) fn connect(url: &str, args: &StorageArgs) -> Result<Connected, Error> {
     let options = ConnectOptions {
         endpoint: args.endpoint.clone(),
         region: args.region.clone(),
@@ -78,14 +32,14 @@ pub(crate) fn connect(url: &str, args: &StorageArgs) -> Result<Connected, Failur
         local: args.local_reads.mechanism(),
     };
     foreread_backend::connect(url, &options).map_err(|cause| match cause.kind() {
-        // Only a local path is looked at this early.
-        ErrorKind::NotFound => Failure::NothingThere { url: shown(url) },
+        // Only a local path is checked this early.
+        ErrorKind::NotFound => Error::NothingThere { url: shown(url) },
         _ => Contact::Failed(cause).explained(url),
     })
 }
 
-/// Finds out whether the storage answers and what `connected` names there: an object or a prefix with something below.
-pub(crate) async fn locate(url: &str, connected: &Connected) -> Result<Target, Failure> {
+/// Finds out what `connected` names: an object, or a prefix with an object below.
+pub(crate) async fn locate(url: &str, connected: &Connected) -> Result<Target, Error> {
     let (backend, path) = (&*connected.backend, connected.path.as_str());
     let deadline = Instant::now() + CONTACT_MAX;
     let can_list = backend.capabilities().list;
@@ -96,73 +50,65 @@ pub(crate) async fn locate(url: &str, connected: &Connected) -> Result<Target, F
             Ok(object) => return Ok(Target::Object(object)),
             Err(Contact::Failed(cause)) if cause.kind() == ErrorKind::NotFound && can_list => {}
             Err(Contact::Failed(cause)) if cause.kind() == ErrorKind::NotFound => {
-                return Err(Failure::ObjectMissing { url: shown(url) });
+                return Err(Error::ObjectMissing { url: shown(url) });
             }
-            // A key that may list but not stat is common; only the listing decides then.
+            // Credentials that may list but not stat are common; then only the listing decides.
             Err(Contact::Failed(cause)) if cause.kind() == ErrorKind::PermissionDenied && can_list => {}
             Err(contact) => return Err(contact.explained(url)),
         }
     }
     let prefix = if path.is_empty() { String::new() } else { format!("{path}/") };
     let page = attempt(deadline, || backend.list(&prefix, None)).await.map_err(|contact| contact.explained(url))?;
-    // An empty bucket is there; an empty prefix is not.
+    // An empty bucket exists; an empty prefix does not.
     if page.entries.is_empty() && page.continuation.is_none() && !prefix.is_empty() {
-        return Err(Failure::NothingThere { url: shown(url) });
+        return Err(Error::NothingThere { url: shown(url) });
     }
     Ok(Target::Prefix(prefix))
 }
 
 /// Describes the one object that `connected` names.
-pub(crate) async fn stat(url: &str, connected: &Connected) -> Result<Object, Failure> {
+pub(crate) async fn stat(url: &str, connected: &Connected) -> Result<Object, Error> {
     let key = Key::new(connected.path.as_str());
     let deadline = Instant::now() + CONTACT_MAX;
     match attempt(deadline, || connected.backend.stat(&key)).await {
         Err(Contact::Failed(cause)) if cause.kind() == ErrorKind::NotFound => {
-            Err(Failure::ObjectMissing { url: shown(url) })
+            Err(Error::ObjectMissing { url: shown(url) })
         }
         other => other.map_err(|contact| contact.explained(url)),
     }
 }
 
-/// `url` without what may be secret: user information, and the query and fragment of an HTTP URL (signed links).
-pub(crate) fn shown(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let is_http = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
-    let rest = if is_http { rest.split(['?', '#']).next().unwrap_or_default() } else { rest };
-    let authority_end = rest.find('/').unwrap_or(rest.len());
-    let host_at = rest[..authority_end].rfind('@').map_or(0, |at| at + 1);
-    format!("{scheme}://{}", &rest[host_at..])
-}
-
-/// The longest that the first contact may take, all attempts together: a user waits no longer than 10 s for a verdict, and
-/// the process needs time around it. Lower, and a slow proxy or a cold token service counts as silence.
+/// The longest first contact, all attempts together. A user is to wait 10 s at most for a verdict,
+/// and the process needs time before and after. Lower, and a slow proxy or a cold token service
+/// counts as silent.
 const CONTACT_MAX: Duration = Duration::from_secs(8);
 
-/// Pauses between attempts at what may pass: a refused connection is told after 2 s, a server that starts is waited for.
+/// Pauses between attempts, for failures that may pass. A refused connection is reported after 2
+/// s; a server that is starting has that time.
 const PAUSES: [Duration; 3] = [Duration::from_millis(250), Duration::from_millis(500), Duration::from_millis(1250)];
 
-/// How the first contact went wrong.
+/// How the first contact failed.
 enum Contact {
-    /// No verdict before the deadline.
+    /// No answer before the deadline.
     Silent,
     /// The last attempt's error.
     Failed(foreread_backend::Error),
 }
 
 impl Contact {
-    fn explained(self, url: &str) -> Failure {
+    fn explained(self, url: &str) -> Error {
         let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
         let url = shown(url);
         let cause = match self {
-            Self::Silent => return Failure::Silent { url, seconds: CONTACT_MAX.as_secs() },
+            Self::Silent => return Error::Silent { url, seconds: CONTACT_MAX.as_secs() },
             Self::Failed(cause) => Box::new(cause),
         };
         match cause.kind() {
-            ErrorKind::NotFound => Failure::BucketMissing { url, cause },
-            ErrorKind::PermissionDenied => Failure::Denied { url, help: credentials_help(scheme), cause },
-            ErrorKind::Invalid => Failure::Url { url, cause },
-            ErrorKind::Unsupported => Failure::Unsupported { url, cause },
-            _ => Failure::Unreachable { url, cause },
+            ErrorKind::NotFound => Error::BucketMissing { url, cause },
+            ErrorKind::PermissionDenied => Error::Denied { url, help: credentials_help(scheme), cause },
+            ErrorKind::Invalid => Error::Url { url, cause },
+            ErrorKind::Unsupported => Error::Unsupported { url, cause },
+            _ => Error::Unreachable { url, cause },
         }
     }
 }
@@ -206,17 +152,90 @@ fn credentials_help(scheme: &str) -> &'static str {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Why the storage cannot be used.
+#[derive(Debug, ThisError, Diagnostic)]
+pub(crate) enum Error {
+    #[error("{url}: this URL cannot be used")]
+    #[diagnostic(
+        code(foreread::storage::url),
+        help(
+            "write s3://BUCKET[/PREFIX], gs://BUCKET[/PREFIX], az://CONTAINER[/PREFIX], http(s)://HOST/PATH or a local \
+             directory; another S3 server is named with --endpoint http(s)://HOST[:PORT]"
+        )
+    )]
+    Url {
+        url: String,
+        #[source]
+        cause: Box<foreread_backend::Error>,
+    },
 
-    #[test]
-    fn a_shown_url_holds_no_secret() {
-        assert_eq!(shown("s3://bucket/a?b#c"), "s3://bucket/a?b#c");
-        assert_eq!(shown("s3://key:secret@bucket/a@b"), "s3://bucket/a@b");
-        assert_eq!(shown("https://user:pw@host:1/a?X-Amz-Signature=s#f"), "https://host:1/a");
-        assert_eq!(shown("https://host?token=s"), "https://host");
-        assert_eq!(shown("HTTP://u@host/p?q"), "HTTP://host/p");
-        assert_eq!(shown("/a/local@dir"), "/a/local@dir");
-    }
+    #[error("{url}: no such bucket, or no such server to hold it")]
+    #[diagnostic(
+        code(foreread::storage::missing),
+        help(
+            "check the spelling of the bucket, and --region and --endpoint: a bucket is known at its own server only"
+        )
+    )]
+    BucketMissing {
+        url: String,
+        #[source]
+        cause: Box<foreread_backend::Error>,
+    },
+
+    #[error("{url}: there is neither an object nor a prefix of this name")]
+    #[diagnostic(
+        code(foreread::storage::missing),
+        help("the storage itself can be reached: check the spelling of the path. Names are case-sensitive")
+    )]
+    NothingThere { url: String },
+
+    #[error("{url}: no such object")]
+    #[diagnostic(
+        code(foreread::storage::missing),
+        help(
+            "check the spelling; names are case-sensitive, and a prefix is not an object (`foreread mount` shows it)"
+        )
+    )]
+    ObjectMissing { url: String },
+
+    #[error("{url}: access denied")]
+    #[diagnostic(code(foreread::storage::denied), help("{help}"))]
+    Denied {
+        url: String,
+        help: &'static str,
+        #[source]
+        cause: Box<foreread_backend::Error>,
+    },
+
+    #[error("{url}: the storage cannot be reached")]
+    #[diagnostic(
+        code(foreread::storage::unreachable),
+        help("check --endpoint, the network and the proxy variables (HTTPS_PROXY, NO_PROXY); -v shows each attempt")
+    )]
+    Unreachable {
+        url: String,
+        #[source]
+        cause: Box<foreread_backend::Error>,
+    },
+
+    #[error("{url}: no answer within {seconds} s")]
+    #[diagnostic(
+        code(foreread::storage::silent),
+        help(
+            "something accepts the connection or drops it without a word: check --endpoint, its port, and firewalls and \
+             proxies on the way (HTTPS_PROXY, NO_PROXY)"
+        )
+    )]
+    Silent { url: String, seconds: u64 },
+
+    #[error("{url}: not supported")]
+    #[diagnostic(
+        code(foreread::storage::unsupported),
+        help("`foreread mount --help` lists what each kind of storage must offer")
+    )]
+    Unsupported {
+        url: String,
+        #[source]
+        cause: Box<foreread_backend::Error>,
+    },
 }

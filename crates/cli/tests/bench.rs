@@ -1,4 +1,5 @@
-//! The benchmark itself, on a workload that takes no time: what it counts, what it judges, and what it leaves behind.
+//! The benchmark itself, on a small workload: what it counts, what it judges, and that it leaves
+//! nothing behind.
 //!
 //! Needs /dev/fuse.
 
@@ -73,7 +74,7 @@ fn a_row_counts_what_is_read_and_names_the_figure_that_misses() {
 }
 
 #[test]
-fn several_processes_read_and_the_same_without_the_fair_queue_stands_beside_unjudged() {
+fn several_processes_read_and_the_run_without_the_fair_queue_is_not_judged() {
     let dir = TempDir::new().expect("a temporary directory");
     let path = workload(dir.path(), "kind = \"sequential\"\nrecord = \"1MiB\"", "amp = \"<= 2\"");
     let text = fs::read_to_string(&path).expect("it was written");
@@ -101,7 +102,7 @@ fn several_processes_read_and_the_same_without_the_fair_queue_stands_beside_unju
 }
 
 #[test]
-fn another_client_stands_beside_and_its_failure_is_told_not_judged() {
+fn another_client_is_measured_and_its_failure_is_reported_not_judged() {
     let dir = TempDir::new().expect("a temporary directory");
     let path = workload(dir.path(), "kind = \"random\"\nrecord = \"4KiB\"\ndescriptor = \"shared\"", "amp = \"<= 2\"");
     let mount = format!("'{}' mount s3://{{bucket}} {{dir}} --endpoint {{endpoint}}", env!("CARGO_BIN_EXE_foreread"));
@@ -133,7 +134,7 @@ fn tree(dir: &Path, pattern: &str, expect: &str) -> PathBuf {
 }
 
 #[test]
-fn a_tree_is_walked_and_its_requests_are_told_by_directory_name_and_file() {
+fn a_tree_is_walked_and_its_requests_are_counted_by_directory_name_and_file() {
     let dir = TempDir::new().expect("a temporary directory");
     let contents = ("visit = \"contents\"\nrecord = \"4KiB\"", "reads_per_file = \"<= 1, >= 1\"\nwaste = \"<= 0\"");
     let names = ("visit = \"names\"", "rounds = \"<= 0 rounds\"");
@@ -162,7 +163,7 @@ fn a_tree_is_walked_and_its_requests_are_told_by_directory_name_and_file() {
 }
 
 #[test]
-fn a_tree_is_neither_simulated_nor_looked_for_in_storage_of_the_user_s() {
+fn a_tree_is_neither_simulated_nor_read_from_storage_of_the_user() {
     let run =
         |arguments: &[&str]| Command::new(env!("CARGO_BIN_EXE_foreread")).args(arguments).output().expect("it starts");
     let output = run(&["simulate", "find"]);
@@ -179,7 +180,7 @@ fn an_interrupted_run_leaves_no_mount_and_no_directory() {
     let dir = dir.path().canonicalize().expect("it exists");
     let scratch = dir.join("scratch");
     fs::create_dir(&scratch).expect("a writable directory");
-    // A read every 10 s: it cannot end by itself first.
+    // A read every 10 s: the run cannot end before the signal.
     let path = workload(&dir, "kind = \"slow\"\nrecord = \"1MiB\"\nperiod = \"10s\"", "");
     let mut child = bench(&scratch, &[path.to_str().unwrap()])
         .stdout(Stdio::piped())
@@ -198,7 +199,7 @@ fn an_interrupted_run_leaves_no_mount_and_no_directory() {
     assert_eq!(fs::read_dir(&scratch).expect("it is still there").count(), 0, "nothing is left behind");
 }
 
-/// What the kernel swaps to below `dir`: how much of it is in use.
+/// The used part of the kernel's swap file below `dir`.
 fn swapped_below(dir: &Path) -> Option<u64> {
     let swaps = fs::read_to_string("/proc/swaps").expect("the list of swap files");
     let line =
@@ -233,7 +234,7 @@ fn an_interrupted_measurement_of_memory_leaves_no_swap_file_no_cgroup_and_no_pro
         let dir = TempDir::new().expect("a temporary directory");
         let scratch = dir.path().canonicalize().expect("it exists").join("scratch");
         fs::create_dir(&scratch).expect("a writable directory");
-        // Of memory twice its room, at random: minutes of the kernel's, which comes first.
+        // Random touches of memory twice its budget: kernel swap, which runs first, takes minutes.
         let mut child = bench(&scratch, &["memory/500/random/1/write", "--quick", "--repeat", "99"])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -256,7 +257,8 @@ fn an_interrupted_measurement_of_memory_leaves_no_swap_file_no_cgroup_and_no_pro
             return;
         }
         assert!(processes_with(&scratch).len() > 1, "it touches by itself");
-        // As a terminal does it, to all that are in the foreground, and again and again: what takes it down is not to be taken down.
+        // As a terminal does, to all processes of the foreground, and repeatedly: a second signal
+        // must not stop the clean-up.
         while child.try_wait().expect("a child").is_none() {
             let _ = rustix::process::kill_process_group(Pid::from_child(&child), signal);
             thread::sleep(Duration::from_millis(1));

@@ -1,6 +1,6 @@
-//! What `--help` teaches, word by word: a change shows up in review as a change of a snapshot.
+//! The texts of `--help`, word by word: a change of one is a change of a snapshot.
 //!
-//! After a wanted change: `INSTA_UPDATE=always cargo test -p foreread --test help`.
+//! To accept a change: `INSTA_UPDATE=always cargo test -p foreread --test help`.
 
 use std::process::Command;
 
@@ -45,7 +45,7 @@ fn every_subcommand_has_a_short_help_and_shows_how() {
     for name in subcommands() {
         assert!(help(&[&name, "-h"]).contains("Usage:"), "{name}");
         let long = help(&[&name, "--help"]);
-        // Without arguments and options of its own there is only one way to call it.
+        // A command without arguments and options of its own can be called in one way only.
         let needs_none = long.contains(&format!("Usage: foreread {name} [OPTIONS]\n")) && name == "demo";
         assert!(needs_none || long.contains("xample"), "{name}: no example");
     }
@@ -70,19 +70,19 @@ fn bash_accepts_its_completions() {
 }
 
 #[test]
-fn a_reader_that_has_enough_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     for command in ["completions bash", "simulate iozone-read --policy none --json", "bench --list"] {
         let script = format!("\"$0\" {command} | true; echo ${{PIPESTATUS[0]}}");
         let output = Command::new("bash").args(["-c", &script, env!("CARGO_BIN_EXE_foreread")]).output().expect("bash");
         assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{command}");
         let status = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        // 0 where the pipe took it all before its reader went.
+        // 0 if the pipe took the whole output before its reader ended.
         assert!(status == "141" || status == "0", "{command}: {status}");
     }
 }
 
 #[test]
-fn the_manual_tells_the_exit_status() {
+fn the_manual_has_the_exit_status() {
     let page = help(&["man"]);
     for words in ["Exit status", "foreread\\-mount", "wrong usage"] {
         assert!(page.contains(words), "{words:?}");

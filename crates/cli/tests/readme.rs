@@ -1,8 +1,9 @@
-//! The commands that README and the book show are run as they stand.
+//! The commands that README and the book show are run as they are written.
 //!
-//! A block marked `sh` is run by bash, the blocks of one file as one script from top to bottom, in a directory of its own,
-//! with this build of foreread first on the path. A block marked `console` needs an account, another machine or much time:
-//! it is not run, but each of its `foreread` lines must be accepted by the command's own parser.
+//! A block marked `sh` is run by bash, the blocks of one file as one script from top to bottom, in
+//! a directory of its own, with this build of foreread first on the path. A block marked `console`
+//! needs an account, another machine or much time. It is not run, but the command's parser must
+//! accept each of its `foreread` lines.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -57,7 +58,7 @@ fn shell_snippets_run() {
             continue;
         }
         let dir = tempfile::tempdir().expect("a directory");
-        // Whatever the snippets start or mount goes away, even if one of them fails.
+        // All processes and mounts of the snippets are ended, even if one of them fails.
         let whole = format!(
             "trap 'status=$?; set +e; kill $(jobs -p) 2>/dev/null; for at in $(grep -o \"$PWD[^ ]* fuse.foreread\" /proc/mounts); do \
              foreread umount --lazy $at 2>/dev/null; done; exit $status' EXIT\n{script}"
@@ -88,7 +89,8 @@ fn command_lines_that_are_not_run_are_parsed() {
                 let line =
                     line.split(" #").next().unwrap_or_default().split(['|', '>', '&']).next().unwrap_or_default();
                 let Some(arguments) = line.strip_prefix("foreread ") else { continue };
-                // clap answers --help wherever it stands, but only after it has accepted what stands before.
+                // clap answers --help at any place, but only after it has accepted the words
+                // before.
                 let script = format!("\"$0\" {arguments} --help");
                 let output =
                     Command::new("bash").args(["-c", &script, env!("CARGO_BIN_EXE_foreread")]).output().expect("bash");
@@ -105,7 +107,7 @@ fn blocks_are_found_by_their_language() {
     assert_eq!(blocks(text, "console"), Vec::<String>::new());
 }
 
-/// With `UPDATE_TABLES=1` they are made so.
+/// `UPDATE_TABLES=1` updates them.
 #[test]
 fn simulated_tables_are_what_the_command_prints() {
     let update = std::env::var_os("UPDATE_TABLES").is_some();
@@ -138,7 +140,7 @@ fn simulated_tables_are_what_the_command_prints() {
     assert!(tables > 3, "{tables} tables");
 }
 
-/// With `UPDATE_TABLES=1` they are drawn anew.
+/// `UPDATE_TABLES=1` draws them again.
 #[test]
 fn pictures_are_what_the_command_draws() {
     let update = std::env::var_os("UPDATE_TABLES").is_some();

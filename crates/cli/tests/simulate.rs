@@ -36,7 +36,7 @@ fn seeds_are_searched_and_counted() {
 }
 
 #[test]
-fn the_report_is_one_page_that_needs_nothing_else() {
+fn the_report_is_one_page_that_needs_no_other_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.html");
     let output = simulate(&["thrash-200-streams", "iozone-stride", "--report", path.to_str().unwrap()]);
@@ -47,7 +47,8 @@ fn the_report_is_one_page_that_needs_nothing_else() {
     {
         assert!(page.contains(wanted), "{wanted:?} is not on the page");
     }
-    // Pictures: three of all policies, two of each of five, for both workloads; for the one with several readers one more of each.
+    // Pictures of both workloads: three of all policies, two of each of five. The workload with
+    // several readers has one more of each policy.
     assert_eq!(page.matches("<svg").count(), 2 * (3 + 2 * 5) + 5);
     assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
     for foreign in ["http:", "https:", "<script", "src=", "NaN", "inf"] {
@@ -55,7 +56,7 @@ fn the_report_is_one_page_that_needs_nothing_else() {
     }
 }
 
-/// The lines that are drawn in the picture of this title, and the picture.
+/// The number of lines in the picture of this title, and the picture.
 fn lines<'p>(page: &'p str, title: &str) -> (usize, &'p str) {
     let titled = |svg: &&str| svg.contains(&format!("<title>{title}</title>"));
     let svg = page.split("<svg").find(titled).unwrap_or_else(|| panic!("no picture is called {title}"));
@@ -74,8 +75,8 @@ fn each_reader_s_service_is_a_line_of_the_report() {
         assert_eq!(lines(&page, &format!("{policy}: service of readers (16), bytes")).0, 16);
         assert_eq!(lines(&page, &format!("{policy}: service of those beside (1), bytes")).0, 1);
         let (drawn, svg) = lines(&page, &format!("{policy}: service of readers (200), bytes"));
-        assert_eq!(drawn, 32, "of very many some are drawn");
-        assert!(svg.contains(">168 more: "), "{policy}: the rest is told");
+        assert_eq!(drawn, 32, "of many readers some are drawn");
+        assert!(svg.contains(">168 more: "), "{policy}: the rest is counted");
     }
     assert_eq!(page.matches("service of ").count(), 2 * 2 * 3, "a title is there twice");
     let table = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -24,6 +24,7 @@ mod inode;
 mod killed;
 mod mount;
 mod options;
+pub mod mount_table;
 mod question;
 
 pub use error::Error;

@@ -57,8 +57,8 @@ fn an_endpoint_that_refuses() {
 }
 
 #[test]
-fn an_endpoint_that_keeps_silent() {
-    // Connections are accepted by the kernel, and nobody ever answers.
+fn an_endpoint_that_does_not_answer() {
+    // The kernel accepts connections, and no process answers.
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let endpoint = format!("http://{}", listener.local_addr().expect("its address"));
     let store = Store::with(&[]);
@@ -79,7 +79,7 @@ fn a_url_of_no_known_kind() {
 }
 
 #[test]
-fn a_local_directory_that_is_not_there() {
+fn a_missing_local_directory() {
     mount(foreread(), "/nonexistent/directory", &[]).failed_saying(&["/nonexistent/directory"]);
 }
 
@@ -96,7 +96,7 @@ fn a_mount_point_that_is_not_a_directory() {
 }
 
 #[test]
-fn a_mount_point_that_is_taken() {
+fn a_mount_point_in_use() {
     let source = directory();
     fs::write(source.path().join("file"), "text").expect("a file");
     let mounted = Mount::background(foreread(), &source.path().to_string_lossy(), &[]);
@@ -133,7 +133,7 @@ fn wrong_usage_is_status_2() {
 }
 
 #[test]
-fn unmounting_what_is_not_ours() {
+fn unmounting_a_foreign_mount() {
     let dir = directory();
     run(foreread().arg("umount").arg(dir.path())).failed_saying(&["not mounted"]);
     run(foreread().arg("umount").arg(dir.path().join("missing"))).failed_saying(&["no such directory"]);
@@ -142,7 +142,7 @@ fn unmounting_what_is_not_ours() {
 }
 
 #[test]
-fn no_secret_is_seen_anywhere() {
+fn no_output_has_a_secret() {
     let store = Store::with(&[("object", 100_000)]);
     let logs = directory();
     let log = logs.path().join("log");

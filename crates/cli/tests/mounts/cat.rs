@@ -1,4 +1,4 @@
-//! `foreread cat`: exact bytes, ranges as in HTTP, and a reader that goes away.
+//! `foreread cat`: exact bytes, ranges as in HTTP, and a closed pipe.
 
 use std::fs;
 use std::io::Read;
@@ -65,7 +65,7 @@ fn a_local_file_and_a_web_page() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn a_missing_object_is_named() {
     let store = Store::with(&[("a/key", 1)]);
     for key in ["nosuchkey", "a"] {
         run(store.foreread().args(["cat", &format!("s3://testbed/{key}")])).failed_saying(&[key, "no such object"]);
@@ -74,7 +74,7 @@ fn what_is_missing_is_named() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_it_quietly() {
+fn a_closed_pipe_ends_it_without_a_message() {
     let store = Store::with(&[("big", 1 << 40)]);
     let mut child = store
         .foreread()
@@ -93,7 +93,7 @@ fn a_reader_that_goes_away_ends_it_quietly() {
 }
 
 #[test]
-fn a_full_disk_is_told() {
+fn a_full_disk_is_reported() {
     let store = Store::with(&[("key", 100_000)]);
     let full = fs::File::options().write(true).open("/dev/full").expect("/dev/full");
     let mut command = store.foreread();

@@ -1,4 +1,4 @@
-//! Versions, faults, sizes and names: what a program sees when the store is not simple.
+//! Versions, faults, sizes and names: what a program reads of a difficult store.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -46,7 +46,8 @@ fn an_object_replaced_under_an_open_file_is_stale_never_mixed() {
     new.read_exact_at(&mut bytes, 40 * MIB).expect("a read of the second version");
     assert_eq!(bytes, generation("key", 2, 40 * MIB, 1000));
 
-    // What the kernel or the engine still holds of the first version may be read; anything else is ESTALE.
+    // Bytes of the first version that the kernel or the engine still holds may be read; the others
+    // are ESTALE.
     let stale = old.read_at(&mut bytes, 40 * MIB).expect_err("the first version is gone from the store");
     assert_eq!(stale.raw_os_error(), Some(Errno::STALE.raw_os_error()));
     new.read_exact_at(&mut bytes, 0).expect("the second version is not disturbed");
@@ -70,7 +71,7 @@ fn a_removed_object_is_gone_for_the_next_open() {
 }
 
 #[test]
-fn faults_that_pass_are_not_seen() {
+fn transient_faults_are_not_visible() {
     let size = 24 * MIB + 11;
     for faults in [
         &["status=503,every=3"][..],
@@ -91,7 +92,7 @@ fn faults_that_pass_are_not_seen() {
 }
 
 #[test]
-fn a_read_that_cannot_succeed_is_an_error_and_others_go_on() {
+fn a_read_that_cannot_succeed_is_an_error_and_others_continue() {
     let store = faulty(&[("bad", 8 * MIB), ("good", 8 * MIB)], &["status=500,key=bad"]);
     let mounted = Mount::of(&store);
     let failed = fs::read(mounted.file("bad")).expect_err("every request for it fails");
@@ -102,7 +103,7 @@ fn a_read_that_cannot_succeed_is_an_error_and_others_go_on() {
 }
 
 #[test]
-fn five_tebibytes_are_read_anywhere() {
+fn an_object_of_five_tebibytes_is_read_at_any_offset() {
     let size = 5 << 40;
     let store = Store::with(&[("huge", size)]);
     let mounted = Mount::background(store.foreread(), "s3://testbed", &["--memory", "32M"]);
@@ -155,7 +156,7 @@ fn names_that_posix_can_express_are_served_and_none_escapes() {
     assert!(names.iter().all(|name| !name.is_empty() && !name.contains('/')));
     let outside = mounted.path().parent().expect("the directory above").join("escape");
     assert!(!outside.exists());
-    // Every name that is listed can be looked at.
+    // Every listed name can be looked up.
     run(std::process::Command::new("ls").arg("-lR").arg(mounted.path())).ok();
 }
 

@@ -1,4 +1,5 @@
-//! Directories: which names are seen, what that costs the store in requests, and what a listing that goes wrong does.
+//! Directories: which names are shown, the requests that they cost the store, and listings that
+//! fail.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,10 +13,10 @@ use rustix::io::Errno;
 
 use crate::fixture::{Mount, Store, expected, run, shell, until};
 
-/// How long a listing is believed, as `docs/semantics.md` says.
+/// How long a listing is valid, as `docs/semantics.md` says.
 const BELIEVED: Duration = Duration::from_secs(1);
 
-/// Directories `d000` and on with files `f000` and on in each.
+/// Directories from `d000` on, each with files from `f000` on.
 fn tree(directories: u32, files: u32, size: u64) -> Vec<ObjectSpec> {
     let key = |number| format!("d{:03}/f{:03}", number / files, number % files);
     (0..directories * files).map(|number| ObjectSpec::new(key(number), size)).collect()
@@ -26,8 +27,8 @@ fn store(objects: Vec<ObjectSpec>, faults: &[&str]) -> Store {
     Store::start(Config { objects, faults, request_log: 1 << 20, ..Config::default() })
 }
 
-/// What comes of an attempt that is over while what was listed when it began is still believed. A busy machine may need several. What goes
-/// away with an attempt does so after that.
+/// The result of an attempt that ends while listings from its beginning are still valid. A busy
+/// machine may need several attempts. The attempt's mount is dropped after it.
 fn in_time<T, M>(attempt: impl Fn() -> (Instant, T, M)) -> T {
     let mut result = None;
     until("it is done in time", || {
@@ -54,7 +55,8 @@ fn walk(dir: &Path, prefix: &str, into: &mut BTreeSet<String>) {
     }
 }
 
-/// What a mount must show of these objects, from the rules of `docs/semantics.md`, by a path at a time.
+/// What a mount must show of these objects, from the rules of `docs/semantics.md`, by a path at a
+/// time.
 fn shown(objects: &[ObjectSpec]) -> BTreeSet<String> {
     let possible = |name: &str| !name.is_empty() && name != "." && name != ".." && name.len() <= 1024;
     let (mut files, mut directories) = (BTreeMap::new(), BTreeSet::new());
@@ -67,7 +69,7 @@ fn shown(objects: &[ObjectSpec]) -> BTreeSet<String> {
             files.insert(object.key.clone(), object.size);
         }
     }
-    // An object hides what lies below its name, unless it is empty.
+    // An object hides the paths below its name, unless it is empty.
     files.retain(|path, size| *size > 0 || !directories.contains(path));
     let hidden = |path: &str| path.match_indices('/').any(|(at, _)| files.contains_key(&path[..at]));
     let names = directories.iter().filter(|path| !files.contains_key(*path)).map(|path| format!("{path}/"));
@@ -78,7 +80,7 @@ fn shown(objects: &[ObjectSpec]) -> BTreeSet<String> {
 fn the_names_are_those_of_the_store() {
     let mut objects: Vec<ObjectSpec> = (0..20_000)
         .map(|number: u32| {
-            // Up to four levels, some with thousands of names, so that pages end anywhere.
+            // Up to four levels, some with thousands of names, so that pages end at any place.
             let (a, b, c) = (number % 7, number / 7 % 11, number % 3);
             let key = match number % 5 {
                 0 => format!("big/{number}"),
@@ -92,7 +94,8 @@ fn the_names_are_those_of_the_store() {
         .collect();
     let long = |letter: &str, bytes: usize| letter.repeat(bytes);
     let odd = [
-        // A file and a directory at once, the file being empty or not, and names that sort between the two.
+        // Names that are a file and a directory at once, the file empty or not, and names that
+        // sort between the two.
         ("both", 5),
         ("both-", 1),
         ("both.txt", 1),
@@ -102,13 +105,13 @@ fn the_names_are_those_of_the_store() {
         ("empty", 0),
         ("empty!", 0),
         ("empty/below", 1),
-        // Markers, of directories that have something in them and of such that have not.
+        // Markers of directories, empty ones and others.
         ("marked/", 0),
         ("marked/below", 1),
         ("alone/", 0),
         ("alone/in/alone/", 0),
         ("heavy marker/", 7),
-        // Names that some other part of the way could take for something else.
+        // Names that another part of the system could misread.
         (" leading and trailing ", 1),
         ("line\nbreak/line\nbreak", 1),
         ("tab\t/\"quotes\" 'and' `more`", 1),
@@ -120,7 +123,7 @@ fn the_names_are_those_of_the_store() {
         ("unicode/\u{1f600}\u{10ffff}", 1),
         ("...", 1),
         ("..a/.b", 1),
-        // What no path can say.
+        // Names that no path can express.
         ("a//b", 1),
         ("x/../escape", 1),
         ("./dot", 1),
@@ -131,7 +134,7 @@ fn the_names_are_those_of_the_store() {
     for bytes in [255, 256, 700, 1024, 1025] {
         objects.push(ObjectSpec::new(long("n", bytes), 1));
     }
-    // A key has 1,024 bytes at most at a real store; this one takes more.
+    // A real store takes keys of 1,024 bytes at most; this one takes longer ones.
     objects.push(ObjectSpec::new(format!("{}/{}/file", long("d", 256), long("é", 200)), 1));
     let wanted = shown(&objects);
     assert!(wanted.len() > 20_000 && wanted.contains("both") && wanted.contains("empty/below"));
@@ -145,7 +148,7 @@ fn the_names_are_those_of_the_store() {
         let strange: Vec<_> = found.difference(&wanted).take(20).collect();
         assert!(missing.is_empty() && strange.is_empty(), "{attempt}: missing {missing:?}, strange {strange:?}");
     }
-    // What is listed can be looked up, and is of the kind that was listed.
+    // Each listed name can be looked up, and is of the listed kind.
     for path in wanted.iter().filter(|path| !path.starts_with(['a', 'b'])) {
         let about = fs::symlink_metadata(mounted.file(path)).unwrap_or_else(|error| panic!("{path:?}: {error}"));
         assert_eq!(about.is_dir(), path.ends_with('/'), "{path:?}");
@@ -154,7 +157,7 @@ fn the_names_are_those_of_the_store() {
 
 #[test]
 fn a_walk_asks_for_no_directory_twice_and_for_no_attributes() {
-    // Directories that are worth a request each, and those that come by the dozen.
+    // Directories that are listed by a request each, and small ones that share a request.
     for (directories, files, lists) in [(15, 130, 16..=18), (100, 20, 2..=25)] {
         for (program, arguments) in [("find", &[][..]), ("ls", &["-lR"])] {
             let counters = in_time(|| {
@@ -197,7 +200,7 @@ fn small_files_in_the_order_of_the_listing_cost_a_get_each() {
 }
 
 #[test]
-fn who_asks_for_one_file_is_fetched_one_file() {
+fn a_reader_of_one_file_fetches_one_file() {
     let objects = tree(20, 50, 10_000);
     let of = |store: &Store, kind| {
         let requests = store.testbed.requests().into_iter();
@@ -207,7 +210,7 @@ fn who_asks_for_one_file_is_fetched_one_file() {
     let mounted = Mount::of(&stat);
     stat.testbed.reset_counters();
     run(Command::new("stat").arg(mounted.file("d007/f020"))).ok();
-    // Once it has gone nothing more comes.
+    // No request follows later.
     drop(mounted);
     assert_eq!(of(&stat, Kind::Get), Vec::<String>::new());
     let others =
@@ -225,7 +228,7 @@ fn who_asks_for_one_file_is_fetched_one_file() {
 }
 
 #[test]
-fn what_a_listing_lacks_is_known_to_be_missing_for_as_long_as_it_is_believed() {
+fn a_name_that_a_valid_listing_lacks_is_missing_without_a_request() {
     let store = store(tree(1, 50, 100), &[]);
     let mounted = Mount::of(&store);
     let missing = |file: u32| fs::symlink_metadata(mounted.file(&format!("d000/missing{file}"))).is_err();
@@ -271,11 +274,11 @@ fn a_directory_that_may_not_be_listed_is_denied_and_no_other_is() {
 }
 
 #[test]
-fn a_listing_that_leads_nowhere_is_an_error_of_its_directory_only() {
+fn a_listing_that_does_not_end_is_an_error_of_its_directory_only() {
     for fault in ["repeat-token", "endless", "garbage"] {
         let store = store(tree(6, 10, 100), &[&format!("{fault},kind=list,key=d003/*")]);
         let mounted = Mount::of(&store);
-        // That there is such a directory is known from the one above, so that nothing but its own listing is asked for.
+        // The directory above has its name, so only its own listing is requested.
         let mut failed = None;
         until("it is read while the one above is believed", || {
             assert_eq!(list(mounted.path()).expect("it is as it should be"), 6);
@@ -285,13 +288,13 @@ fn a_listing_that_leads_nowhere_is_an_error_of_its_directory_only() {
         let failed = failed.expect("it has no end");
         assert_eq!(failed.raw_os_error(), Some(Errno::IO.raw_os_error()), "{fault}");
         let asked = store.testbed.requests().into_iter().filter(|request| request.key == "d003/").count();
-        // An empty page is no error before there have been a thousand in a row.
+        // An empty page is an error only after a thousand in a row.
         assert!(asked <= 2_000, "{fault}: {asked} requests for one page");
         for other in ["d000", "d002", "d004", "d005"] {
             assert_eq!(list(&mounted.file(other)).expect("it is as it should be"), 10, "{fault}: {other}");
         }
         assert!(fs::read(mounted.file("d004/f004")).expect("the file") == expected("d004/f004", 0, 100), "{fault}");
-        // Once the store is well again, so is the directory.
+        // When the store answers again, so does the directory.
         store.testbed.set_faults(Vec::new());
         until("the directory can be read", || list(&mounted.file("d003")).is_ok_and(|count| count == 10));
     }

@@ -1,4 +1,5 @@
-//! What the tests share: a store, a mount that always goes away, and running a program without waiting for ever.
+//! What the tests share: a store, a mount that is always removed, and a way to run a program
+//! within a time limit.
 
 use std::fs;
 use std::io::Read;
@@ -11,16 +12,16 @@ use std::time::{Duration, Instant};
 use foreread_testbed::{Config, ObjectSpec, Testbed, content};
 use tempfile::TempDir;
 
-/// The secret of the testbed's key; it must never be seen anywhere.
+/// The secret of the testbed's key; no output may have it.
 pub(crate) const SECRET: &str = "testbedsecret";
 
-/// Longer than anything here takes on a loaded machine; reached only if something hangs.
+/// The time limit: longer than any step takes on a loaded machine.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// The command under test.
 pub(crate) fn foreread() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
-    // Nothing of the machine's own accounts may leak into a test.
+    // The machine's own accounts must not change a test.
     for (name, _) in std::env::vars_os() {
         let name_text = name.to_string_lossy();
         if ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|prefix| name_text.starts_with(prefix))
@@ -73,7 +74,7 @@ pub(crate) fn expected(key: &str, offset: u64, len: usize) -> Vec<u8> {
 /// A mount on a directory of its own, unmounted when it is dropped.
 pub(crate) struct Mount {
     dir: TempDir,
-    /// The process, where it was started in the foreground.
+    /// The process, if it was started in the foreground.
     process: Option<Child>,
 }
 
@@ -188,7 +189,7 @@ impl Finished {
         self
     }
 
-    /// It failed with status 1, and said each of `words`.
+    /// It failed with status 1, and its output has each of `words`.
     #[track_caller]
     pub(crate) fn failed_saying(self, words: &[&str]) -> Self {
         assert_eq!(self.status.code(), Some(1), "{}", self.stderr);
@@ -241,7 +242,7 @@ fn wait(child: &mut Child) -> Option<ExitStatus> {
     None
 }
 
-/// Waits for something that other processes bring about.
+/// Waits for a condition that other processes make true.
 #[track_caller]
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let give_up = Instant::now() + PATIENCE;
@@ -251,7 +252,8 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Whether `program` is here. Absence fails where `FOREREAD_REQUIRE_CLIENTS=1`, and is told otherwise.
+/// Whether `program` is installed. If not, a test fails with `FOREREAD_REQUIRE_CLIENTS=1`; without
+/// it, a message says so.
 pub(crate) fn have(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
@@ -263,7 +265,7 @@ pub(crate) fn have(program: &str) -> bool {
     found
 }
 
-/// A shell command for users' own words; `$1`, `$2` ... are `arguments`.
+/// A shell command; `$1`, `$2` ... are `arguments`.
 pub(crate) fn shell(script: &str, arguments: &[&Path]) -> Finished {
     run(Command::new("bash").args(["-euo", "pipefail", "-c", script, "test"]).args(arguments))
 }

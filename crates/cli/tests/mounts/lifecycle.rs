@@ -1,4 +1,4 @@
-//! Mounting, unmounting, signals, and what a killed process leaves behind.
+//! Mounting, unmounting, signals, and the mount that a killed process leaves.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -71,7 +71,7 @@ fn a_local_directory_is_mounted_by_its_path() {
         let mounted = Mount::background(foreread(), &url, &[]);
         assert_eq!(fs::read_to_string(mounted.file("sub/file")).expect("the file"), "text");
     }
-    // A relative path outlives the change of directory that going to the background means.
+    // A relative path works although the background process changes its directory.
     let mut command = foreread();
     command.current_dir(source.path());
     let mounted = Mount::background(command, "sub", &[]);
@@ -198,7 +198,7 @@ fn after_sigkill_umount_cleans_up() {
 }
 
 #[test]
-fn files_in_the_directory_are_hidden_with_a_word() {
+fn files_in_the_directory_are_hidden_with_a_note() {
     let source = directory();
     fs::write(source.path().join("new"), "").expect("a file");
     let dir = directory();
@@ -212,7 +212,7 @@ fn files_in_the_directory_are_hidden_with_a_word() {
 }
 
 #[test]
-fn two_mounts_do_not_know_each_other() {
+fn two_mounts_are_independent() {
     let store = Store::with(&[("a/file", MIB), ("b/file", MIB)]);
     let first = Mount::background(store.foreread(), "s3://testbed/a", &["--memory", "32M"]);
     let second = Mount::background(store.foreread(), "s3://testbed/b", &["--memory", "32M", "--readahead", "off"]);

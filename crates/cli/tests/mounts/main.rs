@@ -1,7 +1,8 @@
-//! The real binary over real mounts, against the testbed in this process: what it promises, what bad input gets, and
-//! programs that know nothing of it.
+//! The real binary over real mounts, against the testbed in this process: its promises, bad input,
+//! and ordinary programs.
 //!
-//! Needs /dev/fuse. A program that is not installed skips its test with a word, or fails it if `FOREREAD_REQUIRE_CLIENTS=1`.
+//! Needs /dev/fuse. A test whose program is not installed is skipped with a message, or fails with
+//! `FOREREAD_REQUIRE_CLIENTS=1`.
 
 mod bad_input;
 mod cat;

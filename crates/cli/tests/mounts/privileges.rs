@@ -1,6 +1,7 @@
 //! /dev/fuse absent or forbidden, users without privileges, `--allow-other`.
 //!
-//! Each script runs in a mount namespace of its own with a /dev of its own, so the machine's stays as it is.
+//! Each script runs in a mount namespace and with a /dev of its own, so the machine's is
+//! unchanged.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -35,7 +36,7 @@ impl Stage {
         Some(Self { dir })
     }
 
-    /// Runs `script` in a namespace whose /dev holds null and what `device` makes.
+    /// Runs `script` in a namespace whose /dev holds null and the node that `device` makes.
     fn run(&self, device: &str, script: &str) -> Finished {
         let prepared = format!(
             r#"unshare --mount --propagation private bash -euo pipefail -c '
@@ -115,7 +116,7 @@ fn a_user_mounts_reads_and_unmounts() {
 }
 
 #[test]
-fn a_user_recovers_what_a_kill_left_behind() {
+fn a_user_recovers_the_mount_of_a_killed_process() {
     let Some(stage) = Stage::new() else { return };
     if !have("fusermount3") {
         return;

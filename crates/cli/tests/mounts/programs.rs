@@ -1,4 +1,4 @@
-//! Programs that know nothing of foreread, over a mount: every byte they see is compared with what is in the store.
+//! Ordinary programs over a mount: every byte that they read is compared with the store's.
 
 use std::fs::{self, File};
 use std::io;
@@ -14,7 +14,7 @@ use crate::fixture::{Mount, Store, directory, expected, foreread, have, run, she
 
 const MIB: usize = 1 << 20;
 
-/// A directory to fill, then to see through a mount: as it is, or as a bucket.
+/// A directory to fill, then to read through a mount: as it is, or as a bucket.
 struct Source {
     dir: TempDir,
 }
@@ -272,7 +272,7 @@ fn every_write_is_refused_as_read_only() {
 fn extended_attributes_are_not_supported_and_say_so() {
     let store = Store::with(&[("file", 10)]);
     let mounted = Mount::of(&store);
-    // The daemon answers ENOSYS; the kernel remembers it and tells programs EOPNOTSUPP.
+    // The daemon answers ENOSYS; the kernel remembers that and returns EOPNOTSUPP to programs.
     for _ in 0..2 {
         let mut value = [0_u8; 16];
         let answer = getxattr(mounted.file("file"), "user.any", &mut value[..]);

@@ -1,4 +1,4 @@
-//! `foreread record` and `foreread replay`: what is read through a mount, read again in virtual time.
+//! `foreread record` and `foreread replay`: the reads of a mount, repeated in virtual time.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::fixture::{Mount, Store, foreread, run, until};
 
-/// Records what `read` does.
+/// Records the reads that `read` makes.
 fn recorded(mounted: &Mount, path: &std::path::Path, read: impl FnOnce()) {
     let mut recorder: Child =
         foreread().arg("record").args([mounted.path(), path]).stderr(Stdio::null()).spawn().expect("foreread record");
@@ -25,7 +25,7 @@ fn replayed(path: &std::path::Path, options: &[&str]) -> Value {
 }
 
 #[test]
-fn what_is_read_is_recorded_and_replayed() {
+fn reads_are_recorded_and_replayed() {
     let store = Store::with(&[("a/file", 40 << 20), ("other", 1 << 20)]);
     let mounted = Mount::of(&store);
     fs::read(mounted.file("other")).expect("before the recording");
@@ -62,12 +62,12 @@ fn one_recording_at_a_time() {
         file.read_exact_at(&mut [0; 4096], 8192).expect("a read");
     });
     assert!(!second.exists());
-    // The first has ended: another may begin.
+    // The first has ended: another can begin.
     run(foreread().arg("record").args([mounted.path(), &second]).args(["--for", "10ms"])).ok();
 }
 
 #[test]
-fn the_log_of_a_mount_is_decided_again() {
+fn the_log_of_a_mount_is_replayed() {
     let store = Store::with(&[("file", 20 << 20)]);
     for (fair_queue, recorded) in [("on", " fair_queue=true\n"), ("off", " fair_queue=false\n")] {
         let folder = tempfile::tempdir().expect("a directory");
@@ -84,7 +84,7 @@ fn the_log_of_a_mount_is_decided_again() {
 }
 
 #[test]
-fn what_is_no_recording_is_refused() {
+fn a_file_that_is_no_recording_is_refused() {
     let folder = tempfile::tempdir().expect("a directory");
     let path = folder.path().join("x");
     let refused = |text: &str, wanted: &[&str]| {

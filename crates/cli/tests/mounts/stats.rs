@@ -1,4 +1,4 @@
-//! `foreread stats`: the mount tells what it does.
+//! `foreread stats`: the figures of a mount.
 
 use std::fs;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn counters_follow_what_is_read() {
 }
 
 #[test]
-fn the_table_tells_people() {
+fn the_table_shows_the_counters() {
     let store = Store::with(&[("file", 20 << 20)]);
     let mounted = Mount::of(&store);
     fs::read(mounted.file("file")).expect("the file");
@@ -47,7 +47,7 @@ fn any_directory_of_the_mount_answers() {
 }
 
 #[test]
-fn watching_goes_on_until_the_reader_has_enough() {
+fn watching_ends_when_the_pipe_is_closed() {
     let store = Store::with(&[("file", 1)]);
     let mounted = Mount::of(&store);
     let script = r#""$1" stats --watch --json "$2" | head -n 2 | wc -l"#;

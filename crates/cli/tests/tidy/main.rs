@@ -1,6 +1,7 @@
-//! Rules of the source that a compiler does not check. Each exists because this can fail on it.
+//! Rules of the source that the compiler does not check; each is a test here.
 //!
-//! Import edges, the purity of `policy`, lengths and names of files, words that mark unfinished work, tests that nobody runs.
+//! Import edges, the purity of `policy`, lengths and names of files, words that mark unfinished
+//! work, ignored tests.
 
 mod constants;
 mod documents;
@@ -10,12 +11,13 @@ mod words;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use imports::Imports;
 use sources::{all_rust_files, root, rust_files, shown, without_tests, words};
 
-/// Which of our crates each crate may depend on, and which it may use in its tests besides.
+/// The crates of this workspace that each crate may depend on, and those that only its tests may
+/// use.
 const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("policy", &[], &[]),
     ("device", &[], &[]),
@@ -27,7 +29,8 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("memory", &["engine", "policy"], &["testbed", "backend"]),
     ("testbed", &["device"], &["backend"]),
     ("sim", &["policy", "device", "workload"], &[]),
-    ("cli", &["policy", "device", "workload", "backend", "engine", "fuse", "memory", "testbed", "sim"], &[]),
+    ("bench", &["device", "workload", "backend", "engine", "fuse", "memory", "testbed", "sim"], &[]),
+    ("cli", &["workload", "backend", "engine", "fuse", "testbed", "sim", "bench"], &[]),
 ];
 
 /// A file of more lines is two files.
@@ -112,7 +115,7 @@ fn policy_is_pure() {
     assert_eq!(dependencies.count(), 0, "policy has no dependencies");
 
     let lib = fs::read_to_string(root().join("crates/policy/src/lib.rs")).expect("lib.rs");
-    // `no_std` may be lifted for the crate's own tests.
+    // The crate's own tests may use `std`.
     assert!(lib.contains("#![no_std]") || lib.contains("#![cfg_attr(not(test), no_std)]"), "policy is no_std");
     assert!(lib.contains("#![forbid(unsafe_code)]"), "policy forbids unsafe code");
 
@@ -148,23 +151,14 @@ fn unsafe_code_is_forbidden_where_no_system_call_needs_it() {
 
 #[test]
 fn unsafe_code_of_local_reads_is_where_the_kernel_is_called() {
-    let src = root().join("crates/local/src");
-    let lib = fs::read_to_string(src.join("lib.rs")).expect("lib.rs");
-    assert!(lib.contains("#![deny(unsafe_code)]"), "crates/local/src/lib.rs lacks #![deny(unsafe_code)]");
-    let allows = |path: &PathBuf| fs::read_to_string(path).expect("a source file").contains("allow(unsafe_code");
-    let mut allowing: Vec<_> = rust_files(&src).into_iter().filter(allows).collect();
-    allowing.sort();
-    assert_eq!(allowing, [src.join("cached.rs"), src.join("ring.rs")]);
+    let src = denying_unsafe_code("local");
+    let known = ["cached.rs", "ring.rs"];
+    assert_eq!(files_with(&src, "allow(unsafe_code"), known.map(|name| src.join(name)));
 }
 
 #[test]
 fn unsafe_code_of_memory_regions_is_where_the_kernel_is_called_or_bytes_are_shown() {
-    let src = root().join("crates/memory/src");
-    let lib = fs::read_to_string(src.join("lib.rs")).expect("lib.rs");
-    assert!(lib.contains("#![deny(unsafe_code)]"), "crates/memory/src/lib.rs lacks #![deny(unsafe_code)]");
-    let allows = |path: &PathBuf| fs::read_to_string(path).expect("a source file").contains("#![allow(unsafe_code");
-    let mut allowing: Vec<_> = rust_files(&src).into_iter().filter(allows).collect();
-    allowing.sort();
+    let src = denying_unsafe_code("memory");
     let known = [
         "bare.rs",
         "c_interface.rs",
@@ -176,12 +170,32 @@ fn unsafe_code_of_memory_regions_is_where_the_kernel_is_called_or_bytes_are_show
         "region/carrier/threads.rs",
         "view.rs",
     ];
-    assert_eq!(allowing, known.map(|name| src.join(name)));
-    // Elsewhere each function that names memory by address says so.
-    let expects = |path: &PathBuf| fs::read_to_string(path).expect("a source file").contains("#[expect(unsafe_code");
-    let mut expecting: Vec<_> = rust_files(&src).into_iter().filter(expects).collect();
-    expecting.sort();
-    assert_eq!(expecting, ["region/carrier.rs", "region/pager.rs", "region/resident.rs"].map(|name| src.join(name)));
+    assert_eq!(files_with(&src, "#![allow(unsafe_code"), known.map(|name| src.join(name)));
+    // In the other files, each function with unsafe code says so.
+    let known = ["region/carrier.rs", "region/pager.rs", "region/resident.rs"];
+    assert_eq!(files_with(&src, "#[expect(unsafe_code"), known.map(|name| src.join(name)));
+}
+
+#[test]
+fn unsafe_code_of_the_benchmark_is_in_its_mapping() {
+    let src = denying_unsafe_code("bench");
+    assert_eq!(files_with(&src, "allow(unsafe_code"), [src.join("readers/mapping.rs")]);
+}
+
+/// The source of a crate that allows unsafe code file by file.
+fn denying_unsafe_code(name: &str) -> PathBuf {
+    let src = root().join(format!("crates/{name}/src"));
+    let lib = fs::read_to_string(src.join("lib.rs")).expect("lib.rs");
+    assert!(lib.contains("#![deny(unsafe_code)]"), "crates/{name}/src/lib.rs lacks #![deny(unsafe_code)]");
+    src
+}
+
+/// The files below `src` whose text has `pattern`, by path.
+fn files_with(src: &Path, pattern: &str) -> Vec<PathBuf> {
+    let contains = |path: &PathBuf| fs::read_to_string(path).expect("a source file").contains(pattern);
+    let mut found: Vec<_> = rust_files(src).into_iter().filter(contains).collect();
+    found.sort();
+    found
 }
 
 #[test]
@@ -237,7 +251,7 @@ fn files_begin_with_what_they_are() {
 
 #[test]
 fn nothing_is_left_unfinished() {
-    // Put together here so that this file does not find itself.
+    // Assembled here, so that this file does not contain them.
     let banned = [("to", "do!("), ("unimple", "mented!("), ("db", "g!("), ("FIX", "ME"), ("XX", "X:"), ("TO", "DO")]
         .map(|(head, tail)| format!("{head}{tail}"));
     let mut wrong = Vec::new();
@@ -320,7 +334,7 @@ fn dependency_lines(manifest: &str) -> Vec<(String, String)> {
     found
 }
 
-/// The section and the crate's short name, for each dependency on one of ours.
+/// The section and the short name of each dependency on a crate of this workspace.
 fn our_dependencies(manifest: &str) -> Vec<(String, String)> {
     let ours = |(section, line): (String, String)| {
         let name = line.split(['.', ' ', '=']).next()?.strip_prefix("foreread-")?;

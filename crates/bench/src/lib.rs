@@ -1,0 +1,53 @@
+//! The benchmark: the promised figures, measured.
+//!
+//! ```text
+//!                 ┌─ testbed ────────────── a process; serves the row's objects behind its device
+//!  bench (this) ──┼─ bare client ────────── threads of this process; the yardstick
+//!                 ├─ mount ──────────────── a process for each run; foreread or another client
+//!                 └─ readers ────────────── processes for each run; pread, verify, keep time
+//! ```
+//!
+//! A [`Row`] is one workload, measured through a mount ([`measure`]). A workload with a tree of
+//! directories has readers of another kind (`readers/tree.rs`). A workload whose reads are
+//! submitted to the library has neither testbed nor mount (`submission/`). Regions of memory have
+//! rows of their own ([`Regions`]).
+//!
+//! Everything that is measured is a process of its own. The benchmark ends each by its number.
+//! Those processes are the calling program itself, `current_exe()`: it must be the `foreread`
+//! command, which passes `bench --reader` and `bench --toucher` to [`child`]. Workloads and their
+//! figures come from the `workload` crate; this crate starts, measures and compares.
+//!
+//! *Invariant:* nothing here parses arguments or writes to the terminal. A measurement reports
+//! its progress through [`Setup::status`]; results are values, or text for the caller to print.
+
+#![deny(unsafe_code)]
+
+mod bench;
+pub mod child;
+mod column;
+mod conditions;
+mod error;
+mod figures;
+mod interrupt;
+mod measure;
+mod process;
+mod readers;
+mod regions;
+pub mod report;
+mod row;
+mod setup;
+mod site;
+mod subject;
+mod submission;
+mod usage;
+
+pub use bench::Bench;
+pub use column::Column;
+pub use conditions::Conditions;
+pub use error::Error;
+pub use interrupt::Interrupt;
+pub use measure::measure;
+pub use regions::rows::Regions;
+pub use row::Row;
+pub use setup::{Setup, need_fuse};
+pub use subject::client::Storage;

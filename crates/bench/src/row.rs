@@ -1,0 +1,53 @@
+//! One row: a workload, and what was measured of it.
+
+use std::collections::BTreeMap;
+
+use foreread_workload::{Metric, Workload};
+use serde::Serialize;
+
+use crate::column::Column;
+use crate::error::Error;
+
+/// A workload's measurements.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    pub(crate) workload: Workload,
+    /// foreread, foreread with readahead off, baselines, then other clients; of a workload that
+    /// submits: foreread, then what it is compared with.
+    pub columns: Vec<Column>,
+    /// The simulator's figures of foreread, on this device and these processors.
+    pub(crate) predicted: BTreeMap<Metric, f64>,
+    /// Why runs were void: the machine was too slow for them.
+    pub(crate) void: Vec<String>,
+}
+
+impl Row {
+    /// A row without runs.
+    pub(crate) fn new(workload: &Workload, columns: Vec<Column>) -> Self {
+        Self { workload: workload.clone(), columns, predicted: BTreeMap::new(), void: Vec::new() }
+    }
+
+    /// Keeps the error that ended the runs: one of the machine makes the row void, any other is a
+    /// failure of foreread. Only an interruption is passed on.
+    pub(crate) fn settle(&mut self, measured: Result<(), Error>) -> Result<(), Error> {
+        match measured {
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(error @ (Error::NoCgroup { .. } | Error::NoCacheDrop { .. } | Error::NotCold { .. })) => {
+                self.void.push(error.with_causes());
+            }
+            Err(error) => self.columns[0].failure = Some(error.with_causes()),
+            Ok(()) => {}
+        }
+        Ok(())
+    }
+
+    /// The prediction of `metric` over its measured value.
+    pub(crate) fn predicted_over_measured(&self, metric: Metric) -> Option<f64> {
+        Some(self.predicted.get(&metric)? / self.columns[0].value(metric)?)
+    }
+
+    /// Whether no run was good enough to be judged.
+    pub(crate) fn is_void(&self) -> bool {
+        self.columns[0].runs.is_empty() && self.columns[0].failure.is_none()
+    }
+}

@@ -1,0 +1,8 @@
+//! Arguments that several commands take: their definition, their check, and their defaults.
+
+pub(crate) mod device;
+pub(crate) mod engine;
+pub(crate) mod memory;
+pub(crate) mod range;
+pub(crate) mod storage;
+pub(crate) mod workloads;

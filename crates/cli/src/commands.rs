@@ -1,0 +1,15 @@
+//! One file a subcommand: its arguments, its work, and its causes of failure.
+
+pub(crate) mod bench;
+pub(crate) mod cat;
+pub(crate) mod completions;
+pub(crate) mod demo;
+pub(crate) mod man;
+pub(crate) mod mount;
+pub(crate) mod prefetch;
+pub(crate) mod record;
+pub(crate) mod replay;
+pub(crate) mod simulate;
+pub(crate) mod stats;
+pub(crate) mod testbed;
+pub(crate) mod umount;

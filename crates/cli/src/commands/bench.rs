@@ -1,0 +1,263 @@
+//! `foreread bench`: the promised figures, measured. The `bench` crate measures; this file has the
+//! arguments, the order and the output.
+
+pub(crate) mod error;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use foreread_bench::{Bench, Conditions, Error, Regions, Setup, Storage, child, measure, need_fuse, report};
+use foreread_workload::{Baseline, Workload};
+
+use crate::args::storage::{LocalReads, StorageArgs, shown};
+use crate::args::workloads;
+use crate::terminal::progress::Status;
+use crate::terminal::{interrupt, output};
+use error::Failed;
+
+/// Measure reading through a mount, against what the link can do and against other clients
+///
+/// Each workload runs on an emulated object store (`foreread testbed`) through a fresh mount,
+/// beside the same run without readahead; workloads of many readers also beside a run without the
+/// fair queue. Ratios are to a bare HTTP client in the same run. The last column is the
+/// simulator's prediction of the first. Two workloads submit to the library instead: on a file of
+/// 8 GiB in the temporary directory, beside fio, and on an emulated array. `memory` touches memory
+/// that is larger than its budget, spilled to the temporary directory, beside the kernel's swap
+/// there.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "More, with command lines of other clients: `foreread bench --help`.", after_long_help = EXAMPLES)]
+pub(crate) struct BenchArgs {
+    /// Names of workloads, or paths of TOML files; by default all built-in ones
+    workloads: Vec<String>,
+
+    /// Read this storage instead of a testbed: `s3://BUCKET/PREFIX` and so on
+    ///
+    /// It must hold files that are large enough, at its top. There is no ceiling then, bytes are
+    /// not verified, and the mount itself counts what it fetches.
+    #[arg(long)]
+    url: Option<String>,
+
+    /// Measure another client too: a command that mounts {bucket} of {endpoint} on {dir} and stays
+    /// in the foreground
+    ///
+    /// Run by the shell, with the testbed's credentials in the variables `AWS_ACCESS_KEY_ID` and
+    /// `AWS_SECRET_ACCESS_KEY`; `{memory_mib}` is the workload's budget. Can be given several
+    /// times.
+    #[arg(long, value_name = "MOUNT COMMAND")]
+    against: Vec<String>,
+
+    /// Valid runs of each workload, whose median counts. The baselines run once
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
+    repeat: u32,
+
+    /// Write all measurements to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Exit with 1 if a figure is not as its workload wants, and name each
+    #[arg(long)]
+    check: bool,
+
+    /// List the built-in workloads, and exit
+    #[arg(long)]
+    list: bool,
+
+    /// With `memory`: touch a quarter of the memory, as a trial
+    #[arg(long)]
+    quick: bool,
+
+    /// Touch memory as this plan says (used by the benchmark itself)
+    #[arg(long, value_name = "PLAN", hide = true, exclusive = true)]
+    toucher: Option<String>,
+
+    /// Read as this plan says (used by the benchmark itself)
+    #[arg(long, value_name = "PLAN", hide = true, exclusive = true)]
+    reader: Option<PathBuf>,
+
+    // Last: its heading holds for everything after it.
+    #[command(flatten)]
+    storage: StorageArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  foreread bench                               every workload, about three quarters of an hour
+  foreread bench sequential-1m random-4k-16    these two
+  foreread bench --check --json result.json    for a script
+  foreread bench find ls grep small epoch      trees of directories; epoch drops the kernel's caches
+  foreread bench memory                        memory larger than its budget, beside kernel swap; as root
+  foreread bench memory/900/random             these rows of it
+  foreread bench ./mine.toml                   one of your own (see workloads/README.md)
+  foreread bench backward-1m --url s3://bucket/large-files
+
+Other clients, as Debian packages them (they read the testbed's credentials from the environment):
+  --against 'rclone mount :s3:{bucket} {dir} --read-only --s3-provider Other \\
+             --s3-env-auth --s3-force-path-style --s3-endpoint {endpoint}'
+  --against 's3fs {bucket} {dir} -f -o url={endpoint} -o use_path_request_style -o ro'
+
+Exit status:
+  0  measured; with --check: all figures are as wanted
+  1  a figure is not, or something failed; named on stderr
+  2  wrong usage";
+
+/// Runs the command.
+pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
+    if let Some(plan) = &args.reader {
+        return answer(child::read(plan));
+    }
+    if let Some(plan) = &args.toucher {
+        return answer(child::touch(plan));
+    }
+    let is_memory = |name: &String| name.split('/').next() == Some(Regions::NAME) && !Path::new(name).exists();
+    if !args.workloads.is_empty() && args.workloads.iter().all(is_memory) {
+        return measure_memory(args);
+    }
+    let chosen = workloads::select(&args.workloads, |workload| is_measured(workload, args))?;
+    if let Some((workload, _)) = chosen.iter().find(|(workload, _)| !is_measured(workload, args)) {
+        let name = workload.name.clone();
+        let error = if workload.tree.is_some() { Error::TestbedOnly { name } } else { Error::SimulatedOnly { name } };
+        return Err(Failed(error).into());
+    }
+    if args.list {
+        for (workload, _) in &chosen {
+            output::line(format_args!("{:17} {}", workload.name, workload.description))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if chosen.iter().any(|(workload, _)| !workload.device.is_submitted_to()) {
+        need_fuse().map_err(Failed)?;
+    }
+    let interrupt = interrupt::listen().map_err(error::signals)?;
+    let status = Status::start();
+    let tell = |what: &str| status.tell(what);
+    let setup = Setup::new(interrupt, args.repeat, &tell).map_err(Failed)?;
+    let device = args.url.as_deref().map_or_else(|| device(&chosen), shown);
+    let conditions = Conditions::now(command_line(), args.repeat, device, &args.against);
+    let wanted = |baseline: &&Baseline| chosen.iter().any(|(workload, _)| workload.baselines.contains(baseline));
+    let baselines: Vec<Baseline> = Baseline::ALL.iter().filter(wanted).copied().collect();
+    let bench = Bench {
+        setup,
+        baselines: &baselines,
+        against: &args.against,
+        user: args.url.as_deref().map(|url| user_storage(url, &args.storage)),
+        yardsticks: true,
+        local_threads: args.storage.local_reads == LocalReads::Threads,
+    };
+    status.aside(|| output::line(format_args!("{}", report::header(&bench.columns()))))?;
+    let mut rows = Vec::new();
+    for (workload, text) in &chosen {
+        let row = measure(&bench, workload, text).map_err(Failed)?;
+        status.aside(|| output::print(format_args!("{}", report::table(&row))))?;
+        rows.push(row);
+        // After each row: an interrupted run keeps the rows before.
+        if let Some(path) = &args.json {
+            write_json(path, &report::json(&conditions, &rows))?;
+        }
+    }
+    status.end();
+    output::line(format_args!("\n{}", conditions.line()))?;
+    if args.check && is_missed(&report::misses(&rows)) {
+        return Ok(ExitCode::FAILURE);
+    }
+    // The table shows a failure already.
+    let failed = rows.iter().any(|row| row.columns[0].failure.is_some());
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Measures rows of memory, which have no mount and no workload.
+fn measure_memory(args: &BenchArgs) -> miette::Result<ExitCode> {
+    let interrupt = interrupt::listen().map_err(error::signals)?;
+    let status = Status::start();
+    let tell = |what: &str| status.tell(what);
+    let setup = Setup::new(interrupt, args.repeat, &tell).map_err(Failed)?;
+    let regions = Regions { rows: &args.workloads, quick: args.quick };
+    let print = |line: &str| status.aside(|| output::write(format_args!("{line}\n")));
+    let (measured, misses) = regions.measure(&setup, &print).map_err(Failed)?;
+    status.end();
+    if let Some(path) = &args.json {
+        write_json(path, &measured)?;
+    }
+    Ok(if args.check && is_missed(&misses) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Prints the result of a process that the benchmark started.
+fn answer(result: Result<String, Error>) -> miette::Result<ExitCode> {
+    output::line(format_args!("{}", result.map_err(Failed)?))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Names each miss on stderr; whether there is one.
+fn is_missed(misses: &[String]) -> bool {
+    for miss in misses {
+        eprintln!("{miss}");
+    }
+    !misses.is_empty()
+}
+
+/// Whether a workload can be measured. On the user's storage, only reads through a mount can, and
+/// no tree.
+fn is_measured(workload: &Workload, args: &BenchArgs) -> bool {
+    let device = &workload.device;
+    let ours = device.is_submitted_to() || workload.tree.is_some();
+    (device.store().is_some() || ours) && (args.url.is_none() || !ours)
+}
+
+fn user_storage(url: &str, args: &StorageArgs) -> Storage {
+    let mut options: Vec<OsString> = Vec::new();
+    for (name, value) in [("--endpoint", &args.endpoint), ("--region", &args.region), ("--profile", &args.profile)] {
+        if let Some(value) = value {
+            options.extend([OsString::from(name), OsString::from(value)]);
+        }
+    }
+    if args.anonymous {
+        options.push("--anonymous".into());
+    }
+    if args.local_reads == LocalReads::Threads {
+        options.extend(["--local-reads", "threads"].map(OsString::from));
+    }
+    Storage::of_user(url, options, args.endpoint.as_deref())
+}
+
+/// The device of the first workload; the built-in workloads share one.
+fn device(chosen: &[(Workload, String)]) -> String {
+    chosen.iter().find_map(|(workload, _)| workload.device.store()).map_or_else(
+        || "no testbed".to_owned(),
+        |store| {
+            let (first, rate) = (store.first_byte_ns / 1_000_000, store.connection_bytes_per_s / 1_000_000);
+            format!("testbed with {first} ms first byte and {rate} MB/s per connection")
+        },
+    )
+}
+
+/// The command line of this process, as a shell takes it and without secrets.
+fn command_line() -> String {
+    let arguments: Vec<String> = std::env::args().skip(1).map(|argument| quoted(shown(&argument))).collect();
+    format!("foreread {}", arguments.join(" "))
+}
+
+fn quoted(argument: String) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    if !argument.is_empty() && argument.chars().all(plain) {
+        argument
+    } else {
+        format!("'{}'", argument.replace('\'', "'\\''"))
+    }
+}
+
+fn write_json(path: &Path, value: &serde_json::Value) -> Result<(), Failed> {
+    let written = fs::write(path, format!("{value:#}\n"));
+    written.map_err(|cause| Failed(Error::Io { action: "writing the JSON file", cause }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_shown_as_a_shell_takes_them() {
+        assert_eq!(quoted("bench".to_owned()), "bench");
+        assert_eq!(quoted("a 'b'".to_owned()), "'a '\\''b'\\'''");
+    }
+}

@@ -1,0 +1,241 @@
+//! `foreread mount URL DIR`.
+//!
+//! ```text
+//!   usage ──> mount point, /dev/fuse ──> fork ──> storage answers ──> engine ──> signals ──> mount
+//!   (clap)    (this process, no threads)          (the process that serves)            it answers │
+//!                                                                         report to the user <────┘
+//! ```
+//!
+//! After a failure nothing stays mounted. The mount is made last; it is undone if it does not
+//! answer, or if the parent process is gone that would report it.
+
+mod background;
+mod directory;
+mod error;
+mod permission;
+mod signals;
+mod single;
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use foreread_backend::{Backend, Connected};
+use foreread_engine::{Engine, Options};
+use foreread_fuse::{MountOptions, mount_table};
+use foreread_testbed::quantity;
+
+use crate::args::engine::{self, EngineArgs};
+use crate::args::storage::{StorageArgs, shown};
+use crate::failure::Failure;
+use crate::heap;
+use crate::storage::{self, Target};
+use crate::terminal::log;
+use crate::terminal::progress::Progress;
+use background::{Herald, Side};
+use directory::MountPoint;
+use error::Error;
+use single::SingleObject;
+
+/// Mount a bucket, a prefix, a single object, a web server's file or a directory
+#[derive(Debug, clap::Args)]
+#[command(after_help = "More, with examples: `foreread mount --help`.", after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// What to mount: `s3://BUCKET[/PREFIX]`, `gs://`, `az://`, `http(s)://HOST/FILE` or a local
+    /// directory
+    ///
+    /// A URL that names a single object gives a directory with that one file.
+    url: String,
+
+    /// Directory to mount on; it must exist
+    dir: PathBuf,
+
+    #[command(flatten)]
+    storage: StorageArgs,
+
+    #[command(flatten)]
+    engine: EngineArgs,
+
+    /// How long a listing is valid, from the time of its request
+    ///
+    /// A listing that is not older answers look-ups, opens and reads of the directory, without a
+    /// request to the storage. With 0s, each of them makes a request, for every name.
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "1s")]
+    metadata_ttl: Duration,
+
+    /// Stay in the foreground; Ctrl-C unmounts
+    #[arg(short, long)]
+    foreground: bool,
+
+    /// Mount read-only: the only mode there is, so this changes nothing. Writing fails with EROFS
+    #[arg(short, long)]
+    read_only: bool,
+
+    /// Append events to this file: the log of a mount in the background, which has no stderr
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+
+    /// Let other users read the mount, as the modes allow
+    ///
+    /// For users other than root, /etc/fuse.conf must contain the line `user_allow_other`.
+    #[arg(long, help_heading = "Owner and modes")]
+    allow_other: bool,
+
+    /// Owner of all files; otherwise the user who mounts
+    #[arg(long, value_name = "ID", help_heading = "Owner and modes")]
+    uid: Option<u32>,
+
+    /// Group of all files; otherwise the group of the user who mounts
+    #[arg(long, value_name = "ID", help_heading = "Owner and modes")]
+    gid: Option<u32>,
+
+    /// Mode of files, in octal
+    #[arg(long, value_name = "MODE", value_parser = mode, default_value = "444", help_heading = "Owner and modes")]
+    file_mode: u16,
+
+    /// Mode of directories, in octal
+    #[arg(long, value_name = "MODE", value_parser = mode, default_value = "555", help_heading = "Owner and modes")]
+    dir_mode: u16,
+}
+
+/// Mounts; returns when the mount answers (background) or has ended (foreground).
+pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
+    heap::return_freed_blocks();
+    let options = Options { metadata_ttl: args.metadata_ttl, ..args.engine.options()? };
+    let log = args.log.as_deref().map(log::open).transpose()?;
+    let point = directory::check(&args.dir)?;
+    permission::check(args.allow_other)?;
+
+    let mut herald = if args.foreground {
+        Herald::Foreground
+    } else {
+        match background::split(&format!("mounting {}", shown(&args.url)))? {
+            Side::Parent(code) => return Ok(code),
+            Side::Child(herald) => herald,
+        }
+    };
+    log::start(verbose, log);
+    for note in &point.notes {
+        herald.note(note);
+    }
+    match serve(args, &options, &point, &mut herald) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(failure) => {
+            tracing::error!(error = &failure as &dyn std::error::Error, "the mount failed");
+            herald.failed(&failure.into());
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+fn serve(args: &Args, options: &Options, point: &MountPoint, herald: &mut Herald) -> Result<(), Error> {
+    let dir = &point.dir;
+    let spinner = args.foreground.then(|| Progress::spinner(&format!("mounting {}", shown(&args.url))));
+
+    let url = local_made_absolute(&args.url)?;
+    let target = first_contact(&url, args)?;
+    let Connected { backend, .. } = storage::connect(&url, &args.storage)?;
+    let (backend, prefix) = match target {
+        Target::Prefix(prefix) => (backend, prefix),
+        Target::Object(object) => {
+            let single: Arc<dyn Backend> = Arc::new(SingleObject::new(backend, object.key));
+            (single, String::new())
+        }
+    };
+    let engine = Engine::new(backend, options).map_err(|cause| engine::Error::Start { cause })?;
+
+    let signals = signals::listen(engine.runtime()).map_err(|cause| Error::Background { cause })?;
+    let mount_options = MountOptions {
+        source: shown(&url),
+        allow_other: args.allow_other,
+        uid: args.uid,
+        gid: args.gid,
+        file_mode: args.file_mode,
+        dir_mode: args.dir_mode,
+    };
+    let runtime = engine.runtime().clone();
+    let mounted = foreread_fuse::mount(engine, &prefix, dir, &mount_options)
+        .map_err(|cause| Error::Mount { dir: dir.clone(), cause })?;
+    drop(spinner);
+
+    if let Err(cause) = std::fs::metadata(dir).and_then(|_| herald.mounted()) {
+        let _ = foreread_fuse::unmount(dir, true);
+        return Err(Error::MountDead { dir: dir.clone(), cause });
+    }
+    tracing::info!(source = mount_options.source, dir = %dir.display(), "mounted");
+    runtime.spawn(signals.unmount(dir.clone(), mounted.unmounter()));
+    match mounted.wait() {
+        // Unmounted while a request was being read: the kernel reports that as aborted.
+        Err(foreread_fuse::Error::Session(cause))
+            if cause.kind() == ErrorKind::ConnectionAborted && !mount_table::stands(dir) => {}
+        ended => ended.map_err(|cause| Error::MountEnded { dir: dir.clone(), cause })?,
+    }
+    tracing::info!(dir = %dir.display(), "unmounted");
+    Ok(())
+}
+
+/// Asks the storage on a runtime and connections of its own: the target must be known before the
+/// engine is made, and a connection cannot move to another runtime.
+fn first_contact(url: &str, args: &Args) -> Result<Target, Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|cause| Error::Background { cause })?;
+    let connected = storage::connect(url, &args.storage)?;
+    let target = runtime.block_on(storage::locate(url, &connected));
+    // A name lookup that hangs must not delay the result.
+    runtime.shutdown_background();
+    Ok(target?)
+}
+
+/// A local path made absolute, since the process leaves its directory.
+fn local_made_absolute(url: &str) -> Result<String, Failure> {
+    if url.contains("://") {
+        return Ok(url.to_owned());
+    }
+    let path = engine::absolute(Path::new(url))?;
+    path.into_os_string().into_string().map_err(|path| Failure::File {
+        path: path.into(),
+        cause: std::io::Error::new(std::io::ErrorKind::InvalidInput, "the path is not UTF-8"),
+    })
+}
+
+fn mode(text: &str) -> Result<u16, String> {
+    match u16::from_str_radix(text, 8) {
+        Ok(mode) if mode <= 0o777 => Ok(mode),
+        _ => Err("not a mode: write three octal digits, such as 444 or 550".to_owned()),
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  foreread mount s3://bucket /mnt/data
+  foreread mount s3://bucket/some/prefix /mnt/data --memory 512M --profile work
+  foreread mount s3://public-bucket /mnt/data --anonymous --region us-west-2
+  foreread mount s3://bucket /mnt/data --endpoint http://127.0.0.1:9000
+  foreread mount https://example.com/big.iso /mnt/data
+  foreread mount /srv/slow-disk /mnt/data
+
+The command returns when the mount works; if it fails, nothing stays behind. What next:
+  foreread stats /mnt/data --watch    what it is doing
+  foreread umount /mnt/data           unmount
+
+Credentials come from where the cloud's own tools find them: environment variables, profiles and their single \
+sign-on, instance metadata. HTTPS_PROXY, NO_PROXY and SSL_CERT_FILE are honoured. No secret is taken on the command \
+line, where other users could read it.
+
+SIGINT and SIGTERM unmount. After SIGKILL, mounting on the same directory again recovers it.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_are_octal() {
+        assert_eq!(mode("444"), Ok(0o444));
+        assert_eq!(mode("0550"), Ok(0o550));
+        assert!(mode("888").is_err());
+        assert!(mode("1777").is_err());
+        assert!(mode("").is_err());
+    }
+}
