@@ -9,12 +9,13 @@
 //! A rule says which pages it wants and where the mark goes; everything else is the same for all, so that two columns of a report
 //! differ by the rule alone. Each is written from its published description, which its file names.
 
-mod amp;
+pub(crate) mod amp;
 mod cache;
-mod fixed;
-mod linux;
-mod linux_2_6_20;
-mod on_demand_2007;
+pub(crate) mod fixed;
+pub(crate) mod linux;
+pub(crate) mod linux_2_6_20;
+pub(crate) mod none;
+pub(crate) mod on_demand_2007;
 mod window;
 
 use std::collections::{HashMap, VecDeque};
@@ -23,12 +24,6 @@ use foreread_policy::{Action, Class, Event, Extent, FileId, Found, Nanos, Reques
 
 use crate::policy::{Grain, Policy, Reading};
 use cache::Cache;
-
-pub(crate) use amp::Amp;
-pub(crate) use fixed::Fixed;
-pub(crate) use linux::Linux;
-pub(crate) use linux_2_6_20::Linux2620;
-pub(crate) use on_demand_2007::OnDemand2007;
 
 /// Why a rule is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -198,15 +193,5 @@ impl<R: Readahead> Policy for Baseline<R> {
 
     fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
-    }
-}
-
-/// Pages are fetched when they are missing, as many as the read asks for.
-#[derive(Debug, Default)]
-pub(crate) struct NoReadahead;
-
-impl Readahead for NoReadahead {
-    fn read(&mut self, _: View<'_>, read: Extent, _: Trigger, windows: &mut Vec<Window>) {
-        windows.push(Window { extent: read, mark: None });
     }
 }

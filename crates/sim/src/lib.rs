@@ -15,30 +15,29 @@
 #![forbid(unsafe_code)]
 
 mod baseline;
-pub mod optimum;
+mod error;
+mod outcome;
 mod page_map;
-pub mod picture;
 mod policy;
-pub mod profile;
 mod region;
 mod scenario;
-mod scheduler;
 pub mod search;
-mod service;
 mod stack;
 mod storage;
-mod tally;
 mod tree;
-mod violation;
 mod world;
 
+pub use error::Error;
 pub use foreread_device::Profile;
+pub use outcome::service::Curve;
+pub use outcome::tally::{Second, Tally};
+pub use outcome::violation::Violation;
+pub use outcome::{optimum, picture};
 pub use policy::{Grain, Policy, Reading};
 pub use region::Swapped;
-pub use scenario::{Beside, Error, PolicyName, Reads, Scenario, simulate};
-pub use scheduler::SchedulerName;
-pub use service::Curve;
+pub use scenario::{Beside, Reads, Scenario, simulate};
 pub use stack::Stack;
-pub use tally::{Second, Tally};
+pub use stack::policy_name::PolicyName;
+pub use stack::scheduler_name::SchedulerName;
+pub use storage::profile;
 pub use tree::Forest;
-pub use violation::Violation;

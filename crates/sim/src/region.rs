@@ -11,10 +11,7 @@
 
 mod drive;
 mod kernel;
-mod lru;
 mod ours;
-mod rule;
-mod slots;
 mod touches;
 mod world;
 
@@ -22,12 +19,14 @@ use foreread_device::Profile;
 use foreread_policy::PAGE_BYTES;
 use foreread_workload::{Pattern, Workload};
 
-use crate::scenario::PolicyName;
-use crate::tally::{Tally, Touched};
+use crate::outcome::tally::{Tally, Touched};
+use crate::stack::policy_name::PolicyName;
 use drive::Drive;
 use kernel::Kernel;
+use kernel::rule::Rule;
+use kernel::rule::fixed::Fixed;
+use kernel::rule::hits::Hits;
 use ours::Ours;
-use rule::{Fixed, Hits};
 use touches::Touches;
 use world::{Pager, World};
 
@@ -64,7 +63,7 @@ impl Swapped {
 
 /// Who decides what is in memory. A policy that is none of regions does as a kernel with the usual cluster of eight.
 fn pager(policy: PolicyName, pages: u64, budget: u64, rotational: bool) -> Box<dyn Pager> {
-    let rule: Box<dyn rule::Rule> = match policy {
+    let rule: Box<dyn Rule> = match policy {
         PolicyName::Foreread | PolicyName::ForereadLru | PolicyName::ForereadFifo | PolicyName::ForereadMisled => {
             return Box::new(Ours::new(pages, budget));
         }

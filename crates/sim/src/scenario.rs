@@ -1,200 +1,27 @@
 //! From a workload to a world: the device, the policy and the readers that its file names.
 
-use std::fmt;
-use std::str::FromStr;
+mod policies;
 
 use foreread_device::latency::{FirstByte, SlowTail};
 use foreread_device::object_store;
 use foreread_device::{Profile, Rate};
-use foreread_policy::{Options, PAGE_BYTES, ReadPath, Replacement};
+use foreread_policy::PAGE_BYTES;
 use foreread_workload::{Descriptor, Device, Op, Pattern, Reader, Workload};
 
-use crate::baseline::{Amp, Baseline, Fixed, Linux, Linux2620, NoReadahead, OnDemand2007};
-use crate::policy::{Grain, Policy};
-use crate::profile;
+use crate::baseline::Baseline;
+use crate::baseline::linux::Linux;
+use crate::error::Error;
+use crate::outcome::tally::Tally;
+use crate::policy::Grain;
 use crate::region::Swapped;
-use crate::scheduler::SchedulerName;
 use crate::stack::Stack;
-use crate::storage::{Asked, Storage};
-use crate::tally::Tally;
+use crate::storage::Storage;
+use crate::storage::blocks::Asked;
+use crate::storage::profile;
 use crate::tree::Forest;
-use crate::violation::Violation;
-use crate::world::{Front, Start, World};
-
-/// A policy that can be simulated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum PolicyName {
-    /// The one that serves real reads.
-    Foreread,
-    /// Reads are fetched as they are.
-    None,
-    /// Aligned blocks of one size.
-    Fixed,
-    /// Two windows, strictly sequential.
-    Linux2620,
-    /// On-demand readahead, first form.
-    OnDemand2007,
-    /// On-demand readahead, today's form.
-    Linux,
-    /// Adaptive multi-stream prefetching.
-    Amp,
-    /// What serves real reads, with the least recently used page leaving first.
-    ForereadLru,
-    /// What serves real reads, without its fair queue: first come, first served.
-    ForereadFifo,
-    /// Today's Linux, with directories read ahead in windows of 128 KiB at twice the rate of their readers (2007).
-    Ext32007,
-    /// The same as it was first, with a wrong idea of where a directory lies.
-    Ext32007First,
-    /// What serves real reads, with a wrong idea of where the directories lie that it lists ahead.
-    ForereadMisled,
-    /// A kernel that swaps in clusters of eight pages.
-    Swap8,
-    /// As many as were used of the last ones, eight at most (2012).
-    SwapHits,
-    /// The same that shrinks by half at most, its last form (2014).
-    SwapHitsHalved,
-    /// That of 2012 with sixteen at most.
-    SwapHits16,
-    /// With one.
-    SwapHits1,
-}
-
-impl PolicyName {
-    /// Every policy, in the order of a report.
-    pub const ALL: &[Self] = &[
-        Self::Foreread,
-        Self::Linux,
-        Self::Amp,
-        Self::OnDemand2007,
-        Self::Linux2620,
-        Self::Fixed,
-        Self::None,
-        Self::ForereadLru,
-        Self::ForereadFifo,
-    ];
-
-    /// Those that differ from one of [`Self::ALL`] in trees of directories only.
-    pub const IN_TREES: &[Self] = &[Self::Ext32007, Self::Ext32007First, Self::ForereadMisled];
-
-    /// Kernels that swap. They read files as they are asked to.
-    pub const IN_REGIONS: &[Self] =
-        &[Self::Swap8, Self::SwapHits, Self::SwapHitsHalved, Self::SwapHits16, Self::SwapHits1];
-
-    /// Its name in workloads, on the command line and in reports.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Foreread => "foreread",
-            Self::None => "none",
-            Self::Fixed => "fixed",
-            Self::Linux2620 => "linux-2.6.20",
-            Self::OnDemand2007 => "on-demand-2007",
-            Self::Linux => "linux",
-            Self::Amp => "amp",
-            Self::ForereadLru => "foreread-lru",
-            Self::ForereadFifo => "foreread-fifo",
-            Self::Ext32007 => "ext3-2007",
-            Self::Ext32007First => "ext3-2007-first",
-            Self::ForereadMisled => "foreread-misled",
-            Self::Swap8 => "swap-8",
-            Self::SwapHits => "swap-hits",
-            Self::SwapHitsHalved => "swap-hits-halved",
-            Self::SwapHits16 => "swap-hits-16",
-            Self::SwapHits1 => "swap-hits-1",
-        }
-    }
-
-    /// One of its kind, with `memory_bytes` for pages and, where it has a largest window, `max` pages of that, in front of
-    /// storage that is `rotational` or not.
-    fn policy(self, memory_bytes: u64, max: u64, rotational: bool) -> Box<dyn Policy> {
-        let pages = memory_bytes / PAGE_BYTES;
-        let foreread = Options {
-            capacity_bytes: memory_bytes,
-            readahead: true,
-            replacement: Replacement::default(),
-            rotational,
-            fair_queue: true,
-        };
-        match self {
-            Self::Foreread | Self::ForereadMisled => Box::new(ReadPath::new(foreread)),
-            Self::ForereadLru => Box::new(ReadPath::new(Options { replacement: Replacement::Lru, ..foreread })),
-            Self::ForereadFifo => Box::new(ReadPath::new(Options { fair_queue: false, ..foreread })),
-            Self::None | Self::Swap8 | Self::SwapHits | Self::SwapHitsHalved | Self::SwapHits16 | Self::SwapHits1 => {
-                Box::new(Baseline::new(pages, || NoReadahead))
-            }
-            Self::Fixed => Box::new(Baseline::new(pages, move || Fixed { block_pages: max })),
-            Self::Linux2620 => Box::new(Baseline::new(pages, move || Linux2620::new(max))),
-            Self::OnDemand2007 => Box::new(Baseline::new(pages, move || OnDemand2007::new(max))),
-            Self::Linux | Self::Ext32007 | Self::Ext32007First => {
-                Box::new(Baseline::new(pages, move || Linux::new(max)))
-            }
-            Self::Amp => Box::new(Baseline::new(pages, move || Amp::new(max))),
-        }
-    }
-}
-
-impl fmt::Display for PolicyName {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.as_str())
-    }
-}
-
-impl FromStr for PolicyName {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self, Error> {
-        let all = || Self::ALL.iter().chain(Self::IN_TREES).chain(Self::IN_REGIONS);
-        let known = || all().map(|policy| policy.as_str()).collect::<Vec<_>>().join(", ");
-        let found = all().find(|policy| policy.as_str() == name);
-        found.copied().ok_or_else(|| Error::NoPolicy { name: name.to_owned(), known: known() })
-    }
-}
-
-/// What keeps a workload from being simulated.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// A policy that nobody knows.
-    #[error("no policy is called {name}; known: {known}")]
-    NoPolicy {
-        /// The name.
-        name: String,
-        /// Those that are known.
-        known: String,
-    },
-    /// A scheduler that nobody knows.
-    #[error("no scheduler is called {name}; known: {known}")]
-    NoScheduler {
-        /// The name.
-        name: String,
-        /// Those that are known.
-        known: String,
-    },
-    /// A scheduler in front of what is no block device.
-    #[error("{scheduler} is for block devices only")]
-    Unscheduled {
-        /// Which one.
-        scheduler: SchedulerName,
-    },
-    /// A device that nobody knows.
-    #[error("no device is called {name}; known: {known}")]
-    NoDevice {
-        /// The name.
-        name: String,
-        /// Those that are known.
-        known: String,
-    },
-    /// The policy did what it must not.
-    #[error("{policy} broke the contract of policies")]
-    Violation {
-        /// Which one.
-        policy: Stack,
-        /// How.
-        #[source]
-        violation: Violation,
-    },
-}
+use crate::world::World;
+use crate::world::front::{Front, MOUNT_PIECE_NS, MOUNT_PIECE_PAGES, PAGE_NS, PIECE_BYTES};
+use crate::world::reader::Start;
 
 /// The reads of all readers. A reader has one read at a time.
 pub enum Reads<'w> {
@@ -292,7 +119,7 @@ impl<'w> Scenario<'w> {
             return Ok(region.run(seed, self.device, stack.policy));
         }
         let max = self.readahead_max_bytes.div_ceil(PAGE_BYTES);
-        let mut boxed = stack.policy.policy(self.memory_bytes, max, self.device.is_rotational());
+        let mut boxed = policies::policy(stack.policy, self.memory_bytes, max, self.device.is_rotational());
         if let (Some(scheduler), Profile::ObjectStore(_)) = (stack.scheduler, &self.device) {
             return Err(Error::Unscheduled { scheduler });
         }
@@ -373,21 +200,8 @@ fn profile_of(device: &Device) -> Result<Profile, Error> {
 /// What a kernel's largest window is by default, 128 KiB.
 const READAHEAD_MAX_BYTES: u64 = 128 << 10;
 
-/// The largest read that a mount is asked for: 128 KiB.
-pub(crate) const MOUNT_PIECE_PAGES: u64 = 32;
-
-/// What an engine reads of a file at once, as `foreread-backend` does.
-pub(crate) const PIECE_BYTES: u64 = 512 << 10;
-
-/// What it takes to bring a kernel's request to a mount and the answer back. So a file that is resident is read at 1.6 GB/s, as it is
-/// on two cores.
-const MOUNT_PIECE_NS: u64 = 120_000;
-
 /// What the kernel of a machine with memory to spare keeps of files, 16 GiB.
 const PAGE_CACHE_BYTES: u64 = 16 << 30;
-
-/// Copying a page to a program: 6 GB/s.
-pub(crate) const PAGE_NS: u64 = 680;
 
 /// What a small machine carries where the store itself has no limit: what 16 connections of a bare client reach on two cores.
 const MACHINE_BYTES_PER_S: u64 = 900_000_000;

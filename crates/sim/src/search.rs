@@ -8,13 +8,17 @@ use foreread_device::{Profile, Random, Rate, object_store};
 use foreread_policy::{Options, PAGE_BYTES, ReadPath, Replacement};
 use foreread_workload::Op;
 
-use crate::baseline::{Baseline, Linux};
-use crate::profile;
-use crate::scenario::{MOUNT_PIECE_PAGES, PAGE_NS, PIECE_BYTES};
-use crate::storage::{Asked, Storage};
-use crate::tally::Tally;
-use crate::violation::Violation;
-use crate::world::{Faults, Front, Rates, Start, World};
+use crate::baseline::Baseline;
+use crate::baseline::linux::Linux;
+use crate::outcome::tally::Tally;
+use crate::outcome::violation::Violation;
+use crate::storage::Storage;
+use crate::storage::blocks::Asked;
+use crate::storage::profile;
+use crate::world::World;
+use crate::world::fate::{Faults, Rates};
+use crate::world::front::{Front, MOUNT_PIECE_PAGES, PAGE_NS, PIECE_BYTES};
+use crate::world::reader::Start;
 
 /// Runs the scenario of `seed`, with faults or without.
 ///

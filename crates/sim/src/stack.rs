@@ -1,10 +1,13 @@
 //! What is simulated in one column of a report: a policy, and the scheduler below it if there is one.
 
-use std::fmt;
-use std::str::FromStr;
+mod parse;
+pub(crate) mod policy_name;
+pub(crate) mod scheduler_name;
 
-use crate::scenario::{Error, PolicyName};
-use crate::scheduler::SchedulerName;
+use std::fmt;
+
+use policy_name::PolicyName;
+use scheduler_name::SchedulerName;
 
 /// A policy above a scheduler or, without one, above the device itself. Written `policy` or `policy/scheduler`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,16 +31,5 @@ impl fmt::Display for Stack {
             None => self.policy.to_string(),
         };
         formatter.pad(&name)
-    }
-}
-
-impl FromStr for Stack {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self, Error> {
-        match name.split_once('/') {
-            Some((policy, scheduler)) => Ok(Self { policy: policy.parse()?, scheduler: Some(scheduler.parse()?) }),
-            None => name.parse().map(|policy: PolicyName| policy.into()),
-        }
     }
 }

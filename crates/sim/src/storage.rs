@@ -1,6 +1,10 @@
 //! Device models as the driver sees them: reads of extents go in, bytes come out.
 
-mod blocks;
+pub(crate) mod blocks;
+pub(crate) mod delivery;
+pub(crate) mod mount;
+pub mod profile;
+pub(crate) mod scheduler;
 
 use foreread_device::Profile;
 use foreread_device::array::Array;
@@ -10,40 +14,15 @@ use foreread_device::flash::Flash;
 use foreread_device::object_store::{self, ObjectStore};
 use foreread_policy::RequestId;
 
-use crate::scheduler::SchedulerName;
-use crate::violation::Violation;
-use crate::world::World;
-use blocks::Blocks;
-
-/// What came of a request.
-#[derive(Debug)]
-pub(crate) enum Delivery {
-    /// Its first byte is near.
-    Head(RequestId),
-    /// The next bytes of it have come.
-    Bytes(RequestId, u64),
-    /// It is refused, and may be made again after this many nanoseconds.
-    Refused(RequestId, u64),
-    /// The policy in front of what is mounted has broken a rule.
-    Broken(Violation),
-}
+use blocks::{Asked, Blocks};
+use delivery::Delivery;
+use mount::Mount;
 
 /// A device model with files on it, or a mount in front of one.
 pub(crate) enum Storage {
     Store(ObjectStore),
     Blocks(Blocks),
-    Mount(Box<World<'static>>),
-}
-
-/// How a block device is asked.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Asked {
-    /// Requests that are longer are read so many bytes at a time; `None` for all of a request.
-    pub(crate) piece_bytes: Option<u64>,
-    /// Files grew together by so many bytes in turn; `None`: one lies after the other.
-    pub(crate) extent_bytes: Option<u64>,
-    /// What stands in front of it.
-    pub(crate) scheduler: Option<SchedulerName>,
+    Mount(Box<dyn Mount>),
 }
 
 impl Storage {

@@ -20,12 +20,13 @@ mod world;
 use foreread_device::Profile;
 use foreread_workload::{DiskTree, Files, Pattern, Shape, Workload};
 
-use crate::scenario::PolicyName;
+use crate::outcome::tally::{Tally, Walked};
 use crate::stack::Stack;
-use crate::tally::{Tally, Walked};
+use crate::stack::policy_name::PolicyName;
 use index::{BLOCK_BYTES, Made};
-use layout::{Layout, Plan};
+use layout::Layout;
 use ours::Ours;
+use plan::Plan;
 use rule::{Nothing, Rule, Twice};
 use world::World;
 

@@ -15,89 +15,34 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
+pub(crate) mod fate;
 mod faults;
-mod readers;
+pub(crate) mod front;
+mod in_flight;
+mod page;
+pub(crate) mod reader;
+mod reading;
 mod requests;
 mod serve;
 
 use foreread_policy::{FileId, RequestId, Touch};
-use foreread_workload::{Op, Pattern};
+use foreread_workload::Op;
 
+use crate::outcome::picture::Picture;
+use crate::outcome::tally::Tally;
+use crate::outcome::violation::Violation;
 use crate::page_map::PageMap;
-use crate::picture::Picture;
 use crate::policy::{Grain, Policy};
-use crate::storage::{Delivery, Storage};
-use crate::tally::Tally;
-use crate::violation::Violation;
-pub(crate) use faults::{Faults, Rates};
-use readers::Reader;
-use requests::InFlight;
-
-/// How reads get to the policy, and what they cost besides storage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Front {
-    /// A read arrives in pieces of at most this many pages, one after the other; `None` for whole.
-    pub(crate) piece_pages: Option<u64>,
-    /// Each piece, in ns.
-    pub(crate) piece_ns: u64,
-    /// Copying a page, in ns.
-    pub(crate) page_ns: u64,
-}
-
-/// One reader before it starts.
-pub(crate) struct Start<'w> {
-    pub(crate) operations: Box<dyn Iterator<Item = Op> + 'w>,
-    /// The descriptor of its first file; the next file has the next one. `None`: a file's number is its descriptor.
-    pub(crate) own_descriptors: Option<u32>,
-    /// How it keeps time.
-    pub(crate) pattern: Pattern,
-    /// It reads for as long as others do who are not beside, and is counted apart.
-    pub(crate) beside: bool,
-}
-
-impl<'w> Start<'w> {
-    /// A reader that reads as fast as it can.
-    pub(crate) fn new(operations: Box<dyn Iterator<Item = Op> + 'w>, own_descriptors: Option<u32>) -> Self {
-        let pattern = Pattern::Sequential { record_bytes: 1, passes: 1 };
-        Self { operations, own_descriptors, pattern, beside: false }
-    }
-}
-
-/// What is known of a page; folios are known by each of their pages.
-#[derive(Debug, Clone, Copy, Default)]
-struct Page {
-    /// The request that fetches or fetched it, its lower bits.
-    request: u32,
-    /// Pages between the start of its folio and it.
-    back: u8,
-    /// Pages of its folio.
-    pages: u8,
-    flags: u8,
-}
-
-/// It is there or in flight.
-const KNOWN: u8 = 1;
-const THERE: u8 = 2;
-/// Kept at the first page of a folio.
-const MARKED: u8 = 4;
-const TOUCHED: u8 = 8;
-const FINISHED: u8 = 16;
-/// The reference bit that policy clears.
-const AGAIN: u8 = 32;
+use crate::storage::Storage;
+use crate::storage::delivery::Delivery;
+use fate::Faults;
+use front::Front;
+use in_flight::InFlight;
+use page::Page;
+use reader::{Reader, Start};
 
 /// Reads that may wait for their readers: beyond that the recording waits.
 const QUEUED_MAX: usize = 1 << 16;
-
-impl Page {
-    /// Whether it is there and nobody has read any of it; to be asked of the first page of a folio.
-    fn is_unread(self) -> bool {
-        self.is(THERE) && self.flags & (TOUCHED | FINISHED) == 0
-    }
-
-    fn is(self, flags: u8) -> bool {
-        self.flags & flags == flags
-    }
-}
 
 /// Reads of all readers, by time.
 type Together<'w> = Box<dyn Iterator<Item = (u32, Op)> + 'w>;
@@ -236,10 +181,8 @@ impl<'w> World<'w> {
         if self.faults.is_some() {
             self.close_all()?;
         }
-        if let Storage::Mount(mount) = &mut self.storage
-            && mount.faults.is_some()
-        {
-            mount.close_all()?;
+        if let Storage::Mount(mount) = &mut self.storage {
+            mount.close()?;
         }
         Ok(self.told())
     }

@@ -1,5 +1,11 @@
 //! What a response says about an object, the same for S3 and for plain HTTP, and how faults falsify it.
 
+pub(crate) mod conditions;
+mod listing;
+pub(crate) mod payload;
+pub(crate) mod plain;
+pub(crate) mod s3;
+
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,9 +17,9 @@ use http::header::{
 use http::{Response, StatusCode};
 
 use crate::Effect;
-use crate::body::Payload;
-use crate::conditions::Selection;
 use crate::objects::Object;
+use conditions::Selection;
+use payload::Payload;
 
 /// A response before the device and the wire: head, and where the body comes from.
 pub(crate) type Answer = Response<Payload>;

@@ -34,6 +34,8 @@
 //!
 //! The first fault of the list that applies to a request is the one that happens; only `replace` lets others happen too.
 
+pub(crate) mod plan;
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;

@@ -41,30 +41,19 @@
 #![forbid(unsafe_code)]
 
 mod answer;
-mod body;
-mod conditions;
+pub mod bare;
 pub mod config;
-pub mod content;
-mod control;
 mod counters;
 mod error;
 pub mod fault;
-mod fault_plan;
-mod listing;
 mod objects;
-mod pacer;
-mod plain;
 pub mod quantity;
-mod s3;
 mod server;
-mod tls;
-mod wire;
-
-pub mod bare;
 
 pub use config::{Config, ObjectSpec, TlsFiles};
 pub use counters::{Counters, Kind, LoggedRequest};
 pub use error::Error;
 pub use fault::{Effect, Fault, FaultError};
+pub use objects::content;
 pub use server::Testbed;
-pub use tls::OwnAuthority;
+pub use server::tls::OwnAuthority;

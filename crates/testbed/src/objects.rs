@@ -3,6 +3,8 @@
 //! A key is looked up among the objects held here first, then in the directory. Deleting an object that hides a file
 //! uncovers the file.
 
+pub mod content;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -16,7 +18,7 @@ use bytes::Bytes;
 use foreread_device::Random;
 
 use crate::ObjectSpec;
-use crate::content::{self, BLOCK_BYTES, Content, hash};
+use content::{BLOCK_BYTES, Content, hash};
 
 /// One version of one object. Never changes: replacing makes another.
 #[derive(Debug)]

@@ -1,5 +1,13 @@
 //! A running testbed: accepts connections, and leads each request through fault, answer, device and wire.
 
+mod body;
+mod control;
+mod pacer;
+mod state;
+pub(crate) mod tls;
+mod topic;
+mod wire;
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,21 +20,24 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use percent_encoding::percent_decode_str;
 use s3s::service::S3Service;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
 
+use crate::answer::conditions::ByteRange;
+use crate::answer::payload::Payload;
 use crate::answer::{self, Answer, Chosen};
-use crate::body::{Body, Course, Payload, Twist};
-use crate::conditions::ByteRange;
+use crate::answer::{plain, s3};
 use crate::counters::{Accounts, Entry};
-use crate::fault_plan::FaultPlan;
+use crate::fault::plan::FaultPlan;
 use crate::objects::Objects;
-use crate::pacer::Pacer;
-use crate::wire::{Cut, Wire};
-use crate::{Config, Counters, Effect, Error, Fault, Kind, LoggedRequest, ObjectSpec, control, plain, s3, tls};
+use crate::{Config, Counters, Effect, Error, Fault, LoggedRequest, ObjectSpec};
+use body::{Body, Course, Twist};
+use pacer::{Pacer, Pass};
+use state::State;
+use topic::Topic;
+use wire::{Cut, Wire};
 
 /// A testbed that is serving. It has its own threads and stops when it is dropped.
 #[derive(Debug)]
@@ -124,17 +135,6 @@ impl Drop for Testbed {
     }
 }
 
-/// What all connections share.
-#[derive(Debug)]
-pub(crate) struct State {
-    s3: S3Service,
-    bucket: String,
-    pub(crate) objects: Arc<Objects>,
-    pub(crate) faults: FaultPlan,
-    pub(crate) accounts: Arc<Accounts>,
-    pacer: Pacer,
-}
-
 /// Listens from now on; the runtime will accept.
 fn listen(address: SocketAddr, runtime: &Runtime) -> io::Result<(TcpListener, SocketAddr)> {
     let listener = std::net::TcpListener::bind(address)?;
@@ -180,52 +180,6 @@ async fn converse(stream: TcpStream, acceptor: Option<TlsAcceptor>, state: Arc<S
     if let Err(error) = connection.await {
         tracing::debug!(%error, "a connection ended badly");
     }
-}
-
-/// What a request is about.
-struct Topic {
-    kind: Kind,
-    key: String,
-    /// S3, or else plain HTTP.
-    s3: bool,
-}
-
-impl Topic {
-    fn of(parts: &Parts, bucket: &str) -> Self {
-        let path = percent_decode_str(parts.uri.path()).decode_utf8_lossy();
-        let query = parts.uri.query().unwrap_or_default();
-        if let Some(key) = path.strip_prefix(plain::ROOT) {
-            let directory = key.is_empty() || key.ends_with('/');
-            let kind = match parts.method {
-                Method::GET if directory => Kind::List,
-                Method::GET => Kind::Get,
-                Method::HEAD => Kind::Head,
-                _ => Kind::Other,
-            };
-            return Self { kind, key: key.to_owned(), s3: false };
-        }
-        let inside = path.strip_prefix('/').and_then(|path| path.strip_prefix(bucket));
-        let key = inside.map(|inside| inside.strip_prefix('/').unwrap_or(inside)).unwrap_or_default();
-        let kind = match parts.method {
-            _ if inside.is_none() => Kind::Other,
-            Method::GET if key.is_empty() && !is_about_bucket(query) => {
-                let prefix = query.split('&').find_map(|pair| pair.strip_prefix("prefix=")).unwrap_or_default();
-                let prefix = percent_decode_str(prefix).decode_utf8_lossy().into_owned();
-                return Self { kind: Kind::List, key: prefix, s3: true };
-            }
-            _ if key.is_empty() => Kind::Other,
-            Method::GET => Kind::Get,
-            Method::HEAD => Kind::Head,
-            Method::PUT | Method::DELETE => Kind::Put,
-            _ => Kind::Other,
-        };
-        Self { kind, key: key.to_owned(), s3: true }
-    }
-}
-
-/// A query for something else than keys.
-fn is_about_bucket(query: &str) -> bool {
-    query.split('&').any(|pair| matches!(pair.split('=').next(), Some("location" | "versioning" | "acl" | "uploads")))
 }
 
 /// Serves one request; an error breaks the connection.
@@ -310,7 +264,7 @@ async fn serve(state: Arc<State>, cut: Cut, request: Request<Incoming>) -> io::R
     Ok(Response::from_parts(parts, Body::paced(payload, course)))
 }
 
-fn course(state: &State, pass: crate::pacer::Pass, entry: Entry, cut: Cut, twist: Option<(u64, Twist)>) -> Course {
+fn course(state: &State, pass: Pass, entry: Entry, cut: Cut, twist: Option<(u64, Twist)>) -> Course {
     let accounts = Arc::clone(&state.accounts);
     Course { pass, accounts, _entry: entry, cut, twist, granted: 0, sent: 0, stalled: None }
 }

@@ -21,23 +21,22 @@
 
 pub mod catalogue;
 mod decode;
-mod disk_tree;
 mod error;
 mod figure;
-mod operation;
-mod permutation;
-mod quantity;
-mod region;
+mod operations;
 pub mod trace;
-mod tree;
 mod workload;
 
-pub use disk_tree::{DiskTree, Shape};
 pub use error::{Error, Problem};
 pub use figure::{Figure, Metric, Operator};
-pub use operation::{Op, Operations};
-pub use region::{Order, Region};
-pub use tree::{Batches, Child, Tree};
-pub use workload::{
-    Baseline, Descriptor, Device, Files, Mount, Pattern, Ratio, Reader, Simulate, Slow, Store, Visit, Workload,
-};
+pub use operations::batches::Batches;
+pub use operations::reader::Reader;
+pub use operations::{Op, Operations};
+pub use workload::device::{Device, Slow, Store};
+pub use workload::files::Files;
+pub use workload::pattern::disk_tree::{DiskTree, Shape};
+pub use workload::pattern::region::{Order, Region};
+pub use workload::pattern::{Descriptor, Pattern, Visit};
+pub use workload::simulate::{Ratio, Simulate};
+pub use workload::tree::{Child, Tree};
+pub use workload::{Baseline, Mount, Workload};

@@ -12,6 +12,7 @@
 //! *Invariant:* memory grows with the number of files and readers, not with the number of reads.
 
 mod blkparse;
+mod entry;
 mod fio;
 mod msr;
 mod oracle;
@@ -23,6 +24,7 @@ use std::io::{self, BufRead, Read as _};
 
 use thiserror::Error;
 
+use entry::Name;
 pub use own::Writer;
 
 /// One recorded read.
@@ -147,24 +149,6 @@ pub enum TraceError {
     },
 }
 
-/// One entry, as a format has it. Names live as long as the line.
-#[derive(Debug, PartialEq, Eq)]
-struct Entry<'t> {
-    at_ns: u64,
-    reader: Name<'t>,
-    file: Name<'t>,
-    offset: u64,
-    len: u64,
-    /// The length of the file, where the format says it.
-    size: Option<u64>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Name<'t> {
-    Text(&'t str),
-    Number(u64),
-}
-
 /// Numbers names in the order in which they come up.
 #[derive(Debug, Default)]
 struct Numbers {
@@ -191,9 +175,6 @@ impl Numbers {
         (self.texts.len() + self.numbers.len()) as u32
     }
 }
-
-/// What a line comes to. `None`: nothing that is read.
-type Parsed<'t> = Result<Option<Entry<'t>>, &'static str>;
 
 /// A recording as it is read. Ends after the first error.
 #[derive(Debug)]

@@ -12,13 +12,17 @@
 //! - A page keeps its slot until it is written to, or is mapped while half of the device is taken.
 //! - A cluster is one request. Pages of it that are in memory, and slots without a page, are not read.
 
+mod lru;
+pub(super) mod rule;
+mod slots;
+
 use std::collections::HashMap;
 
 use super::drive::Drive;
-use super::lru::{Lists, Of};
-use super::rule::Rule;
-use super::slots::Slots;
 use super::world::{Pager, Touch};
+use lru::{Lists, Of};
+use rule::Rule;
+use slots::Slots;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {

@@ -11,8 +11,19 @@ use std::collections::{BTreeMap, VecDeque};
 use foreread_device::block::{Action, BlockDevice, Event};
 use foreread_policy::{PAGE_BYTES, RequestId};
 
-use super::Asked;
-use crate::scheduler::{Request, Scheduler, SchedulerName};
+use super::scheduler::{Request, Scheduler, named};
+use crate::stack::scheduler_name::SchedulerName;
+
+/// How a block device is asked.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Asked {
+    /// Requests that are longer are read so many bytes at a time; `None` for all of a request.
+    pub(crate) piece_bytes: Option<u64>,
+    /// Files grew together by so many bytes in turn; `None`: one lies after the other.
+    pub(crate) extent_bytes: Option<u64>,
+    /// What stands in front of it.
+    pub(crate) scheduler: Option<SchedulerName>,
+}
 
 /// A block device, and which bytes of it each file has.
 #[derive(Debug)]
@@ -80,7 +91,7 @@ impl Blocks {
     pub(crate) fn new(device: Box<dyn BlockDevice>, sizes: &[u64], asked: Asked) -> Self {
         Self {
             device,
-            scheduler: asked.scheduler.map(SchedulerName::scheduler),
+            scheduler: asked.scheduler.map(named::scheduler),
             layout: Layout::of(sizes, asked.extent_bytes),
             piece_bytes: asked.piece_bytes,
             going: BTreeMap::new(),

@@ -12,8 +12,10 @@ use foreread_device::Profile;
 use foreread_policy::RequestId;
 
 use super::index::BLOCK_BYTES;
-use crate::scheduler::SchedulerName;
-use crate::storage::{Asked, Delivery, Storage};
+use crate::stack::scheduler_name::SchedulerName;
+use crate::storage::Storage;
+use crate::storage::blocks::Asked;
+use crate::storage::delivery::Delivery;
 
 /// The blocks that are there or on their way, and the way there.
 pub(crate) struct Cache {

@@ -12,6 +12,7 @@
 use foreread_device::Random;
 
 use super::index::{BLOCK_BYTES, Index, Made};
+use super::plan::Plan;
 
 /// Blocks of a group, and where its inodes and its other blocks begin.
 const GROUP_BLOCKS: u64 = 32_768;
@@ -45,14 +46,6 @@ pub(crate) struct Dir {
     pub(crate) children: Vec<Child>,
     /// Bytes of an entry as a program is given it.
     pub(crate) entry_out_bytes: u64,
-}
-
-/// What is to be made: a directory, with files of so many bytes each.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Plan {
-    pub(crate) directories: Vec<Plan>,
-    pub(crate) files: u32,
-    pub(crate) file_bytes: u64,
 }
 
 /// Everything on the disk.

@@ -2,7 +2,13 @@
 
 use foreread_device::Random;
 
-use super::layout::Plan;
+/// What is to be made: a directory, with files of so many bytes each.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Plan {
+    pub(crate) directories: Vec<Plan>,
+    pub(crate) files: u32,
+    pub(crate) file_bytes: u64,
+}
 
 impl Plan {
     /// As many directories side by side as wanted, each with as many files.

@@ -157,7 +157,7 @@ const COPY_BLOCKS: u64 = (512 << 10) / BLOCK_BYTES;
 mod tests {
     use super::*;
     use crate::tree::index::Made;
-    use crate::tree::layout::Plan;
+    use crate::tree::plan::Plan;
 
     fn needed(steps: &[Step]) -> Vec<u64> {
         steps.iter().filter_map(|step| if let Step::Need { at, .. } = step { Some(*at) } else { None }).collect()

@@ -93,9 +93,9 @@ const WINDOW: usize = 32;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile;
+    use crate::storage::profile;
     use crate::tree::index::Made;
-    use crate::tree::layout::Plan;
+    use crate::tree::plan::Plan;
 
     #[test]
     fn every_sixteenth_call_has_a_window() {

@@ -16,7 +16,7 @@ use super::cache::Cache;
 use super::layout::Layout;
 use super::program::Step;
 use super::rule::Rule;
-use crate::scheduler::SchedulerName;
+use crate::stack::scheduler_name::SchedulerName;
 
 /// A program, and what it still has to do.
 struct Program {

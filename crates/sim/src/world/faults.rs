@@ -11,60 +11,13 @@
 
 use std::cmp::Reverse;
 
-use foreread_device::Random;
 use foreread_policy::{Event, FileId, PAGE_BYTES, RequestId};
 
 use super::World;
-use super::readers::Reader;
+use super::fate::Fate;
+use super::reader::Reader;
+use crate::outcome::violation::Violation;
 use crate::policy::Reading;
-use crate::violation::Violation;
-
-/// How often what goes wrong, in millionths.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Rates {
-    pub(crate) failed: u32,
-    pub(crate) broken: u32,
-    pub(crate) lost: u32,
-    /// Of reads: before this one the object was replaced, or the file was closed by all others.
-    pub(crate) replaced: u32,
-    pub(crate) released: u32,
-}
-
-/// A source of faults.
-#[derive(Debug)]
-pub(crate) struct Faults {
-    rates: Rates,
-    random: Random,
-}
-
-/// What becomes of one attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
-    Answered,
-    /// After so many ns.
-    Failed(u64),
-    /// After so many bytes.
-    Broken(u64),
-    Lost,
-}
-
-impl Faults {
-    pub(crate) fn new(rates: Rates, seed: u64) -> Self {
-        Self { rates, random: Random::new(seed) }
-    }
-
-    pub(super) fn of_attempt(&mut self, bytes: u64) -> Fate {
-        if self.random.chance(self.rates.failed) {
-            Fate::Failed(self.random.below(FAILS_WITHIN_NS))
-        } else if self.random.chance(self.rates.broken) {
-            Fate::Broken(self.random.below(bytes))
-        } else if self.random.chance(self.rates.lost) {
-            Fate::Lost
-        } else {
-            Fate::Answered
-        }
-    }
-}
 
 impl World<'_> {
     /// Asks the storage for what is left of a request, or not, as fate has it.
@@ -190,9 +143,6 @@ impl World<'_> {
         FileId(self.ids[index])
     }
 }
-
-/// An attempt that fails does so within a second.
-const FAILS_WITHIN_NS: u64 = 1_000_000_000;
 
 /// How long an answer is waited for.
 const PATIENCE_NS: u64 = 5_000_000_000;

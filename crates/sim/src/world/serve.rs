@@ -8,14 +8,16 @@
 use foreread_policy::RequestId;
 use foreread_workload::Op;
 
-use super::readers::Reader;
-use super::{Start, World};
-use crate::storage::Delivery;
-use crate::violation::Violation;
+use super::World;
+use super::reader::{Reader, Start};
+use crate::outcome::tally::Tally;
+use crate::outcome::violation::Violation;
+use crate::storage::delivery::Delivery;
+use crate::storage::mount::Mount;
 
-impl World<'static> {
+impl Mount for World<'static> {
     /// The kernel asks for `bytes` at `offset` of the file at place `file`.
-    pub(crate) fn request(&mut self, now_ns: u64, request: RequestId, file: usize, offset: u64, bytes: u64) {
+    fn request(&mut self, now_ns: u64, request: RequestId, file: usize, offset: u64, bytes: u64) {
         let op = Op { file: file as u32, offset, len: bytes as u32, not_before_ns: 0 };
         self.now_ns = self.now_ns.max(now_ns);
         let number = self.resting.pop().unwrap_or_else(|| {
@@ -29,7 +31,7 @@ impl World<'static> {
     }
 
     /// Does what is due until `now_ns`.
-    pub(crate) fn advance(&mut self, now_ns: u64) {
+    fn advance(&mut self, now_ns: u64) {
         while let Some(next_ns) = self.next_ns().filter(|&next_ns| next_ns <= now_ns) {
             let stepped = self.step(next_ns);
             self.note(stepped);
@@ -37,20 +39,28 @@ impl World<'static> {
     }
 
     /// What has come, until `None`.
-    pub(crate) fn poll(&mut self) -> Option<Delivery> {
+    fn poll(&mut self) -> Option<Delivery> {
         self.served.pop_front()
     }
 
-    pub(crate) fn next_deadline(&self) -> Option<u64> {
+    fn next_deadline(&self) -> Option<u64> {
         if self.served.is_empty() { self.next_ns() } else { Some(self.now_ns) }
     }
 
-    fn note(&mut self, result: Result<(), Violation>) {
-        self.served.extend(result.err().map(Delivery::Broken));
+    fn close(&mut self) -> Result<(), Violation> {
+        if self.faults.is_some() { self.close_all() } else { Ok(()) }
+    }
+
+    fn told(self: Box<Self>) -> Tally {
+        Self::told(*self)
     }
 }
 
 impl World<'_> {
+    fn note(&mut self, result: Result<(), Violation>) {
+        self.served.extend(result.err().map(Delivery::Broken));
+    }
+
     /// Reader `number` has all that its request is for.
     pub(super) fn serve(&mut self, number: usize) {
         let reader = &mut self.readers[number];

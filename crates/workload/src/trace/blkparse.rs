@@ -1,7 +1,7 @@
 //! The default text of `blkparse`: `DEVICE CPU SEQUENCE SECONDS PID ACTION RWBS SECTOR + SECTORS [PROCESS]`, one event a line, with
 //! totals at the end. A read is taken when it is queued (action Q).
 
-use super::{Entry, Name, Parsed};
+use super::entry::{Entry, Name, Parsed};
 
 const SECTOR_BYTES: u64 = 512;
 

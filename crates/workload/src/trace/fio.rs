@@ -1,6 +1,6 @@
 //! fio's iolog: `FILE ACTION [OFFSET LENGTH]`, in version 3 with the microseconds since its start before each line.
 
-use super::{Entry, Name, Parsed};
+use super::entry::{Entry, Name, Parsed};
 
 /// The version that a first line names, if it is one of an iolog.
 pub(super) fn version(line: &str) -> Option<u8> {

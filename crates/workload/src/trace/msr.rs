@@ -1,6 +1,6 @@
 //! Block traces as CSV: `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`, times in units of 100 ns.
 
-use super::{Entry, Name, Parsed};
+use super::entry::{Entry, Name, Parsed};
 
 /// Whether a line names the columns.
 pub(super) fn is_header(line: &str) -> bool {

@@ -1,7 +1,7 @@
 //! libCacheSim's oracleGeneral: little-endian records of a time in seconds (u32), an object (u64), its bytes (u32) and when it is next
 //! asked for (i64, not needed here).
 
-use super::{Entry, Name};
+use super::entry::{Entry, Name};
 
 pub(super) const RECORD_BYTES: usize = 24;
 

@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use super::{Entry, Name, Parsed};
+use super::entry::{Entry, Name, Parsed};
 
 pub(super) const MAGIC: &str = "foreread-trace 1";
 

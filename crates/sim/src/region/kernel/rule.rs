@@ -1,10 +1,7 @@
 //! How many pages are swapped in at once: a rule each.
 
-mod fixed;
-mod hits;
-
-pub(crate) use fixed::Fixed;
-pub(crate) use hits::Hits;
+pub(crate) mod fixed;
+pub(crate) mod hits;
 
 /// Hears what is swapped in, and says how much.
 pub(crate) trait Rule {

@@ -5,8 +5,8 @@ use foreread_workload::Metric;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use crate::picture::Picture;
-use crate::service::{Curve, Service};
+use crate::outcome::picture::Picture;
+use crate::outcome::service::{Curve, Service};
 
 /// Counts and times of one run.
 #[derive(Debug, Clone)]

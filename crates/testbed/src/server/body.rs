@@ -4,91 +4,21 @@
 //!   object, bytes or gzip ──> paced: only what the device grants ──> cut, stalled or let through ──> HTTP
 //! ```
 
-use std::io::{self, Write};
-use std::ops::Range;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use http_body::{Frame, SizeHint};
 use tokio::time::Sleep;
 
-use crate::content::BLOCK_BYTES;
+use super::pacer::Pass;
+use super::wire::Cut;
+use crate::answer::payload::Payload;
 use crate::counters::{Accounts, Entry};
-use crate::objects::Reader;
-use crate::pacer::Pass;
-use crate::wire::Cut;
-
-/// Where the bytes come from.
-#[derive(Debug)]
-pub(crate) enum Payload {
-    Bytes(Bytes),
-    Object { reader: Reader, range: Range<u64> },
-    Gzip { reader: Reader, range: Range<u64>, encoder: Option<GzEncoder<Vec<u8>>> },
-}
-
-impl Payload {
-    pub(crate) fn gzip(reader: Reader, range: Range<u64>) -> Self {
-        Self::Gzip { reader, range, encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())) }
-    }
-
-    /// How many bytes there are; `None` where nobody knows.
-    pub(crate) fn len(&self) -> Option<u64> {
-        match self {
-            Self::Bytes(bytes) => Some(bytes.len() as u64),
-            Self::Object { range, .. } => Some(range.end - range.start),
-            Self::Gzip { .. } => None,
-        }
-    }
-
-    /// How many bytes the device must carry.
-    pub(crate) fn device_bytes(&self) -> u64 {
-        match self {
-            Self::Bytes(bytes) => bytes.len() as u64,
-            Self::Object { range, .. } | Self::Gzip { range, .. } => range.end - range.start,
-        }
-    }
-
-    fn is_done(&self) -> bool {
-        match self {
-            Self::Bytes(bytes) => bytes.is_empty(),
-            Self::Object { range, .. } => range.is_empty(),
-            Self::Gzip { encoder, .. } => encoder.is_none(),
-        }
-    }
-
-    /// The next piece that uses up at most `budget` (not 0) of what the device granted, and how much it uses up.
-    fn next(&mut self, budget: u64) -> io::Result<(Bytes, u64)> {
-        match self {
-            Self::Bytes(bytes) => {
-                let piece = bytes.split_to(bytes.len().min(budget as usize));
-                let used = piece.len() as u64;
-                Ok((piece, used))
-            }
-            Self::Object { reader, range } => {
-                let piece = reader.chunk(range.start, budget.min(range.end - range.start))?;
-                range.start += piece.len() as u64;
-                let used = piece.len() as u64;
-                Ok((piece, used))
-            }
-            Self::Gzip { reader, range, encoder } => {
-                let Some(gzip) = encoder else { return Ok((Bytes::new(), 0)) };
-                if range.is_empty() {
-                    let gzip = encoder.take().expect("just seen");
-                    return Ok((gzip.finish()?.into(), 0));
-                }
-                let piece = reader.chunk(range.start, budget.min(range.end - range.start))?;
-                range.start += piece.len() as u64;
-                gzip.write_all(&piece)?;
-                Ok((std::mem::take(gzip.get_mut()).into(), piece.len() as u64))
-            }
-        }
-    }
-}
+use crate::objects::content::BLOCK_BYTES;
 
 /// What happens within a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

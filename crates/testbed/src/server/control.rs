@@ -4,8 +4,8 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 
-use crate::body::Body;
-use crate::server::State;
+use super::body::Body;
+use super::state::State;
 use crate::{Fault, ObjectSpec};
 
 /// Where the control API begins in the URL.

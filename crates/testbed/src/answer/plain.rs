@@ -10,11 +10,11 @@ use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
+use super::conditions::Selection;
+use super::listing::{Page, Query};
+use super::payload::Payload;
 use crate::Effect;
 use crate::answer::{self, Answer, Chosen};
-use crate::body::Payload;
-use crate::conditions::Selection;
-use crate::listing::{Page, Query};
 use crate::objects::{Object, Objects};
 
 /// Where plain HTTP begins in the URL.

@@ -16,10 +16,15 @@
 //! (strided, and random where the size is no multiple of the record). Several passes, random reads with repeats and hot
 //! reads come back to what they have read.
 
+pub(crate) mod batches;
+mod permutation;
+pub(crate) mod reader;
+
 use serde::Serialize;
 
-use crate::permutation::{Permutation, random};
-use crate::workload::{Pattern, Workload};
+use crate::workload::Workload;
+use crate::workload::pattern::Pattern;
+use permutation::{Permutation, random};
 
 /// One read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -32,6 +37,14 @@ pub struct Op {
     pub len: u32,
     /// When it is due, counted from the start of the run; it must not start before. 0 for a pattern without a rate.
     pub not_before_ns: u64,
+}
+
+impl Workload {
+    /// What thread `thread` (below [`Workload::threads`]) reads, in order.
+    pub fn operations(&self, thread: u32) -> Operations<'_> {
+        debug_assert!(thread < self.threads);
+        Operations::new(self, thread)
+    }
 }
 
 /// The operations of one thread, in order. Ends with the files, or with the workload's limit on operations, or where

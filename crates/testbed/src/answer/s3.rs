@@ -17,9 +17,9 @@ use s3s::dto::{
 use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
 
+use crate::answer::conditions::Selection;
+use crate::answer::listing::{Page, Query, Start};
 use crate::answer::{self, Chosen};
-use crate::conditions::Selection;
-use crate::listing::{Page, Query, Start};
 use crate::objects::{Object, Objects};
 use crate::{Config, Effect};
 

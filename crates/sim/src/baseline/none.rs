@@ -1,0 +1,15 @@
+//! No readahead: each read is fetched as it is.
+
+use foreread_policy::Extent;
+
+use super::{Readahead, Trigger, View, Window};
+
+/// Pages are fetched when they are missing, as many as the read asks for.
+#[derive(Debug, Default)]
+pub(crate) struct NoReadahead;
+
+impl Readahead for NoReadahead {
+    fn read(&mut self, _: View<'_>, read: Extent, _: Trigger, windows: &mut Vec<Window>) {
+        windows.push(Window { extent: read, mark: None });
+    }
+}

@@ -1,0 +1,95 @@
+//! The names of the policies that can be simulated. `scenario/policies.rs`, `tree.rs` and `region.rs` make
+//! a policy of a name.
+
+use std::fmt;
+
+/// A policy that can be simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum PolicyName {
+    /// The one that serves real reads.
+    Foreread,
+    /// Reads are fetched as they are.
+    None,
+    /// Aligned blocks of one size.
+    Fixed,
+    /// Two windows, strictly sequential.
+    Linux2620,
+    /// On-demand readahead, first form.
+    OnDemand2007,
+    /// On-demand readahead, today's form.
+    Linux,
+    /// Adaptive multi-stream prefetching.
+    Amp,
+    /// What serves real reads, with the least recently used page leaving first.
+    ForereadLru,
+    /// What serves real reads, without its fair queue: first come, first served.
+    ForereadFifo,
+    /// Today's Linux, with directories read ahead in windows of 128 KiB at twice the rate of their readers (2007).
+    Ext32007,
+    /// The same as it was first, with a wrong idea of where a directory lies.
+    Ext32007First,
+    /// What serves real reads, with a wrong idea of where the directories lie that it lists ahead.
+    ForereadMisled,
+    /// A kernel that swaps in clusters of eight pages.
+    Swap8,
+    /// As many as were used of the last ones, eight at most (2012).
+    SwapHits,
+    /// The same that shrinks by half at most, its last form (2014).
+    SwapHitsHalved,
+    /// That of 2012 with sixteen at most.
+    SwapHits16,
+    /// With one.
+    SwapHits1,
+}
+
+impl PolicyName {
+    /// Every policy, in the order of a report.
+    pub const ALL: &[Self] = &[
+        Self::Foreread,
+        Self::Linux,
+        Self::Amp,
+        Self::OnDemand2007,
+        Self::Linux2620,
+        Self::Fixed,
+        Self::None,
+        Self::ForereadLru,
+        Self::ForereadFifo,
+    ];
+
+    /// Those that differ from one of [`Self::ALL`] in trees of directories only.
+    pub const IN_TREES: &[Self] = &[Self::Ext32007, Self::Ext32007First, Self::ForereadMisled];
+
+    /// Kernels that swap. They read files as they are asked to.
+    pub const IN_REGIONS: &[Self] =
+        &[Self::Swap8, Self::SwapHits, Self::SwapHitsHalved, Self::SwapHits16, Self::SwapHits1];
+
+    /// Its name in workloads, on the command line and in reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Foreread => "foreread",
+            Self::None => "none",
+            Self::Fixed => "fixed",
+            Self::Linux2620 => "linux-2.6.20",
+            Self::OnDemand2007 => "on-demand-2007",
+            Self::Linux => "linux",
+            Self::Amp => "amp",
+            Self::ForereadLru => "foreread-lru",
+            Self::ForereadFifo => "foreread-fifo",
+            Self::Ext32007 => "ext3-2007",
+            Self::Ext32007First => "ext3-2007-first",
+            Self::ForereadMisled => "foreread-misled",
+            Self::Swap8 => "swap-8",
+            Self::SwapHits => "swap-hits",
+            Self::SwapHitsHalved => "swap-hits-halved",
+            Self::SwapHits16 => "swap-hits-16",
+            Self::SwapHits1 => "swap-hits-1",
+        }
+    }
+}
+
+impl fmt::Display for PolicyName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}

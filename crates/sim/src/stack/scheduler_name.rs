@@ -1,0 +1,38 @@
+//! The names of the schedulers that can be simulated. `storage/scheduler/named.rs` makes a scheduler of a name.
+
+use std::fmt;
+
+/// A scheduler that can be simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum SchedulerName {
+    /// Completely fair queueing as in 2007: slices of 100 ms.
+    Cfq,
+    /// The same with slices that get shorter as more want one (2.6.32).
+    CfqLowLatency,
+    /// The same, and queues that read close together are merged until they have been seeky for a second (2.6.33).
+    CfqMerging,
+    /// The same, until they have made a few requests since they turned seeky.
+    CfqSplitting,
+}
+
+impl SchedulerName {
+    /// Every scheduler.
+    pub const ALL: &[Self] = &[Self::Cfq, Self::CfqLowLatency, Self::CfqMerging, Self::CfqSplitting];
+
+    /// Its name in workloads, on the command line and in reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Cfq => "cfq",
+            Self::CfqLowLatency => "cfq-low-latency",
+            Self::CfqMerging => "cfq-merging",
+            Self::CfqSplitting => "cfq-splitting",
+        }
+    }
+}
+
+impl fmt::Display for SchedulerName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,84 @@
+//! One reader: the read that it is at, how far it is, and what it waits for.
+
+use std::collections::VecDeque;
+
+use foreread_policy::RequestId;
+use foreread_workload::{Op, Pattern};
+
+use crate::policy::Reading;
+
+/// One reader before it starts.
+pub(crate) struct Start<'w> {
+    pub(crate) operations: Box<dyn Iterator<Item = Op> + 'w>,
+    /// The descriptor of its first file; the next file has the next one. `None`: a file's number is its descriptor.
+    pub(crate) own_descriptors: Option<u32>,
+    /// How it keeps time.
+    pub(crate) pattern: Pattern,
+    /// It reads for as long as others do who are not beside, and is counted apart.
+    pub(crate) beside: bool,
+}
+
+impl<'w> Start<'w> {
+    /// A reader that reads as fast as it can.
+    pub(crate) fn new(operations: Box<dyn Iterator<Item = Op> + 'w>, own_descriptors: Option<u32>) -> Self {
+        let pattern = Pattern::Sequential { record_bytes: 1, passes: 1 };
+        Self { operations, own_descriptors, pattern, beside: false }
+    }
+}
+
+/// One reader.
+pub(super) struct Reader<'w> {
+    pub(super) operations: Box<dyn Iterator<Item = Op> + 'w>,
+    /// Reads that are due and wait for the one before.
+    pub(super) queued: VecDeque<Op>,
+    pub(super) own_descriptors: Option<u32>,
+    pub(super) pattern: Pattern,
+    pub(super) beside: bool,
+    pub(super) by: Reading,
+    /// By how much later than planned its reads are due.
+    pub(super) delay_ns: u64,
+    /// The read that it is at.
+    pub(super) op: Option<Op>,
+    pub(super) file: Option<u32>,
+    /// Of the read: the next page to look at, the end of the piece, the end.
+    pub(super) at: u64,
+    pub(super) piece_end: u64,
+    pub(super) end: u64,
+    pub(super) began_ns: u64,
+    pub(super) announced: bool,
+    /// Folios that it waits for.
+    pub(super) missing: u32,
+    /// Counts the reads that ended with an error: what waited for before means nothing any more.
+    pub(super) epoch: u32,
+    /// It has no read to go on with.
+    pub(super) idle: bool,
+    /// The request of a kernel that it stands for, and its bytes.
+    pub(super) serves: Option<(RequestId, u64)>,
+}
+
+impl<'w> Reader<'w> {
+    /// One that has not begun.
+    pub(super) fn new(start: Start<'w>) -> Self {
+        let Start { operations, own_descriptors, pattern, beside } = start;
+        Self {
+            pattern,
+            beside,
+            operations,
+            queued: VecDeque::new(),
+            own_descriptors,
+            by: Reading { descriptor: own_descriptors.unwrap_or(0), prev: None },
+            delay_ns: 0,
+            op: None,
+            file: None,
+            at: 0,
+            piece_end: 0,
+            end: 0,
+            began_ns: 0,
+            announced: false,
+            missing: 0,
+            epoch: 0,
+            idle: false,
+            serves: None,
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The bytes of a response, before the device and the wire: given bytes, a range of an object, or that range compressed.
+
+use std::io::{self, Write};
+use std::ops::Range;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use crate::objects::Reader;
+
+/// Where the bytes come from.
+#[derive(Debug)]
+pub(crate) enum Payload {
+    Bytes(Bytes),
+    Object { reader: Reader, range: Range<u64> },
+    Gzip { reader: Reader, range: Range<u64>, encoder: Option<GzEncoder<Vec<u8>>> },
+}
+
+impl Payload {
+    pub(crate) fn gzip(reader: Reader, range: Range<u64>) -> Self {
+        Self::Gzip { reader, range, encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())) }
+    }
+
+    /// How many bytes there are; `None` where nobody knows.
+    pub(crate) fn len(&self) -> Option<u64> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes.len() as u64),
+            Self::Object { range, .. } => Some(range.end - range.start),
+            Self::Gzip { .. } => None,
+        }
+    }
+
+    /// How many bytes the device must carry.
+    pub(crate) fn device_bytes(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Object { range, .. } | Self::Gzip { range, .. } => range.end - range.start,
+        }
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        match self {
+            Self::Bytes(bytes) => bytes.is_empty(),
+            Self::Object { range, .. } => range.is_empty(),
+            Self::Gzip { encoder, .. } => encoder.is_none(),
+        }
+    }
+
+    /// The next piece that uses up at most `budget` (not 0) of what the device granted, and how much it uses up.
+    pub(crate) fn next(&mut self, budget: u64) -> io::Result<(Bytes, u64)> {
+        match self {
+            Self::Bytes(bytes) => {
+                let piece = bytes.split_to(bytes.len().min(budget as usize));
+                let used = piece.len() as u64;
+                Ok((piece, used))
+            }
+            Self::Object { reader, range } => {
+                let piece = reader.chunk(range.start, budget.min(range.end - range.start))?;
+                range.start += piece.len() as u64;
+                let used = piece.len() as u64;
+                Ok((piece, used))
+            }
+            Self::Gzip { reader, range, encoder } => {
+                let Some(gzip) = encoder else { return Ok((Bytes::new(), 0)) };
+                if range.is_empty() {
+                    let gzip = encoder.take().expect("just seen");
+                    return Ok((gzip.finish()?.into(), 0));
+                }
+                let piece = reader.chunk(range.start, budget.min(range.end - range.start))?;
+                range.start += piece.len() as u64;
+                gzip.write_all(&piece)?;
+                Ok((std::mem::take(gzip.get_mut()).into(), piece.len() as u64))
+            }
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What a request is about: its kind, its key and its protocol.
+
+use http::Method;
+use http::request::Parts;
+use percent_encoding::percent_decode_str;
+
+use crate::answer::plain;
+use crate::counters::Kind;
+
+/// What a request is about.
+pub(super) struct Topic {
+    pub(super) kind: Kind,
+    pub(super) key: String,
+    /// S3, or else plain HTTP.
+    pub(super) s3: bool,
+}
+
+impl Topic {
+    pub(super) fn of(parts: &Parts, bucket: &str) -> Self {
+        let path = percent_decode_str(parts.uri.path()).decode_utf8_lossy();
+        let query = parts.uri.query().unwrap_or_default();
+        if let Some(key) = path.strip_prefix(plain::ROOT) {
+            let directory = key.is_empty() || key.ends_with('/');
+            let kind = match parts.method {
+                Method::GET if directory => Kind::List,
+                Method::GET => Kind::Get,
+                Method::HEAD => Kind::Head,
+                _ => Kind::Other,
+            };
+            return Self { kind, key: key.to_owned(), s3: false };
+        }
+        let inside = path.strip_prefix('/').and_then(|path| path.strip_prefix(bucket));
+        let key = inside.map(|inside| inside.strip_prefix('/').unwrap_or(inside)).unwrap_or_default();
+        let kind = match parts.method {
+            _ if inside.is_none() => Kind::Other,
+            Method::GET if key.is_empty() && !is_about_bucket(query) => {
+                let prefix = query.split('&').find_map(|pair| pair.strip_prefix("prefix=")).unwrap_or_default();
+                let prefix = percent_decode_str(prefix).decode_utf8_lossy().into_owned();
+                return Self { kind: Kind::List, key: prefix, s3: true };
+            }
+            _ if key.is_empty() => Kind::Other,
+            Method::GET => Kind::Get,
+            Method::HEAD => Kind::Head,
+            Method::PUT | Method::DELETE => Kind::Put,
+            _ => Kind::Other,
+        };
+        Self { kind, key: key.to_owned(), s3: true }
+    }
+}
+
+/// A query for something else than keys.
+fn is_about_bucket(query: &str) -> bool {
+    query.split('&').any(|pair| matches!(pair.split('=').next(), Some("location" | "versioning" | "acl" | "uploads")))
+}

@@ -1,0 +1,115 @@
+//! What is wanted of a run: the `[expect]` and `[simulate]` tables.
+
+use super::limits::THREADS_MAX;
+use super::section::Section;
+use crate::error::Error;
+use crate::figure::{Figure, Metric};
+use crate::workload::pattern::{Pattern, Visit};
+use crate::workload::simulate::{Ratio, Simulate};
+
+pub(super) fn figures(
+    mut section: Section<'_>,
+    pattern: &Pattern,
+    files: u32,
+    beside: bool,
+) -> Result<Vec<Figure>, Error> {
+    let random = matches!(pattern, Pattern::Random { .. } | Pattern::MmapRandom { .. });
+    let walks = matches!(pattern, Pattern::Walk { .. } | Pattern::Epochs { .. });
+    let names_only = matches!(pattern, Pattern::Walk { visit: Visit::Names | Visit::Attributes });
+    let mut figures = Vec::new();
+    for &metric in Metric::ALL {
+        if let Some(text) = section.optional_string(metric.key(), Figure::WANTED)? {
+            let parsed =
+                Figure::parse_all(metric, &text.value, metric.unit()).ok_or_else(|| text.is_not(Figure::WANTED))?;
+            match metric {
+                Metric::OperationsOfBare if !random || files != 1 => {
+                    return Err(text.breaks("only random reads of one file are compared with a bare client"));
+                }
+                metric if metric.is_of_trees() && !walks => {
+                    return Err(text.breaks("only a workload with a tree has this figure"));
+                }
+                Metric::FilesRead | Metric::ReadsPerFile if names_only => {
+                    return Err(text.breaks("this pattern reads no file"));
+                }
+                Metric::Late if pattern.period_ns().is_none() => {
+                    return Err(text.breaks("only a slow pattern can be late"));
+                }
+                Metric::FindTime | Metric::FindWaits | Metric::GrepTime | Metric::CopyTime | Metric::ReadAhead
+                    if !matches!(pattern, Pattern::DiskTree(_)) =>
+                {
+                    return Err(text.breaks("only a tree has programs that go through it"));
+                }
+                Metric::TouchTime | Metric::TouchWaits | Metric::PagesIn | Metric::PagesOut
+                    if !matches!(pattern, Pattern::Region(_)) =>
+                {
+                    return Err(text.breaks("only a region is touched"));
+                }
+                Metric::BesideThroughput | Metric::BesideReadP99 if !beside => {
+                    return Err(text.breaks("nobody reads beside: `[beside]` says who"));
+                }
+                _ => figures.extend(parsed.into_iter().map(|figure| (text.at.start, figure))),
+            }
+        }
+    }
+    section.end()?;
+    figures.sort_by_key(|&(start, _)| start);
+    Ok(figures.into_iter().map(|(_, figure)| figure).collect())
+}
+
+pub(super) fn simulate(
+    mut section: Section<'_>,
+    pattern: &Pattern,
+    files: u32,
+    beside: bool,
+) -> Result<Simulate, Error> {
+    const POLICIES: &str = "a list of policies such as [\"foreread\", \"linux\"]";
+    const OVER: &str = "two policies such as \"on-demand-2007 over linux-2.6.20\"";
+    let policies = section.optional_strings("policies", POLICIES)?.into_iter().map(|name| name.value).collect();
+    let threads = section.optional_integers("threads", "a list of numbers of threads such as [1, 16]")?;
+    let threads = threads.into_iter().map(|count| count.within(1, THREADS_MAX).map(|count| count as u32));
+    let threads = threads.collect::<Result<Vec<_>, _>>()?;
+    let seeds = section.optional_integer("seeds", "a number of seeds such as 10")?;
+    let seeds = seeds.map_or(Ok(1), |seeds| seeds.within(1, SEEDS_MAX))? as u32;
+    let readahead_max = section.optional_size("readahead_max")?;
+    let readahead_max_bytes = readahead_max.map(|size| size.at_least(1)).transpose()?;
+    let mut expect = Vec::new();
+    if let Some(section) = section.optional_section("expect")? {
+        for (name, _, section) in section.sections()? {
+            expect.push((name, figures(section, pattern, files, beside)?));
+        }
+    }
+    let mut ratios = Vec::new();
+    if let Some(section) = section.optional_section("ratio")? {
+        for (name, at, mut section) in section.sections()? {
+            let Some((policy, over)) = name.split_once(" over ") else {
+                return Err(section.place("", at, name).is_not(OVER));
+            };
+            for figure in wanted_ratios(&mut section)? {
+                ratios.push(Ratio { policy: policy.to_owned(), over: over.to_owned(), figure });
+            }
+            section.end()?;
+        }
+    }
+    let mut predict = Vec::new();
+    if let Some(mut section) = section.optional_section("predict")? {
+        predict = wanted_ratios(&mut section)?;
+        section.end()?;
+    }
+    section.end()?;
+    Ok(Simulate { policies, threads, seeds, readahead_max_bytes, expect, ratios, predict })
+}
+
+/// Figures that are ratios, whatever the unit of their metric.
+fn wanted_ratios(section: &mut Section<'_>) -> Result<Vec<Figure>, Error> {
+    let mut ratios = Vec::new();
+    for &metric in Metric::ALL {
+        if let Some(text) = section.optional_string(metric.key(), Figure::RATIO_WANTED)? {
+            let parsed = Figure::parse_all(metric, &text.value, "");
+            ratios.extend(parsed.ok_or_else(|| text.is_not(Figure::RATIO_WANTED))?);
+        }
+    }
+    Ok(ratios)
+}
+
+/// Seeds at most.
+const SEEDS_MAX: u64 = 100_000;
