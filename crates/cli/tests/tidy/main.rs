@@ -165,9 +165,9 @@ fn unsafe_code_of_memory_regions_is_where_the_kernel_is_called_or_bytes_are_show
         "kernel/frames.rs",
         "kernel/mapping.rs",
         "kernel/uffd.rs",
-        "region.rs",
         "region/carrier/ring.rs",
         "region/carrier/threads.rs",
+        "region.rs",
         "view.rs",
     ];
     assert_eq!(files_with(&src, "#![allow(unsafe_code"), known.map(|name| src.join(name)));
