@@ -28,7 +28,7 @@ use foreread_workload::{Descriptor, Op, Pattern, Reader, Workload};
 use crate::error::Error;
 use crate::readers::mapping::Mapping;
 use crate::readers::plan::Plan;
-use crate::readers::reading::{Latencies, Part, Walked};
+use crate::readers::reading::{Part, Walked};
 use crate::readers::{sample, tree};
 use crate::usage;
 
@@ -137,17 +137,7 @@ impl Walk<'_> {
         let (start, period) = (self.opened.start, pattern.period_ns().map(Duration::from_nanos));
         let duration = Duration::from_nanos(self.reader.group.duration_ns);
         let started = if self.opened.files.is_empty() { Instant::now() } else { start };
-        let mut walked = Walked {
-            beside: self.reader.beside,
-            operations: 0,
-            bytes: 0,
-            started: started - start,
-            ended: Duration::ZERO,
-            first_byte: None,
-            stretch: None,
-            late: 0,
-            latency_us: Latencies::default(),
-        };
+        let mut walked = Walked::new(self.reader.beside, started - start);
         let mut delay_ns = 0;
         for op in self.reader.operations() {
             let due = start + Duration::from_nanos(op.not_before_ns + delay_ns);

@@ -61,6 +61,23 @@ pub(crate) struct Walked {
     pub(crate) latency_us: Latencies,
 }
 
+impl Walked {
+    /// A thread that began at `started` and has read nothing yet.
+    pub(crate) fn new(beside: bool, started: Duration) -> Self {
+        Self {
+            beside,
+            operations: 0,
+            bytes: 0,
+            started,
+            ended: Duration::ZERO,
+            first_byte: None,
+            stretch: None,
+            late: 0,
+            latency_us: Latencies::default(),
+        }
+    }
+}
+
 /// Times of reads, in microseconds with two digits, up to ten minutes; a longer time counts as
 /// that.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -28,7 +28,7 @@ use foreread_testbed::content;
 use foreread_workload::{Child, Pattern, Tree, Visit, Workload};
 
 use crate::error::Error;
-use crate::readers::reading::{Latencies, Part, Pass, Trodden, Walked};
+use crate::readers::reading::{Part, Pass, Trodden, Walked};
 use crate::readers::sample;
 use crate::usage;
 
@@ -176,17 +176,7 @@ struct Thread<'a> {
 
 impl<'a> Thread<'a> {
     fn new(site: &'a Site<'a>) -> Self {
-        let walked = Walked {
-            beside: false,
-            operations: 0,
-            bytes: 0,
-            started: site.start.elapsed(),
-            ended: Duration::ZERO,
-            first_byte: None,
-            stretch: None,
-            late: 0,
-            latency_us: Latencies::default(),
-        };
+        let walked = Walked::new(false, site.start.elapsed());
         let buffer = vec![0; site.workload.pattern.record_bytes() as usize];
         Self { site, walked, trodden: Trodden::default(), buffer }
     }

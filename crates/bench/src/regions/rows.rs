@@ -2,7 +2,7 @@
 //! system, in the same run.
 //!
 //! ```text
-//!   kernel:  [toucher, in a memory cgroup of the budget] ── swap file      the system's page-cluster
+//!   kernel:  [toucher, in a memory cgroup of the budget] ── swap file, the system's page-cluster
 //!   region:  [toucher, in one of the budget and a twentieth] ── spill file
 //! ```
 //!

@@ -2,8 +2,8 @@
 //! same reads, in the same run.
 //!
 //! ```text
-//!  local:     file of real blocks   cold ── the library   cold ── fio: io_uring   libaio   threads
-//!  emulated:                                the library   the device itself: one at a time, as many
+//!  local:     file of real blocks  cold ── the library  cold ── fio: io_uring  libaio  threads
+//!  emulated:                               the library  the device: one at a time, as many
 //! ```
 //!
 //! A run of the library is compared with the best contender of the same round.

@@ -2,7 +2,7 @@
 //! a mount.
 //!
 //! ```text
-//!  one thread:  submit for each reader without a read ──> wait for completions ──> check, and again
+//!  one thread:  submit for each reader without a read ──> completions ──> check, and again
 //! ```
 //!
 //! Each of the workload's threads is a reader with one read in flight. One thread submits for all

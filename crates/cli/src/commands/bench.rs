@@ -158,7 +158,7 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
     }
     status.end();
     output::line(format_args!("\n{}", conditions.line()))?;
-    if args.check && is_missed(&report::misses(&rows)) {
+    if args.check && output::has_misses(&report::misses(&rows)) {
         return Ok(ExitCode::FAILURE);
     }
     // The table shows a failure already.
@@ -179,21 +179,13 @@ fn measure_memory(args: &BenchArgs) -> miette::Result<ExitCode> {
     if let Some(path) = &args.json {
         write_json(path, &measured)?;
     }
-    Ok(if args.check && is_missed(&misses) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if args.check && output::has_misses(&misses) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// Prints the result of a process that the benchmark started.
 fn answer(result: Result<String, Error>) -> miette::Result<ExitCode> {
     output::line(format_args!("{}", result.map_err(Failed)?))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Names each miss on stderr; whether there is one.
-fn is_missed(misses: &[String]) -> bool {
-    for miss in misses {
-        eprintln!("{miss}");
-    }
-    !misses.is_empty()
 }
 
 /// Whether a workload can be measured. On the user's storage, only reads through a mount can, and

@@ -1,9 +1,9 @@
 //! `foreread mount URL DIR`.
 //!
 //! ```text
-//!   usage ──> mount point, /dev/fuse ──> fork ──> storage answers ──> engine ──> signals ──> mount
-//!   (clap)    (this process, no threads)          (the process that serves)            it answers │
-//!                                                                         report to the user <────┘
+//!  usage ──> mount point, /dev/fuse ──> fork ──> storage answers ──> engine ──> signals ──> mount
+//!  (clap)    (this process, no threads)          (the process that serves)           it answers │
+//!                                                                        report to the user <───┘
 //! ```
 //!
 //! After a failure nothing stays mounted. The mount is made last; it is undone if it does not

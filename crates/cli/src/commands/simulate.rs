@@ -164,13 +164,7 @@ pub(crate) fn run(args: &SimulateArgs) -> miette::Result<ExitCode> {
         }
     }
     let misses: Vec<String> = rows.iter().flat_map(report::misses).collect();
-    if args.check && !misses.is_empty() {
-        for miss in &misses {
-            eprintln!("{miss}");
-        }
-        return Ok(ExitCode::FAILURE);
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(if args.check && output::has_misses(&misses) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// The workload, with each number of threads that it names for simulation.

@@ -16,6 +16,14 @@ pub(crate) fn line(text: Arguments<'_>) -> Result<(), Failure> {
     print(format_args!("{text}\n"))
 }
 
+/// Writes each figure that is not as wanted to stderr; whether there is one.
+pub(crate) fn has_misses(misses: &[String]) -> bool {
+    for miss in misses {
+        eprintln!("{miss}");
+    }
+    !misses.is_empty()
+}
+
 /// Prints `text`, for a caller with an error of its own.
 pub(crate) fn write(text: Arguments<'_>) -> io::Result<()> {
     let mut stdout = io::stdout().lock();

@@ -210,7 +210,7 @@ fn a_reader_of_one_file_fetches_one_file() {
     let mounted = Mount::of(&stat);
     stat.testbed.reset_counters();
     run(Command::new("stat").arg(mounted.file("d007/f020"))).ok();
-    // No request follows later.
+    // After the end of the mount, no request follows.
     drop(mounted);
     assert_eq!(of(&stat, Kind::Get), Vec::<String>::new());
     let others =
