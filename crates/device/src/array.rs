@@ -14,6 +14,7 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use crate::block::{Action, BlockDevice, Event, RequestId};
+use crate::link::Link;
 use crate::{Rate, disk};
 
 /// What the array is made of.
@@ -35,7 +36,7 @@ pub struct Config {
 #[derive(Debug)]
 pub struct Array {
     stripe_bytes: u64,
-    link_rate: Option<Rate>,
+    link: Link,
     disks: Vec<disk::Disk>,
     now_ns: u64,
     /// Parts are named for the disks; whose each is, and its bytes.
@@ -43,9 +44,6 @@ pub struct Array {
     next_part: u64,
     /// Parts that are still missing of each request.
     missing: BTreeMap<RequestId, u32>,
-    /// Of what requests parts cross the link, in order, and when they have.
-    crossing: VecDeque<(u64, RequestId)>,
-    link_free_ns: u64,
     actions: VecDeque<Action>,
 }
 
@@ -59,14 +57,12 @@ impl Array {
         };
         Self {
             stripe_bytes: stripe_bytes.max(1),
-            link_rate,
+            link: Link::new(link_rate),
             disks: (0..disks.get()).map(numbered).collect(),
             now_ns: 0,
             parts: BTreeMap::new(),
             next_part: 0,
             missing: BTreeMap::new(),
-            crossing: VecDeque::new(),
-            link_free_ns: 0,
             actions: VecDeque::new(),
         }
     }
@@ -81,8 +77,7 @@ impl Array {
     fn advance(&mut self, now_ns: u64) {
         debug_assert!(now_ns >= self.now_ns, "time went back");
         while let Some(next_ns) = self.next_deadline().filter(|&next_ns| next_ns <= now_ns) {
-            while let Some(&(at_ns, id)) = self.crossing.front().filter(|&&(at_ns, _)| at_ns <= next_ns) {
-                self.crossing.pop_front();
+            while let Some((at_ns, id)) = self.link.crossed(next_ns) {
                 self.crossed(id, at_ns);
             }
             for number in 0..self.disks.len() {
@@ -100,9 +95,7 @@ impl Array {
 
     fn part_done(&mut self, part: u64, at_ns: u64) {
         let Some((id, bytes)) = self.parts.remove(&part) else { return };
-        let takes_ns = self.link_rate.map_or(0, |rate| rate.time_ns(bytes));
-        self.link_free_ns = self.link_free_ns.max(at_ns) + takes_ns;
-        self.crossing.push_back((self.link_free_ns, id));
+        self.link.carry(at_ns, id, bytes);
     }
 
     fn crossed(&mut self, id: RequestId, at_ns: u64) {
@@ -142,7 +135,7 @@ impl BlockDevice for Array {
             }
             Event::Cancel { id } => {
                 self.missing.remove(&id);
-                self.crossing.retain(|&(_, crossing)| crossing != id);
+                self.link.forget(id);
                 let of_it = self.parts.iter().filter(|(_, (of, _))| *of == id);
                 let parts: Vec<u64> = of_it.map(|(&part, _)| part).collect();
                 for part in parts {
@@ -162,7 +155,7 @@ impl BlockDevice for Array {
 
     fn next_deadline(&self) -> Option<u64> {
         let disks = self.disks.iter().filter_map(disk::Disk::next_deadline);
-        disks.chain(self.crossing.front().map(|&(at_ns, _)| at_ns)).min()
+        disks.chain(self.link.next_deadline()).min()
     }
 }
 

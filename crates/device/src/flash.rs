@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Rate;
 use crate::block::{Action, BlockDevice, Event, RequestId};
+use crate::link::Link;
 
 /// What the drive can do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,9 +53,7 @@ pub struct Flash {
     waiting: VecDeque<(RequestId, u64, u64)>,
     /// What channels are at: when it has been read, and what. Ties in the order of the requests.
     reading: BinaryHeap<Reverse<(u64, RequestId, u64)>>,
-    /// What crosses the link, in order, and when it has.
-    crossing: VecDeque<(u64, RequestId)>,
-    link_free_ns: u64,
+    link: Link,
     cancelled: BTreeSet<RequestId>,
     actions: VecDeque<Action>,
 }
@@ -63,12 +62,11 @@ impl Flash {
     /// An idle drive.
     pub fn new(config: Config) -> Self {
         Self {
+            link: Link::new(config.link_rate),
             config,
             now_ns: 0,
             waiting: VecDeque::new(),
             reading: BinaryHeap::new(),
-            crossing: VecDeque::new(),
-            link_free_ns: 0,
             cancelled: BTreeSet::new(),
             actions: VecDeque::new(),
         }
@@ -77,8 +75,7 @@ impl Flash {
     fn advance(&mut self, now_ns: u64) {
         while let Some(next_ns) = self.next_deadline().filter(|&next_ns| next_ns <= now_ns) {
             self.now_ns = next_ns;
-            while let Some(&(at_ns, id)) = self.crossing.front().filter(|&&(at_ns, _)| at_ns <= next_ns) {
-                self.crossing.pop_front();
+            while let Some((at_ns, id)) = self.link.crossed(next_ns) {
                 if !self.cancelled.remove(&id) {
                     self.actions.push_back(Action::Done { id, at_ns });
                 }
@@ -88,9 +85,7 @@ impl Flash {
                     break;
                 }
                 self.reading.pop();
-                let takes_ns = self.config.link_rate.map_or(0, |rate| rate.time_ns(bytes));
-                self.link_free_ns = self.link_free_ns.max(at_ns) + takes_ns;
-                self.crossing.push_back((self.link_free_ns, id));
+                self.link.carry(at_ns, id, bytes);
             }
             self.start();
         }
@@ -124,8 +119,8 @@ impl BlockDevice for Flash {
             Event::Cancel { id } => {
                 let before = self.waiting.len();
                 self.waiting.retain(|&(waiting, ..)| waiting != id);
-                let on_its_way = self.reading.iter().any(|Reverse((_, reading, _))| *reading == id)
-                    || self.crossing.iter().any(|&(_, crossing)| crossing == id);
+                let on_its_way =
+                    self.reading.iter().any(|Reverse((_, reading, _))| *reading == id) || self.link.carries(id);
                 if self.waiting.len() == before && on_its_way {
                     self.cancelled.insert(id);
                 }
@@ -141,7 +136,7 @@ impl BlockDevice for Flash {
 
     fn next_deadline(&self) -> Option<u64> {
         let read_ns = self.reading.peek().map(|Reverse((at_ns, ..))| *at_ns);
-        read_ns.into_iter().chain(self.crossing.front().map(|&(at_ns, _)| at_ns)).min()
+        read_ns.into_iter().chain(self.link.next_deadline()).min()
     }
 }
 

@@ -27,6 +27,7 @@ pub mod block;
 pub mod disk;
 pub mod flash;
 pub mod latency;
+mod link;
 pub mod object_store;
 mod profile;
 mod random;

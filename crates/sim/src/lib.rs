@@ -1,4 +1,4 @@
-//! The simulator: the policy that serves real reads, and those that it is compared with, against models of devices in virtual time.
+//! The simulator: runs policies against models of devices in virtual time.
 //!
 //! ```text
 //!  Workload ──operations──> World (virtual clock, readers, page table) <──events, actions──> Policy: ReadPath, or a Baseline
@@ -7,10 +7,18 @@
 //!             Storage (device models, a Scheduler in front, or a mount: another World)     World ──> Tally ──> figures
 //! ```
 //!
-//! Trees of directories have a world of their own, of blocks, inodes and the programs that go through them (`tree/`). So has memory larger
-//! than there is room for (`region/`).
+//! | folder | what is in it |
+//! |---|---|
+//! | `scenario` | from a workload to a run: start here |
+//! | `stack` | names of policies and schedulers |
+//! | `world`, `tree`, `region` | the drivers: reads of files, programs in directories, threads in memory |
+//! | `storage` | devices, schedulers and profiles that the drivers stand on |
+//! | `baseline` | the rules that policy is compared with |
+//! | `outcome` | what is told of a run: tally, pictures, service curves, violations, the optimum |
+//! | `search` | random scenarios with faults |
 //!
-//! *Invariant:* no clock, no thread, no I/O; the same scenario gives the same events and figures, bit for bit.
+//! *Invariant:* no clock, no thread, no I/O; the same scenario gives the same events and figures,
+//! bit for bit.
 
 #![forbid(unsafe_code)]
 
