@@ -3,10 +3,12 @@
 //! ```text
 //!              stripe 0     stripe 1     stripe 2     stripe 3 ...
 //!              disk 0       disk 1       disk 0       disk 1            (of two)
-//!   Read ──> parts, one a stripe ──> each disk's own queue ──> link: bytes / rate, one part at a time ──> the last is there ──> Done
+//!   Read ──> parts, one a stripe ──> queue of each disk ──> link: bytes / rate, one part at a time
+//!                                                           last part ──> Done
 //! ```
 //!
-//! Each disk sorts its own queue, so many requests at a time cost less positioning than one after the other.
+//! Each disk sorts its own queue, so many requests at a time cost less positioning than one after
+//! the other.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
@@ -17,15 +19,15 @@ use crate::block::{Action, BlockDevice, Event, RequestId};
 use crate::link::Link;
 use crate::{Rate, disk};
 
-/// What the array is made of.
+/// The configuration of an array.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// How many disks.
+    /// Number of disks.
     pub disks: NonZeroU32,
     /// Bytes of a stripe.
     pub stripe_bytes: u64,
-    /// Each of them.
+    /// The configuration of each disk.
     pub disk: disk::Config,
     /// Bytes a second to the host; `None` for no limit.
     #[serde(default)]
@@ -39,10 +41,10 @@ pub struct Array {
     link: Link,
     disks: Vec<disk::Disk>,
     now_ns: u64,
-    /// Parts are named for the disks; whose each is, and its bytes.
+    /// The parts in the disks: the request of each, and its bytes.
     parts: BTreeMap<u64, (RequestId, u64)>,
     next_part: u64,
-    /// Parts that are still missing of each request.
+    /// Missing parts of each request.
     missing: BTreeMap<RequestId, u32>,
     actions: VecDeque<Action>,
 }
@@ -67,7 +69,7 @@ impl Array {
         }
     }
 
-    /// The disk that holds `offset`, and where.
+    /// The disk that holds `offset`, and the position there.
     fn place(&self, offset: u64) -> (usize, u64) {
         let (stripe, within) = (offset / self.stripe_bytes, offset % self.stripe_bytes);
         let disks = self.disks.len() as u64;
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_on_different_disks_are_served_together() {
+    fn requests_on_different_disks_are_served_at_the_same_time() {
         let mut one = array(1, 0);
         let mut ten = array(10, 0);
         for id in 0..10 {
@@ -220,13 +222,14 @@ mod tests {
     fn parts_cross_the_link_as_they_come() {
         let mut array = array(2, 64 << 20);
         array.handle(0, Event::Read { id: 7, offset: 0, bytes: 256 << 10 });
-        // Two parts of each disk, and all four over a link as fast as a disk: the second pair is read while the first crosses.
+        // Two parts of each disk, and all four over a link as fast as a disk: the second pair is
+        // read while the first crosses.
         let [(_, at_ns)] = run(&mut array)[..] else { panic!("one request") };
         assert_eq!(at_ns.div_ceil(1_000), 4_883, "five times 64 KiB at 64 MiB/s");
     }
 
     #[test]
-    fn what_is_cancelled_is_not_told() {
+    fn a_cancelled_request_is_not_reported() {
         let mut array = array(2, 0);
         array.handle(0, Event::Read { id: 1, offset: 1 << 20, bytes: 256 << 10 });
         array.handle(0, Event::Read { id: 2, offset: 8 << 20, bytes: 4096 });

@@ -11,7 +11,8 @@ use std::collections::VecDeque;
 use crate::Rate;
 use crate::block::RequestId;
 
-/// Pieces of requests on their way to the host. Each call costs O(1), a lookup by request O(n) for n pieces.
+/// Pieces of requests on their way to the host. Each call costs O(1), a lookup by request O(n) for
+/// n pieces.
 #[derive(Debug)]
 pub(crate) struct Link {
     rate: Option<Rate>,

@@ -1,4 +1,4 @@
-//! Any device model, as a profile names it.
+//! A device model and its configuration, as a profile file names it.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,8 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// Whether it is one disk, whose arm serves nobody while it moves. What is made of several works on several requests at a time.
+    /// Whether it is one disk, whose arm serves no request while it moves. An array serves several
+    /// requests at a time.
     pub fn is_rotational(&self) -> bool {
         matches!(self, Self::Disk(_))
     }

@@ -1,6 +1,7 @@
-//! What can go wrong, and to which requests: the specs of `--fault`, of the config, and of the control API.
+//! Faults and the requests that they happen to: the specs of `--fault`, of the config, and of the
+//! control API.
 //!
-//! A spec is terms separated by commas. The first says what happens, the others to which requests:
+//! A spec is terms separated by commas. The first is the effect, the others are conditions:
 //!
 //! | effect | what the client sees |
 //! |---|---|
@@ -32,7 +33,8 @@
 //! | `probability=0.1` | of those a random tenth, from `seed=7` |
 //! | `count=3` | at most 3 in all |
 //!
-//! The first fault of the list that applies to a request is the one that happens; only `replace` lets others happen too.
+//! The first fault of the list that applies to a request happens; only `replace` lets others
+//! happen too.
 
 pub(crate) mod plan;
 
@@ -45,7 +47,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::Kind;
 use crate::quantity::{self, QuantityError};
 
-/// One thing that goes wrong, and when.
+/// A fault: an effect and its conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fault {
     /// What happens.
@@ -56,7 +58,7 @@ pub struct Fault {
     pub key: Option<String>,
     /// How many matching requests are spared first.
     pub after: u64,
-    /// Only each so many-th of the matching requests; 1 for each.
+    /// Only every n-th of the matching requests; 1 for each.
     pub every: u64,
     /// How many of a million of those.
     pub per_million: u32,
@@ -133,7 +135,7 @@ pub enum Effect {
     Replace,
 }
 
-/// Why a spec is not one.
+/// An error in a spec.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FaultError {
