@@ -1,10 +1,9 @@
 //! Disks side by side, striped, behind one link.
 //!
 //! ```text
-//!              stripe 0     stripe 1     stripe 2     stripe 3 ...
-//!              disk 0       disk 1       disk 0       disk 1            (of two)
-//!   Read ──> parts, one a stripe ──> queue of each disk ──> link: bytes / rate, one part at a time
-//!                                                           last part ──> Done
+//!             stripe 0     stripe 1     stripe 2     stripe 3 ...
+//!             disk 0       disk 1       disk 0       disk 1            (of two)
+//!  Read ──> parts, one a stripe ──> queue of each disk ──> link, one at a time ──> last: Done
 //! ```
 //!
 //! Each disk sorts its own queue, so many requests at a time cost less positioning than one after

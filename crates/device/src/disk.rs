@@ -1,10 +1,12 @@
 //! A disk with one arm: it positions, then transfers, one request at a time.
 //!
 //! ```text
-//!            queue, by position             arm                              track buffer
+//!            queue, by position           arm                          track buffer
 //!  Read ──> [ . . h . . . . ] ──next──> position? ──> transfer at the media rate ──> Done
-//!                  └ head: first the requests after it,   └─ not for a request that follows the last one, and
-//!                    then from the start (C-LOOK)            not for bytes in the buffer: those come at the host rate
+//!                 └ head: first the       └─ not for a request that follows the last one,
+//!                   requests after it,       and not for bytes in the buffer: those come
+//!                   then from the start      at the host rate
+//!                   (C-LOOK)
 //! ```
 //!
 //! While the arm waits for a sector to come round, the drive buffers the sectors that pass below

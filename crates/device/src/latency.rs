@@ -47,7 +47,7 @@ pub enum Spread {
     LogNormal(u32),
 }
 
-/// A fraction of the requests whose time is multiplied.
+/// A fraction of the requests that take a multiple of their time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SlowTail {

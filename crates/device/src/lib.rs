@@ -8,7 +8,7 @@
 //!            now, Event                        Action, with the time it is due
 //!  driver ──────────────> handle() ─> model ─> poll_action() until None ─────────> driver
 //!                                       │
-//!                                       └────> next_deadline(): call handle() again no later than this
+//!                                       └────> next_deadline(): call handle() again by then
 //! ```
 //!
 //! - `handle(now_ns, event)` takes an event. `now_ns` never goes back. A model first does

@@ -2,10 +2,10 @@
 //! all connections.
 //!
 //! ```text
-//!             first byte          pipe: one per request             link: one for all, first come first served
-//!  Request ──> (latency) ──Head──> (quantum / connection rate) ──> [ q q q ] ──> (quantum / total rate) ──Body──> driver
-//!     │                                      ^                                                             │
-//!     └─ Refuse, above the request rate      └──────────── next quantum, while the window has room ────────┘
+//!             first byte        pipe: one a request       link: one for all, in order of arrival
+//!  Request ─> (latency) ─Head─> (connection rate) ──> [ q q q ] ──> (total rate) ─Body─> driver
+//!     │                                 ^                                           │
+//!     └─ Refuse, above the request rate └──── next quantum, while the window has room
 //! ```
 //!
 //! A response passes in quanta of at most 64 KiB. A quantum first takes its time in the request's
@@ -61,7 +61,7 @@ pub type RequestId = u64;
 /// An event at the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// A request arrived whose response has `bytes` of body.
+    /// A request arrived; its response has `bytes` of body.
     Request {
         /// Its name.
         id: RequestId,

@@ -1,9 +1,9 @@
 //! The policies that ours is compared with: each is a rule of readahead over the same page cache.
 //!
 //! ```text
-//!   Event::Read ──> Readahead::read() ──> Window { extent, mark } ──> its missing pages ──> Action::Submit
-//!                     one value a descriptor                                │
-//!                                                            Cache ── no room ──> Action::Drop, oldest page first
+//!  Event::Read ──> Readahead::read() ──> Window { extent, mark } ──> missing pages ──> Submit
+//!                  one value a descriptor                                  │
+//!                                                    Cache ── no room ──> Drop, oldest first
 //! ```
 //!
 //! A rule says which pages it wants and where the mark goes; the rest is the same for all, so two

@@ -1,20 +1,20 @@
 //! The simulator: runs policies against models of devices in virtual time.
 //!
 //! ```text
-//!  Workload ──operations──> World (virtual clock, readers, page table) <──events, actions──> Policy: ReadPath, or a Baseline
-//!                             │  ^
+//!  Workload ──operations──> World: clock, readers, pages <──events, actions──> Policy
+//!                             │  ^        └──> Tally ──> figures        ReadPath or a Baseline
 //!                      reads  v  │ bytes
-//!             Storage (device models, a Scheduler in front, or a mount: another World)     World ──> Tally ──> figures
+//!             Storage: device models, a Scheduler in front, or a mount: another World
 //! ```
 //!
-//! | folder | what is in it |
+//! | folder | content |
 //! |---|---|
 //! | `scenario` | from a workload to a run: start here |
 //! | `stack` | names of policies and schedulers |
-//! | `world`, `tree`, `region` | the drivers: reads of files, programs in directories, threads in memory |
-//! | `storage` | devices, schedulers and profiles that the drivers stand on |
+//! | `world`, `tree`, `region` | the drivers of file reads, directories and memory |
+//! | `storage` | devices, schedulers and profiles below the drivers |
 //! | `baseline` | the rules that policy is compared with |
-//! | `outcome` | what is told of a run: tally, pictures, service curves, violations, the optimum |
+//! | `outcome` | what is reported: tally, pictures, curves, violations |
 //! | `search` | random scenarios with faults |
 //!
 //! *Invariant:* no clock, no thread, no I/O; the same scenario gives the same events and figures,

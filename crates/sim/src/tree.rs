@@ -1,8 +1,8 @@
 //! Trees of directories on a disk, and programs that walk them, in virtual time.
 //!
 //! ```text
-//!   Forest ── Plan ──> Layout: which blocks ── Program: which steps ──> World <──> Rule: what is read ahead
-//!                        └ Index: of each directory                       └─> scheduler, disk
+//!   Forest ── Plan ──> Layout: blocks ── Program: steps ──> World <──> Rule: what is read ahead
+//!                        └ Index: of each directory           └─> scheduler, disk
 //! ```
 //!
 //! The steps of a program are the same under every policy; what differs is which blocks were

@@ -2,12 +2,12 @@
 //! actions on a device model, as the engine does on storage.
 //!
 //! ```text
-//!            agenda: readers and when they go on        deadlines of device and policy
-//!                               └──────────── the earliest ─────────────┘
-//!                                                │
-//!   reader ── read ──> pages ── absent, in flight, marked ──> policy ── Submit, Grant, ... Drop ──> pages, storage
-//!     ^                                                         ^                                    │
-//!     └───────────────── the pages that it waits for are there ─┴───────────── Delivery ─────────────┘
+//!           agenda of readers       deadlines of device and policy
+//!                 └───────── the earliest ────────┘
+//!                                  │
+//!  reader ── read ──> pages ── absent, in flight, marked ──> policy ── Submit ... Drop ──> pages
+//!    ^                                                         ^                          storage
+//!    └───────────── the pages that it waits for are there ─────┴─────── Delivery ───────────┘
 //! ```
 //!
 //! One thread, one clock; ties are served in the order of arrival: the same scenario gives the
@@ -68,7 +68,7 @@ pub(crate) struct World<'w> {
     trouble: BinaryHeap<Reverse<(u64, RequestId)>>,
     /// Requests, and when each is late without an answer.
     late: BinaryHeap<Reverse<(u64, RequestId)>>,
-    /// Readers whose pages found no memory.
+    /// Readers without memory for their pages.
     starved: Vec<usize>,
     /// Pages of each file that are resident or in flight; `held` counts the resident ones of all
     /// files.

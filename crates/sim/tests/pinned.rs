@@ -116,7 +116,7 @@ fn pinned(names: &[&str]) -> String {
          (read p99); the part of what was fetched that no read used (waste); reads that were done late, where reads have a rate.\n\
          Update: INSTA_UPDATE=always cargo test -p foreread-sim --test pinned\n\n",
     );
-    let heads = COLUMNS.iter().map(|(head, _)| format!(" {head:>12}")).collect::<String>();
+    let heads = COLUMNS.iter().map(|(head, _)| format!(" {head:>12}")).collect::<Vec<_>>().concat();
     let _ = writeln!(text, "{:27} {:23}{heads}", "workload", "policy");
     for name in names {
         let workload = catalogue::find(name).unwrap();

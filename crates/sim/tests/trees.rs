@@ -71,7 +71,7 @@ fn a_large_directory_is_read_ahead_as_far_as_was_published() {
 }
 
 #[test]
-fn wrong_readahead_costs_what_it_costs_and_ours_is_stopped() {
+fn wrong_readahead_costs_as_much_as_published_and_ours_stops() {
     let first = ratio("find-system", Metric::FindTime, "ext3-2007-first", "none");
     assert!(first >= 2.0, "the first version is {first} times as slow");
     for name in ["find-1000x100", "find-system"] {

@@ -64,7 +64,7 @@ pub struct Counters {
     pub object_bytes_sent: u64,
     /// Connections accepted.
     pub connections: u64,
-    /// Requests whose response is not complete now.
+    /// Requests without a complete response.
     pub in_flight: u64,
     /// The most at once.
     pub in_flight_max: u64,

@@ -10,13 +10,13 @@
 //! | `reset-body=64KiB` | the connection is reset after so much of the body |
 //! | `stall`, `stall=2s` | nothing before the head, for ever or for a time |
 //! | `stall-body=64KiB` | nothing after so much of the body, for ever; `for=2s`: for a time |
-//! | `truncate=64KiB` | the connection is closed after so much of the body, though `Content-Length` says more |
-//! | `short=100` | a body of so many bytes, and a `Content-Length` to match: less than was asked for |
+//! | `truncate=64KiB` | closed after so much of the body; `Content-Length` says more |
+//! | `short=100` | a body of so many bytes, less than requested, and a matching `Content-Length` |
 //! | `wrong-range` | a `Content-Range` one byte further on |
 //! | `wrong-etag` | the `ETag` of another version |
 //! | `no-etag` | no `ETag` |
 //! | `ignore-range` | the whole object with 200 |
-//! | `gzip` | the whole object with 200, compressed, with `Content-Encoding: gzip`, a weak `ETag` and no length |
+//! | `gzip` | 200, the whole object as `Content-Encoding: gzip`, a weak `ETag`, no length |
 //! | `archived` | 403 `InvalidObjectState`, as of an object in an archive |
 //! | `slow=20` | a first byte that takes 20 times as long |
 //! | `repeat-token` | a page of a listing whose continuation leads to the same page again |
@@ -26,7 +26,7 @@
 //!
 //! | condition | which requests |
 //! |---|---|
-//! | `kind=get` | of these kinds: `get`, `head`, `list`, `put`, `other`, several as `get+head`, or `any`; without it: `get` |
+//! | `kind=get` | `get`, `head`, `list`, `put`, `other`, `get+head`, `any`; default `get` |
 //! | `key=a/b`, `key=a/*` | of this key, or of keys with this prefix (for a list: its prefix) |
 //! | `after=5` | not the first 5 |
 //! | `every=10` | of those only each tenth: the 10th, the 20th ... |

@@ -196,7 +196,7 @@ fn processes(top: &mut Section<'_>, threads: u32, pattern: &Pattern, beside: boo
     }
     if count > 1 && beside {
         return Err(processes.breaks(
-            "whoever reads beside the others ends with them, and who walks a tree waits for the others: in one process",
+            "threads that read beside end with the others, and threads that walk a tree wait for each other: in one process",
         ));
     }
     Ok(count)

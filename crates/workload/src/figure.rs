@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_shown_as_finely_as_their_bounds_need() {
+    fn values_are_shown_with_the_digits_that_their_bounds_need() {
         assert_eq!(Metric::ThroughputOfCeiling.show(0.848), "0.848");
         assert_eq!(Metric::Amp.show(7440.2), "7440");
         assert_eq!(Metric::Rss.show(320.4), "320.4 MiB");

@@ -2,9 +2,9 @@
 //! are expected of it.
 //!
 //! ```text
-//!  workloads/NAME.toml ──parse──> Workload ──operations(thread)──> Op, Op, Op ...     the reads, in order
-//!                                    ├── device, mount                                the storage and the memory
-//!                                    └── expect: [Figure]                             the expected figures
+//!  workloads/NAME.toml ──parse──> Workload ──operations(thread)──> Op, Op ...   the reads
+//!                                    ├── device, mount                          storage, memory
+//!                                    └── expect: [Figure]                       expected figures
 //! ```
 //!
 //! | folder | what is in it |

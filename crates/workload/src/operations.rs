@@ -6,10 +6,10 @@
 //!  strided      0 . . 1 . . 2 . .
 //!  dealt        0 2 4 | 1 3 5        two threads, which take records in turn
 //!  interleaved  0 2 4 | 1 3 5        two streams, each through its own half, in turn
-//!  random       4 0 5 2 1 3          a permutation over all files; threads take its entries in turn
-//!  in runs      4 5 | 0 1 | 2 3      the same, with records that lie side by side in turn (`run = 2`)
-//!  hot          7 8 2 7 3 8          most in a few areas; some records are followed by the next one
-//!  slow         0 1 2 3 4 5          as sequential; read k is due k periods after the thread's start
+//!  random       4 0 5 2 1 3          a permutation over all files; threads take entries in turn
+//!  in runs      4 5 | 0 1 | 2 3      the same, with adjacent records in turn (`run = 2`)
+//!  hot          7 8 2 7 3 8          most in a few areas; some followed by the next record
+//!  slow         0 1 2 3 4 5          as sequential; read k is due k periods after the start
 //! ```
 //!
 //! Together the threads read every byte at most once, and the whole of every file unless the

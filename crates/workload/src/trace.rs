@@ -1,8 +1,8 @@
 //! Recorded reads, in the formats of other tools: one access after the other, in bounded memory.
 //!
 //! ```text
-//!  recording ──Format::detect──> Trace ──> Access, Access, Access ...      time, reader, file, offset, length
-//!                                   └── survey: its files, readers, reads  (a first pass: a driver needs file lengths)
+//!  recording ──Format::detect──> Trace ──> Access, Access ...   time, reader, file, extent
+//!                                  └── survey: its files, readers, reads; a first pass
 //! ```
 //!
 //! Only reads are taken; other entries are counted and skipped. Files and readers are numbered in

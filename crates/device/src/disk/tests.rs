@@ -125,7 +125,7 @@ fn turning() -> Config {
 }
 
 #[test]
-fn what_has_just_passed_costs_a_turn() {
+fn a_sector_behind_the_head_costs_a_turn() {
     // A little more than a track on each time: not enough for the seek, so it comes round once
     // more.
     let took_ns = read(&mut Disk::new(turning()), (1..=100).map(|n| n * 540_000), 4096) / 100;
@@ -136,7 +136,7 @@ fn what_has_just_passed_costs_a_turn() {
 }
 
 #[test]
-fn a_disk_that_reads_on_has_what_follows() {
+fn a_disk_that_reads_on_buffers_the_following_bytes() {
     let went_on = |reads_on: bool| {
         let mut disk = Disk::new(Config { reads_on, ..turning() });
         let mut now_ns = 0;
@@ -180,7 +180,7 @@ fn it_reads_on_no_further_than_it_may_and_not_after_a_write() {
 }
 
 #[test]
-fn of_what_is_queued_the_nearest_is_next_until_one_has_been_passed_by_often_enough() {
+fn the_nearest_queued_request_is_next_until_an_older_one_has_aged() {
     let mut disk = Disk::new(turning());
     disk.handle(0, Event::Read { id: 0, offset: 0, bytes: 1 << 19 });
     disk.handle(0, Event::Read { id: 1, offset: 60 << 30, bytes: 4096 });

@@ -1,8 +1,8 @@
 //! The readahead before on-demand readahead (2.6.20): two windows, for strictly sequential reads.
 //!
 //! ```text
-//!   |<-- current -->|<---- ahead ---->|
-//!        ^ reader        submitted when the reader entered current; becomes current when the reader enters it
+//!  |<-- current -->|<---- ahead ---->|
+//!       ^ reader    submitted when the reader enters current; current when it enters ahead
 //! ```
 //!
 //! It hears every read. A read that does not follow the one before switches it off and is fetched

@@ -2,9 +2,9 @@
 //! next request.
 //!
 //! ```text
-//!  read (file, offset) ──> a piece ──> parts, one an extent ──> scheduler, if there is one ──> device ──> last part done ──> poll
-//!                            ^                                                                                              │
-//!                            └──────────────────────────── the next piece, when all of it was taken ────────────────────────┘
+//!  read ──> a piece ──> parts, one an extent ──> scheduler, if any ─> device ─> last part ─> poll
+//!             ^                                                                            │
+//!             └──────────────── the next piece, when all of it was taken ──────────────────┘
 //! ```
 
 use std::collections::{BTreeMap, VecDeque};

@@ -2,9 +2,11 @@
 //! entry.
 //!
 //! ```text
-//!   block 0: root ──> [node ──>] leaves by hash      a full leaf gives its upper half to a new block at the end of the directory
-//!   listing: leaf after leaf by hash                  so the listing does not follow the order of blocks, unless entries were made in
-//!                                                     the order of their hashes, as in a copied tree: then each leaf stays half full
+//!  block 0: root ──> [node ──>] leaves by hash
+//!  a full leaf gives its upper half to a new block at the end of the directory
+//!
+//!  listing: leaf after leaf by hash, so it does not follow the order of blocks, unless entries
+//!  were made in the order of their hashes, as in a copied tree: then each leaf stays half full
 //! ```
 //!
 //! A directory of one block has no index. Origin: Daniel Phillips, *A directory index for ext2*

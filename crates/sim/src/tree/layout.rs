@@ -1,8 +1,9 @@
 //! Trees on a disk, laid out as ext3 does.
 //!
 //! ```text
-//!   groups of 128 MiB:  | head | inodes, 2 MiB | blocks in the order of their allocation ...                     | head | ..
-//!   a directory and its children:                d f f f .. f d f f f .. f d i f f ..     d: its block, f: a file's, i: indirect
+//!  groups of 128 MiB:   | head | inodes, 2 MiB | blocks in the order of allocation | head | ..
+//!  a directory:         d f f f .. f d f f f .. f d i f f ..
+//!                       d: its block, f: a block of one of its files, i: its indirect block
 //! ```
 //!
 //! A directory goes into the group of its parent while there is room, and so do its files. Blocks

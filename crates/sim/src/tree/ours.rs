@@ -2,8 +2,8 @@
 //! for blocks.
 //!
 //! ```text
-//!   List   inode ──> root, where the listing is long ──> blocks ──> those behind an indirect block ──> Listed
-//!   Fetch  inode ──> contents ──> Fetched
+//!  List   inode ──> root, of a long listing ──> blocks ──> behind an indirect one ──> Listed
+//!  Fetch  inode ──> contents ──> Fetched
 //! ```
 //!
 //! A page of a listing is 32 leaves in their order, so most directories are one page. Requests

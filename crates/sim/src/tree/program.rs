@@ -1,7 +1,7 @@
 //! The steps of programs in a tree: the same under every policy.
 //!
 //! ```text
-//!   find   list a directory ──> each entry, until no directory is left: its inode ──> a directory: find
+//!   find   list a directory ──> each entry, until no directory is left: inode ──> directory: find
 //!   grep   the same, but every entry, and each file is read
 //!   cp     one file, with the readahead of a kernel
 //! ```

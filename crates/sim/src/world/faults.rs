@@ -2,9 +2,9 @@
 //! that are closed.
 //!
 //! ```text
-//!   attempt --> fails, breaks off, is lost --> no reader waits: dropped                             (Failed)
-//!                                          --> a reader waits: retried from where it broke off
-//!                                               --> after too many attempts: readers get an error   (Failed)
+//!  attempt --> fails, breaks off, is lost --> no reader waits: dropped                 (Failed)
+//!                                         --> a reader waits: retried from there on
+//!                                              --> too often: readers get an error     (Failed)
 //! ```
 //!
 //! The engine treats a request in the same way; policy hears of the outcome only. `fate.rs` draws

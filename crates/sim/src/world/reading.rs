@@ -12,7 +12,7 @@ impl World<'_> {
     /// The reader goes on until it must wait.
     pub(super) fn go_on(&mut self, number: usize) -> Result<(), Violation> {
         let reader = &mut self.readers[number];
-        // A reader whose read failed may be entered twice.
+        // A reader may be entered twice after a failed read.
         if reader.idle || reader.missing > 0 {
             return Ok(());
         }

@@ -75,7 +75,7 @@ impl World<'_> {
         heard
     }
 
-    /// Tells policy of requests whose answer is late.
+    /// Tells policy of late requests.
     pub(super) fn tell_late(&mut self) -> Result<(), Violation> {
         while let Some(&Reverse((at_ns, request))) = self.late.peek()
             && at_ns <= self.now_ns
@@ -140,7 +140,7 @@ impl World<'_> {
         }
     }
 
-    /// Ends a request to the storage: policy hears of each member once. A member whose bytes have
+    /// Ends a request to the storage: policy hears of each member once. A member with all bytes
     /// all come is complete, whatever became of the others.
     pub(super) fn settle(&mut self, carrier: RequestId) -> Result<(), Violation> {
         while let Some(this) = self.requests.get_mut(&carrier) {

@@ -1,8 +1,9 @@
 //! A world as the storage of another: the requests of a kernel to a mount.
 //!
 //! ```text
-//!   programs ── read ──> World { kernel's readahead, page cache } ── Storage::Mount ──> World { read path } ── device
-//!                                                                    a reader stands for each request
+//!   programs ── read ──> World { kernel's readahead, page cache }
+//!                          └── Storage::Mount ──> World { read path } ── device
+//!                                                 a reader stands for each request
 //! ```
 
 use foreread_policy::RequestId;

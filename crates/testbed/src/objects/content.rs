@@ -6,7 +6,7 @@
 //!                │         │         └──────────┐
 //!                └─────────┼──────┐             │     where a block starts in the pool: a hash of
 //!                     ┌────┘      │             │     (key, generation, index of the block)
-//!  pool:    ..........[=======]...[=======]...[=======]......   4 MiB and a block of noise, the same for every object
+//!  pool:    ..........[=======]...[=======]...[=======]......   4 MiB and a block of noise
 //! ```
 //!
 //! A block is a piece of one pool of noise, so a response refers to memory that stays in the

@@ -1,7 +1,7 @@
 //! The body of a response: paced by the device, cut or stalled by a fault.
 //!
 //! ```text
-//!   object, bytes or gzip ──> paced: only what the device grants ──> cut, stalled or let through ──> HTTP
+//!   object, bytes or gzip ──> paced by the device ──> cut, stalled or let through ──> HTTP
 //! ```
 
 use std::io;

@@ -2,7 +2,7 @@
 //! of its body.
 //!
 //! ```text
-//!  response ──Request, Taken, Cancel──> model <──Tick── clock thread, at the model's next deadline
+//!  response ──Request, Taken, Cancel──> model <──Tick── clock thread, at the next deadline
 //!     ^                                  │
 //!     └────── wakes, with the bytes ─────┘
 //! ```
@@ -85,7 +85,7 @@ impl Pacer {
         Ok(Self { _alive: Arc::new(Alive(Arc::clone(&shared))), shared })
     }
 
-    /// A request arrived whose response has `bytes` of body; its first byte takes `slowdown` times
+    /// A request arrived; its response has `bytes` of body; its first byte takes `slowdown` times
     /// as long as drawn.
     pub(crate) fn request(&self, bytes: u64, slowdown: u32) -> Pass {
         let mut state = self.shared.state();

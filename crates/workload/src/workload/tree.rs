@@ -1,14 +1,14 @@
 //! A tree of directories: its names and its files.
 //!
 //! ```text
-//!  directories = 3, files = 2, depth = 2          names follow from numbers, so a tree of any size needs no memory
+//!  directories = 3, files = 2, depth = 2     names follow from numbers: no tree needs memory
 //!
-//!  /  d000  f00000.bin f00001.bin                 directory 0
-//!     d001  f00000.bin f00001.bin                 directory 1, the middle one: it holds the next level
-//!           d000  f00000.bin f00001.bin           directory 3
-//!           d001  ..                              directory 4
-//!           d002  ..                              directory 5
-//!     d002  f00000.bin f00001.bin                 directory 2
+//!  /  d000  f00000.bin f00001.bin            directory 0
+//!     d001  f00000.bin f00001.bin            directory 1, the middle one: holds the next level
+//!           d000  f00000.bin f00001.bin      directory 3
+//!           d001  ..                         directory 4
+//!           d002  ..                         directory 5
+//!     d002  f00000.bin f00001.bin            directory 2
 //! ```
 //!
 //! Files are numbered directory by directory.

@@ -1,8 +1,8 @@
 //! Slots of a swap device, and the order in which they are given out.
 //!
 //! ```text
-//!   |x x x . x . . . | . . . . . . . . | x x . .       from the first run of 256 free slots on, one after the other;
-//!                      ^ next                           without such a run, the next free slot
+//!  |x x x . x . . . | . . . . . . . . | x x . .    one after the other from the first run of 256
+//!                     ^ next                        free slots; without one, the next free slot
 //! ```
 //!
 //! Where seeks are expensive, runs are searched from the start of the device, so that used slots

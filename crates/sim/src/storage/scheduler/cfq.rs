@@ -1,12 +1,12 @@
 //! Completely fair queueing: a queue for each context; one queue at a time has the device.
 //!
 //! ```text
-//!   turns:  [B] [C] [D]         active: [A a1 a2]  ──> device
-//!            └ next in turn       │
-//!                                 ├ its slice is over                          ──> to the end of the turns
-//!                                 ├ no request waits in it, it is sequential   ──> waits for one, 8 ms: idling
-//!                                 ├ no request waits in it, it is seeky        ──> the next in turn, at once
-//!                                 └ no request waits in it, B reads close by   ──> A and B become one queue (merging)
+//!  turns:  [B] [C] [D]     active: [A a1 a2]  ──> device
+//!           └ next in turn   │
+//!                            ├ its slice is over           ──> to the end of the turns
+//!                            ├ empty, and sequential       ──> waits 8 ms for a request: idling
+//!                            ├ empty, and seeky            ──> the next in turn, at once
+//!                            └ empty, and B reads close by ──> A and B become one (merging)
 //! ```
 //!
 //! A slice begins when its first request is done, so a turn is a seek and then a slice: a disk

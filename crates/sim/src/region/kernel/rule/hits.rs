@@ -2,7 +2,10 @@
 //! to 2014).
 //!
 //! ```text
-//!   hits since the last decision    0, next to the last slot: 2      0: 1      n: n + 2, rounded up to a power of two, at least 4
+//!   hits since the last decision     size
+//!   0, next to the last slot         2
+//!   0                                1
+//!   n                                n + 2, rounded up to a power of two, at least 4
 //!   never more than the cap; in its last form never less than half of the last size
 //! ```
 
