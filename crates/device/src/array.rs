@@ -1,12 +1,13 @@
 //! Disks side by side, striped, behind one link.
 //!
 //! ```text
-//!              stripe 0     stripe 1     stripe 2     stripe 3 ...
-//!              disk 0       disk 1       disk 0       disk 1            (of two)
-//!   Read ──> parts, one a stripe ──> each disk's own queue ──> link: bytes / rate, one part at a time ──> the last is there ──> Done
+//!             stripe 0     stripe 1     stripe 2     stripe 3 ...
+//!             disk 0       disk 1       disk 0       disk 1            (of two)
+//!  Read ──> parts, one a stripe ──> queue of each disk ──> link, one at a time ──> last: Done
 //! ```
 //!
-//! Each disk sorts its own queue, so many requests at a time cost less positioning than one after the other.
+//! Each disk sorts its own queue, so many requests at a time cost less positioning than one after
+//! the other.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
@@ -14,17 +15,18 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use crate::block::{Action, BlockDevice, Event, RequestId};
+use crate::link::Link;
 use crate::{Rate, disk};
 
-/// What the array is made of.
+/// The configuration of an array.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// How many disks.
+    /// Number of disks.
     pub disks: NonZeroU32,
     /// Bytes of a stripe.
     pub stripe_bytes: u64,
-    /// Each of them.
+    /// The configuration of each disk.
     pub disk: disk::Config,
     /// Bytes a second to the host; `None` for no limit.
     #[serde(default)]
@@ -35,17 +37,14 @@ pub struct Config {
 #[derive(Debug)]
 pub struct Array {
     stripe_bytes: u64,
-    link_rate: Option<Rate>,
+    link: Link,
     disks: Vec<disk::Disk>,
     now_ns: u64,
-    /// Parts are named for the disks; whose each is, and its bytes.
+    /// The parts in the disks: the request of each, and its bytes.
     parts: BTreeMap<u64, (RequestId, u64)>,
     next_part: u64,
-    /// Parts that are still missing of each request.
+    /// Missing parts of each request.
     missing: BTreeMap<RequestId, u32>,
-    /// Of what requests parts cross the link, in order, and when they have.
-    crossing: VecDeque<(u64, RequestId)>,
-    link_free_ns: u64,
     actions: VecDeque<Action>,
 }
 
@@ -59,19 +58,17 @@ impl Array {
         };
         Self {
             stripe_bytes: stripe_bytes.max(1),
-            link_rate,
+            link: Link::new(link_rate),
             disks: (0..disks.get()).map(numbered).collect(),
             now_ns: 0,
             parts: BTreeMap::new(),
             next_part: 0,
             missing: BTreeMap::new(),
-            crossing: VecDeque::new(),
-            link_free_ns: 0,
             actions: VecDeque::new(),
         }
     }
 
-    /// The disk that holds `offset`, and where.
+    /// The disk that holds `offset`, and the position there.
     fn place(&self, offset: u64) -> (usize, u64) {
         let (stripe, within) = (offset / self.stripe_bytes, offset % self.stripe_bytes);
         let disks = self.disks.len() as u64;
@@ -81,8 +78,7 @@ impl Array {
     fn advance(&mut self, now_ns: u64) {
         debug_assert!(now_ns >= self.now_ns, "time went back");
         while let Some(next_ns) = self.next_deadline().filter(|&next_ns| next_ns <= now_ns) {
-            while let Some(&(at_ns, id)) = self.crossing.front().filter(|&&(at_ns, _)| at_ns <= next_ns) {
-                self.crossing.pop_front();
+            while let Some((at_ns, id)) = self.link.crossed(next_ns) {
                 self.crossed(id, at_ns);
             }
             for number in 0..self.disks.len() {
@@ -100,9 +96,7 @@ impl Array {
 
     fn part_done(&mut self, part: u64, at_ns: u64) {
         let Some((id, bytes)) = self.parts.remove(&part) else { return };
-        let takes_ns = self.link_rate.map_or(0, |rate| rate.time_ns(bytes));
-        self.link_free_ns = self.link_free_ns.max(at_ns) + takes_ns;
-        self.crossing.push_back((self.link_free_ns, id));
+        self.link.carry(at_ns, id, bytes);
     }
 
     fn crossed(&mut self, id: RequestId, at_ns: u64) {
@@ -142,7 +136,7 @@ impl BlockDevice for Array {
             }
             Event::Cancel { id } => {
                 self.missing.remove(&id);
-                self.crossing.retain(|&(_, crossing)| crossing != id);
+                self.link.forget(id);
                 let of_it = self.parts.iter().filter(|(_, (of, _))| *of == id);
                 let parts: Vec<u64> = of_it.map(|(&part, _)| part).collect();
                 for part in parts {
@@ -162,7 +156,7 @@ impl BlockDevice for Array {
 
     fn next_deadline(&self) -> Option<u64> {
         let disks = self.disks.iter().filter_map(disk::Disk::next_deadline);
-        disks.chain(self.crossing.front().map(|&(at_ns, _)| at_ns)).min()
+        disks.chain(self.link.next_deadline()).min()
     }
 }
 
@@ -201,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_on_different_disks_are_served_together() {
+    fn requests_on_different_disks_are_served_at_the_same_time() {
         let mut one = array(1, 0);
         let mut ten = array(10, 0);
         for id in 0..10 {
@@ -227,13 +221,14 @@ mod tests {
     fn parts_cross_the_link_as_they_come() {
         let mut array = array(2, 64 << 20);
         array.handle(0, Event::Read { id: 7, offset: 0, bytes: 256 << 10 });
-        // Two parts of each disk, and all four over a link as fast as a disk: the second pair is read while the first crosses.
+        // Two parts of each disk, and all four over a link as fast as a disk: the second pair is
+        // read while the first crosses.
         let [(_, at_ns)] = run(&mut array)[..] else { panic!("one request") };
         assert_eq!(at_ns.div_ceil(1_000), 4_883, "five times 64 KiB at 64 MiB/s");
     }
 
     #[test]
-    fn what_is_cancelled_is_not_told() {
+    fn a_cancelled_request_is_not_reported() {
         let mut array = array(2, 0);
         array.handle(0, Event::Read { id: 1, offset: 1 << 20, bytes: 256 << 10 });
         array.handle(0, Event::Read { id: 2, offset: 8 << 20, bytes: 4096 });

@@ -1,11 +1,12 @@
-//! What all block devices have in common: requests for bytes at a place go in, what has been done comes out.
+//! The interface of all block devices: requests for bytes at a position go in, finished requests
+//! come out.
 
 use std::fmt::Debug;
 
 /// A request, as named by the driver; never used again.
 pub type RequestId = u64;
 
-/// What happens to the device.
+/// An event at the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// A request for `bytes` at `offset`.
@@ -17,7 +18,7 @@ pub enum Event {
         /// At least 1.
         bytes: u64,
     },
-    /// The same for bytes that are written. Nothing that was kept ahead serves it.
+    /// A write of `bytes` at `offset`. The buffer of the drive does not serve it.
     Write {
         /// Its name.
         id: RequestId,
@@ -26,7 +27,7 @@ pub enum Event {
         /// At least 1.
         bytes: u64,
     },
-    /// The request is not wanted any more. What the device is at is done all the same.
+    /// Cancels the request. A device that has begun it finishes it, without an action.
     Cancel {
         /// The request.
         id: RequestId,
@@ -35,27 +36,27 @@ pub enum Event {
     Tick,
 }
 
-/// What the device has done.
+/// A result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// All bytes of the request are there, or have been written.
+    /// All bytes of the request have been read or written.
     Done {
         /// The request.
         id: RequestId,
-        /// When they were.
+        /// When.
         at_ns: u64,
     },
 }
 
-/// A block device. Input: [`BlockDevice::handle`]; output: [`BlockDevice::poll_action`] until `None`, then
-/// [`BlockDevice::next_deadline`].
+/// A block device. Input: [`BlockDevice::handle`]; output: [`BlockDevice::poll_action`] until
+/// `None`, then [`BlockDevice::next_deadline`].
 pub trait BlockDevice: Debug {
-    /// Takes what happened at `now_ns`, after everything that was due before.
+    /// Takes an event at `now_ns`, after everything that was due before.
     fn handle(&mut self, now_ns: u64, event: Event);
 
-    /// What has been done, in the order of the times; `None` when that was all.
+    /// The next result in the order of time; call until `None`.
     fn poll_action(&mut self) -> Option<Action>;
 
-    /// When something will be done next; `None` for an idle device.
+    /// The time of the next result; `None` for an idle device.
     fn next_deadline(&self) -> Option<u64>;
 }

@@ -1,20 +1,24 @@
 //! A disk with one arm: it positions, then transfers, one request at a time.
 //!
 //! ```text
-//!            queue, by position             arm                              track buffer
-//!  Read ──> [ . . h . . . . ] ──next──> position? ──> transfer at the media's rate ──> Done
-//!                  └ head: first what lies after it,      └─ not for what follows the last request, and not
-//!                    then from the start (C-LOOK)            for what the buffer holds: that comes at the host's rate
+//!            queue, by position           arm                          track buffer
+//!  Read ──> [ . . h . . . . ] ──next──> position? ──> transfer at the media rate ──> Done
+//!                 └ head: first the       └─ not for a request that follows the last one,
+//!                   requests after it,       and not for bytes in the buffer: those come
+//!                   then from the start      at the host rate
+//!                   (C-LOOK)
 //! ```
 //!
-//! While the arm waits for a sector to come round, the drive keeps what passes below the head: after a request the buffer holds
-//! its track from the track's start. This is why reading backward costs one positioning a track and not one a record. A
-//! short way forward is passed over rather than jumped, where that is sooner.
+//! While the arm waits for a sector to come round, the drive buffers the sectors that pass below
+//! the head: after a request the buffer holds its track from the track's start. So backward
+//! reading costs one positioning a track, not one a record. A short distance forward is passed
+//! over instead of jumped, if that is sooner.
 //!
-//! A drive may also know where it is on its track ([`Positioning::Turning`]), read on while nobody asks, and take what it reaches first.
+//! A drive may also know its rotational position ([`Positioning::Turning`]), read on while it has
+//! no request, and serve the request first that it reaches first.
 //!
-//! What is written is never in the buffer beforehand; otherwise it costs what a read costs. Not modelled: a drive that says so before it has
-//! written.
+//! A write is never served from the buffer; otherwise it costs as much as a read. Not modelled: a
+//! drive that reports a write before it is done.
 
 mod rotation;
 
@@ -27,56 +31,59 @@ use crate::block::{Action, BlockDevice, Event, RequestId};
 use crate::{Random, Rate};
 use rotation::Rotation;
 
-/// What the disk can do.
+/// The configuration of a disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// How long the arm takes.
+    /// The time of positioning.
     pub positioning: Positioning,
     /// Bytes under the head a second, at the start of the disk.
     pub media_rate: Rate,
-    /// How that falls towards the end; without, it is the same everywhere.
+    /// How the media rate falls towards the end; `None`: it is the same everywhere.
     #[serde(default)]
     pub zones: Option<Zones>,
     /// Bytes from the drive's buffer a second.
     pub host_rate: Rate,
-    /// Bytes of a track at the start of the disk: what one turn of the platter brings.
+    /// Bytes of a track at the start of the disk: one turn of the platter.
     pub track_bytes: u64,
     /// Tracks that the buffer holds; 0 for a disk without one.
     pub buffer_tracks: usize,
-    /// What a request takes besides, in ns, where the drive has nothing else to do meanwhile.
+    /// Additional time of a request that arrives at an idle drive, in ns.
     #[serde(default)]
     pub command_ns: u64,
-    /// Whether the drive reads on behind a request, up to a track, while it has nothing to do or would only wait at another place.
+    /// Whether the drive reads on after a request, up to a track, while it is idle or would only
+    /// wait elsewhere.
     #[serde(default)]
     pub reads_on: bool,
-    /// How many bytes that is at most; without, a track.
+    /// Most bytes to read on; `None`: a track.
     #[serde(default)]
     pub reads_on_bytes: Option<u64>,
-    /// Of so many requests, the oldest, the drive takes the one that it reaches first: command queueing. 0: it goes by position.
+    /// Among this many of the oldest requests, the drive serves the one that it reaches first
+    /// (command queueing). 0: in the order of position.
     #[serde(default)]
     pub reorders: usize,
-    /// A request that so many bytes were read before since it came is next, wherever it is.
+    /// A request is next, at any position, once this many bytes were read since it arrived.
     #[serde(default)]
     pub reorders_bytes: u64,
     /// Where randomness starts.
     pub seed: u64,
 }
 
-/// Tracks are shorter the nearer they are to the spindle, and a turn brings as much less. They have one length within a zone; zones
-/// are equally long, and each is slower than the one before by the same step.
+/// Tracks nearer to the spindle are shorter, and a turn reads fewer bytes. Within a zone all
+/// tracks have one length; zones are equally long, and each is slower than the one before by the
+/// same step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Zones {
-    /// How many.
+    /// Number of zones.
     pub count: NonZeroU64,
-    /// Bytes under the head a second in the last one.
+    /// Bytes under the head a second in the last zone.
     pub innermost_rate: Rate,
     /// Bytes of the disk.
     pub capacity_bytes: NonZeroU64,
 }
 
-/// The time from one place to another, which a request pays that does not follow the last one.
+/// The time of positioning, which a request pays unless it follows the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -94,8 +101,8 @@ pub enum Positioning {
         /// Bytes of the disk.
         capacity_bytes: u64,
     },
-    /// The same seek, then until the sector comes round: what has just passed costs a turn. The media's rate is a track a turn, without
-    /// zones.
+    /// The same seek, then a wait until the sector comes round: a sector that has just passed
+    /// costs a turn. The media rate is a track a turn, without zones.
     Turning {
         /// To the next track, in nanoseconds.
         nearest_ns: u64,
@@ -108,7 +115,8 @@ pub enum Positioning {
     },
 }
 
-/// A disk. Input: [`Disk::handle`]; output: [`Disk::poll_action`] until `None`, then [`Disk::next_deadline`].
+/// A disk. Input: [`Disk::handle`]; output: [`Disk::poll_action`] until `None`, then
+/// [`Disk::next_deadline`].
 ///
 /// Costs O(log n) an event for n requests that wait.
 #[derive(Debug)]
@@ -116,19 +124,20 @@ pub struct Disk {
     config: Config,
     random: Random,
     now_ns: u64,
-    /// What waits, by position and order of arrival.
+    /// Waiting requests, by position and order of arrival.
     queue: BTreeMap<(u64, u64), Waiting>,
-    /// Where each request waits.
+    /// The key of each waiting request in `queue`.
     places: BTreeMap<RequestId, (u64, u64)>,
     arrived: u64,
     serving: Option<Serving>,
-    /// Where the last request ended, or what was read on after it; when, and how much that may still be.
+    /// Where the last request or the reading on after it ended, and when; `read_on_bytes` may
+    /// still be read on.
     head: u64,
     head_ns: u64,
     read_on_bytes: u64,
-    /// All that was read.
+    /// Bytes read so far.
     read_bytes: u64,
-    /// What the buffer holds, `[start, end)` in bytes, the latest last.
+    /// Extents in the buffer, `[start, end)` in bytes, the latest last.
     buffer: VecDeque<(u64, u64)>,
     actions: VecDeque<Action>,
 }
@@ -139,7 +148,7 @@ struct Waiting {
     bytes: u64,
     writes: bool,
     since_ns: u64,
-    /// What had been read by then.
+    /// `read_bytes` at its arrival.
     since_bytes: u64,
 }
 
@@ -162,7 +171,7 @@ impl Config {
         }
     }
 
-    /// What passes under the head at `offset`.
+    /// The media rate at `offset`.
     fn rate_at(&self, offset: u64) -> Rate {
         let Some(Zones { count, innermost_rate, capacity_bytes }) = self.zones else { return self.media_rate };
         let last = count.get() - 1;
@@ -212,7 +221,7 @@ impl Disk {
         self.now_ns = now_ns;
     }
 
-    /// The arm, if it is idle, takes the next request in its direction.
+    /// An idle arm takes the next request.
     fn start(&mut self) {
         if self.serving.is_some() {
             return;
@@ -221,14 +230,14 @@ impl Disk {
         self.queue.remove(&place);
         self.places.remove(&id);
         self.read_bytes += bytes;
-        // While another request was served, this one was made ready.
+        // The command of a waiting request was processed during the one before.
         let idle = since_ns == self.now_ns;
         let command_ns = if idle { self.config.command_ns } else { 0 };
         let takes_ns = command_ns + self.serve(self.now_ns + command_ns, place.0, bytes, writes);
         self.serving = Some(Serving { id, done_ns: self.now_ns.saturating_add(takes_ns), cancelled: false });
     }
 
-    /// What is served next of what waits, and its place.
+    /// The waiting request to serve next, and its key.
     fn next(&self) -> Option<((u64, u64), Waiting)> {
         let of = |place: &(u64, u64)| self.queue.get(place).map(|&waiting| (*place, waiting));
         if self.config.reorders > 0 {
@@ -241,7 +250,7 @@ impl Disk {
         after.or_else(|| self.queue.first_key_value()).map(|(&place, &waiting)| (place, waiting))
     }
 
-    /// How long until the arm is at `offset`, from here. Nothing, if the buffer has it.
+    /// Time until the arm is at `offset`; 0 if the buffer has the bytes.
     fn reach_ns(&self, offset: u64, waiting: &Waiting) -> u64 {
         let held = |&(start, until): &(u64, u64)| start <= offset && offset + waiting.bytes <= until;
         if !waiting.writes && self.buffer.iter().any(held) {
@@ -253,7 +262,7 @@ impl Disk {
         jump_ns.min(pass_ns.unwrap_or(u64::MAX))
     }
 
-    /// What passed below the head since the last request ended is in the buffer.
+    /// Buffers the bytes that passed below the head since the last request ended.
     fn read_on(&mut self, now_ns: u64) {
         if !self.config.reads_on {
             return;
@@ -265,7 +274,7 @@ impl Disk {
         self.head_ns = now_ns;
     }
 
-    /// How long `bytes` at `offset` take, from here and `now_ns` on.
+    /// Serves `bytes` at `offset` from `now_ns` on; returns the time that it takes.
     fn serve(&mut self, now_ns: u64, offset: u64, bytes: u64, writes: bool) -> u64 {
         let end = offset + bytes;
         self.read_on(now_ns);
@@ -278,7 +287,7 @@ impl Disk {
         if let Some(rotation) = self.config.rotation() {
             return self.turn(rotation, now_ns, offset, bytes);
         }
-        // The first part has been read on already.
+        // The first part is in the buffer: it was read on.
         let reads_on = self.config.reads_on && !writes;
         let offset = if reads_on && offset < self.head && self.head < end { self.head } else { offset };
         let jump_ns = self.jump_ns(offset);
@@ -294,20 +303,20 @@ impl Disk {
         takes_ns
     }
 
-    /// The same where it is known when a sector comes round.
+    /// Serves a request where the rotational position is known.
     fn turn(&mut self, rotation: Rotation, now_ns: u64, offset: u64, bytes: u64) -> u64 {
         let (end, rate) = (offset + bytes, self.config.media_rate);
-        // The first part has been read on already.
+        // The first part is in the buffer: it was read on.
         let offset = if offset < self.head && self.head < end && self.config.reads_on { self.head } else { offset };
         let (seek_ns, wait_ns) = rotation.reach_ns(now_ns, self.head, offset);
-        // Where nothing was read on, the platter has turned away since.
+        // Without reading on, the platter has turned since.
         let is_at_head = self.config.reads_on || self.head_ns == now_ns;
         let pass_ns =
             offset.checked_sub(self.head).filter(|_| is_at_head).map_or(u64::MAX, |skipped| rate.time_ns(skipped));
         let (reach_ns, kept_from) = if pass_ns <= seek_ns + wait_ns {
             (pass_ns, self.head)
         } else {
-            // The arm leaves no sooner than it must.
+            // The arm leaves as late as possible.
             self.read_on(now_ns + wait_ns);
             (seek_ns + wait_ns, offset)
         };
@@ -331,19 +340,19 @@ impl Disk {
                 let seek_ns = nearest_ns + ((farthest_ns.saturating_sub(nearest_ns) * root_q16) >> 16);
                 seek_ns + self.random.below(turn_ns)
             }
-            // Where it is on its track is known: `turn`.
+            // Its position is known: see `turn`.
             Positioning::Turning { .. } => 0,
         }
     }
 
-    /// The buffer holds `[start, end)` now, and no more of it than its tracks.
+    /// Buffers `[start, end)`, cut to a track, and evicts the oldest extent.
     fn keep(&mut self, start: u64, end: u64, track_bytes: u64) {
         if self.config.buffer_tracks == 0 {
             return;
         }
-        // A request across two tracks leaves both: the first was passed on the way to it.
+        // A request across two tracks buffers both: the head passed the first.
         let most = track_bytes.max(end - start);
-        // What goes on where a segment ends makes that segment longer.
+        // Bytes that continue an extent extend it.
         let joined = self.buffer.iter().position(|&(from, until)| from <= start && start <= until);
         let from = joined.and_then(|at| self.buffer.remove(at)).map_or(start, |(from, _)| from);
         self.buffer.push_back((from.max(end.saturating_sub(most)), end));

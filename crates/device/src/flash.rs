@@ -1,4 +1,5 @@
-//! Flash: several channels, each of which serves one request at a time; what they read crosses one link.
+//! Flash: several channels, each of which serves one request at a time; their data crosses one
+//! link.
 //!
 //! ```text
 //!   Read ──> [ . . . . ] ──next──> channel: request + pages ──┐
@@ -6,10 +7,11 @@
 //!                                  channel: request + pages ──┘    one after the other
 //! ```
 //!
-//! With one channel this is the old SATA drive whose time grows with each page; with many it is `NVMe`, where only a queue that is
-//! deep enough shows what the drive can do.
+//! With one channel this is an old SATA drive whose time grows with each page; with many it is
+//! `NVMe`, which reaches its rate only with a deep queue.
 //!
-//! Writes wait in the same queue and have costs of their own. Not modelled: erasing, which page lies on which chip.
+//! Writes wait in the same queue and have their own costs. Not modelled: erasing, and which page
+//! lies on which chip.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
@@ -19,21 +21,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::Rate;
 use crate::block::{Action, BlockDevice, Event, RequestId};
+use crate::link::Link;
 
-/// What the drive can do.
+/// The configuration of a drive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Requests that are served at a time.
+    /// Requests served at a time.
     pub channels: NonZeroU32,
-    /// What a request takes, in ns, whatever its size.
+    /// Time of a request of any size, in ns.
     pub request_ns: u64,
-    /// What each page of 4 KiB takes besides, in ns.
+    /// Additional time of each page of 4 KiB, in ns.
     pub page_ns: u64,
-    /// The same of a request that writes; `None`: as of one that reads.
+    /// Time of a write; `None`: as of a read.
     #[serde(default)]
     pub write_request_ns: Option<u64>,
-    /// The same of a page that is written.
+    /// Additional time of each written page; `None`: as of a read.
     #[serde(default)]
     pub write_page_ns: Option<u64>,
     /// Bytes a second to the host; `None` for no limit.
@@ -41,20 +44,19 @@ pub struct Config {
     pub link_rate: Option<Rate>,
 }
 
-/// A drive. Input: [`Flash::handle`]; output: [`Flash::poll_action`] until `None`, then [`Flash::next_deadline`].
+/// A drive. Input: [`Flash::handle`]; output: [`Flash::poll_action`] until `None`, then
+/// [`Flash::next_deadline`].
 ///
 /// Costs O(log n) an event for n requests.
 #[derive(Debug)]
 pub struct Flash {
     config: Config,
     now_ns: u64,
-    /// What each takes, and its bytes.
+    /// Waiting requests: the time that each takes, and its bytes.
     waiting: VecDeque<(RequestId, u64, u64)>,
-    /// What channels are at: when it has been read, and what. Ties in the order of the requests.
+    /// Requests in the channels: when each is read, and its bytes. Ties in the order of names.
     reading: BinaryHeap<Reverse<(u64, RequestId, u64)>>,
-    /// What crosses the link, in order, and when it has.
-    crossing: VecDeque<(u64, RequestId)>,
-    link_free_ns: u64,
+    link: Link,
     cancelled: BTreeSet<RequestId>,
     actions: VecDeque<Action>,
 }
@@ -63,12 +65,11 @@ impl Flash {
     /// An idle drive.
     pub fn new(config: Config) -> Self {
         Self {
+            link: Link::new(config.link_rate),
             config,
             now_ns: 0,
             waiting: VecDeque::new(),
             reading: BinaryHeap::new(),
-            crossing: VecDeque::new(),
-            link_free_ns: 0,
             cancelled: BTreeSet::new(),
             actions: VecDeque::new(),
         }
@@ -77,8 +78,7 @@ impl Flash {
     fn advance(&mut self, now_ns: u64) {
         while let Some(next_ns) = self.next_deadline().filter(|&next_ns| next_ns <= now_ns) {
             self.now_ns = next_ns;
-            while let Some(&(at_ns, id)) = self.crossing.front().filter(|&&(at_ns, _)| at_ns <= next_ns) {
-                self.crossing.pop_front();
+            while let Some((at_ns, id)) = self.link.crossed(next_ns) {
                 if !self.cancelled.remove(&id) {
                     self.actions.push_back(Action::Done { id, at_ns });
                 }
@@ -88,16 +88,14 @@ impl Flash {
                     break;
                 }
                 self.reading.pop();
-                let takes_ns = self.config.link_rate.map_or(0, |rate| rate.time_ns(bytes));
-                self.link_free_ns = self.link_free_ns.max(at_ns) + takes_ns;
-                self.crossing.push_back((self.link_free_ns, id));
+                self.link.carry(at_ns, id, bytes);
             }
             self.start();
         }
         self.now_ns = now_ns;
     }
 
-    /// Idle channels take what waits.
+    /// Idle channels take waiting requests.
     fn start(&mut self) {
         while self.reading.len() < self.config.channels.get() as usize
             && let Some((id, takes_ns, bytes)) = self.waiting.pop_front()
@@ -124,8 +122,8 @@ impl BlockDevice for Flash {
             Event::Cancel { id } => {
                 let before = self.waiting.len();
                 self.waiting.retain(|&(waiting, ..)| waiting != id);
-                let on_its_way = self.reading.iter().any(|Reverse((_, reading, _))| *reading == id)
-                    || self.crossing.iter().any(|&(_, crossing)| crossing == id);
+                let on_its_way =
+                    self.reading.iter().any(|Reverse((_, reading, _))| *reading == id) || self.link.carries(id);
                 if self.waiting.len() == before && on_its_way {
                     self.cancelled.insert(id);
                 }
@@ -141,7 +139,7 @@ impl BlockDevice for Flash {
 
     fn next_deadline(&self) -> Option<u64> {
         let read_ns = self.reading.peek().map(|Reverse((at_ns, ..))| *at_ns);
-        read_ns.into_iter().chain(self.crossing.front().map(|&(at_ns, _)| at_ns)).min()
+        read_ns.into_iter().chain(self.link.next_deadline()).min()
     }
 }
 
@@ -168,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn one_channel_serves_one_after_the_other() {
+    fn one_channel_serves_one_request_at_a_time() {
         let mut flash = flash(1, 0);
         flash.handle(0, Event::Read { id: 1, offset: 0, bytes: 4096 });
         flash.handle(0, Event::Read { id: 2, offset: 0, bytes: 8 * 4096 });
@@ -176,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_waits_in_the_same_queue_at_its_own_cost() {
+    fn a_write_waits_in_the_same_queue_and_has_its_own_cost() {
         let mut flash = flash(1, 0);
         flash.handle(0, Event::Write { id: 1, offset: 0, bytes: 2 * 4096 });
         flash.handle(0, Event::Read { id: 2, offset: 0, bytes: 4096 });
@@ -194,14 +192,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cancelled_is_not_told() {
+    fn a_cancelled_request_is_not_reported() {
         let mut flash = flash(1, 0);
         for id in 0..3 {
             flash.handle(0, Event::Read { id, offset: 0, bytes: 4096 });
         }
         flash.handle(1, Event::Cancel { id: 0 });
         flash.handle(1, Event::Cancel { id: 1 });
-        assert_eq!(run(&mut flash), [(2, 2 * 677_000)], "what a channel is at takes its time all the same");
+        assert_eq!(run(&mut flash), [(2, 2 * 677_000)], "a request in a channel takes its time all the same");
         assert!(flash.cancelled.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! How long a device takes before the first byte: a base, a spread around it, and a slow tail.
+//! First-byte latency: a base, a spread around it, and a slow tail.
 //!
 //! ```text
 //!   share of requests
@@ -9,9 +9,10 @@
 //!           base, with its spread
 //! ```
 //!
-//! The log-normal spread is computed in fixed point: the normal variable is a sum of 12 uniform ones (its tails end at 6
-//! standard deviations and are a little thin beyond 3; the slow tail is modelled apart), and the power of two comes from
-//! 16 exact constants. No float, so a seed gives the same latencies everywhere.
+//! The log-normal spread is computed in fixed point: the normal variable is a sum of 12 uniform
+//! ones (its tails end at 6 standard deviations and are a little thin beyond 3; the slow tail is
+//! modelled apart), and the power of two comes from 16 exact constants. No float, so a seed gives
+//! the same latencies everywhere.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +22,8 @@ use crate::Random;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FirstByte {
-    /// The time of an ordinary request in nanoseconds: the least (uniform spread) or the median (log-normal).
+    /// The time of an ordinary request in nanoseconds: the least (uniform spread) or the median
+    /// (log-normal).
     pub base_ns: u64,
     /// How requests differ from the base.
     pub spread: Spread,
@@ -39,18 +41,19 @@ pub enum Spread {
     None,
     /// From the base to the base plus this many nanoseconds, each equally likely.
     Uniform(u64),
-    /// Log-normal with the base as median: one standard deviation multiplies by this percentage (150: by 1.5, so that 16%
-    /// of the requests take more than 1.5 times the base). 100 and less spread nothing.
+    /// Log-normal with the base as median: one standard deviation multiplies by this percentage
+    /// (150: by 1.5, so that 16% of the requests take more than 1.5 times the base). 100 and less
+    /// spread nothing.
     LogNormal(u32),
 }
 
-/// A fraction of the requests that takes a multiple of what they otherwise would.
+/// A fraction of the requests that take a multiple of their time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SlowTail {
     /// How many requests of a million are slow.
     pub per_million: u32,
-    /// What the time of a slow request is multiplied by.
+    /// Factor of the time of a slow request.
     pub multiplier: u32,
 }
 
@@ -79,7 +82,8 @@ impl FirstByte {
     }
 }
 
-/// A normal variable of mean 0 and deviation 1, times 65,536: the sum of 12 uniform variables, less its mean.
+/// A normal variable of mean 0 and deviation 1, times 65,536: the sum of 12 uniform variables,
+/// less its mean.
 fn standard_normal_q16(random: &mut Random) -> i64 {
     let sum: u64 = (0..3)
         .map(|_| {

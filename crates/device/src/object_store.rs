@@ -1,27 +1,30 @@
-//! An object store as its client sees it: a wait before the first byte, a rate per connection, a rate for all together.
+//! An object store as its client sees it: a first-byte latency, a rate per connection, a rate for
+//! all connections.
 //!
 //! ```text
-//!             first byte          pipe: one per request             link: one for all, first come first served
-//!  Request ──> (latency) ──Head──> (quantum / connection rate) ──> [ q q q ] ──> (quantum / total rate) ──Body──> driver
-//!     │                                      ^                                                             │
-//!     └─ Refuse, above the request rate      └──────────── next quantum, while the window has room ────────┘
+//!             first byte        pipe: one a request       link: one for all, in order of arrival
+//!  Request ─> (latency) ─Head─> (connection rate) ──> [ q q q ] ──> (total rate) ─Body─> driver
+//!     │                                 ^                                           │
+//!     └─ Refuse, above the request rate └──── next quantum, while the window has room
 //! ```
 //!
-//! A response passes in quanta of at most 64 KiB. A quantum first takes its time in the request's own pipe, then queues
-//! for the link. A request never has more than one quantum at the link, so requests that compete take turns: each gets the
-//! same share, and one that cannot use its share leaves it to the others.
+//! A response passes in quanta of at most 64 KiB. A quantum first takes its time in the request's
+//! own pipe, then queues for the link. A request never has more than one quantum at the link, so
+//! requests that compete take turns: each gets the same share, and one that cannot use its share
+//! leaves it to the others.
 //!
-//! The window is what lets a driver be late without the device being slower: quanta are granted ahead of the driver's
-//! [`Event::Taken`] until [`WINDOW_QUANTA`] of them lie unsent, as in a socket's buffer; then the pipe stands still until
-//! there is room, and the time it stood still is not made good.
+//! The window lets a driver be late without slowing the device: quanta are granted ahead of the
+//! driver's [`Event::Taken`] until [`WINDOW_QUANTA`] of them are unsent, as in a socket's buffer.
+//! Then the pipe stands still until there is room; that time is lost.
 //!
-//! Invariants: within any interval the granted bytes exceed neither rate by more than one quantum; a request is granted
-//! exactly the bytes that it asked for; grants of one request come after its head.
+//! Invariants: within any interval the granted bytes exceed neither rate by more than one quantum;
+//! a request is granted exactly its bytes; grants of one request come after its head.
 //!
-//! A store may work on so many requests at a time only; the others wait before all this.
+//! A store may serve a limited number of requests at a time; the others wait before their latency
+//! begins.
 //!
-//! Not modelled: connections (a request has its own pipe, as on HTTP/1.1 where a connection carries one at a time), slow
-//! start of TCP, and the time that writing takes.
+//! Not modelled: connections (a request has its own pipe, as on HTTP/1.1 where a connection
+//! carries one at a time), slow start of TCP, and the time that writing takes.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -32,20 +35,21 @@ use serde::{Deserialize, Serialize};
 use crate::latency::FirstByte;
 use crate::{Random, Rate};
 
-/// What the store can do.
+/// The configuration of a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The time from a request to the head of its response.
     pub first_byte: FirstByte,
-    /// What one response carries at most; `None` for no limit.
+    /// Limit of one response; `None` for no limit.
     pub connection_rate: Option<Rate>,
-    /// What all responses together carry at most; `None` for no limit.
+    /// Limit of all responses together; `None` for no limit.
     pub total_rate: Option<Rate>,
-    /// Requests per second above which the store refuses (with a burst of a tenth of a second); `None` for no limit.
+    /// Requests per second above which the store refuses (with a burst of a tenth of a second);
+    /// `None` for no limit.
     pub request_rate: Option<NonZeroU32>,
-    /// Requests that are worked on at a time, until their last byte; others wait before it in the order in which they came. `None` for
-    /// no limit.
+    /// Requests served at a time, until their last byte; the others wait in the order of arrival.
+    /// `None` for no limit.
     pub concurrency: Option<NonZeroU32>,
     /// Where randomness starts.
     pub seed: u64,
@@ -54,26 +58,26 @@ pub struct Config {
 /// A request, as named by the driver; never used again, not even after the request has ended.
 pub type RequestId = u64;
 
-/// What happens to the store.
+/// An event at the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// A request arrived whose response has `bytes` of body.
+    /// A request arrived; its response has `bytes` of body.
     Request {
         /// Its name.
         id: RequestId,
         /// The length of the response's body.
         bytes: u64,
-        /// What the latency drawn for it is multiplied by: 1 for an ordinary request.
+        /// Factor of its latency: 1 for an ordinary request.
         slowdown: u32,
     },
     /// The driver has sent (or at least taken) `bytes` of what was granted to the request.
     Taken {
         /// The request.
         id: RequestId,
-        /// How much.
+        /// Bytes.
         bytes: u64,
     },
-    /// The request is gone: its client went away.
+    /// Cancels the request: its client went away.
     Cancel {
         /// The request.
         id: RequestId,
@@ -82,7 +86,7 @@ pub enum Event {
     Tick,
 }
 
-/// What the driver may do, and since when.
+/// An action that the driver may take, and since when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Send the head of the response.
@@ -101,7 +105,7 @@ pub enum Action {
         /// When they were due.
         at_ns: u64,
     },
-    /// Refuse the request: there are too many. It has ended.
+    /// Refuse the request, which ends: there are too many.
     Refuse {
         /// The request.
         id: RequestId,
@@ -115,8 +119,8 @@ pub enum Action {
 /// An object store.
 ///
 /// - Input: [`ObjectStore::handle`].
-/// - Output: [`ObjectStore::poll_action`] until `None`, then [`ObjectStore::next_deadline`], or for a driver that gathers
-///   what it sends [`ObjectStore::next_urgent`].
+/// - Output: [`ObjectStore::poll_action`] until `None`, then [`ObjectStore::next_deadline`], or
+///   for a driver that gathers what it sends [`ObjectStore::next_urgent`].
 /// - Getters: [`ObjectStore::quantum_bytes`], [`ObjectStore::requests`].
 ///
 /// Costs O(log n) an event and an action for n open requests.
@@ -126,12 +130,12 @@ pub struct ObjectStore {
     quantum_bytes: u64,
     random: Random,
     now_ns: u64,
-    /// Those that are worked on, and those that have to wait before that: name, bytes, what their latency is multiplied by.
+    /// Requests in service, and waiting ones: name, bytes, factor of the latency.
     requests: BTreeMap<RequestId, Response>,
     entrance: VecDeque<(RequestId, u64, u32)>,
-    /// When pipes are done with heads, first quanta and last quanta, which clients wait for.
+    /// When pipes finish heads, first quanta and last quanta, for which clients wait.
     urgent: Deadlines,
-    /// When pipes are done with quanta that others follow.
+    /// When pipes finish the other quanta.
     steady: Deadlines,
     deadlines_pushed: u64,
     /// Requests with a quantum that waits for the link. May name requests that are gone.
@@ -139,7 +143,7 @@ pub struct ObjectStore {
     /// How many of them wait with their last quantum.
     link_last: usize,
     link_free_ns: u64,
-    /// When the next request would be on time, were they evenly spaced (the generic cell rate algorithm).
+    /// When the next request conforms to the request rate (the generic cell rate algorithm).
     request_due_ns: u64,
     actions: VecDeque<Action>,
 }
@@ -193,7 +197,7 @@ impl ObjectStore {
         }
     }
 
-    /// Takes what happened at `now_ns`, after everything that was due before.
+    /// Takes an event at `now_ns`, after everything that was due before.
     ///
     /// Events about requests that have ended are ignored: a client may go away at any time.
     pub fn handle(&mut self, now_ns: u64, event: Event) {
@@ -209,31 +213,34 @@ impl ObjectStore {
         self.advance(now_ns);
     }
 
-    /// What may be done now, in the order of the times; `None` when that was all.
+    /// The next action in the order of time; call until `None`.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// When [`ObjectStore::handle`] has something to do by itself; `None` while it waits for events only.
+    /// When [`ObjectStore::handle`] has something to do by itself; `None` while it waits for
+    /// events only.
     pub fn next_deadline(&self) -> Option<u64> {
         let pipes = [&self.urgent, &self.steady].into_iter().filter_map(earliest).min();
         let link = self.link.front().map(|_| self.link_free_ns);
         pipes.into_iter().chain(link).min()
     }
 
-    /// As [`ObjectStore::next_deadline`], but only when a head or the start or the end of a body is due: what a client waits
-    /// for. What is due in between may be fetched less often, and then comes in larger pieces.
+    /// As [`ObjectStore::next_deadline`], but only for heads and for the start and the end of a
+    /// body, for which a client waits. The quanta in between may be polled less often, and then
+    /// come in larger pieces.
     pub fn next_urgent(&self) -> Option<u64> {
         let link = (self.link_last > 0).then_some(self.link_free_ns);
         earliest(&self.urgent).into_iter().chain(link).min()
     }
 
-    /// The size of this store's quanta: 64 KiB, or less where a rate is so low that 64 KiB would come in jerks.
+    /// The size of this store's quanta: 64 KiB, or less at a rate so low that 64 KiB would come in
+    /// jerks.
     pub fn quantum_bytes(&self) -> u64 {
         self.quantum_bytes
     }
 
-    /// How many requests have bytes or a head to wait for.
+    /// Open requests.
     pub fn requests(&self) -> usize {
         self.requests.len() + self.entrance.len()
     }
@@ -264,7 +271,7 @@ impl ObjectStore {
         self.deadlines_pushed += 1;
     }
 
-    /// A request has ended: the next one is worked on.
+    /// A request has ended: the next one is served.
     fn end(&mut self, id: RequestId) -> Option<Response> {
         let ended = self.requests.remove(&id)?;
         if let Some((next, bytes, slowdown)) = self.entrance.pop_front() {
@@ -297,7 +304,8 @@ impl ObjectStore {
                 }
                 (_, steady_ns) => (&mut self.steady, steady_ns.unwrap_or(u64::MAX)),
             };
-            // A quantum that reaches the link while it is free passes at once, so its time is not in the past of `at_ns`.
+            // A quantum that reaches the link while it is free passes at once, so its time is not
+            // in the past of `at_ns`.
             let link_ns = self.link.front().map_or(u64::MAX, |_| self.link_free_ns.max(self.now_ns));
             let at_ns = pipe_ns.min(link_ns);
             if at_ns > now_ns || at_ns == u64::MAX {
@@ -324,7 +332,7 @@ impl ObjectStore {
         self.grant(id, self.now_ns);
     }
 
-    /// What was in a request's pipe has come through: its head, or a quantum.
+    /// A head or a quantum leaves its request's pipe.
     fn leave_pipe(&mut self, id: RequestId, at_ns: u64) {
         let Some(response) = self.requests.get_mut(&id) else { return };
         match response.stage {
@@ -380,20 +388,24 @@ fn earliest(deadlines: &Deadlines) -> Option<u64> {
     deadlines.peek().map(|Reverse((at_ns, ..))| *at_ns)
 }
 
-/// The largest quantum. Larger ones would let a response hold the link for long; smaller ones cost more actions.
+/// The largest quantum. Larger ones would let a response hold the link for long; smaller ones cost
+/// more actions.
 pub const QUANTUM_BYTES_MAX: u64 = 64 << 10;
 
-/// How many granted quanta may lie unsent. At 80 MB/s 16 of 64 KiB are 13 ms: a driver may be that late before the device
-/// appears slower than it is. More would let a connection that was held up burst for longer.
+/// How many granted quanta may lie unsent. At 80 MB/s 16 of 64 KiB are 13 ms: a driver may be that
+/// late before the device appears slower than it is. More would let a connection that was held up
+/// burst for longer.
 pub const WINDOW_QUANTA: u64 = 16;
 
 /// The smallest quantum, a page: what a slow device delivers at a time.
 const QUANTUM_BYTES_MIN: u64 = 4 << 10;
 
-/// A quantum takes about this long at the slowest rate, 2 ms, so that slow devices deliver evenly too.
+/// A quantum takes about this long at the slowest rate, 2 ms, so that slow devices deliver evenly
+/// too.
 const QUANTUM_NS: u64 = 2_000_000;
 
-/// How far requests may run ahead of the request rate. Zero would refuse two requests of the same moment at any rate.
+/// How far requests may run ahead of the request rate. Zero would refuse two requests of the same
+/// moment at any rate.
 const REQUEST_BURST_NS: u64 = 100_000_000;
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! Any device model, as a profile names it.
+//! A device model and its configuration, as a profile file names it.
 
 use serde::{Deserialize, Serialize};
 
+use crate::block::BlockDevice;
 use crate::{array, disk, flash, object_store};
 
 /// The configuration of one device: a table whose only key is the kind of model.
@@ -20,8 +21,19 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// Whether it is one disk, whose arm serves nobody while it moves. What is made of several works on several requests at a time.
+    /// Whether it is one disk, whose arm serves no request while it moves. An array serves several
+    /// requests at a time.
     pub fn is_rotational(&self) -> bool {
         matches!(self, Self::Disk(_))
+    }
+
+    /// The block device of this profile, idle; `None` for an object store.
+    pub fn block_device(self) -> Option<Box<dyn BlockDevice>> {
+        match self {
+            Self::Disk(config) => Some(Box::new(disk::Disk::new(config))),
+            Self::Array(config) => Some(Box::new(array::Array::new(config))),
+            Self::Flash(config) => Some(Box::new(flash::Flash::new(config))),
+            Self::ObjectStore(_) => None,
+        }
     }
 }

@@ -2,8 +2,9 @@
 
 /// A generator of 64-bit numbers that gives the same sequence for the same seed on every platform.
 ///
-/// Origin: `SplitMix64` (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). One addition and a
-/// mix; it passes `BigCrush`, and unlike a xorshift it may be seeded with any number, zero too.
+/// Origin: `SplitMix64` (Steele, Lea, Flood: Fast splittable pseudorandom number generators,
+/// 2014). One addition and a mix; it passes `BigCrush`, and unlike a xorshift it may be seeded
+/// with any number, zero too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Random {
     state: u64,

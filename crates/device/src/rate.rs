@@ -1,4 +1,4 @@
-//! A bandwidth, and the time that bytes take at it.
+//! A bandwidth, and the time of bytes at this bandwidth.
 
 use std::num::NonZeroU64;
 
@@ -20,7 +20,8 @@ impl Rate {
         self.0.get()
     }
 
-    /// The time that `bytes` take, in nanoseconds, rounded up: a rounded schedule never exceeds the rate.
+    /// The time that `bytes` take, in nanoseconds, rounded up: a rounded schedule never exceeds
+    /// the rate.
     pub fn time_ns(self, bytes: u64) -> u64 {
         let ns = (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(self.0.get()));
         u64::try_from(ns).unwrap_or(u64::MAX)

@@ -1,7 +1,8 @@
-//! How many references to pages a second one core simulates: `cargo bench -p foreread-sim`.
+//! Page references a second that one core simulates: `cargo bench -p foreread-sim`.
 //!
-//! Reading is counted, and what the policy in front of it decides; starting and the figures are not worth telling apart. The best of three
-//! runs counts, for a shared machine only ever takes time away.
+//! The figure covers reading and the decisions of the policy; starting and computing figures are
+//! too short to count apart. The best of three runs counts, since a shared machine only ever takes
+//! time away.
 
 use std::time::Instant;
 

@@ -1,13 +1,14 @@
-//! The policies that this project's is compared with: each a rule of readahead over the same page cache.
+//! The policies that ours is compared with: each is a rule of readahead over the same page cache.
 //!
 //! ```text
-//!   Event::Read ──> Readahead::read() ──> Window { extent, mark } ──> the pages of it that are not there ──> Action::Submit
-//!                     one value a descriptor                                        │
-//!                                                                    Cache ── no room ──> Action::Drop, oldest page first
+//!  Event::Read ──> Readahead::read() ──> Window { extent, mark } ──> missing pages ──> Submit
+//!                  one value a descriptor                                  │
+//!                                                    Cache ── no room ──> Drop, oldest first
 //! ```
 //!
-//! A rule says which pages it wants and where the mark goes; everything else is the same for all, so that two columns of a report
-//! differ by the rule alone. Each is written from its published description, which its file names.
+//! A rule says which pages it wants and where the mark goes; the rest is the same for all, so two
+//! columns of a report differ by the rule alone. Each rule is written from its published
+//! description, which its file names.
 
 pub(crate) mod amp;
 mod cache;
@@ -25,18 +26,18 @@ use foreread_policy::{Action, Class, Event, Extent, FileId, Found, Nanos, Reques
 use crate::policy::{Grain, Policy, Reading};
 use cache::Cache;
 
-/// Why a rule is asked.
+/// Why a rule is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trigger {
-    /// A read begins; its pages have not been looked at. Only for rules that hear every read.
+    /// A read begins, before its pages are looked at. Only for rules that hear every read.
     Read,
-    /// The first page of what is left of the read is not there.
+    /// The first page of the rest of the read is missing.
     Missing,
-    /// It has the mark.
+    /// That page has the mark.
     Marked,
 }
 
-/// What a rule wants to be fetched: those pages of `extent` that are not there.
+/// What a rule wants fetched: the missing pages of `extent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Window {
     extent: Extent,
@@ -44,26 +45,26 @@ pub(crate) struct Window {
     mark: Option<u64>,
 }
 
-/// What a rule may look at.
+/// What a rule may inspect.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     cache: &'a Cache,
     file: FileId,
     /// Pages of the file.
     pages: u64,
-    /// The last page of the descriptor's read before.
+    /// The last page of the descriptor's previous read.
     prev: Option<u64>,
 }
 
 /// A rule of readahead: one value a descriptor.
 pub(crate) trait Readahead {
-    /// Whether [`Trigger::Read`] is of interest.
+    /// Whether the rule is called with [`Trigger::Read`].
     const HEARS_EVERY_READ: bool = false;
 
-    /// What to fetch where `read` is what is left of a read.
+    /// Decides what to fetch; `read` is the rest of a read.
     fn read(&mut self, view: View<'_>, read: Extent, trigger: Trigger, windows: &mut Vec<Window>);
 
-    /// A page that was read ahead left before anybody read it.
+    /// A page that was read ahead was evicted unread.
     fn wasted(&mut self, _page: u64) {}
 }
 
@@ -111,7 +112,7 @@ impl<R: Readahead> Baseline<R> {
         }
     }
 
-    /// Submits the holes of `extent`, each as one request, as far as there is room.
+    /// Submits each hole of `extent` as one request, while there is room.
     fn fetch(&mut self, by: Reading, file: FileId, extent: Extent, read: Extent, mark: Option<u64>) {
         let mut start = extent.start;
         while start < extent.end {
@@ -128,7 +129,7 @@ impl<R: Readahead> Baseline<R> {
                         }
                     }
                     Ok(None) => {}
-                    // What is read is needed whatever it takes; what is read ahead is not.
+                    // Pages of the read are fetched even without room; pages read ahead are not.
                     Err(()) if demand => {}
                     Err(()) => return self.submit(file, Extent::new(start, end), read, mark),
                 }

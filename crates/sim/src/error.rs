@@ -4,46 +4,46 @@ use crate::outcome::violation::Violation;
 use crate::stack::Stack;
 use crate::stack::scheduler_name::SchedulerName;
 
-/// What keeps a workload from being simulated.
+/// A workload or a stack that cannot be simulated, or a run that broke a rule.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A policy that nobody knows.
+    /// No policy has this name.
     #[error("no policy is called {name}; known: {known}")]
     NoPolicy {
         /// The name.
         name: String,
-        /// Those that are known.
+        /// The known names, with commas.
         known: String,
     },
-    /// A scheduler that nobody knows.
+    /// No scheduler has this name.
     #[error("no scheduler is called {name}; known: {known}")]
     NoScheduler {
         /// The name.
         name: String,
-        /// Those that are known.
+        /// The known names, with commas.
         known: String,
     },
-    /// A scheduler in front of what is no block device.
+    /// The device below the scheduler is not a block device.
     #[error("{scheduler} is for block devices only")]
     Unscheduled {
-        /// Which one.
+        /// Its name.
         scheduler: SchedulerName,
     },
-    /// A device that nobody knows.
+    /// No device model has this name.
     #[error("no device is called {name}; known: {known}")]
     NoDevice {
         /// The name.
         name: String,
-        /// Those that are known.
+        /// The known names, with commas.
         known: String,
     },
-    /// The policy did what it must not.
+    /// The policy broke the contract.
     #[error("{policy} broke the contract of policies")]
     Violation {
-        /// Which one.
+        /// Its name.
         policy: Stack,
-        /// How.
+        /// The broken rule.
         #[source]
         violation: Violation,
     },

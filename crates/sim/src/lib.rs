@@ -1,16 +1,24 @@
-//! The simulator: the policy that serves real reads, and those that it is compared with, against models of devices in virtual time.
+//! The simulator: runs policies against models of devices in virtual time.
 //!
 //! ```text
-//!  Workload ──operations──> World (virtual clock, readers, page table) <──events, actions──> Policy: ReadPath, or a Baseline
-//!                             │  ^
+//!  Workload ──operations──> World: clock, readers, pages <──events, actions──> Policy
+//!                             │  ^        └──> Tally ──> figures        ReadPath or a Baseline
 //!                      reads  v  │ bytes
-//!             Storage (device models, a Scheduler in front, or a mount: another World)     World ──> Tally ──> figures
+//!             Storage: device models, a Scheduler in front, or a mount: another World
 //! ```
 //!
-//! Trees of directories have a world of their own, of blocks, inodes and the programs that go through them (`tree/`). So has memory larger
-//! than there is room for (`region/`).
+//! | folder | content |
+//! |---|---|
+//! | `scenario` | from a workload to a run: start here |
+//! | `stack` | names of policies and schedulers |
+//! | `world`, `tree`, `region` | the drivers of file reads, directories and memory |
+//! | `storage` | devices, schedulers and profiles below the drivers |
+//! | `baseline` | the rules that policy is compared with |
+//! | `outcome` | what is reported: tally, pictures, curves, violations |
+//! | `search` | random scenarios with faults |
 //!
-//! *Invariant:* no clock, no thread, no I/O; the same scenario gives the same events and figures, bit for bit.
+//! *Invariant:* no clock, no thread, no I/O; the same scenario gives the same events and figures,
+//! bit for bit.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! One small value a page, for any number of pages of files that are numbered from 0: no hashing on the way of a hit.
+//! One small value a page, for any number of pages of files numbered from 0. A lookup is two
+//! indexings, no hashing.
 
 use foreread_policy::{Extent, FileId};
 
@@ -8,7 +9,8 @@ pub(crate) struct PageMap<T> {
     files: Vec<Vec<Vec<T>>>,
 }
 
-/// Pages in a piece, of which as many are allocated as are set, rounded up.
+/// Pages of a piece. A piece allocates up to its last page that is set, rounded up to a power of
+/// two.
 const PIECE_PAGES: u64 = 512;
 
 impl<T: Copy + Default> PageMap<T> {
@@ -33,7 +35,7 @@ impl<T: Copy + Default> PageMap<T> {
         &mut piece[at]
     }
 
-    /// Every value that may have been set, in the order of files and pages.
+    /// Every allocated value, in the order of files and pages.
     pub(crate) fn values(&self) -> impl Iterator<Item = T> {
         self.files.iter().flatten().flatten().copied()
     }

@@ -1,44 +1,47 @@
-//! What the simulator asks of a policy: the contract of `foreread-policy`, and who reads.
+//! The contract between a world and a policy: that of `foreread-policy`, and which reader an event
+//! is about.
 
 use foreread_policy::{Action, Event, Nanos, ReadPath};
 
-/// Whose event it is. The read path of this project finds streams by position and asks for none of this; kernels keep what they
-/// know about a reader with its open file.
+/// The reader of an event. The read path finds streams by position and ignores it; kernels keep
+/// readahead state with the open file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reading {
     /// The open file: readers that share a descriptor share it.
     pub descriptor: u32,
-    /// The last page of the read before.
+    /// The last page of the previous read through this descriptor.
     pub prev: Option<u64>,
 }
 
-/// The pieces in which pages are looked at.
+/// The unit in which a world looks at pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grain {
-    /// Folios of up to 32 pages, all of a read at once: a mount. A folio is reported as referenced when that changes its state.
+    /// Folios of up to 32 pages, all of a read at once, as in a mount. A folio is reported as
+    /// referenced when that changes its state.
     Folio,
-    /// Single pages one after the other, each waited for before the next is looked at: the kernel's own page cache. Every
-    /// touch of a page is reported.
+    /// Single pages in order, as in the kernel's page cache: a read waits for each before it looks
+    /// at the next. Every touch of a page is reported.
     Page,
 }
 
 /// A policy that can be simulated.
 pub trait Policy {
-    /// The pieces in which it wants to see pages.
+    /// The unit in which it wants to see pages.
     fn grain(&self) -> Grain;
 
-    /// Whether it is told of each read before its pages are looked at, as `Found::Resident` without a mark.
+    /// Whether it hears each read before the pages are looked at, as `Found::Resident` without a
+    /// mark.
     fn hears_every_read(&self) -> bool {
         false
     }
 
-    /// Takes what happened.
+    /// Takes an event.
     fn handle(&mut self, now: Nanos, by: Reading, event: Event);
 
-    /// What to do next, until `None`.
+    /// The next action; call until `None`.
     fn poll_action(&mut self) -> Option<Action>;
 
-    /// When to be called even if nothing happens.
+    /// When to call it even if nothing happens.
     fn next_deadline(&self) -> Option<Nanos> {
         None
     }

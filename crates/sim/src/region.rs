@@ -1,13 +1,13 @@
-//! Memory larger than there is room for, and threads that touch it, in virtual time.
+//! Memory larger than its budget, and threads that touch it, in virtual time.
 //!
 //! ```text
 //!   Touches: which page ──> World ── touch ──> Pager ── read, write ──> Drive
 //!                              ^                 │                        │
-//!                              └── the page is there <──── it came ───────┘
+//!                              └─ page resident ─┴──── request done ──────┘
 //! ```
 //!
-//! The touches are the same under every pager: a kernel with one of the rules of how much is swapped in (`rule/`), or this project's policy.
-//! `docs/decisions/0031` says what of the kernel is modelled.
+//! The touches are the same under every pager: a kernel with one of the rules for its cluster
+//! (`kernel/rule/`), or our policy. `docs/decisions/0031` says what of the kernel is modelled.
 
 mod drive;
 mod kernel;
@@ -30,7 +30,7 @@ use ours::Ours;
 use touches::Touches;
 use world::{Pager, World};
 
-/// The region of a workload, and who touches it.
+/// The region of a workload, and its threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Swapped {
     region: foreread_workload::Region,
@@ -40,14 +40,14 @@ pub struct Swapped {
 }
 
 impl Swapped {
-    /// `None` for a workload of anything else.
+    /// `None` for a workload without a region.
     pub(crate) fn of(workload: &Workload) -> Option<Self> {
         let Pattern::Region(region) = workload.pattern else { return None };
         let pages = workload.all_files().map(|(_, bytes)| bytes.div_ceil(PAGE_BYTES)).sum();
         Some(Self { region, threads: workload.threads, pages, budget: workload.mount.memory_bytes / PAGE_BYTES })
     }
 
-    /// All threads run to their ends.
+    /// Runs all threads to their ends.
     pub(crate) fn run(self, seed: u64, device: Profile, policy: PolicyName) -> Tally {
         let Self { region, threads, pages, budget } = self;
         let rotational = device.is_rotational();
@@ -61,7 +61,8 @@ impl Swapped {
     }
 }
 
-/// Who decides what is in memory. A policy that is none of regions does as a kernel with the usual cluster of eight.
+/// The pager of a policy. A policy without a rule for regions is a kernel with clusters of eight
+/// pages.
 fn pager(policy: PolicyName, pages: u64, budget: u64, rotational: bool) -> Box<dyn Pager> {
     let rule: Box<dyn Rule> = match policy {
         PolicyName::Foreread | PolicyName::ForereadLru | PolicyName::ForereadFifo | PolicyName::ForereadMisled => {

@@ -1,4 +1,7 @@
-//! From a workload to a world: the device, the policy and the readers that its file names.
+//! From a workload to a run: the device, the policy and the readers that a workload names.
+//!
+//! A workload of reads runs in `world`, one with a tree of directories in `tree`, one with a
+//! region of memory in `region`.
 
 mod policies;
 
@@ -25,58 +28,61 @@ use crate::world::reader::Start;
 
 /// The reads of all readers. A reader has one read at a time.
 pub enum Reads<'w> {
-    /// Those of each reader, in order.
+    /// The reads of each reader, in order.
     Each(Vec<Box<dyn Iterator<Item = Op> + 'w>>),
-    /// Those of so many readers in the order of time, each with its reader. None starts before its time, nor before the one before it
-    /// of the same reader is done.
+    /// The number of readers, and the reads of all of them in the order of time, each with its
+    /// reader. A read starts neither before its time nor before the reader's previous read is
+    /// done.
     Together(u32, Box<dyn Iterator<Item = (u32, Op)> + 'w>),
 }
 
-/// Readers who read for as long as others do, and are counted apart.
+/// Readers that read as long as the main readers do, and are counted apart.
 #[derive(Debug, Clone, Copy)]
 pub struct Beside {
-    /// The first of them; all after it are, too.
+    /// The first reader beside; all later readers are beside too.
     pub first: usize,
-    /// Whether all of them share one descriptor of each file.
+    /// Whether they share one descriptor of each file.
     pub descriptor: Descriptor,
-    /// How they keep time.
+    /// The pattern that says when their reads are due.
     pub pattern: Pattern,
 }
 
 /// What is simulated.
 pub struct Scenario<'w> {
-    /// Bytes of each file; its place is its number.
+    /// Bytes of each file, by its number.
     pub sizes: Vec<u64>,
-    /// On a disk files grew at the same time, each by so many bytes in turn; `None`: one lies after the other.
+    /// On a disk, files grew together and got this many bytes in turn; `None`: each file is in one
+    /// piece.
     pub extent_bytes: Option<u64>,
-    /// What is read.
+    /// The reads.
     pub reads: Reads<'w>,
-    /// A tree that programs go through, instead of all reads: what is made, and with which seed.
+    /// A tree that programs walk, and its seed; it replaces all reads.
     pub tree: Option<(Forest, u64)>,
-    /// Memory that threads touch, instead of all reads, and the seed of their touches.
+    /// Memory that threads touch, and the seed of their touches; it replaces all reads.
     pub region: Option<(Swapped, u64)>,
     /// Whether all readers of a file share one descriptor.
     pub descriptor: Descriptor,
-    /// How readers keep time.
+    /// The pattern that says when reads are due.
     pub pattern: Pattern,
-    /// Those of them who read beside the others.
+    /// The readers beside the main ones.
     pub beside: Option<Beside>,
     /// No read starts at this time or later, in ns.
     pub until_ns: u64,
-    /// Bytes that hold pages.
+    /// Memory for pages, in bytes.
     pub memory_bytes: u64,
     /// The largest window of policies that have a fixed one, in bytes.
     pub readahead_max_bytes: u64,
-    /// Where the files are.
+    /// The device that holds the files.
     pub device: Profile,
-    /// What the kernel's page cache holds, where programs read through a mount; `None` where they use the library.
+    /// The kernel's page cache in bytes, where programs read through a mount; `None` where they
+    /// use the library.
     pub page_cache_bytes: Option<u64>,
-    /// Whether to keep what pictures are made of.
+    /// Whether to keep the dots and curves of pictures.
     pub picture: bool,
 }
 
 impl<'w> Scenario<'w> {
-    /// That of a workload; `device` takes the place of its own.
+    /// The scenario of a workload; `device` replaces the workload's own.
     pub fn of(workload: &'w Workload, device: Option<&Profile>) -> Result<Self, Error> {
         let operations = |reader: Reader<'w>| Box::new(reader.operations()) as Box<dyn Iterator<Item = Op>>;
         let beside = workload.beside.as_ref().map(|beside| Beside {
@@ -102,14 +108,15 @@ impl<'w> Scenario<'w> {
         })
     }
 
-    /// The same, read through a mount: the kernel's page cache and readahead are in front of policies that serve one.
+    /// Reads through a mount: the kernel's page cache and readahead stand in front of each policy
+    /// that serves mounts.
     #[must_use]
     pub fn through_mount(self, workload: &Workload) -> Self {
         let cgroup = workload.mount.cgroup_bytes.map(|bytes| bytes.saturating_sub(self.memory_bytes));
         Self { page_cache_bytes: Some(cgroup.unwrap_or(PAGE_CACHE_BYTES)), ..self }
     }
 
-    /// Runs it under a policy to its end, with the scheduler of the stack in front of the device.
+    /// Runs to the end under the policy of `stack`, with its scheduler in front of the device.
     pub fn run(self, stack: impl Into<Stack>) -> Result<Tally, Error> {
         let stack = stack.into();
         if let Some((forest, seed)) = &self.tree {
@@ -146,7 +153,7 @@ impl<'w> Scenario<'w> {
         let start = |(reader, operations): (u32, _)| {
             let beside = self.beside.filter(|beside| beside.first <= reader as usize);
             let descriptor = beside.map_or(self.descriptor, |beside| beside.descriptor);
-            // Where one is shared, the number of its file is its name.
+            // A shared descriptor has its file's number.
             let own_descriptors = (descriptor != Descriptor::Shared).then_some((reader + 1) * files);
             let pattern = beside.map_or(self.pattern, |beside| beside.pattern);
             Start { operations, own_descriptors, pattern, beside: beside.is_some() }
@@ -166,7 +173,7 @@ impl<'w> Scenario<'w> {
     }
 }
 
-/// Runs `workload` under a policy to its end; `device` takes the place of its own.
+/// Runs `workload` to its end under a stack; `device` replaces the workload's own.
 pub fn simulate(workload: &Workload, stack: impl Into<Stack>, device: Option<&Profile>) -> Result<Tally, Error> {
     Scenario::of(workload, device)?.run(stack)
 }
@@ -197,11 +204,12 @@ fn profile_of(device: &Device) -> Result<Profile, Error> {
     }
 }
 
-/// What a kernel's largest window is by default, 128 KiB.
+/// The largest window of kernels by default, in bytes. Origin: `read_ahead_kb` of Linux.
 const READAHEAD_MAX_BYTES: u64 = 128 << 10;
 
-/// What the kernel of a machine with memory to spare keeps of files, 16 GiB.
+/// Page cache of a machine with memory to spare, in bytes.
 const PAGE_CACHE_BYTES: u64 = 16 << 30;
 
-/// What a small machine carries where the store itself has no limit: what 16 connections of a bare client reach on two cores.
+/// Link rate where the store has no limit, in bytes a second: what 16 connections of a bare client
+/// reach on two cores.
 const MACHINE_BYTES_PER_S: u64 = 900_000_000;

@@ -1,7 +1,9 @@
-//! A search for bugs: each seed is another mix of files, readers, memory, device and faults, and the same one each time.
+//! A search for bugs: each seed is a mix of files, readers, memory, device and faults, the same
+//! one each time.
 //!
-//! What must hold whatever happens is what [`Violation`] names: nothing past the end of a file, nothing asked for twice, no more held
-//! than there is memory for, every reader is served or told of an error, what is closed is not fetched, what is forgotten is gone.
+//! The rules that must hold in every mix are those of [`Violation`]: no request past the end of a
+//! file, no page requested twice, no more resident than the budget, every reader gets its bytes or
+//! an error, a closed file is not fetched, a forgotten file has no pages.
 
 use foreread_device::latency::{FirstByte, SlowTail, Spread};
 use foreread_device::{Profile, Random, Rate, object_store};
@@ -20,9 +22,7 @@ use crate::world::fate::{Faults, Rates};
 use crate::world::front::{Front, MOUNT_PIECE_PAGES, PAGE_NS, PIECE_BYTES};
 use crate::world::reader::Start;
 
-/// Runs the scenario of `seed`, with faults or without.
-///
-/// Errors: the violation that it shows.
+/// Runs the scenario of `seed`, with faults or without. The error is the rule that it broke.
 pub fn run(seed: u64, faults: bool) -> Result<Tally, Violation> {
     let mut random = Random::new(seed);
     let sizes: Vec<u64> = (0..=random.below(4)).map(|_| size(&mut random)).collect();
@@ -53,13 +53,13 @@ pub fn run(seed: u64, faults: bool) -> Result<Tally, Violation> {
     world.run(readers, None)
 }
 
-/// From one byte to a gibibyte, each magnitude as likely as any other.
+/// From one byte to a gibibyte, each magnitude equally likely.
 fn size(random: &mut Random) -> u64 {
     let most = 1 << random.below(31);
     1 + random.below(most)
 }
 
-/// A store of any speed, or one of the block devices that are built in.
+/// A store of any speed, or a built-in block device.
 fn device(random: &mut Random) -> Profile {
     if random.chance(300_000) {
         let built_in = ["hdd-w1", "fc-array-10", "sata-ssd-2011", "nvme"][random.below(4) as usize];
@@ -84,7 +84,7 @@ fn rates(random: &mut Random) -> Rates {
     Rates { failed: rate(), broken: rate(), lost: rate() / 4, replaced: rate() / 16, released: rate() / 4 }
 }
 
-/// A reader that changes its mind now and then.
+/// The reads of a reader that changes its pattern now and then.
 fn operations(random: &mut Random, sizes: &[u64]) -> Vec<Op> {
     let mut all = Vec::new();
     let (mut file, mut at, mut record, mut step, mut pause_ns, mut now_ns) = (0, 0u64, 1, 0i64, 0, 0u64);
@@ -105,7 +105,7 @@ fn operations(random: &mut Random, sizes: &[u64]) -> Vec<Op> {
             pause_ns = if random.chance(300_000) { random.below(100_000_000) } else { 0 };
         }
         let size = sizes[file as usize];
-        // No step: anywhere.
+        // Step 0: a random position.
         at = if step == 0 { random.below(size) } else { at.wrapping_add_signed(step) % size };
         let len = record.min(size - at) as u32;
         now_ns += pause_ns;
@@ -114,7 +114,7 @@ fn operations(random: &mut Random, sizes: &[u64]) -> Vec<Op> {
     all
 }
 
-/// The least budget of an engine, in bytes.
+/// Smallest budget of an engine, in bytes.
 const MEMORY_BYTES_MIN: u64 = 16 << 20;
 
 const READERS_MAX: u64 = 12;

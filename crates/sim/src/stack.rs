@@ -1,4 +1,4 @@
-//! What is simulated in one column of a report: a policy, and the scheduler below it if there is one.
+//! One column of a report: a policy, and the scheduler below it if there is one.
 
 mod parse;
 pub(crate) mod policy_name;
@@ -9,12 +9,12 @@ use std::fmt;
 use policy_name::PolicyName;
 use scheduler_name::SchedulerName;
 
-/// A policy above a scheduler or, without one, above the device itself. Written `policy` or `policy/scheduler`.
+/// A policy above a scheduler, or above the device itself. Written `policy/scheduler` or `policy`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stack {
-    /// What decides what is read.
+    /// Decides what to read.
     pub policy: PolicyName,
-    /// What decides what is read first. Block devices only.
+    /// Decides which waiting request goes to the device next. Block devices only.
     pub scheduler: Option<SchedulerName>,
 }
 

@@ -1,4 +1,4 @@
-//! Device models as the driver sees them: reads of extents go in, bytes come out.
+//! Storage as a driver sees it: reads of extents go in, bytes come out.
 
 pub(crate) mod blocks;
 pub(crate) mod delivery;
@@ -7,10 +7,6 @@ pub mod profile;
 pub(crate) mod scheduler;
 
 use foreread_device::Profile;
-use foreread_device::array::Array;
-use foreread_device::block::BlockDevice;
-use foreread_device::disk::Disk;
-use foreread_device::flash::Flash;
 use foreread_device::object_store::{self, ObjectStore};
 use foreread_policy::RequestId;
 
@@ -26,19 +22,17 @@ pub(crate) enum Storage {
 }
 
 impl Storage {
-    /// The device of that profile, with files of these sizes.
+    /// The device of a profile, with files of these sizes.
     pub(crate) fn new(profile: Profile, sizes: &[u64], asked: Asked) -> Self {
-        let device: Box<dyn BlockDevice> = match profile {
-            Profile::ObjectStore(config) => return Self::Store(ObjectStore::new(config)),
-            Profile::Disk(config) => Box::new(Disk::new(config)),
-            Profile::Array(config) => Box::new(Array::new(config)),
-            Profile::Flash(config) => Box::new(Flash::new(config)),
-            other => unreachable!("a model without a storage: {other:?}"),
-        };
+        if let Profile::ObjectStore(config) = profile {
+            return Self::Store(ObjectStore::new(config));
+        }
+        let device = profile.block_device().expect("every other model is a block device");
         Self::Blocks(Blocks::new(device, sizes, asked))
     }
 
-    /// Asks for `bytes` at `offset` of the file at place `file`, on behalf of the open file `context`.
+    /// Asks for `bytes` at `offset` of the file at place `file`, on behalf of the open file
+    /// `context`.
     pub(crate) fn read(&mut self, now_ns: u64, request: RequestId, context: u32, file: usize, offset: u64, bytes: u64) {
         let id = request.0;
         match self {
@@ -48,12 +42,12 @@ impl Storage {
         }
     }
 
-    /// The request is not wanted any more.
+    /// Cancels a request.
     pub(crate) fn cancel(&mut self, now_ns: u64, request: RequestId) {
         let id = request.0;
         match self {
             Self::Store(store) => store.handle(now_ns, object_store::Event::Cancel { id }),
-            Self::Mount(_) => unreachable!("a kernel gives up no readahead"),
+            Self::Mount(_) => unreachable!("a kernel cancels no readahead"),
             Self::Blocks(blocks) => blocks.cancel(now_ns, request),
         }
     }
@@ -65,7 +59,7 @@ impl Storage {
         }
     }
 
-    /// `bytes` of what came have been taken in: there is room for as many more on the way.
+    /// The driver has taken in `bytes`: as many more may be sent.
     pub(crate) fn taken(&mut self, now_ns: u64, request: RequestId, bytes: u64) {
         let id = request.0;
         match self {
@@ -75,7 +69,7 @@ impl Storage {
         }
     }
 
-    /// Does what is due until `now_ns`.
+    /// Does everything due by `now_ns`.
     pub(crate) fn advance(&mut self, now_ns: u64) {
         match self {
             Self::Store(store) => store.handle(now_ns, object_store::Event::Tick),
@@ -84,7 +78,7 @@ impl Storage {
         }
     }
 
-    /// What has come, until `None`.
+    /// The next delivery; call until `None`.
     pub(crate) fn poll(&mut self) -> Option<Delivery> {
         match self {
             Self::Store(store) => store.poll_action().map(|action| match action {

@@ -1,12 +1,13 @@
-//! Trees of directories on a disk, and programs that go through them, in virtual time.
+//! Trees of directories on a disk, and programs that walk them, in virtual time.
 //!
 //! ```text
-//!   Forest ── Plan ──> Layout: which blocks ── Program: which steps ──> World <──> Rule: what is read ahead
-//!                        └ Index: of each directory                       └─> scheduler, disk
+//!   Forest ── Plan ──> Layout: blocks ── Program: steps ──> World <──> Rule: what is read ahead
+//!                        └ Index: of each directory           └─> scheduler, disk
 //! ```
 //!
-//! The steps of a program are the same under every policy; what differs is what was read before it comes to them. `docs/decisions/0028`
-//! says what of this is known, and what was chosen.
+//! The steps of a program are the same under every policy; what differs is which blocks were
+//! fetched before the program comes to them. `docs/decisions/0028` says which parts of this are
+//! known, and which were chosen.
 
 mod cache;
 mod index;
@@ -30,7 +31,7 @@ use plan::Plan;
 use rule::{Nothing, Rule, Twice};
 use world::World;
 
-/// The tree of a workload, and what runs beside the walk through it.
+/// The tree of a workload, and the programs beside the walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Forest {
     tree: DiskTree,
@@ -55,7 +56,7 @@ impl Forest {
         }
     }
 
-    /// All programs run to their ends.
+    /// Runs all programs to their ends.
     pub(crate) fn run(self, seed: u64, device: Profile, stack: Stack) -> Tally {
         let order = if self.tree.copied { Made::AsListed } else { Made::Otherwise };
         let (plan, name_bytes) = (self.plan(seed), u64::from(self.tree.name_bytes));
@@ -76,7 +77,7 @@ impl Forest {
     }
 }
 
-/// What a policy reads ahead of those who go through directories.
+/// The rule by which a policy reads directories ahead.
 fn rule(policy: PolicyName) -> Box<dyn Rule> {
     match policy {
         PolicyName::Foreread | PolicyName::ForereadLru | PolicyName::ForereadFifo => Box::new(Ours::new(false)),

@@ -1,16 +1,20 @@
-//! The driver: virtual time, readers, the page table. It executes what a policy decides, on a device model, as the engine does on
-//! storage.
+//! The driver for reads of files: virtual time, readers, the page table. It executes policy's
+//! actions on a device model, as the engine does on storage.
 //!
 //! ```text
-//!            agenda: readers and when they go on        deadlines of device and policy
-//!                               └──────────── the earliest ─────────────┘
-//!                                                │
-//!   reader ── read ──> pages ── absent, in flight, marked ──> policy ── Submit, Grant, ... Drop ──> pages, storage
-//!     ^                                                         ^                                    │
-//!     └───────────────── the pages that it waits for are there ─┴───────────── Delivery ─────────────┘
+//!           agenda of readers       deadlines of device and policy
+//!                 └───────── the earliest ────────┘
+//!                                  │
+//!  reader ── read ──> pages ── absent, in flight, marked ──> policy ── Submit ... Drop ──> pages
+//!    ^                                                         ^                          storage
+//!    └───────────── the pages that it waits for are there ─────┴─────── Delivery ───────────┘
 //! ```
 //!
-//! One thread, one clock, ties in the order in which they came about: the same scenario gives the same events, bit for bit.
+//! One thread, one clock; ties are served in the order of arrival: the same scenario gives the
+//! same events, bit for bit.
+//!
+//! `reading.rs` steps the readers, `requests.rs` executes actions, `faults.rs` makes attempts
+//! fail, `serve.rs` makes a world the storage of another.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -41,7 +45,8 @@ use in_flight::InFlight;
 use page::Page;
 use reader::{Reader, Start};
 
-/// Reads that may wait for their readers: beyond that the recording waits.
+/// Most reads that wait for their readers. Lower: a slow reader delays the others; higher: more
+/// memory.
 const QUEUED_MAX: usize = 1 << 16;
 
 /// Reads of all readers, by time.
@@ -55,17 +60,18 @@ pub(crate) struct World<'w> {
     storage: Storage,
     /// Bytes of each file.
     sizes: Vec<u64>,
-    /// How policy knows each file.
+    /// The file number that policy knows, by the index of the file.
     ids: Vec<u64>,
     opened: Vec<bool>,
     faults: Option<Faults>,
-    /// Attempts that will have failed, and when.
+    /// Attempts that fail, and when.
     trouble: BinaryHeap<Reverse<(u64, RequestId)>>,
-    /// When requests are late if they have no answer by then.
+    /// Requests, and when each is late without an answer.
     late: BinaryHeap<Reverse<(u64, RequestId)>>,
-    /// Readers for whose pages there was no memory.
+    /// Readers without memory for their pages.
     starved: Vec<usize>,
-    /// Pages of each file that are there or on their way, and those that have arrived.
+    /// Pages of each file that are resident or in flight; `held` counts the resident ones of all
+    /// files.
     known: HashMap<FileId, u64>,
     held: u64,
     budget: u64,
@@ -74,29 +80,29 @@ pub(crate) struct World<'w> {
     entered: u64,
     pages: PageMap<Page>,
     requests: HashMap<RequestId, InFlight>,
-    /// Requests that are on their way under the name of another one.
+    /// Requests merged into another one, and that one.
     joined: HashMap<RequestId, RequestId>,
-    /// Refused requests, and when they are made again.
+    /// Refused requests, and when each is made again.
     refused: VecDeque<(u64, RequestId)>,
     /// No read starts at this time or later.
     until_ns: u64,
     /// The last page of the last read through each descriptor.
     prevs: HashMap<u32, u64>,
     readers: Vec<Reader<'w>>,
-    /// Readers that are not idle, and those beside among them.
+    /// Readers that are not idle; `beside` counts those beside among them.
     reading: usize,
     beside: usize,
     together: Option<Together<'w>>,
-    /// The next of them.
+    /// The next read of `together`.
     coming: Option<(u32, Op)>,
-    /// Of those that came, how many wait in queues.
+    /// Reads of `together` that wait in the queues of their readers.
     queued: usize,
-    /// Folios that were referenced since the policy was last told.
+    /// Folios referenced since policy was last told.
     referenced: Vec<(FileId, u64, Touch)>,
-    /// Requests that were granted more while policy was being heard.
+    /// Requests that got grants while actions were executed.
     granted: VecDeque<RequestId>,
     woken: VecDeque<usize>,
-    /// Readers that have served, and what came of those that were asked to.
+    /// Idle readers of a mount, and the requests that readers have served.
     resting: Vec<usize>,
     served: VecDeque<Delivery>,
     tally: Tally,
@@ -149,18 +155,18 @@ impl<'w> World<'w> {
         }
     }
 
-    /// The same, keeping what pictures are made of.
+    /// Keeps the dots and curves of pictures.
     pub(crate) fn with_picture(mut self) -> Self {
         self.tally.picture = Some(Picture::default());
         self
     }
 
-    /// The same with faults, and a budget in pages that is never to be exceeded.
+    /// Adds faults, and a budget in pages that resident pages must never exceed.
     pub(crate) fn with_faults(self, faults: Faults, budget: u64) -> Self {
         Self { faults: Some(faults), budget, ..self }
     }
 
-    /// Runs all of `readers` to their ends, and whatever comes for them `together`.
+    /// Runs all `readers` to their ends, with the reads of `together`.
     pub(crate) fn run(mut self, readers: Vec<Start<'w>>, together: Option<Together<'w>>) -> Result<Tally, Violation> {
         self.reading = readers.len();
         self.beside = readers.iter().filter(|start| start.beside).count();
@@ -187,7 +193,7 @@ impl<'w> World<'w> {
         Ok(self.told())
     }
 
-    /// What was counted; what nobody has read by now was fetched in vain.
+    /// The tally of the run; resident pages that no read used are waste.
     fn told(mut self) -> Tally {
         let unread = self.pages.values().filter(|page| page.back == 0 && page.is_unread());
         unread.for_each(|page| self.tally.wasted(RequestId(u64::from(page.request)), u64::from(page.pages)));
@@ -197,7 +203,7 @@ impl<'w> World<'w> {
         self.tally
     }
 
-    /// When something happens next.
+    /// The time of the next event.
     fn next_ns(&self) -> Option<u64> {
         let coming_ns = self.coming.as_ref().filter(|_| self.queued < QUEUED_MAX).map(|(_, op)| op.not_before_ns);
         let reader_ns = self.agenda.peek().map(|Reverse((at_ns, ..))| *at_ns);
@@ -210,7 +216,7 @@ impl<'w> World<'w> {
         deadlines.into_iter().flatten().min()
     }
 
-    /// Does what is due at `next_ns`, or by now.
+    /// Does everything due at `next_ns`, or earlier.
     fn step(&mut self, next_ns: u64) -> Result<(), Violation> {
         self.now_ns = self.now_ns.max(next_ns);
         self.deliver()?;
@@ -235,7 +241,7 @@ impl<'w> World<'w> {
         self.coming = next.filter(|(_, op)| op.not_before_ns < until_ns);
     }
 
-    /// Gives readers the reads that are due.
+    /// Gives readers their due reads.
     fn take_what_came(&mut self) -> Result<(), Violation> {
         while self.queued < QUEUED_MAX
             && let Some((number, op)) = self.coming.filter(|(_, op)| op.not_before_ns <= self.now_ns)

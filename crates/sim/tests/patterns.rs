@@ -1,5 +1,6 @@
-//! What the read path makes of whole patterns, in front of a store that answers after 30 ms, sends 80 MB/s a request and 900 MB/s in
-//! all. Asserted: throughput against the pattern's limit, bytes fetched against bytes asked, requests.
+//! The read path under whole patterns, in front of a store that answers after 30 ms, sends 80 MB/s
+//! a request and 900 MB/s in all. Asserted: throughput against the limit of the pattern, bytes
+//! fetched over bytes asked, requests.
 
 use foreread_device::latency::FirstByte;
 use foreread_device::{Profile, Rate, object_store};
@@ -7,7 +8,7 @@ use foreread_policy::{Extent, PAGE_BYTES};
 use foreread_sim::{PolicyName, Reads, Scenario, Tally};
 use foreread_workload::{Descriptor, Metric, Op, Pattern};
 
-/// The kernel's readahead window: what a mount is asked for at a time.
+/// Pages of the kernel's readahead window: the largest READ of a mount.
 const KERNEL_PAGES: u64 = 32;
 
 struct Outcome {
@@ -126,7 +127,8 @@ fn a_strided_reader() {
 
 #[test]
 fn a_strided_reader_whose_first_window_ends_where_its_second_record_begins() {
-    // 64 KiB read at the start of a file come as 128 KiB from the kernel: eight times that is a megabyte.
+    // 64 KiB read at the start of a file come as 128 KiB from the kernel: eight times that is a
+    // megabyte.
     let reads: Vec<_> = (0..2048).map(|i| Extent::new(i * MIB, i * MIB + if i == 0 { 32 } else { 16 })).collect();
     let outcome = run(256 << 20, 2 * GIB, vec![(0, reads, 0)]);
     let per_s = 2048.0 / outcome.seconds;

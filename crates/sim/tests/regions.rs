@@ -1,4 +1,5 @@
-//! What comes of memory larger than there is room for: the published tables, what this project makes of it, and what is pinned.
+//! Memory larger than its budget: the published tables, the results of our policy, and pinned
+//! figures.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -33,10 +34,11 @@ fn regions() -> impl Iterator<Item = Workload> {
     found.filter(|workload| matches!(workload.pattern, Pattern::Region(_)))
 }
 
-/// A workload, by how much a ratio may differ, and the ratios of policies.
+/// A workload, the tolerance of its ratios, and the ratios of policies.
 type Row = (&'static str, f64, &'static [(&'static str, f64)]);
 
-/// Columns of the published tables, with anonymous memory: by workload, ratios to clusters of eight.
+/// Columns of the published tables, with anonymous memory: by workload, ratios to clusters of
+/// eight.
 const PUBLISHED: &[Row] = &[
     (
         "region-sequential-disk",
@@ -127,7 +129,7 @@ fn every_figure_that_is_wanted_of_a_region_is_met() {
 }
 
 #[test]
-fn mixed_touches_are_served_sooner_whatever_their_order() {
+fn mixed_touches_are_served_sooner_with_every_seed() {
     let workload = catalogue::find("region-mixed").unwrap();
     for seed in 1..=4 {
         let workload = workload.clone().with_seed(seed);
@@ -141,12 +143,12 @@ fn mixed_touches_are_served_sooner_whatever_their_order() {
 }
 
 #[test]
-fn a_loop_is_read_as_little_as_can_be_with_half_of_the_memory_as_well() {
+fn a_loop_reads_few_more_pages_than_the_least_in_any_memory() {
     let mut workload = catalogue::find("region-sequential").unwrap();
     for (mib, limit) in [(900, 1.35), (500, 1.15)] {
         workload.mount.memory_bytes = mib << 20;
         let tally = run_of(&workload, "foreread");
-        // Four times what there is no room for.
+        // Four rounds of the pages that do not fit.
         let least = (4 * (1000 - mib) * 256) as f64;
         let read = tally.figure(Metric::PagesIn).unwrap();
         assert!(read <= limit * least, "{mib} MiB: {read} pages of {least}");
@@ -162,8 +164,13 @@ fn a_second_run_is_the_same() {
 }
 
 #[test]
-fn what_comes_of_each_region_is_pinned() {
-    let mut text = String::new();
+fn the_figures_of_regions_are_pinned() {
+    let mut text = String::from(
+        "Time until the last thread ended; touches that waited; pages read and written; requests that read.\n\
+         A region has neither read times nor waste. Update: INSTA_UPDATE=always cargo test -p foreread-sim --test regions\n\n",
+    );
+    let heads = ["time", "waits", "pages in", "pages out"].map(|head| format!(" {head:>14}")).concat();
+    let _ = writeln!(text, "{:22} {:16}{heads} requests", "workload", "policy");
     for workload in regions() {
         for stack in &workload.simulate.policies {
             let tally = &RAN[&(workload.name.clone(), stack.clone())];
@@ -175,5 +182,5 @@ fn what_comes_of_each_region_is_pinned() {
             let _ = writeln!(text, " {:>8} requests", tally.requests());
         }
     }
-    insta::assert_snapshot!(text);
+    insta::assert_snapshot!("regions", text);
 }

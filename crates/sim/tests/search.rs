@@ -1,4 +1,4 @@
-//! Random scenarios with faults: what must hold whatever happens.
+//! Random scenarios with faults: no rule is broken.
 
 use foreread_sim::search;
 

@@ -1,6 +1,5 @@
-//! What comes of whole simulations: the published results, determinism, and what is pinned so that a change shows.
-
-use std::fmt::Write as _;
+//! Whole simulations: the published results come out, and a second run is the same. `pinned.rs`
+//! pins their figures.
 
 use foreread_sim::{PolicyName, Scenario, SchedulerName, Stack, Tally, simulate};
 use foreread_workload::{Metric, Pattern, Workload, catalogue};
@@ -27,7 +26,7 @@ fn every_figure_that_is_wanted_of_a_simulation_is_met() {
 }
 
 #[test]
-fn the_same_policy_in_both_columns_of_the_published_table_is_noticed() {
+fn the_checks_fail_for_the_wrong_policy_in_either_column_of_the_published_table() {
     let workload = catalogue::find("thrash-200-streams").unwrap();
     let wanted = |policy: &str| &workload.simulate.expect.iter().find(|(name, _)| name == policy).unwrap().1;
     let meets = |policy, wanted: &[foreread_workload::Figure]| {
@@ -39,7 +38,7 @@ fn the_same_policy_in_both_columns_of_the_published_table_is_noticed() {
 }
 
 #[test]
-fn a_gain_is_not_found_where_there_is_none() {
+fn the_check_of_a_gain_fails_without_one() {
     let workload = catalogue::find("sysbench-oltp").unwrap().with_threads(16);
     let operations = |policy| run(&workload, policy).figure(Metric::Operations).unwrap();
     let wanted: Vec<_> = workload.simulate.ratios.iter().map(|ratio| ratio.figure).collect();
@@ -50,7 +49,8 @@ fn a_gain_is_not_found_where_there_is_none() {
     assert!(!meets(operations(PolicyName::Linux2620) / operations(PolicyName::OnDemand2007)));
 }
 
-/// What the baselines of asynchronous submission come to: one after the other, in flight through the scheduler, and without it.
+/// Operations a second of the baselines of asynchronous submission: one at a time, in flight
+/// through a scheduler, and without one.
 fn operations_by_submission() -> [f64; 3] {
     [("fio-random-serial", "none/cfq"), ("fio-random-async", "none/cfq"), ("fio-random-async", "none")].map(
         |(name, stack)| {
@@ -69,7 +69,7 @@ fn asynchronous_submission_gains_what_was_published() {
 }
 
 #[test]
-fn a_scheduler_that_shares_out_fairly_is_told_from_one_that_does_not() {
+fn the_checks_tell_the_schedulers_apart() {
     let workload = catalogue::find("tiobench-32").unwrap();
     let throughput = |stack: &str| run(&workload, stack.parse::<Stack>().unwrap()).figure(Metric::Throughput).unwrap();
     let meets = |policy: &str, over: &str, found: f64| {
@@ -97,7 +97,7 @@ fn a_scheduler_is_for_block_devices() {
 }
 
 #[test]
-fn the_service_of_readers_comes_to_what_they_read() {
+fn service_curves_add_up_to_the_bytes_read() {
     let workload = catalogue::find("slow-200-beside-2").unwrap();
     for through_mount in [false, true] {
         let scenario = Scenario { picture: true, ..Scenario::of(&workload, None).unwrap() };
@@ -111,7 +111,7 @@ fn the_service_of_readers_comes_to_what_they_read() {
         let slow = given(&readers) as f64 / 1e6 / tally.figure(Metric::Throughput).unwrap();
         assert!((19.0..=20.5).contains(&slow), "{slow} s");
     }
-    assert!(run(&workload, PolicyName::None).service(false).is_empty(), "nobody wants a picture");
+    assert!(run(&workload, PolicyName::None).service(false).is_empty(), "no picture was wanted");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_second_run_is_the_same() {
 }
 
 #[test]
-fn who_reads_a_little_does_not_wait_for_a_trial_with_fewer() {
+fn an_interactive_reader_does_not_wait_while_a_lower_concurrency_is_tried() {
     let tally = run(&catalogue::find("interactive-beside-16").unwrap(), PolicyName::Foreread);
     // A first byte takes 30 ms, and the sixteen have the link.
     let p99 = tally.figure(Metric::BesideReadP99).unwrap();
@@ -139,31 +139,7 @@ fn who_reads_a_little_does_not_wait_for_a_trial_with_fewer() {
 }
 
 #[test]
-fn what_comes_of_each_workload_is_pinned() {
-    let mut text = String::new();
-    for (name, _) in catalogue::TEXTS {
-        let workload = catalogue::find(name).unwrap();
-        if !workload.is_simulated() || workload.pattern.is_no_reads() {
-            continue;
-        }
-        let scheduled = workload.simulate.policies.iter().filter(|stack| stack.contains('/'));
-        let scheduled = scheduled.map(|stack| stack.parse().unwrap());
-        for stack in PolicyName::ALL.iter().map(|&policy| policy.into()).chain(scheduled).collect::<Vec<Stack>>() {
-            let tally = run(&workload, stack);
-            let _ = write!(text, "{name:20} {stack:15}");
-            for metric in [Metric::Throughput, Metric::Amp, Metric::RequestsPerGib, Metric::IoSize, Metric::Late] {
-                let shown = tally.figure(metric).map_or_else(String::new, |value| metric.show(value));
-                let _ = write!(text, " {shown:>12}");
-            }
-            text.truncate(text.trim_end().len());
-            text.push('\n');
-        }
-    }
-    insta::assert_snapshot!(text);
-}
-
-#[test]
-fn whoever_reads_every_byte_once_is_fetched_every_byte() {
+fn a_workload_that_reads_every_byte_once_fetches_every_byte() {
     for (name, _) in catalogue::TEXTS {
         let workload = catalogue::find(name).unwrap();
         if !workload.is_simulated() || workload.pattern.is_no_reads() {
@@ -172,7 +148,8 @@ fn whoever_reads_every_byte_once_is_fetched_every_byte() {
         let amp = |policy| run(&workload, policy).figure(Metric::Amp).unwrap();
         let again = matches!(workload.pattern, Pattern::Sequential { passes, .. } if passes > 1);
         if again || amp(PolicyName::None) < 0.999 {
-            continue; // It comes back to what it has read, and finds some of it.
+            // It reads bytes again, and finds some resident.
+            continue;
         }
         for &policy in PolicyName::ALL {
             assert!(amp(policy) >= 0.999, "{name}: {policy}: less was fetched than read: {}", amp(policy));

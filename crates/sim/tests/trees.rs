@@ -1,4 +1,5 @@
-//! What comes of programs that go through trees of directories: the published table, what this project makes of it, and what is pinned.
+//! What comes of programs that go through trees of directories: the published table, what this
+//! project makes of it, and what is pinned.
 
 use std::fmt::Write as _;
 
@@ -37,7 +38,8 @@ fn the_published_table_comes_out_within_a_tenth() {
 
 #[test]
 fn the_table_comes_out_in_seconds_as_well() {
-    // Seconds of `find`, `grep` and `cp`, the mean of two runs each. A fifth, since neither the disk nor the names are stated.
+    // Seconds of `find`, `grep` and `cp`, the mean of two runs each. A fifth, since neither the
+    // disk nor the names are stated.
     let rows = [
         ("find-1000x100", Metric::FindTime, 12.085, 4.135),
         ("find-system", Metric::FindTime, 4.145, 4.045),
@@ -60,7 +62,8 @@ fn a_large_directory_is_read_ahead_as_far_as_was_published() {
     let found = tally.figure(Metric::ReadAhead).unwrap();
     // 454 of 541 pages.
     assert!((0.756..=0.924).contains(&found), "{found}");
-    // 32 31 30 31 28 29 29 28 27 25 29 22 25 30 24 15 19: the longer the reader has been at it, the more of a window it has read.
+    // 32 31 30 31 28 29 29 28 27 25 29 22 25 30 24 15 19: the longer the reader has been at it,
+    // the more of a window it has read.
     let windows = tally.windows();
     assert!((16..=19).contains(&windows.len()) && windows[0] == 32, "{windows:?}");
     let sum = |windows: &[u32]| windows.iter().sum::<u32>();
@@ -68,7 +71,7 @@ fn a_large_directory_is_read_ahead_as_far_as_was_published() {
 }
 
 #[test]
-fn wrong_readahead_costs_what_it_costs_and_ours_is_stopped() {
+fn wrong_readahead_costs_as_much_as_published_and_ours_stops() {
     let first = ratio("find-system", Metric::FindTime, "ext3-2007-first", "none");
     assert!(first >= 2.0, "the first version is {first} times as slow");
     for name in ["find-1000x100", "find-system"] {
@@ -115,8 +118,13 @@ fn a_second_run_is_the_same() {
 }
 
 #[test]
-fn what_comes_of_each_tree_is_pinned() {
-    let mut text = String::new();
+fn the_figures_of_directories_are_pinned() {
+    let mut text = String::from(
+        "When each program ended, how often find waited, blocks fetched ahead over blocks of all directories, requests.\n\
+         A tree has neither read times nor waste. Update: INSTA_UPDATE=always cargo test -p foreread-sim --test trees\n\n",
+    );
+    let heads = ["find", "find waits", "grep", "cp", "ahead"].map(|head| format!(" {head:>12}")).concat();
+    let _ = writeln!(text, "{:14} {:15}{heads} requests", "workload", "policy");
     for (name, _) in catalogue::TEXTS {
         let workload = catalogue::find(name).unwrap();
         if !matches!(workload.pattern, Pattern::DiskTree(_)) {
@@ -133,5 +141,5 @@ fn what_comes_of_each_tree_is_pinned() {
             text.push('\n');
         }
     }
-    insta::assert_snapshot!(text);
+    insta::assert_snapshot!("directories", text);
 }

@@ -1,8 +1,11 @@
-//! Measures the ceiling of this machine: a bare client against the testbed, and what the testbed costs.
+//! Measures the ceiling of this machine: a bare client against the testbed, and what the testbed
+//! costs.
 //!
-//!     cargo run --release -p foreread-testbed --example bare_client -- [size] [connections] [connection-rate] [first-byte] [range]
+//!     cargo run --release -p foreread-testbed --example bare_client -- \
+//!         [size] [connections] [connection-rate] [first-byte] [range]
 //!
-//! The testbed runs in a process of its own, so that its processor time is told apart from the client's.
+//! The testbed runs in a process of its own, so that its processor time is told apart from the
+//! client's.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

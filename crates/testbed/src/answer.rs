@@ -1,4 +1,5 @@
-//! What a response says about an object, the same for S3 and for plain HTTP, and how faults falsify it.
+//! The head of a response about an object, the same for S3 and for plain HTTP, and how faults
+//! falsify it.
 
 pub(crate) mod conditions;
 mod listing;
@@ -21,13 +22,13 @@ use crate::objects::Object;
 use conditions::Selection;
 use payload::Payload;
 
-/// A response before the device and the wire: head, and where the body comes from.
+/// A response before the device and the wire: its head, and the source of its body.
 pub(crate) type Answer = Response<Payload>;
 
 /// Which bytes of which version are sent. Travels with a response through the S3 library.
 #[derive(Debug, Clone)]
 pub(crate) struct Chosen {
-    /// 200 or 206: of a GET the library only makes the one that its own fields imply.
+    /// 200 or 206: the library can only send the status that its own fields imply.
     pub(crate) status: StatusCode,
     pub(crate) object: Arc<Object>,
     pub(crate) range: Range<u64>,
@@ -41,7 +42,8 @@ impl Chosen {
     }
 }
 
-/// What the request's headers select, under a fault that makes the server ignore some of them.
+/// The selection of the request's headers, under a fault that makes the server ignore some of
+/// them.
 pub(crate) fn select(headers: &HeaderMap, object: &Object, effect: Option<Effect>) -> Selection {
     if matches!(effect, Some(Effect::IgnoreRange | Effect::Gzip)) && headers.contains_key(RANGE) {
         let mut headers = headers.clone();
@@ -85,7 +87,7 @@ pub(crate) fn unsatisfied_range(size: u64) -> HeaderValue {
     header(&format!("bytes */{size}"))
 }
 
-/// Falsifies an answer as the effect has it. What happens to the connection, and when, is not done here.
+/// Falsifies an answer. Effects on the connection are not applied here.
 pub(crate) fn falsify(answer: &mut Answer, effect: Effect, size: Option<u64>) {
     if !answer.status().is_success() {
         return;
@@ -135,7 +137,7 @@ pub(crate) fn error(s3: bool, status: StatusCode, code: &str, message: &str, ret
     answer
 }
 
-/// What a captive portal answers, for one.
+/// The answer of a captive portal, for example.
 pub(crate) fn garbage() -> Answer {
     let mut answer = Response::new(Payload::Bytes("<!doctype html><title>Welcome</title><p>Please log in".into()));
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/html"));

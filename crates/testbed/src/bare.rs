@@ -1,7 +1,8 @@
-//! The least client that there can be: keep-alive connections, one range after another, bytes thrown away.
+//! The simplest client: keep-alive connections, one range after another, bytes discarded.
 //!
-//! What it reaches is the ceiling for every other client of the same server on the same machine, and what it needs for given
-//! ranges is the floor. It is unsigned, so S3 paths need [`crate::Config::anonymous`]; `/http/KEY` always works.
+//! Its throughput is the ceiling of every other client of the same server on the same machine, and
+//! its time for given ranges is the floor. It is unsigned, so S3 paths need
+//! [`crate::Config::anonymous`]; `/http/KEY` always works.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::Error;
 
-/// What is read.
+/// The object to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// The server.
@@ -20,7 +21,7 @@ pub struct Target {
     pub path: String,
 }
 
-/// How long it took.
+/// The times of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// From before the first connection to after the last byte.
@@ -45,9 +46,11 @@ impl Report {
     }
 }
 
-/// Reads the ranges (none empty, all within the object) in their order, as many at a time as there are connections.
+/// Reads the ranges (none empty, all within the object) in their order, as many at a time as there
+/// are connections.
 ///
-/// Each connection is a thread, with a buffer that stays in its cache. The first failure ends it all.
+/// Each connection is a thread, with a buffer that stays in its cache. The first failure ends the
+/// run.
 pub fn read<I>(target: &Target, connections: usize, ranges: I) -> Result<Report, Error>
 where
     I: IntoIterator<Item = Range<u64>>,
@@ -147,7 +150,7 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// What matters of the head of a response.
+/// The needed parts of the head of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Head {
     status: u16,
@@ -181,7 +184,7 @@ impl Head {
     }
 }
 
-/// Small enough to stay in the second-level cache beside the one of another connection; fewer bytes mean more system calls.
+/// Bytes of a buffer. Lower: more system calls; higher: two of them exceed the second-level cache.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// No server here sends a longer head.

@@ -1,4 +1,5 @@
-//! What a testbed is: its address, objects, device and faults. Built in code from `Config::default()`, or read from TOML.
+//! The configuration of a testbed: its address, objects, device and faults. Built in code from
+//! `Config::default()`, or read from TOML.
 //!
 //! ```
 //! let config: foreread_testbed::Config = toml::from_str(r#"
@@ -26,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::Fault;
 use crate::quantity::{bytes_field, duration_field};
 
-/// Everything that can be chosen about a testbed. The default has no object and no limit.
+/// The configuration of a testbed. The default has no object and no limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -52,7 +53,8 @@ pub struct Config {
     /// How much longer the first byte takes at most, each time equally likely.
     #[serde(with = "duration_field")]
     pub jitter: Duration,
-    /// Instead of `jitter`: a log-normal first byte whose standard deviation multiplies by this percentage.
+    /// Instead of `jitter`: a log-normal first byte whose standard deviation multiplies by this
+    /// percentage.
     pub spread_percent: Option<u32>,
     /// How many of a million requests are slow.
     pub slow_per_million: u32,
@@ -66,11 +68,11 @@ pub struct Config {
     pub total_rate: Option<u64>,
     /// Requests per second above which the store answers 503.
     pub request_rate: Option<NonZeroU32>,
-    /// Requests that are worked on at a time; others wait.
+    /// Requests served at a time; others wait.
     pub concurrency: Option<NonZeroU32>,
     /// Where the device's randomness starts.
     pub seed: u64,
-    /// What goes wrong.
+    /// The faults.
     pub faults: Vec<Fault>,
     /// Speak TLS with this certificate.
     pub tls: Option<TlsFiles>,
@@ -87,7 +89,8 @@ pub struct ObjectSpec {
     /// Its size in bytes; text such as `64KiB` where it is read.
     #[serde(with = "bytes_field")]
     pub size: u64,
-    /// Its generation, which its bytes, `ETag` and time of modification follow; 1 where it is not given.
+    /// Its generation, which its bytes, `ETag` and time of modification follow; 1 where it is not
+    /// given.
     #[serde(default = "first_generation")]
     pub generation: u64,
 }

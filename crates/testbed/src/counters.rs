@@ -1,4 +1,4 @@
-//! What was asked for: counters by kind of request, and a log of the last requests.
+//! Counters by kind of request, and a log of the last requests.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-/// The kinds of requests that are told apart.
+/// The kinds of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -40,7 +40,7 @@ impl Kind {
     }
 }
 
-/// What was asked for since the start or the last reset; requests to the control API do not count.
+/// Requests since the start or the last reset; requests to the control API do not count.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Counters {
@@ -60,11 +60,11 @@ pub struct Counters {
     pub faults: u64,
     /// Bytes of bodies that were handed to the connection.
     pub bytes_sent: u64,
-    /// Those of them that are an object's.
+    /// The bytes of objects among them.
     pub object_bytes_sent: u64,
     /// Connections accepted.
     pub connections: u64,
-    /// Requests whose response is not complete now.
+    /// Requests without a complete response.
     pub in_flight: u64,
     /// The most at once.
     pub in_flight_max: u64,
@@ -81,7 +81,7 @@ pub struct LoggedRequest {
     pub kind: Kind,
     /// The key; for a list the prefix.
     pub key: String,
-    /// The bytes asked for, from the first to before the last; `null` for the whole object.
+    /// The requested bytes, `[start, end)`; `null` for the whole object.
     pub range: Option<(u64, u64)>,
     /// The status of the response; 0 until it is known, and for ever if there was none.
     pub status: u16,
@@ -191,7 +191,8 @@ impl Accounts {
 }
 
 impl Entry {
-    /// The head of the response is known; `range` is what it really covers, where the request did not say so.
+    /// The head of the response is known; `range` is what it really covers, where the request did
+    /// not say so.
     pub(crate) fn answered(&self, status: u16, range: Option<(u64, u64)>) {
         let mut books = self.accounts.books();
         books.counters.errors += u64::from(status >= 400);
@@ -228,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_in_flight_is_counted_and_its_maximum_kept() {
+    fn requests_in_flight_are_counted_and_their_maximum_is_kept() {
         let accounts = Arc::new(Accounts::new(10));
         let first = accounts.enter(Kind::Get, "a", None, false);
         let second = accounts.enter(Kind::Get, "a", Some((0, 5)), true);

@@ -1,14 +1,14 @@
-//! What can fail: starting a testbed, and reading with the bare client.
+//! Errors of starting a testbed, and of reading with the bare client.
 
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::PathBuf;
 
-/// What can fail: starting a testbed, and reading with the bare client.
+/// An error of starting a testbed, or of reading with the bare client.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The address to listen on could not be had.
+    /// The address to listen on is not available.
     #[error("cannot listen on {address}")]
     Listen {
         /// The address asked for.
@@ -60,7 +60,7 @@ pub enum Error {
         /// What the connection said.
         source: std::io::Error,
     },
-    /// The bare client got something else than what it asked for.
+    /// The bare client got another answer than it asked for.
     #[error("bytes {}-{} of {path} gave status {status} and {bytes} bytes", range.start, range.end)]
     Answer {
         /// What was read, as in the request.

@@ -1,6 +1,7 @@
-//! What can go wrong, and to which requests: the specs of `--fault`, of the config, and of the control API.
+//! Faults and the requests that they happen to: the specs of `--fault`, of the config, and of the
+//! control API.
 //!
-//! A spec is terms separated by commas. The first says what happens, the others to which requests:
+//! A spec is terms separated by commas. The first is the effect, the others are conditions:
 //!
 //! | effect | what the client sees |
 //! |---|---|
@@ -9,13 +10,13 @@
 //! | `reset-body=64KiB` | the connection is reset after so much of the body |
 //! | `stall`, `stall=2s` | nothing before the head, for ever or for a time |
 //! | `stall-body=64KiB` | nothing after so much of the body, for ever; `for=2s`: for a time |
-//! | `truncate=64KiB` | the connection is closed after so much of the body, though `Content-Length` says more |
-//! | `short=100` | a body of so many bytes, and a `Content-Length` to match: less than was asked for |
+//! | `truncate=64KiB` | closed after so much of the body; `Content-Length` says more |
+//! | `short=100` | a body of so many bytes, less than requested, and a matching `Content-Length` |
 //! | `wrong-range` | a `Content-Range` one byte further on |
 //! | `wrong-etag` | the `ETag` of another version |
 //! | `no-etag` | no `ETag` |
 //! | `ignore-range` | the whole object with 200 |
-//! | `gzip` | the whole object with 200, compressed, with `Content-Encoding: gzip`, a weak `ETag` and no length |
+//! | `gzip` | 200, the whole object as `Content-Encoding: gzip`, a weak `ETag`, no length |
 //! | `archived` | 403 `InvalidObjectState`, as of an object in an archive |
 //! | `slow=20` | a first byte that takes 20 times as long |
 //! | `repeat-token` | a page of a listing whose continuation leads to the same page again |
@@ -25,14 +26,15 @@
 //!
 //! | condition | which requests |
 //! |---|---|
-//! | `kind=get` | of these kinds: `get`, `head`, `list`, `put`, `other`, several as `get+head`, or `any`; without it: `get` |
+//! | `kind=get` | `get`, `head`, `list`, `put`, `other`, `get+head`, `any`; default `get` |
 //! | `key=a/b`, `key=a/*` | of this key, or of keys with this prefix (for a list: its prefix) |
 //! | `after=5` | not the first 5 |
 //! | `every=10` | of those only each tenth: the 10th, the 20th ... |
 //! | `probability=0.1` | of those a random tenth, from `seed=7` |
 //! | `count=3` | at most 3 in all |
 //!
-//! The first fault of the list that applies to a request is the one that happens; only `replace` lets others happen too.
+//! The first fault of the list that applies to a request happens; only `replace` lets others
+//! happen too.
 
 pub(crate) mod plan;
 
@@ -45,7 +47,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::Kind;
 use crate::quantity::{self, QuantityError};
 
-/// One thing that goes wrong, and when.
+/// A fault: an effect and its conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fault {
     /// What happens.
@@ -56,7 +58,7 @@ pub struct Fault {
     pub key: Option<String>,
     /// How many matching requests are spared first.
     pub after: u64,
-    /// Only each so many-th of the matching requests; 1 for each.
+    /// Only every n-th of the matching requests; 1 for each.
     pub every: u64,
     /// How many of a million of those.
     pub per_million: u32,
@@ -133,7 +135,7 @@ pub enum Effect {
     Replace,
 }
 
-/// Why a spec is not one.
+/// An error in a spec.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FaultError {

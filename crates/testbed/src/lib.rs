@@ -1,14 +1,15 @@
-//! An emulated object store to try things against: the real protocol, synthetic objects, a device in front, and faults.
+//! An emulated object store to try things against: the real protocol, synthetic objects, a device
+//! in front, and faults.
 //!
 //! ```text
 //!              ┌ /-/...      control: counters, log, objects, faults
 //!  connection ─┼ /http/KEY   plain HTTP with a listing as nginx makes it
 //!              └ /BUCKET/KEY S3: signatures, ranges, conditions, listings
 //!                   │
-//!                   ├─ fault?   which of the faults in force happens to this request
+//!                   ├─ fault?   which fault in force happens to this request
 //!                   ├─ answer   objects, conditions, listing
 //!                   ├─ pacer    the device model in real time: when the head, when each 64 KiB
-//!                   └─ body     out to the connection, cut or stalled where a fault says so
+//!                   └─ body     to the connection, cut or stalled by a fault
 //! ```
 //!
 //! ```no_run
@@ -34,7 +35,10 @@
 //! | `GET /-/faults` | the faults in force, and how often each happened |
 //! | `POST /-/faults` | replaces them: a list of specs, see [`fault`] |
 //!
-//! Bodies are JSON. What cannot be read gets 400, with the reason as text.
+//! Bodies are JSON. A body that does not parse gets 400, with the reason as text.
+//!
+//! `server` runs connections, `answer` makes responses, `objects` holds the bytes, `fault` chooses
+//! what goes wrong.
 //!
 //! *Invariant:* what is served depends on the requests and the config only, never on the time.
 

@@ -1,7 +1,7 @@
 //! The objects of the bucket: synthetic ones, ones that were put, and the files of a directory.
 //!
-//! A key is looked up among the objects held here first, then in the directory. Deleting an object that hides a file
-//! uncovers the file.
+//! A key is looked up among the objects held here first, then in the directory. Deleting an object
+//! that hides a file uncovers the file.
 
 pub mod content;
 
@@ -57,7 +57,7 @@ impl Object {
         }
     }
 
-    /// Opens what is needed to read the content.
+    /// Opens the content.
     pub(crate) fn open(self: &Arc<Self>) -> io::Result<Reader> {
         let file = match &self.source {
             Source::File(path) => Some(File::open(path)?),
@@ -75,7 +75,8 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// A piece of the content from `offset` on: at least a byte (unless a file has shrunk) and at most `bytes_max`.
+    /// A piece of the content from `offset` on: at least a byte (unless a file has shrunk) and at
+    /// most `bytes_max`.
     pub(crate) fn chunk(&self, offset: u64, bytes_max: u64) -> io::Result<Bytes> {
         match (&self.object.source, &self.file) {
             (Source::Synthetic(content), _) => Ok(content.chunk(offset, bytes_max)),
@@ -128,8 +129,8 @@ impl Objects {
     /// Adds an object of these bytes, or replaces what is under its key.
     pub(crate) fn put(&self, key: &str, bytes: &Bytes) -> Arc<Object> {
         let generation = self.get(key).map_or(1, |object| object.generation + 1);
-        // The ETag of an object that was put follows its bytes, too: two different ones may be put as the same generation
-        // after a deletion.
+        // The ETag of an object that was put follows its bytes, too: two different ones may be put
+        // as the same generation after a deletion.
         let mut object = Object::new(key.to_owned(), bytes.len() as u64, generation, Source::Memory(bytes.clone()));
         object.etag = etag(&format!("{}\n{:016x}", object.etag, hash(bytes)));
         self.hold(object)
@@ -148,8 +149,9 @@ impl Objects {
         self.held.write().unwrap_or_else(PoisonError::into_inner).remove(key).is_some()
     }
 
-    /// Calls `visit` with every object whose key starts with `prefix`, from `from` (a key, inclusive) on, in the order of
-    /// the keys' bytes. `visit` says where to go on, or `None` to stop.
+    /// Calls `visit` with every object whose key starts with `prefix`, from `from` (a key,
+    /// inclusive) on, in the order of the keys' bytes. `visit` says where to go on, or `None` to
+    /// stop.
     pub(crate) fn walk(&self, prefix: &str, from: &str, mut visit: impl FnMut(&Arc<Object>) -> Option<Next>) {
         let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
         let merged = self.dir.is_some().then(|| {
@@ -257,15 +259,15 @@ fn successor(prefix: &str) -> Option<String> {
     None
 }
 
-/// 32 hexadecimal digits and a number of parts, as an object has that was uploaded in parts: clients take the digits alone
-/// for an MD5 of the content, and refuse what does not match.
+/// 32 hexadecimal digits and a number of parts, as an object has that was uploaded in parts:
+/// clients take the digits alone for an MD5 of the content, and refuse what does not match.
 fn etag(version: &str) -> String {
     let mut random = Random::new(hash(version.as_bytes()));
     format!("{:016x}{:016x}-1", random.next_u64(), random.next_u64())
 }
 
-/// When generation 0 was modified, 2024-01-01 00:00:00 UTC, in seconds since 1970; each generation is a second younger than
-/// the one before.
+/// When generation 0 was modified, 2024-01-01 00:00:00 UTC, in seconds since 1970; each generation
+/// is a second younger than the one before.
 const FIRST_MODIFIED: u64 = 1_704_067_200;
 
 /// Later generations share a time: HTTP cannot write a year of five digits.
@@ -300,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_is_read_back() {
+    fn an_object_that_was_put_is_read_back() {
         let objects = Objects::new(&[], None).unwrap();
         let first = objects.put("k", &Bytes::from_static(b"hello"));
         let second = objects.put("k", &Bytes::from_static(b"world"));

@@ -1,6 +1,7 @@
 //! Sizes, rates and times as people write them: `64KiB`, `80MB/s`, `30ms`.
 //!
-//! `K`, `M`, `G`, `T` and `KiB` ... `TiB` are powers of 1,024; `KB` ... `TB` are powers of 1,000, as on links and disks.
+//! `K`, `M`, `G`, `T` and `KiB` ... `TiB` are powers of 1,024; `KB` ... `TB` are powers of 1,000,
+//! as on links and disks.
 
 use std::time::Duration;
 
@@ -72,7 +73,8 @@ fn split(text: &str) -> (&str, &str) {
     (&text[..end], text[end..].trim())
 }
 
-/// A decimal number times a factor, exactly, rounded down; `None` where it is no number or too large.
+/// A decimal number times a factor, exactly, rounded down; `None` where it is no number or too
+/// large.
 fn scaled(number: &str, factor: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() || fraction.len() > 9 {

@@ -1,4 +1,5 @@
-//! A running testbed: accepts connections, and leads each request through fault, answer, device and wire.
+//! A running testbed: accepts connections, and passes each request through fault, answer, device
+//! and wire.
 
 mod body;
 mod control;
@@ -49,7 +50,8 @@ pub struct Testbed {
 }
 
 impl Testbed {
-    /// Starts serving. When this returns, clients can connect. May be called on a task of another runtime.
+    /// Starts serving. When this returns, clients can connect. May be called on a task of another
+    /// runtime.
     pub fn start(config: Config) -> Result<Self, Error> {
         let threads = |source| Error::Threads { source };
         let acceptor = config.tls.as_ref().map(tls::acceptor).transpose()?;
@@ -87,7 +89,7 @@ impl Testbed {
         format!("{}://{}", if self.secure { "https" } else { "http" }, self.address)
     }
 
-    /// What was asked for until now.
+    /// The counters so far.
     pub fn counters(&self) -> Counters {
         self.state.accounts.counters()
     }
@@ -117,8 +119,8 @@ impl Testbed {
         self.state.faults.set(faults);
     }
 
-    /// Stops, and breaks every connection; when this returns, the port is free. Not for a task of some runtime, since it
-    /// waits: there, drop the testbed.
+    /// Stops, and breaks every connection; when this returns, the port is free. Not for a task of
+    /// some runtime, since it waits: there, drop the testbed.
     pub fn stop(mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(STOP_WAIT);
@@ -151,7 +153,7 @@ async fn accept(listener: TcpListener, acceptor: Option<TlsAcceptor>, state: Arc
                 tokio::spawn(converse(stream, acceptor.clone(), Arc::clone(&state)));
             }
             Err(error) => {
-                // Out of descriptors, most likely: others may be closed meanwhile.
+                // Most likely out of descriptors: others may be closed meanwhile.
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
@@ -291,7 +293,8 @@ async fn s3_answer(
     Ok(Response::from_parts(parts, payload))
 }
 
-/// Threads that serve. Two fill a link of a few GB/s; more only take the processors from the clients on the same machine.
+/// Threads that serve. Two fill a link of a few GB/s; more only take the processors from the
+/// clients on the same machine.
 const WORKERS: usize = 2;
 
 /// How long accepting rests after an error.

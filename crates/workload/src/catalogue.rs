@@ -1,4 +1,4 @@
-//! The workloads that the project pins, compiled in: `foreread bench` needs no checkout.
+//! The built-in workloads: `foreread bench` needs no checkout.
 
 use crate::workload::Workload;
 

@@ -1,6 +1,6 @@
-//! A workload's TOML, read by hand: every complaint names the file, the line and the dotted key, an unknown key is an
-//! error, and a key that has no meaning for the chosen pattern is one too. (A derived decoder loses the place as soon
-//! as an enum is tagged.)
+//! Reads the TOML of a workload by hand: every error names the file, the line and the dotted key;
+//! an unknown key is an error, and so is a key that has no meaning for the chosen pattern. (A
+//! derived decoder loses the position as soon as an enum is tagged.)
 
 mod expect;
 mod limits;
@@ -33,7 +33,7 @@ impl Workload {
 
 /// Levels of a tree at most: a path has 4,096 bytes.
 const DEPTH_MAX: u64 = 200;
-/// Bytes of an extent at least: a page.
+/// Fewest bytes of an extent: a page.
 const EXTENT_BYTES_MIN: u64 = 4096;
 
 /// Reads and checks a whole workload.
@@ -52,7 +52,7 @@ fn workload(file: &str, text: &str) -> Result<Workload, Error> {
     let beside = top.optional_section("beside")?.map(|mut section| {
         let beside = group(&mut section)?;
         if tree.is_some() || beside.tree.is_some() {
-            return Err(section.breaks("nobody reads beside who walks a tree"));
+            return Err(section.breaks("no threads read beside a walk of a tree"));
         }
         section.end().map(|()| beside)
     });
@@ -128,7 +128,7 @@ fn workload(file: &str, text: &str) -> Result<Workload, Error> {
     Ok(workload)
 }
 
-/// Who reads what in which order.
+/// Threads with their files and their pattern.
 struct Group {
     threads: u32,
     operations_max: Option<u64>,
@@ -196,7 +196,7 @@ fn processes(top: &mut Section<'_>, threads: u32, pattern: &Pattern, beside: boo
     }
     if count > 1 && beside {
         return Err(processes.breaks(
-            "whoever reads beside the others ends with them, and who walks a tree waits for the others: in one process",
+            "threads that read beside end with the others, and threads that walk a tree wait for each other: in one process",
         ));
     }
     Ok(count)

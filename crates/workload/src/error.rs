@@ -1,8 +1,9 @@
-//! What is wrong with a workload's text: always with the file, the line and the key.
+//! Errors in a workload's text: each with the file, the line and the key.
 
 use thiserror::Error;
 
-/// A workload that cannot be read. Displays as `FILE:LINE: KEY: what is wrong and what was wanted`.
+/// A workload that cannot be read. Displays as `FILE:LINE: KEY: what is wrong and what was
+/// wanted`.
 #[derive(Debug, Error)]
 #[error("{file}:{line}: {}{problem}", if key.is_empty() { String::new() } else { format!("{key}: ") })]
 #[non_exhaustive]
@@ -17,7 +18,7 @@ pub struct Error {
     pub problem: Box<Problem>,
 }
 
-/// What can be wrong with one key.
+/// An error of one key.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Problem {
@@ -33,23 +34,23 @@ pub enum Problem {
     /// The key is not one of those known here, or has no meaning for this kind of pattern.
     #[error("unknown key; known here: {}", known.join(", "))]
     Unknown {
-        /// Keys that would have been taken.
+        /// The known keys.
         known: Vec<&'static str>,
     },
     /// The value cannot be understood.
     #[error("`{found}` is not {wanted}")]
     Value {
-        /// The value as it stands in the file.
+        /// The value as written in the file.
         found: String,
-        /// What would have been understood.
+        /// What is expected.
         wanted: &'static str,
     },
-    /// The value is understood, but cannot be together with another one.
+    /// The value conflicts with another one.
     #[error("`{found}`: {rule}")]
     Rule {
-        /// The value as it stands in the file.
+        /// The value as written in the file.
         found: String,
-        /// The rule that it breaks.
+        /// The broken rule.
         rule: &'static str,
     },
 }

@@ -1,7 +1,8 @@
-//! What a run measures, and what is expected of it.
+//! Metrics of a run, and the figures expected of it.
 //!
-//! An expectation is written `">= 0.85"`, `"<= 160 MiB"`: an operator, a number, and the metric's unit. The unit must be
-//! written out, and there is only one for each metric, so no figure can be pinned in a unit other than the measured one.
+//! An expectation is written `">= 0.85"`, `"<= 160 MiB"`: an operator, a number, and the metric's
+//! unit. The unit must be written out, and there is only one for each metric, so no figure can be
+//! pinned in a unit other than the measured one.
 
 use std::fmt;
 
@@ -12,17 +13,19 @@ use serde::Serialize;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Metric {
-    /// Bytes read over wall time, as a share of what 16 connections of a bare HTTP client reach in the same run.
+    /// Bytes read over wall time, as a share of what 16 connections of a bare HTTP client reach in
+    /// the same run.
     ThroughputOfCeiling,
     /// Bytes read over wall time.
     Throughput,
     /// Operations over wall time.
     Operations,
-    /// Operations over wall time, as a share of a bare client that asks for the same ranges, as many at a time.
+    /// Operations over wall time, as a share of a bare client that asks for the same ranges, as
+    /// many at a time.
     OperationsOfBare,
-    /// Operations over wall time, over those of the best of what stands beside in the same run.
+    /// Operations over wall time, over those of the best baseline in the same run.
     OperationsOfBest,
-    /// What submitting a read took: 99 of 100 took no longer.
+    /// Time of submitting a read: 99 of 100 took no longer.
     SubmitP99,
     /// Bytes fetched from storage over bytes asked by the program.
     Amp,
@@ -35,7 +38,8 @@ pub enum Metric {
     /// From `open()` until 64 MiB have been read.
     #[serde(rename = "first_64_mib")]
     First64Mib,
-    /// Reads that were done more than a period after they were due. A stream's first read is judged by the first byte.
+    /// Reads that were done more than a period after they were due. A stream's first read is
+    /// judged by the first byte.
     Late,
     /// Requests for data to storage, for each GiB that the program asked for.
     RequestsPerGib,
@@ -43,21 +47,21 @@ pub enum Metric {
     SlowestOfFastest,
     /// Bytes read in the best second. Simulated only, as are the three that follow.
     ThroughputMax,
-    /// Bytes of a request, on average.
+    /// Mean bytes of a request.
     IoSize,
-    /// The same, in the five seconds in which it was least.
+    /// The smallest mean over five seconds.
     IoSizeMin,
-    /// Of what was fetched, the part that nobody read. Simulated, or of trees.
+    /// The part of the fetched bytes that no read used. Simulated, or of trees.
     Waste,
-    /// What a read took: half of all took no longer.
+    /// Time of a read: half of all took no longer.
     ReadP50,
-    /// The same for 99 of 100.
+    /// Time of a read: 99 of 100 took no longer.
     ReadP99,
-    /// Bytes that those beside read, over wall time.
+    /// Bytes read by the threads beside, over wall time.
     BesideThroughput,
-    /// What 99 of 100 of their reads took at most.
+    /// Time of a read of the threads beside: 99 of 100 took no longer.
     BesideReadP99,
-    /// What `find` took to go through a tree. Simulated only, as are those that follow.
+    /// Time of `find` over a tree. Simulated only, as are those that follow.
     FindTime,
     /// How often it had to wait.
     FindWaits,
@@ -75,9 +79,11 @@ pub enum Metric {
     PagesIn,
     /// Pages that were written from memory.
     PagesOut,
-    /// What a walk through the whole tree took, or the last epoch. Of trees only, as are those that follow.
+    /// What a walk through the whole tree took, or the last epoch. Of trees only, as are those
+    /// that follow.
     Seconds,
-    /// The same, over the time to the first byte: how many answers one after the other that would be.
+    /// The same, over the time to the first byte: how many answers one after the other that would
+    /// be.
     Rounds,
     /// Names that were found, over wall time.
     Entries,
@@ -321,7 +327,8 @@ impl Figure {
         Some(Self { metric, operator, value })
     }
 
-    /// Whether `measured`, in the metric's unit, is what was wanted. A value that is not a number never is.
+    /// Whether `measured`, in the metric's unit, is what was wanted. A value that is not a number
+    /// never is.
     pub fn met(&self, measured: f64) -> bool {
         match self.operator {
             Operator::AtLeast => measured >= self.value,
@@ -370,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_shown_as_finely_as_their_bounds_need() {
+    fn values_are_shown_with_the_digits_that_their_bounds_need() {
         assert_eq!(Metric::ThroughputOfCeiling.show(0.848), "0.848");
         assert_eq!(Metric::Amp.show(7440.2), "7440");
         assert_eq!(Metric::Rss.show(320.4), "320.4 MiB");

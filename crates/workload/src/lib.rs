@@ -1,13 +1,21 @@
-//! Workloads: one TOML each, read into a deterministic stream of operations with the figures that are expected of it.
+//! Workloads: each TOML file becomes a deterministic stream of operations, with the figures that
+//! are expected of it.
 //!
 //! ```text
-//!  workloads/NAME.toml ──parse──> Workload ──operations(thread)──> Op, Op, Op ...     what is read, in which order
-//!                                    ├── device, mount                                on what, with how much memory
-//!                                    └── expect: [Figure]                             what must come out of it
+//!  workloads/NAME.toml ──parse──> Workload ──operations(thread)──> Op, Op ...   the reads
+//!                                    ├── device, mount                          storage, memory
+//!                                    └── expect: [Figure]                       expected figures
 //! ```
 //!
-//! The same file runs in real time (`foreread bench`) and in virtual time, so nothing here does I/O or knows a clock:
-//! an operation states only before which moment it must not start.
+//! | folder | what is in it |
+//! |---|---|
+//! | `workload` | the types that a file describes |
+//! | `decode` | from the text of a file to these types |
+//! | `operations` | from a workload to the reads of each thread |
+//! | `trace` | recordings of other programs' reads |
+//!
+//! The same file runs in real time (`foreread bench`) and in virtual time, so nothing here does
+//! I/O or knows a clock: an operation only says before which time it must not start.
 //!
 //! ```
 //! let workload = foreread_workload::catalogue::find("stride-64k-of-1m").unwrap();
@@ -15,7 +23,8 @@
 //! assert_eq!((second.offset, second.len), (1 << 20, 64 << 10));
 //! ```
 //!
-//! *Invariant:* the operations of a thread are a pure function of the file's text and the thread's number.
+//! *Invariant:* the operations of a thread are a pure function of the file's text and the thread's
+//! number.
 
 #![forbid(unsafe_code)]
 

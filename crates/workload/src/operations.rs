@@ -1,4 +1,4 @@
-//! The operations of one thread, each a pure function of its number.
+//! The reads of one thread, each a pure function of its number.
 //!
 //! ```text
 //!  sequential   0 1 2 3 4 5          a thread takes files t, t + threads, ... one after the other
@@ -6,15 +6,15 @@
 //!  strided      0 . . 1 . . 2 . .
 //!  dealt        0 2 4 | 1 3 5        two threads, which take records in turn
 //!  interleaved  0 2 4 | 1 3 5        two streams, each through its own half, in turn
-//!  random       4 0 5 2 1 3          a permutation over all files; threads take its entries in turn
-//!  in runs      4 5 | 0 1 | 2 3      the same, with records that lie side by side in turn (`run = 2`)
-//!  hot          7 8 2 7 3 8          most in a few areas; some records are followed by the next one
-//!  slow         0 1 2 3 4 5          as sequential; read k is due k periods after the thread's start
+//!  random       4 0 5 2 1 3          a permutation over all files; threads take entries in turn
+//!  in runs      4 5 | 0 1 | 2 3      the same, with adjacent records in turn (`run = 2`)
+//!  hot          7 8 2 7 3 8          most in a few areas; some followed by the next record
+//!  slow         0 1 2 3 4 5          as sequential; read k is due k periods after the start
 //! ```
 //!
-//! Together the threads read every byte at most once, and the whole of every file unless the pattern leaves gaps
-//! (strided, and random where the size is no multiple of the record). Several passes, random reads with repeats and hot
-//! reads come back to what they have read.
+//! Together the threads read every byte at most once, and the whole of every file unless the
+//! pattern leaves gaps (strided, and random where the size is no multiple of the record). Several
+//! passes, random reads with repeats and hot reads come back to what they have read.
 
 pub(crate) mod batches;
 mod permutation;
@@ -35,20 +35,21 @@ pub struct Op {
     pub offset: u64,
     /// Bytes to read; at least 1, and never past the end of the file.
     pub len: u32,
-    /// When it is due, counted from the start of the run; it must not start before. 0 for a pattern without a rate.
+    /// When it is due, counted from the start of the run; it must not start before. 0 for a
+    /// pattern without a rate.
     pub not_before_ns: u64,
 }
 
 impl Workload {
-    /// What thread `thread` (below [`Workload::threads`]) reads, in order.
+    /// The reads of thread `thread` (below [`Workload::threads`]), in order.
     pub fn operations(&self, thread: u32) -> Operations<'_> {
         debug_assert!(thread < self.threads);
         Operations::new(self, thread)
     }
 }
 
-/// The operations of one thread, in order. Ends with the files, or with the workload's limit on operations, or where
-/// the next one would be due after the workload's duration.
+/// The operations of one thread, in order. Ends with the files, or with the workload's limit on
+/// operations, or where the next one would be due after the workload's duration.
 #[derive(Clone, Debug)]
 pub struct Operations<'a> {
     workload: &'a Workload,
@@ -71,7 +72,7 @@ impl<'a> Operations<'a> {
 
     /// Operation `number` of this thread.
     fn at(&self, number: u64) -> Option<Op> {
-        // Who walks a tree has no reads that are known before: the storage says what comes next.
+        // The reads of a walk are not known in advance: the storage says what comes next.
         if self.workload.tree.is_some() || self.workload.operations_max.is_some_and(|max| number >= max) {
             return None;
         }
@@ -104,7 +105,7 @@ impl<'a> Operations<'a> {
     /// Step `number` of a walk of `steps` through each of this thread's files.
     fn walk(&self, number: u64, steps: u64, offset: impl Fn(u64) -> u64, not_before_ns: u64) -> Option<Op> {
         let (count, threads) = (u64::from(self.workload.files.count), u64::from(self.workload.threads));
-        // More threads than files: several walk through the same file, each through all of it.
+        // More threads than files: several read the same file, each all of it.
         let file = self.thread % count + (number / steps) * threads;
         if file >= count {
             return None;
@@ -114,7 +115,7 @@ impl<'a> Operations<'a> {
         Some(Op { file: file as u32, offset, len: len as u32, not_before_ns })
     }
 
-    /// This thread's share of `number`th turn through all files of `records` each.
+    /// This thread's record of turn `number` through all files of `records` each.
     fn dealt(&self, number: u64, records: u64) -> Option<Op> {
         let index = number.checked_mul(u64::from(self.workload.threads))?.checked_add(self.thread)?;
         let (file, record) = (index / records, u64::from(self.workload.pattern.record_bytes()));
@@ -148,13 +149,13 @@ impl<'a> Operations<'a> {
 }
 
 impl Operations<'_> {
-    /// Read `number` of a database: the record after the last one, or one of a hot area, or any.
+    /// Read `number` of a database: the record after the last one, one in a hot area, or any.
     fn hot(&self, number: u64) -> Option<Op> {
         let Pattern::Hot { record_bytes, areas, area_bytes, hot_percent, follow_percent } = self.workload.pattern
         else {
             return None;
         };
-        // Each kind of choice has numbers of its own, and each thread.
+        // Each kind of choice has its own random numbers, and so has each thread.
         let draw = |kind: u64, number: u64, bound: u64| {
             random(self.workload.seed ^ (kind << 56) ^ (self.thread << 32), number, bound)
         };
@@ -165,7 +166,7 @@ impl Operations<'_> {
         let area_slots = (area_bytes / u64::from(record_bytes)).clamp(1, slots);
         let slot = if draw(2, first, 100) < u64::from(hot_percent) {
             let area = draw(3, first, u64::from(areas));
-            // Where an area lies is the same for all threads.
+            // The position of an area is the same for all threads.
             random(self.workload.seed, area, slots - area_slots + 1) + draw(4, first, area_slots)
         } else {
             draw(5, first, slots)
@@ -192,7 +193,8 @@ fn random_slots(workload: &Workload) -> u64 {
     workload.files.size_bytes / u64::from(workload.pattern.record_bytes()) * u64::from(workload.files.count)
 }
 
-/// The record that step `step` of an interleaved walk reads: `streams` equal parts in turn, then what is left over.
+/// The record that step `step` of an interleaved walk reads: `streams` equal parts in turn, then
+/// what is left over.
 fn interleaved(step: u64, records: u64, streams: u64) -> u64 {
     let each = records / streams;
     if step < each * streams { (step % streams) * each + step / streams } else { step }

@@ -1,13 +1,13 @@
-//! Recorded reads, in the formats in which others keep them: one access after the other, in bounded memory however long the
-//! recording is.
+//! Recorded reads, in the formats of other tools: one access after the other, in bounded memory.
 //!
 //! ```text
-//!  recording ──Format::detect──> Trace ──> Access, Access, Access ...      when, who, which file, where, how much
-//!                                   └── survey: its files, readers, reads  (a first pass: a driver needs the files' lengths)
+//!  recording ──Format::detect──> Trace ──> Access, Access ...   time, reader, file, extent
+//!                                  └── survey: its files, readers, reads; a first pass
 //! ```
 //!
-//! Only reads are taken; what else a recording holds is counted and passed over. Files and readers are numbered in the order in
-//! which they come up, so two passes number them alike. Times count from the first read and never go back.
+//! Only reads are taken; other entries are counted and skipped. Files and readers are numbered in
+//! the order of their first read, so two passes number them alike. Times count from the first read
+//! and never go back.
 //!
 //! *Invariant:* memory grows with the number of files and readers, not with the number of reads.
 
@@ -32,9 +32,9 @@ pub use own::Writer;
 pub struct Access {
     /// In ns since the first read of the recording.
     pub at_ns: u64,
-    /// Who read. A reader has one read at a time.
+    /// The reader. It has one read at a time.
     pub reader: u32,
-    /// Which file.
+    /// The file.
     pub file: u32,
     /// Bytes from its start.
     pub offset: u64,
@@ -42,17 +42,18 @@ pub struct Access {
     pub len: u32,
 }
 
-/// How a recording is kept.
+/// The format of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {
-    /// What `foreread record` writes.
+    /// Written by `foreread record`.
     Foreread,
     /// fio's `write_iolog`, versions 2 and 3.
     FioIolog,
-    /// The text of `blkparse`, in its default form: reads as they were queued.
+    /// The default text of `blkparse`: reads as they were queued.
     Blkparse,
-    /// `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`: block traces of MSR Cambridge, as SNIA keeps them.
+    /// `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`: block traces of MSR
+    /// Cambridge, from SNIA.
     MsrCsv,
     /// libCacheSim's oracleGeneral: 24 bytes an access. Each object is a file, read whole.
     OracleGeneral,
@@ -73,7 +74,8 @@ impl Format {
         }
     }
 
-    /// That of a recording that is called `name` and begins with `head`, of which some kilobytes are enough.
+    /// The format of a recording called `name` that begins with `head`; a few kilobytes are
+    /// enough.
     pub fn detect(name: &str, head: &[u8]) -> Option<Self> {
         if name.contains("oracleGeneral") {
             return Some(Self::OracleGeneral);
@@ -106,7 +108,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// Where something stands in a recording.
+/// A position in a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// A line, counted from 1.
@@ -124,32 +126,32 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why a recording cannot be read on.
+/// An error that ends a recording.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TraceError {
     /// Reading failed.
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// Something is not as its format wants it.
+    /// An entry does not match the format.
     #[error("{place}: {what}: {text:?}")]
     Malformed {
         /// Where.
         place: Place,
-        /// What is wrong, and what was wanted.
+        /// What is wrong, and what is expected.
         what: &'static str,
-        /// What stands there, shortened.
+        /// The text there, shortened.
         text: String,
     },
     /// It holds no read at all.
     #[error("holds no reads ({passed_over} other entries)")]
     Empty {
-        /// What was passed over.
+        /// Skipped entries.
         passed_over: u64,
     },
 }
 
-/// Numbers names in the order in which they come up.
+/// Numbers names in the order of their first use.
 #[derive(Debug, Default)]
 struct Numbers {
     texts: HashMap<Box<str>, u32>,
@@ -176,7 +178,7 @@ impl Numbers {
     }
 }
 
-/// A recording as it is read. Ends after the first error.
+/// An iterator over a recording. Ends after the first error.
 #[derive(Debug)]
 pub struct Trace<R> {
     source: R,
@@ -184,11 +186,11 @@ pub struct Trace<R> {
     own: own::Reader,
     fio: fio::Reader,
     line: String,
-    /// Of the next entry.
+    /// The position of the next entry.
     place: u64,
     files: Numbers,
     readers: Numbers,
-    /// The least length that each file must have.
+    /// The least length of each file.
     sizes: Vec<u64>,
     start_ns: Option<u64>,
     last_ns: u64,
@@ -323,7 +325,7 @@ enum Found {
     End,
 }
 
-/// Notes the length of the file, and counts time from the first read.
+/// Records the length of the file, and makes the time relative to the first read.
 fn take(sizes: &mut Vec<u64>, (start_ns, last_ns): (&mut Option<u64>, &mut u64), access: Access, size: u64) -> Access {
     let file = access.file as usize;
     if sizes.len() <= file {
@@ -348,30 +350,30 @@ impl<R: BufRead> Iterator for Trace<R> {
     }
 }
 
-/// What a recording holds in all.
+/// A summary of a recording.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Survey {
-    /// Bytes of each file: as recorded, or as far as anybody read.
+    /// Bytes of each file: as recorded, or up to its last byte read.
     pub sizes: Vec<u64>,
-    /// How many readers there are.
+    /// Number of readers.
     pub readers: u32,
-    /// How many reads.
+    /// Number of reads.
     pub reads: u64,
-    /// Bytes that they ask for.
+    /// Bytes of all reads.
     pub read_bytes: u64,
     /// From the first read to the last, in ns.
     pub span_ns: u64,
     /// Entries that are no reads.
     pub passed_over: u64,
-    /// Reads that `foreread record` could not keep up with.
+    /// Reads that `foreread record` lost.
     pub lost: u64,
 }
 
 impl Survey {
-    /// Goes through a recording once.
+    /// Reads a recording once.
     ///
-    /// Errors: as the recording has them; [`TraceError::Empty`] where it holds no reads.
+    /// Errors: those of the recording; [`TraceError::Empty`] if it holds no reads.
     pub fn of<R: BufRead>(mut trace: Trace<R>) -> Result<Self, TraceError> {
         let (mut reads, mut read_bytes) = (0, 0);
         for access in trace.by_ref() {
@@ -393,10 +395,10 @@ impl Survey {
     }
 }
 
-/// No line of a recording is longer; what is is not text.
+/// Most bytes of a line; a longer one is not text.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 
-/// What an error shows of a line.
+/// Most characters of a line in an error.
 const TEXT_CHARS_MAX: usize = 120;
 
 #[cfg(test)]
@@ -414,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn an_own_recording_comes_back_as_it_was_written() {
+    fn our_own_recording_is_read_as_it_was_written() {
         let mut written = Vec::new();
         let mut writer = Writer::new(&mut written).unwrap();
         writer.file(7, 1 << 30, "a b/c\n d.bin").unwrap();
@@ -478,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_named_with_its_line() {
+    fn an_error_names_the_malformed_line() {
         let says = |text: &str, wanted: &str| {
             let error = read("x", text.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(wanted), "{error}");

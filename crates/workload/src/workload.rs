@@ -1,6 +1,7 @@
-//! A workload: what is read, on what device, with how much memory, and what must come out of it.
+//! A workload: its reads, the device and memory that it reads through, and the figures that it
+//! must reach.
 //!
-//! The form of the file is described in `workloads/README.md`; `decode.rs` reads it.
+//! `workloads/README.md` describes the file; `decode.rs` reads it.
 
 pub(crate) mod device;
 pub(crate) mod files;
@@ -17,43 +18,44 @@ use pattern::{Descriptor, Pattern};
 use simulate::Simulate;
 use tree::Tree;
 
-/// One workload. Made by [`Workload::parse`] only, which has checked every rule that is named at the fields.
+/// One workload. Only [`Workload::parse`] makes it, and checks every rule that the fields name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Workload {
     /// Its name on the command line and in reports; the file's stem.
     pub name: String,
-    /// One sentence: what it is a model of.
+    /// One sentence: what it models.
     pub description: String,
     /// Chooses the order of random patterns.
     pub seed: u64,
     /// Readers at the same time; at least 1.
     pub threads: u32,
-    /// In how many processes the threads run when the workload runs in real time, as many in each or one more; at most as many as there
-    /// are threads. More than 1 only where no two threads share a descriptor and nobody reads beside.
+    /// Processes that the threads are spread over in real time, evenly; at most one a thread. More
+    /// than 1 only if no two threads share a descriptor and no threads read beside.
     pub processes: u32,
     /// No operation starts later than this.
     pub duration_ns: u64,
     /// Operations of each thread at most.
     pub operations_max: Option<u64>,
-    /// What is read; where there is a tree, all of its files.
+    /// The files; with a tree, all files of the tree.
     pub files: Files,
-    /// The directories that the files lie in. `Some` for patterns that walk, and for them only; such a workload is measured through a mount,
-    /// not simulated.
+    /// The directories of the files. `Some` exactly for patterns that walk; such a workload is
+    /// measured through a mount, not simulated.
     pub tree: Option<Tree>,
-    /// In which order.
+    /// The order of the reads.
     pub pattern: Pattern,
-    /// Who reads at the same time and is measured apart: threads, files and pattern are its own, the rest is this workload's.
+    /// Threads that read beside and are measured apart. Threads, files and pattern are their own,
+    /// the rest is this workload's.
     pub beside: Option<Box<Workload>>,
-    /// From what.
+    /// The storage.
     pub device: Device,
-    /// Through what.
+    /// The mount.
     pub mount: Mount,
-    /// What else of this project's own is measured on it, beside the mount without readahead.
+    /// Baselines of our own that are measured too, besides the mount without readahead.
     pub baselines: Vec<Baseline>,
-    /// What must come out of it, in the order of the file. Empty: reported without judgement.
+    /// The expected figures, in the order of the file. Empty: reported without judgement.
     pub expect: Vec<Figure>,
-    /// What is simulated, and what must come of that.
+    /// What is simulated, and the expected figures.
     pub simulate: Simulate,
 }
 
@@ -84,12 +86,13 @@ impl Baseline {
 pub struct Mount {
     /// Its budget.
     pub memory_bytes: u64,
-    /// Limit of a memory cgroup around mount and readers, which then holds the kernel's page cache as well.
+    /// Limit of a memory cgroup around mount and readers, which then holds the kernel's page cache
+    /// as well.
     pub cgroup_bytes: Option<u64>,
 }
 
 impl Workload {
-    /// Whether it can be simulated: not what is submitted to the library, and no tree.
+    /// Whether it can be simulated: it is not submitted to the library, and has no tree.
     pub fn is_simulated(&self) -> bool {
         !self.device.is_submitted_to() && self.tree.is_none()
     }
@@ -105,13 +108,13 @@ impl Workload {
         self.pattern.descriptor()
     }
 
-    /// The name of file `index` where the workload may choose it. Without a tree all lie in the root: the path to a nested one
-    /// costs a request for each directory.
+    /// The name of file `index`, where the workload may choose it. Without a tree all files lie in
+    /// the root, since the path of a nested file costs a request for each directory.
     pub fn file_name(&self, index: u32) -> String {
         self.tree.map_or_else(|| format!("{}-{index:03}.bin", self.name), |tree| tree.file_path(index))
     }
 
-    /// The same workload with another number of threads, which together read as much.
+    /// The same workload with another number of threads, which together read the same amount.
     #[must_use]
     pub fn with_threads(mut self, threads: u32) -> Self {
         let all = self.operations_max.map(|each| each * u64::from(self.threads));

@@ -312,7 +312,8 @@ fn the_conditions_are_those_under_which_the_figures_were_promised() {
         let cgroup_mib = match *name {
             "slow-200" => Some(512),
             "slow-200-beside-2" => Some(1024),
-            // Its page cache is used again and again: what a machine has given back to its host is slow to be had (decision 0041).
+            // Its page cache is used again and again: what a machine has given back to its host is
+            // slow to be had (decision 0041).
             "interactive-beside-16" | "files-16-shared-link" => Some(2048),
             _ => None,
         };

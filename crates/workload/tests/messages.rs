@@ -38,7 +38,7 @@ fn each_mistake_is_named_with_its_place() {
             "processes = 2\nseed",
             "my.toml:3: processes: `2`: threads of several processes share",
         ),
-        ("interactive-beside-16", "seed", "processes = 2\nseed", "my.toml:3: processes: `2`: whoever reads beside"),
+        ("interactive-beside-16", "seed", "processes = 2\nseed", "my.toml:3: processes: `2`: threads that read beside"),
         ("one-file-64", "\"fair-queue-off\"", "\"luck\"", "my.toml:7: baselines: `luck` is not a list of baselines"),
         ("one-file-64", "[\"fair-queue-off\"]", "true", "my.toml:7: baselines: `true` is not a list of baselines"),
         ("sequential-1m", "threads = 1", "threads = 100000", "my.toml:4: threads: `100000`: too large"),
@@ -100,7 +100,7 @@ fn each_mistake_is_named_with_its_place() {
             "my.toml:25: expect.reads_per_file: `\"<= 1\"`: this",
         ),
         ("epoch", "passes = 2", "passes = 1", "my.toml:16: pattern.passes: `1`: too small"),
-        ("epoch", "seed", "processes = 2\nseed", "my.toml:3: processes: `2`: whoever reads beside"),
+        ("epoch", "seed", "processes = 2\nseed", "my.toml:3: processes: `2`: threads that read beside"),
         ("grep", "first_byte = \"30ms\"", "local = true", "my.toml:17: device: `[device]`: a tree is"),
         (
             "files-16",

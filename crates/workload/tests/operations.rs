@@ -178,7 +178,7 @@ fn slow_streams_are_due_a_period_apart_until_the_duration_ends() {
 }
 
 #[test]
-fn who_reads_beside_has_files_of_his_own_and_comes_after_a_period() {
+fn a_reader_beside_has_its_own_files_and_starts_after_a_period() {
     let beside = "[beside]\nthreads = 1\noperations = 3\n[beside.files]\ncount = 1\nsize = \"1MiB\"\n\
                   [beside.pattern]\nkind = \"random\"\nrecord = \"4KiB\"\ndescriptor = \"own\"\nperiod = \"1s\"\n";
     let workload = parse(&(text(1, 2, 2, 4096, "kind = \"sequential\"\nrecord = \"4KiB\"") + beside));
@@ -217,7 +217,7 @@ fn random_reads_with_repeats_come_back_and_stay_on_records() {
 }
 
 #[test]
-fn hot_reads_crowd_in_their_areas_and_some_go_on() {
+fn hot_reads_fall_in_their_areas_and_some_are_followed_by_the_next_record() {
     let pattern = "kind = \"hot\"\nrecord = \"10B\"\nareas = 5\narea = \"200B\"\nhot_percent = 80\nfollow_percent = 20";
     let text = text(3, 4, 1, 100_000, pattern).replace("duration", "operations = 2500\nduration");
     let ops = all(&parse(&text));

@@ -1,11 +1,12 @@
-//! Where a sector is on its track, and so when it comes below the head.
+//! The rotational position: when a sector comes below the head.
 //!
 //! ```text
 //!   head ── seek ──> track of the sector ── the platter turns on ──> sector
-//!             the longer the farther            up to a turn: by the time at which the seek ends
+//!             longer with distance          up to a turn, depending on when the seek ends
 //! ```
 //!
-//! Tracks begin where the one before ended, as skewed tracks do for a reader who goes on without a break; so a place on the disk is an angle.
+//! Each track begins where the one before ends, as skewed tracks do for a reader that goes on
+//! without a break; so a position is an angle.
 
 /// The arm and the platter.
 #[derive(Debug, Clone, Copy)]
@@ -18,7 +19,7 @@ pub(super) struct Rotation {
 }
 
 impl Rotation {
-    /// From where the arm is at `now_ns` to `offset`: the seek, and the wait after it.
+    /// Time of the seek from the head to `offset` at `now_ns`, and of the wait after it.
     pub(super) fn reach_ns(self, now_ns: u64, head: u64, offset: u64) -> (u64, u64) {
         let seek_ns = if head / self.track_bytes == offset / self.track_bytes { 0 } else { self.seek_ns(head, offset) };
         let turn_ns = self.turn_ns.max(1);
@@ -27,7 +28,7 @@ impl Rotation {
         (seek_ns, (angle_ns as u64 + turn_ns - there_ns) % turn_ns)
     }
 
-    /// It grows with the square root of the distance.
+    /// The seek grows with the square root of the distance.
     pub(super) fn seek_ns(self, from: u64, to: u64) -> u64 {
         let far = (u128::from(from.abs_diff(to)) << 32) / u128::from(self.capacity_bytes.max(1));
         let root_q16 = far.min(1 << 32).isqrt() as u64;
@@ -48,13 +49,13 @@ mod tests {
     };
 
     #[test]
-    fn what_lies_half_a_track_on_comes_after_half_a_turn() {
+    fn a_sector_half_a_track_ahead_comes_after_half_a_turn() {
         assert_eq!(ROTATION.reach_ns(0, 0, 1 << 18), (0, 4_000_000));
         assert_eq!(ROTATION.reach_ns(6_000_000, 0, 1 << 18), (0, 6_000_000));
     }
 
     #[test]
-    fn what_has_just_passed_when_the_arm_is_there_costs_nearly_a_turn() {
+    fn a_sector_that_has_just_passed_costs_nearly_a_turn() {
         let (seek_ns, wait_ns) = ROTATION.reach_ns(0, 0, 1 << 19);
         assert!((800_000..900_000).contains(&seek_ns));
         assert_eq!(wait_ns, 8_000_000 - seek_ns);

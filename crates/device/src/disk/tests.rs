@@ -19,7 +19,7 @@ fn disk(buffer_tracks: usize) -> Disk {
     })
 }
 
-/// Reads `offsets` one after the other; the time that all took, in ns.
+/// Reads `offsets` one after the other; returns the time of all, in ns.
 fn read(disk: &mut Disk, offsets: impl Iterator<Item = u64>, bytes: u64) -> u64 {
     let mut now_ns = 0;
     for (id, offset) in (0..).zip(offsets) {
@@ -54,7 +54,7 @@ fn backward_costs_one_positioning_a_track() {
 }
 
 #[test]
-fn a_short_way_forward_is_passed_over() {
+fn a_short_distance_forward_is_passed_over() {
     let took_ns = read(&mut disk(0), (0..10).map(|n| n * (128 << 10)), 64 << 10);
     assert!(took_ns < 10 * 3 * MS, "{took_ns}");
 }
@@ -81,7 +81,7 @@ fn the_end_of_a_disk_is_slower_than_its_start() {
 }
 
 #[test]
-fn what_waits_is_taken_in_the_order_of_its_position() {
+fn waiting_requests_are_served_in_the_order_of_position() {
     let mut disk = disk(16);
     for (id, offset) in [(0, 50 << 20), (1, 90 << 20), (2, 10 << 20), (3, 60 << 20)] {
         disk.handle(0, Event::Read { id, offset, bytes: 4096 });
@@ -125,8 +125,9 @@ fn turning() -> Config {
 }
 
 #[test]
-fn what_has_just_passed_costs_a_turn() {
-    // A little more than a track on each time: not enough for the seek, so it comes round once more.
+fn a_sector_behind_the_head_costs_a_turn() {
+    // A little more than a track on each time: not enough for the seek, so it comes round once
+    // more.
     let took_ns = read(&mut Disk::new(turning()), (1..=100).map(|n| n * 540_000), 4096) / 100;
     assert!((8 * MS..9 * MS).contains(&took_ns), "{took_ns}");
     // Enough for it.
@@ -135,7 +136,7 @@ fn what_has_just_passed_costs_a_turn() {
 }
 
 #[test]
-fn a_disk_that_reads_on_has_what_follows() {
+fn a_disk_that_reads_on_buffers_the_following_bytes() {
     let went_on = |reads_on: bool| {
         let mut disk = Disk::new(Config { reads_on, ..turning() });
         let mut now_ns = 0;
@@ -179,7 +180,7 @@ fn it_reads_on_no_further_than_it_may_and_not_after_a_write() {
 }
 
 #[test]
-fn of_what_is_queued_the_nearest_is_next_until_one_has_been_passed_by_often_enough() {
+fn the_nearest_queued_request_is_next_until_an_older_one_has_aged() {
     let mut disk = Disk::new(turning());
     disk.handle(0, Event::Read { id: 0, offset: 0, bytes: 1 << 19 });
     disk.handle(0, Event::Read { id: 1, offset: 60 << 30, bytes: 4096 });

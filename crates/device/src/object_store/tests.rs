@@ -207,7 +207,7 @@ fn the_slowdown_multiplies_the_latency_only() {
 }
 
 #[test]
-fn a_store_works_on_so_many_requests_and_the_others_wait_their_turn() {
+fn a_store_with_a_concurrency_serves_that_many_requests_and_the_others_wait() {
     let mut driver = Driver::new(Config { concurrency: NonZeroU32::new(2), ..config(10, 1_000_000_000, 0) });
     for id in 0..6 {
         driver.request(id, 4096);

@@ -1,4 +1,4 @@
-//! AMP, adaptive multi-stream prefetching: how much to read ahead and when, learned by each stream for itself.
+//! AMP, adaptive multi-stream prefetching: each stream learns how much to read ahead, and when.
 //!
 //! ```text
 //!   |<------------- p pages ------------->|
@@ -6,11 +6,13 @@
 //!                            trigger: reading it asks for the next p
 //! ```
 //!
-//! `p` grows when the last page of what was read ahead is read, and shrinks when a page of the stream is evicted unread. `g` grows
-//! when a reader must wait for a page that was read ahead, and never exceeds `p`. So in a small cache each stream
-//! settles where its pages just survive until they are read.
+//! `p` grows when the last page that was read ahead is read, and shrinks when a page of the stream
+//! is evicted unread. `g` grows when a reader waits for a page that was read ahead, and never
+//! exceeds `p`. So in a small cache each stream settles at the largest `p` whose pages survive
+//! until they are read.
 //!
-//! Origin: Gill and Bathen, *AMP: Adaptive Multi-stream Prefetching in a Shared Cache* (FAST 2007).
+//! Origin: Gill and Bathen, *AMP: Adaptive Multi-stream Prefetching in a Shared Cache* (FAST
+//! 2007).
 
 use foreread_policy::Extent;
 
@@ -23,7 +25,7 @@ pub(crate) struct Amp {
     max: u64,
     p: u64,
     g: u64,
-    /// Where what was read ahead ends; 0 without a stream.
+    /// The end of the pages read ahead; 0 without a stream.
     end: u64,
 }
 
@@ -43,7 +45,7 @@ impl Readahead for Amp {
             return windows.push(Window { extent: read, mark: None });
         }
         if trigger == Trigger::Missing {
-            // Evicted before it was read, or never read ahead: what is left of the read is fetched at once.
+            // Evicted unread, or never read ahead: fetch the rest of the read at once.
             return windows.push(Window { extent: read, mark: None });
         }
         if self.end < read.end {

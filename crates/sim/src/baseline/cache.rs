@@ -1,19 +1,20 @@
-//! A page cache as kernels have it: single pages in the order in which they came; one that is read again starts anew.
+//! A page cache as kernels have it: single pages in the order of arrival; a page that is read
+//! again moves to the end.
 //!
-//! The first touch of a page does not move it: pages that are read once, as streams read them, leave in the order of their arrival,
-//! read or not. Only a second touch makes it the newest.
+//! The first touch does not move a page: pages that are read once, as streams read them, are
+//! evicted in the order of arrival, read or not. Only the second touch makes a page the newest.
 
 use foreread_policy::{Extent, FileId};
 
 use crate::page_map::PageMap;
 
-/// Pages that are there or on their way, up to a capacity.
+/// Resident pages and pages in flight, up to a capacity.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    /// Slot of each page plus one; 0 for a page that is not there.
+    /// The frame of each page; 0 for a missing page.
     slots: PageMap<u32>,
-    /// Frames whose page has come, in a ring by the last touch. Frame 0 stands between the newest (its `older`) and the oldest (its
-    /// `newer`).
+    /// Frames of resident pages, in a ring by the last touch. Frame 0 stands between the newest
+    /// (its `older`) and the oldest (its `newer`).
     frames: Vec<Frame>,
     free: Vec<u32>,
     capacity: usize,
@@ -27,11 +28,11 @@ struct Frame {
     newer: u32,
     in_flight: bool,
     touched: bool,
-    /// Whose readahead brought it, until somebody has read it.
+    /// The descriptor whose readahead fetched it, until a read uses it.
     ahead_for: Option<u32>,
 }
 
-/// A page that had to leave.
+/// An evicted page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Evicted {
     pub(crate) file: FileId,
@@ -58,18 +59,19 @@ impl Cache {
         slot != SENTINEL && self.frames[slot as usize].in_flight
     }
 
-    /// The first page in `within` that is not there, or the end of `within`.
+    /// The first missing page in `within`, or its end.
     pub(crate) fn next_hole(&self, file: FileId, within: Extent) -> u64 {
         (within.start..within.end).find(|&page| !self.holds(file, page)).unwrap_or(within.end)
     }
 
-    /// How many pages directly before `page` are there, up to `most`.
+    /// Contiguous pages before `page` that are not missing, at most `most`.
     pub(crate) fn run_before(&self, file: FileId, page: u64, most: u64) -> u64 {
         let first = page.saturating_sub(most);
         (first..page).rev().take_while(|&before| self.holds(file, before)).count() as u64
     }
 
-    /// Room for one page more: `Err` if everything is in flight, `Ok` with what left for it.
+    /// Makes room for one page: `Ok` with the page evicted for it, if any; `Err` if all pages are
+    /// in flight.
     pub(crate) fn make_room(&mut self) -> Result<Option<Evicted>, ()> {
         if self.frames.len() - 1 - self.free.len() < self.capacity {
             return Ok(None);
@@ -85,7 +87,7 @@ impl Cache {
         Ok(Some(Evicted { file, page, wasted_for: ahead_for }))
     }
 
-    /// `page`, which is not there, is on its way.
+    /// A missing page is in flight now.
     pub(crate) fn insert(&mut self, file: FileId, page: u64, ahead_for: Option<u32>) {
         let frame = Frame { file, page, older: 0, newer: 0, in_flight: true, touched: false, ahead_for };
         let slot = if let Some(slot) = self.free.pop() {
@@ -98,7 +100,7 @@ impl Cache {
         *self.slots.entry(file, page) = slot;
     }
 
-    /// The pages of `extent` have come.
+    /// The pages of `extent` have arrived.
     pub(crate) fn arrived(&mut self, file: FileId, extent: Extent) {
         for page in extent.start..extent.end {
             let slot = self.slots.get(file, page);
@@ -108,7 +110,7 @@ impl Cache {
         }
     }
 
-    /// A reader read `page`.
+    /// A read used `page`.
     pub(crate) fn touch(&mut self, file: FileId, page: u64) {
         let slot = self.slots.get(file, page);
         if slot != SENTINEL && !self.frames[slot as usize].in_flight {
@@ -143,7 +145,7 @@ mod tests {
     const FILE: FileId = FileId(0);
 
     #[test]
-    fn pages_leave_in_the_order_of_arrival_and_second_touch() {
+    fn pages_are_evicted_in_the_order_of_arrival_or_second_touch() {
         let mut cache = Cache::new(3);
         for page in 0..3 {
             assert_eq!(cache.make_room(), Ok(None));

@@ -1,10 +1,10 @@
-//! A window of one size, always: what a client does whose only setting is a block size.
+//! A window of one size, always: a client whose only setting is a block size.
 
 use foreread_policy::Extent;
 
 use super::{Readahead, Trigger, View, Window};
 
-/// Fetches aligned blocks, the one that is read and no other.
+/// Fetches the aligned blocks that a read touches.
 #[derive(Debug)]
 pub(crate) struct Fixed {
     pub(crate) block_pages: u64,

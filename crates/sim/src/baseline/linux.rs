@@ -1,7 +1,8 @@
 //! On-demand readahead as it is today (6.x).
 //!
-//! As in 2007, and besides: a missing page that follows nothing looks at what is cached just before it. More pages than the read
-//! asks for are a stream whose window was lost or never known; so interleaved streams on one descriptor are found.
+//! As in 2007, with one more case: for a missing page that follows no read, it looks at the cached
+//! pages just before it. If there are more of them than the read asks for, they belong to a stream
+//! whose window was lost or never known. So it finds interleaved streams on one descriptor.
 //!
 //! Origin: the rules as the project's notes on mainline state them; windows as in 2007.
 

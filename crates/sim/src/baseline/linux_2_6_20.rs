@@ -1,15 +1,17 @@
-//! The readahead that on-demand readahead replaced (2.6.20): two windows, and a strict idea of what is sequential.
+//! The readahead before on-demand readahead (2.6.20): two windows, for strictly sequential reads.
 //!
 //! ```text
-//!   |<-- current -->|<---- ahead ---->|
-//!        ^ reader        submitted when the reader entered current; becomes current when the reader enters it
+//!  |<-- current -->|<---- ahead ---->|
+//!       ^ reader    submitted when the reader enters current; current when it enters ahead
 //! ```
 //!
-//! It hears every read. One that does not follow the read before switches it off and is read as it is. It does not look back: a page
-//! that was read ahead and lost is read by itself when it is missed, one page at a time, and makes the next window two
-//! pages smaller. Many pages in a row that were cached already switch it off until one is missed.
+//! It hears every read. A read that does not follow the one before switches it off and is fetched
+//! as it is. It does not look back: a page that was read ahead and evicted is fetched alone when a
+//! read misses it, and makes the next window two pages smaller. A long run of cached pages
+//! switches it off until a page is missing.
 //!
-//! Origin: the rules as the description of its successor states them (*readahead: on-demand readahead logic*, 2007).
+//! Origin: the rules as the description of its successor states them (*readahead: on-demand
+//! readahead logic*, 2007).
 
 use foreread_policy::Extent;
 
@@ -22,7 +24,7 @@ pub(crate) struct Linux2620 {
     pub(crate) max: u64,
     current: Extent,
     ahead: Extent,
-    /// A page was missed since the last window.
+    /// A page was missing since the last window.
     missed: bool,
     /// Pages of windows in a row that were cached already.
     cached: u64,
@@ -101,11 +103,11 @@ impl Readahead for Linux2620 {
 
 const NOTHING: Extent = Extent::new(0, 0);
 
-/// By how much a window is smaller than the last one after a miss.
+/// Pages by which the window shrinks after a miss. Origin: 2.6.20.
 const SHRINK_PAGES: u64 = 2;
 
-/// The smallest window: 16 KiB.
+/// Pages of the smallest window: 16 KiB. Origin: 2.6.20.
 const MIN_PAGES: u64 = 4;
 
-/// So many pages in a row that were there already switch readahead off.
+/// This many cached pages in a row switch readahead off. Origin: 2.6.20.
 const CACHED_PAGES_MAX: u64 = 256;

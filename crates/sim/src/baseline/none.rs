@@ -4,7 +4,7 @@ use foreread_policy::Extent;
 
 use super::{Readahead, Trigger, View, Window};
 
-/// Pages are fetched when they are missing, as many as the read asks for.
+/// Fetches missing pages of the read, and no others.
 #[derive(Debug, Default)]
 pub(crate) struct NoReadahead;
 

@@ -6,9 +6,10 @@
 //!   start        mark              start + size, where the next window begins
 //! ```
 //!
-//! Called on a missing page or a marked one, never on a hit. Four cases, in this order: what the window expects pushes it
-//! forward; a small read that follows nothing is random and read as it is; what begins or is large gets a first window; a
-//! mark that belongs to no known window gets one that starts at the next hole.
+//! Called on a missing page or a marked one, never on a hit. Four cases, in this order: a read
+//! that the window expects pushes it forward; a small read that follows no other is random and
+//! fetched as it is; a read at the start of the file, or a large one, gets a first window; a mark
+//! of no known window gets a window that starts at the next hole.
 //!
 //! Origin: *readahead: on-demand readahead logic* (2007), as its description states the rules.
 

@@ -1,6 +1,7 @@
-//! How large a window begins and how it grows: the same in the kernel's forms since 2.6.
+//! Size of the first window and its growth, the same in all kernels since 2.6.
 
-/// The first window of a read of `req` pages: four times as much, rounded up to a power of two; less the nearer that is to `max`.
+/// The first window of a read of `req` pages: `req` rounded up to a power of two, times four; a
+/// smaller factor near `max`.
 pub(super) fn initial(req: u64, max: u64) -> u64 {
     let size = req.next_power_of_two();
     if size <= max / 32 {

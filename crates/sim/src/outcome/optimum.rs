@@ -1,9 +1,11 @@
-//! The least time that any policy could take: one that knew all reads beforehand, with the same memory and device.
+//! A lower bound of the time of any policy: one that knows all reads in advance, with the same
+//! memory and device.
 //!
-//! A bound, not a schedule: what must be fetched, at the rate at which the device carries data, and not before the last read is due.
-//! Positioning is left out, since who knows everything may read a disk from end to end. What must be fetched is, for one reader,
-//! what Belady's MIN misses (the page whose next use is farthest away leaves); for several, whose reads may come in many orders,
-//! each page once.
+//! The bound is the pages that must be fetched, at the rate of the device, and no earlier than the
+//! last read is due. It ignores positioning, since a policy that knows everything could read a
+//! disk from end to end. For one reader the pages that must be fetched are the misses of Belady's
+//! MIN, which evicts the page whose next use is farthest away; for several readers, whose reads
+//! may interleave in many orders, each page once.
 
 use std::collections::{BinaryHeap, HashMap};
 
@@ -11,23 +13,25 @@ use foreread_device::Profile;
 use foreread_policy::{Extent, PAGE_BYTES};
 use foreread_workload::{Reader, Workload};
 
-/// What the least time is for.
+/// The least time of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Least {
     /// The time, in ns.
     pub ns: u64,
-    /// Reads that it is for. A run that ends before it has done all of them says nothing.
+    /// The reads that it covers. A run that ends before it has done all of them cannot be
+    /// compared.
     pub reads: u64,
 }
 
-/// That time for `workload` on `device`; `None` for a device without a limit, and for a tree.
+/// The least time of `workload` on `device`; `None` for a device without a rate, and for workloads
+/// without reads.
 pub fn least(workload: &Workload, device: &Profile) -> Option<Least> {
     if workload.pattern.is_no_reads() {
         return None;
     }
     let (rate, first_byte_ns, buffer_bytes) = match device {
-        // What is in the drive's buffer passes below the head only once.
+        // The drive's buffer is memory too: what it holds is read from the medium once.
         Profile::Disk(disk) => (disk.media_rate.bytes_per_second(), 0, disk.track_bytes * disk.buffer_tracks as u64),
         Profile::Array(array) => {
             let disks = u64::from(array.disks.get());
@@ -57,7 +61,7 @@ pub fn least(workload: &Workload, device: &Profile) -> Option<Least> {
     let mut readers = workload.readers();
     let misses = if let (Some(reader), None) = (readers.next(), readers.next()) {
         let pages = pages_of(reader);
-        // What a reader is given need not be kept.
+        // The pages of the current read need no memory.
         least_misses(&pages, (workload.mount.memory_bytes + buffer_bytes) / PAGE_BYTES + longest)
     } else {
         let mut distinct: Vec<(u32, u64)> = Vec::new();
@@ -72,14 +76,14 @@ pub fn least(workload: &Workload, device: &Profile) -> Option<Least> {
     Some(Least { ns: (first_byte_ns + transfer_ns).max(last_due_ns), reads })
 }
 
-/// How many of `pages`, read in this order, must be fetched with room for `capacity`.
+/// Misses of `pages`, read in this order, with memory for `capacity` pages.
 fn least_misses(pages: &[(u32, u64)], capacity: u64) -> u64 {
     let mut next_use = vec![u64::MAX; pages.len()];
     let mut seen: HashMap<(u32, u64), u64> = HashMap::new();
     for (at, page) in pages.iter().enumerate().rev() {
         next_use[at] = seen.insert(*page, at as u64).unwrap_or(u64::MAX);
     }
-    // Pages that are there, by their next use; entries of earlier uses are stale.
+    // Resident pages by their next use; entries of earlier uses are stale.
     let mut by_next_use: BinaryHeap<(u64, (u32, u64))> = BinaryHeap::new();
     let mut there: HashMap<(u32, u64), u64> = HashMap::new();
     let mut misses = 0;
@@ -108,13 +112,13 @@ mod tests {
     }
 
     #[test]
-    fn each_page_is_missed_once_where_all_fit() {
+    fn each_page_is_missed_once_if_all_fit() {
         assert_eq!(misses((0..300).map(|read| read % 100), 100), 100);
     }
 
     #[test]
-    fn a_loop_misses_what_does_not_fit() {
-        // 100 pages at first, then in each round those that had to leave.
+    fn a_loop_misses_the_pages_that_do_not_fit() {
+        // 100 pages in the first round, then in each round the pages that were evicted.
         let all = misses((0..1_000).map(|read| read % 100), 60);
         assert!((100 + 9 * 40..=100 + 9 * 41).contains(&all), "{all}");
     }

@@ -1,11 +1,11 @@
-//! What is kept of a run for its pictures: reads and requests, thinned out evenly where there are too many to draw.
+//! The reads and requests of a run as dots, thinned out evenly where there are too many to draw.
 
 use std::collections::HashMap;
 
 use foreread_policy::{Class, Extent, FileId, PAGE_BYTES, RequestId};
 use serde::Serialize;
 
-/// A read or a request, as a dot.
+/// A read or a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Dot {
@@ -17,11 +17,12 @@ pub struct Dot {
     pub offset: u64,
     /// How many bytes, in whole pages.
     pub bytes: u64,
-    /// What it is.
+    /// Read or request.
     pub kind: Kind,
-    /// Of a request ahead of its reader: bytes from where the file was read last to its end.
+    /// For a request ahead of its reader: bytes from the end of the file's last read to the
+    /// request's end.
     pub ahead_bytes: u64,
-    /// Of a request: bytes that nobody read.
+    /// For a request: bytes that no read used.
     pub wasted_bytes: u64,
 }
 
@@ -32,9 +33,9 @@ pub struct Dot {
 pub enum Kind {
     /// A program read.
     Read,
-    /// A request that a reader waited for.
+    /// A demand request.
     Demand,
-    /// A request ahead of its reader.
+    /// A speculative request.
     Ahead,
 }
 
@@ -48,9 +49,9 @@ fn dot(at_ns: u64, file: FileId, extent: Extent, kind: Kind) -> Dot {
 pub struct Picture {
     reads: Thinned,
     requests: Thinned,
-    /// Where the dots of requests are.
+    /// The index of each request's dot.
     places: HashMap<RequestId, usize>,
-    /// Where each file was read last: the page after it.
+    /// The page after the last read of each file.
     read_to: HashMap<FileId, u64>,
 }
 
@@ -83,7 +84,7 @@ impl Picture {
             self.places.insert(request, place);
         }
         if self.requests.halved() {
-            // Every other dot is gone, and the rest have moved up.
+            // Every other dot was dropped, and the rest moved up.
             self.places.retain(|_, place| place.is_multiple_of(2));
             self.places.values_mut().for_each(|place| *place /= 2);
         }
@@ -97,7 +98,7 @@ impl Picture {
     }
 }
 
-/// One in so many, so that there are never more than [`DOTS_MAX`].
+/// Keeps one dot in `one_in`, so that there are never more than [`DOTS_MAX`].
 #[derive(Debug, Clone)]
 struct Thinned {
     kept: Vec<Dot>,
@@ -113,7 +114,7 @@ impl Default for Thinned {
 }
 
 impl Thinned {
-    /// Where the dot was put, if it was kept.
+    /// The index of the dot, if it was kept.
     fn push(&mut self, dot: Dot) -> Option<usize> {
         let keep = self.seen.is_multiple_of(self.one_in);
         self.seen += 1;
@@ -134,13 +135,13 @@ impl Thinned {
         Some(place)
     }
 
-    /// Whether every other dot has just been thrown out.
+    /// Whether the last push dropped every other dot.
     fn halved(&mut self) -> bool {
         std::mem::take(&mut self.halved)
     }
 }
 
-/// More dots than these are not told apart.
+/// Most dots of a picture. Lower: coarser pictures; higher: dots that cannot be told apart.
 const DOTS_MAX: usize = 6_000;
 
 #[cfg(test)]
@@ -148,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dots_are_thinned_out_evenly_and_keep_what_is_known_of_them() {
+    fn dots_are_thinned_out_evenly_and_keep_their_waste() {
         let mut picture = Picture::default();
         for n in 0..40_000u64 {
             picture.submitted(n, RequestId(n), FileId(0), Extent::new(n, n + 1), Class::Speculative);

@@ -1,15 +1,15 @@
-//! What each reader has been given over time: how fairly a policy shares is seen in these curves.
+//! The bytes that each reader got over time. These curves show how fairly a policy shares.
 //!
 //! ```text
 //!  bytes |      /            bytes |      /
 //!        |    //                   |    /    .
 //!        |  //                     |  /  .
 //!        |//______ time            |/.______ time
-//!         all alike                 one is given more than the other
+//!         equal shares              one reader gets more than the other
 //! ```
 //!
-//! A curve is kept in spans of equal length, of which there are never more than [`SPANS_MAX`]: when a run takes longer, each two become
-//! one. Origin: the service curves by which fair queueing is judged.
+//! A curve is kept in spans of equal length, at most [`SPANS_MAX`] of them: when a run takes
+//! longer, each two spans become one. Origin: the service curves by which fair queueing is judged.
 
 /// Bytes given to each reader in each span.
 #[derive(Debug, Clone)]
@@ -18,16 +18,17 @@ pub(crate) struct Service {
     readers: Vec<Vec<u64>>,
 }
 
-/// One reader's curve: times in ns, and the bytes that it had been given by then. Begins at nothing; ends when it had all that it was given.
+/// One reader's curve: times in ns, and the bytes that it had got by then. Begins at 0; ends with
+/// its last byte.
 pub type Curve = Vec<(u64, u64)>;
 
 impl Service {
-    /// Nothing has been given to anybody.
+    /// Empty curves.
     pub(crate) fn new(readers: usize) -> Self {
         Self { span_ns: SPAN_NS_MIN, readers: vec![Vec::new(); readers] }
     }
 
-    /// `reader` is given `bytes`.
+    /// `reader` gets `bytes`.
     pub(crate) fn give(&mut self, reader: usize, at_ns: u64, bytes: u64) {
         while at_ns / self.span_ns >= SPANS_MAX {
             self.span_ns *= 2;
@@ -42,7 +43,7 @@ impl Service {
         spans[at] += bytes;
     }
 
-    /// The curve of `reader`; what ended in the middle of a span ends there at `end_ns`.
+    /// The curve of `reader`; its last span ends at `end_ns`.
     pub(crate) fn curve(&self, reader: usize, end_ns: u64) -> Curve {
         let sums = self.readers[reader].iter().scan(0, |sum, bytes| {
             *sum += bytes;
@@ -53,10 +54,12 @@ impl Service {
     }
 }
 
-/// Spans at most: a picture is about three pixels wide for each.
+/// Most spans of a curve. Lower: coarser curves; higher: less than three pixels of a picture for
+/// each.
 const SPANS_MAX: u64 = 128;
 
-/// The length of a span at first, a millisecond: as long as the shortest run is worth a picture.
+/// Length of a span at first, in ns. Lower: more merging; higher: the shortest runs have few
+/// points.
 const SPAN_NS_MIN: u64 = 1_000_000;
 
 #[cfg(test)]
@@ -64,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_the_length_of_a_run_its_curves_are_as_exact_as_can_be_drawn() {
+    fn curves_of_runs_of_any_length_are_as_exact_as_can_be_drawn() {
         for seconds in [1, 100, 10_000u64] {
             let mut service = Service::new(2);
             let end_ns = seconds * 1_000_000_000;
@@ -92,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_given_nothing_has_no_curve_but_its_beginning() {
+    fn a_reader_without_bytes_has_only_the_first_point() {
         let mut service = Service::new(2);
         service.give(0, 5, 1);
         assert_eq!(service.curve(1, 0), [(0, 0)]);

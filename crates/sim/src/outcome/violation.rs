@@ -1,12 +1,12 @@
-//! The rules that no policy may break, whatever happens.
+//! The rules that no policy may break.
 
 use foreread_policy::Extent;
 
-/// A policy that broke the contract, or readers that nobody will ever wake.
+/// A broken rule: the policy broke the contract, or readers wait for ever.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Violation {
-    /// A page was asked for while it was there or on its way.
+    /// A page was requested while it was resident or in flight.
     #[error("page {page} of file {file} was submitted twice (at {at_ns} ns)")]
     SubmittedTwice {
         /// The file.
@@ -16,20 +16,20 @@ pub enum Violation {
         /// When.
         at_ns: u64,
     },
-    /// Pages beyond the end of the file were asked for.
+    /// Pages beyond the end of the file were requested.
     #[error("{extent:?} of file {file} ends after its {pages} pages (at {at_ns} ns)")]
     PastTheEnd {
         /// The file.
         file: u64,
-        /// What was asked for.
+        /// The requested extent.
         extent: Extent,
         /// The length of the file.
         pages: u64,
         /// When.
         at_ns: u64,
     },
-    /// A page that a reader waits for is not coming.
-    #[error("nobody fetches page {page} of file {file}, which a reader needs (at {at_ns} ns)")]
+    /// No request fetches a page that a reader waits for.
+    #[error("no request fetches page {page} of file {file}, which a reader needs (at {at_ns} ns)")]
     NotFetched {
         /// The file.
         file: u64,
@@ -38,7 +38,7 @@ pub enum Violation {
         /// When.
         at_ns: u64,
     },
-    /// A file that is never read again has left pages behind.
+    /// A forgotten file has pages left.
     #[error("file {file} was forgotten, and pages of it are still there (at {at_ns} ns)")]
     LeftBehind {
         /// The file.
@@ -46,7 +46,7 @@ pub enum Violation {
         /// When.
         at_ns: u64,
     },
-    /// A file that nobody has open is still fetched.
+    /// A closed file is still fetched.
     #[error("file {file} was closed, and is still fetched (at {at_ns} ns)")]
     StillFetched {
         /// The file.
@@ -54,17 +54,17 @@ pub enum Violation {
         /// When.
         at_ns: u64,
     },
-    /// More is held than there is memory for.
+    /// Resident pages exceed the budget.
     #[error("{pages} pages are held, in memory for {budget} (at {at_ns} ns)")]
     OverBudget {
-        /// Pages that have arrived and are not dropped.
+        /// Resident pages.
         pages: u64,
-        /// Pages that there is memory for.
+        /// The budget in pages.
         budget: u64,
         /// When.
         at_ns: u64,
     },
-    /// Readers wait and nothing will happen any more.
+    /// Readers wait, and no event will come.
     #[error("{readers} readers wait for ever (since {at_ns} ns)")]
     Stuck {
         /// How many.

@@ -1,10 +1,10 @@
-//! The device that holds what has no room: requests for pages go in, which of them are over comes out.
+//! The device that holds evicted pages: requests for pages go in, finished requests come out.
 
+use foreread_device::Profile;
 use foreread_device::block::{Action, BlockDevice, Event};
-use foreread_device::{Profile, array, disk, flash};
 use foreread_policy::PAGE_BYTES;
 
-/// What it was asked for.
+/// Requests and pages so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) reads: u64,
@@ -24,19 +24,14 @@ pub(crate) struct Drive {
 impl Drive {
     /// # Panics
     ///
-    /// For a store: it has no places to swap to. Workloads that name one are not parsed.
+    /// For an object store. Workloads of regions that name one do not parse.
     pub(crate) fn new(device: Profile) -> Self {
         let rotational = device.is_rotational();
-        let device: Box<dyn BlockDevice> = match device {
-            Profile::Disk(config) => Box::new(disk::Disk::new(config)),
-            Profile::Array(config) => Box::new(array::Array::new(config)),
-            Profile::Flash(config) => Box::new(flash::Flash::new(config)),
-            other => panic!("{other:?} is no block device"),
-        };
+        let device = device.block_device().expect("a region's workload names a block device");
         Self { device, rotational, next: 0, counts: Counts::default() }
     }
 
-    /// Reads `pages` of those from `place` on, which lie within `span`: a disk passes over the rest.
+    /// Reads `pages` of the `span` pages from `place` on; a disk reads over the rest.
     pub(crate) fn read(&mut self, now_ns: u64, place: u64, pages: u64, span: u64) -> u64 {
         self.counts.reads += 1;
         self.counts.read_pages += pages;
@@ -59,12 +54,12 @@ impl Drive {
         self.next
     }
 
-    /// When a request is over next.
+    /// When the next request is done.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         self.device.next_deadline()
     }
 
-    /// The next request that is over at `now_ns`.
+    /// The next request that is done by `now_ns`.
     pub(crate) fn done(&mut self, now_ns: u64) -> Option<u64> {
         self.device.handle(now_ns, Event::Tick);
         self.device.poll_action().map(|Action::Done { id, .. }| id)

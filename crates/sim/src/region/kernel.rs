@@ -6,11 +6,13 @@
 //!                   └── touched ── Cached <── Arriving <── the cluster around a fault
 //! ```
 //!
-//! - New pages are active, swapped ones inactive. An inactive page that was touched becomes active when its turn comes; the oldest active
-//!   ones become inactive while those are fewer than a quarter.
-//! - Memory is reclaimed 32 pages at a time, when less than a little of it is free.
-//! - A page keeps its slot until it is written to, or is mapped while half of the device is taken.
-//! - A cluster is one request. Pages of it that are in memory, and slots without a page, are not read.
+//! - New pages are active, swapped ones inactive. An inactive page that was touched becomes active
+//!   when its turn comes; the oldest active pages become inactive while the inactive ones are
+//!   fewer than a quarter.
+//! - Memory is reclaimed 32 pages at a time, when free memory is below a low mark.
+//! - A page keeps its slot until it is written to, or is mapped while half of the slots are taken.
+//! - A cluster is one request. Pages of it that are resident, and slots without a page, are not
+//!   read.
 
 mod lru;
 pub(super) mod rule;
@@ -29,10 +31,10 @@ enum State {
     Untouched,
     Out,
     Arriving,
-    /// Read, and not mapped.
+    /// Read, not mapped.
     Cached,
     Mapped,
-    /// Not mapped any more, and not written yet.
+    /// Unmapped, not written yet.
     Writing,
     /// Mapped again before it was written.
     Again,
@@ -43,9 +45,9 @@ struct Page {
     state: State,
     slot: Option<u32>,
     dirty: bool,
-    /// Touched since this was looked at last.
+    /// Touched since reclaim last looked at it.
     young: bool,
-    /// Read along with another, and not touched.
+    /// Read as part of a cluster, not touched.
     ahead: bool,
 }
 
@@ -54,7 +56,7 @@ enum Request {
     Write(Vec<u64>),
 }
 
-/// See the module's text.
+/// A kernel as a pager.
 pub(crate) struct Kernel {
     pages: Vec<Page>,
     lists: Lists,
@@ -64,13 +66,13 @@ pub(crate) struct Kernel {
     /// Free pages below which memory is reclaimed.
     low: u64,
     used: u64,
-    /// Pages that will be free when what is on its way has been written.
+    /// Pages that become free when writes in flight are done.
     writing: u64,
     requests: HashMap<u64, Request>,
 }
 
 impl Kernel {
-    /// A region of `pages` in a memory of `budget`, with a swap device of as many slots as the region has pages, and a fiftieth more.
+    /// A region of `pages` with a memory of `budget` pages and a fiftieth more slots than pages.
     pub(crate) fn new(pages: u64, budget: u64, rotational: bool, rule: Box<dyn Rule>) -> Self {
         let untouched = Page { state: State::Untouched, slot: None, dirty: false, young: false, ahead: false };
         Self {
@@ -90,7 +92,7 @@ impl Kernel {
         self.budget.saturating_sub(self.used)
     }
 
-    /// Whether there is a free page, once memory has been reclaimed where that is due.
+    /// Reclaims memory if that is due; whether a page is free.
     fn make_room(&mut self, now_ns: u64, drive: &mut Drive) -> bool {
         if self.free() + self.writing < self.low {
             self.reclaim(now_ns, drive);
@@ -138,7 +140,7 @@ impl Kernel {
         }
     }
 
-    /// A page that is in memory is mapped, and written to.
+    /// Maps a page in memory, and writes to it.
     fn map(&mut self, number: u64) {
         let page = &mut self.pages[number as usize];
         if std::mem::take(&mut page.ahead) {
@@ -155,7 +157,7 @@ impl Kernel {
         }
     }
 
-    /// What it is on the device is not what it is any more.
+    /// The page changes: its copy on the device is void.
     fn write_to(&mut self, number: u64) {
         let page = &mut self.pages[number as usize];
         page.dirty = true;
@@ -253,11 +255,12 @@ impl Pager for Kernel {
     }
 }
 
-/// Pages that are reclaimed at a time.
+/// Pages reclaimed at a time. Origin: `SWAP_CLUSTER_MAX` of Linux.
 const BATCH: u64 = 32;
 
-/// What a fault takes that finds its page in memory, or none at all.
+/// Cost of a fault that reads nothing, in ns.
 const FAULT_NS: u64 = 1_500;
 
-/// KiB of a page. What a kernel keeps free is the square root of sixteen times its memory, in KiB, and a quarter more.
+/// KiB of a page. The low mark, in KiB, is the square root of sixteen times the memory, and a
+/// quarter more.
 const PAGE_KIB: u64 = 4;

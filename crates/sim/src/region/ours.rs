@@ -1,7 +1,8 @@
-//! The policy of this project as a pager: touches become events, and its actions requests.
+//! Our policy for regions as a pager: touches become its events, and its actions requests.
 //!
-//! Where a page has no room it lies in the file where policy says; one that nobody has touched is zeroes, and lies nowhere. What is to be written
-//! side by side at one time is one request. Each fault goes through a manager in user space and back.
+//! An evicted page lies in the spill at the slot that policy chose; an untouched page is zeroes
+//! and lies nowhere. Adjacent pages that are cleaned at one time are one request. Each fault goes
+//! through a pager in user space and back.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,7 +11,7 @@ use foreread_policy::{Extent, Nanos, RequestId, SwapAction, SwapEvent, SwapOptio
 use super::drive::Drive;
 use super::world::{Pager, Touch};
 
-/// Where a page is.
+/// The state of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
     Away,
@@ -18,24 +19,24 @@ enum At {
     Mapped,
 }
 
-/// What a request of the drive is to policy.
+/// The policy's side of a request to the drive.
 #[derive(Debug, Clone)]
 enum Request {
     Read(RequestId),
-    /// Requests of policy's whose slots follow each other.
+    /// Requests of policy with adjacent slots.
     Clean(Vec<(RequestId, Extent)>),
 }
 
-/// See the module's text.
+/// Our policy as a pager.
 pub(crate) struct Ours {
     policy: SwapPath,
     at: Vec<At>,
-    /// Pages that have been touched, and so hold something.
+    /// Pages that were touched, and are not zeroes.
     filled: Vec<bool>,
     /// The page that each thread waits for.
     waits: HashMap<u32, u64>,
     requests: HashMap<u64, Request>,
-    /// Requests that were over at once: all was zeroes.
+    /// Requests that were done at once: all pages are zeroes.
     over: VecDeque<Request>,
 }
 
@@ -52,7 +53,7 @@ impl Ours {
         }
     }
 
-    /// Tells policy, and does what it decides.
+    /// Tells policy, and executes its actions.
     fn tell(&mut self, now_ns: u64, event: SwapEvent, drive: &mut Drive) {
         let mut writes: Vec<(u64, Vec<(RequestId, Extent)>)> = Vec::new();
         self.policy.handle(Nanos(now_ns), event);
@@ -78,7 +79,7 @@ impl Ours {
                     self.requests.insert(name, Request::Read(request));
                     continue;
                 }
-                // Nothing fails here.
+                // No request fails here.
                 SwapAction::Fail { .. } => continue,
             };
             self.at[pages.start as usize..pages.end as usize].fill(at);
@@ -95,12 +96,12 @@ impl Ours {
         }
     }
 
-    /// How many of `pages` hold something.
+    /// How many of `pages` are not zeroes.
     fn filled(&self, pages: Extent) -> u64 {
         (pages.start..pages.end).filter(|&page| self.filled[page as usize]).count() as u64
     }
 
-    /// Tells policy of requests that are over.
+    /// Tells policy of finished requests.
     fn go_on(&mut self, now_ns: u64, drive: &mut Drive) {
         while let Some(over) = self.over.pop_front() {
             match over {
@@ -153,5 +154,5 @@ impl Pager for Ours {
     }
 }
 
-/// What a fault takes through user space and back.
+/// Cost of a fault through user space and back, in ns.
 const FAULT_NS: u64 = 6_000;

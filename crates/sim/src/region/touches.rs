@@ -1,4 +1,4 @@
-//! Which pages a thread touches, in order.
+//! The pages that a thread touches, in order.
 
 use foreread_device::Random;
 use foreread_workload::{Order, Region};
@@ -9,10 +9,10 @@ pub(crate) struct Touches {
     order: Order,
     /// The pages of the region.
     pages: u64,
-    /// The part that its sequential touches go through, `[start, end)`, and where they are.
+    /// The part of its sequential touches, `[start, end)`; `next` is the next page there.
     part: (u64, u64),
     next: u64,
-    /// Whether it begins at random, where it does both.
+    /// Of mixed touches: whether the random phase comes first.
     random_first: bool,
     random: Random,
     done: u64,
@@ -20,13 +20,13 @@ pub(crate) struct Touches {
 }
 
 impl Touches {
-    /// Those of all threads.
+    /// The touches of all threads.
     pub(crate) fn all(region: Region, threads: u32, pages: u64, seed: u64) -> Vec<Self> {
         let Region { order, cycles, .. } = region;
         let threads = u64::from(threads);
         let mut source = Random::new(seed);
         let touches = |thread: u64| {
-            // Of mixed touches, as many parts as threads are sequential at a time.
+            // Of mixed touches, half of the threads are sequential at a time: so many parts.
             let (parts, part) =
                 if order == Order::Mixed { (threads.div_ceil(2), thread / 2) } else { (threads, thread) };
             let (start, end) = (pages * part / parts, pages * (part + 1) / parts);
@@ -67,7 +67,7 @@ impl Iterator for Touches {
     }
 }
 
-/// A phase is so many touches of a thread that the region has so many times as many pages.
+/// Phases in which a thread touches as many pages as the region has.
 const PHASES: u64 = 4;
 
 #[cfg(test)]
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_comes_to_every_page_as_often() {
+    fn a_loop_touches_every_page_equally_often() {
         let touches = all(Order::Sequential, 1).remove(0);
         assert_eq!(touches.len(), 5_000);
         assert!(touches.iter().enumerate().all(|(at, &page)| page == at as u64 % 1_000));

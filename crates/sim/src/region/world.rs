@@ -1,4 +1,4 @@
-//! The driver: virtual time, threads, a pager, a device.
+//! The driver for regions: virtual time, threads, a pager, a device.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,21 +6,22 @@ use std::collections::BinaryHeap;
 use super::drive::Drive;
 use super::touches::Touches;
 
-/// What a touch comes to.
+/// The result of a touch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Touch {
-    /// The page is there, after so many ns of the processor.
+    /// The page is resident; the touch costs this much CPU time, in ns.
     There(u64),
-    /// Its thread waits.
+    /// The thread waits.
     Waits,
 }
 
-/// Who decides which pages are in memory.
+/// Decides which pages are resident.
 pub(crate) trait Pager {
-    /// A thread writes to a page. Said once for each touch, and once more each time that something came while it waits.
+    /// A thread writes to a page. Called once a touch, and again after each finished request while
+    /// the thread waits.
     fn touch(&mut self, now_ns: u64, thread: u32, page: u64, drive: &mut Drive) -> Touch;
 
-    /// A request is over.
+    /// A request is done.
     fn came(&mut self, now_ns: u64, request: u64, drive: &mut Drive);
 }
 
@@ -46,7 +47,8 @@ impl World {
         Self { pager, drive, agenda: BinaryHeap::new(), threads: Vec::new(), waits: 0 }
     }
 
-    /// Runs all threads to their ends: when the last one ended, and how many touches had to wait.
+    /// Runs all threads to their ends; returns when the last one ended and how many touches
+    /// waited.
     pub(crate) fn run(&mut self, threads: Vec<Touches>) -> (u64, u64) {
         for (number, mut touches) in threads.into_iter().enumerate() {
             let at = touches.next();
@@ -75,7 +77,7 @@ impl World {
                 break;
             }
         }
-        assert!(self.threads.iter().all(|thread| thread.at.is_none()), "a thread waits for nothing");
+        assert!(self.threads.iter().all(|thread| thread.at.is_none()), "a thread waits, and no request is in flight");
         (end_ns, self.waits)
     }
 
@@ -83,7 +85,8 @@ impl World {
         &self.drive
     }
 
-    /// A thread touches pages until it waits, or it is another's turn, or something comes. When it stopped.
+    /// A thread touches pages until it waits, another thread's time comes, or a request is done;
+    /// returns when it stopped.
     fn go_on(&mut self, mut now_ns: u64, number: u32, until_ns: Option<u64>) -> u64 {
         let thread = &mut self.threads[number as usize];
         while let Some(page) = thread.at {
@@ -107,5 +110,5 @@ impl World {
     }
 }
 
-/// What a program does with a page: it checks 4 KiB at 8 GB/s.
+/// CPU time of a touch, in ns: the program checks 4 KiB at 8 GB/s.
 const TOUCH_NS: u64 = 500;

@@ -12,8 +12,8 @@ use crate::baseline::on_demand_2007::OnDemand2007;
 use crate::policy::Policy;
 use crate::stack::policy_name::PolicyName;
 
-/// The policy of that name, with `memory_bytes` for pages and, where it has a largest window, `max` pages of that, in front of
-/// storage that is `rotational` or not.
+/// The policy called `name`, with `memory_bytes` for pages and windows of at most `max` pages, in
+/// front of storage that is `rotational` or not.
 pub(super) fn policy(name: PolicyName, memory_bytes: u64, max: u64, rotational: bool) -> Box<dyn Policy> {
     let pages = memory_bytes / PAGE_BYTES;
     let foreread = Options {

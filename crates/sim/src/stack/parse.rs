@@ -1,4 +1,5 @@
-//! From text to a stack, a policy or a scheduler. An unknown name is an error that lists the known ones.
+//! From text to a stack, a policy or a scheduler. An unknown name is an error that lists the known
+//! ones.
 
 use std::str::FromStr;
 

@@ -1,5 +1,5 @@
-//! The names of the policies that can be simulated. `scenario/policies.rs`, `tree.rs` and `region.rs` make
-//! a policy of a name.
+//! The names of the policies that can be simulated. `scenario/policies.rs`, `tree.rs` and
+//! `region.rs` make a policy of a name.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum PolicyName {
-    /// The one that serves real reads.
+    /// The policy that serves real reads.
     Foreread,
-    /// Reads are fetched as they are.
+    /// No readahead: each read is fetched as it is.
     None,
-    /// Aligned blocks of one size.
+    /// Fetches aligned blocks of one size.
     Fixed,
     /// Two windows, strictly sequential.
     Linux2620,
@@ -21,25 +21,27 @@ pub enum PolicyName {
     Linux,
     /// Adaptive multi-stream prefetching.
     Amp,
-    /// What serves real reads, with the least recently used page leaving first.
+    /// `Foreread` that evicts the least recently used page first.
     ForereadLru,
-    /// What serves real reads, without its fair queue: first come, first served.
+    /// `Foreread` without its fair queue: first come, first served.
     ForereadFifo,
-    /// Today's Linux, with directories read ahead in windows of 128 KiB at twice the rate of their readers (2007).
+    /// `Linux` that reads directories ahead in windows of 128 KiB, at twice the rate of the reader
+    /// (2007).
     Ext32007,
-    /// The same as it was first, with a wrong idea of where a directory lies.
+    /// Its first form, which computes wrong positions for the blocks of a directory.
     Ext32007First,
-    /// What serves real reads, with a wrong idea of where the directories lie that it lists ahead.
+    /// `Foreread` that computes wrong positions for the directories that it lists ahead.
     ForereadMisled,
     /// A kernel that swaps in clusters of eight pages.
     Swap8,
-    /// As many as were used of the last ones, eight at most (2012).
+    /// A kernel whose cluster follows the hits in earlier clusters, at most eight pages (2012).
     SwapHits,
-    /// The same that shrinks by half at most, its last form (2014).
+    /// The last form of `SwapHits`: a cluster shrinks to no less than half of the one before
+    /// (2014).
     SwapHitsHalved,
-    /// That of 2012 with sixteen at most.
+    /// `SwapHits` with clusters of at most sixteen pages.
     SwapHits16,
-    /// With one.
+    /// `SwapHits` with clusters of one page.
     SwapHits1,
 }
 
@@ -57,10 +59,10 @@ impl PolicyName {
         Self::ForereadFifo,
     ];
 
-    /// Those that differ from one of [`Self::ALL`] in trees of directories only.
+    /// Policies that differ from one of [`Self::ALL`] in trees of directories only.
     pub const IN_TREES: &[Self] = &[Self::Ext32007, Self::Ext32007First, Self::ForereadMisled];
 
-    /// Kernels that swap. They read files as they are asked to.
+    /// Kernels that swap. They read files without readahead.
     pub const IN_REGIONS: &[Self] =
         &[Self::Swap8, Self::SwapHits, Self::SwapHitsHalved, Self::SwapHits16, Self::SwapHits1];
 

@@ -1,4 +1,5 @@
-//! The names of the schedulers that can be simulated. `storage/scheduler/named.rs` makes a scheduler of a name.
+//! The names of the schedulers that can be simulated. `storage/scheduler/named.rs` makes a
+//! scheduler of a name.
 
 use std::fmt;
 
@@ -8,11 +9,12 @@ use std::fmt;
 pub enum SchedulerName {
     /// Completely fair queueing as in 2007: slices of 100 ms.
     Cfq,
-    /// The same with slices that get shorter as more want one (2.6.32).
+    /// `Cfq` whose slices become shorter as more queues wait (2.6.32).
     CfqLowLatency,
-    /// The same, and queues that read close together are merged until they have been seeky for a second (2.6.33).
+    /// `CfqLowLatency` that merges queues which read close together, until a merged queue has been
+    /// seeky for a second (2.6.33).
     CfqMerging,
-    /// The same, until they have made a few requests since they turned seeky.
+    /// `CfqMerging` that splits a merged queue a few requests after it became seeky.
     CfqSplitting,
 }
 

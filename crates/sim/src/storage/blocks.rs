@@ -1,9 +1,10 @@
-//! A block device with files on it: where their bytes lie, and who says which request is next.
+//! A block device with files on it: places the bytes of files, and lets a scheduler choose the
+//! next request.
 //!
 //! ```text
-//!  read (file, offset) ──> a piece ──> parts, one an extent ──> scheduler, if there is one ──> device ──> the last part is there ──> poll
-//!                            ^                                                                                                │
-//!                            └──────────────────────────── the next one, when all of it has been taken ───────────────────────┘
+//!  read ──> a piece ──> parts, one an extent ──> scheduler, if any ─> device ─> last part ─> poll
+//!             ^                                                                            │
+//!             └──────────────── the next piece, when all of it was taken ──────────────────┘
 //! ```
 
 use std::collections::{BTreeMap, VecDeque};
@@ -14,51 +15,51 @@ use foreread_policy::{PAGE_BYTES, RequestId};
 use super::scheduler::{Request, Scheduler, named};
 use crate::stack::scheduler_name::SchedulerName;
 
-/// How a block device is asked.
+/// How requests reach a block device.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Asked {
-    /// Requests that are longer are read so many bytes at a time; `None` for all of a request.
+    /// Longer requests are read this many bytes at a time; `None`: whole.
     pub(crate) piece_bytes: Option<u64>,
-    /// Files grew together by so many bytes in turn; `None`: one lies after the other.
+    /// Files grew together and got this many bytes in turn; `None`: each file is in one piece.
     pub(crate) extent_bytes: Option<u64>,
-    /// What stands in front of it.
+    /// The scheduler in front of it.
     pub(crate) scheduler: Option<SchedulerName>,
 }
 
-/// A block device, and which bytes of it each file has.
+/// A block device, and the layout of the files on it.
 #[derive(Debug)]
 pub(crate) struct Blocks {
     device: Box<dyn BlockDevice>,
     scheduler: Option<Box<dyn Scheduler>>,
     layout: Layout,
-    /// The most that is asked for at once; `None` for all of a request.
+    /// Largest piece; `None`: a whole request.
     piece_bytes: Option<u64>,
     going: BTreeMap<RequestId, Going>,
-    /// Of what request each part is that is on its way.
+    /// The request of each part in flight.
     parts: BTreeMap<u64, RequestId>,
     next_part: u64,
     done: VecDeque<(RequestId, u64)>,
 }
 
-/// A request of which a piece is being read, or waits to be taken.
+/// A request with a piece in flight, or one that waits to be taken.
 #[derive(Debug, Clone, Copy)]
 struct Going {
     context: u32,
     file: usize,
-    /// Where the next piece begins, and how much there is from there on.
+    /// Where the next piece begins; `rest` counts the bytes from there on.
     offset: u64,
     rest: u64,
-    /// Of the last one what has not been taken, and the parts that are missing.
+    /// Bytes of the last piece that were not taken; `missing` counts its parts in flight.
     piece: u64,
     missing: u32,
 }
 
-/// Where files lie on a disk.
+/// Positions of files on a disk.
 #[derive(Debug)]
 enum Layout {
-    /// One after the other; the start of each.
+    /// Each in one piece; the start of each.
     Whole(Vec<u64>),
-    /// They grew at the same time: each has so many bytes in turn.
+    /// They grew together: each has this many bytes in turn.
     Extents { bytes: u64, files: u64 },
 }
 
@@ -75,7 +76,7 @@ impl Layout {
         Self::Whole(starts.collect())
     }
 
-    /// Where `offset` of `file` is, and how many of the `bytes` from there on follow it.
+    /// The position of `offset` of `file`, and how many of the `bytes` are contiguous from there.
     fn place(&self, file: usize, offset: u64, bytes: u64) -> (u64, u64) {
         match *self {
             Self::Whole(ref starts) => (starts[file] + offset, bytes),
@@ -106,7 +107,7 @@ impl Blocks {
         self.go_on(now_ns, request);
     }
 
-    /// Asks for the next piece.
+    /// Requests the next piece.
     fn go_on(&mut self, now_ns: u64, request: RequestId) {
         let Some(&Going { context, file, offset, rest, .. }) = self.going.get(&request) else { return };
         let bytes = rest.min(self.piece_bytes.unwrap_or(u64::MAX));
@@ -127,7 +128,8 @@ impl Blocks {
         self.give_out(now_ns);
     }
 
-    /// `bytes` of the last piece have been taken in: the next one is asked for once that is all of it.
+    /// The driver has taken in `bytes` of the last piece; after all of it the next piece is
+    /// requested.
     pub(crate) fn taken(&mut self, now_ns: u64, request: RequestId, bytes: u64) {
         let Some(going) = self.going.get_mut(&request) else { return };
         going.piece = going.piece.saturating_sub(bytes);
@@ -138,7 +140,7 @@ impl Blocks {
         }
     }
 
-    /// What the device has done already is delivered all the same.
+    /// Parts that the device has done already are still delivered.
     pub(crate) fn cancel(&mut self, now_ns: u64, request: RequestId) {
         if self.going.remove(&request).is_none() {
             return;
@@ -181,14 +183,14 @@ impl Blocks {
         }
     }
 
-    /// What the scheduler wants to be next goes to the device.
+    /// Moves requests from the scheduler to the device.
     fn give_out(&mut self, now_ns: u64) {
         while let Some(Request { id, offset, bytes, .. }) = self.scheduler.as_mut().and_then(|all| all.next(now_ns)) {
             self.device.handle(now_ns, Event::Read { id, offset, bytes });
         }
     }
 
-    /// A request of which a piece is there, and the bytes of that.
+    /// A request with a piece done, and the bytes of the piece.
     pub(crate) fn poll(&mut self) -> Option<(RequestId, u64)> {
         self.take_done();
         self.done.pop_front()

@@ -1,18 +1,18 @@
-//! What storage tells the driver of a request.
+//! What storage tells a driver about a request.
 
 use foreread_policy::RequestId;
 
 use crate::outcome::violation::Violation;
 
-/// What came of a request.
+/// A result, or a part of one.
 #[derive(Debug)]
 pub(crate) enum Delivery {
-    /// Its first byte is near.
+    /// Its head has come: the first byte follows.
     Head(RequestId),
     /// The next bytes of it have come.
     Bytes(RequestId, u64),
     /// It is refused, and may be made again after this many nanoseconds.
     Refused(RequestId, u64),
-    /// The policy in front of what is mounted has broken a rule.
+    /// The policy of a mount has broken a rule.
     Broken(Violation),
 }

@@ -1,4 +1,4 @@
-//! A mount as the storage of a kernel: what the world above asks of the world below.
+//! A mount as the storage of a kernel: the interface between the world above and the world below.
 
 use foreread_policy::RequestId;
 
@@ -11,18 +11,18 @@ pub(crate) trait Mount {
     /// The kernel asks for `bytes` at `offset` of the file at place `file`.
     fn request(&mut self, now_ns: u64, request: RequestId, file: usize, offset: u64, bytes: u64);
 
-    /// Does what is due until `now_ns`.
+    /// Does everything due by `now_ns`.
     fn advance(&mut self, now_ns: u64);
 
-    /// What has come, until `None`.
+    /// The next delivery; call until `None`.
     fn poll(&mut self) -> Option<Delivery>;
 
-    /// When something happens next.
+    /// The time of the next event.
     fn next_deadline(&self) -> Option<u64>;
 
     /// Closes and forgets every file, where faults are simulated: nothing may be left behind.
     fn close(&mut self) -> Result<(), Violation>;
 
-    /// What was counted.
+    /// The tally of its run.
     fn told(self: Box<Self>) -> Tally;
 }

@@ -1,8 +1,8 @@
-//! The device models that are built in, by name. Each file cites where its constants come from.
+//! The built-in device profiles, by name. Each file cites the sources of its constants.
 
 use foreread_device::Profile;
 
-/// Name and text of each.
+/// Name and text of each profile.
 pub const TEXTS: &[(&str, &str)] = &[
     ("hdd-w1", include_str!("../../../../devices/hdd-w1.toml")),
     ("hdd-w2", include_str!("../../../../devices/hdd-w2.toml")),

@@ -1,9 +1,10 @@
-//! The page cache of a world of trees: which blocks of the disk are there or on their way, and what may be on its way.
+//! The page cache of a tree's world: which blocks of the disk are resident or in flight, and which
+//! requests may start.
 //!
 //! ```text
-//!   a program waits for it, or has asked for it itself ────────────────────────────> request
-//!   read ahead: held back, by position ── fewer than 31 on their way, in that order ──> request
-//!                                           contents: only while nobody else wants the disk
+//!   a program waits for it, or has requested it itself ─────────────────────────────> request
+//!   read ahead: held back, by position ── fewer than 31 in flight, in that order ───> request
+//!                                           contents: only while no other program uses the disk
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -17,25 +18,25 @@ use crate::storage::Storage;
 use crate::storage::blocks::Asked;
 use crate::storage::delivery::Delivery;
 
-/// The blocks that are there or on their way, and the way there.
+/// Resident blocks and blocks in flight, and the storage below.
 pub(crate) struct Cache {
     storage: Storage,
     pub(crate) now_ns: u64,
-    /// Those that were asked for, and whether they are there.
+    /// Requested blocks, and whether each is resident.
     blocks: HashMap<u64, bool>,
-    /// Of whom, where, how many blocks, and the bytes of them that have not come.
+    /// Requests in flight: the program, the first block, how many, and the bytes that are missing.
     on_their_way: HashMap<RequestId, (u32, u64, u32, u64)>,
-    /// Requests that the storage refused, and when they are made again.
+    /// Refused requests, and when each is made again.
     refused: BTreeSet<(u64, RequestId)>,
     next_request: u64,
-    /// What is asked for ahead of programs and held back.
+    /// Blocks requested ahead of programs that are held back.
     listings: Held,
     contents: Held,
-    /// What of it is on its way.
+    /// Requests ahead of programs in flight.
     ahead: HashSet<RequestId>,
-    /// Requests of each program that are on their way and not ahead of it, and when the last of them came.
+    /// Demand requests of each program in flight, and when its last one was done.
     demand: BTreeMap<u32, (u32, u64)>,
-    /// Blocks that were asked for.
+    /// Requested blocks.
     fetched: u64,
 }
 
@@ -58,7 +59,7 @@ impl Cache {
         }
     }
 
-    /// How many were made.
+    /// Requests made.
     pub(crate) fn requests(&self) -> u64 {
         self.next_request
     }
@@ -72,12 +73,12 @@ impl Cache {
         [self.storage.next_deadline(), refused_ns].into_iter().flatten().min()
     }
 
-    /// A program asks for nothing any more.
+    /// A program ends.
     pub(crate) fn close(&mut self, context: u32) {
         self.storage.close(self.now_ns, context);
     }
 
-    /// Whether a block is there; `None` if it is not even on its way.
+    /// Whether a block is resident; `None` if it is not even in flight.
     pub(crate) fn has(&self, block: u64) -> Option<bool> {
         self.blocks.get(&block).copied()
     }
@@ -86,7 +87,7 @@ impl Cache {
         (at..at + u64::from(blocks)).all(|block| self.has(block) == Some(true))
     }
 
-    /// Asks for these blocks ahead of a program, once the disk has room for that.
+    /// Requests blocks ahead of a program, as soon as the disk has room.
     pub(crate) fn fetch_ahead(&mut self, context: u32, at: u64, blocks: u32, kind: Ahead) {
         let held = if kind == Ahead::Listing { &mut self.listings } else { &mut self.contents };
         for block in (at..at + u64::from(blocks)).filter(|block| !self.blocks.contains_key(block)) {
@@ -95,8 +96,8 @@ impl Cache {
         self.let_go();
     }
 
-    /// Lets go of what is held back, as much as the disk should have. A listing spares everybody seeks; contents are a matter of their
-    /// reader alone, and wait while others do.
+    /// Starts held-back requests, as many as the disk should have. A listing spares every program
+    /// seeks; contents serve their own program only, and wait while other programs wait.
     fn let_go(&mut self) {
         while self.ahead.len() < AHEAD_MAX {
             let (demand, now_ns) = (&self.demand, self.now_ns);
@@ -111,14 +112,16 @@ impl Cache {
         }
     }
 
-    /// Asks for what of these blocks a program waits for, or has asked for itself.
+    /// Requests the missing ones of these blocks for a program that waits for them or has asked
+    /// for them itself.
     pub(crate) fn fetch(&mut self, context: u32, at: u64, blocks: u32) {
         let before = self.next_request;
         self.ask(context, at, blocks);
         self.demand.entry(context).or_default().0 += (self.next_request - before) as u32;
     }
 
-    /// Asks for what of these blocks is neither there nor on its way, in requests of what lies side by side; how many blocks that is.
+    /// Requests those of these blocks that are neither resident nor in flight, each run as one
+    /// request; returns how many.
     fn ask(&mut self, context: u32, at: u64, blocks: u32) -> u32 {
         let (mut start, end, mut asked) = (at, at + u64::from(blocks), 0);
         while start < end {
@@ -149,7 +152,7 @@ impl Cache {
         }
     }
 
-    /// Whether anything came.
+    /// Takes deliveries due by now; whether any request was done.
     pub(crate) fn deliver(&mut self) -> bool {
         self.storage.advance(self.now_ns);
         while let Some(&(at_ns, request)) = self.refused.first()
@@ -169,7 +172,7 @@ impl Cache {
                 Delivery::Head(_) | Delivery::Broken(_) => continue,
             };
             self.storage.taken(self.now_ns, request, bytes);
-            // What a store sends comes in parts.
+            // A store sends a body in parts.
             let Some((.., missing)) = self.on_their_way.get_mut(&request) else { continue };
             *missing = missing.saturating_sub(bytes);
             if *missing > 0 {
@@ -190,23 +193,23 @@ impl Cache {
     }
 }
 
-/// What is asked for ahead of a program.
+/// What is read ahead of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ahead {
     Listing,
     Contents,
 }
 
-/// Blocks that are held back, each for a program, in the order of their position.
+/// Held-back blocks by position, each with its program.
 #[derive(Debug, Default)]
 struct Held {
     blocks: BTreeMap<u64, u32>,
-    /// Where the last that was let go began.
+    /// The first block of the last request that was started.
     last: u64,
 }
 
 impl Held {
-    /// What is next, if its program may have it: for whom, where, how much side by side.
+    /// The next run, if its program may have it: program, first block, blocks.
     fn take(&mut self, may: impl Fn(u32) -> bool) -> Option<(u32, u64, u32)> {
         let next = self.blocks.range(self.last..).next().or_else(|| self.blocks.first_key_value());
         let (&at, &context) = next.filter(|(_, context)| may(**context))?;
@@ -219,12 +222,13 @@ impl Held {
     }
 }
 
-/// Requests on their way ahead of programs: as many as a disk chooses among. Fewer, and it has less to choose from.
+/// Most requests ahead of programs in flight. Lower: the disk has less to sort; higher: a demand
+/// request waits longer.
 const AHEAD_MAX: usize = 31;
 
-/// A program that has asked for nothing for so long lets others have the disk: as long as a scheduler waits for one. Less, and a copy is
-/// taken for over between two of its windows.
+/// A program without a request for this long, in ns, leaves the disk to others. Lower: a copy
+/// seems over between two of its windows; higher: the disk idles. Origin: as long as CFQ idles.
 const SILENT_NS: u64 = 8_000_000;
 
-/// Blocks of one such request: 128 KiB.
+/// Most blocks of a request ahead of a program: 128 KiB.
 const RUN_MAX: u32 = 32;

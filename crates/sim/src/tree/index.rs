@@ -1,12 +1,16 @@
-//! A directory of a file system that indexes its names by a hash (htree): in which block each entry lies.
+//! A directory of a file system that indexes names by a hash (htree): which block holds each
+//! entry.
 //!
 //! ```text
-//!   block 0: root ──> [node ──>] leaves by hash      a leaf that is full gives its upper half to a new block at the end of the directory
-//!   listing: leaf after leaf by hash                  so the order of the listing is not the order of the blocks, unless entries came in
-//!                                                     the order of their hashes, as in a copy of a tree: then each leaf stays half full
+//!  block 0: root ──> [node ──>] leaves by hash
+//!  a full leaf gives its upper half to a new block at the end of the directory
+//!
+//!  listing: leaf after leaf by hash, so it does not follow the order of blocks, unless entries
+//!  were made in the order of their hashes, as in a copied tree: then each leaf stays half full
 //! ```
 //!
-//! A directory of one block has no index. Origin: Daniel Phillips, *A directory index for ext2* (2001), and the format that came of it.
+//! A directory of one block has no index. Origin: Daniel Phillips, *A directory index for ext2*
+//! (2001), and the format that came of it.
 
 use std::ops::Range;
 
@@ -15,28 +19,28 @@ use foreread_device::Random;
 /// Bytes of a block.
 pub(crate) const BLOCK_BYTES: u64 = 4096;
 
-/// Leaves that the root, and a node below it, have room for: 8 bytes each, less a head.
+/// Most leaves of the root or of a node below it: 8 bytes each, less a head.
 const NODE_MAX: usize = 508;
 
-/// In which order a directory's files were made.
+/// The order in which a directory's entries were made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Made {
-    /// By their hashes: it was copied.
+    /// By hash: the directory was copied.
     AsListed,
-    /// By anything else.
+    /// In any other order.
     Otherwise,
 }
 
-/// Where a directory's entries are. Blocks are numbered from the start of the directory.
+/// The blocks of a directory's entries. Blocks are numbered from the start of the directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Index {
-    /// Entries that existed when each block was added to the directory.
+    /// How many entries existed when each block was added.
     pub(crate) grown_at: Vec<u32>,
-    /// What comes before any leaf: the root, and nodes.
+    /// The root, and nodes below it.
     pub(crate) nodes: Vec<u32>,
-    /// In the order of the listing: a block, and which of the entries it holds.
+    /// In the order of the listing: a block, and its range of entries.
     pub(crate) leaves: Vec<(u32, Range<u32>)>,
-    /// The order in which entries, named by their place in the listing, were made.
+    /// The order in which entries were made, each by its place in the listing.
     pub(crate) made: Vec<u32>,
 }
 
@@ -50,14 +54,14 @@ impl Index {
             }
         }
         let room = (BLOCK_BYTES / entry_bytes) as usize;
-        // By hash: the first entry that belongs there, the block, what it holds.
+        // By hash: the first entry of the leaf, its block, its entries.
         let mut leaves: Vec<(u32, u32, Vec<u32>)> = vec![(0, 0, Vec::new())];
         let (mut grown_at, mut nodes) = (vec![0], Vec::new());
         for (count, &entry) in (0..).zip(&made) {
             let at = leaves.partition_point(|&(first, ..)| first <= entry) - 1;
             if leaves[at].2.len() == room {
                 if nodes.is_empty() {
-                    // The first block becomes the root, and what it held moves to a block of its own.
+                    // The first block becomes the root, and its entries move to a new block.
                     nodes.push(0);
                     leaves[at].1 = 1;
                     grown_at.push(count);
@@ -92,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_large_directory_is_as_full_as_the_one_that_was_published() {
+    fn a_large_directory_has_as_many_blocks_as_the_published_one() {
         let index = Index::new(110_000, 16, Made::Otherwise, &mut Random::new(1));
         // 541 pages, a tenth more or less.
         assert!((487..=595).contains(&index.grown_at.len()), "{}", index.grown_at.len());
@@ -110,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_one_has_no_index() {
+    fn a_small_directory_has_no_index() {
         let index = Index::new(100, 28, Made::Otherwise, &mut Random::new(1));
         assert_eq!((index.grown_at.len(), index.nodes.len(), index.leaves.len()), (1, 0, 1));
     }

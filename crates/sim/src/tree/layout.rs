@@ -1,30 +1,31 @@
 //! Trees on a disk, laid out as ext3 does.
 //!
 //! ```text
-//!   groups of 128 MiB:  | head | inodes, 2 MiB | blocks in the order in which they were asked for ...            | head | ..
-//!   a directory and what is made in it:          d f f f .. f d f f f .. f d i f f ..     d: one of its blocks, f: a file's, i: indirect
+//!  groups of 128 MiB:   | head | inodes, 2 MiB | blocks in the order of allocation | head | ..
+//!  a directory:         d f f f .. f d f f f .. f d i f f ..
+//!                       d: its block, f: a block of one of its files, i: its indirect block
 //! ```
 //!
-//! A directory goes into the group of the one that holds it while there is room, and so do its files; blocks follow one another as they
-//! are asked for, so the blocks of a directory that grew lie among its files. From the thirteenth on they are found through an indirect
-//! block.
+//! A directory goes into the group of its parent while there is room, and so do its files. Blocks
+//! are allocated in order, so the blocks of a directory that grew lie among its files. From the
+//! thirteenth on they are found through an indirect block.
 
 use foreread_device::Random;
 
 use super::index::{BLOCK_BYTES, Index, Made};
 use super::plan::Plan;
 
-/// Blocks of a group, and where its inodes and its other blocks begin.
+/// Blocks of a group.
 const GROUP_BLOCKS: u64 = 32_768;
 const INODES_AT: u64 = 4;
 const BLOCKS_AT: u64 = INODES_AT + INODES * INODE_BYTES / BLOCK_BYTES;
 /// Inodes of a group: one for 8 KiB.
 const INODES: u64 = GROUP_BLOCKS * BLOCK_BYTES / 8192;
 const INODE_BYTES: u64 = 128;
-/// Blocks of a file that are found without an indirect one.
+/// Blocks of a file that are found without an indirect block.
 pub(crate) const DIRECT: usize = 12;
 
-/// What a directory holds, in the order of its listing.
+/// An entry of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Child {
     Directory(usize),
@@ -44,11 +45,11 @@ pub(crate) struct Dir {
     pub(crate) blocks: Vec<u64>,
     pub(crate) indirect: Option<u64>,
     pub(crate) children: Vec<Child>,
-    /// Bytes of an entry as a program is given it.
+    /// Bytes of an entry in a `getdents` reply.
     pub(crate) entry_out_bytes: u64,
 }
 
-/// Everything on the disk.
+/// All directories on the disk.
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub(crate) dirs: Vec<Dir>,
@@ -67,13 +68,13 @@ impl Layout {
         Self { dirs: Vec::new(), groups: Vec::new(), random: Random::new(seed) }
     }
 
-    /// Makes a tree whose names are of `name_bytes`; its root.
+    /// Makes a tree with names of `name_bytes`; returns its root.
     pub(crate) fn tree(&mut self, plan: &Plan, name_bytes: u64, order: Made) -> usize {
         let group = self.groups.iter().rposition(|group| group.inodes > 0).map_or(0, |last| last + 1);
         self.dir(plan, name_bytes, order, group)
     }
 
-    /// Makes a file of `blocks` behind everything else, in one piece; its first block.
+    /// Makes a file of `blocks` behind everything else, in one piece; returns its first block.
     pub(crate) fn file(&mut self, blocks: u64) -> u64 {
         let at = self.groups.len() as u64 * GROUP_BLOCKS;
         let last = self.groups.len() as u64 + blocks.div_ceil(GROUP_BLOCKS);
@@ -88,7 +89,7 @@ impl Layout {
         &mut self.groups[group]
     }
 
-    /// The block of a new inode, in that group or behind it, and the group.
+    /// The block of a new inode, in that group or a later one, and its group.
     fn inode(&mut self, mut group: usize) -> (u64, usize) {
         while self.group(group).inodes == INODES || self.group(group).block == GROUP_BLOCKS {
             group += 1;
@@ -99,7 +100,7 @@ impl Layout {
         (group as u64 * GROUP_BLOCKS + block, group)
     }
 
-    /// The first of so many new blocks.
+    /// The first of `blocks` new contiguous blocks.
     fn blocks(&mut self, mut group: usize, blocks: u64) -> u64 {
         while self.group(group).block + blocks > GROUP_BLOCKS {
             group += 1;
@@ -119,7 +120,7 @@ impl Layout {
         let entry_out_bytes = (20 + name_bytes).next_multiple_of(8);
         let children = vec![Child::Directory(number); entries as usize];
         self.dirs.push(Dir { inode, index, blocks: Vec::new(), indirect: None, children, entry_out_bytes });
-        // Directories are spread among the files evenly, in the order in which all were made.
+        // Directories are spread evenly among the files.
         let (mut below, mut rest) = (plan.directories.iter(), u64::from(entries));
         let mut directories = plan.directories.len() as u64;
         for count in 0..entries {
@@ -141,7 +142,7 @@ impl Layout {
         number
     }
 
-    /// Gives a directory the blocks that it has once it holds `count` entries.
+    /// Gives a directory the blocks that it needs for `count` entries.
     fn grow(&mut self, number: usize, count: u32, group: usize) {
         loop {
             let Dir { index, blocks, indirect, .. } = &self.dirs[number];
@@ -158,7 +159,7 @@ impl Layout {
 }
 
 impl Dir {
-    /// What must be read before block `logical` can be found.
+    /// The indirect block that must be read to find block `logical`.
     pub(crate) fn map(&self, logical: usize) -> Option<u64> {
         self.indirect.filter(|_| logical >= DIRECT)
     }
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_lies_where_something_else_does() {
+    fn no_two_things_share_a_block() {
         let mut layout = Layout::new(1);
         layout.tree(&Plan::system(3_000, 200, 16_384, 1), 12, Made::Otherwise);
         let file = layout.file(100);

@@ -1,12 +1,13 @@
-//! The policy of this project as a rule: what programs do becomes events, and its actions requests for blocks.
+//! Our directory policy as a rule: steps of programs become its events, and its actions requests
+//! for blocks.
 //!
 //! ```text
-//!   List   inode ──> root, where the listing is long ──> blocks ──> those behind an indirect block ──> Listed
-//!   Fetch  inode ──> contents ──> Fetched
+//!  List   inode ──> root, of a long listing ──> blocks ──> behind an indirect one ──> Listed
+//!  Fetch  inode ──> contents ──> Fetched
 //! ```
 //!
-//! A page of a listing is 32 leaves in their order, so most directories are one. What is asked for ahead of a program is sorted by position,
-//! and held back while the disk has enough to do.
+//! A page of a listing is 32 leaves in their order, so most directories are one page. Requests
+//! ahead of a program are sorted by position, and held back while the disk has enough to do.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,9 +21,9 @@ use super::rule::{MISPLACED, Rule};
 pub(crate) struct Ours {
     policy: DirReadahead,
     jobs: Vec<Job>,
-    /// How many leaves of a directory policy has been told of.
+    /// Leaves of each directory that policy has heard of.
     listed: BTreeMap<u32, usize>,
-    /// What is listed ahead is sought where it is not.
+    /// Positions of listings ahead are computed wrong.
     misplaced: bool,
 }
 
@@ -32,7 +33,7 @@ enum What {
     Fetch { entry: u32 },
 }
 
-/// An action on its way.
+/// An action in progress.
 #[derive(Debug, Clone)]
 struct Job {
     dir: u32,
@@ -50,7 +51,7 @@ impl Ours {
         Self { policy, jobs: Vec::new(), listed: BTreeMap::new(), misplaced }
     }
 
-    /// Tells policy, and does what it decides.
+    /// Tells policy, and executes its actions.
     fn tell(&mut self, layout: &Layout, cache: &mut Cache, context: u32, event: DirEvent<'_>) {
         self.policy.handle(Nanos(cache.now_ns), event);
         while let Some(action) = self.policy.poll_action() {
@@ -66,14 +67,14 @@ impl Ours {
                 DirAction::Fetch { dir, entry } => {
                     Job { dir: dir.0 as u32, context, class: Class::Speculative, what: What::Fetch { entry } }
                 }
-                // Memory is no matter here, and a disk has no list of all that lies below.
+                // Memory is not modelled here, and a disk has no listing of a subtree.
                 DirAction::ListBelow { .. } | DirAction::Discard { .. } | DirAction::Drop { .. } => continue,
             };
             self.jobs.push(job);
         }
     }
 
-    /// Asks for what jobs need next, and tells of those that are done.
+    /// Requests the next blocks of each job, and tells policy of finished jobs.
     fn go_on(&mut self, layout: &Layout, cache: &mut Cache) {
         let mut at = 0;
         while at < self.jobs.len() {
@@ -98,12 +99,12 @@ impl Ours {
                     self.tell(layout, cache, job.context, event);
                 }
             }
-            // Something may have been asked for before it.
+            // The event may have given an earlier job its blocks.
             at = 0;
         }
     }
 
-    /// Whether the page of `dir` that has `entry` is there.
+    /// The state of the page of a directory that holds `leaf`.
     fn found(&self, layout: &Layout, cache: &Cache, number: u32, leaf: usize) -> Found {
         let dir = &layout.dirs[number as usize];
         let page = leaf / PAGE_LEAVES * PAGE_LEAVES;
@@ -160,7 +161,7 @@ impl Job {
         self.dir == dir && matches!(self.what, What::Fetch { entry: of } if of == entry)
     }
 
-    /// Asks for what is needed next. Whether nothing is.
+    /// Requests the next blocks; whether none are missing.
     fn go_on(self, layout: &Layout, cache: &mut Cache, misplaced: bool) -> bool {
         let dir = &layout.dirs[self.dir as usize];
         let ahead = self.class == Class::Speculative;
@@ -204,7 +205,7 @@ impl Job {
 }
 
 impl Dir {
-    /// Blocks that hold some of the leaves, and what leads to them.
+    /// Blocks of some leaves, and of the nodes above them.
     fn list_logical(&self, first: usize, end: usize) -> impl Iterator<Item = usize> {
         let nodes = self.index.nodes.iter().map(|&node| node as usize);
         nodes.chain(self.index.leaves[first..end].iter().map(|&(block, _)| block as usize))
@@ -222,7 +223,7 @@ impl Dir {
 }
 
 impl Child {
-    /// As policy knows it.
+    /// The same entry in the types of policy.
     fn told(self) -> foreread_policy::Child {
         match self {
             Self::Directory(number) => foreread_policy::Child::Directory(DirId(number as u64)),
@@ -231,5 +232,5 @@ impl Child {
     }
 }
 
-/// Leaves of a page: 128 KiB.
+/// Leaves of a page of a listing: 128 KiB.
 const PAGE_LEAVES: usize = 32;

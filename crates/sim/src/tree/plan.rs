@@ -1,8 +1,8 @@
-//! Trees to be made: how many directories, and what each holds.
+//! The plan of a tree: its directories, and what each holds.
 
 use foreread_device::Random;
 
-/// What is to be made: a directory, with files of so many bytes each.
+/// A directory to be made, with files of `file_bytes` each.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Plan {
     pub(crate) directories: Vec<Plan>,
@@ -11,13 +11,14 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// As many directories side by side as wanted, each with as many files.
+    /// Directories side by side, each with the same number of files.
     pub(crate) fn flat(directories: usize, files: u32, file_bytes: u64) -> Self {
         let below = Self { directories: Vec::new(), files, file_bytes };
         Self { directories: vec![below; directories], files: 0, file_bytes: 0 }
     }
 
-    /// A system as it is installed, with so many entries: many small directories, some of them in others, and a few large ones.
+    /// An installed system with `entries` entries: many small directories, some nested, and a few
+    /// large ones.
     pub(crate) fn system(entries: u32, directories: u32, file_bytes: u64, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let large = LARGE.map(|files| files.min(entries / 8));
@@ -27,12 +28,12 @@ impl Plan {
             *number = files;
         }
         let few = directories as usize - large.len();
-        // Two of three files lie in a third of the directories.
+        // Two thirds of the files lie in a third of the directories.
         for _ in 0..small {
             let among = if random.chance(666_667) { few / 3 } else { few };
             files[random.below(among as u64) as usize * if among == few { 1 } else { 3 }] += 1;
         }
-        // Each lies in one of those before it, rather in a late one than in an early one, but not far below.
+        // Each lies in one of those before it, at a bounded depth.
         let mut parents = vec![0; directories as usize];
         let mut depths = vec![1_u32; directories as usize];
         for number in TOP..directories as usize {
@@ -60,13 +61,14 @@ impl Plan {
     }
 }
 
-/// What the largest directories hold: a package manager's notes (four files for each of 225 packages), commands, manuals, libraries.
+/// Files of the largest directories: a package manager's notes (four files for each of 225
+/// packages), commands, manuals, libraries.
 const LARGE: [u32; 4] = [900, 500, 400, 300];
 
 /// Directories at the top.
 const TOP: usize = 20;
 
-/// Directories in directories.
+/// Deepest nesting.
 const DEPTH_MAX: u32 = 7;
 
 #[cfg(test)]
@@ -78,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_system_has_the_entries_that_are_wanted() {
+    fn a_system_has_the_requested_number_of_entries() {
         let plan = Plan::system(13_641, 1_100, 16_384, 1);
         assert_eq!(entries(&plan), 13_641);
         assert_eq!(entries(&Plan::flat(100, 1000, 8192)), 100_100);

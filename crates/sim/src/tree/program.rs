@@ -1,13 +1,13 @@
-//! What programs do with a tree, step by step: the same steps under every policy.
+//! The steps of programs in a tree: the same under every policy.
 //!
 //! ```text
-//!   find   list a directory ──> each entry, until no directory is left below: its inode ──> a directory: find
+//!   find   list a directory ──> each entry, until no directory is left: inode ──> directory: find
 //!   grep   the same, but every entry, and each file is read
-//!   cp     one file, with so much of it ahead as the kernel reads ahead
+//!   cp     one file, with the readahead of a kernel
 //! ```
 //!
-//! Both read all names of a directory before they look at the first (find 4.2, grep 2.5), and know by the link count of a directory how many
-//! directories it holds.
+//! Both read all names of a directory before they look at the first (find 4.2, grep 2.5), and know
+//! its number of subdirectories from its link count.
 
 use super::index::BLOCK_BYTES;
 use super::layout::{Child, Dir, Layout};
@@ -16,34 +16,17 @@ use super::layout::{Child, Dir, Layout};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// A directory is opened.
-    Open {
-        dir: u32,
-    },
-    /// Entries of a directory are asked for: a call, from that entry on.
-    Call {
-        dir: u32,
-        entry: u32,
-    },
-    /// The program goes on once these blocks are there.
-    Need {
-        at: u64,
-        blocks: u32,
-    },
-    /// Blocks are asked for, and not waited for.
-    Ahead {
-        at: u64,
-        blocks: u32,
-    },
-    /// A file is opened whose contents are at these blocks.
-    File {
-        dir: u32,
-        entry: u32,
-        at: u64,
-        blocks: u32,
-    },
-    Think {
-        ns: u64,
-    },
+    Open { dir: u32 },
+    /// A `getdents` call for the entries from this one on.
+    Call { dir: u32, entry: u32 },
+    /// The program waits until these blocks are resident.
+    Need { at: u64, blocks: u32 },
+    /// The program requests blocks, and does not wait.
+    Ahead { at: u64, blocks: u32 },
+    /// The program opens the file with these blocks.
+    File { dir: u32, entry: u32, at: u64, blocks: u32 },
+    /// The program computes.
+    Think { ns: u64 },
 }
 
 /// `find` over a tree.
@@ -71,7 +54,8 @@ pub(crate) fn copy(at: u64, blocks: u64) -> Vec<Step> {
     steps.extend(window(0).map(|(at, blocks)| Step::Ahead { at, blocks }));
     while let Some((at, blocks)) = window(number) {
         number += 1;
-        // The mark is at the start of a window: the next one is asked for when a reader comes to it.
+        // The mark is at the start of a window: the next window is requested when the reader comes
+        // to it.
         steps.push(Step::Need { at, blocks: 1 });
         steps.extend(window(number).map(|(at, blocks)| Step::Ahead { at, blocks }));
         steps.push(Step::Need { at, blocks });
@@ -117,7 +101,7 @@ fn list(dir: &Dir, number: u32, steps: &mut Vec<Step>) {
     let mut leaves = dir.index.leaves.iter();
     let mut read = 0;
     steps.push(Step::Open { dir: number });
-    // The last call is the one that finds no more.
+    // The last call finds no more entries.
     for first in (0..entries).step_by(a_call as usize).chain([entries]) {
         steps.push(Step::Call { dir: number, entry: first });
         if first == 0 {
@@ -132,25 +116,26 @@ fn list(dir: &Dir, number: u32, steps: &mut Vec<Step>) {
     }
 }
 
-/// A block of a directory, by way of the one that tells where it is.
+/// A block of a directory, after the indirect block that maps it.
 fn block(dir: &Dir, logical: u32, steps: &mut Vec<Step>) {
     steps.extend(dir.map(logical as usize).map(need));
     steps.push(need(dir.blocks[logical as usize]));
 }
 
-/// What a program has room for when it asks for entries: a page, as of 2007.
+/// Bytes of the buffer of a `getdents` call: a page, as of 2007.
 const CALL_BYTES: u64 = 4096;
 
-/// An entry listed: 0.16 s of processor for 100,000.
+/// CPU time of one listed entry, in ns. Origin: 0.16 s for 100,000 entries.
 const FIND_NS: u64 = 1_600;
 
-/// A file searched: 5.7 s of processor for 100,000.
+/// CPU time of one searched file, in ns. Origin: 5.7 s for 100,000 files.
 const GREP_NS: u64 = 57_000;
 
-/// A page copied: 0.55 s of processor for 700 MB.
+/// CPU time of one copied page, in ns. Origin: 0.55 s for 700 MB.
 const COPY_NS: u64 = 3_200;
 
-/// A window of a file that is copied: 512 KiB. The copy that was published waited 1,246 times, so once for 560 KB.
+/// Blocks of a window of the copied file: 512 KiB. Origin: the published copy waited 1,246 times,
+/// once for 560 KB.
 const COPY_BLOCKS: u64 = (512 << 10) / BLOCK_BYTES;
 
 #[cfg(test)]
@@ -164,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn find_looks_at_no_file_once_it_has_met_the_last_directory() {
+    fn find_looks_at_no_file_after_the_last_directory() {
         let mut layout = Layout::new(1);
         let root = layout.tree(&Plan::flat(1, 50, 8192), 12, Made::AsListed);
         let dirs = &layout.dirs;
@@ -183,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_asks_for_the_next_window_when_it_comes_to_one() {
+    fn a_copy_requests_the_next_window_at_the_start_of_each() {
         let steps = copy(1000, 2 * COPY_BLOCKS + 5);
         assert_eq!(steps[..2], [Step::Ahead { at: 1000, blocks: 128 }, Step::Need { at: 1000, blocks: 1 }]);
         assert_eq!(steps[2], Step::Ahead { at: 1128, blocks: 128 });

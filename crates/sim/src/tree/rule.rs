@@ -1,4 +1,4 @@
-//! What is read ahead of programs that go through trees: a rule each.
+//! Rules of directory readahead: what is read ahead of a program in a tree.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,19 +8,20 @@ use super::program::Step;
 
 /// Hears what programs do, and reads ahead.
 pub(crate) trait Rule {
-    /// A program opens a directory, asks for entries, or comes to a file. What it must do first is put into `first`.
+    /// A program opens a directory, lists entries, or comes to a file. Steps that it must do
+    /// before go into `first`.
     fn step(&mut self, layout: &Layout, cache: &mut Cache, context: u32, step: Step, first: &mut VecDeque<Step>);
 
-    /// Blocks have come.
+    /// Requested blocks have arrived.
     fn came(&mut self, _: &Layout, _cache: &mut Cache) {}
 
-    /// Blocks of each window that had to be fetched, in the order of the windows.
+    /// Blocks that each window had to fetch, in the order of the windows.
     fn windows(&self) -> &[u32] {
         &[]
     }
 }
 
-/// Nothing is read ahead.
+/// No readahead.
 #[derive(Debug)]
 pub(crate) struct Nothing;
 
@@ -30,15 +31,15 @@ impl Rule for Nothing {
 
 /// Readahead of 128 KiB at twice the rate of the reader.
 ///
-/// Every call moves a cursor by two blocks. Where it comes to a multiple of 32 blocks within the directory, those 32 are asked for, block
-/// by block, each after it has been found where it is.
+/// Every call moves a cursor by two blocks. At each multiple of 32 blocks, the next 32 blocks of
+/// the directory are requested one by one, each after its position was looked up.
 ///
 /// Origin: Wu Fengguang, *ext3 readdir readahead* (2007).
 #[derive(Debug, Default)]
 pub(crate) struct Twice {
-    /// Of each open directory.
+    /// The cursor of each open directory.
     cursors: HashMap<(u32, u32), u32>,
-    /// The number of a window's first block is taken for one of something eight times as large, and what lies there is read.
+    /// The position of a window is computed eight times too large, and the blocks there are read.
     misplaced: bool,
     windows: Vec<u32>,
 }
@@ -84,7 +85,7 @@ impl Rule for Twice {
     }
 }
 
-/// Sectors of a block: by how much the number of one is wrong if it is taken for the other.
+/// Factor of the wrong position: the sectors of a block.
 pub(crate) const MISPLACED: u64 = 8;
 
 /// Blocks of a window.
@@ -98,7 +99,7 @@ mod tests {
     use crate::tree::plan::Plan;
 
     #[test]
-    fn every_sixteenth_call_has_a_window() {
+    fn every_sixteenth_call_requests_a_window() {
         let mut layout = Layout::new(1);
         let root = layout.tree(&Plan { directories: Vec::new(), files: 20_000, file_bytes: 0 }, 6, Made::Otherwise);
         let blocks = layout.dirs[root].blocks.len();
@@ -112,7 +113,7 @@ mod tests {
             if ahead > 0 {
                 with_a_window.push((call as usize, ahead));
             }
-            // Where the thirteenth block is has to be read first.
+            // The indirect block of the thirteenth block must be read first.
             assert_eq!(first.iter().any(|step| matches!(step, Step::Need { .. })), ahead > 0);
         }
         let wanted: Vec<_> = (0..blocks.div_ceil(32)).map(|n| (n * 16, 32.min(blocks - n * 32))).collect();

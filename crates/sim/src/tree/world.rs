@@ -1,10 +1,10 @@
-//! The driver: virtual time, programs, the page cache, a disk.
+//! The driver for trees: virtual time, programs, the page cache, a disk.
 //!
 //! ```text
-//!   program ── step ──> a block that is not there ──> request ──> scheduler ──> disk
-//!      │  ^                                              ^                        │
-//!      │  └───────────── all that it waits for is there ─┼──── the block is there ┘
-//!      └── opens, asks for entries, comes to a file ──> rule
+//!   program ── step ──> a missing block ──> request ──> scheduler ──> disk
+//!      │  ^                                    ^                        │
+//!      │  └─────── all its blocks are there ───┼── the block is there ──┘
+//!      └── opens, lists, comes to a file ──> rule
 //! ```
 
 use std::cmp::Reverse;
@@ -18,10 +18,10 @@ use super::program::Step;
 use super::rule::Rule;
 use crate::stack::scheduler_name::SchedulerName;
 
-/// A program, and what it still has to do.
+/// A program, and its remaining steps.
 struct Program {
     steps: std::vec::IntoIter<Step>,
-    /// What a rule put in front of that.
+    /// Steps that a rule put in front.
     first: VecDeque<Step>,
     waits_for: Option<Step>,
     waits: u64,
@@ -49,7 +49,7 @@ impl<'w> World<'w> {
         Self { layout, cache, rule, programs: Vec::new(), agenda: BinaryHeap::new(), entered: 0 }
     }
 
-    /// Runs all programs to their ends: when each ended, and how often it had waited.
+    /// Runs all programs to their ends; returns when each ended and how often it waited.
     pub(crate) fn run(&mut self, programs: Vec<Vec<Step>>) -> Vec<(u64, u64)> {
         for (number, steps) in programs.into_iter().enumerate() {
             let steps = steps.into_iter();
@@ -59,7 +59,7 @@ impl<'w> World<'w> {
         while self.programs.iter().any(|program| program.done_ns.is_none()) {
             let program_ns = self.agenda.peek().map(|Reverse((at_ns, ..))| *at_ns);
             let next_ns = [program_ns, self.cache.next_deadline()].into_iter().flatten().min();
-            let next_ns = next_ns.expect("a program that waits has a request on its way");
+            let next_ns = next_ns.expect("a program that waits has a request in flight");
             self.cache.now_ns = self.cache.now_ns.max(next_ns);
             if self.cache.deliver() {
                 self.rule.came(self.layout, &mut self.cache);
@@ -77,7 +77,7 @@ impl<'w> World<'w> {
         self.programs.iter().map(ran).collect()
     }
 
-    /// Blocks of each window that had to be fetched.
+    /// Blocks that each window had to fetch.
     pub(crate) fn windows(&self) -> &[u32] {
         self.rule.windows()
     }
@@ -95,7 +95,7 @@ impl<'w> World<'w> {
         self.agenda.push(Reverse((at_ns, self.entered, number)));
     }
 
-    /// Whoever has what it waited for goes on.
+    /// Programs whose blocks are resident go on.
     fn wake(&mut self) {
         for number in 0..self.programs.len() {
             if let Some(Step::Need { at, blocks }) = self.programs[number].waits_for

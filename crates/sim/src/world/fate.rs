@@ -1,14 +1,14 @@
-//! What becomes of each attempt, drawn from a seed: a run that shows a bug can be run again.
+//! The fate of each attempt, drawn from a seed: a run that shows a bug can be repeated.
 
 use foreread_device::Random;
 
-/// How often what goes wrong, in millionths.
+/// How often each fault happens, in millionths.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Rates {
     pub(crate) failed: u32,
     pub(crate) broken: u32,
     pub(crate) lost: u32,
-    /// Of reads: before this one the object was replaced, or the file was closed by all others.
+    /// Of reads: before the read the object is replaced, or all other readers close the file.
     pub(crate) replaced: u32,
     pub(crate) released: u32,
 }
@@ -20,13 +20,13 @@ pub(crate) struct Faults {
     pub(super) random: Random,
 }
 
-/// What becomes of one attempt.
+/// The result of one attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Answered,
-    /// After so many ns.
+    /// After this many ns.
     Failed(u64),
-    /// After so many bytes.
+    /// After this many bytes.
     Broken(u64),
     Lost,
 }
@@ -49,5 +49,6 @@ impl Faults {
     }
 }
 
-/// An attempt that fails does so within a second.
+/// Bound of the time until an attempt fails, in ns. Lower or higher: failures come earlier or
+/// later; chosen here.
 const FAILS_WITHIN_NS: u64 = 1_000_000_000;

@@ -1,13 +1,14 @@
-//! What goes wrong: requests that fail, break off or are never answered, objects that are replaced, files that are closed. By chance
-//! from a seed, so that a run that shows a bug can be run again.
+//! Faults: requests that fail, break off or are never answered, objects that are replaced, files
+//! that are closed.
 //!
 //! ```text
-//!   submitted --> fails, breaks off, is lost --> nobody waits: given up     (Failed)
-//!                                            --> somebody does: once more from where it broke off
-//!                                                 --> too often: the readers get an error (Failed)
+//!  attempt --> fails, breaks off, is lost --> no reader waits: dropped                 (Failed)
+//!                                         --> a reader waits: retried from there on
+//!                                              --> too often: readers get an error     (Failed)
 //! ```
 //!
-//! That is what the engine does with a request; policy hears of the outcome only.
+//! The engine treats a request in the same way; policy hears of the outcome only. `fate.rs` draws
+//! the faults.
 
 use std::cmp::Reverse;
 
@@ -20,7 +21,7 @@ use crate::outcome::violation::Violation;
 use crate::policy::Reading;
 
 impl World<'_> {
-    /// Asks the storage for what is left of a request, or not, as fate has it.
+    /// Makes an attempt at the rest of a request, unless it is drawn to fail or to be lost.
     pub(super) fn attempt(&mut self, request: RequestId) {
         let now_ns = self.now_ns;
         let Some(this) = self.requests.get_mut(&request) else { return };
@@ -40,7 +41,7 @@ impl World<'_> {
         self.storage.read(now_ns, attempt, descriptor, index, offset, rest);
     }
 
-    /// Deals with attempts that are over without having brought everything.
+    /// Ends attempts that failed.
     pub(super) fn in_trouble(&mut self) -> Result<(), Violation> {
         while let Some(&Reverse((at_ns, request))) = self.trouble.peek() {
             if at_ns > self.now_ns {
@@ -70,7 +71,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// The read of `number` ends with an error.
+    /// The current read ends with an error.
     pub(super) fn abort(&mut self, number: usize) {
         let now_ns = self.now_ns;
         let reader = &mut self.readers[number];
@@ -81,7 +82,7 @@ impl World<'_> {
         self.enter(now_ns, number);
     }
 
-    /// What may happen to a file before a read of it.
+    /// Draws whether the file is replaced or closed before a read.
     pub(super) fn before_read(&mut self, number: usize, index: usize) -> Result<(), Violation> {
         let Some(faults) = self.faults.as_mut() else { return Ok(()) };
         let replaced = faults.random.chance(faults.rates.replaced);
@@ -108,7 +109,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Nobody reads any more: nothing is fetched, and what is forgotten is gone.
+    /// Closes and forgets every file: nothing may be fetched or resident afterwards.
     pub(super) fn close_all(&mut self) -> Result<(), Violation> {
         for index in (0..self.ids.len()).filter(|&index| self.opened[index]).collect::<Vec<_>>() {
             self.release(self.id(index))?;
@@ -133,19 +134,19 @@ impl World<'_> {
         Ok(())
     }
 
-    /// The place of a file.
+    /// The index of a file.
     pub(super) fn index(&self, file: FileId) -> usize {
         (file.0 % self.sizes.len() as u64) as usize
     }
 
-    /// How policy knows a file at the moment: each version by another number.
+    /// The current number of a file: each version has its own.
     pub(super) fn id(&self, index: usize) -> FileId {
         FileId(self.ids[index])
     }
 }
 
-/// How long an answer is waited for.
+/// How long an attempt waits for an answer, in ns. Origin: chosen here.
 const PATIENCE_NS: u64 = 5_000_000_000;
 
-/// Attempts for one who waits.
+/// Most attempts of a demand request. Origin: chosen here.
 const ATTEMPTS_MAX: u64 = 4;

@@ -1,25 +1,25 @@
 //! How a read reaches the policy, and what it costs besides storage.
 
-/// How reads get to the policy, and what they cost besides storage.
+/// The way of a read from the program to the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Front {
-    /// A read arrives in pieces of at most this many pages, one after the other; `None` for whole.
+    /// A read arrives in pieces of at most this many pages, one after the other; `None`: whole.
     pub(crate) piece_pages: Option<u64>,
-    /// Each piece, in ns.
+    /// Cost of a piece, in ns.
     pub(crate) piece_ns: u64,
-    /// Copying a page, in ns.
+    /// Cost of copying a page, in ns.
     pub(crate) page_ns: u64,
 }
 
-/// The largest read that a mount is asked for: 128 KiB.
+/// Pages of the largest READ that a kernel sends to a mount: 128 KiB.
 pub(crate) const MOUNT_PIECE_PAGES: u64 = 32;
 
-/// What an engine reads of a file at once, as `foreread-backend` does.
+/// Bytes that the engine reads of a local file at once, as in `foreread-backend`.
 pub(crate) const PIECE_BYTES: u64 = 512 << 10;
 
-/// What it takes to bring a kernel's request to a mount and the answer back. So a file that is resident is read at 1.6 GB/s, as it is
-/// on two cores.
+/// Cost of one kernel request to a mount and its answer, in ns. With it a resident file is read at
+/// 1.6 GB/s, as measured on two cores.
 pub(crate) const MOUNT_PIECE_NS: u64 = 120_000;
 
-/// Copying a page to a program: 6 GB/s.
+/// Cost of copying a page to a program, in ns: 6 GB/s.
 pub(crate) const PAGE_NS: u64 = 680;

@@ -1,4 +1,4 @@
-//! One request to the storage, made of one or more requests of policy that touch.
+//! One request to the storage, made of one or more adjacent requests of policy.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,8 @@ use foreread_policy::{Extent, FileId, Nanos, RequestId};
 
 use super::page::Page;
 
-/// What the storage is asked for at once: a request on its way, or several that touch, under the name of the one whose turn it was.
+/// One operation at the storage: a request of policy, or several adjacent ones under the name of
+/// the lead.
 #[derive(Debug)]
 pub(super) struct InFlight {
     pub(super) file: FileId,
@@ -14,33 +15,33 @@ pub(super) struct InFlight {
     pub(super) descriptor: u32,
     pub(super) extent: Extent,
     pub(super) bytes: u64,
-    /// When the storage was asked; `None` while it is not its turn.
+    /// When it started; `None` while it waits for its turn.
     pub(super) since_ns: Option<u64>,
-    /// After how long without an answer it is late.
+    /// How long it may have no answer before it is late.
     pub(super) late: Option<Nanos>,
     pub(super) first_byte_ns: Option<u64>,
-    /// Bytes that have come, and those that were taken in.
+    /// Bytes that have come; `taken` counts those that were taken in.
     pub(super) came: u64,
     pub(super) taken: u64,
-    /// The next page to be taken in, and the first that must not be yet.
+    /// The next page to take in; `granted` is the first without a grant.
     pub(super) next: u64,
     pub(super) granted: u64,
     pub(super) wants: bool,
-    /// How often it broke off.
+    /// Attempts that failed.
     pub(super) broken: u64,
-    /// Attempts that were made, the names of those that have not ended (two while it is made twice), and after how many bytes the
-    /// last one breaks off.
+    /// Attempts made so far; `asked` names those in flight (two while a request is hedged); the
+    /// first breaks off after `breaks_at` bytes.
     pub(super) attempts: u64,
     pub(super) asked: Vec<RequestId>,
     pub(super) breaks_at: Option<u64>,
     pub(super) request: RequestId,
-    /// The requests that it is made of and that have not been given up, as they lie.
+    /// Its requests that are not cancelled, in the order of their extents.
     pub(super) members: VecDeque<Member>,
-    /// Who waits for which folio (its first page), and in which epoch of his.
+    /// Waiting readers: the first page of the folio, the reader, and the reader's epoch.
     pub(super) waiting: Vec<(u64, usize, u32)>,
 }
 
-/// One request of those that are asked for at once.
+/// One request of policy in it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Member {
     pub(super) request: RequestId,
@@ -50,9 +51,12 @@ pub(super) struct Member {
 }
 
 impl InFlight {
-    /// Takes in what touches it.
+    /// Merges an adjacent request into it.
     pub(super) fn join(&mut self, other: Self) {
-        debug_assert!(self.since_ns.is_none() && other.since_ns.is_none(), "what is on its way stays as it is");
+        debug_assert!(
+            self.since_ns.is_none() && other.since_ns.is_none(),
+            "only requests that have not started are merged"
+        );
         let (mut members, mut waiting) = (other.members, other.waiting);
         if other.extent.end == self.extent.start {
             members.append(&mut self.members);
@@ -66,7 +70,7 @@ impl InFlight {
         self.waiting.append(&mut waiting);
     }
 
-    /// One of the requests is given up: whoever waits for it waits no longer.
+    /// Removes a cancelled request; its waiting readers wait no longer.
     pub(super) fn part(&mut self, request: RequestId) {
         if let Some(at) = self.members.iter().position(|member| member.request == request)
             && let Some(Member { extent, .. }) = self.members.remove(at)
@@ -88,11 +92,12 @@ impl InFlight {
         name
     }
 
-    /// Whether `attempt` is one that counts. If so no other does from now on; those are moved to `others`.
+    /// Whether `attempt` is in flight. If so, it is the only one from now on; the rest move to
+    /// `others`.
     pub(super) fn hear(&mut self, attempt: RequestId, others: &mut Vec<RequestId>) -> bool {
         let Some(at) = self.asked.iter().position(|&asked| asked == attempt) else { return false };
         if self.asked.len() > 1 {
-            // Only the first one breaks off.
+            // Only the first attempt breaks off.
             self.breaks_at = self.breaks_at.filter(|_| at == 0);
             self.asked.swap_remove(at);
             others.append(&mut self.asked);
@@ -102,5 +107,5 @@ impl InFlight {
     }
 }
 
-/// Of what the storage calls an attempt, those that number it.
+/// Lower bits of an attempt's name, which number it.
 pub(super) const ATTEMPT_BITS: u32 = 16;

@@ -1,29 +1,32 @@
-//! What the page table knows of a page: whether it is there, its folio, and what became of it.
+//! An entry of the page table: the state of a page and the folio that it belongs to.
 
-/// What is known of a page; folios are known by each of their pages.
+/// One page. Every page of a folio has an entry.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Page {
-    /// The request that fetches or fetched it, its lower bits.
+    /// Lower bits of the request that fetches or fetched it.
     pub(super) request: u32,
-    /// Pages between the start of its folio and it.
+    /// Pages from the start of its folio to it.
     pub(super) back: u8,
     /// Pages of its folio.
     pub(super) pages: u8,
     pub(super) flags: u8,
 }
 
-/// It is there or in flight.
+/// It is resident or in flight.
 pub(super) const KNOWN: u8 = 1;
+/// It is resident.
 pub(super) const THERE: u8 = 2;
 /// Kept at the first page of a folio.
 pub(super) const MARKED: u8 = 4;
+/// A read used a part of it; of folios, kept at the first page.
 pub(super) const TOUCHED: u8 = 8;
+/// A read used all of it; of folios, kept at the first page.
 pub(super) const FINISHED: u8 = 16;
-/// The reference bit that policy clears.
+/// The reference bit, which policy clears.
 pub(super) const AGAIN: u8 = 32;
 
 impl Page {
-    /// Whether it is there and nobody has read any of it; to be asked of the first page of a folio.
+    /// Whether its folio is resident and unread. For the first page of a folio only.
     pub(super) fn is_unread(self) -> bool {
         self.is(THERE) && self.flags & (TOUCHED | FINISHED) == 0
     }

@@ -1,4 +1,4 @@
-//! One reader: the read that it is at, how far it is, and what it waits for.
+//! One reader: its current read, its place in it, and the pages that it waits for.
 
 use std::collections::VecDeque;
 
@@ -7,14 +7,15 @@ use foreread_workload::{Op, Pattern};
 
 use crate::policy::Reading;
 
-/// One reader before it starts.
+/// A reader before its first read.
 pub(crate) struct Start<'w> {
     pub(crate) operations: Box<dyn Iterator<Item = Op> + 'w>,
-    /// The descriptor of its first file; the next file has the next one. `None`: a file's number is its descriptor.
+    /// The descriptor of its first file; each further file gets the next number. `None`: a file's
+    /// number is its descriptor.
     pub(crate) own_descriptors: Option<u32>,
-    /// How it keeps time.
+    /// The pattern that says when its reads are due.
     pub(crate) pattern: Pattern,
-    /// It reads for as long as others do who are not beside, and is counted apart.
+    /// It reads as long as the main readers do, and is counted apart.
     pub(crate) beside: bool,
 }
 
@@ -29,30 +30,30 @@ impl<'w> Start<'w> {
 /// One reader.
 pub(super) struct Reader<'w> {
     pub(super) operations: Box<dyn Iterator<Item = Op> + 'w>,
-    /// Reads that are due and wait for the one before.
+    /// Due reads that wait for the current one.
     pub(super) queued: VecDeque<Op>,
     pub(super) own_descriptors: Option<u32>,
     pub(super) pattern: Pattern,
     pub(super) beside: bool,
     pub(super) by: Reading,
-    /// By how much later than planned its reads are due.
+    /// Delay of all its further reads.
     pub(super) delay_ns: u64,
-    /// The read that it is at.
+    /// The current read.
     pub(super) op: Option<Op>,
     pub(super) file: Option<u32>,
-    /// Of the read: the next page to look at, the end of the piece, the end.
+    /// Of the current read: the next page to look at, the end of the piece, the end.
     pub(super) at: u64,
     pub(super) piece_end: u64,
     pub(super) end: u64,
     pub(super) began_ns: u64,
     pub(super) announced: bool,
-    /// Folios that it waits for.
+    /// Folios that it still waits for.
     pub(super) missing: u32,
-    /// Counts the reads that ended with an error: what waited for before means nothing any more.
+    /// Counts the reads that ended with an error: waits of an older epoch are void.
     pub(super) epoch: u32,
-    /// It has no read to go on with.
+    /// It has no read.
     pub(super) idle: bool,
-    /// The request of a kernel that it stands for, and its bytes.
+    /// In a mount: the kernel's request that it serves, and its bytes.
     pub(super) serves: Option<(RequestId, u64)>,
 }
 

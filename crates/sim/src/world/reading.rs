@@ -1,4 +1,5 @@
-//! Readers: what each reads next, which of its pages are there, and what it waits for.
+//! How readers read: each looks at the pages of its read, tells policy what it found, and waits
+//! for the missing ones.
 
 use foreread_policy::{Event, Extent, FileId, Found, Nanos, PAGE_BYTES, RequestId, Touch};
 
@@ -8,10 +9,10 @@ use crate::outcome::violation::Violation;
 use crate::policy::{Grain, Reading};
 
 impl World<'_> {
-    /// `reader` reads until it must wait.
+    /// The reader goes on until it must wait.
     pub(super) fn go_on(&mut self, number: usize) -> Result<(), Violation> {
         let reader = &mut self.readers[number];
-        // One whose read ended with an error may be told of it twice.
+        // A reader may be entered twice after a failed read.
         if reader.idle || reader.missing > 0 {
             return Ok(());
         }
@@ -73,7 +74,7 @@ impl World<'_> {
         }
         let extent = Extent::of_bytes(op.offset, u64::from(op.len));
         (reader.at, reader.end) = (extent.start, extent.end);
-        // Zero says that it has not begun.
+        // 0 means that it has not begun.
         reader.began_ns = now_ns.max(1);
         self.next_piece(number);
         let index = op.file as usize;
@@ -97,7 +98,7 @@ impl World<'_> {
         reader.announced = false;
     }
 
-    /// The read of `number` is done.
+    /// The current read is done.
     pub(super) fn complete(&mut self, number: usize) {
         let reader = &mut self.readers[number];
         let Some(op) = reader.op.take() else { return };
@@ -114,7 +115,7 @@ impl World<'_> {
         self.enter(done_ns, number);
     }
 
-    /// Looks at the pages of a piece. `false` if the reader has to wait for some.
+    /// Looks at the pages of a piece; `false` if the reader must wait for some.
     pub(super) fn look(&mut self, number: usize) -> Result<bool, Violation> {
         let reader = &self.readers[number];
         let (Some(op), extent, by) = (reader.op, Extent::new(reader.at, reader.piece_end), reader.by) else {
@@ -141,7 +142,7 @@ impl World<'_> {
         for page in extent.start..extent.end {
             let rest = Extent::new(page, extent.end);
             let mut entry = self.pages.get(file, page);
-            // What is fetched ahead of a marked page may take its very place; then it is missed.
+            // Readahead from a marked page may evict that very page; then it is missing.
             for _ in 0..LOOKS_MAX {
                 if !entry.is(KNOWN) {
                     self.tell(by, Event::Read { file, extent: rest, found: Found::Absent, marked: false })?;
@@ -198,7 +199,7 @@ impl World<'_> {
             _ => Found::Resident,
         };
         if found == Found::Resident {
-            // It has what it asked for, whatever the mark leads to.
+            // The read has its pages already, whatever policy does at the mark.
             self.wait_for_all(number, file, extent)?;
             if marked {
                 self.tell(by, Event::Read { file, extent, found, marked })?;
@@ -206,10 +207,10 @@ impl World<'_> {
             return Ok(true);
         }
         if found == Found::InFlight {
-            // The same: what policy does next may be to drop a part of it.
+            // Wait first: policy may drop a part of it next.
             self.wait_for_all(number, file, extent)?;
             self.tell(by, Event::Read { file, extent, found, marked })?;
-            // One that has it all by now is among those to be woken.
+            // A reader that has everything by now is in `woken`.
             return Ok(false);
         }
         self.tell(by, Event::Read { file, extent, found, marked })?;
@@ -217,7 +218,7 @@ impl World<'_> {
             if self.requests.is_empty() {
                 return Err(Violation::NotFetched { file: file.0, page, at_ns: self.now_ns });
             }
-            // There was no memory for it: it is looked at again when some may have come free.
+            // No memory for it: the reader looks again when some may be free.
             if !self.starved.contains(&number) {
                 self.starved.push(number);
             }
@@ -227,7 +228,7 @@ impl World<'_> {
         Ok(self.readers[number].missing == 0)
     }
 
-    /// `number` has read what is there of `extent`, and waits for what is on its way.
+    /// The reader uses the resident folios of `extent`, and waits for those in flight.
     fn wait_for_all(&mut self, number: usize, file: FileId, extent: Extent) -> Result<(), Violation> {
         let mut page = extent.start;
         while page < extent.end {
@@ -241,12 +242,12 @@ impl World<'_> {
             }
             page = head + u64::from(entry.pages);
         }
-        // Once all that it waits for is there the piece is read: it need not be looked at again.
+        // When these folios have arrived, the piece is read: no second look.
         self.readers[number].at = extent.end;
         Ok(())
     }
 
-    /// Says that the folio at `start` was read, if that is new.
+    /// Notes a reference to the folio at `start`, if it changes its state.
     pub(super) fn reference(&mut self, file: FileId, start: u64, finished: bool) {
         let head = self.pages.entry(file, start);
         let (bit, touch) = match (head.is(FINISHED), finished) {
@@ -272,5 +273,5 @@ impl World<'_> {
     }
 }
 
-/// Looks at a page before it is found to be nowhere: missed, marked, missed again.
+/// Looks at a page before it counts as not fetched: missing, marked, missing again.
 const LOOKS_MAX: u32 = 3;

@@ -1,4 +1,4 @@
-//! Requests: what policy says is done here, and what comes of it is told.
+//! Requests: executes the actions of policy, and tells it of their results.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ use crate::policy::{Grain, Reading};
 use crate::storage::delivery::Delivery;
 
 impl World<'_> {
-    /// Takes what has come until now, and wakes who waited for it.
+    /// Takes deliveries due by now, and wakes the readers that waited for them.
     pub(super) fn deliver(&mut self) -> Result<(), Violation> {
         self.storage.advance(self.now_ns);
         while self.refused.front().is_some_and(|&(at_ns, _)| at_ns <= self.now_ns) {
@@ -59,12 +59,13 @@ impl World<'_> {
                 }
             }
         }
-        // A read that fails or completes may have made room for what there was none for.
+        // A failed or completed request may have freed memory for starved readers.
         self.woken.extend(self.starved.drain(..));
         self.wake()
     }
 
-    /// Something came of `attempt`. Whether it is listened to; if there were two, the other one is given up.
+    /// Something came of `attempt`. Whether it is listened to; if there were two, the other one is
+    /// given up.
     fn hear(&mut self, request: RequestId, attempt: RequestId) -> bool {
         let mut others = Vec::new();
         let heard = self.requests.get_mut(&request).is_some_and(|this| this.hear(attempt, &mut others));
@@ -74,13 +75,13 @@ impl World<'_> {
         heard
     }
 
-    /// Tells policy which requests have had no answer for too long.
+    /// Tells policy of late requests.
     pub(super) fn tell_late(&mut self) -> Result<(), Violation> {
         while let Some(&Reverse((at_ns, request))) = self.late.peek()
             && at_ns <= self.now_ns
         {
             self.late.pop();
-            // Of several the one whose turn it was tells of all.
+            // Of merged requests, the lead reports for all.
             let counts = |this: &InFlight| this.members.iter().any(|member| member.request == request);
             if self.requests.get(&request).is_some_and(|this| this.first_byte_ns.is_none() && counts(this)) {
                 self.tell(Reading::default(), Event::Late { request })?;
@@ -89,7 +90,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Makes a request once more.
+    /// Makes a second attempt of a request.
     fn hedge(&mut self, request: RequestId) {
         let Some(this) = self.requests.get_mut(&request) else { return };
         let (file, offset, rest) = (this.file, this.extent.start * PAGE_BYTES + this.taken, this.bytes - this.taken);
@@ -98,7 +99,7 @@ impl World<'_> {
         self.storage.read(self.now_ns, hedge, descriptor, self.index(file), offset, rest);
     }
 
-    /// Readers that have all they waited for go on.
+    /// Readers that have all their pages go on.
     pub(super) fn wake(&mut self) -> Result<(), Violation> {
         while let Some(reader) = self.woken.pop_front() {
             self.go_on(reader)?;
@@ -106,10 +107,10 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Takes in what has come of `request`, as far as it is granted.
+    /// Takes in the bytes of `request` that have come and are granted.
     pub(super) fn take_in(&mut self, request: RequestId) -> Result<(), Violation> {
         let Some(mut this) = self.requests.remove(&request) else { return Ok(()) };
-        // What is granted is taken in as it comes; a folio is there once all of it has.
+        // Granted bytes are taken in as they come; a folio is resident when all its bytes have.
         let room = (this.granted - this.extent.start) * PAGE_BYTES;
         let taken = this.came.min(room).max(this.taken);
         if let Some(&attempt) = this.asked.first() {
@@ -118,7 +119,7 @@ impl World<'_> {
         this.taken = taken;
         while this.next < this.extent.end && this.next < this.granted {
             let entry = self.pages.get(this.file, this.next);
-            // A folio that was dropped meanwhile has gaps in its place, or others.
+            // A folio that was dropped meanwhile left a gap, or other folios took its place.
             let end = (this.next + u64::from(entry.pages - entry.back).max(1)).min(this.extent.end);
             let until = ((end - this.extent.start) * PAGE_BYTES).min(this.bytes);
             if this.taken < until {
@@ -139,7 +140,8 @@ impl World<'_> {
         }
     }
 
-    /// What was asked for at once is over: each request of it is told of once. What has come whole is complete, whatever became of the rest.
+    /// Ends a request to the storage: policy hears of each member once. A member with all bytes
+    /// all come is complete, whatever became of the others.
     pub(super) fn settle(&mut self, carrier: RequestId) -> Result<(), Violation> {
         while let Some(this) = self.requests.get_mut(&carrier) {
             let first_byte = Nanos(this.first_byte_ns.unwrap_or(0));
@@ -160,12 +162,12 @@ impl World<'_> {
         Ok(())
     }
 
-    /// The name under which `request` is on its way.
+    /// The lead request that carries `request`.
     pub(super) fn carrier(&self, request: RequestId) -> RequestId {
         self.joined.get(&request).copied().unwrap_or(request)
     }
 
-    /// The pages of a request before `end` have come.
+    /// The pages of a request before `end` have arrived.
     pub(super) fn arrive(&mut self, this: &mut InFlight, end: u64) {
         for page in this.next..end {
             let entry = self.pages.entry(this.file, page);
@@ -198,7 +200,7 @@ impl World<'_> {
         this.waiting = waiting;
     }
 
-    /// Tells the policy what happened, and does what it says.
+    /// Tells policy of an event, and executes its actions.
     pub(super) fn tell(&mut self, by: Reading, event: Event) -> Result<(), Violation> {
         let now = Nanos(self.now_ns);
         let mut referenced = std::mem::take(&mut self.referenced);
@@ -213,7 +215,7 @@ impl World<'_> {
         if self.held > self.budget {
             return Err(Violation::OverBudget { pages: self.held, budget: self.budget, at_ns: self.now_ns });
         }
-        // What has come already is taken in once policy has been heard to its end.
+        // Bytes that came before their grant are taken in after the last action.
         while let Some(request) = self.granted.pop_front() {
             self.take_in(request)?;
         }
@@ -262,7 +264,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// `request`, which waits, goes with another one that does.
+    /// Merges `request` into `with`; neither has started.
     fn join(&mut self, request: RequestId, with: RequestId) {
         if let Some(other) = self.requests.remove(&request)
             && let Some(this) = self.requests.get_mut(&with)
@@ -272,7 +274,8 @@ impl World<'_> {
         }
     }
 
-    /// There is memory for the pages of `request` before `granted`. With the first of it the storage is asked.
+    /// Grants memory to the pages of `request` before `granted`. The first grant starts the
+    /// request.
     fn grant(&mut self, request: RequestId, granted: u64) {
         let now_ns = self.now_ns;
         let Some(this) = self.requests.get_mut(&request) else { return };
@@ -280,7 +283,7 @@ impl World<'_> {
         this.wants = false;
         if granted > this.extent.start && this.since_ns.is_none() {
             if this.members.len() > 1 {
-                // There is memory for all that is joined.
+                // A merged request is granted as a whole.
                 this.granted = this.extent.end;
                 self.tally.coalesced(this.members.iter().map(|member| (member.at_ns, member.extent.pages())));
             }
@@ -306,7 +309,7 @@ impl World<'_> {
         }
         for page in extent.start..extent.end {
             let entry = self.pages.get(file, page);
-            // What is resident in the middle is read past.
+            // Resident pages in the middle are read over.
             let edge = page == extent.start || page + 1 == extent.end;
             if entry.is(KNOWN) && (edge || !entry.is(THERE)) {
                 return Err(Violation::SubmittedTwice { file: file.0, page, at_ns });

@@ -1,8 +1,9 @@
-//! A world as the storage of another: what a kernel asks of a mount.
+//! A world as the storage of another: the requests of a kernel to a mount.
 //!
 //! ```text
-//!   programs ── read ──> World { kernel's readahead, page cache } ── Storage::Mount ──> World { read path } ── device
-//!                                                                    a reader stands for each request
+//!   programs ── read ──> World { kernel's readahead, page cache }
+//!                          └── Storage::Mount ──> World { read path } ── device
+//!                                                 a reader stands for each request
 //! ```
 
 use foreread_policy::RequestId;
@@ -61,7 +62,7 @@ impl World<'_> {
         self.served.extend(result.err().map(Delivery::Broken));
     }
 
-    /// Reader `number` has all that its request is for.
+    /// The reader has all bytes of its request.
     pub(super) fn serve(&mut self, number: usize) {
         let reader = &mut self.readers[number];
         reader.idle = true;

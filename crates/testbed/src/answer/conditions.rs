@@ -1,11 +1,11 @@
-//! What a request says about the part and the version that it wants: `Range`, `If-Match`, `If-None-Match`.
+//! The part and the version that a request wants: `Range`, `If-Match`, `If-None-Match`.
 
 use std::ops::Range;
 
 use http::HeaderMap;
 use http::header::{HeaderName, IF_MATCH, IF_NONE_MATCH, RANGE};
 
-/// What is to be answered.
+/// The answer that the headers select.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Selection {
     /// 200 and all of it.
@@ -44,12 +44,13 @@ pub(crate) enum ByteRange {
     Between(u64, u64),
     /// From an offset to the end.
     From(u64),
-    /// So many bytes at the end.
+    /// The last bytes.
     Last(u64),
 }
 
 impl ByteRange {
-    /// The range that the headers ask for. Several ranges, other units and nonsense mean none, as HTTP has it.
+    /// The range that the headers ask for. Several ranges, other units and nonsense mean none, as
+    /// HTTP has it.
     pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
         let (first, last) = headers.get(RANGE)?.to_str().ok()?.strip_prefix("bytes=")?.split_once('-')?;
         let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
@@ -63,7 +64,7 @@ impl ByteRange {
         }
     }
 
-    /// The bytes that it means of `size`; `None` if there are none.
+    /// The bytes of an object of `size`; `None` if there are none.
     pub(crate) fn within(self, size: u64) -> Option<Range<u64>> {
         let range = match self {
             Self::Between(first, last) => first..size.min(last.saturating_add(1)),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::Effect;
 use crate::objects::{Next, Object, Objects};
 
-/// What a page is asked for.
+/// The parameters of a page.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Query<'a> {
     pub(crate) prefix: &'a str,
@@ -24,7 +24,7 @@ pub(crate) enum Start {
     AfterKey(String),
     /// After everything that starts with this: a common prefix that has been listed.
     AfterPrefix(String),
-    /// So many empty pages later, where a fault leads.
+    /// This many empty pages later, where a fault leads.
     Nowhere(u64),
 }
 
@@ -76,7 +76,7 @@ impl Page {
 }
 
 impl Start {
-    /// The page after this one under a fault; what is on it is not asked for by any client that checks where it is led.
+    /// The page after this one under a fault. A client that checks its token does not request it.
     pub(crate) fn misled(&self, effect: Effect) -> Option<Self> {
         match (effect, self) {
             (Effect::RepeatToken, start) => Some(start.clone()),
@@ -86,7 +86,7 @@ impl Start {
         }
     }
 
-    /// An opaque token: clients must not be tempted to make one of a key.
+    /// An opaque token, so that clients do not make one of a key.
     pub(crate) fn to_token(&self) -> String {
         let pages;
         let (tag, text) = match self {

@@ -1,4 +1,5 @@
-//! The bytes of a response, before the device and the wire: given bytes, a range of an object, or that range compressed.
+//! The bytes of a response, before the device and the wire: given bytes, a range of an object, or
+//! that range compressed.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -9,7 +10,7 @@ use flate2::write::GzEncoder;
 
 use crate::objects::Reader;
 
-/// Where the bytes come from.
+/// The source of the bytes.
 #[derive(Debug)]
 pub(crate) enum Payload {
     Bytes(Bytes),
@@ -22,7 +23,7 @@ impl Payload {
         Self::Gzip { reader, range, encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())) }
     }
 
-    /// How many bytes there are; `None` where nobody knows.
+    /// The number of bytes; `None` if it is unknown until the end.
     pub(crate) fn len(&self) -> Option<u64> {
         match self {
             Self::Bytes(bytes) => Some(bytes.len() as u64),
@@ -47,7 +48,8 @@ impl Payload {
         }
     }
 
-    /// The next piece that uses up at most `budget` (not 0) of what the device granted, and how much it uses up.
+    /// The next piece that uses up at most `budget` (not 0) of what the device granted, and how
+    /// much it uses up.
     pub(crate) fn next(&mut self, budget: u64) -> io::Result<(Bytes, u64)> {
         match self {
             Self::Bytes(bytes) => {

@@ -1,4 +1,5 @@
-//! The same objects over plain HTTP: GET and HEAD, ranges, conditions, and a listing of directories as nginx makes it.
+//! The same objects over plain HTTP: GET and HEAD, ranges, conditions, and a listing of
+//! directories as nginx makes it.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -91,7 +92,8 @@ fn directory(objects: &Objects, path: &str, key: &str) -> Answer {
     answer
 }
 
-/// What nginx's `autoindex on` writes: directories first, names padded to 51 columns, dates in GMT, sizes in bytes.
+/// What nginx's `autoindex on` writes: directories first, names padded to 51 columns, dates in
+/// GMT, sizes in bytes.
 fn autoindex(page: &Page, prefix: &str) -> String {
     let title = escape(&format!("Index of {ROOT}{prefix}"));
     let mut html = format!("<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<h1>{title}</h1><hr><pre>");

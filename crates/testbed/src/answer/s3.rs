@@ -1,5 +1,6 @@
-//! The bucket in S3's protocol, over the `s3s` library: it parses requests, checks signatures and writes XML; which bytes
-//! are sent is decided here, and the body itself never passes through it.
+//! The bucket in S3's protocol, over the `s3s` library, which parses requests, checks signatures
+//! and writes XML. This file decides which bytes are sent; the body itself does not pass through
+//! the library.
 
 use std::sync::Arc;
 
@@ -23,11 +24,12 @@ use crate::answer::{self, Chosen};
 use crate::objects::{Object, Objects};
 use crate::{Config, Effect};
 
-/// What a fault wants of an answer. Travels with a request through the library.
+/// The effect of a fault on an answer. Travels with a request through the library.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted(pub(crate) Option<Effect>);
 
-/// The service; a request's extensions may hold [`Wanted`], a response's hold [`Chosen`] if it has bytes of an object.
+/// The service; a request's extensions may hold [`Wanted`], a response's hold [`Chosen`] if it has
+/// bytes of an object.
 pub(crate) fn service(config: &Config, objects: Arc<Objects>) -> S3Service {
     let bucket = TestBucket { name: config.bucket.clone(), region: config.region.clone(), objects };
     let mut builder = S3ServiceBuilder::new(bucket);
@@ -183,7 +185,8 @@ impl S3 for TestBucket {
         let input = request.input;
         self.check(&input.bucket)?;
         let delimiter = input.delimiter.as_deref().unwrap_or_default();
-        // Version 1 has one marker for both; one that ends in the delimiter came from a common prefix.
+        // Version 1 has one marker for both; one that ends in the delimiter came from a common
+        // prefix.
         let start = match &input.marker {
             Some(marker) if !delimiter.is_empty() && marker.ends_with(delimiter) => Start::AfterPrefix(marker.clone()),
             Some(marker) => Start::AfterKey(marker.clone()),
@@ -263,13 +266,13 @@ impl S3 for TestBucket {
     }
 }
 
-/// The largest page that S3 gives, whatever is asked for.
+/// Most entries of a page of S3.
 const PAGE_ENTRIES_MAX: i32 = 1000;
 
-/// The largest object that may be put: it is held in memory.
+/// Most bytes of an object that is put: it is held in memory.
 const PUT_BYTES_MAX: i64 = 64 << 20;
 
-/// What `max-keys` says, and how many entries that gives.
+/// The value of `max-keys`, and the number of entries.
 fn page_size(max_keys: Option<i32>) -> S3Result<(i32, usize)> {
     let max_keys = max_keys.unwrap_or(PAGE_ENTRIES_MAX);
     match usize::try_from(max_keys.min(PAGE_ENTRIES_MAX)) {

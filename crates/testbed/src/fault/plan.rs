@@ -23,16 +23,16 @@ struct Armed {
     happened: u64,
 }
 
-/// What happens to one request.
+/// The faults of one request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Decision {
     /// The object is replaced first.
     pub(crate) replace: bool,
-    /// What else goes wrong.
+    /// The other effect.
     pub(crate) effect: Option<Effect>,
 }
 
-/// A fault and what came of it, for the control API.
+/// A fault and how often it happened, for the control API.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct FaultReport {
     fault: Fault,
@@ -62,7 +62,8 @@ impl FaultPlan {
         self.armed().iter().map(report).collect()
     }
 
-    /// Decides about one request; every fault that matches it counts it, also when another one happens.
+    /// Decides about one request; every fault that matches it counts it, also when another one
+    /// happens.
     pub(crate) fn decide(&self, kind: Kind, key: &str) -> Decision {
         let mut decision = Decision::default();
         for armed in self.armed().iter_mut() {
@@ -91,7 +92,7 @@ impl Armed {
         self.matched += 1;
         let fault = &self.fault;
         let counted = self.matched.saturating_sub(fault.after);
-        // The dice are thrown for each request that counts, so that one fault's luck does not depend on another's.
+        // A random number is drawn for each request that counts, so that faults are independent.
         counted > 0
             && counted.is_multiple_of(fault.every)
             && (fault.per_million == 1_000_000 || self.random.chance(fault.per_million))

@@ -1,17 +1,18 @@
-//! What synthetic objects contain: every byte a function of key, generation and offset, so that an object of any size
-//! costs no memory and a reader can verify each byte that it gets.
+//! The content of synthetic objects: every byte is a function of key, generation and offset, so an
+//! object of any size needs no memory and a reader can verify each byte.
 //!
 //! ```text
 //!  object:  | block 0 | block 1 | block 2 | ...      64 KiB each
 //!                │         │         └──────────┐
 //!                └─────────┼──────┐             │     where a block starts in the pool: a hash of
 //!                     ┌────┘      │             │     (key, generation, index of the block)
-//!  pool:    ..........[=======]...[=======]...[=======]......   4 MiB and a block of noise, the same for every object
+//!  pool:    ..........[=======]...[=======]...[=======]......   4 MiB and a block of noise
 //! ```
 //!
-//! A block is a piece of one pool of noise, so serving is handing out references into memory that stays in the cache, and
-//! [`fill`] and [`verify`] run at the speed of `memcpy` and `memcmp`. What it gives up: two blocks are equal with a
-//! probability of 2^-22, so a mix-up of blocks, objects or generations goes unseen that rarely.
+//! A block is a piece of one pool of noise, so a response refers to memory that stays in the
+//! cache, and [`fill`] and [`verify`] run at the speed of `memcpy` and `memcmp`. The cost: two
+//! blocks are equal with a probability of 2^-22, so a mix-up of blocks, objects or generations
+//! goes unseen that rarely.
 
 use std::sync::LazyLock;
 
@@ -33,8 +34,8 @@ impl Content {
         Self { seed: Random::new(hash(key.as_bytes()) ^ generation).next_u64() }
     }
 
-    /// A piece of the content from `offset` on: at least a byte and at most `bytes_max` (not 0), up to the end of the block.
-    /// No copy is made.
+    /// A piece of the content from `offset` on: at least a byte and at most `bytes_max` (not 0),
+    /// up to the end of the block. No copy is made.
     pub fn chunk(&self, offset: u64, bytes_max: u64) -> Bytes {
         let (start, end) = self.place(offset, bytes_max);
         POOL.slice(start..end)
@@ -51,7 +52,8 @@ impl Content {
         }
     }
 
-    /// Compares `bytes` with the content from `offset` on. The error names the first byte that differs.
+    /// Compares `bytes` with the content from `offset` on. The error names the first byte that
+    /// differs.
     pub fn verify(&self, mut offset: u64, mut bytes: &[u8]) -> Result<(), Mismatch> {
         while !bytes.is_empty() {
             let (start, end) = self.place(offset, bytes.len() as u64);
@@ -67,7 +69,8 @@ impl Content {
         Ok(())
     }
 
-    /// Where in the pool the content from `offset` on lies, up to the end of the block or `bytes_max`.
+    /// Where in the pool the content from `offset` on lies, up to the end of the block or
+    /// `bytes_max`.
     fn place(self, offset: u64, bytes_max: u64) -> (usize, usize) {
         let (block, within) = (offset / BLOCK_BYTES, offset % BLOCK_BYTES);
         let position = Random::new(self.seed ^ block.wrapping_mul(0x9e37_79b9_7f4a_7c15)).below(POOL_POSITIONS);
@@ -76,12 +79,13 @@ impl Content {
     }
 }
 
-/// Makes the pool now, which takes 4 ms, rather than with the first byte: for whoever measures time.
+/// Makes the pool now, which takes 4 ms, instead of with the first byte: for measurements.
 pub fn prepare() {
     LazyLock::force(&POOL);
 }
 
-/// A hash that is the same in every build: FNV-1a, then mixed, since neighbouring keys must not give neighbouring seeds.
+/// A hash that is the same in every build: FNV-1a, then mixed, since neighbouring keys must not
+/// give neighbouring seeds.
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     let fold = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     Random::new(bytes.iter().fold(0xcbf2_9ce4_8422_2325, fold)).next_u64()
@@ -97,20 +101,20 @@ pub fn verify(key: &str, generation: u64, offset: u64, bytes: &[u8]) -> Result<(
     Content::new(key, generation).verify(offset, bytes)
 }
 
-/// The first byte that is not as it should be.
+/// The first wrong byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the byte at offset {offset} is {found:#04x} instead of {expected:#04x}")]
 pub struct Mismatch {
     /// Where in the object.
     pub offset: u64,
-    /// What was there.
+    /// The byte found.
     pub found: u8,
-    /// What should be there.
+    /// The expected byte.
     pub expected: u8,
 }
 
-/// At how many places of the pool a block can start. 4 Mi of them keep the pool in a last-level cache; fewer would make
-/// equal blocks likely enough to hide a fault.
+/// At how many places of the pool a block can start. 4 Mi of them keep the pool in a last-level
+/// cache; fewer would make equal blocks likely enough to hide a fault.
 const POOL_POSITIONS: u64 = 4 << 20;
 
 static POOL: LazyLock<Bytes> = LazyLock::new(|| {

@@ -1,7 +1,7 @@
-//! The body of a response: paced by the device, with what a fault does to it.
+//! The body of a response: paced by the device, cut or stalled by a fault.
 //!
 //! ```text
-//!   object, bytes or gzip ──> paced: only what the device grants ──> cut, stalled or let through ──> HTTP
+//!   object, bytes or gzip ──> paced by the device ──> cut, stalled or let through ──> HTTP
 //! ```
 
 use std::io;
@@ -20,7 +20,7 @@ use crate::answer::payload::Payload;
 use crate::counters::{Accounts, Entry};
 use crate::objects::content::BLOCK_BYTES;
 
-/// What happens within a body.
+/// The effect of a fault within a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Twist {
     Reset,
@@ -38,7 +38,7 @@ pub(crate) struct Body {
     course: Option<Box<Course>>,
 }
 
-/// How the body passes.
+/// The progress of a body.
 #[derive(Debug)]
 pub(crate) struct Course {
     pub(crate) pass: Pass,
@@ -46,7 +46,7 @@ pub(crate) struct Course {
     /// The request counts as in flight until the body is dropped.
     pub(crate) _entry: Entry,
     pub(crate) cut: Cut,
-    /// What happens, after how many bytes.
+    /// The effect, and after how many bytes.
     pub(crate) twist: Option<(u64, Twist)>,
     /// Granted by the device, not sent.
     pub(crate) granted: u64,
@@ -68,14 +68,15 @@ impl Body {
 }
 
 impl Course {
-    /// Ready when the twist has been gone through or has not been reached; then with the bytes that lie before it.
+    /// Ready when the twist is over or not yet reached, with the bytes before it.
     fn poll_twist(&mut self, cx: &mut Context<'_>) -> Poll<u64> {
         let Some((after, twist)) = self.twist else { return Poll::Ready(u64::MAX) };
         if self.sent < after {
             return Poll::Ready(after - self.sent);
         }
         match twist {
-            // The connection ends once it has flushed what was sent before. Nobody wakes this body again.
+            // The connection ends once it has flushed what was sent before. No event wakes this
+            // body again.
             Twist::Reset => self.cut.reset(),
             Twist::Close => self.cut.close(),
             Twist::Stall(None) => {}

@@ -1,4 +1,5 @@
-//! The control API under `/-/`: what tests and people use to see and to change a running testbed. See the crate's page.
+//! The control API under `/-/`: tests and users inspect and change a running testbed with it. See
+//! the crate's page.
 
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Response, StatusCode};
@@ -33,7 +34,7 @@ struct ObjectName {
     key: String,
 }
 
-/// Answers a request to `name`, what follows [`ROOT`].
+/// Answers a request to `name`, the part after [`ROOT`].
 pub(crate) fn answer(state: &State, method: &Method, name: &str, body: &[u8]) -> Response<Body> {
     match (method, name) {
         (&Method::GET, "counters") => json(&state.accounts.counters()),

@@ -1,14 +1,16 @@
-//! Runs the device model in real time: says when a response may send its head, and how many bytes of its body.
+//! Runs the device model in real time: says when a response may send its head, and how many bytes
+//! of its body.
 //!
 //! ```text
-//!  response ──Request, Taken, Cancel──> model <──Tick── clock thread, at the model's next deadline
+//!  response ──Request, Taken, Cancel──> model <──Tick── clock thread, at the next deadline
 //!     ^                                  │
 //!     └────── wakes, with the bytes ─────┘
 //! ```
 //!
-//! One thread keeps the time for all responses: timers of an async runtime round up to a millisecond, which is 3% of a
-//! first byte of 30 ms, and one wake-up for all costs less than a timer for each quantum. Being late does not slow the
-//! device: the model keeps its own time, and a response that wakes late finds more bytes.
+//! One thread keeps the time for all responses: timers of an async runtime round up to a
+//! millisecond, which is 3% of a first byte of 30 ms, and one wake-up for all costs less than a
+//! timer for each quantum. Being late does not slow the device: the model keeps its own time, and
+//! a response that wakes late finds more bytes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -42,7 +44,7 @@ struct State {
     stopped: bool,
 }
 
-/// What a response may do and has not done yet.
+/// Granted steps of a response that it has not taken yet.
 #[derive(Debug, Default)]
 struct Progress {
     head: bool,
@@ -83,7 +85,8 @@ impl Pacer {
         Ok(Self { _alive: Arc::new(Alive(Arc::clone(&shared))), shared })
     }
 
-    /// A request arrived whose response has `bytes` of body; its first byte takes `slowdown` times as long as drawn.
+    /// A request arrived; its response has `bytes` of body; its first byte takes `slowdown` times
+    /// as long as drawn.
     pub(crate) fn request(&self, bytes: u64, slowdown: u32) -> Pass {
         let mut state = self.shared.state();
         let id = state.next_id;
@@ -103,7 +106,8 @@ impl Shared {
         self.start.elapsed().as_nanos() as u64
     }
 
-    /// Tells the model of an event, wakes whom that concerns, and sees to it that the clock wakes in time.
+    /// Tells the model of an event, wakes the responses that it concerns, and makes the clock wake
+    /// in time.
     fn step(&self, mut state: MutexGuard<'_, State>, event: Event) {
         let mut wakers = Vec::new();
         let now_ns = self.now_ns();
@@ -111,7 +115,7 @@ impl Shared {
         let wakes_ns = state.next_wake(now_ns);
         let clock_is_late = wakes_ns.is_some_and(|wakes_ns| state.wakes_ns.is_none_or(|clock_ns| wakes_ns < clock_ns));
         if clock_is_late {
-            // Whoever comes next need not wake it again.
+            // The next caller need not wake it again.
             state.wakes_ns = wakes_ns;
         }
         drop(state);
@@ -145,8 +149,8 @@ impl Shared {
 }
 
 impl State {
-    /// When the clock must wake. What nobody waits for is gathered for a tick; heads, and the start and the end of
-    /// bodies, have their own time.
+    /// When the clock must wake. Pieces that no client waits for are gathered for a tick; heads,
+    /// and the start and the end of bodies, have their own time.
     fn next_wake(&self, now_ns: u64) -> Option<u64> {
         let gathered_ns = self.store.next_deadline().map(|deadline_ns| deadline_ns.max(now_ns + TICK_NS));
         gathered_ns.into_iter().chain(self.store.next_urgent()).min()
@@ -223,6 +227,7 @@ impl Drop for Pass {
     }
 }
 
-/// Pieces from the middle of bodies wait for each other this long, so that at 80 MB/s one write has 160 KB. Shorter costs
-/// CPU (a wake-up and a write for each piece); longer makes bursts larger than the window of the model makes good.
+/// Pieces from the middle of bodies wait for each other this long, so that at 80 MB/s one write
+/// has 160 KB. Shorter costs CPU (a wake-up and a write for each piece); longer makes bursts
+/// larger than the window of the model makes good.
 const TICK_NS: u64 = 2_000_000;

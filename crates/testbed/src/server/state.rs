@@ -1,4 +1,4 @@
-//! What all connections share.
+//! The state that all connections share.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::counters::Accounts;
 use crate::fault::plan::FaultPlan;
 use crate::objects::Objects;
 
-/// What all connections share.
+/// The state that all connections share.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(super) s3: S3Service,

@@ -31,10 +31,10 @@ pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, Error> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// A certificate authority that nobody trusts yet, and a certificate that it issued, in PEM.
+/// A certificate authority that no client trusts yet, and a certificate that it issued, in PEM.
 #[derive(Debug, Clone)]
 pub struct OwnAuthority {
-    /// What a client must trust.
+    /// The certificate of the authority, which a client must trust.
     pub authority_pem: String,
     /// The certificate of the server.
     pub certificate_pem: String,
@@ -48,7 +48,7 @@ impl OwnAuthority {
         Self::issue_for(&["localhost", "127.0.0.1"])
     }
 
-    /// The same for other names, to stand in for whoever has them.
+    /// The same for other names, to impersonate their servers.
     pub fn issue_for(names: &[&str]) -> Result<Self, Error> {
         Self::try_issue(names).map_err(|source| Error::Issue { source })
     }
@@ -70,8 +70,8 @@ impl OwnAuthority {
         Ok(Self { authority_pem, certificate_pem: certificate.pem(), key_pem: key.serialize_pem() })
     }
 
-    /// Writes the three as `authority.pem`, `certificate.pem` and `key.pem` into a directory, and names the files that a
-    /// [`crate::Config`] needs.
+    /// Writes the three as `authority.pem`, `certificate.pem` and `key.pem` into a directory, and
+    /// names the files that a [`crate::Config`] needs.
     pub fn write(&self, dir: &Path) -> std::io::Result<TlsFiles> {
         let files = TlsFiles { cert: dir.join("certificate.pem"), key: dir.join("key.pem") };
         std::fs::write(dir.join("authority.pem"), &self.authority_pem)?;

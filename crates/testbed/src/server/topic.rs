@@ -1,4 +1,4 @@
-//! What a request is about: its kind, its key and its protocol.
+//! The subject of a request: its kind, its key and its protocol.
 
 use http::Method;
 use http::request::Parts;
@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 use crate::answer::plain;
 use crate::counters::Kind;
 
-/// What a request is about.
+/// The subject of a request.
 pub(super) struct Topic {
     pub(super) kind: Kind,
     pub(super) key: String,
@@ -48,7 +48,7 @@ impl Topic {
     }
 }
 
-/// A query for something else than keys.
+/// Whether a query is about the bucket, not about keys.
 fn is_about_bucket(query: &str) -> bool {
     query.split('&').any(|pair| matches!(pair.split('=').next(), Some("location" | "versioning" | "acl" | "uploads")))
 }

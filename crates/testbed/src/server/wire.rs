@@ -1,7 +1,8 @@
 //! A client's connection: TCP or TLS, with a way to end it badly.
 //!
-//! A response that is to be cut asks for that on the connection ([`Cut`]); the connection ends when everything before the
-//! cut has gone into the socket, so where a client sees the cut does not depend on timing.
+//! A response that is to be cut asks for that on the connection ([`Cut`]); the connection ends
+//! when everything before the cut has gone into the socket, so where a client sees the cut does
+//! not depend on timing.
 
 use std::io;
 use std::pin::Pin;

@@ -1,6 +1,7 @@
 //! Real clients agree with the testbed: boto3 and rclone, signed, byte for byte.
 //!
-//! Where a client cannot be had the test says so and passes, unless `FOREREAD_REQUIRE_CLIENTS` is set.
+//! Where a client cannot be had the test says so and passes, unless `FOREREAD_REQUIRE_CLIENTS` is
+//! set.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -54,7 +55,8 @@ fn python_with_boto3() -> Option<PathBuf> {
 /// Two tests prepare the same environment.
 static PREPARING: Mutex<()> = Mutex::new(());
 
-/// Takes away what the machine's user has configured: variables for proxies, authorities, credentials.
+/// Takes away what the machine's user has configured: variables for proxies, authorities,
+/// credentials.
 fn unconfigured(command: &mut Command) -> &mut Command {
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default())
 }

@@ -146,7 +146,8 @@ fn archived() {
 
 #[test]
 fn slow() {
-    // Without a latency to multiply nothing but the count shows; how the model multiplies it is tested there.
+    // Without a latency to multiply nothing but the count shows; how the model multiplies it is
+    // tested there.
     let reply = under("slow=20");
     assert_prefix(&reply, 250_000);
 }

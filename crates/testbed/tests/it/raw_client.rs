@@ -152,5 +152,6 @@ pub(crate) fn head(address: SocketAddr, path: &str, headers: &[(&str, &str)]) ->
     Connection::open(address).request("HEAD", path, headers, b"")
 }
 
-/// A peer that says nothing for so long says nothing more. Long enough for a machine that is busy with other tests.
+/// A peer that says nothing for so long says nothing more. Long enough for a machine that is busy
+/// with other tests.
 const SILENCE: Duration = Duration::from_secs(3);

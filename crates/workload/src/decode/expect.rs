@@ -37,7 +37,7 @@ pub(super) fn figures(
                 Metric::FindTime | Metric::FindWaits | Metric::GrepTime | Metric::CopyTime | Metric::ReadAhead
                     if !matches!(pattern, Pattern::DiskTree(_)) =>
                 {
-                    return Err(text.breaks("only a tree has programs that go through it"));
+                    return Err(text.breaks("only a tree has programs that walk it"));
                 }
                 Metric::TouchTime | Metric::TouchWaits | Metric::PagesIn | Metric::PagesOut
                     if !matches!(pattern, Pattern::Region(_)) =>
@@ -45,7 +45,7 @@ pub(super) fn figures(
                     return Err(text.breaks("only a region is touched"));
                 }
                 Metric::BesideThroughput | Metric::BesideReadP99 if !beside => {
-                    return Err(text.breaks("nobody reads beside: `[beside]` says who"));
+                    return Err(text.breaks("no threads read beside: `[beside]` names them"));
                 }
                 _ => figures.extend(parsed.into_iter().map(|figure| (text.at.start, figure))),
             }
@@ -99,7 +99,7 @@ pub(super) fn simulate(
     Ok(Simulate { policies, threads, seeds, readahead_max_bytes, expect, ratios, predict })
 }
 
-/// Figures that are ratios, whatever the unit of their metric.
+/// Figures that are ratios, for metrics of any unit.
 fn wanted_ratios(section: &mut Section<'_>) -> Result<Vec<Figure>, Error> {
     let mut ratios = Vec::new();
     for &metric in Metric::ALL {
@@ -111,5 +111,5 @@ fn wanted_ratios(section: &mut Section<'_>) -> Result<Vec<Figure>, Error> {
     Ok(ratios)
 }
 
-/// Seeds at most.
+/// Most seeds.
 const SEEDS_MAX: u64 = 100_000;

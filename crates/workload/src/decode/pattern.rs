@@ -152,17 +152,17 @@ fn descriptor(section: &mut Section<'_>) -> Result<Descriptor, Error> {
     }
 }
 
-/// Passes at most: a day of them takes no fewer.
+/// Most passes: more than a day of them.
 const PASSES_MAX: u64 = 1_000_000;
 
-/// Bytes of a read at most; a read larger than this tests the allocator.
+/// Most bytes of a read; a larger read tests the allocator.
 const RECORD_BYTES_MAX: u64 = 1 << 30;
 
-/// Hot areas at most.
+/// Most hot areas.
 const AREAS_MAX: u64 = 1_000_000;
 
-/// Directories of a system at least: those at the top, and the large ones.
+/// Fewest directories of a system: those at the top, and the large ones.
 const SYSTEM_DIRECTORIES_MIN: u64 = 50;
 
-/// Bytes of a name at most.
+/// Most bytes of a name.
 const NAME_BYTES_MAX: u64 = 255;

@@ -1,7 +1,7 @@
 //! Sizes, durations and rates as people write them: `128KiB`, `30ms`, `80MB/s`.
 //!
-//! Whole numbers only: a quantity that needs a fraction has a smaller unit. `KiB` is 1,024 bytes and `KB` is 1,000, as
-//! the standards have it; a bare `K`, `M` or `G` is refused because half of its readers would take it for the other one.
+//! Whole numbers only: a smaller unit replaces a fraction. `KiB` is 1,024 bytes and `KB` is 1,000,
+//! as in the standards; a bare `K`, `M` or `G` is refused because it is read both ways.
 
 /// What a size looks like, for messages.
 pub(crate) const SIZE_WANTED: &str = "a size such as \"128KiB\", \"2GiB\" or \"100MB\"";
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ambiguous_or_too_large_is_refused() {
+    fn ambiguous_or_too_large_quantities_are_refused() {
         for text in ["", "KiB", "12", "12K", "1.5MiB", "-1MiB", "1 MiB/s", "99999999999GiB"] {
             assert_eq!(size(text), None, "{text}");
         }

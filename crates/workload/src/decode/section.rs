@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 use super::quantity;
 use crate::error::{Error, Problem};
 
-/// The text that is being read: makes errors.
+/// The text that is read; makes errors.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
     pub(super) file: &'a str,
@@ -24,7 +24,7 @@ impl Source<'_> {
     }
 }
 
-/// A value with its place, for rules that are checked later.
+/// A value with its position, for rules that are checked later.
 pub(super) struct Placed<'a, T> {
     pub(super) source: Source<'a>,
     pub(super) key: String,
@@ -53,7 +53,7 @@ impl Placed<'_, u64> {
     }
 }
 
-/// One table, from which known keys are taken; what is left at the end is unknown.
+/// One table, from which known keys are taken; keys left at the end are unknown.
 pub(super) struct Section<'a> {
     pub(super) source: Source<'a>,
     path: String,
@@ -77,7 +77,7 @@ impl<'a> Section<'a> {
         self.table.remove(&key)
     }
 
-    /// The table cannot be together with something else.
+    /// An error: the table conflicts with something else.
     pub(super) fn breaks(&self, rule: &'static str) -> Error {
         self.source.error(&self.path, &self.at, Problem::Rule { found: format!("[{}]", self.path), rule })
     }
@@ -90,7 +90,7 @@ impl<'a> Section<'a> {
         Placed { source: self.source, key: self.key(name), at, value }
     }
 
-    /// The value as it stands in the file, for a complaint about its type.
+    /// An error: the value, as written in the file, has the wrong type.
     pub(super) fn mistyped(&self, name: &str, value: &Spanned<DeValue<'_>>, wanted: &'static str) -> Error {
         let found = self.source.text.get(value.span()).unwrap_or_default().to_owned();
         self.place(name, value.span(), found).is_not(wanted)
@@ -235,7 +235,7 @@ impl<'a> Section<'a> {
         Ok(all)
     }
 
-    /// Complains about the first key that nothing has taken.
+    /// An error for the first key that was not taken.
     pub(super) fn end(self) -> Result<(), Error> {
         match self.table.keys().min_by_key(|key| key.span().start) {
             Some(key) => {

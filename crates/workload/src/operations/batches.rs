@@ -1,18 +1,20 @@
-//! Which files a thread reads in an epoch: one random order of all files, of which each thread takes a batch in turn, as the
-//! workers of a training job do.
+//! The files that a thread reads in an epoch: threads take batches of one random order in turn, as
+//! the workers of a training job do.
 
 use super::permutation::Permutation;
 use crate::workload::Workload;
 use crate::workload::pattern::Pattern;
 
 impl Workload {
-    /// Which files thread `thread` reads in each epoch, in order; none for a workload without epochs.
+    /// Which files thread `thread` reads in each epoch, in order; none for a workload without
+    /// epochs.
     pub fn batches(&self, thread: u32) -> Batches {
         Batches::new(self, thread)
     }
 }
 
-/// The files that one thread reads in each epoch, in order: every so many-th batch of an order that is the same for all.
+/// The files that one thread reads in each epoch, in order: every n-th batch of one order, for n
+/// threads.
 #[derive(Clone, Debug)]
 pub struct Batches {
     order: Permutation,
@@ -24,7 +26,7 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// Those of thread `thread` of `workload`; none unless that reads in epochs.
+    /// The files of thread `thread`; none for a workload without epochs.
     pub(crate) fn new(workload: &Workload, thread: u32) -> Self {
         let (files, batch) = match workload.pattern {
             Pattern::Epochs { batch, .. } => (workload.files.count, batch),
@@ -47,7 +49,7 @@ impl Iterator for Batches {
     fn next(&mut self) -> Option<u32> {
         let (turn, within) = (self.next / self.batch, self.next % self.batch);
         let index = (turn * self.threads + self.thread) * self.batch + within;
-        // Only the last batch can be cut, and nobody has one after it.
+        // Only the last batch can be short, and no batch follows it.
         if index >= self.files {
             return None;
         }

@@ -1,8 +1,8 @@
-//! A random order of `0..count` that needs no memory: a Feistel network over the next even power of two, walked until
-//! it lands below `count` again (cycle walking, Black and Rogaway 2002).
+//! A random order of `0..count` that needs no memory: a Feistel network over the next even power
+//! of two, walked until it lands below `count` again (cycle walking, Black and Rogaway 2002).
 //!
-//! A random workload takes its records in such an order, so no record is read twice: a repeated one would be answered
-//! from the kernel's page cache, and the result would measure that.
+//! A random workload reads its records in such an order, so no record is read twice: the kernel's
+//! page cache would answer a repeated read, and the run would measure that.
 
 /// Rounds of the network. Four mix two halves completely; fewer leave neighbours visibly related.
 const ROUNDS: u64 = 4;
@@ -21,7 +21,8 @@ impl Permutation {
         Self { count, seed, half_bits: bits.div_ceil(2).max(1) }
     }
 
-    /// Where `index` goes. Costs four rounds on average at most (the domain is less than four times `count`).
+    /// The image of `index`. Costs less than four walks on average (the domain is less than four
+    /// times `count`).
     pub(crate) fn at(&self, index: u64) -> u64 {
         debug_assert!(index < self.count);
         let mut value = index;

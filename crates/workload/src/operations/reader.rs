@@ -13,7 +13,8 @@ impl Workload {
         })
     }
 
-    /// The threads that run in process `process` (below [`Workload::processes`]): every so many-th.
+    /// The threads of process `process` (below [`Workload::processes`]): every n-th thread, for n
+    /// processes.
     pub fn readers_of(&self, process: u32) -> impl Iterator<Item = Reader<'_>> {
         self.readers().skip(process as usize).step_by(self.processes as usize)
     }
@@ -22,16 +23,16 @@ impl Workload {
 /// One thread of a workload, or of what runs beside it.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
-    /// What it is a thread of.
+    /// The workload, or the one beside, that it is a thread of.
     pub group: &'a Workload,
-    /// Whether it is one of those beside.
+    /// Whether it reads beside.
     pub beside: bool,
     thread: u32,
     first_file: u32,
 }
 
 impl<'a> Reader<'a> {
-    /// What it reads, in order. Files are numbered as in [`Workload::all_files`].
+    /// Its reads, in order. Files are numbered as in [`Workload::all_files`].
     pub fn operations(&self) -> impl Iterator<Item = Op> + 'a {
         let first_file = self.first_file;
         self.group.operations(self.thread).map(move |op| Op { file: op.file + first_file, ..op })

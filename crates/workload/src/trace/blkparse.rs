@@ -1,11 +1,12 @@
-//! The default text of `blkparse`: `DEVICE CPU SEQUENCE SECONDS PID ACTION RWBS SECTOR + SECTORS [PROCESS]`, one event a line, with
-//! totals at the end. A read is taken when it is queued (action Q).
+//! The default text of `blkparse`: `DEVICE CPU SEQUENCE SECONDS PID ACTION RWBS SECTOR + SECTORS
+//! [PROCESS]`, one event a line, with totals at the end. A read is taken when it is queued (action
+//! Q).
 
 use super::entry::{Entry, Name, Parsed};
 
 const SECTOR_BYTES: u64 = 512;
 
-/// Whether a line is an event, of whatever kind.
+/// Whether a line is an event of any kind.
 pub(super) fn is_event(line: &str) -> bool {
     let mut words = line.split_ascii_whitespace();
     let device = words.next().is_some_and(is_device);

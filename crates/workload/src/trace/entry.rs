@@ -1,6 +1,6 @@
 //! One entry of a recording, before files and readers are numbered.
 
-/// One entry, as a format has it. Names live as long as the line.
+/// One entry. Names live as long as the line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry<'t> {
     pub(super) at_ns: u64,
@@ -8,7 +8,7 @@ pub(super) struct Entry<'t> {
     pub(super) file: Name<'t>,
     pub(super) offset: u64,
     pub(super) len: u64,
-    /// The length of the file, where the format says it.
+    /// The length of the file, if the format has it.
     pub(super) size: Option<u64>,
 }
 
@@ -18,5 +18,5 @@ pub(super) enum Name<'t> {
     Number(u64),
 }
 
-/// What a line comes to. `None`: nothing that is read.
+/// The result of a line. `None`: not a read.
 pub(super) type Parsed<'t> = Result<Option<Entry<'t>>, &'static str>;

@@ -1,8 +1,9 @@
-//! fio's iolog: `FILE ACTION [OFFSET LENGTH]`, in version 3 with the microseconds since its start before each line.
+//! fio's iolog: `FILE ACTION [OFFSET LENGTH]`, in version 3 with the microseconds since its start
+//! before each line.
 
 use super::entry::{Entry, Name, Parsed};
 
-/// The version that a first line names, if it is one of an iolog.
+/// The version of an iolog, from its first line.
 pub(super) fn version(line: &str) -> Option<u8> {
     match line.trim_end() {
         "fio version 2 iolog" => Some(2),
@@ -14,7 +15,7 @@ pub(super) fn version(line: &str) -> Option<u8> {
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     timed: bool,
-    /// Version 2: what has been waited so far.
+    /// Version 2: the sum of waits so far.
     waited_ns: u64,
 }
 

@@ -1,4 +1,5 @@
-//! Block traces as CSV: `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`, times in units of 100 ns.
+//! Block traces as CSV: `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`, times in
+//! units of 100 ns.
 
 use super::entry::{Entry, Name, Parsed};
 
@@ -11,7 +12,7 @@ pub(super) fn parse(line: &str) -> Parsed<'_> {
     let mut fields = line.split(',').map(str::trim);
     let number = |field: Option<&str>, what| field.and_then(|text| text.parse::<u64>().ok()).ok_or(what);
     let time = number(fields.next(), "a time that is no number")?;
-    // A disk is the host's: both name it.
+    // Host and disk number together name a disk.
     let disk_end = line.match_indices(',').nth(2).map(|(at, _)| at).ok_or("fewer columns than a block trace has")?;
     let disk = line[..disk_end].split_once(',').map_or("", |(_, disk)| disk);
     let _ = (fields.next(), fields.next());

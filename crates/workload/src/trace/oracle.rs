@@ -1,5 +1,5 @@
-//! libCacheSim's oracleGeneral: little-endian records of a time in seconds (u32), an object (u64), its bytes (u32) and when it is next
-//! asked for (i64, not needed here).
+//! libCacheSim's oracleGeneral: little-endian records of a time in seconds (u32), an object (u64),
+//! its bytes (u32) and when it is next asked for (i64, not needed here).
 
 use super::entry::{Entry, Name};
 

@@ -14,7 +14,7 @@ use super::entry::{Entry, Name, Parsed};
 
 pub(super) const MAGIC: &str = "foreread-trace 1";
 
-/// What has been declared so far.
+/// Files declared so far.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     sizes: HashMap<u64, u64>,
@@ -57,7 +57,7 @@ pub struct Writer<W: Write> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins one.
+    /// Begins a recording.
     pub fn new(mut out: W) -> io::Result<Self> {
         writeln!(out, "{MAGIC}")?;
         Ok(Self { out })
@@ -73,12 +73,12 @@ impl<W: Write> Writer<W> {
         writeln!(self.out, "{at_ns} {file} {reader} {offset} {len}")
     }
 
-    /// So many reads are missing here.
+    /// `count` reads are missing here.
     pub fn lost(&mut self, count: u64) -> io::Result<()> {
         writeln!(self.out, "lost {count}")
     }
 
-    /// Writes out what is buffered.
+    /// Flushes the buffer.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }

@@ -13,14 +13,14 @@ pub enum Device {
     Store(Store),
     /// A device model by name: virtual time only.
     Profile(String),
-    /// A file of the local file system, read through the library, not through a mount.
+    /// A local file, read through the library, not through a mount.
     Local,
     /// A device model by name in real time, behind the library.
     Emulated(String),
 }
 
 impl Device {
-    /// The store; `None` for a device that exists as a model only.
+    /// The store; `None` for other devices.
     pub fn store(&self) -> Option<Store> {
         match self {
             Self::Store(store) => Some(*store),
@@ -28,7 +28,8 @@ impl Device {
         }
     }
 
-    /// Whether reads are submitted to the library, as many at a time as there are threads, and not made through a mount.
+    /// Whether reads are submitted to the library, one in flight a thread, instead of made through
+    /// a mount.
     pub fn is_submitted_to(&self) -> bool {
         matches!(self, Self::Local | Self::Emulated(_))
     }
@@ -38,18 +39,17 @@ impl Device {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Store {
-    /// From a request to the first byte of its answer.
+    /// First-byte latency.
     pub first_byte_ns: u64,
-    /// What one connection carries.
+    /// Rate of one connection.
     pub connection_bytes_per_s: u64,
-    /// What all connections together carry; `None`: as much as the machine does.
+    /// Rate of all connections together; `None`: the limit of the machine.
     pub total_bytes_per_s: Option<u64>,
-    /// Requests that it works on at a time; `None`: as many as come.
+    /// Requests served at a time; `None`: no limit.
     pub concurrency: Option<NonZeroU32>,
-    /// One request in so many is slow, and its first byte takes so many times as long.
+    /// The slow tail of the first-byte latency.
     pub slow: Option<Slow>,
-    /// A run in which the bare client reaches less than this says more about the machine than about the mount: it is
-    /// void.
+    /// A run is void if the bare client reaches less: it measures the machine, not the mount.
     pub ceiling_min_bytes_per_s: Option<u64>,
 }
 
@@ -57,8 +57,8 @@ pub struct Store {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Slow {
-    /// One request in so many, by chance.
+    /// One request in this many is slow, by chance.
     pub one_in: u32,
-    /// How many times as long its first byte takes.
+    /// Factor of its first-byte latency.
     pub times: u32,
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// The objects that a workload reads, all of one size.
+/// The files of a workload, all of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Files {
@@ -10,6 +10,7 @@ pub struct Files {
     pub count: u32,
     /// Bytes of each; at least one record.
     pub size_bytes: u64,
-    /// On a disk all files grew at the same time, each by so many bytes in turn; `None`: one lies after the other.
+    /// On a disk, files grew together and got this many bytes in turn; `None`: each file is in one
+    /// piece.
     pub extent_bytes: Option<u64>,
 }

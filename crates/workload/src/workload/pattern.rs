@@ -17,7 +17,7 @@ pub enum Pattern {
     Sequential {
         /// Bytes of a read.
         record_bytes: u32,
-        /// How often each file is read, one time after the other; at least 1.
+        /// Times that each file is read, one after the other; at least 1.
         passes: u32,
     },
     /// From the last record to the first.
@@ -32,14 +32,15 @@ pub enum Pattern {
         /// From the start of one read to the start of the next; at least the record.
         stride_bytes: u64,
     },
-    /// From the start to the end, the threads taking records in turn.
+    /// From the start to the end; the threads take records in turn.
     Dealt {
         /// Bytes of a read.
         record_bytes: u32,
-        /// Whether the threads share one.
+        /// Whether the threads share one descriptor.
         descriptor: Descriptor,
     },
-    /// Several sequential streams in turn, each through its own part of the file, all on one descriptor.
+    /// Several sequential streams in turn, each through its own part of the file, on one
+    /// descriptor.
     Interleaved {
         /// Bytes of a read.
         record_bytes: u32,
@@ -50,38 +51,40 @@ pub enum Pattern {
     Random {
         /// Bytes of a read, and its alignment.
         record_bytes: u32,
-        /// Whether a record may come again; otherwise none comes twice.
+        /// Whether a record may be read again.
         repeats: bool,
-        /// So many records that lie side by side are read one after the other, most often by as many threads at the same time.
+        /// Adjacent records read one after the other, mostly by as many threads at the same time.
         run: u32,
-        /// Whether the threads share one.
+        /// Whether the threads share one descriptor.
         descriptor: Descriptor,
-        /// From one read to the next, and to the first; `None` for as soon as the last one is done.
+        /// Time from one read to the next, and to the first; `None`: as soon as the last one is
+        /// done.
         period_ns: Option<u64>,
     },
-    /// From the start to the end, a record a period, as a player does.
+    /// From the start to the end, one record a period, as a media player reads.
     Slow {
         /// Bytes of a read.
         record_bytes: u32,
-        /// From one read to the next.
+        /// Time from one read to the next.
         period_ns: u64,
-        /// From the start of one thread to the start of the next; 0 for all at once.
+        /// Time from the start of one thread to the start of the next; 0: all at once.
         start_every_ns: u64,
-        /// Whether a reader that was late reads faster until it is on time again; otherwise it stays as late as it is.
+        /// Whether a late reader reads faster until it is on time again; otherwise its delay
+        /// stays.
         catches_up: bool,
     },
-    /// Random records of which many lie in a few areas, and some are followed by the next one, as a database reads a table. The
-    /// threads share one descriptor.
+    /// Random records, many of them in a few hot areas, some followed by the next record, as a
+    /// database reads a table. The threads share one descriptor.
     Hot {
         /// Bytes of a read, and its alignment.
         record_bytes: u32,
-        /// How many areas are hot. They lie at random places.
+        /// Number of hot areas, at random positions.
         areas: u32,
         /// Bytes of each.
         area_bytes: u64,
-        /// How many of a hundred reads go there.
+        /// Percentage of reads in hot areas.
         hot_percent: u8,
-        /// After how many of a hundred reads the next record is read too.
+        /// Percentage of reads that are followed by the next record.
         follow_percent: u8,
     },
     /// Pages of a mapping touched in random order, none twice.
@@ -89,37 +92,39 @@ pub enum Pattern {
         /// Bytes from one candidate to the next; one byte in each is touched.
         record_bytes: u32,
     },
-    /// Programs go through a tree of directories. It has no reads of its own.
+    /// Programs walk a tree of directories. It has no reads of its own.
     DiskTree(DiskTree),
-    /// Threads touch memory of which not all has room. It has no reads.
+    /// Threads touch memory larger than its budget. It has no reads.
     Region(Region),
-    /// From the top of the tree, depth first, each directory read to its end before anything in it is looked at.
+    /// From the top of the tree, depth first; each directory is listed to its end before its
+    /// entries are visited.
     Walk {
-        /// What is looked at.
+        /// What is read of each entry.
         visit: Visit,
     },
-    /// Every file whole in a random order that is the same each time, of which the threads take batches in turn. All caches of the kernel
-    /// are dropped before the second time and each that follows.
+    /// Every file whole, in a random order that is the same in each epoch; the threads take
+    /// batches in turn. The kernel's caches are dropped before the second epoch and each later
+    /// one.
     Epochs {
         /// Bytes of a read.
         record_bytes: u32,
         /// Files of a batch.
         batch: u32,
-        /// How often; at least 2. The last one counts.
+        /// Epochs; at least 2. The last one counts.
         passes: u32,
     },
 }
 
-/// What a walk does with what it finds.
+/// What a walk does with each entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "visit", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Visit {
-    /// Nothing, as `find` does: a directory tells of itself what its entries are.
+    /// Nothing, as `find`: the listing tells the type of each entry.
     Names,
-    /// The attributes of each entry are asked for, as `ls -lR` does.
+    /// Reads the attributes of each entry, as `ls -lR`.
     Attributes,
-    /// Each file is opened, read to its end and closed, as `grep -r` does.
+    /// Opens each file, reads it to its end and closes it, as `grep -r`.
     Contents {
         /// Bytes of a read.
         record_bytes: u32,
@@ -137,7 +142,7 @@ pub enum Descriptor {
     Own,
 }
 
-/// What a file system reads of a directory at a time, and a page.
+/// Bytes of a block of a directory, and of a page.
 const BLOCK_BYTES: u32 = 4096;
 
 impl Pattern {
@@ -174,7 +179,8 @@ impl Pattern {
         }
     }
 
-    /// By how much later than planned all further reads of a thread are due, after one that was done `behind_ns` after it was due.
+    /// The delay of all further reads of a thread, after a read that was done `behind_ns` after it
+    /// was due.
     pub fn delay_ns(&self, behind_ns: u64) -> u64 {
         match *self {
             Pattern::Slow { period_ns, catches_up: false, .. } => behind_ns.saturating_sub(period_ns),

@@ -1,4 +1,4 @@
-//! What is simulated of a workload, and what must come of it.
+//! How a workload is simulated, and the expected figures.
 
 use serde::Serialize;
 
@@ -8,19 +8,20 @@ use crate::figure::Figure;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Simulate {
-    /// Names of the policies to compare, in the order of a report. Empty: those of the simulator's choice.
+    /// Names of the policies to compare, in the order of a report. Empty: the simulator's choice.
     pub policies: Vec<String>,
-    /// Numbers of threads, each simulated apart; together they read as much each time. Empty: the workload's own.
+    /// Numbers of threads, each simulated apart; the amount read is the same each time. Empty: the
+    /// workload's own.
     pub threads: Vec<u32>,
-    /// How many seeds are simulated, from the workload's own on; figures are their means. At least 1.
+    /// Number of seeds to simulate, from the workload's own on; figures are means. At least 1.
     pub seeds: u32,
-    /// The largest window of the policies that have a fixed one.
+    /// The largest window of policies with a fixed one.
     pub readahead_max_bytes: Option<u64>,
-    /// What must come out of each policy's run.
+    /// The expected figures of each policy.
     pub expect: Vec<(String, Vec<Figure>)>,
-    /// How policies must compare.
+    /// The expected ratios between policies.
     pub ratios: Vec<Ratio>,
-    /// What a simulation through a mount must come to, over what is measured.
+    /// The expected ratios of a simulation through a mount to the measurement.
     pub predict: Vec<Figure>,
 }
 
@@ -42,10 +43,10 @@ impl Default for Simulate {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Ratio {
-    /// The one.
+    /// The policy.
     pub policy: String,
-    /// The other, or `best`: the best of all others.
+    /// The policy that it is compared with, or `best`: the best of all others.
     pub over: String,
-    /// The figure, and what the ratio must be.
+    /// The figure, and the expected ratio.
     pub figure: Figure,
 }

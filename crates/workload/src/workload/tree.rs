@@ -1,18 +1,17 @@
-//! A tree of directories: which names there are, and in which order an epoch reads the files.
+//! A tree of directories: its names and its files.
 //!
 //! ```text
-//!  directories = 3, files = 2, depth = 2          all names follow from numbers, so any size costs nothing
+//!  directories = 3, files = 2, depth = 2     names follow from numbers: no tree needs memory
 //!
-//!  /  d000  f00000.bin f00001.bin                 directory 0
-//!     d001  f00000.bin f00001.bin                 directory 1, the middle one: it goes on
-//!           d000  f00000.bin f00001.bin           directory 3
-//!           d001  ..                              directory 4
-//!           d002  ..                              directory 5
-//!     d002  f00000.bin f00001.bin                 directory 2
+//!  /  d000  f00000.bin f00001.bin            directory 0
+//!     d001  f00000.bin f00001.bin            directory 1, the middle one: holds the next level
+//!           d000  f00000.bin f00001.bin      directory 3
+//!           d001  ..                         directory 4
+//!           d002  ..                         directory 5
+//!     d002  f00000.bin f00001.bin            directory 2
 //! ```
 //!
-//! Files are numbered directory by directory. An epoch is one random order of all of them, of which each reader takes a batch in turn, as
-//! the workers of a training job do.
+//! Files are numbered directory by directory.
 
 use serde::Serialize;
 
@@ -26,13 +25,14 @@ pub struct Tree {
     pub directories: u32,
     /// In each directory but the top.
     pub files: u32,
-    /// Levels of directories below the top; at least 1. The middle directory of each level holds the next level.
+    /// Levels of directories below the top; at least 1. The middle directory of each level holds
+    /// the next level.
     pub depth: u32,
     /// Bytes of each file.
     pub size_bytes: u64,
 }
 
-/// What a name in a directory stands for.
+/// The entry behind a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Child {
     /// This directory.
@@ -47,13 +47,14 @@ impl Tree {
         self.directories * self.depth
     }
 
-    /// All files, as a workload without a tree would tell of them.
+    /// All files, as of a workload without a tree.
     pub(crate) fn as_files(&self) -> Files {
         let count = self.directories_in_all() * self.files;
         Files { count, size_bytes: self.size_bytes, extent_bytes: None }
     }
 
-    /// The path of a directory (below [`Tree::directories_in_all`]) from the top, without a final slash.
+    /// The path of a directory (below [`Tree::directories_in_all`]) from the top, without a final
+    /// slash.
     pub fn directory_path(&self, directory: u32) -> String {
         let (level, place) = (directory / self.directories, directory % self.directories);
         let middle = format!("d{:03}/", self.middle());
@@ -66,7 +67,7 @@ impl Tree {
         format!("{}/f{place:05}.bin", self.directory_path(directory))
     }
 
-    /// What `name` in a directory stands for, the top being `None`; `None` for a name that does not belong there.
+    /// The entry called `name` in a directory, the top being `None`; `None` for an unknown name.
     pub fn child(&self, directory: Option<u32>, name: &str) -> Option<Child> {
         if let Some(number) = name.strip_prefix('d') {
             let place = numbered(number, 3)?;
@@ -108,7 +109,7 @@ mod tests {
     const TREE: Tree = Tree { directories: 3, files: 2, depth: 2, size_bytes: 1 };
 
     #[test]
-    fn the_middle_directory_goes_on() {
+    fn the_middle_directory_holds_the_next_level() {
         let paths: Vec<String> = (0..TREE.directories_in_all()).map(|number| TREE.directory_path(number)).collect();
         assert_eq!(paths, ["d000", "d001", "d002", "d001/d000", "d001/d001", "d001/d002"]);
         assert_eq!(TREE.file_path(0), "d000/f00000.bin");

@@ -1,4 +1,4 @@
-//! Pages in the order in which they came: two lists, as a kernel has them.
+//! Two lists of pages in the order of arrival, as a kernel has them.
 
 /// One of the lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub(crate) enum Of {
 /// The lists of all pages. A page is on one of them or on none.
 #[derive(Debug)]
 pub(crate) struct Lists {
-    /// Before and after each page, and its list.
+    /// Each page: its neighbours, and its list.
     links: Vec<(u32, u32, Option<Of>)>,
     ends: [(u32, u32, u64); 2],
 }
@@ -20,17 +20,17 @@ impl Lists {
         Self { links: vec![(NONE, NONE, None); pages as usize], ends: [(NONE, NONE, 0); 2] }
     }
 
-    /// How many pages are on it.
+    /// Pages on a list.
     pub(crate) fn len(&self, of: Of) -> u64 {
         self.ends[of as usize].2
     }
 
-    /// The page that has been on it for longest.
+    /// The oldest page of a list.
     pub(crate) fn oldest(&self, of: Of) -> Option<u64> {
         Some(self.ends[of as usize].0).filter(|&page| page != NONE).map(u64::from)
     }
 
-    /// The page is the newest of a list.
+    /// Makes a page the newest of a list.
     pub(crate) fn put(&mut self, page: u64, of: Of) {
         self.take(page);
         let newest = self.ends[of as usize].1;
@@ -43,7 +43,7 @@ impl Lists {
         self.ends[of as usize].2 += 1;
     }
 
-    /// The page is on no list.
+    /// Takes a page off its list.
     pub(crate) fn take(&mut self, page: u64) {
         let (before, after, of) = self.links[page as usize];
         let Some(of) = of else { return };
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_leave_in_the_order_in_which_they_came() {
+    fn the_oldest_page_is_the_one_that_came_first() {
         let mut lists = Lists::new(4);
         for page in [2, 0, 3] {
             lists.put(page, Of::Inactive);

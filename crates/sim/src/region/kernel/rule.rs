@@ -1,13 +1,13 @@
-//! How many pages are swapped in at once: a rule each.
+//! Rules for the cluster: how many pages a fault swaps in.
 
 pub(crate) mod fixed;
 pub(crate) mod hits;
 
-/// Hears what is swapped in, and says how much.
+/// A rule for the size of clusters.
 pub(crate) trait Rule {
-    /// Pages of the aligned cluster of slots that is read around `slot`: a power of two.
+    /// Pages of the aligned cluster around `slot`: a power of two.
     fn cluster(&mut self, slot: u64) -> u64;
 
-    /// A page that was read along with another is touched.
+    /// A page that was read as part of a cluster is touched.
     fn hit(&mut self) {}
 }

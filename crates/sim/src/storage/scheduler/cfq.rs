@@ -1,25 +1,28 @@
-//! Completely fair queueing: a queue for each context, one of them at a time has the device.
+//! Completely fair queueing: a queue for each context; one queue at a time has the device.
 //!
 //! ```text
-//!   turns:  [B] [C] [D]         active: [A a1 a2]  ──> device
-//!            └ next in turn       │
-//!                                 ├ its slice is over                        ──> to the end of the turns
-//!                                 ├ nothing waits in it, but it is sequential ──> waits for it, 8 ms: idling
-//!                                 ├ nothing waits in it, and it is seeky      ──> the next in turn, at once
-//!                                 └ nothing waits in it, and B reads close by ──> A and B become one queue (merging)
+//!  turns:  [B] [C] [D]     active: [A a1 a2]  ──> device
+//!           └ next in turn   │
+//!                            ├ its slice is over           ──> to the end of the turns
+//!                            ├ empty, and sequential       ──> waits 8 ms for a request: idling
+//!                            ├ empty, and seeky            ──> the next in turn, at once
+//!                            └ empty, and B reads close by ──> A and B become one (merging)
 //! ```
 //!
-//! A slice begins when the first request of it is done, so a turn is a seek and then a slice: of 100 ms, 16 ms at the least, a disk
-//! that takes 7 ms to position reads for 93 and 70 %. Idling makes the slice worth its seek: the next request of a sequential reader is
-//! sooner done than that of anybody else, but it comes only once the last one is done.
+//! A slice begins when its first request is done, so a turn is a seek and then a slice: a disk
+//! that positions in 7 ms reads for 93 % of the time with slices of 100 ms, and for 70 % with
+//! slices of 16 ms, the shortest. Idling makes the slice worth its seek: the next request of a
+//! sequential reader is the cheapest, but it comes only after the last one is done.
 //!
-//! Queues that read close together are one reader in several contexts, so they are merged; whether that is true is seen later: if not, the
-//! merged queue jumps between its contexts and is *seeky*. Then each of them leaves with its next request.
+//! Queues that read close together are taken for one reader with several contexts and merged. A
+//! wrong guess shows later: the merged queue jumps between its contexts and is *seeky*. Then each
+//! context leaves with its next request.
 //!
 //! Not modelled: priorities, writes, the kernel's accounting of time that a slice did not use.
 //!
-//! Origin: the rules as the project's notes state them: mainline of 2007 to 2009 and *cfq-iosched: tiobench regression* (2009). The bound
-//! on what is in the drives in all is our reading of it; `docs/decisions/0019` says what depends on it.
+//! Origin: the rules as the project's notes state them: mainline of 2007 to 2009 and *cfq-iosched:
+//! tiobench regression* (2009). The bound on all dispatched requests is our reading of it;
+//! `docs/decisions/0019` says what depends on it.
 
 mod queue;
 
@@ -28,7 +31,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::{Request, Scheduler};
 use queue::{IDLE_NS, Queue};
 
-/// What differs from one kernel to the next.
+/// Differences between kernel versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rules {
     /// Slices share [`TARGET_NS`].
@@ -36,7 +39,7 @@ pub(super) struct Rules {
     pub(super) merging: Option<Merging>,
 }
 
-/// Queues that read close together are merged. Until when?
+/// Until when a merged queue stays merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Merging {
     /// Until the queue has been seeky for [`SEEKY_NS_MAX`].
@@ -45,7 +48,8 @@ pub(super) enum Merging {
     UntilSeekyForRequests,
 }
 
-/// The scheduler. Each event costs O(log n) for n requests, and looking for a queue close by O(q log n) for q queues.
+/// The scheduler. Each event costs O(log n) for n requests; a search for a close queue costs O(q
+/// log n) for q queues.
 #[derive(Debug)]
 pub(super) struct Cfq {
     rules: Rules,
@@ -53,12 +57,12 @@ pub(super) struct Cfq {
     next_queue: u32,
     /// The queue of each context.
     of_context: BTreeMap<u32, u32>,
-    /// Queues in which something waits, but for the active one, in the order of their turns.
+    /// Queues with waiting requests, without the active one, in the order of their turns.
     turns: VecDeque<u32>,
     active: Option<Active>,
-    /// What was given out, and of which queue.
+    /// Dispatched requests, and the queue of each.
     in_drives: BTreeMap<u64, u32>,
-    /// Where the last of it ends.
+    /// Where the last dispatched request ends.
     head: u64,
     arrived: u64,
 }
@@ -87,7 +91,8 @@ impl Cfq {
         }
     }
 
-    /// The queue of `context`: a new one for a new context, and for one that must leave a merged queue.
+    /// The queue of `context`: a new one for a new context, and for one that must leave a merged
+    /// queue.
     fn queue_of(&mut self, now_ns: u64, context: u32) -> u32 {
         if let Some(&number) = self.of_context.get(&context)
             && !self.leaves(now_ns, number)
@@ -125,7 +130,7 @@ impl Cfq {
         }
     }
 
-    /// A queue that nobody can use any more is gone.
+    /// Removes a queue without contexts and requests.
     fn forget(&mut self, number: u32) {
         let gone = |queue: &Queue| queue.contexts == 0 && queue.waiting.is_empty() && queue.in_drives == 0;
         if self.queues.get(&number).is_some_and(gone) {
@@ -148,13 +153,13 @@ impl Cfq {
         }
     }
 
-    /// The slice of one queue among all that want one.
+    /// The slice of a queue, by how many wait.
     fn slice_ns(&self) -> u64 {
         let queues = self.turns.len() as u64 + 1;
         if self.rules.low_latency { (TARGET_NS / queues).clamp(SLICE_NS_MIN, SLICE_NS) } else { SLICE_NS }
     }
 
-    /// The queue that reads next to where the active one did, if both could be one reader.
+    /// The queue that reads closest to where the active one did, if both could be one reader.
     fn close_to(&self, number: u32) -> Option<u32> {
         self.rules.merging?;
         self.queues.get(&number).filter(|queue| queue.contexts > 0 && !queue.is_seeky())?;
@@ -165,7 +170,7 @@ impl Cfq {
         self.turns.iter().filter_map(near).min().map(|(_, number)| number)
     }
 
-    /// All contexts of the active queue go over to `other`, whose turn it is.
+    /// Moves all contexts of the active queue to `other`, which becomes active.
     fn merge(&mut self, other: u32) {
         let Some(Active { queue: number, .. }) = self.active.take() else { return };
         let Some(queue) = self.queues.remove(&number) else { return };
@@ -285,25 +290,32 @@ impl Scheduler for Cfq {
     }
 }
 
-/// A slice.
+/// Length of a slice, in ns. Lower: more seeks; higher: longer waits for a turn. Origin: mainline
+/// of 2007.
 const SLICE_NS: u64 = 100_000_000;
 
-/// What all slices share where low latency is wanted. More gives longer slices, and longer until the last has its turn.
+/// Sum of all slices with low latency, in ns. Lower: shorter slices; higher: the last queue waits
+/// longer. Origin: 2.6.32.
 const TARGET_NS: u64 = 300_000_000;
 
-/// But no slice is shorter: twice the time of idling. Less, and a disk does nothing but position.
+/// Shortest slice, in ns: twice the idling. Lower: a disk only positions; higher: the last queue
+/// waits longer.
 const SLICE_NS_MIN: u64 = 16_000_000;
 
-/// Requests of one queue in the drives while others wait.
+/// Most dispatched requests of one queue while others wait. Lower: drives have nothing to sort;
+/// higher: other queues wait longer.
 const QUANTUM: u32 = 4;
 
-/// Requests in the drives. More, and the drives decide themselves who is served; fewer, and drives side by side stand idle.
+/// Most dispatched requests in all. Lower: drives side by side stand idle; higher: the drives
+/// decide which queue is served.
 const IN_DRIVES_MAX: u32 = 4 * QUANTUM;
 
-/// No farther from where the last request ended, and a request is close.
+/// A request is close within this many bytes of the end of the last one. Lower: fewer merges;
+/// higher: wrong merges.
 const CLOSE_BYTES: u64 = 4 << 20;
 
-/// A merged queue that has been seeky for longer is split.
+/// A merged queue that is seeky for longer, in ns, is split. Lower: splits by chance; higher:
+/// wrong merges stay.
 const SEEKY_NS_MAX: u64 = 1_000_000_000;
 
 #[cfg(test)]

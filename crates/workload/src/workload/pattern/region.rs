@@ -1,7 +1,7 @@
-//! Memory larger than there is room for, that threads touch, instead of files that they read.
+//! Memory larger than its budget that threads touch, instead of files that they read.
 //!
-//! In virtual time only: what is swapped out and in, and when, is what such a workload is about. The bytes of the region are those of its file,
-//! the room is the memory of its mount.
+//! In virtual time only: such a workload measures what is evicted and read back, and when. The
+//! size of its file is the size of the region, the memory of its mount is the budget.
 
 use serde::Serialize;
 
@@ -9,9 +9,9 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Region {
-    /// In which order.
+    /// The order of the touches.
     pub order: Order,
-    /// How many touches there are in all, in multiples of the region's pages; at least 1.
+    /// All touches, in multiples of the region's pages; at least 1.
     pub cycles: u32,
 }
 
@@ -20,11 +20,12 @@ pub struct Region {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Order {
-    /// From the first page to the last, again and again; of several threads each has a part of its own.
+    /// From the first page to the last, again and again; each thread has its own part.
     Sequential,
     /// Any page, each time.
     Random,
-    /// Each thread does both in turn, a quarter of the region's pages at a time; half of the threads do the one while the others do the
-    /// other. Sequential touches of two threads at a time go through a half of the region each.
+    /// Each thread alternates between both, a quarter of the region's pages at a time; half of the
+    /// threads are sequential while the others are random. The two threads of a pair share one
+    /// part of the region for their sequential touches.
     Mixed,
 }

@@ -1,8 +1,8 @@
-//! Always the same cluster: Linux before 2014, with eight pages unless it is told otherwise.
+//! A constant cluster: Linux before 2014, eight pages by default.
 
 use super::Rule;
 
-/// See the module's text.
+/// A constant cluster.
 #[derive(Debug)]
 pub(crate) struct Fixed {
     pub(crate) pages: u64,

@@ -1,17 +1,21 @@
-//! As many pages as were used of those that were read before: the detector of unfit swap readahead (2012 to 2014).
+//! A cluster that follows the hits in earlier clusters: the detector of unfit swap readahead (2012
+//! to 2014).
 //!
 //! ```text
-//!   hits since the last decision    0, next to the last slot: 2      0: 1      n: n + 2, rounded up to a power of two, at least 4
+//!   hits since the last decision     size
+//!   0, next to the last slot         2
+//!   0                                1
+//!   n                                n + 2, rounded up to a power of two, at least 4
 //!   never more than the cap; in its last form never less than half of the last size
 //! ```
 
 use super::Rule;
 
-/// See the module's text.
+/// A cluster that follows its hits.
 #[derive(Debug)]
 pub(crate) struct Hits {
     cap: u64,
-    /// It has the last form.
+    /// The last form: a cluster shrinks by half at most.
     halved: bool,
     used: u64,
     last_slot: u64,
@@ -19,7 +23,7 @@ pub(crate) struct Hits {
 }
 
 impl Hits {
-    /// With clusters of `cap` pages at most; `halved`: they shrink by half at most.
+    /// Clusters of at most `cap` pages; `halved`: they shrink by half at most.
     pub(crate) fn new(cap: u64, halved: bool) -> Self {
         Self { cap, halved, used: HITS_FIRST, last_slot: 0, last_size: 0 }
     }
@@ -44,7 +48,7 @@ impl Rule for Hits {
     }
 }
 
-/// Hits that there were before the first decision.
+/// Hits assumed before the first decision. Origin: the patch of 2012.
 const HITS_FIRST: u64 = 4;
 
 #[cfg(test)]
@@ -52,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_used_is_read_and_two_more() {
+    fn the_cluster_is_the_hits_and_two_more() {
         let mut rule = Hits::new(8, false);
         assert_eq!(rule.cluster(100), 8);
         assert_eq!(rule.cluster(200), 1);
@@ -71,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cap_of_one_reads_nothing_along() {
+    fn a_cap_of_one_reads_single_pages() {
         let mut rule = Hits::new(1, false);
         assert_eq!([rule.cluster(5), rule.cluster(6)], [1, 1]);
     }

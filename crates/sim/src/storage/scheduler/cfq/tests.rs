@@ -14,16 +14,17 @@ fn all() -> [Cfq; 4] {
     [cfq(false, None), cfq(true, None), cfq(true, Some(time)), cfq(true, Some(requests))]
 }
 
-/// A device that takes `takes_ns` for each request, one at a time, and readers that have one request each in it.
+/// A device that takes `takes_ns` for each request, one at a time, and readers that have one
+/// request each in it.
 struct Run {
     cfq: Cfq,
     takes_ns: u64,
     now_ns: u64,
-    /// The contexts whose requests the device has, first the one that it is at; and when that is done.
+    /// Dispatched requests, the one in service first; it is done at `done_ns`.
     device: VecDeque<Request>,
     done_ns: u64,
     next_id: u64,
-    /// The contexts in the order in which they were served.
+    /// Contexts in the order of service.
     served: Vec<u32>,
 }
 
@@ -48,7 +49,7 @@ impl Run {
         }
     }
 
-    /// Goes to the next thing that happens; the request that is done by then, if that is it.
+    /// Steps to the next event; the request that is done, if any.
     fn step(&mut self) -> Option<Request> {
         let device_ns = (!self.device.is_empty()).then_some(self.done_ns);
         let next_ns = [device_ns, self.cfq.next_deadline()].into_iter().flatten().min().expect("it goes on");
@@ -63,7 +64,7 @@ impl Run {
         done
     }
 
-    /// Readers that each go on from where `next` says, at once, until `requests` of them are done.
+    /// Each reader goes on at once where `next` says, until `requests` requests are done.
     fn read(&mut self, requests: usize, next: impl Fn(Request) -> u64) {
         while self.served.len() < requests {
             if let Some(done) = self.step() {
@@ -72,7 +73,7 @@ impl Run {
         }
     }
 
-    /// How many requests in a row each context had.
+    /// Runs of requests of one context.
     fn turns(&self) -> Vec<(u32, u32)> {
         let mut turns: Vec<(u32, u32)> = Vec::new();
         for &context in &self.served {
@@ -103,7 +104,7 @@ fn two_sequential_readers_take_turns_of_a_slice() {
 }
 
 #[test]
-fn slices_get_shorter_as_more_want_one_down_to_the_least() {
+fn slices_become_shorter_with_more_queues_down_to_the_shortest() {
     for (contexts, slice_ms) in [(2, 100), (6, 50), (32, 16)] {
         let mut run = Run::new(cfq(true, None), MS);
         (0..contexts).for_each(|context| run.add(context, u64::from(context) * FAR));
@@ -115,7 +116,7 @@ fn slices_get_shorter_as_more_want_one_down_to_the_least() {
 }
 
 #[test]
-fn a_sequential_reader_is_waited_for_and_a_seeky_one_is_not() {
+fn the_device_idles_for_a_sequential_queue_but_not_for_a_seeky_one() {
     let mut run = Run::new(cfq(false, None), MS);
     run.add(0, 0);
     run.add(1, FAR);
@@ -133,7 +134,7 @@ fn a_sequential_reader_is_waited_for_and_a_seeky_one_is_not() {
 }
 
 #[test]
-fn one_that_wants_much_keeps_nobody_waiting_for_longer_than_a_slice() {
+fn a_queue_with_many_requests_delays_the_others_by_at_most_a_slice() {
     for cfq in all() {
         let mut run = Run::new(cfq, 2 * MS);
         (0..500).for_each(|request| run.add(0, request * (128 << 10)));
@@ -144,14 +145,15 @@ fn one_that_wants_much_keeps_nobody_waiting_for_longer_than_a_slice() {
                 ended_ns.entry(done.context).or_insert(run.now_ns);
             }
         }
-        // The slice of 0, what it had in the drives, and for each of the others a request and the wait for the next.
+        // The slice of 0, what it had in the drives, and for each of the others a request and the
+        // wait for the next.
         let most_ns = SLICE_NS + 2 * MS * (1 + u64::from(QUANTUM)) + 3 * (2 * MS + IDLE_NS);
         assert!(ended_ns.values().all(|&ns| ns <= most_ns), "{ended_ns:?}");
     }
 }
 
 #[test]
-fn one_that_thinks_for_longer_than_it_is_waited_for_is_not_waited_for() {
+fn the_device_does_not_idle_for_a_reader_that_thinks_longer() {
     let mut run = Run::new(cfq(false, None), MS);
     for turn in 0..20 {
         run.add(0, turn * (128 << 10));
@@ -167,7 +169,7 @@ fn one_that_thinks_for_longer_than_it_is_waited_for_is_not_waited_for() {
 }
 
 #[test]
-fn no_more_is_in_the_drives_than_is_allowed() {
+fn dispatched_requests_are_bounded() {
     let mut cfq = cfq(false, None);
     let mut id = 0;
     for context in 0..64 {
@@ -185,7 +187,7 @@ fn no_more_is_in_the_drives_than_is_allowed() {
 }
 
 #[test]
-fn readers_of_one_place_are_merged_and_those_that_only_pass_by_are_split_again() {
+fn readers_of_one_place_are_merged_and_separate_streams_are_split_again() {
     let queues = |cfq: &Cfq| cfq.of_context.values().collect::<std::collections::BTreeSet<_>>().len();
     // Each reads every other record.
     let mut run = Run::new(cfq(true, Some(Merging::UntilSeekyForRequests)), 2 * MS);
@@ -217,7 +219,7 @@ fn readers_of_one_place_are_merged_and_those_that_only_pass_by_are_split_again()
 }
 
 #[test]
-fn whatever_comes_each_request_ends_once_and_soon_and_nothing_stays() {
+fn every_request_ends_once_and_soon_and_no_state_remains() {
     for seed in 0..200 {
         for cfq in all() {
             let mut random = Random::new(seed);
@@ -225,7 +227,8 @@ fn whatever_comes_each_request_ends_once_and_soon_and_nothing_stays() {
             let mut run = Run::new(cfq, 1 + random.below(10 * MS));
             let mut since_ns = BTreeMap::new();
             let (mut ended, mut cancelled) = (0, 0);
-            // Each turn of each context takes a slice and what was in the drives, and no more requests wait than these.
+            // Each turn of each context takes a slice and what was in the drives, and no more
+            // requests wait than these.
             let longest_ns = u64::from(contexts) * 2 * (SLICE_NS + IDLE_NS + 40 * run.takes_ns);
             for _ in 0..400 {
                 match random.below(10) {
