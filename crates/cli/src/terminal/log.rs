@@ -8,7 +8,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Mutex;
 
-use tracing_subscriber::EnvFilter;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::failure::Failure;
 
@@ -23,16 +26,16 @@ pub(crate) fn open(path: &Path) -> Result<File, Failure> {
 pub(crate) fn start(verbose: u8, file: Option<File>) {
     let level = match (verbose, &file) {
         (0, None) => return,
-        (0 | 1, _) => "info",
-        (2, _) => "debug",
-        _ => "trace",
+        (0 | 1, _) => LevelFilter::INFO,
+        (2, _) => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
     };
-    let heard = CRATES.map(|name| format!("{name}={level}")).join(",");
-    let builder = tracing_subscriber::fmt().with_env_filter(EnvFilter::new(heard)).with_target(true);
+    let heard: Targets = CRATES.into_iter().map(|name| (name, level)).collect();
+    let builder = tracing_subscriber::fmt().with_max_level(level);
     // A second start in one process changes nothing.
     let _ = match file {
-        Some(file) => builder.with_ansi(false).with_writer(Mutex::new(file)).try_init(),
-        None => builder.with_writer(std::io::stderr).try_init(),
+        Some(file) => builder.with_ansi(false).with_writer(Mutex::new(file)).finish().with(heard).try_init(),
+        None => builder.with_writer(std::io::stderr).finish().with(heard).try_init(),
     };
 }
 
