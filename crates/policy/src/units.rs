@@ -111,6 +111,37 @@ impl Extent {
     }
 }
 
+/// In which state a read found its pages. The worst page decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// At least one page is neither resident nor in flight.
+    Absent,
+    /// None is absent, but the reader must wait for at least one that is in flight.
+    InFlight,
+    /// All are resident; the read is an event only because it touched a mark.
+    Resident,
+}
+
+/// Why a request is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// A reader waits for at least one of its pages.
+    Demand,
+    /// Nobody has asked for it yet: the first thing to go without.
+    Speculative,
+}
+
+/// Which touch of a folio it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Touch {
+    /// The first, not of its last page.
+    First,
+    /// The first of its last page.
+    Finished,
+    /// The first after that; or the first since [`Action::Clear`](crate::Action::Clear).
+    Again,
+}
+
 #[cfg(test)]
 mod tests {
     use alloc::vec::Vec;

@@ -1,0 +1,3 @@
+//! Views.
+pub(crate) mod event;
+pub(crate) mod path;
