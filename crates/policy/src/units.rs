@@ -12,8 +12,9 @@ use core::fmt;
 /// Bytes of a page. The unit in which residency is known.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// The longest folio, in pages: 128 KiB, the largest read that a FUSE mount is sent by default, so an aligned request is
-/// answered from one piece. Shorter costs an allocation and a look-up more; longer keeps memory that only a part of is used.
+/// The longest folio, in pages: 128 KiB, the largest read that a FUSE mount is sent by default, so
+/// an aligned request is answered from one piece. Shorter costs an allocation and a look-up more;
+/// longer keeps memory that only a part of is used.
 pub const FOLIO_PAGES_MAX: u64 = 32;
 
 /// One version of one object, as long as anybody has it open.

@@ -107,6 +107,8 @@ impl DirReadahead {
 
     /// Tells what happened. Poll the actions afterwards.
     pub fn handle(&mut self, now: Nanos, event: DirEvent<'_>) {
+        debug_assert!(self.actions.is_empty(), "every action is polled before the next event");
+        debug_assert!(now >= self.now, "now never goes back: {now:?} after {:?}", self.now);
         self.now = now;
         // What comes along is only the begin of what ends with [`DirEvent::ListedBelow`].
         let comes_along = match event {

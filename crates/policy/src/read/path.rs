@@ -103,6 +103,8 @@ impl ReadPath {
 
     /// Tells what happened. Poll the actions afterwards.
     pub fn handle(&mut self, now: Nanos, event: Event) {
+        debug_assert!(self.actions.is_empty(), "every action is polled before the next event");
+        debug_assert!(now >= self.now, "now never goes back: {now:?} after {:?}", self.now);
         self.now = now;
         self.resident.pass(now);
         match event {
@@ -172,12 +174,6 @@ impl ReadPath {
     /// What to do next, until `None`.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
-    }
-
-    /// When to call [`ReadPath::handle`] even if nothing happens: never, so far. What a mechanism holds back for a while goes on with
-    /// the next event of its file.
-    pub fn next_deadline(&self) -> Option<Nanos> {
-        None
     }
 
     /// What has been decided so far.

@@ -17,7 +17,6 @@ use alloc::vec::Vec;
 use crate::regions::cost::SwapCost;
 use crate::regions::event::{Advice, SwapAction, SwapCounters, SwapEvent};
 use crate::regions::page::{Flag, Pages, Place};
-use crate::regions::path::cleaning::spare;
 use crate::regions::readahead::{Plan, SwapReadahead};
 use crate::regions::replacement::Leaving;
 use crate::regions::slots::Slots;
@@ -107,6 +106,8 @@ impl SwapPath {
 
     /// Takes what happened at `now`, which never goes back. Pages beyond the region are ignored.
     pub fn handle(&mut self, now: Nanos, event: SwapEvent) {
+        debug_assert!(self.actions.is_empty(), "every action is polled before the next event");
+        debug_assert!(now >= self.now, "now never goes back: {now:?} after {:?}", self.now);
         self.now = now;
         match event {
             SwapEvent::Fault { page, thread, write } if page < self.pages.len() => self.fault(page, thread, write),
@@ -288,3 +289,11 @@ fn one(page: u64) -> Extent {
 
 /// Advice that is remembered. Older is forgotten.
 const ADVICE_MAX: usize = 64;
+
+/// Pages that are kept ready to leave, of a budget of so many: as many as are written in the time of a few clusters that are read.
+fn spare(budget: u64) -> u64 {
+    (budget / SPARE_PART).clamp(1, SPARE_MAX)
+}
+
+const SPARE_PART: u64 = 64;
+const SPARE_MAX: u64 = 512;

@@ -46,7 +46,7 @@ impl replacement::Folios for Folios {
     fn used(&mut self, (file, start, request): Key) -> Option<(&mut Uses, u64)> {
         let folio = self.0.get_mut(file, start)?;
         let bytes = charge(Extent::new(start, folio.end));
-        (folio.request == request && folio.state == State::Used).then_some((&mut folio.uses, bytes))
+        (folio.request == request && folio.state() == State::Used).then_some((&mut folio.uses, bytes))
     }
 }
 
@@ -189,7 +189,7 @@ impl Resident {
     }
 
     fn is(&self, file: FileId, start: u64, request: RequestId, state: State) -> bool {
-        self.folios.0.get(file, start).is_some_and(|f| f.request == request && f.state == state)
+        self.folios.0.get(file, start).is_some_and(|f| f.request == request && f.state() == state)
     }
 
     /// What was read in part and nobody has come back to for a while counts as read.
@@ -234,14 +234,7 @@ impl Resident {
     fn insert_hole(&mut self, file: FileId, hole: Extent, request: RequestId, ahead_for: Option<Ahead>) {
         self.pending_bytes += charges(hole);
         for folio in hole.folios() {
-            let entry = Folio {
-                end: folio.end,
-                request,
-                state: State::InFlight,
-                charged: false,
-                ahead_for,
-                uses: Uses::default(),
-            };
+            let entry = Folio::in_flight(folio.end, request, ahead_for);
             let before = self.folios.0.insert(file, folio.start, entry);
             debug_assert!(before.is_none(), "submitted twice: {folio:?}");
             self.files.entry(file).or_default().folios += 1;
@@ -276,17 +269,17 @@ impl Resident {
     /// The request for `extent` has completed.
     pub(crate) fn arrived(&mut self, file: FileId, extent: Extent, request: RequestId) {
         self.folios.0.for_each_mut(file, extent, |start, folio| {
-            if folio.request != request || folio.state != State::InFlight {
+            if folio.request != request || folio.state() != State::InFlight {
                 return;
             }
             if folio.ahead_for == Some(Ahead::Nearby) {
                 let bytes = charge(Extent::new(start, folio.end));
                 self.ahead_bytes -= bytes;
                 self.used_bytes += bytes;
-                folio.state = State::Used;
+                folio.to(State::Used);
                 self.used.insert((file, start, request), &mut folio.uses, bytes, true);
             } else {
-                folio.state = State::Unread;
+                folio.to(State::Unread);
                 self.unread.push_back((file, start, request));
             }
         });
@@ -301,14 +294,14 @@ impl Resident {
             self.files.entry(file).or_default().read_pages += extent.pages();
         }
         let ahead_for = folio.ahead_for.take();
-        match (folio.state, touch) {
+        match (folio.state(), touch) {
             (State::Used, _) => {
                 let again = touch == Touch::Again;
                 let counts = again || ahead_for.is_some();
                 return counts && self.used.touch((file, start, folio.request), &mut folio.uses) && again;
             }
             (State::InFlight | State::Unread, Touch::First) => {
-                folio.state = State::Partly;
+                folio.to(State::Partly);
                 self.partly_bytes += if folio.charged { charge(extent) } else { 0 };
                 self.partly.push_back((file, start, folio.request, self.now));
             }
@@ -326,10 +319,10 @@ impl Resident {
         let Some(folio) = self.folios.0.get_mut(file, start) else { return };
         let bytes = charge(Extent::new(start, folio.end));
         let charged = if folio.charged { bytes } else { 0 };
-        if folio.state == State::Partly {
+        if folio.state() == State::Partly {
             self.partly_bytes -= charged;
         }
-        folio.state = State::Used;
+        folio.to(State::Used);
         self.used_bytes += charged;
         self.used.insert((file, start, folio.request), &mut folio.uses, bytes, false);
     }
@@ -340,7 +333,7 @@ impl Resident {
             .folios
             .0
             .range(file, extent)
-            .filter(|(_, f)| f.request == request && f.state == State::InFlight)
+            .filter(|(_, f)| f.request == request && f.state() == State::InFlight)
             .map(|(start, _)| start)
             .collect();
         gone.into_iter().filter_map(|start| self.remove(file, start)).collect()
@@ -348,7 +341,7 @@ impl Resident {
 
     /// Whoever was expected to open `file`, which has `pages` pages, does not come: what was fetched for him and not read goes.
     pub(crate) fn discarded(&mut self, file: FileId, pages: u64) -> Vec<Evicted> {
-        let is_for_him = |folio: &Folio| folio.state == State::Unread && folio.ahead_for == Some(Ahead::File);
+        let is_for_him = |folio: &Folio| folio.state() == State::Unread && folio.ahead_for == Some(Ahead::File);
         let all = self.folios.0.range(file, Extent::new(0, pages));
         let gone: Vec<u64> = all.filter(|(_, folio)| is_for_him(folio)).map(|(start, _)| start).collect();
         gone.into_iter().filter_map(|start| self.remove(file, start)).collect()
@@ -369,17 +362,17 @@ impl Resident {
             held.folios -= 1;
             held.read_pages -= if folio.is_read() { extent.pages() } else { 0 };
         }
-        if folio.state == State::Used {
+        if folio.state() == State::Used {
             self.used.remove(folio.uses, charge(extent));
         }
         if folio.charged {
             self.charged_bytes -= charge(extent);
-            match folio.state {
+            match folio.state() {
                 State::Used => self.used_bytes -= charge(extent),
                 State::Partly => self.partly_bytes -= charge(extent),
                 State::InFlight | State::Unread => {}
             }
-            if folio.ahead_for.is_some() && folio.state != State::Used {
+            if folio.ahead_for.is_some() && folio.state() != State::Used {
                 self.ahead_bytes -= charge(extent);
             }
         } else {
@@ -393,7 +386,7 @@ impl Resident {
         let most = 2 * self.folios.0.len() + 1024;
         let folios = &self.folios.0;
         let is = |file, start, request, state| {
-            folios.get(file, start).is_some_and(|f: &Folio| f.request == request && f.state == state)
+            folios.get(file, start).is_some_and(|f: &Folio| f.request == request && f.state() == state)
         };
         if self.unread.len() > most {
             self.unread.retain(|&(file, start, request)| is(file, start, request, State::Unread));

@@ -16,7 +16,7 @@ pub(crate) enum State {
 pub(crate) struct Folio {
     pub(crate) end: u64,
     pub(crate) request: RequestId,
-    pub(crate) state: State,
+    state: State,
     /// Its memory is spoken for.
     pub(crate) charged: bool,
     /// For whom it is read ahead, until it is read.
@@ -24,7 +24,42 @@ pub(crate) struct Folio {
     pub(crate) uses: Uses,
 }
 
+impl State {
+    /// Every change of state there is: from, to, and what causes it. A folio in any state can be dropped.
+    pub(crate) const CHANGES: [(Self, Self, &str); 6] = [
+        (Self::InFlight, Self::Unread, "its request completes"),
+        (Self::InFlight, Self::Partly, "a reader touches it, as far as it has come"),
+        (Self::InFlight, Self::Used, "a reader touches its last page, or it was fetched nearby and completes"),
+        (Self::Unread, Self::Partly, "a reader touches it"),
+        (Self::Unread, Self::Used, "a reader touches its last page"),
+        (Self::Partly, Self::Used, "a reader touches its last page, or none comes back for five seconds"),
+    ];
+}
+
 impl Folio {
+    /// A folio that ends before page `end`, asked for by `request`, of which nothing is charged.
+    pub(crate) fn in_flight(end: u64, request: RequestId, ahead_for: Option<Ahead>) -> Self {
+        Self { end, request, state: State::InFlight, charged: false, ahead_for, uses: Uses::default() }
+    }
+
+    /// Enters the state `next`.
+    ///
+    /// # Panics
+    ///
+    /// In a debug build, unless [`State::CHANGES`] has that change.
+    pub(crate) fn to(&mut self, next: State) {
+        debug_assert!(
+            State::CHANGES.iter().any(|&(from, to, _)| (from, to) == (self.state, next)),
+            "a folio does not become {next:?} from {:?}",
+            self.state
+        );
+        self.state = next;
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.state
+    }
+
     pub(crate) fn is_read(&self) -> bool {
         matches!(self.state, State::Partly | State::Used) && self.ahead_for.is_none()
     }
@@ -81,3 +116,27 @@ const CONNECTION_BYTES: u64 = 256 << 10;
 
 /// The response from which on a connection counts as busy: 1 MiB.
 const CONNECTION_BUSY_BYTES: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folders_header_lists_every_change_of_state() {
+        let header = include_str!("../residency.rs");
+        let listed = header.lines().filter(|line| line.contains(" -> ")).count();
+        assert_eq!(listed, State::CHANGES.len());
+        for (from, to, cause) in State::CHANGES {
+            let line = alloc::format!("//!   {:<20} {cause}", alloc::format!("{from:?} -> {to:?}"));
+            assert!(header.lines().any(|other| other == line), "missing: {line}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "does not become InFlight from Used")]
+    fn a_folio_that_was_read_is_never_in_flight_again() {
+        let mut folio = Folio::in_flight(32, RequestId(0), None);
+        folio.to(State::Used);
+        folio.to(State::InFlight);
+    }
+}

@@ -67,6 +67,7 @@ impl ViewPath {
 
     /// Takes what happened. Pages beyond the object are ignored, and so is the end of what was not asked for.
     pub fn handle(&mut self, event: ViewEvent) {
+        debug_assert!(self.actions.is_empty(), "every action is polled before the next event");
         match event {
             ViewEvent::Fault { page } if page < self.pages => self.fault(page),
             ViewEvent::Fault { .. } => {}

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{Request, SwapPath, one};
+use super::{Request, SwapPath, one, spare};
 use crate::regions::event::SwapAction;
 use crate::regions::page::{Flag, List, Place};
 use crate::regions::replacement::Leaving;
@@ -112,15 +112,6 @@ impl SwapPath {
         }
     }
 }
-
-/// Pages that are kept ready to leave, of a budget of so many: as many as are written in the time of a few clusters that are read.
-pub(super) fn spare(budget: u64) -> u64 {
-    (budget / SPARE_PART).clamp(1, SPARE_MAX)
-}
-
-const SPARE_PART: u64 = 64;
-
-const SPARE_MAX: u64 = 512;
 
 /// Pages that leave together, beyond those whose room is wanted, where many are ready.
 const DROPPED_FEW: u64 = 7;

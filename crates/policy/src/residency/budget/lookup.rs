@@ -30,7 +30,7 @@ impl Resident {
         let mut sieve = self.next_hole(file, within)?;
         while let Some(hole) = self.next_hole(file, Extent::new(sieve.end, within.end)) {
             let mut between = self.folios.0.range(file, Extent::new(sieve.end, hole.start));
-            if between.any(|(_, folio)| folio.state == State::InFlight) {
+            if between.any(|(_, folio)| folio.state() == State::InFlight) {
                 break;
             }
             sieve.end = hole.end;
@@ -43,7 +43,7 @@ impl Resident {
         let first = self.folios.0.covering(file, extent.start).map_or(extent.start, |(at, _)| at);
         let folios = self.folios.0.range(file, Extent::new(first, extent.end));
         let mut requests: Vec<_> = folios
-            .filter(|(_, f)| f.state == State::InFlight && f.end > extent.start)
+            .filter(|(_, f)| f.state() == State::InFlight && f.end > extent.start)
             .map(|(_, f)| f.request)
             .collect();
         requests.dedup();
