@@ -1,7 +1,13 @@
-//! Collections that the mechanisms keep their state in: no rule of any mechanism is here.
+//! Collections: the maps in which the mechanisms keep their state.
 //!
-//! `hash_table` is a map by file and number that iterates in no order that a rule could see.
-//! `request_map` is a map by request, in the order in which the requests were made.
+//! - `hash_table`: a map by file and number. It cannot be iterated, so no rule depends on its
+//!   order.
+//! - `request_map`: a map by request, iterated in the order in which the requests were made.
+//!
+//! *Invariant:* nothing depends on a random seed: the same calls give the same results.
+//!
+//! No rule of any mechanism is here. Source: a profile of random reads. Each takes a dozen
+//! look-ups, and a look-up in a tree was five or six steps through memory that no cache held.
 
 pub(crate) mod hash_table;
 pub(crate) mod request_map;

@@ -1,18 +1,33 @@
-//! Directory readahead: what is listed, and which small files are fetched, before a reader asks.
+//! Directory readahead: which directories are listed, and which small files are fetched, before a
+//! program asks for them.
 //!
 //! ```text
-//!   a directory   unknown ──(read, or its names looked up)──> listed ──(older than its time to live)──> stale
-//!   a walk        two directories entered in order ──> open ──(four wrong predictions more than hits)──> closed
-//!   a file        small, next in order ──> fetched ──> opened: a hit
-//!                                             └──────> not opened: discarded
+//!   a directory  unknown ──(read, or names in it looked up)──> listed ──(ttl is over)──> stale
+//!                                                                ^                         │
+//!                                                                └──(read or looked up)────┘
+//!   a walk       directories entered in order ──> open ──(4 more wrong than right)──> closed
+//!                                                  ^                                    │
+//!                                                  └─(256 opportunities later: a trial)─┘
+//!   a file       small, next in order ──> fetched ──> opened: a hit
+//!                                             └─────> not opened: discarded
 //! ```
 //!
-//! `event` is the contract, `path` the wiring; below it lie `lookups` (what readers do),
-//! `listings` (what is listed, one directory or a subtree at a time) and `contents` (what is
-//! fetched whole). `directory` is what is known of one directory, `walk` a reader that goes
-//! through a tree, `open_order` the order of opens of an earlier epoch, `open_after_lookup`
-//! whether a program opens the names it looks up, `subtree` whether a subtree is worth one
-//! request, and `confidence` how much may be ahead.
+//! - `event`: the contract. `path`: the wiring, with `lookups` (what readers do), `listings` (what
+//!   is listed) and `contents` (what is fetched whole).
+//! - `directory`: what is known of one directory.
+//! - `walk`: a reader that goes through a tree, and where it comes to next.
+//! - `open_order`: the order of opens of an earlier epoch.
+//! - `open_after_lookup`: whether programs open the names that they look up.
+//! - `subtree`: whether one request for a subtree replaces many listings.
+//! - `confidence`: how much may be ahead.
+//!
+//! *Invariants:* a reader's own listing never waits for speculation. What is known stays within
+//! its capacity (but one directory may stay that alone exceeds it), and fetched contents within
+//! theirs.
+//!
+//! The folder holds no names and no bytes, and does not send requests: the driver does. It does
+//! not evict pages of files; it tells the driver which files are no longer expected. Source:
+//! docs/decisions/0029, 0030, 0034 and 0035.
 
 pub(crate) mod confidence;
 pub(crate) mod directory;

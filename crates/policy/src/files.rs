@@ -1,20 +1,29 @@
 //! File readahead: how the reads of a file become streams, and a stream becomes requests.
 //!
 //! ```text
-//!            continues a stream            two reads at a constant distance
-//!   read ───────────────────────> Stream <───────────────────────────────── stride
-//!    │                              │ wants a window, cut into parts
-//!    │ continues none               ├─ pace: a part is due when the reader has used up what it must
-//!    v                              └─ share: many streams divide the memory by max-min fairness
-//!   random ──> hot_block: fetch the rest of a block of which a good part has been read
+//!   read ──> continues a stream? ──────────────────────────────> Stream: a window, cut into parts
+//!    │                                                              │ pace: when a part is due
+//!    │ no: a run of reads begins                                    │ share: how far, among many
+//!    v                                                              v
+//!   run ──(second adjacent read, or a constant distance)─────────> Stream
+//!    ├───(enough of the file read before it)──> guess ──(read on)─> Stream
+//!    └───(neither)──> random ──> hot_block: fetch the rest of a block read in good part
 //!
-//!   a stream:  guessed ──(its reader reads on)──> known ──(not read for long, or wasted)──> forgotten
+//!   Stream ──(longest idle among too many, or its file is released)──> forgotten
 //! ```
 //!
-//! `streams` finds the stream of each read by position, not by descriptor (with `outline`, which
-//! keeps many streams cheap to compare). `window` is one stream: what it has fetched and wants
-//! next. The origin of the rules is Linux's on-demand readahead of 2007: a window grows when its
-//! reader waited and shrinks when its pages are evicted unread.
+//! `streams` finds the stream of each read by position, not by descriptor; `outline` keeps many
+//! streams cheap to compare. `stride` finds reads at a constant distance. `window` is one stream:
+//! what it has fetched and wants next. `pace` spaces its parts in time. `share` divides memory
+//! among streams by max-min fairness. `hot_block` finds what is worth fetching with a random read.
+//!
+//! *Invariants:* a part lies within its file. The number of streams and runs is bounded for each
+//! file.
+//!
+//! The folder does not make requests, charge memory or know what is resident: `read` asks it and
+//! tells it. Source: Linux's on-demand readahead of 2007 (a window grows when its reader waits,
+//! and shrinks when its pages are evicted unread); docs/decisions/0005, 0006, 0008, 0010, 0012,
+//! 0013, 0014, 0018.
 
 pub(crate) mod hot_block;
 pub(crate) mod outline;

@@ -1,8 +1,8 @@
-//! Every decision of the read path: what to read ahead, how far, in which order, when to stop,
+//! Every decision of the read path: what to read ahead, how far, in which order, when to stop, and
 //! what to drop.
 //!
-//! **Policy is pure; drivers execute.** Nothing here does I/O, knows a clock, holds a lock or
-//! touches a byte of data. The engine runs this crate against real storage, a simulator runs it
+//! **Policy is pure; drivers execute.** Nothing here does I/O, reads a clock, holds a lock or
+//! touches a byte of data. The engine runs this crate against real storage, the simulator runs it
 //! against models, and a log of one replays in the other.
 //!
 //! # The contract
@@ -30,11 +30,14 @@
 //! - `read`: the contract of the read path, and its wiring.
 //! - `files`: how reads become streams, and streams become requests.
 //! - `residency`: the budget, what it is spent on, and what is evicted first.
-//! - `queue`: whose request starts next, what goes with it, and what it costs.
+//! - `queue`: which request starts next, which join it, and what they cost.
 //! - `directories`: what is listed and which small files are fetched ahead; a contract of its own.
 //! - `regions`: memory larger than its budget; a contract of its own.
 //! - `views`: an object as memory; a contract of its own.
 //! - `collections`: maps that the folders above stand on.
+//!
+//! The header of each file names the source of its rule. Each constant states its unit, what a
+//! lower and a higher value do, and its source.
 #![no_std]
 #![forbid(unsafe_code)]
 

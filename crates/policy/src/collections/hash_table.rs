@@ -1,27 +1,35 @@
-//! A hash table by file and number, open addressing. What follows a place that others of the same hash have taken lies next to it.
+//! A hash table by file and number, with open addressing: if the place of an entry is taken, it
+//! lies in the next free one.
 //!
 //! ```text
-//!   home of a, b, c            | . | a | b | d | . |       d's home is where b is
-//!   remove a                   | . | b | d | . | . |       those that were kept away move up: no gap within a run
+//!   place           0   1   2   3   4
+//!   a and b, home 1; d, home 2
+//!                 | . | a | b | d | . |       b and d lie one place behind their homes
+//!   remove a      | . | b | d | . | . |       displaced entries move up: no gap between an
+//!                                             entry and its home
 //! ```
 //!
-//! Nothing is decided by the order in which it lies: it cannot be gone through.
+//! *Invariant:* every place from an entry's home to the entry itself is taken.
+//!
+//! The table cannot be iterated, so no decision depends on the order of its entries. The hash has
+//! no random seed: policy makes the same decisions in every run. Source: linear probing with
+//! backward shift deletion (Knuth, The Art of Computer Programming 3, 6.4).
 
 use alloc::vec::Vec;
 
 use crate::units::FileId;
 
-/// See the module's text.
+/// A map from a file and a number to a value.
 #[derive(Debug)]
 pub(crate) struct HashTable<V> {
-    /// None, or a power of two of them.
+    /// Empty, or a power of two of places.
     entries: Vec<Entry<V>>,
     used: usize,
 }
 
 #[derive(Debug)]
 struct Entry<V> {
-    /// [`NOBODY`] where nothing is.
+    /// [`NO_FILE`] in a free place.
     file: FileId,
     number: u64,
     value: V,
@@ -29,7 +37,7 @@ struct Entry<V> {
 
 impl<V: Default> Entry<V> {
     fn empty() -> Self {
-        Self { file: NOBODY, number: 0, value: V::default() }
+        Self { file: NO_FILE, number: 0, value: V::default() }
     }
 
     fn is(&self, file: FileId, number: u64) -> bool {
@@ -52,7 +60,7 @@ impl<V: Default> HashTable<V> {
         self.find(file, number).map(|at| &mut self.entries[at].value)
     }
 
-    /// What is there, or the default, which is there from now on.
+    /// The value of an entry; one with the default value is added if there is none.
     pub(crate) fn entry(&mut self, file: FileId, number: u64) -> &mut V {
         let at = self.find(file, number).unwrap_or_else(|| {
             self.used += 1;
@@ -66,7 +74,7 @@ impl<V: Default> HashTable<V> {
         &mut self.entries[at].value
     }
 
-    /// Takes it out.
+    /// Removes an entry and returns its value.
     pub(crate) fn remove(&mut self, file: FileId, number: u64) -> Option<V> {
         let mut gap = self.find(file, number)?;
         let removed = core::mem::replace(&mut self.entries[gap], Entry::empty()).value;
@@ -76,7 +84,7 @@ impl<V: Default> HashTable<V> {
         loop {
             at = (at + 1) & mask;
             let Entry { file, number, .. } = self.entries[at];
-            if file == NOBODY {
+            if file == NO_FILE {
                 break;
             }
             let home = hash(file, number) as usize;
@@ -91,7 +99,7 @@ impl<V: Default> HashTable<V> {
         Some(removed)
     }
 
-    /// How much there is.
+    /// The number of entries.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.used
@@ -101,14 +109,14 @@ impl<V: Default> HashTable<V> {
         if self.entries.is_empty() {
             return None;
         }
-        Some(self.probe(file, number)).filter(|&at| self.entries[at].file != NOBODY)
+        Some(self.probe(file, number)).filter(|&at| self.entries[at].file != NO_FILE)
     }
 
-    /// Where it is, or would be.
+    /// The place where an entry is, or would be.
     fn probe(&self, file: FileId, number: u64) -> usize {
         let mask = self.entries.len() - 1;
         let mut at = hash(file, number) as usize & mask;
-        while self.entries[at].file != NOBODY && !self.entries[at].is(file, number) {
+        while self.entries[at].file != NO_FILE && !self.entries[at].is(file, number) {
             at = (at + 1) & mask;
         }
         at
@@ -117,14 +125,14 @@ impl<V: Default> HashTable<V> {
     fn resize(&mut self, places: usize) {
         let before = core::mem::take(&mut self.entries);
         self.entries.resize_with(places, Entry::empty);
-        for entry in before.into_iter().filter(|entry| entry.file != NOBODY) {
+        for entry in before.into_iter().filter(|entry| entry.file != NO_FILE) {
             let at = self.probe(entry.file, entry.number);
             self.entries[at] = entry;
         }
     }
 }
 
-/// The finaliser of splitmix64 over both: neighbours in a file lie apart.
+/// The finaliser of splitmix64 over both numbers: neighbours in a file lie apart.
 fn hash(file: FileId, number: u64) -> u64 {
     let mut z = number.wrapping_add(file.0.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -132,17 +140,26 @@ fn hash(file: FileId, number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// No file: drivers number them from below.
-const NOBODY: FileId = FileId(u64::MAX);
+/// The file of a free place, a file number: the highest, as drivers count files up from a low one.
+/// Lower: a driver may number a file so, and its entries would be lost. Higher: there is no higher
+/// one. Source: a guess, not measured: no driver opens 2^64 files.
+const NO_FILE: FileId = FileId(u64::MAX);
 
-/// Three quarters of the places are used at most: fuller and look-ups step over more of them, emptier and they take more memory.
+/// The numerator of the most places that may be used, three quarters of them. Lower: the table
+/// takes more memory. Higher: look-ups step over more places. Source: a guess, not measured; the
+/// usual load of open addressing.
 const LOAD_MAX: usize = 3;
+
+/// The denominator of that part, in quarters. Lower: look-ups step over more places. Higher: the
+/// table takes more memory. Source: a guess, not measured; see [`LOAD_MAX`].
 const LOAD_OF: usize = 4;
 
-/// Used for less than an eighth it shrinks to half, so that it does not grow again at once.
+/// The table shrinks to half of its places when less than an eighth of them is used. Lower: it may
+/// grow again at once. Higher: an emptied table keeps more memory. Source: a guess, not measured.
 const SHRINK_AT: usize = 8;
 
-/// The least number of places.
+/// The least number of places, once there are any. Lower: a small table grows more often. Higher:
+/// a table with a few entries takes more memory. Source: a guess, not measured.
 const ENTRIES_MIN: usize = 16;
 
 #[cfg(test)]

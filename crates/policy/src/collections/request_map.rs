@@ -1,24 +1,33 @@
-//! A map by request. Requests are numbered in the order in which they are made and most are over soon, so the latest lie side by side.
+//! A map by request. Requests are numbered in the order in which they are made, and most are over
+//! soon, so the latest ones lie side by side.
 //!
 //! ```text
-//!   old    { 3, 17 }                     the few that are in flight for much longer than others
-//!   recent | 80 | . | 82 | . | . | 85 |  from number 80 on: a place for each, empty where it is over
+//!   old     { 3, 17 }                     a tree: the few that last much longer than others
+//!   recent  | 80 | . | 82 | . | . | 85 |  from number 80 on: a place a number, empty once over
+//!             ^ first                ^ push
+//!
+//!   push ──> recent ──(too many empty places)──> old
+//!               └── remove ──> over <── remove ──┘
 //! ```
 //!
-//! A balanced tree would do the same with two or three steps and an allocation now and then; a request takes a dozen look-ups.
+//! *Invariants:* numbers that are pushed grow. `recent` begins with a taken place or is empty. A
+//! push leaves it at most [`SPREAD`] places an entry and [`PLACES_MIN`] more.
+//!
+//! The map does not number requests. Source: a profile of random reads: a request takes a dozen
+//! look-ups, and a tree alone needs two or three steps for each, and an allocation now and then.
 
 use alloc::collections::{BTreeMap, VecDeque};
 
 use crate::units::RequestId;
 
-/// See the module's text.
+/// A map from a request to a value, in the order in which the requests were made.
 #[derive(Debug)]
 pub(crate) struct RequestMap<V> {
     old: BTreeMap<RequestId, V>,
-    /// The number of the first of `recent`, which is not empty.
+    /// The number of the first place of `recent`; that place is taken.
     first: u64,
     recent: VecDeque<Option<V>>,
-    /// How many of `recent` there are.
+    /// How many places of `recent` are taken.
     used: usize,
 }
 
@@ -29,7 +38,7 @@ impl<V> Default for RequestMap<V> {
 }
 
 impl<V> RequestMap<V> {
-    /// How many there are.
+    /// The number of entries.
     pub(crate) fn len(&self) -> usize {
         self.old.len() + self.used
     }
@@ -48,54 +57,54 @@ impl<V> RequestMap<V> {
         }
     }
 
-    /// Puts in what comes after all that were ever put in.
+    /// Adds an entry. Its number is higher than that of every entry before it.
     pub(crate) fn push(&mut self, id: RequestId, value: V) {
         while self.used > 0 && (id.0 - self.first) as usize > SPREAD * self.used + PLACES_MIN {
-            self.let_go_of_first();
+            self.move_first_to_old();
         }
         if self.used == 0 {
             (self.first, self.used) = (id.0, 0);
             self.recent.clear();
         }
         let places = (id.0 - self.first) as usize;
-        debug_assert!(places >= self.recent.len(), "numbers grow");
+        debug_assert!(places >= self.recent.len(), "request numbers grow");
         self.recent.resize_with(places, || None);
         self.recent.push_back(Some(value));
         self.used += 1;
     }
 
-    /// Takes it out.
+    /// Removes an entry and returns its value.
     pub(crate) fn remove(&mut self, id: RequestId) -> Option<V> {
         let Some(at) = self.place(id) else { return self.old.remove(&id) };
         let removed = self.recent.get_mut(at)?.take()?;
         self.used -= 1;
-        self.close_up();
+        self.drop_empty_front();
         Some(removed)
     }
 
-    /// All of them, in order.
+    /// All entries, in order.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (RequestId, &V)> {
         let recent = self.recent.iter().enumerate();
         let recent = recent.filter_map(|(at, value)| Some((RequestId(self.first + at as u64), value.as_ref()?)));
         self.old.iter().map(|(&id, value)| (id, value)).chain(recent)
     }
 
-    /// Where in `recent` it would be.
+    /// The place in `recent` where an entry would be; `None` if it is older than those.
     fn place(&self, id: RequestId) -> Option<usize> {
         id.0.checked_sub(self.first).map(|at| at as usize)
     }
 
-    /// The first of the recent ones is one of the old.
-    fn let_go_of_first(&mut self) {
+    /// Moves the first recent entry to the old ones.
+    fn move_first_to_old(&mut self) {
         if let Some(value) = self.recent.pop_front().flatten() {
             self.old.insert(RequestId(self.first), value);
             self.used -= 1;
         }
         self.first += 1;
-        self.close_up();
+        self.drop_empty_front();
     }
 
-    fn close_up(&mut self) {
+    fn drop_empty_front(&mut self) {
         while let Some(None) = self.recent.front() {
             self.recent.pop_front();
             self.first += 1;
@@ -103,9 +112,13 @@ impl<V> RequestMap<V> {
     }
 }
 
-/// Places for each that is used, and besides: more, and what is gone through grows; fewer, and what is only somewhat slower than others is
-/// kept in the tree.
+/// Places of `recent` for each entry. Lower: requests only somewhat slower than others move to the
+/// tree. Higher: an iteration passes more empty places. Source: a guess, not measured.
 const SPREAD: usize = 8;
+
+/// Places of `recent` besides, however few entries there are. Lower: with a few entries, one slow
+/// request soon moves to the tree. Higher: an iteration passes more empty places. Source: a guess,
+/// not measured.
 const PLACES_MIN: usize = 256;
 
 #[cfg(test)]
@@ -123,7 +136,7 @@ mod tests {
             for (at, (step, number)) in steps.into_iter().enumerate() {
                 match step {
                     0 => {
-                        // Now and then many are made elsewhere.
+                        // Now and then numbers are skipped.
                         next += if number % 10 == 0 { number.max(1) } else { 1 };
                         map.push(RequestId(next), at);
                         model.insert(RequestId(next), at);
@@ -153,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_stays_keeps_no_places_for_the_others() {
+    fn an_entry_that_stays_keeps_no_places_for_later_ones() {
         let mut map = RequestMap::default();
         for number in 0..100_000 {
             map.push(RequestId(number), number);

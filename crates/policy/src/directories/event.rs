@@ -1,39 +1,54 @@
-//! The driver's side of directory readahead: what it reports and what it is told to do.
+//! The contract of directory readahead: what the driver reports, and what policy tells it to do.
+//!
+//! ```text
+//!   Read, Named, Opened, Expected ──> policy ──┬─> List ──────> Listed, once a page, or Failed
+//!                                              ├─> ListBelow ─> Listed and Along, any number,
+//!                                              │                then ListedBelow
+//!                                              ├─> Fetch ─────> Fetched
+//!                                              └─> Discard, Drop: no answer
+//! ```
+//!
+//! *Invariants:* an entry is identified by its place in the listing, from 0 on. `ListBelow` ends
+//! with one `ListedBelow`, even if the storage fails; `Fetch` with one `Fetched`. An entry keeps
+//! its place until a `Listed` says that its names changed.
+//!
+//! Names, sizes in bytes, versions and requests for segments are the driver's; so are retries.
+//! Source: docs/decisions/0029 and 0034.
 
 use crate::units::{Class, Found};
 use crate::units::{DirId, Nanos};
 
-/// What a directory is known to hold, one after the other in the order in which it is listed.
+/// One entry of a directory, in the order of the listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Child {
-    /// A directory, by the identity that it has from now on.
+    /// A subdirectory, by the identity that it has from now on.
     Directory(DirId),
-    /// A file of so many pages, the last one counted whole.
+    /// A file.
     File {
-        /// Its length.
+        /// Its length in pages, the last one counted whole.
         pages: u64,
     },
 }
 
-/// Something that happened. An entry is named by its place in the listing, from 0 on.
+/// Something that happened. An entry is identified by its place in the listing, from 0 on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DirEvent<'a> {
     /// A reader asks for the entries of `dir` from `entry` on.
     Read {
         /// The directory.
         dir: DirId,
-        /// The first entry that is asked for.
+        /// The first entry that the reader asks for.
         entry: u32,
-        /// Whether it is there, or on its way.
+        /// Whether it is known, or in flight.
         found: Found,
     },
-    /// A reader asks what a name in `dir` is.
+    /// A reader looks up a name in `dir`.
     Named {
         /// The directory.
         dir: DirId,
-        /// Which of its entries it is, by what is known, however old that is.
+        /// Which entry has the name, by the latest listing, however old that is.
         entry: Option<u32>,
-        /// Whether what is known of the directory tells it.
+        /// Whether a valid listing answers it, or one is in flight.
         found: Found,
     },
     /// A reader opens a file.
@@ -42,10 +57,11 @@ pub enum DirEvent<'a> {
         dir: DirId,
         /// Which of its entries.
         entry: u32,
-        /// Whether its contents are there, or on their way.
+        /// Whether its contents are resident, or in flight.
         found: Found,
     },
-    /// The file has been read before, or will be, after the one named so before it: an order to go by.
+    /// A program said that the file will be opened, after those it named before: an order to
+    /// follow.
     Expected {
         /// Its directory.
         dir: DirId,
@@ -56,43 +72,45 @@ pub enum DirEvent<'a> {
     Listed {
         /// The directory.
         dir: DirId,
-        /// They are the first: what was known before is replaced.
+        /// They are the first: a new listing replaces the one before.
         first: bool,
-        /// They are what was there before, under the same names.
+        /// The one before had the same names at the same places.
         same: bool,
-        /// What has come.
+        /// The entries.
         children: &'a [Child],
-        /// There are no more.
+        /// They are the last.
         last: bool,
-        /// What knowing this much of it takes, in bytes, altogether.
+        /// Bytes that the driver keeps for the listing so far.
         bytes: u64,
     },
-    /// A listing could not be had.
+    /// A listing failed.
     Failed {
         /// The directory.
         dir: DirId,
     },
-    /// A directory that nobody asked for comes with others, all of it: it is told next ([`DirEvent::Listed`]).
+    /// A subtree request also brought a directory that it was not made for. Its whole listing is
+    /// the next event ([`DirEvent::Listed`]).
     Along {
         /// The directory.
         dir: DirId,
         /// When the storage was asked.
         requested: Nanos,
     },
-    /// What [`DirAction::ListBelow`] asked for is over: directories that were asked for and not told did not come whole, or the storage failed.
+    /// The request of a [`DirAction::ListBelow`] is over. Its directories that were not reported
+    /// did not come whole, or the storage failed.
     ListedBelow {
         /// The directory.
         dir: DirId,
-        /// The first entry that was asked for.
+        /// The first entry of the action.
         from: u32,
     },
-    /// What [`DirAction::Fetch`] asked for is over.
+    /// The request of a [`DirAction::Fetch`] is over.
     Fetched {
         /// The directory of the file.
         dir: DirId,
         /// Which of its entries.
         entry: u32,
-        /// It is there. Otherwise there was no room, or the storage failed.
+        /// Whether the file is resident. If not, there was no room, or the storage failed.
         came: bool,
     },
 }
@@ -100,19 +118,22 @@ pub enum DirEvent<'a> {
 /// Something to do, in the order given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DirAction {
-    /// Ask the storage for what follows what is known of `dir`. Each answer is told ([`DirEvent::Listed`]).
+    /// List `dir` further, from where its listing ends. Each page is reported
+    /// ([`DirEvent::Listed`]).
     List {
         /// The directory.
         dir: DirId,
-        /// Ask for its first entries: what is known is too old, or nothing is.
+        /// List it from its first entry: its listing has expired, or there is none.
         restarts: bool,
-        /// Whether a reader waits.
+        /// Demand if a reader waits.
         class: Class,
-        /// How many requests for different parts of it are worth having at a time, where the storage can be asked for parts.
+        /// How many requests for different segments of it may be in flight, where the storage can
+        /// list segments.
         parallel: u32,
     },
-    /// Ask the storage, once, for all that lies below the directories among some entries of `dir`, ahead of any reader. Those that come
-    /// whole are told ([`DirEvent::Listed`]), and others that do, further below or behind ([`DirEvent::Along`]); at last,
+    /// List, by one request, the subtrees of the directories among some entries of `dir`, ahead of
+    /// any reader. Report those that come whole ([`DirEvent::Listed`]), other directories that
+    /// come whole, further below or behind ([`DirEvent::Along`]), and at last
     /// [`DirEvent::ListedBelow`].
     ListBelow {
         /// The directory.
@@ -122,41 +143,42 @@ pub enum DirAction {
         /// The entry after the last one.
         to: u32,
     },
-    /// Fetch a whole file that nobody has asked for; or only for its name ([`DirEvent::Named`]), which this answers as well.
+    /// Fetch a whole file that no reader has opened. If its name is being looked up
+    /// ([`DirEvent::Named`]), the fetch answers that, too.
     Fetch {
         /// Its directory.
         dir: DirId,
         /// Which of its entries.
         entry: u32,
     },
-    /// The file was fetched and is not expected any more: what nobody has read of it can go.
+    /// The file was fetched and is no longer expected: drop its unread pages.
     Discard {
         /// Its directory.
         dir: DirId,
         /// Which of its entries.
         entry: u32,
     },
-    /// Nothing need be known of `dir` any more.
+    /// Forget what is known of `dir`.
     Drop {
         /// The directory.
         dir: DirId,
     },
 }
 
-/// What directory readahead has decided so far. All counts only grow.
+/// Counts of what directory readahead has decided. They only grow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DirCounters {
-    /// Listings begun or gone on with because a reader waited.
+    /// Listings begun or continued because a reader waited.
     pub lists_demand: u64,
-    /// The same ahead of any reader.
+    /// Listings begun or continued ahead of any reader.
     pub lists_speculative: u64,
-    /// Requests for all that lies below a directory.
+    /// Requests for subtrees.
     pub lists_below: u64,
-    /// Directories listed ahead that a reader came to.
+    /// Directories listed ahead that a reader then read.
     pub lists_hit: u64,
-    /// Files fetched ahead of any reader.
+    /// Files fetched before they were opened.
     pub fetches: u64,
-    /// Of those, files that a reader opened.
+    /// Fetched files that a reader then opened.
     pub fetches_hit: u64,
     /// Walks recognised.
     pub walks: u64,

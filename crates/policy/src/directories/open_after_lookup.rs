@@ -1,20 +1,35 @@
-//! Whether who asks what a file is goes on to read it.
+//! Open after lookup: whether programs open the small files that they look up.
 //!
 //! ```text
-//!   loader    name, open, name, open, ..     an answer to the name can bring the contents of a small file, in one round trip for two
-//!   du        name, name, name, ..           it must not
+//!   loader    look up, open, look up, open, ..   holds: a lookup fetches the file, one round trip
+//!                                                instead of two
+//!   du        look up, look up, look up, ..      does not hold: nothing is fetched
+//!
+//!   does not hold ──(4 opens or more, three of four lookups)──> holds
+//!         ^                                                       │
+//!         └──────────────(fewer than three of four)───────────────┘
 //! ```
+//!
+//! Only lookups that the storage has to be asked for count. One lookup of four may lack an open:
+//! the latest ones may still be opened.
+//!
+//! *Invariant:* opens are never more than lookups. Lookups are at most [`NAMED_MAX`]; both are
+//! halved there, so old ones count less and less.
+//!
+//! This file does not decide what is fetched, and knows no files (`path/contents`). Source:
+//! docs/decisions/0035.
 
-/// See the module's text.
+/// The latest lookups of small files, and how many of them were followed by an open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct OpenAfterLookup {
-    /// Names of small files that the storage had to be asked for, and those of them that were opened then.
+    /// Lookups of small files that the storage had to be asked for.
     named: u32,
+    /// Those of them that were followed by an open.
     opened: u32,
 }
 
 impl OpenAfterLookup {
-    /// The storage has to be asked for a name. What was long ago counts less and less.
+    /// The storage has to be asked for the name of a small file.
     pub(crate) fn named(&mut self) {
         self.named += 1;
         if self.named == NAMED_MAX {
@@ -22,21 +37,25 @@ impl OpenAfterLookup {
         }
     }
 
-    /// The file of such a name is opened.
+    /// A file that was looked up so is opened.
     pub(crate) fn opened(&mut self) {
         self.opened = (self.opened + 1).min(self.named);
     }
 
-    /// Whether opens follow names. Those that were asked for last may not have come to that yet.
+    /// Whether opens follow lookups.
     pub(crate) fn holds(self) -> bool {
         self.opened >= OPENED_MIN && self.opened * 4 >= self.named * 3
     }
 }
 
-/// Names that count.
+/// Lookups that count, at most. Lower: a few lookups without an open stop the fetches of a loader.
+/// Higher: files are fetched in vain for longer once a program only looks names up. Source:
+/// docs/decisions/0035.
 const NAMED_MAX: u32 = 64;
 
-/// Opens that must have followed names before that is believed.
+/// Opens that must have followed lookups before files are fetched. Lower: a file is fetched in
+/// vain for a program that opens one or two. Higher: a loader's first files cost two round trips
+/// each. Source: docs/decisions/0035.
 const OPENED_MIN: u32 = 4;
 
 #[cfg(test)]
@@ -44,17 +63,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_opens_what_he_asks_for_is_believed_until_he_does_not() {
-        let mut follow = OpenAfterLookup::default();
+    fn it_holds_after_four_opens_until_lookups_go_without() {
+        let mut lookups = OpenAfterLookup::default();
         for _ in 0..4 {
-            follow.named();
-            assert!(!follow.holds());
-            follow.opened();
+            lookups.named();
+            assert!(!lookups.holds());
+            lookups.opened();
         }
-        assert!(follow.holds());
+        assert!(lookups.holds());
         let stats = (0..).take_while(|_| {
-            follow.named();
-            follow.holds()
+            lookups.named();
+            lookups.holds()
         });
         assert!(stats.count() < 4);
     }

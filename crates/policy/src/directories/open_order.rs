@@ -1,13 +1,27 @@
-//! The order in which files were opened, for a reader who comes back in the same one.
+//! Open order: the order in which files were opened, for readers that open them in that order
+//! again.
 //!
 //! ```text
-//!   log:     f3 f9 f1 f7 | f4 f2 f8 f0 f6 f5 ...          opened so far, the oldest first
+//!   log:     f3 f9 f1 f7 | f4 f2 f8 f0 f6 f5 ...          opens so far, the oldest first
 //!                 done   ^ tail   ^ head
-//!   opened now: .. f1 f4 f7 f8 ->  next: f2, f0, f6, f5   what was opened after these, as far as it was not yet
+//!   opened now: .. f1 f4 f7 f8    next: f2, f0, f6, f5  logged after the tail, not opened since
+//!
+//!   matches   open within SLACK of the head                +1, up to 32; from 4 on: repeated
+//!             open elsewhere in the log                    -2; at 0 or 1 the head moves there
+//!             open of a file not in the log, or just now   -1
 //! ```
 //!
-//! Several readers who share the work come by in nearly the same order: a place counts as the expected one within [`SLACK`] of the last.
-//! Whoever goes another way is no such reader, and the log only grows.
+//! Several readers that share the work of an epoch open files in nearly the same order. So an open
+//! counts as expected if its place in the log is within [`SLACK`] of the head, the furthest place
+//! reached. A file that was passed over stays expected until it is [`SLACK`] behind the head.
+//!
+//! An order can also be told ([`OpenOrder::expect`]): it counts as repeated at once.
+//!
+//! *Invariants:* the log holds at most [`LOG_MAX`] opens. `last` has the latest place of each
+//! logged file, unless its directory was forgotten.
+//!
+//! This file does not decide whether a file is worth fetching (`path/contents`), and does not know
+//! which reader opens a file. Source: docs/decisions/0029 (epochs in the order of the one before).
 
 use alloc::collections::{BTreeMap, VecDeque};
 
@@ -17,21 +31,21 @@ use crate::units::DirId;
 /// A file: its directory, and which of its entries.
 pub(crate) type FileRef = (DirId, u32);
 
-/// See the module's text.
+/// The log of opens, and the place in it that readers have reached.
 #[derive(Debug)]
 pub(crate) struct OpenOrder {
     log: VecDeque<FileRef>,
-    /// Place of the first of `log`.
+    /// The place of the first open of `log`.
     base: u64,
-    /// Where each file was last.
+    /// The latest place of each file.
     last: BTreeMap<FileRef, u64>,
-    /// First place that could still be opened.
+    /// The first place that is still expected.
     tail: u64,
-    /// The furthest that has been.
+    /// The furthest place that was reached.
     head: u64,
-    /// Opens that were where they were expected, less those that were not.
+    /// Expected opens, less others.
     matches: u32,
-    /// What was named last was not opened, but told.
+    /// The latest entry of the log was told, not opened.
     told: bool,
     pub(crate) confidence: Confidence,
 }
@@ -53,7 +67,7 @@ impl Default for OpenOrder {
 }
 
 impl OpenOrder {
-    /// `file` comes after all others.
+    /// Logs `file` after all others.
     pub(crate) fn push(&mut self, file: FileRef) {
         if self.log.len() == LOG_MAX
             && let Some(oldest) = self.log.pop_front()
@@ -67,7 +81,7 @@ impl OpenOrder {
         self.log.push_back(file);
     }
 
-    /// `file` will be opened, after those named before it.
+    /// `file` will be opened, after the files of the calls before.
     pub(crate) fn expect(&mut self, file: FileRef) {
         if !self.told {
             let end = self.base + self.log.len() as u64;
@@ -78,11 +92,12 @@ impl OpenOrder {
         self.confidence.open(AHEAD_FIRST);
     }
 
-    /// `file` is opened. Whether that was expected.
+    /// `file` is opened. Returns whether that was expected.
     pub(crate) fn opened(&mut self, file: FileRef) -> bool {
         self.told = false;
         let end = self.base + self.log.len() as u64;
-        // What was opened only a moment ago is opened twice, and tells no order.
+        // A file among the last few opens is opened twice, which says nothing about the order: it
+        // counts like a file that is not in the log.
         let before = self.last.get(&file).copied().filter(|&place| place + REPEAT < end || place >= self.head);
         self.push(file);
         let Some(place) = before else {
@@ -116,20 +131,20 @@ impl OpenOrder {
         self.matches >= MATCHES_MIN && self.confidence.is_open()
     }
 
-    /// What is expected next and was not opened yet, in order.
+    /// The files that are expected and were not opened yet, in order.
     pub(crate) fn expected(&self) -> impl Iterator<Item = FileRef> {
         let skip = self.tail.saturating_sub(self.base);
         let places = (self.tail..).zip(self.log.iter().skip(skip as usize));
         places.filter(|&(place, file)| self.last.get(file) == Some(&place)).map(|(_, &file)| file)
     }
 
-    /// Whether the file of a place was opened again since.
+    /// Whether the file of a place was opened again since, or is gone from the log.
     fn is_over(&self, place: u64) -> bool {
         let file = place.checked_sub(self.base).and_then(|at| self.log.get(at as usize));
         file.is_none_or(|file| self.last.get(file) != Some(&place))
     }
 
-    /// Files of `dir` are called otherwise from now on.
+    /// The entries of `dir` have other names from now on: forgets its files.
     pub(crate) fn forget(&mut self, dir: DirId) {
         let gone: alloc::vec::Vec<_> = self.last.range((dir, 0)..=(dir, u32::MAX)).map(|(&file, _)| file).collect();
         for file in gone {
@@ -137,27 +152,44 @@ impl OpenOrder {
         }
     }
 
-    /// How many files it knows.
+    /// The number of opens in the log.
     pub(crate) fn len(&self) -> usize {
         self.log.len()
     }
 }
 
-/// Opens remembered: an epoch of a million files in 64 MiB.
+/// Opens in the log: an epoch of a million files, in 64 MiB. Lower: a larger epoch is not
+/// recognised. Higher: the log takes more of the memory for listings. Source: a guess, not
+/// measured.
 const LOG_MAX: usize = 1 << 20;
 
-/// Readers who share an epoch are this far apart at most: eight of them with 64 files each.
+/// Opens between the furthest readers of an epoch: eight readers with 64 files each. Lower:
+/// readers further apart count as another order. Higher: opens in any order of a small data set
+/// count as expected, and files passed over stay expected for longer. Source: a guess, not
+/// measured.
 const SLACK: u64 = 512;
 
-/// An open of a file that was one of the last so many is a repetition.
+/// An open of a file among the last so many opens is a repetition. Lower: a file that is opened
+/// again soon disturbs the order. Higher: an epoch of a few files is not recognised. Source: a
+/// guess, not measured.
 const REPEAT: u64 = 8;
 
-/// Opens in the order of the log before anything is fetched in it.
+/// Expected opens, less others, before files are fetched in the order of the log. Lower: a few
+/// opens by chance start fetches. Higher: a repeated epoch is read ahead later. Source: a guess,
+/// not measured.
 const MATCHES_MIN: u32 = 4;
+
+/// The most that count, in opens. Lower: a few other opens stop the fetches of a long epoch.
+/// Higher: fetches go on for longer after the order has changed. Source: a guess, not measured.
 const MATCHES_MAX: u32 = 32;
 
-/// Files ahead at first.
+/// Files ahead when the order is recognised. Lower: readers wait for the first files. Higher: more
+/// is fetched in vain when the recognition is wrong. Source: a guess, not measured.
 const AHEAD_FIRST: u32 = 8;
+
+/// Files ahead at most. Lower: a fast reader waits on a slow store (128 files at 30 ms each are
+/// four thousand files a second). Higher: more memory for files that are not opened yet. Source: a
+/// guess, not measured; docs/decisions/0029 measured 1,290 to 2,020 files/s with it.
 const AHEAD_MAX: u32 = 128;
 
 #[cfg(test)]
@@ -171,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_epoch_is_foretold_also_where_readers_are_a_little_apart() {
+    fn a_second_epoch_is_predicted_while_readers_are_a_little_apart() {
         let mut epoch = OpenOrder::default();
         (0..500).for_each(|n| assert!(!epoch.opened(file(n))));
         assert!(!epoch.is_repeated());
@@ -196,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_passed_over_is_expected_until_it_is_far_behind() {
+    fn a_file_passed_over_is_expected_until_it_is_far_behind() {
         let mut epoch = OpenOrder::default();
         (0..2000).for_each(|n| epoch.push(file(n)));
         (0..900).filter(|&n| n != 5).for_each(|n| _ = epoch.opened(file(n)));
@@ -213,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_bounded_and_forgets_what_has_gone() {
+    fn a_log_is_bounded_and_forgets_directories() {
         let mut epoch = OpenOrder::default();
         (0..LOG_MAX as u64 + 10).for_each(|n| epoch.push((DirId(1), n as u32)));
         assert_eq!(epoch.len(), LOG_MAX);

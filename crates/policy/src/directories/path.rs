@@ -1,20 +1,32 @@
-//! Directory readahead: what is listed, and which small files are fetched, before a reader asks.
+//! The wiring of directory readahead: its state, and which mechanism sees which event.
 //!
 //! ```text
-//!   one directory      pages read   |-----|.....|.....|          twice as many are asked for as were read: from the first on,
-//!                                   read   ahead                 since who reads a directory reads all of it
-//!   a tree             a/ b/ c/ d/ e/ ..                         the second one entered in order makes a walk: what comes next is
-//!                      ^  ^ [listed]                             listed side by side, as many as the reader would have to wait for
-//!                                                                where they hold little, many of them by one request
-//!   files              1 2 3 4 5 6 7 ..                          the second one opened in order: what comes next is fetched whole,
-//!                      ^ ^ [fetched]                             across directories, or in the order of an epoch before
+//!   one directory   pages read   |-----|.....|.....|     twice as many pages are requested as
+//!                                read   ahead            were read
+//!   a tree          a/ b/ c/ d/ e/ ..                    a walk: the next directories are listed
+//!                   ^  ^ [  listed   ]                   side by side, small ones together
+//!   files           1 2 3 4 5 6 7 ..                     from the second file in order on, the
+//!                   ^ ^ [fetched]                        next files are fetched whole
+//!
+//!   an event ──> lookups, listings or contents ──> list_ahead ──> fetch_ahead ──> shrink
+//!                                                         actions, in that order
 //! ```
 //!
-//! How much is ahead is a [`Confidence`]: it doubles whenever the reader has to wait for what was foretold, and stops when what is foretold
-//! is not what is wanted. A listing is worth something for [`DirOptions::ttl`] only, so nothing is listed that a reader does not come to
-//! in that time. Demand first: a reader's own listing is never kept waiting.
+//! `lookups` follows readers, `listings` asks for listings, `contents` for files. How much is
+//! ahead is a `Confidence`: it doubles when a reader has to wait for a right prediction, and stops
+//! after wrong ones. Pages are requested ahead from the first one on, since a program that reads a
+//! directory reads all of it.
 //!
-//! Origin: Wu Fengguang's readahead for directories (2007): reads of 128 KiB at twice the rate of the reader, aggressive from the start.
+//! *Invariants:* every event is followed by a drain of the actions. The listing that a reader
+//! waits for is requested at once, unless it is in flight. What is known fits
+//! [`DirOptions::capacity_bytes`], or is one directory: the least recently used ones are forgotten
+//! first. Without [`DirOptions::readahead`] nothing is listed or fetched ahead. Where
+//! [`DirOptions::ttl`] is 0, no directory is listed before it is read.
+//!
+//! No rule estimates whether a reader comes within the time to live: a listing that has expired by
+//! then counts as a wrong prediction. The wiring does not know names and does not evict pages.
+//! Source: docs/decisions/0029, 0030, 0034 and 0035; Wu Fengguang's readahead for directories
+//! (2007): reads of 128 KiB at twice the rate of the reader, aggressive from the start.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -30,50 +42,57 @@ mod contents;
 mod listings;
 mod lookups;
 
-/// What a driver decides once.
+/// What a driver chooses once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirOptions {
-    /// Bytes that everything known of directories may take.
+    /// Bytes that all that is known of directories may take.
     pub capacity_bytes: u64,
     /// Bytes of files that were fetched and not opened yet, at most.
     pub contents_bytes: u64,
-    /// How long what a listing says is believed, from when it was asked for.
+    /// How long a listing is valid, from when it was requested.
     pub ttl: Nanos,
     /// Whether anything is listed or fetched ahead at all.
     pub readahead: bool,
-    /// Whether the storage can be asked for all that lies below a directory at once.
+    /// Whether the storage can list a subtree by one request.
     pub below: bool,
 }
 
-/// A request for all that lies below some directories of one, from an entry on.
+/// A request for the subtrees of some directories in `dir`, from the entry `from` on.
 #[derive(Debug)]
 struct Request {
     dir: DirId,
     from: u32,
+    /// The directories that wait for it.
     along: Vec<DirId>,
 }
 
-/// The directories of one mount or library: one value a backend. Told of events and asked for actions as [`crate::ReadPath`] is.
+/// The directories of one mount or library: one value a backend. It takes events and returns
+/// actions as [`crate::ReadPath`] does.
 pub struct DirReadahead {
     options: DirOptions,
     dirs: BTreeMap<DirId, Dir>,
-    /// Where each directory is an entry.
+    /// The parent of each directory, and its entry there.
     parents: BTreeMap<DirId, (DirId, u32)>,
+    /// The directories, the least recently used first.
     by_use: BTreeSet<(u64, DirId)>,
     uses: u64,
+    /// Bytes of all that is known of directories.
     bytes: u64,
-    /// The one used last is the last one.
+    /// The walks, the one used last at the end.
     walks: Vec<Walk>,
     open_order: OpenOrder,
     after_lookup: OpenAfterLookup,
-    /// Listings in flight, each directory's by itself, requests for all below one, and files.
+    /// Listings of single directories in flight.
     listings: u32,
+    /// Subtree requests in flight.
     belows: Vec<Request>,
+    /// Files in flight.
     fetches: BTreeSet<FileRef>,
-    /// Files fetched that nobody has opened, the oldest first.
+    /// Files that were fetched, in flight or not, and not opened yet, the oldest first.
     fetched: VecDeque<FileRef>,
     fetched_bytes: u64,
-    /// There was no room for the last one: none is asked for until that may have changed.
+    /// The last fetch failed, or found no room: no file is fetched until one is opened or a fetch
+    /// succeeds.
     refused: bool,
     actions: VecDeque<DirAction>,
     now: Nanos,
@@ -81,7 +100,7 @@ pub struct DirReadahead {
 }
 
 impl DirReadahead {
-    /// One that knows nothing.
+    /// Directory readahead that knows nothing.
     pub fn new(options: DirOptions) -> Self {
         Self {
             options,
@@ -105,12 +124,13 @@ impl DirReadahead {
         }
     }
 
-    /// Tells what happened. Poll the actions afterwards.
+    /// Takes an event. Poll the actions afterwards.
     pub fn handle(&mut self, now: Nanos, event: DirEvent<'_>) {
         debug_assert!(self.actions.is_empty(), "every action is polled before the next event");
         debug_assert!(now >= self.now, "now never goes back: {now:?} after {:?}", self.now);
         self.now = now;
-        // What comes along is only the begin of what ends with [`DirEvent::ListedBelow`].
+        // A subtree request is not over before [`DirEvent::ListedBelow`]: nothing is planned until
+        // all that it brought is known.
         let comes_along = match event {
             DirEvent::Along { .. } => true,
             DirEvent::Listed { dir, .. } => self.dirs.get(&dir).is_some_and(|dir| dir.coming == Coming::Along),
@@ -126,7 +146,7 @@ impl DirReadahead {
                     self.relisted(dir);
                 }
                 if !same {
-                    // Its entries have other places from now on.
+                    // The entries have other places from now on.
                     self.open_order.forget(dir);
                     self.discard(dir);
                 }
@@ -160,22 +180,22 @@ impl DirReadahead {
         self.shrink();
     }
 
-    /// What to do next, until `None`.
+    /// Returns the next action, until `None`.
     pub fn poll_action(&mut self) -> Option<DirAction> {
         self.actions.pop_front()
     }
 
-    /// What has been decided so far.
+    /// The counts of what was decided so far.
     pub fn counters(&self) -> DirCounters {
         self.counters
     }
 
-    /// What is known takes so many bytes.
+    /// Bytes that all that is known takes.
     pub fn charged_bytes(&self) -> u64 {
         self.bytes + self.open_order.len() as u64 * EPOCH_BYTES
     }
 
-    /// `dir` has been of use.
+    /// `dir` is used: it is the last one to be forgotten.
     fn touch(&mut self, dir: DirId) {
         self.uses += 1;
         let known = self.dirs.entry(dir).or_default();
@@ -184,7 +204,7 @@ impl DirReadahead {
         self.by_use.insert((known.used, dir));
     }
 
-    /// Forgets what has been of no use for longest until the rest fits.
+    /// Forgets the least recently used directories until the others fit.
     fn shrink(&mut self) {
         while self.charged_bytes() > self.options.capacity_bytes && self.by_use.len() > 1 {
             let Some(&(_, dir)) = self.by_use.first() else { return };
@@ -210,8 +230,12 @@ impl DirReadahead {
     }
 }
 
-/// Entries looked at for what comes next.
+/// Entries examined in one search for what comes next. Lower: a reader is not read ahead across
+/// many entries that need nothing. Higher: events take longer where little is left to do. Source:
+/// a guess, not measured.
 const STEPS_MAX: usize = 1024;
 
-/// What an open remembered takes.
+/// Memory that an open in the log takes, in bytes: its place and its entry in a map. Lower: the
+/// log takes more memory than it is charged. Higher: fewer listings fit. Source: a guess, not
+/// measured.
 const EPOCH_BYTES: u64 = 64;

@@ -1,51 +1,60 @@
-//! A reader who goes through a tree, and where it comes to next.
+//! Walk: a reader that goes through a tree, and where it comes to next.
 //!
 //! ```text
-//!   frames, the reader's place first:      next of it:
-//!     a/b/  entry 7                          a/b/8, a/b/9, ..
-//!     a/    entry 1                          what a/ has after b/, each directory with what is below it
-//!     .     entry 0                          what . has after a/, ..
+//!   frames, the reader's place first:     next:
+//!     a/b/  entry 7                         a/b/8, a/b/9, ..
+//!     a/    entry 1                         the rest of a/, each directory with its subtree
+//!     .     entry 0                         the rest of ., ..
+//!
+//!   depth first ──(a directory is left before its subdirectories were entered)──> breadth first
+//!   enter: a frame in front of the others                    enter: a frame behind the others
 //! ```
 //!
-//! Depth first, a directory is entered in front of the frames; breadth first, behind them. A reader who leaves a directory without
-//! having gone into what it holds, and comes to the next one beside it, goes breadth first.
+//! A reader that leaves a directory without entering its subdirectories, and enters the next one
+//! beside it, goes breadth first. The frames that it left move to the end, to be continued later.
+//!
+//! *Invariants:* each frame holds the entry after the last one that the reader came to. There are
+//! at most [`FRAMES_MAX`]. A breadth-first walk stays one.
+//!
+//! This file does not say when a walk begins (`path/lookups`, `path/contents`) or what is listed
+//! and fetched for it (`path/listings`, `path/contents`). Source: docs/decisions/0029.
 
 use alloc::collections::VecDeque;
 
 use crate::directories::confidence::Confidence;
 use crate::units::DirId;
 
-/// A directory in which the reader is, and the entry after the last one that it came to.
+/// A directory that the reader is in, and the entry after the last one that it came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) dir: DirId,
     pub(crate) next: u32,
 }
 
-/// In which order directories are entered.
+/// The order in which directories are entered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     Depth,
     Breadth,
 }
 
-/// See the module's text.
+/// One reader in a tree.
 #[derive(Debug)]
 pub(crate) struct Walk {
     pub(crate) order: Order,
     frames: VecDeque<Frame>,
-    /// Directories listed ahead.
+    /// How many directories may be listed ahead.
     pub(crate) listings: Confidence,
-    /// Files fetched ahead.
+    /// How many files may be fetched ahead.
     pub(crate) contents: Confidence,
-    /// Events after which it is looked again for directories to list ahead.
+    /// Events to pass before the next search for directories to list ahead.
     pub(crate) idle: u32,
-    /// The files of a directory are taken from its end to its start.
+    /// The reader opens the files of a directory from its end to its start.
     pub(crate) backward: bool,
 }
 
 impl Walk {
-    /// A walk that has come to `next` of `dir`.
+    /// A walk that has come to entry `next` of `dir`.
     pub(crate) fn new(dir: DirId, next: u32) -> Self {
         Self {
             order: Order::Depth,
@@ -65,11 +74,13 @@ impl Walk {
         self.frames.iter_mut().find(|frame| frame.dir == dir)
     }
 
-    /// The reader enters `dir`, which is `entry` of `parent`. `has_unread` tells whether a directory holds others that were not
-    /// entered after an entry. `false` where `parent` is none of its directories.
+    /// The reader enters `dir`, which is `entry` of `parent`. `has_unread` says whether a frame's
+    /// directory has subdirectories that were not entered. Returns `false` if `parent` is none of
+    /// the walk's directories.
     pub(crate) fn enter(&mut self, dir: DirId, parent: DirId, entry: u32, has_unread: impl Fn(Frame) -> bool) -> bool {
         let Some(at) = self.frames.iter().position(|frame| frame.dir == parent) else { return false };
-        // What lies before it was left. With directories that were not entered: those come later, or never.
+        // The reader left the frames in front of it. If they have subdirectories that were not
+        // entered, the walk is breadth first.
         let left = self.frames.drain(..at).collect::<VecDeque<_>>();
         if self.order == Order::Depth && left.iter().any(|&frame| has_unread(frame)) {
             self.order = Order::Breadth;
@@ -93,13 +104,18 @@ impl Walk {
     }
 }
 
-/// Directories listed ahead of one reader at most: as many listings as a store answers side by side, twice.
+/// Directories listed ahead of one reader, at most: twice as many listings as a store answers side
+/// by side. Lower: a fast reader waits for listings. Higher: listings expire before the reader
+/// comes to them. Source: docs/decisions/0034 (64 side by side).
 const LISTINGS_MAX: u32 = 64;
 
-/// Files fetched ahead of one reader at most: at 30 ms each, more than four thousand files a second.
+/// Files fetched ahead of one reader, at most: at 30 ms each, four thousand files a second. Lower:
+/// a fast reader waits for files. Higher: more files are fetched in vain where a reader stops.
+/// Source: a guess, not measured.
 const CONTENTS_MAX: u32 = 128;
 
-/// Directories that a walk goes on in at most.
+/// Frames of a walk, in directories. Lower: a breadth-first walk of a wide tree loses its place.
+/// Higher: more memory, and longer searches for a frame. Source: a guess, not measured.
 const FRAMES_MAX: usize = 4096;
 
 #[cfg(test)]
@@ -124,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_that_were_left_unread_come_later() {
+    fn directories_left_unread_come_later() {
         let mut walk = Walk::new(DirId(0), 0);
         walk.enter(DirId(1), DirId(0), 0, NOTHING);
         walk.enter(DirId(2), DirId(0), 1, |frame| frame.dir == DirId(1));

@@ -1,37 +1,45 @@
-//! The streams of one file, and of each what a read is compared with, side by side: most reads belong to none of them.
+//! The streams of one file, with the few fields that every read is compared with kept side by
+//! side.
 //!
 //! ```text
-//!   streams    | window, pace, evidence, ... | window, pace, evidence, ... | . . .       looked into where the outline says so
-//!   reaches    | from..to | from..to | . . .                                             gone through at each read
-//!   starts     | page | page | . . .                                                     and so is this; of runs alone
-//!   turns      | 7 | 2 | 5 | . . .                                                       which was touched first
+//!   all        | window, pace, evidence, ... | window, pace, evidence, ... | . . .
+//!              looked into where the outline matches
+//!   reaches    | from..to | from..to | . . .       scanned at each read
+//!   starts     | page | page | . . .               scanned at each read; of runs alone
+//!   by_last    | 7 | 2 | 5 | . . .                 the stream read longest ago first
 //! ```
 //!
-//! A random read is compared with more than a hundred runs, and takes the place of the one that was idle for longest. Gone through in the streams
-//! themselves that was a fifth of all that policy does for such a read.
+//! A random read belongs to no stream. It is compared with more than a hundred runs, and replaces
+//! the one that was idle for longest. Scanning the streams themselves took a third of the time
+//! that policy spends on such a read (docs/decisions/0037).
 //!
-//! *Invariant:* the outline of a stream is that of the stream as it is: it is changed through [`Streams::change`] only. Time does not go back.
+//! *Invariants:* the outline of a stream agrees with the stream: its pattern, position and start
+//! are changed through [`Streams::change`] only. Time does not go back.
+//!
+//! The file does not decide when a run is recognised or how many streams there may be (`streams`).
+//! Source: docs/decisions/0037.
 
 use alloc::vec::Vec;
 
 use crate::files::window::Stream;
 use crate::units::{Extent, Nanos};
 
-/// See the module's text.
+/// The streams and runs of one file, and their outline.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     all: Vec<Stream>,
-    /// In the same order: a read that the stream expects begins at one of these pages.
+    /// In the same order: the first and the last page at which a read that the stream expects may
+    /// begin.
     reaches: Vec<(u64, u64)>,
-    /// In the same order: where each begins that is not recognised, [`NOWHERE`] for the others.
+    /// In the same order: where each run begins, and [`NOWHERE`] for recognised streams.
     starts: Vec<u64>,
-    /// Which of them was touched first, and so on.
-    turns: Vec<u32>,
-    /// Those that are not recognised.
+    /// Their indices, the one read longest ago first.
+    by_last: Vec<u32>,
+    /// How many are not recognised.
     runs: usize,
 }
 
-/// Where a run begins.
+/// Where a run begins, or [`NOWHERE`] for a recognised stream.
 fn start_of(stream: &Stream) -> u64 {
     if stream.is_recognised() { NOWHERE } else { stream.start }
 }
@@ -50,8 +58,8 @@ impl Streams {
         self.runs = self.runs + usize::from(start != NOWHERE) - usize::from(self.starts[at] != NOWHERE);
         (self.reaches[at], self.starts[at]) = (stream.reach(), start);
         if stream.last != before {
-            let turn = self.turn(at);
-            self.turns[turn..].rotate_left(1);
+            let place = self.place(at);
+            self.by_last[place..].rotate_left(1);
         }
         result
     }
@@ -61,48 +69,48 @@ impl Streams {
         self.runs += usize::from(start != NOWHERE);
         self.reaches.push(stream.reach());
         self.starts.push(start);
-        self.turns.push(self.all.len() as u32);
+        self.by_last.push(self.all.len() as u32);
         self.all.push(stream);
     }
 
-    /// Takes the one at `at` out; the last one has its place.
+    /// Removes the stream at `at`; the last one takes its index.
     pub(crate) fn swap_remove(&mut self, at: usize) -> Stream {
-        self.turns.remove(self.turn(at));
+        self.by_last.remove(self.place(at));
         let last = self.all.len() - 1;
         if at != last {
-            let turn = self.turn(last);
-            self.turns[turn] = at as u32;
+            let place = self.place(last);
+            self.by_last[place] = at as u32;
         }
         self.reaches.swap_remove(at);
         self.runs -= usize::from(self.starts.swap_remove(at) != NOWHERE);
         self.all.swap_remove(at)
     }
 
-    /// Which turn the one at `at` has.
-    fn turn(&self, at: usize) -> usize {
-        let turn = self.turns.iter().position(|&turn| turn as usize == at);
-        turn.expect("each stream has a turn")
+    /// The position of the stream at `at` in `by_last`.
+    fn place(&self, at: usize) -> usize {
+        let place = self.by_last.iter().position(|&index| index as usize == at);
+        place.expect("each stream has a place in by_last")
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Stream> {
         self.all.iter()
     }
 
-    /// For what no outline has.
+    /// To change fields that the outline does not hold.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
         self.all.iter_mut()
     }
 
-    /// Where the stream `id` is.
+    /// The index of the stream `id`.
     pub(crate) fn position(&self, id: u64) -> Option<usize> {
         self.all.iter().position(|stream| stream.id == id)
     }
 
-    /// The stream that `read` belongs to, which comes behind `skipped` pages that are there and unread: recognised ones first, the one that
-    /// stands nearest before it.
+    /// The stream that `read` belongs to; `skipped` pages before it are unread. Recognised ones
+    /// come first, then the one that stands nearest.
     pub(crate) fn expecting(&self, read: Extent, skipped: u64) -> Option<usize> {
         let within = |&(from, to): &(u64, u64)| from <= read.start && read.start <= to;
-        // Most often none is, and that is told soonest by itself.
+        // Most reads belong to none, and a scan without look-ups tells that soonest.
         if !self.reaches.iter().any(within) {
             return None;
         }
@@ -118,11 +126,11 @@ impl Streams {
 
     /// How many runs have been read after `last`.
     pub(crate) fn runs_after(&self, last: Nanos) -> usize {
-        let by_turn = self.turns.iter().rev().map(|&at| &self.all[at as usize]);
-        by_turn.take_while(|stream| stream.last > last).filter(|stream| !stream.is_recognised()).count()
+        let latest_first = self.by_last.iter().rev().map(|&at| &self.all[at as usize]);
+        latest_first.take_while(|stream| stream.last > last).filter(|stream| !stream.is_recognised()).count()
     }
 
-    /// How many are runs that may become streams.
+    /// How many are runs, which may become streams.
     pub(crate) fn runs(&self) -> usize {
         self.runs
     }
@@ -132,13 +140,15 @@ impl Streams {
         self.all.len() - self.runs
     }
 
-    /// Of those that are `recognised`, or are not, the one that has not been read for longest.
+    /// The recognised stream, or the run, that was read longest ago.
     pub(crate) fn idle(&self, recognised: bool) -> Option<usize> {
-        self.turns.iter().map(|&at| at as usize).find(|&at| (self.starts[at] == NOWHERE) == recognised)
+        self.by_last.iter().map(|&at| at as usize).find(|&at| (self.starts[at] == NOWHERE) == recognised)
     }
 }
 
-/// No run begins there: no file has as many pages.
+/// The page that stands for "no run starts here". Lower: a run could start at that page, and a
+/// stream would be taken for it. Higher: not possible. Source: the largest page number, beyond the
+/// end of any file.
 const NOWHERE: u64 = u64::MAX;
 
 #[cfg(test)]
@@ -149,7 +159,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn outlines_say_what_the_streams_do(steps in proptest::collection::vec((0..6_u8, 0..400_u64, 1..40_u64), 1..200)) {
+        fn outlines_agree_with_their_streams(steps in proptest::collection::vec((0..6_u8, 0..400_u64, 1..40_u64), 1..200)) {
             let mut streams = Streams::default();
             for (at, (step, page, pages)) in steps.into_iter().enumerate() {
                 let (now, read) = (Nanos(at as u64 / 3), Extent::new(page, page + pages));

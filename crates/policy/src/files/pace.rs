@@ -1,29 +1,42 @@
-//! When a stream's next part may be submitted: parts are spaced at the rate at which the stream is read.
+//! When a stream's next part may be submitted: parts are spaced at the rate at which the stream is
+//! read.
 //!
 //! ```text
-//!   bursts  |####    |    ####|####    |    all of a window arrive together, then nothing: memory for all of each part
-//!   paced   |#..#..#.|.#..#..#|..#..#..|    one after another: half of each part is there at any time
+//!   bursts  |####    |    ####|####    |    all parts of a window arrive together, then nothing:
+//!                                           memory for all of each part
+//!   paced   |#..#..#.|.#..#..#|..#..#..|    one after another: half of each part at any time
+//!
+//!   measuring ──(250 ms with the window as large as it may be)──> settled: parts are spaced
+//!       ^──────────────────────(the window could grow)───────────────┘
 //! ```
 //!
-//! A reader that waited finds, once it goes on, all that was asked for along with what it waited for. It reads that at the
-//! speed of memory, asks for as much again in one burst, and waits for it: bursts keep themselves up. Where memory holds
-//! less than a window of whole parts, requests then stand still for want of memory and the link with them. Half a window
-//! is never held back, so that a pace that is too slow cannot become the limit that it measures. Origin: the pacing of
-//! TCP, which spreads a window over a round trip for the same reason.
+//! When the part that a reader waited for has come, the parts requested along with it have come
+//! too. The reader reads them at the speed of memory, requests as many again in one burst, and
+//! waits for those: bursts keep themselves up. Where memory holds less than a window of whole
+//! parts, requests then wait for memory, and the link idles.
+//!
+//! *Invariant:* half of a window is never held back (`window` asks only beyond that). A pace
+//! measured too low could otherwise become the limit that it measures.
+//!
+//! The file sets no timer: a part that is held back is submitted at the next event of its file
+//! after it is due. Source: docs/decisions/0005; the pacing of TCP, which spreads a window over a
+//! round trip for the same reason. The horizon is that of docs/decisions/0008.
 
 use crate::units::Nanos;
 
 /// The pace of one stream.
 #[derive(Debug, Clone)]
 pub(crate) struct Pace {
-    /// Since when, and from how many pages on, progress is being measured.
+    /// Since when progress is measured.
     since: Nanos,
+    /// Pages that had been read then.
     from: u64,
-    /// The window has been as large as it may be since then. Before, it is the window that is measured.
+    /// The window has been as large as it may be since then. Before that, the rate is that of the
+    /// window.
     settled: bool,
-    /// Of a settled window; 0 while it is not known.
+    /// The reader's rate with a settled window; 0 while it is not known.
     pages_per_s: u64,
-    /// Whatever the window; `None` while it is not known.
+    /// The reader's rate in pages a second with any window; `None` while it is not known.
     rate: Option<u64>,
     /// When the next part is due.
     next: Nanos,
@@ -31,7 +44,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// The pace of a stream whose reader has read `seen` pages.
+    /// The pace of a stream that has read `seen` pages.
     pub(crate) fn new(now: Nanos, seen: u64) -> Self {
         Self { since: now, from: seen, settled: false, pages_per_s: 0, rate: None, next: now, held_back: false }
     }
@@ -52,8 +65,8 @@ impl Pace {
         (self.since, self.from, self.settled) = (now, seen, true);
     }
 
-    /// The pages that the reader comes to before long: further ahead is of no use to it, however often it had to wait. `None` while its
-    /// rate is not known.
+    /// The pages that the reader reaches before long: more of them ahead is of no use, however
+    /// often it waited. `None` while its rate is not known.
     pub(crate) fn horizon(&self) -> Option<u64> {
         self.rate.map(|rate| rate.saturating_mul(HORIZON_S))
     }
@@ -63,13 +76,13 @@ impl Pace {
         self.settled = false;
     }
 
-    /// Whether a part has to wait for its time. If so, the stream is [due](Pace::due) then.
+    /// Whether a part has to wait. If so, the stream is [due](Pace::due) later.
     pub(crate) fn holds_back(&mut self, now: Nanos) -> bool {
         self.held_back = self.pages_per_s > 0 && now < self.next;
         self.held_back
     }
 
-    /// A part was held back whose time has come.
+    /// Whether a part was held back and its time has come.
     pub(crate) fn due(&self, now: Nanos) -> bool {
         self.held_back && self.next <= now
     }
@@ -84,33 +97,40 @@ impl Pace {
         self.held_back = false;
     }
 
-    /// A part of `pages` is on its way.
+    /// A part of `pages` has been submitted.
     pub(crate) fn submitted(&mut self, now: Nanos, pages: u64) {
         if let Some(spacing) = (pages * SECOND_NS * 100 / GAIN_PERCENT).checked_div(self.pages_per_s) {
-            // One part may catch up, or each delay would slow the stream.
+            // One part may catch up: otherwise each delay would slow the stream.
             self.next = Nanos(self.next.0.max(now.0.saturating_sub(spacing)) + spacing);
         }
     }
 }
 
-/// Progress is measured over 250 ms: longer than a part of 8 MiB takes at 80 MB/s, so that bursts even out.
+/// Time over which progress is measured: 250 ms. Lower: a burst counts as the rate; a part of 8
+/// MiB takes 105 ms at 80 MB/s. Higher: the pace follows a change of the rate later. Source:
+/// docs/decisions/0005.
 const INTERVAL: Nanos = Nanos::from_millis(250);
 
-/// How much faster than the reader parts may be submitted. Lower follows a reader or link that speeds up too slowly (5 % costs 2 %),
-/// higher lets bursts pass (50 % costs 5 % where memory holds two thirds of a window).
+/// Percent of the reader's rate at which parts are submitted. Lower: a reader or link that speeds
+/// up is followed too slowly; at 105 this costs 2 %. Higher: bursts pass; at 150 this costs 5 %
+/// where memory holds two thirds of a window. Source: docs/decisions/0005, measured with
+/// `sequential-1m`.
 const GAIN_PERCENT: u64 = 115;
 
-/// A reader is served this far ahead in time at most, 10 s: hundreds of round trips of a slow store, and a queue on a disk that
-/// two hundred streams share. Longer holds memory that other streams lack.
+/// Seconds of reading that a window covers at most. Lower: the window does not cover a slow store,
+/// or the queue of a disk that two hundred streams share. Higher: slow readers that once waited
+/// hold memory that other streams lack. Source: docs/decisions/0008.
 const HORIZON_S: u64 = 10;
 
+/// Nanoseconds in a second. Lower: measured rates are too low. Higher: they are too high. Source:
+/// the definition of the unit.
 const SECOND_NS: u64 = 1_000_000_000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A pace measured on a reader of 1000 pages a second.
+    /// The settled pace of a reader of 1000 pages a second.
     fn settled() -> Pace {
         let mut pace = Pace::new(Nanos(0), 0);
         pace.progressed(Nanos::from_millis(250), 100);
@@ -119,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_spaced_a_little_closer_than_they_are_read() {
+    fn parts_are_spaced_fifteen_percent_faster_than_they_are_read() {
         let (mut pace, mut now) = (settled(), Nanos::from_millis(1250));
         for _ in 0..10 {
             while pace.holds_back(now) {
@@ -143,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_released_is_not_due() {
+    fn a_released_part_is_not_due() {
         let mut pace = settled();
         for _ in 0..2 {
             pace.submitted(Nanos::from_millis(1250), 1000);

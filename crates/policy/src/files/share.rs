@@ -1,19 +1,28 @@
-//! How far each stream may go where all together want to go further than there is room for: max-min fair shares.
+//! How far each stream may go where all together want more than there is room for: max-min fair
+//! shares.
 //!
 //! ```text
-//!   wants   ##  ####  ##########  ############      what is wanted, least first
-//!   level ------------######------######------      the same for all who want more than it
+//!   wants   ##  ####  ##########  ############      the wants of the streams, least first
+//!   level ------------######------######------      the same for all that want more than it
 //!           ##  ####  ######      ######            what each may have: together all the room
 //! ```
 //!
-//! Nobody gets more than it wants, and nobody gets less than another unless it wants less. In proportion to what each wants
-//! would be another rule, but what a stream wants grows with what it has been given: the first of sixteen readers then
-//! stays ahead of the last for good. Origin: max-min fairness, as in the allocation of bandwidth to flows.
+//! No stream gets more than it wants, and none gets less than another that wants as much. A share
+//! in proportion to the want would let the first of sixteen readers stay ahead for good: the want
+//! grows with what a stream has been given. Equal shares alone leave to chance which stream is
+//! ahead, and the differences add up. So a stream that has read less than the mean of its round
+//! has its share raised by the difference, and one that has read more has it lowered, both within
+//! a bound.
+//!
+//! *Invariant:* before the correction, all streams together are given no more than the room.
+//!
+//! The file does not know streams or memory: it is given wants and room in pages. Source: max-min
+//! fairness, as in the allocation of bandwidth to flows; docs/decisions/0006, 0018.
 
 use alloc::vec::Vec;
 
-/// What those who share alike have read since their number last changed: whoever has read less than the others has its share
-/// raised, and the other way round, by up to a half. Equal shares alone leave to chance who is ahead, and chances add up.
+/// A round: the pages that each contending stream has read since the number of contenders last
+/// changed. Compared with their mean, they correct the shares.
 #[derive(Debug, Default)]
 pub(crate) struct Round {
     /// Counts up whenever the number of contenders changes.
@@ -23,7 +32,7 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    /// Takes what each contender has read in this round.
+    /// Takes the pages that each contender has read in this round.
     pub(crate) fn observe(&mut self, read: impl Iterator<Item = u64>) {
         let (count, sum) = read.fold((0, 0), |(count, sum), read| (count + 1, sum + read));
         if count == self.contenders {
@@ -33,7 +42,8 @@ impl Round {
         }
     }
 
-    /// The share of one that has read `read` pages in this round, where `level` is that of all.
+    /// The share of a contender that has read `read` pages in this round, where `level` is the
+    /// share of all.
     pub(crate) fn share(&self, level: u64, read: u64) -> u64 {
         let most = if level >= ROOMY_PAGES { level / ADJUSTMENT } else { level / ADJUSTMENT_TIGHT };
         if self.mean == 0 {
@@ -44,18 +54,24 @@ impl Round {
     }
 }
 
-/// The part of a share by which it may be raised or lowered: a half. With a quarter the slowest of sixteen on a link that is full has
-/// .89 of what the fastest has, with a half .99; with all of it no more.
+/// Divisor of a share: it is raised or lowered by at most one part in this many, a half. Lower: no
+/// gain; with the whole share the slowest of sixteen has .992 of what the fastest has. Higher: the
+/// slowest catches up too late; .99 with a half, .89 with a quarter. Source: docs/decisions/0018,
+/// measured with `files-16-shared-link` in the simulator.
 const ADJUSTMENT: u64 = 2;
 
-/// The same where a share is a few folios: a quarter. Half of so little is less than a reader comes to before the next request is
-/// answered (of two hundred streams on a disk 809 reads would be late).
+/// The same divisor where a share is less than [`ROOMY_PAGES`]: a quarter. Lower: a reader reaches
+/// more than its share holds before the next request is answered; with a half 809 reads of
+/// `thrash-200-streams` are late. Higher: small shares stay unequal for longer. Source:
+/// docs/decisions/0018.
 const ADJUSTMENT_TIGHT: u64 = 4;
 
-/// A share that holds several of the parts that many streams have: 4 MiB.
+/// Pages of a share from which on [`ADJUSTMENT`] holds: 4 MiB, which are two parts of many
+/// streams. Lower: shares of a few folios are halved, and their readers wait. Higher: sixteen
+/// readers of one link are less equal. Source: docs/decisions/0018.
 const ROOMY_PAGES: u64 = 1024;
 
-/// What the streams that share a room want, as of some moment.
+/// The wants of the streams that share a room, as of one moment.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
     /// The least first.
@@ -65,7 +81,7 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// Replaces what is wanted.
+    /// Replaces the wants.
     pub(crate) fn set(&mut self, wants: impl Iterator<Item = u64>) {
         self.wants.clear();
         self.wants.extend(wants);
@@ -78,25 +94,28 @@ impl Shares {
         }));
     }
 
-    /// The most that one may have of `room`; what wants less has all that it wants.
+    /// The share of `room` that each stream may have at most; one that wants less has what it
+    /// wants.
     pub(crate) fn level(&self, room: u64) -> u64 {
         let count = self.wants.len();
         let satisfied = self.first(|at| self.up_to(at, self.wants[at]) > room);
         if satisfied == count { room } else { (room - self.below[satisfied]) / (count - satisfied) as u64 }
     }
 
-    /// How many streams wanting `want` would want as much as all together, none counted for more than that: at least one.
+    /// How many streams wanting `want` each would want as much as all streams do together, none
+    /// counted for more than `want`: at least one.
     pub(crate) fn like(&self, want: u64) -> u64 {
         let at = self.first(|at| self.wants[at] >= want);
         if self.wants.is_empty() { 1 } else { self.up_to(at, want).div_ceil(want.max(1)).max(1) }
     }
 
-    /// What is wanted if nobody wants more than `most`, which the first `at` do not.
+    /// The sum of the wants, none counted for more than `most`, which the first `at` do not
+    /// exceed.
     fn up_to(&self, at: usize, most: u64) -> u64 {
         self.below[at].saturating_add(most.saturating_mul((self.wants.len() - at) as u64))
     }
 
-    /// The first place where `over` holds, which does from there on.
+    /// The first index at which `over` holds; it holds from there on.
     fn first(&self, over: impl Fn(usize) -> bool) -> usize {
         let (mut low, mut high) = (0, self.wants.len());
         while low < high {
@@ -118,15 +137,15 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_little_has_it_and_the_others_share_the_rest() {
+    fn a_small_want_is_met_and_the_others_share_the_rest() {
         let shares = shares(&[100, 2, 50, 4]);
         assert_eq!(shares.level(46), 20);
         assert_eq!(shares.level(8), 2);
-        assert_eq!(shares.level(1000), 1000, "nobody is held back where there is room for all");
+        assert_eq!(shares.level(1000), 1000, "no stream is limited where there is room for all");
     }
 
     #[test]
-    fn all_the_room_is_shared_and_no_more() {
+    fn shares_add_up_to_the_room() {
         for room in 1..400 {
             let wants = [3, 90, 17, 17, 200, 1];
             let level = shares(&wants).level(room);
@@ -137,24 +156,24 @@ mod tests {
     }
 
     #[test]
-    fn who_has_read_less_than_the_others_may_go_further() {
+    fn a_stream_that_has_read_less_has_a_larger_share() {
         let mut round = Round::default();
         for _ in 0..2 {
             round.observe([100, 300].into_iter());
         }
         assert_eq!((round.share(1000, 100), round.share(1000, 300)), (1100, 900));
-        assert_eq!((round.share(80, 100), round.share(80, 300)), (100, 60), "by a quarter of so little");
+        assert_eq!((round.share(80, 100), round.share(80, 300)), (100, 60), "a small share by a quarter");
         let mut far = Round::default();
         for _ in 0..2 {
             far.observe([1_000, 5_000].into_iter());
         }
-        assert_eq!((far.share(2_048, 1_000), far.share(2_048, 5_000)), (3_072, 1_024), "by a half where there is room");
+        assert_eq!((far.share(2_048, 1_000), far.share(2_048, 5_000)), (3_072, 1_024), "a large share by a half");
         round.observe([100, 300, 0].into_iter());
         assert_eq!(round.share(1000, 100), 1000, "another contender begins another round");
     }
 
     #[test]
-    fn likes_are_counted_by_what_they_want() {
+    fn streams_are_counted_by_their_wants() {
         assert_eq!(shares(&[100; 16]).like(100), 16);
         assert_eq!(shares(&[1, 1, 1, 1, 100]).like(100), 2);
         assert_eq!(shares(&[1, 100, 100]).like(1), 3);

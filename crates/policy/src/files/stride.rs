@@ -1,17 +1,25 @@
-//! Finds reads that lie a constant distance apart: strided and backward readers, also when several interleave.
+//! Finds reads that lie a constant distance apart: strided and backward readers, interleaved or
+//! not.
 //!
 //! ```text
 //!   starts seen    a        b           c     a+d      b+e      a+2d     b+2e     a+3d
 //!                  ^-----------------------------^-----------------^--------------^
-//!   the newest start s = a+3d: is there an r with s-r = d, and r-d, and r-2d, all seen?  -> stride d
+//!   the newest start is s = a+3d: is there a start r with s-r = d, and r-d, and r-2d as well?
+//!   yes ──> a progression of stride d       no ──> s is remembered, and the oldest forgotten
 //! ```
 //!
-//! Only starts of *runs* are kept: a read that continues what came before is no start. Origin: the arithmetic-progression
-//! form of stride detection; the number of points is ours (see the constants).
+//! Only starts of *runs* are kept: a read that continues another is no start.
+//!
+//! *Invariants:* the starts of a progression were seen in its order. A record is no longer than
+//! the distance to the next.
+//!
+//! The file does not decide what is read ahead for a progression (`window`). Source: stride
+//! detection by arithmetic progressions; the number of points is measured here (see the
+//! constants).
 
 use alloc::collections::VecDeque;
 
-/// One run of contiguous reads, as long as it is remembered.
+/// One run of contiguous reads, while it is remembered.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     id: u64,
@@ -26,7 +34,7 @@ pub(crate) struct Stride {
     pub(crate) delta: i64,
     /// Pages of a record.
     pub(crate) pages: u64,
-    /// How many records were seen, the newest counted.
+    /// Records seen, the newest included.
     pub(crate) records: u64,
 }
 
@@ -37,7 +45,8 @@ pub(crate) struct Starts {
 }
 
 impl Starts {
-    /// Remembers that run `id` starts at `start`, and tells the progression that this completes, if any.
+    /// Remembers that run `id` starts at `start`. Returns the progression that this completes, if
+    /// any.
     pub(crate) fn push(&mut self, id: u64, start: u64, pages: u64) -> Option<Stride> {
         let found = self.progression(start, pages);
         if self.runs.len() == RUNS_MAX {
@@ -60,11 +69,13 @@ impl Starts {
         self.runs.retain(|r| r.id != id);
     }
 
+    /// The progression that a run of `pages` at `start` completes, if any.
     fn progression(&self, start: u64, pages: u64) -> Option<Stride> {
-        // Most pages that are asked for start nothing: the filter says so at once.
+        // Most pages that are looked for are no start: the filter tells so without a scan.
         let mut filter = Filter::default();
         self.runs.iter().for_each(|run| filter.add(run.start as i64));
-        // A reader leaves its starts in order. Random ones lie in some other order five times of six.
+        // A reader leaves its starts in order. Three random starts lie in another order five times
+        // of six.
         let at = |page: i64, later: usize| {
             filter.may_have(page).then(|| self.runs.range(..later).rposition(|r| r.start as i64 == page)).flatten()
         };
@@ -90,7 +101,8 @@ impl Starts {
     }
 }
 
-/// A set of pages that may take another page for one of its own, one time in thirty with as many as are remembered.
+/// A set of pages. It takes a page that was not added for a member one time in thirty, with as
+/// many members as runs are remembered.
 #[derive(Debug, Default)]
 struct Filter([u64; 16]);
 
@@ -112,15 +124,21 @@ impl Filter {
     }
 }
 
-/// Runs remembered per file. Fewer loses strides among interleaved readers (each needs four); more costs a longer scan at each
-/// random read (as many places in the filter, and a comparison with all of them for one in thirty) and finds progressions by chance.
+/// Starts of runs that are remembered for each file. Lower: strides of interleaved readers are
+/// lost; each needs four starts. Higher: a longer scan at each random read (of the filter, and of
+/// all starts one time in thirty), and progressions by chance. Source: docs/decisions/0012, 0037;
+/// the value is a guess, not measured.
 const RUNS_MAX: usize = 32;
 
-/// Points that make a progression when its records touch (a backward reader). Two adjacent steps do not happen by chance.
+/// Records that show a backward reader: they touch; `progression` looks for as many starts. Lower:
+/// two starts that touch by chance make a progression. Higher: a backward reader waits for one
+/// record more. Source: a guess, not measured: two adjacent steps do not happen by chance.
 const POINTS_ADJACENT: u64 = 3;
 
-/// Points that make a progression when its records lie apart. With three, one in twenty random 128 KiB reads of a 2 GiB file
-/// completes one by chance; with four, one in ten thousand.
+/// Records that show a progression of records that lie apart; `progression` looks for as many
+/// starts. Lower: random reads complete one by chance; with three, one in twenty random 128 KiB
+/// reads of a 2 GiB file does, with four one in ten thousand. Higher: a strided reader waits for
+/// one record more. Source: measured with random reads of 128 KiB in a file of 2 GiB.
 const POINTS_APART: u64 = 4;
 
 #[cfg(test)]
@@ -146,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backward_reader_needs_three() {
+    fn a_backward_reader_needs_three_points() {
         assert_eq!(
             detect(&[(3072, 256), (2816, 256), (2560, 32)]),
             Some(Stride { delta: -256, pages: 256, records: 3 })
@@ -163,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn random_starts_make_none() {
+    fn random_starts_make_no_progression() {
         assert_eq!(detect(&[(7, 1), (93_111, 1), (412, 1), (77_020, 1), (5, 1), (31_337, 1)]), None);
     }
 }

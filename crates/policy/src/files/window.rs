@@ -5,20 +5,36 @@
 //!                   |<------------------------->|
 //!   read so far     pos                    end
 //!   ################|===part===|===part===|. . . .      forward: parts follow one another
-//!                   ^mark      ^mark                    the reader entering a part asks for the next one
+//!                   ^mark      ^mark                    a touch of a mark plans the next part
 //!
-//!   . . [rec] . . . [rec] . . . [rec] . . .             strided: a part is one record, or several that touch
-//!         pos <--delta--> next
+//!   . . [rec] . . . [rec] . . . [rec] . . .             strided: a part is one record, or several
+//!         pos <--delta--> next                          that touch
+//!
+//!   run ──(recognised: ahead > 0)──> stream        waits: window x 4, up to the trusted distance
+//!                                                  does not wait: up to half of what it has read
+//!                                                  evicted unread: window / 2
 //! ```
 //!
-//! **How far.** Evidence bounds trust: never further ahead than the stream has been read already (four times as far once that is
-//! a megabyte, or where it began with the file; eight times at that beginning). Within that, a reader that has to wait quadruples its window, one that does not
-//! lets it grow to half of what it has read, which only makes requests larger and fewer. Pages evicted unread halve it.
+//! **How far.** When it is recognised, a stream is trusted as far ahead as it has been read, eight
+//! times as far if it began with the file. Later the trusted distance is what it has read, or four
+//! times that once it has read 1 MiB or if it began with the file. A reader that waits quadruples
+//! its window within that distance. A reader that does not wait lets it grow to half of what it
+//! has read, 16 MiB at most, which only makes requests larger and fewer. Pages evicted unread
+//! halve it. The window that is used is also limited by [`Limits`] and by ten seconds of reading
+//! (`pace`).
 //!
-//! **In which parts.** A reader that waits gets up to twelve parts in parallel, fewer where many streams share the link; one that
-//! does not wait gets two, and so does each in front of a disk, which serves no two at a time. A part is a power of two of pages.
+//! **In which parts.** The first window of a stream recognised at its first read has four parts.
+//! Once its reader has waited, a window has twelve, fewer where many streams share the link. On a
+//! disk, and while the reader has not waited, it has two. The window divided by the parts, rounded
+//! up to a power of two of pages, is limited; where it can, a part then ends with a folio.
 //!
-//! Origin: the on-demand readahead window (start, size, mark) of 2007, with the maximum replaced by measurement.
+//! *Invariants:* a part is not empty and lies within the file. Its mark lies in it.
+//!
+//! The file does not choose the stream of a read or say when a run is recognised (`streams`), and
+//! does not know which pages of a part are resident. Source: the on-demand
+//! readahead window (start, size, mark) of Linux, 2007, with its maximum replaced by measurement;
+//! the trusted distance, docs/decisions/0005 (parts by distance), 0008 (ten seconds, marks), 0014
+//! (disks).
 
 use crate::files::pace::Pace;
 use crate::units::{Extent, FOLIO_PAGES_MAX, Nanos};
@@ -26,7 +42,7 @@ use crate::units::{Extent, FOLIO_PAGES_MAX, Nanos};
 /// Where the reads of a stream lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pattern {
-    /// Each read begins where the last one ended.
+    /// Each read begins where the one before it ended.
     Forward,
     /// Records of `pages` pages, `delta` pages from one start to the next.
     Strided { delta: i64, pages: u64 },
@@ -35,7 +51,7 @@ pub(crate) enum Pattern {
 /// What to read ahead next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// The pages, some of which may be resident already.
+    /// The pages; some of them may be resident already.
     pub(crate) extent: Extent,
     /// The page to mark: the first of them that the reader will touch.
     pub(crate) mark: u64,
@@ -50,13 +66,13 @@ pub(crate) struct Limits {
     pub(crate) ahead_pages_max: u64,
     /// The largest part.
     pub(crate) part_pages_max: u64,
-    /// How many streams like this one share the link.
+    /// How many streams that want as much share the link.
     pub(crate) streams: u64,
-    /// Going from one stream to the next costs time in which the storage serves nobody.
+    /// Moving between streams costs time in which the storage serves no request.
     pub(crate) rotational: bool,
 }
 
-/// One stream; with `ahead` of 0 only a run of reads that may become one.
+/// One stream; while `ahead` is 0, only a run of reads that may become one.
 #[derive(Debug, Clone)]
 pub(crate) struct Stream {
     pub(crate) id: u64,
@@ -65,7 +81,8 @@ pub(crate) struct Stream {
     pub(crate) start: u64,
     /// Forward: the page after the last one read. Strided: first page of the record being read.
     pub(crate) pos: u64,
-    /// Forward: the page after the last one planned. Strided: first page of the next record to plan; may leave the file.
+    /// Forward: the page after the last one planned. Strided: first page of the next record to
+    /// plan, which may lie outside the file.
     end: i64,
     /// Pages wanted ahead of the reader.
     pub(crate) ahead: u64,
@@ -73,25 +90,26 @@ pub(crate) struct Stream {
     pub(crate) seen: u64,
     /// Reads of the run so far.
     pub(crate) reads: u32,
-    /// Reads in a row that came just before its start.
+    /// Reads in a row, each of which ended at the start that the run had then.
     pub(crate) prepended: u32,
-    /// Only what lies before it speaks for it.
+    /// Only the read pages before it make it a stream.
     pub(crate) guess: bool,
     /// The reader has had to wait since the stream was recognised.
     waited: bool,
-    /// It had to wait for its last read.
+    /// Its last read had to wait.
     stalled: bool,
     /// Strided: pages of a record when the progression was recognised.
     record_pages: u64,
-    /// The page after the last read: where a record that is longer than thought goes on.
+    /// The page after the last read: a record that is longer than expected continues there.
     last_end: u64,
     /// The last event of the stream.
     pub(crate) last: Nanos,
     pub(crate) pace: Pace,
     /// Pages seen when `round` began.
     round_from: u64,
+    /// The round of `share` that it was last counted in.
     round: u64,
-    /// Pages read in the round when it was last counted.
+    /// Pages read in the round when they were last counted.
     pub(crate) standing: u64,
 }
 
@@ -121,24 +139,24 @@ impl Stream {
         }
     }
 
-    /// Whether it is read ahead for.
+    /// Whether it is read ahead for; if not, it is a run.
     pub(crate) fn is_recognised(&self) -> bool {
         self.ahead > 0
     }
 
-    /// How far ahead it wants to be, one step of growth ahead of time where it grows: sixteen streams that start together would
-    /// otherwise give all the room to those that grow first.
+    /// How far ahead it wants to be, one step of growth early if its last read waited. Without
+    /// that, the first of sixteen streams that start together would take all the room.
     pub(crate) fn wants(&self) -> u64 {
         let wants = if self.stalled { self.ahead.saturating_mul(GROWTH) } else { self.ahead };
         self.within_horizon(wants)
     }
 
-    /// `ahead`, but no more pages than its reader comes to before long.
+    /// `ahead`, limited to the pages that its reader reaches within [`Pace::horizon`].
     pub(crate) fn within_horizon(&self, ahead: u64) -> u64 {
         self.pace.horizon().map_or(ahead, |horizon| ahead.min(horizon.max(2 * PART_PAGES_MIN)))
     }
 
-    /// Counts the pages read since `round` began, or since the stream was begun anew in that round.
+    /// Counts the pages read since `round` began, or since the stream began anew in that round.
     pub(crate) fn count_in(&mut self, round: u64) -> u64 {
         if self.round != round || self.seen < self.round_from {
             (self.round, self.round_from) = (round, self.seen);
@@ -147,8 +165,9 @@ impl Stream {
         self.standing
     }
 
-    /// Whether `read` is what the stream was expected to do next, or lies in what was planned for it. `skipped` pages before it
-    /// are there and unread: a reader that jumps over what was fetched for it is not going forward.
+    /// Whether `read` is the stream's expected next read, or lies in its planned pages. The
+    /// `skipped` pages before it are resident or in flight and unread: a reader that jumps over
+    /// pages fetched for it does not read forward.
     pub(crate) fn expects(&self, read: Extent, skipped: u64) -> bool {
         match self.pattern {
             Pattern::Forward => {
@@ -168,7 +187,7 @@ impl Stream {
         }
     }
 
-    /// The first and the last page at which a read may begin that it [expects](Stream::expects).
+    /// The first and the last page at which a read that it [expects](Stream::expects) may begin.
     pub(crate) fn reach(&self) -> (u64, u64) {
         match self.pattern {
             Pattern::Forward => {
@@ -179,8 +198,9 @@ impl Stream {
         }
     }
 
-    /// The record that the stream leaves for the one that `read` lies in, if they lie apart: its reader may come back to go on
-    /// there, one of several whose streams began a constant distance apart.
+    /// The record that the stream leaves for the one that `read` lies in, unless records touch. A
+    /// reader may come back and continue there: it may be one of several that began a
+    /// constant distance apart (docs/decisions/0014).
     pub(crate) fn left_by(&self, read: Extent) -> Option<Extent> {
         let Pattern::Strided { delta, pages } = self.pattern else { return None };
         let within = (read.start as i64 - self.pos as i64).rem_euclid(delta.abs()) as u64;
@@ -188,7 +208,8 @@ impl Stream {
         leaves.then(|| Extent::new(self.pos, self.last_end))
     }
 
-    /// The stream has read `read`; `stalled` if it had to wait for it, `absent` is the first page of it that nobody had asked for.
+    /// The stream has read `read`. `stalled`: the read had to wait. `absent` is its first page
+    /// that was not requested yet.
     pub(crate) fn advance(&mut self, now: Nanos, read: Extent, stalled: bool, absent: Option<u64>) {
         self.last = now;
         self.guess = false;
@@ -240,7 +261,7 @@ impl Stream {
         }
     }
 
-    /// What was taken for a record goes on and on: it was the start of a forward stream.
+    /// The record has no end: it was the start of a forward stream.
     fn become_forward(&mut self, start: u64, absent: Option<u64>, end: u64) {
         self.pattern = Pattern::Forward;
         self.start = start;
@@ -249,7 +270,8 @@ impl Stream {
         self.recognise(absent);
     }
 
-    /// Reads that came just before this run's start belong to it: they overtook each other on their way here.
+    /// `read` ended where this run starts and belongs to it: either requests overtook each other
+    /// on their way to policy, or the reader goes backward.
     pub(crate) fn prepend(&mut self, now: Nanos, read: Extent) {
         self.last = now;
         self.seen += self.start.saturating_sub(read.start);
@@ -258,7 +280,7 @@ impl Stream {
         self.reads = self.reads.saturating_add(1);
     }
 
-    /// The run `other` begins where this one has come to: they are one.
+    /// The run `other` begins where this one has come to: the two become one.
     pub(crate) fn append(&mut self, other: &Self) {
         self.seen += other.pos - other.start;
         self.pos = self.pos.max(other.pos);
@@ -266,8 +288,8 @@ impl Stream {
         self.reads = self.reads.saturating_add(other.reads);
     }
 
-    /// From now on the run is read ahead for. `absent` is the first page that nobody had asked for of the read that
-    /// showed it.
+    /// From now on the run is read ahead for. `absent` is the first page not requested yet of the
+    /// read that showed it.
     pub(crate) fn recognise(&mut self, absent: Option<u64>) {
         self.ahead = self.seen * if self.start == 0 { TRUST_AT_START } else { 1 };
         self.end = absent.unwrap_or(self.pos) as i64;
@@ -283,14 +305,15 @@ impl Stream {
         self.ahead = self.seen;
     }
 
-    /// Pages read ahead for the stream were evicted before it came to them.
+    /// Pages read ahead for the stream were evicted before it reached them.
     pub(crate) fn thrashed(&mut self) {
         if self.is_recognised() {
             self.ahead = (self.ahead / 2).max(1);
         }
     }
 
-    /// What to read ahead next, or `None` while enough is on its way. Call [`Stream::planned`] once it is.
+    /// What to read ahead next, or `None` while enough is planned or the part is held back. Call
+    /// [`Stream::planned`] once the part is submitted.
     pub(crate) fn next_part(&mut self, now: Nanos, limits: Limits) -> Option<Part> {
         self.pace.release();
         if !self.is_recognised() {
@@ -312,7 +335,8 @@ impl Stream {
                 if part == limits.part_pages_max && distance > ahead / 2 && self.pace.holds_back(now) {
                     return None;
                 }
-                // What is needed soon comes in small parts, or the reader would wait for a whole large one.
+                // Data needed soon comes in small parts: otherwise the reader waits for a whole
+                // large one.
                 let near = if self.waited && parts > PARTS_QUIET {
                     (distance / (parts - 1)).next_power_of_two()
                 } else {
@@ -337,17 +361,18 @@ impl Stream {
         }
         let mut end = (start + part).min(goal);
         if end < file_pages {
-            // Requests that end with a folio keep every later folio whole.
+            // A request that ends with a folio keeps every later folio whole.
             let aligned = end / FOLIO_PAGES_MAX * FOLIO_PAGES_MAX;
             if aligned > start.max(self.pos) {
                 end = aligned;
             }
         }
-        // A tail too small for a request of its own joins the last one.
+        // A tail too small for a request of its own joins the last part.
         if file_pages - end < part / 4 && goal == file_pages {
             end = file_pages;
         }
-        // Where there will be room for another such part: at the start of a folio, for that is what a mark is noticed at.
+        // The mark lies where there will be room for another such part, at the start of a folio: a
+        // driver notices marks folio by folio.
         let room_from = (end + part).saturating_sub(ahead).next_multiple_of(FOLIO_PAGES_MAX);
         let last_folio = ((end - 1) / FOLIO_PAGES_MAX * FOLIO_PAGES_MAX).max(start);
         let mark = if first { self.pos.min(end - 1) } else { room_from.clamp(start, last_folio) };
@@ -372,7 +397,7 @@ impl Stream {
         })
     }
 
-    /// `part` has been submitted, or was resident.
+    /// All of `part` has been submitted or is resident.
     pub(crate) fn planned(&mut self, now: Nanos, part: Part) {
         self.pace.submitted(now, part.extent.pages());
         self.end = match self.pattern {
@@ -382,54 +407,87 @@ impl Stream {
     }
 }
 
-/// How often further ahead than it has been read a trusted stream may be planned. Lower starts slower: each round trip
-/// multiplies what is read by at most 1 + this. Higher wastes more where a reader stops early.
+/// How many times as far ahead as it has been read a trusted stream may be planned (a ratio).
+/// Lower: a stream starts slower; each round trip multiplies the pages read by at most 1 + this.
+/// Higher: more is wasted where a reader stops early. Source: the kernel's get_init_ra_size(): the
+/// first window is up to four times the read.
 const TRUST: u64 = 4;
 
-/// The same for the first read of a file from its start: a megabyte after the 128 KiB that a mount is asked for first, so that a
-/// program's first read of a megabyte waits for one round trip and not for two.
+/// The same ratio when a stream is recognised at the start of its file. Lower: the first 1 MiB
+/// read of a program waits for two round trips. Higher: more is wasted on files of which only the
+/// start is read. Source: derived, not measured: the kernel's first request through a mount is 128
+/// KiB, and eight times that is 1 MiB.
 const TRUST_AT_START: u64 = 8;
 
-/// Pages after which a stream that did not begin with its file is trusted as much: 1 MiB.
+/// Pages read after which a stream that did not begin with its file is trusted by [`TRUST`]: 1
+/// MiB. Lower: more is wasted on short runs in the middle of a file. Higher: a reader in the
+/// middle of a file waits more often. Source: a guess, not measured.
 const TRUSTED_PAGES: u64 = 256;
 
-/// How much the window grows when the reader has to wait.
+/// Factor by which the window grows when the reader has to wait. Lower: more waits until the
+/// window covers the latency. Higher: more is wasted where the reader stops. Source: the kernel's
+/// get_next_ra_size(), which grows small windows by 4 and large ones by 2.
 const GROWTH: u64 = 4;
 
-/// How far behind the latest read of a stream one may come that was sent before it: 1 MiB. The kernel has up to eight requests of
-/// its own readahead on their way, by several threads.
+/// Pages that a read may lie behind the latest one of its stream: 1 MiB. Lower: a read overtaken
+/// by later ones becomes a run of its own. Higher: a reader that goes back to re-read counts as
+/// the same stream. Source: the kernel, which has up to eight requests of 128 KiB of its own
+/// readahead in flight, sent by several threads.
 const OVERTAKEN_PAGES_MAX: u64 = 256;
 
-/// How far ahead of those sent before it a read may come: two requests of the kernel's readahead. A strided reader jumps further.
+/// Unread pages, resident or in flight, that a forward stream may jump over: 256 KiB, two requests
+/// of the kernel's readahead. Lower: requests that overtake each other are no longer one stream.
+/// Higher: a strided reader with records that close counts as forward. Source: the kernel's
+/// requests of 128 KiB through a mount; the number of two is a guess, not measured.
 const SKIPPED_PAGES_MAX: u64 = 64;
 
-/// How much longer than at first a record may turn out to be. Progressions of streams that all began one after another (five
-/// readers of five parts of a file) look like one of records; their "records" have no end.
+/// Factor by which a record may exceed its first length and still be a record. Lower: a record
+/// that one read did not show whole ends its progression. Higher: streams that began at a constant
+/// distance (five readers of five parts of a file) are read as records for longer before they are
+/// forward streams. Source: a guess, not measured; `interleaved-5` is the case.
 const RECORD_GROWTH_MAX: u64 = 2;
 
-/// The furthest that a stream grows whose reader never waits: 16 MiB, two of the largest parts.
+/// Pages of the largest window of a stream that never waits: 16 MiB, two of the largest
+/// parts. Lower: such a stream never makes parts of the largest size. Higher: it holds memory
+/// without making its requests larger. Source: derived from [`PARTS_QUIET`] and
+/// [`PART_PAGES_MAX`].
 const QUIET_PAGES_MAX: u64 = 2 * PART_PAGES_MAX;
 
-/// Parts in parallel for a reader that waits: enough that the first one's latency overlaps the others' transfer.
+/// Parts of a window once the reader has waited, divided by the streams that share the link.
+/// Lower: a part's latency is not covered by the transfer of the others. Higher: more requests for
+/// the same bytes. Source: a guess near the need that docs/decisions/0005 counts: fifteen requests
+/// of 80 MB/s each on a link of 900 MB/s.
 const PARTS_WAITING: u64 = 12;
 
-/// Parts of the first window: a quarter of a megabyte each, where the mount is asked for 128 KiB.
+/// Parts of the first window. Lower: the reader waits longer for its first bytes. Higher: more
+/// requests for each file that is opened. Source: derived, not measured: with a first request of
+/// 128 KiB through a mount the window is 1 MiB, and its parts 256 KiB.
 const PARTS_FIRST: u64 = 4;
 
-/// Parts for a reader that never waits: one being read, one on its way.
+/// Parts of a window while the reader has not waited, and the fewest for any window. Lower: the
+/// next part is requested only when the last one is used up. Higher: more and smaller requests for
+/// a reader that does not need them. Source: the kernel's two windows, one being read and one on
+/// its way; docs/decisions/0014 for disks.
 const PARTS_QUIET: u64 = 2;
 
-/// The largest part: 8 MiB, 128 requests per GiB. Larger saves little more and holds memory longer while it arrives.
+/// Pages of the largest part: 8 MiB, 128 requests per GiB. Lower: more requests; at 4 MiB, 256 per
+/// GiB. Higher: few requests fewer, and more memory held while a part arrives. Source:
+/// docs/decisions/0003, which wants at most 160 requests per GiB.
 pub(crate) const PART_PAGES_MAX: u64 = 2048;
 
-/// The smallest part of a forward stream: 128 KiB, one folio.
+/// Pages of the smallest part of a forward stream: 128 KiB, one folio. Lower: parts split folios.
+/// Higher: the reader waits longer for the part that it needs next. Source: the size of a folio.
 const PART_PAGES_MIN: u64 = 32;
 
-/// The smallest part of the first window: 256 KiB. Two hundred programs that start at once are kept waiting by twice as many
-/// requests, not by the bytes behind their first ones.
+/// Pages of the smallest part of a stream that has been read once: 256 KiB. Lower: programs that
+/// start together make twice as many requests, and wait for them. Higher: they wait for each
+/// other's bytes. Source: measured with `slow-200`, before crowds were limited
+/// (docs/decisions/0013): first bytes after 104 ms, 122 ms with parts of 128 KiB.
 const PART_PAGES_MIN_FIRST: u64 = 64;
 
-/// The largest part of touching records: 2 MiB. A backward reader wants the end of a part first, so what comes before delays it.
+/// Pages of the largest part made of records that touch: 2 MiB. Lower: more requests for a
+/// backward reader. Higher: a backward reader, which wants the end of a part first, waits for more
+/// of what lies before it. Source: a guess, not measured.
 const PART_PAGES_STRIDED_MAX: u64 = 512;
 
 #[cfg(test)]
@@ -463,7 +521,7 @@ mod tests {
         stream.recognise(Some(read.start));
         let parts = plan(&mut stream, LIMITS);
         assert_eq!(parts[0], Part { extent: Extent::new(0, 64), mark: 32 });
-        assert_eq!(parts.last().unwrap().extent.end, 256, "what is left of the window is too small for a part");
+        assert_eq!(parts.last().unwrap().extent.end, 256, "the rest of the window is too small for a part");
     }
 
     #[test]
@@ -480,7 +538,7 @@ mod tests {
         let sizes: Vec<u64> = parts.iter().map(|p| p.extent.pages()).collect();
         assert_eq!((parts[0].extent.start, sizes[0]), (256, 32));
         assert_eq!(sizes.iter().max(), Some(&128), "{sizes:?}");
-        assert!(sizes.is_sorted(), "what is needed first comes in small parts: {sizes:?}");
+        assert!(sizes.is_sorted(), "the parts that are needed first are small: {sizes:?}");
     }
 
     #[test]

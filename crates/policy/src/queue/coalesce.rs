@@ -1,88 +1,107 @@
-//! What waits side by side is asked for at once: each request costs the storage a first byte, and what touches needs one for all.
+//! Coalescing: adjacent demand requests that wait in the fair queue start as one request.
+//!
+//! Each request costs the storage a first byte. Adjacent requests that start together cost one.
 //!
 //! ```text
 //!   waiting    |.A.|.B.|     |.C.|.......D.......|
-//!   B's turn   |AAA|BBB|                              one request: A and B each end when their bytes are there
-//!                  ^ whoever's turn it is takes along what touches it, whosever it is, as long as the whole stays short
+//!   B's turn   |AAA|BBB|                         one request; A and B end separately
+//!                  ^ B is the lead and A joins it; C and D are not adjacent to them
 //! ```
 //!
-//! A request that is taken along is *joined*. It takes no place at the storage of its own; the place is free when the last of them is over,
-//! so one that is given up leaves it to the others. Nothing is held back for a neighbour to come: where nothing has to wait nothing is
-//! joined. **Only what readers wait for** goes together. Speculation has the size that its stream wants, and what is added to it is in
-//! the way of others; what nobody waits for, joined to what somebody does, would keep him waiting, since in place all of a request is
-//! there at once. Origin: the back and front merges of block layers, at the moment of dispatch.
+//! The lead request and the requests that joined it are a *group*. A group has one place at the
+//! storage:
+//!
+//! ```text
+//!   ──enter──> waiting ──join──> in the group ──finish──> over; the last one frees the place
+//!                 │                    │
+//!                 │                    └─ the holder of the place ends first: an heir has it
+//!                 └──leave: started alone, or cancelled
+//! ```
+//!
+//! *Invariants:* only demand requests join or are joined. A group is adjacent pages of one file,
+//! at most [`GROUP_PAGES_MAX`] long. No request is held back until a neighbour comes: a request
+//! that does not have to wait is not joined.
+//!
+//! Speculation is not coalesced. Its size is the one that its stream wants, and a larger request
+//! delays others. A read in place receives all bytes of a request at once, so speculation joined
+//! to demand would delay the reader.
+//!
+//! This file does not decide which queue has its turn, nor whether there is memory for the group
+//! (the read path asks for that before it joins). Source: docs/decisions/0023; front and back
+//! merges of the kernel's block layer, at the moment of dispatch.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use crate::units::{Extent, FileId, RequestId};
 
-/// A request that has not been started and that a reader waits for.
+/// A demand request that has not been started.
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     id: RequestId,
     end: u64,
 }
 
-/// What is waited for, by where it lies, and what was joined to what.
+/// The waiting demand requests by position, and the groups that have started.
 #[derive(Debug, Default)]
 pub(crate) struct Coalesce {
     /// By file and first page.
     waiting: BTreeMap<(FileId, u64), Waiting>,
-    /// Each that was joined, and one of the same whole that takes the place for all of them.
+    /// Each joined request, and the request of its group that holds the group's place.
     joined: BTreeMap<RequestId, RequestId>,
 }
 
 impl Coalesce {
-    /// A request that has not been started is waited for from now on.
+    /// A waiting request is demand from now on.
     pub(crate) fn enter(&mut self, id: RequestId, file: FileId, extent: Extent) {
         self.waiting.insert((file, extent.start), Waiting { id, end: extent.end });
     }
 
-    /// The request `id` at `start` has been started, or is over.
+    /// The request `id` at `start` has been started, or is cancelled.
     pub(crate) fn leave(&mut self, id: RequestId, file: FileId, start: u64) {
         if self.waiting.get(&(file, start)).is_some_and(|waiting| waiting.id == id) {
             self.waiting.remove(&(file, start));
         }
     }
 
-    /// What touches `extent`, or touches what does: as much as makes a short request.
+    /// The waiting requests that form one run of pages with `extent`, as far as the group stays
+    /// within [`GROUP_PAGES_MAX`]. Requests behind `extent` are taken before those in front of it.
     pub(crate) fn adjacent(&self, file: FileId, extent: Extent) -> Vec<RequestId> {
-        let (mut whole, mut found) = (extent, Vec::new());
+        let (mut group, mut found) = (extent, Vec::new());
         loop {
-            let fits = |start: u64, end: u64| whole.pages() + Extent::new(start, end).pages() <= WHOLE_PAGES_MAX;
-            let behind = self.waiting.get(&(file, whole.end)).filter(|waiting| fits(whole.end, waiting.end));
+            let fits = |start: u64, end: u64| group.pages() + Extent::new(start, end).pages() <= GROUP_PAGES_MAX;
+            let behind = self.waiting.get(&(file, group.end)).filter(|waiting| fits(group.end, waiting.end));
             if let Some(&Waiting { id, end }) = behind {
                 found.push(id);
-                whole.end = end;
+                group.end = end;
                 continue;
             }
-            let before = self.waiting.range((file, 0)..(file, whole.start)).next_back();
-            let touches = |&((_, start), &Waiting { end, .. }): &(&(FileId, u64), &Waiting)| {
-                end == whole.start && fits(*start, end)
+            let before = self.waiting.range((file, 0)..(file, group.start)).next_back();
+            let is_adjacent = |&((_, start), &Waiting { end, .. }): &(&(FileId, u64), &Waiting)| {
+                end == group.start && fits(*start, end)
             };
-            let Some((&(_, start), &Waiting { id, .. })) = before.filter(touches) else { return found };
+            let Some((&(_, start), &Waiting { id, .. })) = before.filter(is_adjacent) else { return found };
             found.push(id);
-            whole.start = start;
+            group.start = start;
         }
     }
 
-    /// `id` is asked for with `lead`.
+    /// `id` starts with `lead`.
     pub(crate) fn join(&mut self, id: RequestId, lead: RequestId) {
         self.joined.insert(id, lead);
     }
 
-    /// How many take no place of their own at the storage.
+    /// How many requests have no place of their own at the storage.
     pub(crate) fn joined(&self) -> usize {
         self.joined.len()
     }
 
-    /// Who has the place of `id` once that is over: one of those that were joined to it, if any.
+    /// The request that takes over the place of `id` when `id` ends: one of its group, if any.
     pub(crate) fn heir(&self, id: RequestId) -> Option<RequestId> {
         self.joined.iter().find(|(_, lead)| **lead == id).map(|(&other, _)| other)
     }
 
-    /// A request that was started is over. Whether the place that it had is free.
+    /// A started request is over. Returns whether a place at the storage is free now.
     pub(crate) fn finish(&mut self, id: RequestId) -> bool {
         if self.joined.remove(&id).is_some() {
             return false;
@@ -93,17 +112,18 @@ impl Coalesce {
         false
     }
 
-    /// Nothing waits, and nothing is joined.
+    /// No request waits, and none is joined.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.joined.is_empty()
     }
 }
 
-/// What requests come to that are asked for at once: 512 KiB, what an engine reads of a file at once. So none of them comes later than a short
-/// request may keep others waiting (8 ms of an old disk); with more, whoever was first waits for what was not due. With less, neighbours
-/// cost a first byte each that is dearer than their bytes.
-pub(crate) const WHOLE_PAGES_MAX: u64 = 128;
+/// The longest group, in pages: 512 KiB, the piece in which a local file is read. A longer request
+/// counts as long in the fair queue. Lower: neighbours pay a first byte each, which costs more
+/// than their bytes. Higher: the first reader waits for bytes that had no turn yet; on an old disk
+/// 512 KiB already take 8 ms. Source: docs/decisions/0021 (the piece) and 0023 (the group).
+pub(crate) const GROUP_PAGES_MAX: u64 = 128;
 
 #[cfg(test)]
 mod tests {
@@ -126,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_touches_what_touches_is_found_on_both_sides() {
+    fn a_run_of_adjacent_requests_is_found_on_both_sides() {
         let coalesce = waiting(&[(0, 0, 8), (1, 8, 16), (2, 24, 32), (3, 33, 40)]);
         assert_eq!(adjacent(&coalesce, 16, 24), [0, 1, 2], "there is a gap before the last one");
         assert_eq!(adjacent(&coalesce, 40, 48), [3]);
@@ -135,19 +155,19 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_stays_short() {
+    fn a_group_stays_short() {
         let all: Vec<_> = (0..100).map(|at| (at, at * 16, at * 16 + 16)).collect();
         let mut coalesce = waiting(&all);
         coalesce.leave(RequestId(50), FILE, 50 * 16);
         assert_eq!(adjacent(&coalesce, 50 * 16, 51 * 16), [51, 52, 53, 54, 55, 56, 57]);
-        assert_eq!(adjacent(&coalesce, 2_000, 2_000 + WHOLE_PAGES_MAX), [0; 0]);
+        assert_eq!(adjacent(&coalesce, 2_000, 2_000 + GROUP_PAGES_MAX), [0; 0]);
         let coalesce = waiting(&[(0, 0, 100), (1, 104, 112)]);
         assert_eq!(adjacent(&coalesce, 100, 104), [0, 1]);
-        assert_eq!(adjacent(&coalesce, 100, 140), [0; 0], "neither of them fits");
+        assert_eq!(adjacent(&coalesce, 100, 140), [0; 0], "neither neighbour fits");
     }
 
     #[test]
-    fn who_has_left_is_not_found_and_leaves_no_other() {
+    fn a_request_that_left_is_not_found_and_removes_no_other() {
         let mut coalesce = waiting(&[(0, 0, 8), (1, 16, 24)]);
         coalesce.leave(RequestId(7), FILE, 16);
         assert_eq!(adjacent(&coalesce, 8, 16), [0, 1]);
@@ -156,15 +176,15 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_free_when_the_last_of_a_whole_is_over() {
+    fn a_place_is_free_when_the_last_request_of_a_group_is_over() {
         let mut coalesce = Coalesce::default();
         for id in 1..4 {
             coalesce.join(RequestId(id), RequestId(0));
         }
         coalesce.join(RequestId(11), RequestId(10));
         assert!(!coalesce.finish(RequestId(2)));
-        assert!(!coalesce.finish(RequestId(0)), "who leads may be over first");
-        assert_eq!(coalesce.joined(), 2, "one of the two that are left has the place");
+        assert!(!coalesce.finish(RequestId(0)), "the lead may be over first");
+        assert_eq!(coalesce.joined(), 2, "one of the two that are left holds the place");
         assert!(!coalesce.finish(RequestId(3)));
         assert!(coalesce.finish(RequestId(1)));
         assert!(!coalesce.finish(RequestId(11)));

@@ -1,54 +1,72 @@
-//! How many requests the storage is given at a time: as many as buy throughput, and none that only wait there.
+//! Concurrency: how many requests the storage is given at a time, found by trials.
 //!
 //! ```text
-//!   in flight   16   32   64   128        a store that works on 32 at a time
-//!   a second   500  1000 1000  1000       beyond 32 the rate stays as it is
-//!   first byte  30    30   60   120 ms    and each waits for the others, whoever asked for it
+//!   in flight   16   32   64   128        a store that works on 32 requests at a time
+//!   a second   500  1000 1000  1000       beyond 32 the rate no longer rises
+//!   first byte  30    30   60   120 ms    and every request waits for the others
 //!
-//!   try three quarters --the rate falls--> what was more did buy throughput: back, and no trial for a while, each time longer
-//!        |               --it holds, and answers come sooner--> keep it, try again
-//!        \--meanwhile, where the limit is reached and answers come as soon as ever--> a quarter more
+//!   Rest(n) ──(n intervals, enough in flight)──> Settling ──> Measuring    limit: 3/4 of those
+//!      ^                                            ^             │         in flight
+//!      │                                            └─────────────┤  the rate holds, first bytes
+//!      │                                                          │  come 1/8 sooner: kept
+//!      └──────────────────────────────────────────────────────────┘  otherwise: the old limit,
+//!                                                                    and twice the rest
+//!   Rest: 3/4 of the limit in use, and the quickest first byte within half as much again of the
+//!   quickest ever: a quarter more
 //! ```
 //!
-//! What waits at the storage is served in the storage's order; what waits here is served in ours (`fair_queue`). Only a trial tells whether what
-//! is in flight waits in vain: disks that sort what they are given serve 64 in less time than 64 times one. A trial is made now and
-//! then whatever answers took, since a store that was busy from the first moment has never shown how quick it is. Origin: congestion
-//! control by delay (TCP Vegas), with the throughput as a witness.
+//! A request that waits at the storage is served in the storage's order. A request that waits here
+//! is served in the order of `fair_queue`. So the limit is the least number of requests that still
+//! has the full rate. Only a trial shows whether requests wait at the storage in vain: a disk that
+//! sorts serves 64 requests in less time than 64 times one. A trial takes place however quick the
+//! answers are, since a store that was busy from the first moment has never shown how quick it is.
+//!
+//! *Invariants:* the limit is between [`LIMIT_MIN`] and [`LIMIT_MAX`]. A lower limit stays only if
+//! the rate held and first bytes came sooner.
+//!
+//! This file does not hold requests back; `fair_queue` does, and it may exceed the limit for some.
+//! It has no limit for a disk, which `fair_queue` gives one long request at a time. Source:
+//! docs/decisions/0022, amended by 0026; congestion control by delay (TCP Vegas), with the rate as
+//! a second witness.
 
 use crate::units::Nanos;
 
-/// The limit, and what the present interval has shown.
+/// The limit, and the figures of the present interval.
 #[derive(Debug)]
 pub(crate) struct Concurrency {
     limit: usize,
-    /// The quickest answer ever, forgetting slowly.
+    /// The quickest first byte so far, in ns. A trial that costs throughput raises it, since the
+    /// storage itself may have become slower.
     least_ns: u64,
-    /// Pages in 1,000 seconds, averaged, and the most of that, forgetting slowly.
+    /// The rate in pages per 1,000 seconds, averaged over some four intervals.
     rate: u64,
+    /// The highest average rate, forgotten slowly ([`FORGETS`]).
     best_rate: u64,
     trial: Trial,
-    /// Intervals without a trial after the next one that is in vain.
+    /// Intervals to rest after the next trial that is undone.
     rests: u32,
+    /// The present interval: its start, its answers, their pages, and the quickest first byte.
     since: Nanos,
     seen: u64,
     pages: u64,
     quickest_ns: u64,
-    /// The most that were in flight.
+    /// The most requests in flight in the present interval.
     most: usize,
 }
 
 /// Whether a lower limit is being tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trial {
-    /// Not for so many intervals.
+    /// No trial for so many intervals.
     Rest(u32),
-    /// What was in flight before has to leave.
+    /// The limit was lowered; the requests above it have to end first.
     Settling(Before),
-    /// Whether the interval before cost throughput, too: one alone may by chance.
+    /// The lower limit is measured. `true` if the rate fell in the interval before as well: in one
+    /// interval alone it may fall by chance.
     Measuring(Before, bool),
 }
 
-/// How it was before a trial.
+/// The state before a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Before {
     limit: usize,
@@ -74,7 +92,7 @@ impl Default for Concurrency {
 }
 
 impl Concurrency {
-    /// One that begins with another limit.
+    /// A `Concurrency` that begins with `limit`.
     #[cfg(test)]
     pub(crate) fn of(limit: usize) -> Self {
         Self { limit, ..Self::default() }
@@ -85,12 +103,12 @@ impl Concurrency {
         self.limit
     }
 
-    /// So many are in flight.
+    /// `count` requests are in flight now.
     pub(crate) fn in_flight(&mut self, count: usize) {
         self.most = self.most.max(count);
     }
 
-    /// A request for `pages` is done; it had its first byte after `first_byte`.
+    /// A request for `pages` is complete; its first byte came after `first_byte`.
     pub(crate) fn answered(&mut self, now: Nanos, first_byte: Nanos, pages: u64) {
         self.seen += 1;
         self.pages += pages;
@@ -113,13 +131,14 @@ impl Concurrency {
             Trial::Settling(before) => self.trial = Trial::Measuring(before, false),
             Trial::Measuring(before, false) if costs => self.trial = Trial::Measuring(before, true),
             Trial::Measuring(before, true) if costs => {
-                // It is the storage that is slow, and not what waits there.
+                // The storage itself is slow: fewer requests did not help.
                 self.least_ns += (self.quickest_ns - self.least_ns) / 8;
                 self.limit = before.limit;
                 self.rest();
             }
             Trial::Measuring(before, _) => {
-                // It costs nothing. Where answers came sooner still less may do; where not it was for nothing.
+                // The rate held. If first bytes came sooner, a still lower limit may do. If not,
+                // the lower limit gains nothing.
                 if self.quickest_ns < before.quickest_ns / 8 * 7 {
                     (self.trial, self.rests) = (Trial::Rest(0), RESTS);
                 } else {
@@ -138,49 +157,79 @@ impl Concurrency {
         }
     }
 
-    /// Whether even the quickest answer of this interval waited for others.
+    /// Whether even the quickest first byte of this interval waited for other requests.
     fn buys_latency(&self) -> bool {
         self.quickest_ns > self.least_ns.saturating_mul(3) / 2
     }
 
-    /// No trial for a while, each time longer.
+    /// Rests from trials, each time for longer.
     fn rest(&mut self) {
         self.trial = Trial::Rest(self.rests);
         self.rests = (self.rests * 2).min(RESTS_MAX);
     }
 }
 
-/// Until something is known: above the useful concurrency of every storage measured (16 to 64 connections fill a link), and room for a crowd that
-/// begins together.
+/// The limit before any trial, in requests. It is above the useful concurrency of every storage
+/// measured (16 to 64 connections fill a link), with room for many readers that begin together.
+/// Lower: many readers that begin together wait for each other. Higher: a store that works on a
+/// few requests takes more trials to be found (four seconds from 256 to 8). Source:
+/// docs/decisions/0022.
 const LIMIT_FIRST: usize = 256;
 
-/// Never fewer: what a few answers say by chance must not make a store serial.
+/// The least limit, in requests. Lower: a few slow answers by chance can make a store serial.
+/// Higher: a store that works on fewer requests queues the others in its own order. Source:
+/// docs/decisions/0022.
 const LIMIT_MIN: usize = 8;
 
-/// Never more: connections cost memory on both sides.
+/// The greatest limit, in requests. Lower: a store that works on more is not used fully. Higher:
+/// connections cost more memory on both sides. Source: a guess, not measured.
 const LIMIT_MAX: usize = 1024;
 
-/// An interval lasts at least 100 ms, and this many answers: with fewer, rates differ by more than a trial has to tell.
+/// The least length of an interval: 100 ms. Lower: rates of intervals differ by chance, and trials
+/// are undone. Higher: a limit takes longer to be found. Source: a guess, not measured.
 const INTERVAL: Nanos = Nanos::from_millis(100);
+
+/// The least number of answers in an interval. Lower: rates of intervals differ by more than a
+/// trial has to tell. Higher: a store that answers slowly has few trials. Source: a guess, not
+/// measured.
 const SEEN_MIN: u64 = 64;
 
-/// A lower limit is kept if the rate is this much of the best. What works on eight at a time answers in groups of eight: the rates of two
-/// intervals differ by several percent.
+/// A lower limit costs throughput if the rate is below this percentage of the best rate. A store
+/// that works on eight requests answers in groups of eight, so the rates of two intervals differ
+/// by several percent. Lower: limits that cost throughput are kept. Higher: a trial fails by
+/// chance. Source: docs/decisions/0022.
 const KEEPS_PERCENT: u64 = 97;
 
-/// The best rate is forgotten by a 4,096th at each interval, in minutes: sooner, and each trial would cost a little more of what the one before
-/// has left. Where less is read meanwhile a best that is too high keeps the limit as it is.
+/// The best rate loses a 4,096th at each interval, so it is forgotten in minutes. Lower: each
+/// trial may cost a little more than the one before, since the best rate follows the lower limit.
+/// Higher: where less is read than before, no lower limit is kept for longer. Source: a guess, not
+/// measured.
 const FORGETS: u64 = 4_096;
 
-/// Intervals before the first trial, after the first one that was in vain; then twice as many each time, to the most: a
-/// quarter less for three of them costs 5 % of the throughput of the first twelve, and .1 % in the long run.
+/// Intervals before the first trial. Lower: the first trial begins before the rate is known.
+/// Higher: a crowded store stays crowded for longer at the start. Source: a guess, not measured.
 const RESTS_FIRST: u32 = 4;
+
+/// Intervals of rest after the first trial that is undone; the rest then doubles each time. A
+/// trial takes three intervals with a quarter fewer requests, which is 5 % of the throughput of a
+/// trial and its rest. Lower: trials cost more throughput. Higher: a useful lower limit is found
+/// later. Source: a guess, not measured; the doubling is from docs/decisions/0022.
 const RESTS: u32 = 12;
+
+/// The longest rest, in intervals: 100 s or more. Trials then cost .1 % of the throughput. Lower:
+/// they cost more. Higher: a store that becomes crowded later is noticed later. Source: a guess,
+/// not measured.
 const RESTS_MAX: u32 = 1_024;
 
-/// Fewer in flight than this are not tried with less: where nothing has shown yet that less does, a trial with sixteen readers costs them more
-/// than the few that could wait here instead of there would gain; and where a trial has, down to a dozen.
+/// Requests in flight that the first trial needs, until a trial has been kept. Lower: with sixteen
+/// readers a trial costs them 6 % of their throughput, more than is gained by the few requests
+/// that could then wait here. Higher: a store that works on a few requests stays crowded when
+/// fewer readers than this use it. Source: docs/decisions/0026.
 const TRIED_MIN_FIRST: usize = 32;
+
+/// Requests in flight that a trial needs once the limit is below [`LIMIT_FIRST`]. Lower: trials
+/// where hardly any request could wait here instead of at the storage. Higher: the limit stays
+/// above what a small store works on. Source: docs/decisions/0026.
 const TRIED_MIN: usize = 12;
 
 #[cfg(test)]
@@ -189,10 +238,11 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// The limit after `seconds` in front of a store that answers each of `n` in flight after `first_byte_ms(n)`, closed loop of `readers`.
+    /// The limit after `seconds` of `readers` in a closed loop. The store answers each of `n`
+    /// requests in flight after `first_byte_ns(n)`.
     fn found(readers: u64, seconds: u64, first_byte_ns: impl Fn(u64) -> u64) -> usize {
         let (mut concurrency, mut now) = (Concurrency::default(), 0);
-        // The first answers come before anything has to wait.
+        // The first answer comes before any request has to wait.
         concurrency.answered(Nanos(0), Nanos(first_byte_ns(1)), 1);
         while now < seconds * 1_000 * MS {
             let in_flight = readers.min(concurrency.limit() as u64);
@@ -204,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_comes_to_what_the_store_works_on() {
+    fn the_limit_approaches_the_number_that_the_store_works_on() {
         for servers in [8, 16, 32, 64] {
             let limit = found(500, 20, |n| 30 * MS * n.max(servers) / servers) as u64;
             assert!((servers..=2 * servers).contains(&limit), "{limit} for {servers}");
@@ -212,8 +262,8 @@ mod tests {
     }
 
     #[test]
-    fn what_buys_throughput_is_kept() {
-        // Disks that sort: the more there are, the less each takes.
+    fn a_limit_that_raises_the_rate_is_kept() {
+        // Disks that sort: the more requests there are, the less time each takes.
         let limit = found(64, 20, |n| 9 * MS * n.max(10) / 10 * 20 / (20 + u64::from(n.ilog2())));
         assert!(limit >= 48, "{limit}");
     }
@@ -224,12 +274,12 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_never_lets_wait_is_given_more() {
+    fn a_store_without_a_queue_is_given_more() {
         assert_eq!(found(5_000, 20, |_| 30 * MS), LIMIT_MAX);
     }
 
     #[test]
-    fn a_store_that_became_slower_is_not_taken_to_be_overloaded_for_ever() {
+    fn a_store_that_became_slower_does_not_count_as_overloaded_for_ever() {
         let (mut concurrency, mut now) = (Concurrency::default(), 0);
         concurrency.answered(Nanos(0), Nanos(MS), 1);
         let mut limits = 0;

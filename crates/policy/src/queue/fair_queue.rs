@@ -1,47 +1,57 @@
-//! Whose request is started next, where not all can be: each stream has a queue, and all have the same part of the storage's time.
+//! Fair queue: each stream has a queue, and every queue has the same part of the storage's time.
 //!
 //! ```text
-//!   stream A   |8 MiB|8 MiB|. .   tag  270 ms  <- its slice is used up: the next has its turn
-//!   stream B   |8 MiB|. . . . .   tag    0 ms  <- started next: a reader waits for it, and it has had least
+//!   stream A   |8 MiB|8 MiB|. .   tag  270 ms  <- its slice is used up: another has its turn
+//!   stream B   |8 MiB|. . . . .   tag    0 ms  <- started next: demand, and the least tag
 //!   stream C   |8 MiB|. . . . .   tag  135 ms
-//!   random     |4 KiB|. . . . .   tag    7 ms  <- started at once, and read between two pieces of what is being read
+//!   random     |4 KiB|. . . . .   tag    7 ms  <- started at once, read between two pieces of A's
+//!
+//!                  must_wait                        next, join
+//!   a request ──enter──> waiting ───────────────────────────────> started ──finish──> over
+//!       │                   └──finish: cancelled──> over             ^
+//!       └──start_now: it need not wait ──────────────────────────────┘
 //! ```
 //!
-//! **Charged** is time, not bytes: what a request keeps the storage busy with, as `link` has it. A queue's *tag* is the time that it has had;
-//! whoever comes back from a pause starts where the others are, so nobody saves time up. **Order**: what a reader waits for before what
-//! nobody does, and of those the least tag. What nobody waits for counts as waited for once it is old, so nobody starves: it is started after
-//! [`AGE`] and one slice of each other queue, at the latest.
+//! A queue is charged with time, not bytes: the time that each of its requests keeps the storage
+//! busy (`link`). Its *tag* is the time that it has had. A queue that comes back from a pause
+//! starts no lower than the tag at which the latest turn began, so no queue saves up time. Reads
+//! that belong to no stream share one queue a file; a request there is charged with its cost
+//! divided by the requests in the queue, since that many readers wait.
 //!
-//! **A disk** serves nobody while its arm moves. So long requests, which are read piece by piece, have the disk to themselves, those of one queue
-//! for a *slice*; short ones, of whatever queue, are handed to the disk, which sorts them, and are read between the pieces of a long
-//! one as long as their queue is no more than a slice ahead of its. **Other storage** works on many requests at a time, as many as
-//! `concurrency` finds useful; above that they wait here. **Beyond the limit** may be an eighth of it, at least one: what a reader waits for of a
-//! file that has nothing at the storage. Whoever reads a little now and then does not wait for what many have in flight, nor for a trial with
-//! fewer to settle; and since these do not count against the limit, nobody has a place less.
+//! A file's queues are never classified by their last requests: random reads make short requests,
+//! and a request's length decides how a disk serves it (`turn`). Queues are never merged or split.
+//! Cooperating readers of one file are one stream to the readahead, or find each other's pages in
+//! flight. Two files are never one queue, however near each other they lie.
 //!
-//! **What touches** what a reader waits for, and is waited for as well, goes with it (`coalesce`): it has its turn early, and its queue is
-//! charged with its bytes, but with no way there, since another's request goes it anyhow.
+//! Adjacent waiting demand requests, of any queue, start with the request that has its turn
+//! (`coalesce`). Their queues pay for transfer, not positioning: the lead request pays that.
 //!
-//! Whether a queue jumps about need not be found out from its last requests: what does has short ones. Readers of one file that go along together
-//! are one stream to the readahead, or find each other's pages in flight, and two files are never one queue, however near each other
-//! they lie: no queues are merged here, and none has to be split. Origin: start-time fair queueing (Goyal, Vin, Cheng, 1996), with
-//! slices and charged time as in the kernel's completely fair queueing.
+//! *Invariants:* a request is started once and charged once. Unless memory is short, no queue
+//! starves: on a disk a request starts at the latest after [`AGE`] and one slice of each other
+//! queue (a slice ends with the request that uses it up). On other storage a place below the limit
+//! is never free while a request waits.
 //!
-//! **Switched off** it holds nothing: requests are started as they are made, in the order in which they are made, however many and whoever
-//! they are for, and what is served first is left to the storage. That is what it is measured against.
+//! Switched off, no request waits: requests start in the order in which they are made, tags are
+//! equal, and the storage serves them in its own order. That is the comparison for this mechanism.
+//!
+//! This file does not decide which queue is next (`turn`), how many requests a store is given
+//! (`concurrency`), or whether there is memory (the read path). It does not know where files lie
+//! on a disk. Source: docs/decisions/0021, 0023, 0024, 0026, 0027; start-time fair queueing
+//! (Goyal, Vin, Cheng, 1996), with slices and charged time as in the kernel's completely fair
+//! queueing (CFQ).
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::collections::request_map::RequestMap;
-use crate::queue::coalesce::{Coalesce, WHOLE_PAGES_MAX};
+use crate::queue::coalesce::{Coalesce, GROUP_PAGES_MAX};
 use crate::queue::concurrency::Concurrency;
 use crate::queue::link::Cost;
 use crate::units::{Class, Extent, FileId, Nanos, RequestId};
 
 mod turn;
 
-/// Whose queue: a stream of a file, or without one whatever else is read there.
+/// The owner of a queue: a stream of a file, or all reads of the file that belong to no stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Owner {
     pub(crate) file: FileId,
@@ -57,12 +67,13 @@ struct Waiting {
     since: Nanos,
 }
 
+/// The requests of one owner.
 #[derive(Debug, Default)]
 struct Queue {
     /// The time that it has had, in ns.
     tag: u64,
     waiting: BTreeMap<RequestId, Waiting>,
-    /// Requests that have been started, and whether they are long.
+    /// Requests that have been started; `true` for long ones.
     started: BTreeMap<RequestId, bool>,
     /// The page after the request that was started last.
     end: u64,
@@ -73,12 +84,12 @@ impl Queue {
         self.waiting.is_empty() && self.started.is_empty()
     }
 
-    /// Whether a reader waits for one of those that wait.
+    /// Whether a demand request waits here.
     fn is_demanded(&self) -> bool {
         self.waiting.values().any(|waiting| waiting.class == Class::Demand)
     }
 
-    /// Whether one that waits is as urgent as what a reader waits for.
+    /// Whether a waiting request is demand, or so old that it counts as demand.
     fn is_urgent(&self, now: Nanos) -> bool {
         let oldest = self.waiting.first_key_value();
         self.is_demanded() || oldest.is_some_and(|(_, waiting)| now.since(waiting.since) >= AGE)
@@ -92,22 +103,23 @@ impl Queue {
 /// All queues in front of one storage.
 #[derive(Debug, Default)]
 pub(crate) struct FairQueue {
-    /// First come, first served.
+    /// Switched off: first come, first served.
     off: bool,
     rotational: bool,
     concurrency: Concurrency,
-    /// Those that have requests, and those that had.
+    /// Queues that have requests, and queues that had some.
     queues: BTreeMap<Owner, Queue>,
     idle: BTreeMap<Owner, Queue>,
     owners: RequestMap<Owner>,
     coalesce: Coalesce,
-    /// Those started beyond the limit.
+    /// Requests started beyond the limit.
     beyond: BTreeSet<RequestId>,
     /// Requests that have not been started.
     waiting: usize,
-    /// The tag of whoever was served last: where one begins that comes back from a pause.
+    /// The tag at which the latest turn began, in ns: a queue that comes back from a pause starts
+    /// here. It never goes back.
     now_ns: u64,
-    /// Whose slice it is, and how much of it is used.
+    /// The queue that has the slice, and the time used of it, in ns. Only long requests begin one.
     slice: Option<(Owner, u64)>,
 }
 
@@ -116,17 +128,17 @@ impl FairQueue {
         Self { rotational, ..Self::default() }
     }
 
-    /// The same, switched off: everything is started as it comes.
+    /// A fair queue that is switched off: each request starts as it comes.
     pub(crate) fn off(rotational: bool) -> Self {
         Self { off: true, ..Self::new(rotational) }
     }
 
-    /// Whether a request that comes now has to wait until [`FairQueue::next`] names it.
+    /// Whether a request that comes now has to wait until [`FairQueue::next`] returns it.
     pub(crate) fn must_wait(&self) -> bool {
         !self.off && (self.rotational || self.waiting > 0 || self.within() >= self.concurrency.limit())
     }
 
-    /// A request of `owner`, which waits from now on.
+    /// A request of `owner` waits from now on.
     pub(crate) fn enter(&mut self, now: Nanos, id: RequestId, owner: Owner, extent: Extent, class: Class, cost: Cost) {
         self.queue_of(owner).waiting.insert(id, Waiting { extent, class, cost, since: now });
         if class == Class::Demand {
@@ -136,7 +148,7 @@ impl FairQueue {
         self.waiting += 1;
     }
 
-    /// A reader waits for it now.
+    /// A reader waits for `id`: it is a demand request from now on.
     pub(crate) fn promote(&mut self, id: RequestId) {
         if let Some(owner) = self.owners.get(id)
             && let Some(queue) = self.queues.get_mut(owner)
@@ -147,15 +159,16 @@ impl FairQueue {
         }
     }
 
-    /// A request for `pages` is done; it had its first byte `first_byte` after it was started.
+    /// A request for `pages` is complete; its first byte came `first_byte` after it was started.
     pub(crate) fn answered(&mut self, now: Nanos, first_byte: Nanos, pages: u64) {
-        // Where nothing is held there is no limit to try.
+        // Switched off, no request waits, so there is no limit to try.
         if !self.off {
             self.concurrency.answered(now, first_byte, pages);
         }
     }
 
-    /// It is over, whether it was started or not. Whether the storage has one request less to work on.
+    /// `id` is over, whether it was started or not. Returns whether the storage has one request
+    /// less to work on.
     pub(crate) fn finish(&mut self, id: RequestId) -> bool {
         let Some(owner) = self.owners.remove(id) else { return false };
         let Some(queue) = self.queues.get_mut(&owner) else { return false };
@@ -175,28 +188,28 @@ impl FairQueue {
         self.coalesce.finish(id)
     }
 
-    /// Nobody reads `file` any more, and none of its requests is left.
+    /// No reader has `file` open, and none of its requests is left: its queues are forgotten.
     pub(crate) fn close(&mut self, file: FileId) {
         self.idle.retain(|owner, _| owner.file != file);
         self.slice = self.slice.filter(|(owner, _)| owner.file != file);
     }
 
-    /// How many requests the storage works on: what goes with another one is none.
+    /// How many requests the storage works on. Joined requests are part of their lead request.
     pub(crate) fn started(&self) -> usize {
         self.owners.len() - self.waiting - self.coalesce.joined()
     }
 
-    /// Of those how many count against the limit.
+    /// How many of the started requests count against the limit.
     fn within(&self) -> usize {
         self.started() - self.beyond.len()
     }
 
-    /// How many were started with another one and take no place of their own.
+    /// How many requests joined another one and have no place of their own.
     pub(crate) fn joined(&self) -> usize {
         self.coalesce.joined()
     }
 
-    /// Requests that readers wait for and that have not been started.
+    /// Demand requests that have not been started.
     pub(crate) fn demanded(&self) -> usize {
         if self.waiting == 0 {
             return 0;
@@ -205,7 +218,8 @@ impl FairQueue {
         waiting.filter(|waiting| waiting.class == Class::Demand).count()
     }
 
-    /// The time that `owner` has had, compared with others'. The same of all where nobody's counts.
+    /// The time that `owner` has had, to compare with that of others. Switched off, it is 0 for
+    /// all.
     pub(crate) fn tag(&self, owner: Owner) -> u64 {
         if self.off {
             return 0;
@@ -214,14 +228,14 @@ impl FairQueue {
         self.queues.get(&owner).map(|queue| queue.tag).or_else(idle).unwrap_or(self.now_ns)
     }
 
-    /// A request of `owner` that does not have to wait: it is started.
+    /// Starts a request of `owner` that does not have to wait.
     pub(crate) fn start_now(&mut self, id: RequestId, owner: Owner, extent: Extent, cost: Cost) {
         self.queue_of(owner);
         self.owners.push(id, owner);
         self.start(owner, id, extent, cost, true);
     }
 
-    /// The queue of somebody who has a request now.
+    /// The queue of an `owner` that has a request now.
     fn queue_of(&mut self, owner: Owner) -> &mut Queue {
         self.forget_idle();
         let (now_ns, idle) = (self.now_ns, &mut self.idle);
@@ -231,13 +245,13 @@ impl FairQueue {
         })
     }
 
-    /// What could go with a request that was named by [`FairQueue::next`] just now: whatever readers wait for that touches it, of whatever
-    /// queue.
+    /// The waiting demand requests, of any queue, that could join the request that
+    /// [`FairQueue::next`] returned just now.
     pub(crate) fn adjacent(&self, file: FileId, extent: Extent) -> Vec<RequestId> {
         self.coalesce.adjacent(file, extent)
     }
 
-    /// Starts `id`, which waits, with `lead`. Its queue is charged with what it transfers only.
+    /// Starts `id`, which waits, with `lead`. Its queue pays for transfer, not positioning.
     pub(crate) fn join(&mut self, id: RequestId, lead: RequestId) {
         let Some(&owner) = self.owners.get(id) else { return };
         let waiting = self.queues.get_mut(&owner).and_then(|queue| queue.waiting.get_mut(&id));
@@ -258,7 +272,8 @@ impl FairQueue {
 
     fn start(&mut self, owner: Owner, id: RequestId, extent: Extent, cost: Cost, is_turn: bool) {
         let Some(queue) = self.queues.get_mut(&owner) else { return };
-        // A slice is one turn: who comes back during it is not behind those who wait for theirs.
+        // A slice is one turn: a queue that comes back during it starts where the slice began, not
+        // behind the queues that wait for theirs.
         let goes_on = self.rotational && self.slice.is_some_and(|(last, used_ns)| last == owner && used_ns < SLICE_NS);
         if is_turn && !goes_on {
             self.now_ns = self.now_ns.max(queue.tag);
@@ -269,7 +284,7 @@ impl FairQueue {
         queue.end = extent.end;
         let Cost { positioning_ns, transfer_ns } = cost;
         let cost_ns = transfer_ns + if follows { 0 } else { positioning_ns };
-        // Random reads have as many shares as readers wait there.
+        // Random reads have as many shares as requests are in their queue: one for each reader.
         let readers = if owner.stream.is_some() { 1 } else { queue.waiting.len() + queue.started.len() };
         queue.tag += cost_ns / readers as u64;
         if is_long {
@@ -279,7 +294,8 @@ impl FairQueue {
         self.concurrency.in_flight(self.started());
     }
 
-    /// Bounded: queues that are idle and have nothing to make good are forgotten once there are many.
+    /// Once many queues are idle, forgets those with tags not ahead of the latest turn: they would
+    /// start there anyway.
     fn forget_idle(&mut self) {
         if self.idle.len() > IDLE_MAX {
             let now_ns = self.now_ns;
@@ -288,19 +304,26 @@ impl FairQueue {
     }
 }
 
-/// Whether it is read in several pieces, so that another long one beside it would make the disk go from one to the other.
+/// Whether a request is read in several pieces: another long one beside it would make the disk
+/// move from one to the other.
 fn is_long(extent: Extent) -> bool {
-    extent.pages() > WHOLE_PAGES_MAX
+    extent.pages() > GROUP_PAGES_MAX
 }
 
-/// Two of the largest requests at the rate of an old disk: 16 MiB. With one of them 5 % of the time goes into positioning, with two 3 %; more
-/// keeps others waiting longer.
+/// The length of a slice on a disk, in ns: 200 ms. A slice ends with the request that uses it up,
+/// so on an old disk it holds two of the largest requests (16 MiB). Lower: one such request a
+/// slice spends 5 % of the time on positioning, two spend 3 %. Higher: other queues wait longer.
+/// Source: docs/decisions/0021.
 const SLICE_NS: u64 = 200_000_000;
 
-/// What nobody waits for is as urgent as what somebody does after half a second: shorter than a reader is ahead.
+/// The age from which on speculation counts as demand: half a second, less than a reader is ahead.
+/// Lower: speculation delays demand on crowded storage. Higher: a stream beside much demand is
+/// read ahead too late. Source: a guess, not measured.
 const AGE: Nanos = Nanos::from_millis(500);
 
-/// Idle queues that are remembered.
+/// Idle queues, in queues, above which those are forgotten that have nothing to make good. Lower:
+/// idle queues are scanned more often. Higher: more memory for queues without requests. Source: a
+/// guess, not measured.
 const IDLE_MAX: usize = 512;
 
 #[cfg(test)]

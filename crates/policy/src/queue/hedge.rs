@@ -1,18 +1,32 @@
-//! When a second request is worth making for what a reader already waits for: the storage's slow tail is not the reader's.
+//! Hedge: when a demand request is late, and whether a second request is sent for the same bytes.
 //!
 //! ```text
-//!   first bytes   ######################## . . . . . . . . . . . . . . . #      most come together, a few much later
-//!                          median    p97 |
-//!                                        late: from here on another request is likely to be answered sooner
+//!   first bytes   ######################## . . . . . . . . . . . # . . #    a few come much later
+//!                           median      p97 |   |
+//!                                               late = max(p97 + an eighth, 2 x median)
 //! ```
 //!
-//! A request is late when it has waited longer than 97 of 100 did, and than twice what is usual: where all are slow alike, because much is
-//! asked for, a second request would only make them slower. One demand request in twenty at most is made twice. Origin: hedged
-//! requests (Dean and Barroso, "The Tail at Scale", 2013); the quantiles are followed a step at a time, as frugal streaming does.
+//! A few answers of an object store are much later than the rest. A second request is then likely
+//! to be answered sooner than the first. The other bound, twice the median, matters where all
+//! requests are slow alike because the load is high: a second request would raise the load.
+//!
+//! ```text
+//!   unknown ──(64 first bytes)──> late_after() has a value <──┐
+//!                                      │ one in 20 is hedged  │ more first bytes
+//!                                      └──> no budget ────────┘
+//! ```
+//!
+//! *Invariant:* at most one demand request in twenty is hedged.
+//!
+//! This file has no timer: policy submits a request with the time after which it is late, and the
+//! driver reports when that time has passed. It does not choose which requests may be hedged (the
+//! read path: demand only, with readahead, not on a disk), nor which of two answers counts (the
+//! driver: the first). Source: docs/decisions/0017; hedged requests (Dean and Barroso, "The Tail
+//! at Scale", 2013). The quantiles move a step at each sample, as in frugal streaming.
 
 use crate::units::Nanos;
 
-/// What is usual, and how much has been made twice.
+/// The first-byte latencies of demand requests, and the number of hedges.
 #[derive(Debug, Default)]
 pub(crate) struct Hedge {
     median: Quantile,
@@ -22,20 +36,21 @@ pub(crate) struct Hedge {
 }
 
 impl Hedge {
-    /// The first byte of what a reader waited for came after `first_byte`.
+    /// The first byte of a demand request came after `first_byte`.
     pub(crate) fn observe(&mut self, first_byte: Nanos) {
         self.median.follow(first_byte.0, 50);
         self.high.follow(first_byte.0, HIGH_PERCENT);
         self.seen += 1;
     }
 
-    /// After how long a request is late; `None` while too little is known, or enough was made twice.
+    /// The time after which a request is late; `None` while too few first bytes are known, or as
+    /// many requests as allowed were hedged.
     pub(crate) fn late_after(&self) -> Option<Nanos> {
         let high = self.high.0 + self.high.0 / MARGIN;
         self.has_budget().then(|| Nanos(high.max(2 * self.median.0)))
     }
 
-    /// A request is late. Whether it is to be made once more.
+    /// A request is late. Returns whether to send it once more.
     pub(crate) fn take(&mut self) -> bool {
         let taken = self.has_budget();
         self.made += u64::from(taken);
@@ -47,12 +62,12 @@ impl Hedge {
     }
 }
 
-/// A quantile of what is seen, followed by steps in proportion to itself.
+/// A quantile of the samples, in ns. It moves by a step in proportion to its value.
 #[derive(Debug, Default)]
 struct Quantile(u64);
 
 impl Quantile {
-    /// Goes up by as many parts of a step as `percent`, or down by as many as that lacks to 100.
+    /// Goes up by `percent` of a step, or down by `100 - percent` of it, but not past `sample`.
     fn follow(&mut self, sample: u64, percent: u64) {
         let step = self.0 / STEP;
         self.0 = match sample {
@@ -63,19 +78,28 @@ impl Quantile {
     }
 }
 
-/// The quantile from which on a request is late.
+/// The quantile that lateness is measured from, in percent. Lower: hedges go to requests that
+/// would be answered soon. Higher: the bound lies within the tail, and late requests wait longer.
+/// Source: docs/decisions/0017.
 const HIGH_PERCENT: u64 = 97;
 
-/// An eighth of it more: its estimate swings by a step.
+/// A request is late an eighth above that quantile, since the estimate swings by a step. Lower:
+/// the margin is larger, and late requests are hedged later. Higher: a swing of the estimate makes
+/// usual requests late. Source: docs/decisions/0017.
 const MARGIN: u64 = 8;
 
-/// A step is a sixteenth: a hundred samples find a tail that was not there before.
+/// A step is a sixteenth of the estimate: the high quantile rises a hundredfold in 80 samples.
+/// Lower: steps are larger, and the estimate swings by more than [`MARGIN`]. Higher: storage that
+/// becomes slower is followed later. Source: a guess, not measured.
 const STEP: u64 = 16;
 
-/// One demand request in twenty may be made twice: 5 %.
+/// One demand request in so many may be hedged: 5 %. Lower: more load on storage that may be slow
+/// because of load. Higher: more late requests go without a hedge. Source: docs/decisions/0017.
 const ONE_IN: u64 = 20;
 
-/// First bytes that must have been seen.
+/// First bytes that must be known before a request counts as late. Lower: the estimates are those
+/// of a few requests. Higher: no hedge in the first requests of a run. Source: a guess, not
+/// measured.
 const SEEN_MIN: u64 = 64;
 
 #[cfg(test)]
@@ -84,7 +108,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// The `nth` of first bytes of which two in a hundred take twenty times as long.
+    /// The `nth` first byte; two in a hundred take twenty times as long as the others.
     fn with_tail(nth: u64) -> Nanos {
         Nanos(if nth % 50 == 49 { 600 * MS } else { 30 * MS + nth % 7 * MS / 10 })
     }
@@ -102,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn one_in_twenty_at_most_is_made_twice() {
+    fn at_most_one_in_twenty_is_hedged() {
         let mut hedge = Hedge::default();
         let mut made = 0;
         for seen in 1..=1_000u64 {

@@ -1,7 +1,25 @@
-//! The requests in flight, and who of them is granted memory next.
+//! Requests: the requests in flight, and which of them is granted memory next.
 //!
-//! A request holds memory only for what may arrive of it: its grant, which it outgrows step by step ([`Event::Wants`]). What a reader
-//! waits for comes first, then the oldest, since that is what a reader comes to first.
+//! ```text
+//!   extent    |=====granted=====|.....not granted.....|
+//!             start       granted                   end
+//!                               ^ the next grant ends at a folio's end, 256 KiB further or less
+//!
+//!   made ──first grant──> at the storage ──wants──> wanting ──grant──> ... ──> granted whole
+//!              (it starts)                  (its grant has arrived)
+//!   finish ends it in any state: complete, failed or cancelled
+//! ```
+//!
+//! A request holds memory only for what may arrive: its grant, which grows step by step
+//! ([`Event::Wants`]). A demand request is granted memory before speculation; among equals the
+//! oldest request is first, since a reader reaches it first. A younger request leaves memory for
+//! older ones that have begun.
+//!
+//! *Invariants:* a grant never shrinks and never passes the end of the request. A speculative
+//! request may become demand, never the reverse.
+//!
+//! This file does not charge memory and does not make room (`residency`), does not decide when a
+//! request may start (`fair_queue`), and does not retry (the driver). Source: docs/decisions/0003.
 //!
 //! [`Event::Wants`]: crate::Event::Wants
 
@@ -20,23 +38,23 @@ pub(crate) struct Request {
     pub(crate) class: Class,
     /// The page after the last one that may arrive.
     pub(crate) granted: u64,
-    /// Who else was there when it came to the storage.
+    /// What else was at the storage when it came there.
     pub(crate) met: Met,
 }
 
-/// What a request met when it came to the storage.
+/// What else was at the storage when a request came there.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Met {
-    /// How many others that readers waited for.
+    /// The number of other demand requests.
     pub(crate) demanded: usize,
-    /// Nobody.
+    /// No other request at all.
     pub(crate) nobody: bool,
-    /// How many have ever come to the storage, itself included.
+    /// How many requests had ever come to the storage, itself included.
     pub(crate) came: u64,
 }
 
 impl Request {
-    /// The pages that it is granted next: whole folios.
+    /// The pages of the next grant. It ends at the end of a folio or of the request.
     pub(crate) fn next_grant(self) -> Extent {
         let end = (self.granted + GRANT_PAGES) / FOLIO_PAGES_MAX * FOLIO_PAGES_MAX;
         Extent::new(self.granted, end.min(self.extent.end))
@@ -52,26 +70,26 @@ impl Request {
 pub(crate) struct Requests {
     /// In the order in which they were made.
     made: RequestMap<Request>,
-    /// Those that could be given more than they are granted.
+    /// The requests that wait for a further grant.
     wanting: BTreeSet<RequestId>,
     speculative: usize,
     next: u64,
-    /// How many have come to the storage.
+    /// How many requests have come to the storage.
     came: u64,
 }
 
 impl Requests {
-    /// Whether no other was with the storage from when `request` came there until now.
+    /// Whether `request` was alone at the storage from its first grant until now.
     pub(crate) fn was_alone(&self, request: Request) -> bool {
         request.met.nobody && request.met.came == self.came
     }
 
-    /// How many are in flight that readers wait for.
+    /// The number of demand requests, those that wait for their turn included.
     pub(crate) fn demanded(&self) -> usize {
         self.made.len() - self.speculative
     }
 
-    /// A request for `extent`, of which nothing is granted.
+    /// Makes a request for `extent`, with nothing granted.
     pub(crate) fn make(&mut self, file: FileId, extent: Extent, class: Class) -> RequestId {
         let id = RequestId(self.next);
         self.next += 1;
@@ -84,7 +102,7 @@ impl Requests {
         self.made.get(id).copied()
     }
 
-    /// A request is over, whatever became of it.
+    /// A request is complete, failed or cancelled.
     pub(crate) fn finish(&mut self, id: RequestId) -> Option<Request> {
         let request = self.made.remove(id)?;
         self.wanting.remove(&id);
@@ -92,7 +110,7 @@ impl Requests {
         Some(request)
     }
 
-    /// A reader waits for it: whatever it was made for, it is demand now.
+    /// A reader waits for `id`: it is a demand request from now on.
     pub(crate) fn promote(&mut self, id: RequestId) {
         if let Some(request) = self.made.get_mut(id)
             && request.class == Class::Speculative
@@ -102,21 +120,23 @@ impl Requests {
         }
     }
 
-    /// It has been given all that it was granted.
+    /// `id` waits for its next grant: all that it was granted has arrived, or it starts and there
+    /// is no room.
     pub(crate) fn wants(&mut self, id: RequestId) {
         if self.made.get(id).is_some_and(|r| !r.is_granted_whole()) {
             self.wanting.insert(id);
         }
     }
 
-    /// Who is granted memory next.
+    /// The request that is granted memory next.
     pub(crate) fn first_wanting(&self) -> Option<(RequestId, Request)> {
         let demanded = |id: &&RequestId| self.made.get(**id).is_some_and(|r| r.class == Class::Demand);
         let id = *self.wanting.iter().find(demanded).or_else(|| self.wanting.first())?;
         Some((id, self.get(id)?))
     }
 
-    /// It may have pages up to `end`. With the first of them it comes to the storage, and has `met` others there.
+    /// `id` may have pages up to `end`. With its first grant it comes to the storage, and has
+    /// `met` others there.
     pub(crate) fn grant(&mut self, id: RequestId, end: u64, met: Met) {
         self.wanting.remove(&id);
         if let Some(request) = self.made.get_mut(id) {
@@ -128,25 +148,27 @@ impl Requests {
         }
     }
 
-    /// How many pages to leave to requests that were made before `id`, have begun and are not granted whole, or a reader would come to the oldest
-    /// and find the memory given to what it needs last.
+    /// The pages to leave free for requests that are older than `id`, have begun and are not
+    /// granted whole. Otherwise a reader that reaches the oldest request finds its memory given to
+    /// the pages that it needs last.
     pub(crate) fn left_to_older(&self, id: RequestId) -> u64 {
         let begun = |r: &Request| r.granted > r.extent.start && !r.is_granted_whole();
         let older = self.made.iter().take_while(|(other, _)| *other < id).filter(|(_, r)| begun(r));
         older.take(OLDER_MAX).count() as u64 * GRANT_PAGES
     }
 
-    /// Those that wait for memory.
+    /// The requests that wait for memory.
     pub(crate) fn wanting(&self) -> &BTreeSet<RequestId> {
         &self.wanting
     }
 
-    /// Whether enough speculation is in flight.
+    /// Whether as many speculative requests are in flight as may be.
     pub(crate) fn is_speculation_full(&self) -> bool {
         self.speculative >= SPECULATIVE_MAX
     }
 
-    /// The speculative request that was made last: of those that hold memory, or else of those whose connection does.
+    /// The latest speculative request that was granted memory; if there is none, the latest of
+    /// those that hold memory for their connections only.
     pub(crate) fn latest_speculative(&self) -> Option<RequestId> {
         let speculative = || self.made.iter().rev().filter(|(_, r)| r.class == Class::Speculative);
         let begun = speculative().find(|(_, r)| r.granted > r.extent.start);
@@ -159,15 +181,19 @@ impl Requests {
     }
 }
 
-/// Pages granted at a time: 256 KiB. Smaller makes more events (four thousand a second at 1 GB/s as it is), larger holds memory for
-/// what has not come: 1 MiB cost 5 % of a stream's throughput in 96 MiB.
+/// The largest grant, in pages: 256 KiB. Lower: more events, which are four thousand a second at 1
+/// GB/s already. Higher: memory is held for bytes that have not come; 1 MiB cost 5 % of a stream's
+/// throughput in 96 MiB. Source: docs/decisions/0003.
 const GRANT_PAGES: u64 = 64;
 
-/// Older requests that each leave a grant free.
+/// Older requests that a grant is left free for. Lower: the memory of an old request is given to
+/// younger ones when a reader reaches it. Higher: more memory stays unused while it is left free.
+/// Source: docs/decisions/0003.
 const OLDER_MAX: usize = 8;
 
-/// Speculative requests in flight at once. Above the useful concurrency of every storage measured (16 to 64 connections fill a
-/// link); higher only makes demand wait behind speculation.
+/// Speculative requests in flight at once: as many connections as fill any link that was measured
+/// (16 to 64). Lower: a fast link with long latency is not filled. Higher: demand waits behind
+/// speculation. Source: measured, as the connections that fill a link; 64 itself is a guess.
 const SPECULATIVE_MAX: usize = 64;
 
 #[cfg(test)]
@@ -212,7 +238,7 @@ mod tests {
     fn a_grant_is_left_to_each_older_request_that_lacks_one() {
         let mut requests = Requests::default();
         let ids: Vec<_> = (0..12).map(|at| make(&mut requests, at * 256, Class::Speculative)).collect();
-        assert_eq!(requests.left_to_older(ids[11]), 0, "none of them has begun");
+        assert_eq!(requests.left_to_older(ids[11]), 0, "no request has begun");
         ids.iter().zip(0..).for_each(|(&id, at)| requests.grant(id, at * 256 + 64, Met::default()));
         assert_eq!(requests.left_to_older(ids[0]), 0);
         assert_eq!(requests.left_to_older(ids[3]), 3 * GRANT_PAGES);
@@ -225,7 +251,7 @@ mod tests {
     fn speculation_is_counted_until_it_is_over_or_demand() {
         let mut requests = Requests::default();
         let ids: Vec<_> = (0..64).map(|at| make(&mut requests, at * 256, Class::Speculative)).collect();
-        assert_eq!(requests.latest_speculative(), Some(ids[63]), "none of them holds memory");
+        assert_eq!(requests.latest_speculative(), Some(ids[63]), "no request holds memory");
         ids[..63].iter().zip(0..).for_each(|(&id, at)| requests.grant(id, at * 256 + 64, Met::default()));
         assert!(requests.is_speculation_full());
         requests.promote(ids[63]);

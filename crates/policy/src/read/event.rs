@@ -1,4 +1,19 @@
-//! The driver's side of the contract: what it reports and what it is told to do.
+//! The contract of the read path: what a driver reports and what it is told to do.
+//!
+//! ```text
+//!   Submit ──> granted 0 pages: waits for its turn ──(Grant, or Join to one that is granted)──┐
+//!      └─────> granted some: started <────────────────────────────────────────────────────────┘
+//!                 │ Wants ──> Grant: more pages may arrive
+//!                 │ Late ──> Hedge: ask a second time
+//!                 └──> Completed, or Failed (Drop of its untouched folios), or Cancel
+//! ```
+//!
+//! *Invariants:* a request ends once: by Completed or Failed from the driver, or by Cancel from
+//! policy. Grants of a request only grow. Drop names whole folios.
+//!
+//! The events carry no bytes, names or versions: the driver maps identities to objects. Source:
+//! docs/decisions/0001 (no question to the driver), 0003 (grants), 0017 (Late), 0021 (a first
+//! grant starts a request), 0023 (Join).
 
 use crate::units::{Class, Extent, FileId, Found, Nanos, RequestId, Touch};
 
@@ -9,10 +24,11 @@ pub enum Event {
     Open {
         /// The file.
         file: FileId,
-        /// Its length, the last page counted whole.
+        /// Its length; a last page that is not full counts as one.
         pages: u64,
     },
-    /// Nobody has the file open any more: what is in flight for it is given up, its streams end. Its pages may stay.
+    /// No program has the file open any more: its requests are cancelled and its streams end. Its
+    /// pages may stay.
     Release {
         /// The file.
         file: FileId,
@@ -22,33 +38,36 @@ pub enum Event {
         /// The file.
         file: FileId,
     },
-    /// A reader asked for `extent` (within the file, not empty) and did not simply hit.
+    /// A reader asked for `extent` (within the file, not empty), and it was not a plain hit.
     Read {
         /// The file.
         file: FileId,
         /// The pages asked for.
         extent: Extent,
-        /// What it found there.
+        /// What the read found there.
         found: Found,
-        /// Whether it touched a marked folio. The driver has cleared the mark.
+        /// Whether the read touched a marked folio. The driver has cleared the mark.
         marked: bool,
     },
-    /// The whole of a file is expected to be read soon. What there is room for and is not resident is fetched.
+    /// The whole file is expected to be read soon. Its absent pages are fetched as far as there is
+    /// room for speculation, also with [`Options::readahead`](crate::Options::readahead) off.
     Prefetch {
         /// The file.
         file: FileId,
     },
-    /// A file that was prefetched is not expected any more: what nobody has read of it is dropped.
+    /// The open that a prefetch was made for is no longer expected: prefetched folios that have
+    /// arrived and were not touched are dropped.
     Discard {
         /// The file.
         file: FileId,
     },
-    /// So much of the budget is taken by what is no page: what is known of directories.
+    /// Bytes of the budget that something other than pages takes: what is known of directories.
     Reserve {
-        /// How much, altogether.
+        /// The sum, which replaces the one before.
         bytes: u64,
     },
-    /// A reader was given bytes of the folio that starts at `start`. Told once for each kind of touch: the driver keeps a bit for each.
+    /// A reader was given bytes of the folio that starts at `start`. Reported once for each kind
+    /// of touch: the driver keeps a bit for each.
     Referenced {
         /// The file.
         file: FileId,
@@ -57,12 +76,13 @@ pub enum Event {
         /// Which touch.
         touch: Touch,
     },
-    /// A request has been given all that it was granted, and more of it could arrive.
+    /// A request has received every page that it was granted, and more of it could arrive.
     Wants {
         /// The request.
         request: RequestId,
     },
-    /// A request has had no first byte for as long as it was submitted with. Told once at most.
+    /// A request has had no first byte for as long as its [`Action::Submit`] said. Reported at
+    /// most once.
     Late {
         /// The request.
         request: RequestId,
@@ -76,7 +96,8 @@ pub enum Event {
         /// From asking the storage to its last byte.
         total: Nanos,
     },
-    /// The driver gave a request up. Those of its pages that nobody has read are dropped, as actions say.
+    /// The driver gave a request up. The folios of it that no reader has touched are dropped by
+    /// the actions that follow.
     Failed {
         /// The request.
         request: RequestId,
@@ -86,8 +107,9 @@ pub enum Event {
 /// Something to do, in the order given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Ask the storage for `extent` and put the folios of what is absent there into the page table as in flight. Its first and its last
-    /// page are absent, none is in flight. What is resident between them is read past.
+    /// Ask the storage for `extent`, and enter the folios of its absent pages into the page table
+    /// as in flight. Its first and its last page are absent, and none is in flight. Resident pages
+    /// between them are fetched again and ignored.
     Submit {
         /// The request's identity in later events.
         request: RequestId,
@@ -97,50 +119,60 @@ pub enum Action {
         extent: Extent,
         /// Why.
         class: Class,
-        /// The folio that holds this page gets the mark: touching it is an event even when it is resident.
+        /// The folio that holds this page gets the mark: a touch of it is an event even when it is
+        /// resident.
         mark: Option<u64>,
-        /// There is memory for the pages before this one. The driver takes in no more before it is granted. Where that is the first
-        /// page it is not its turn yet: the storage is asked when the first [`Action::Grant`] comes.
+        /// The pages before this one have memory. The driver takes in no more before a grant. If
+        /// it is the first page, the request waits for its turn: the driver asks the storage at
+        /// the first [`Action::Grant`].
         granted: u64,
-        /// If its first byte has not come this long after the storage was asked, the driver says so ([`Event::Late`]).
+        /// The driver reports [`Event::Late`] if the first byte has not come this long after it
+        /// asked the storage.
         late: Option<Nanos>,
     },
-    /// Ask the storage once more for the same, and take whichever is answered first. The other is given up.
+    /// Ask the storage a second time for the same pages, and take the answer that comes first. The
+    /// other request is abandoned.
     Hedge {
         /// The request.
         request: RequestId,
     },
-    /// There is memory for the pages of a request before `granted`. May come long after it was wanted. The first one starts a request
-    /// that had to wait for its turn.
+    /// The pages of a request before `granted` have memory. May come long after the request wanted
+    /// it. The first grant starts a request that waits for its turn.
     Grant {
         /// The request.
         request: RequestId,
         /// The page after the last one that may be taken in.
         granted: u64,
     },
-    /// Ask the storage for a request that had to wait together with another one, of the same file: what they ask for touches. There is
-    /// memory for all of both. Comes before the grant that starts `with`; further ones may touch what is joined so far, on either
-    /// side. The storage is asked once for the whole, and what fails of it is made again for as long as a reader waits for some of it. Each
-    /// of them is over by an event of its own, and can be given up without the others.
+    /// Ask the storage for a waiting request together with another one of the same file that it is
+    /// adjacent to: `with`, the lead request, which waits as well. All pages of both have memory.
+    /// The grant that starts `with` comes later; before it, more requests may join that are
+    /// adjacent, on either side, to those joined so far.
+    ///
+    /// The driver asks the storage once for the whole run. If a part of the run fails, the driver
+    /// asks for it again as long as a reader waits for some of it. Each request ends by its own
+    /// event and can be cancelled alone.
     Join {
         /// The request.
         request: RequestId,
-        /// Whose turn it is.
+        /// The lead request.
         with: RequestId,
     },
-    /// Give a request up: no event answers this. Its pages that nobody has read are dropped by the actions that follow.
+    /// Abandon a request: no event answers this. The folios of it that no reader has touched are
+    /// dropped by the actions that follow.
     Cancel {
         /// The request.
         request: RequestId,
     },
-    /// Clear the reference bit of the folio that starts at `start`: its next touch is told, as [`Touch::Again`].
+    /// Clear the reference bit of the folio that starts at `start`: its next touch is reported as
+    /// [`Touch::Again`].
     Clear {
         /// The file.
         file: FileId,
         /// First page of the folio.
         start: u64,
     },
-    /// Take one folio out of the page table.
+    /// Remove one folio from the page table.
     Drop {
         /// The file.
         file: FileId,
@@ -149,35 +181,35 @@ pub enum Action {
     },
 }
 
-/// What has been decided so far. All counts only grow.
+/// What policy has decided so far. Each count only grows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Requests that a reader waited for from the start.
     pub requests_demand: u64,
-    /// Requests made ahead of any reader.
+    /// Requests that no reader waited for when they were made.
     pub requests_speculative: u64,
-    /// Requests made a second time, because they were late.
+    /// Requests hedged because they were late.
     pub requests_hedged: u64,
-    /// Requests that the storage was asked for together with another one, because they touched.
+    /// Requests that joined an adjacent lead request.
     pub requests_coalesced: u64,
-    /// Pages submitted, of either class.
+    /// Pages submitted, of both classes.
     pub pages_submitted: u64,
     /// Reads that found a page absent.
     pub misses: u64,
-    /// Reads that had to wait for a page in flight.
+    /// Reads that had no absent page, and waited for one in flight.
     pub waits: u64,
     /// Reads that touched a mark.
     pub marks: u64,
-    /// Pages read ahead and evicted or given up before anybody read them.
+    /// Pages read ahead, and evicted or abandoned before a reader touched their folio.
     pub pages_wasted: u64,
-    /// Of those, pages evicted to make room while their stream was still being read.
+    /// Of those, pages read ahead for a stream and evicted to make room.
     pub pages_thrashed: u64,
-    /// Speculative requests that failed. Demand is not counted here.
+    /// Speculative requests that failed. Failed demand requests are not counted.
     pub speculation_failed: u64,
-    /// Requests given up because nobody needs them any more.
+    /// Requests cancelled: their file was released, or a demand request needed their memory.
     pub cancelled: u64,
-    /// Streams recognised: forward, and strided or backward.
+    /// Forward streams recognised, guesses from context included.
     pub streams_forward: u64,
-    /// Streams recognised whose reads lie a constant distance apart, backward ones included.
+    /// Strided streams recognised: reads at a constant distance, backward ones included.
     pub streams_strided: u64,
 }

@@ -1,5 +1,24 @@
-//! Wires the mechanisms: matches each event, forwards it, and turns what they want into actions. Holds no rule of its own but
-//! the order: demand is submitted before speculation, and room is made before anything is submitted.
+//! Holds the state of the read path, and forwards each event to the mechanisms that it concerns.
+//!
+//! ```text
+//!   Read         streams: which stream ──> plan: its next parts ──> demand ──> hot block
+//!   Referenced   residency: the folio's state ──> plan: the part of a stream that was held back
+//!   Completed    link, hedge, queue: what it cost ──> residency: arrived ──> waiting demand
+//!   Failed       residency: drop untouched folios ──> waiting demand
+//!   each event, at its end    streams that wait to plan ──> grants ──> requests that may start
+//! ```
+//!
+//! The rules that need several mechanisms at once lie below: `plan`, `limits`, `submit`, `room`.
+//! This file has three of its own. After each event, memory and turns that came free are given
+//! away in the order above. Storage is measured from completions; a group of coalesced requests
+//! has one first byte, and on a disk only a request that ran alone shows the bandwidth
+//! (docs/decisions/0026). A release cancels the requests of a file at once, and keeps its pages.
+//!
+//! *Invariants:* a debug build asserts that every action was polled before the next event, and
+//! that `now` never goes back. Room is made before anything is submitted.
+//!
+//! The file does not find streams, choose victims, order requests or retry. No mechanism asks for
+//! a wake-up: drivers report time by events only (docs/decisions/0017).
 
 use alloc::collections::{BTreeMap, VecDeque};
 
@@ -20,19 +39,22 @@ mod plan;
 mod room;
 mod submit;
 
-/// What a driver decides once.
+/// What a driver decides once, when it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Bytes that everything resident or in flight may take, bookkeeping included.
+    /// Bytes that all folios resident or in flight may take, bookkeeping included.
     pub capacity_bytes: u64,
-    /// Whether to make requests that no reader waits for. Without, a read fetches its own pages, once: the baseline.
+    /// Whether reads cause requests that no reader waits for. Without, a read fetches its own
+    /// pages, once: the baseline. [`Event::Prefetch`] is obeyed either way.
     pub readahead: bool,
-    /// What leaves first of what has been read.
+    /// Which read folios are evicted first.
     pub replacement: Replacement,
-    /// Going from one place to another costs the storage time in which it serves nobody, as a disk's arm does.
+    /// Whether moving between places costs the storage time in which it serves no request, as a
+    /// disk's arm does.
     pub rotational: bool,
-    /// Whether requests wait for their turn here, and streams have the same part of the storage's time. Without, requests are started as
-    /// they come and the storage serves them in its own order: what the fair queue is compared with.
+    /// Whether requests wait for their turn in policy, and streams have equal parts of the
+    /// storage's time. Without, requests start as they are made and the storage serves them in its
+    /// own order: the comparison for the fair queue (docs/decisions/0024).
     pub fair_queue: bool,
 }
 
@@ -43,18 +65,20 @@ pub struct Memory {
     pub capacity_bytes: u64,
     /// Resident or in flight, bookkeeping included.
     pub charged_bytes: u64,
-    /// Of those, read ahead and not read yet.
+    /// Of those, bytes read ahead that no reader has touched.
     pub ahead_bytes: u64,
 }
 
 struct File {
     pages: u64,
     readahead: FileReadahead,
-    /// Pages that random reads have fetched, less those that came along: the most that may.
+    /// Pages that random reads asked for, less those fetched with them as hot blocks: how many
+    /// more may be.
     random_pages: u64,
 }
 
-/// The whole read path of one mount or library: one value a backend. See the crate's text for the contract.
+/// The whole read path of one mount or library, one value for each backend. The crate's
+/// documentation states its contract.
 pub struct ReadPath {
     options: Options,
     files: BTreeMap<FileId, File>,
@@ -66,11 +90,13 @@ pub struct ReadPath {
     actions: VecDeque<Action>,
     now: Nanos,
     room: Room,
-    /// Demand that found no room: tried again whenever memory comes free.
+    /// Demand that found no room. Tried again when a request ends, and when a file is released or
+    /// discarded.
     waiting: VecDeque<(FileId, Extent)>,
-    /// Streams whose next part was one too many in flight: each has its turn as others come to their end.
+    /// Streams that found the speculative requests at their limit. They plan again as
+    /// requests end.
     turns: VecDeque<(FileId, u64)>,
-    /// How far ahead all streams want to be, in pages, as of `shares_at`.
+    /// How far ahead all streams want to be, in pages, as counted at `shares_at`.
     shares: Shares,
     shares_at: Option<Nanos>,
     round: Round,
@@ -101,7 +127,11 @@ impl ReadPath {
         }
     }
 
-    /// Tells what happened. Poll the actions afterwards.
+    /// Takes note of what happened. Poll the actions afterwards.
+    ///
+    /// # Panics
+    ///
+    /// In a debug build, if an action is left from the last event, or `now` is before its time.
     pub fn handle(&mut self, now: Nanos, event: Event) {
         debug_assert!(self.actions.is_empty(), "every action is polled before the next event");
         debug_assert!(now >= self.now, "now never goes back: {now:?} after {:?}", self.now);
@@ -125,7 +155,7 @@ impl ReadPath {
             }
             Event::Reserve { bytes } => {
                 self.resident.set_capacity(self.options.capacity_bytes.saturating_sub(bytes));
-                // As much as can go now: what is in flight goes when it has come.
+                // Folios in flight cannot be evicted now; they leave once they have arrived.
                 self.make_room(0, true);
             }
             Event::Referenced { file, start, touch } => {
@@ -146,7 +176,7 @@ impl ReadPath {
             }
             Event::Completed { request, first_byte, total } => {
                 if let Some((finished @ Request { file, extent, class, met, .. }, last)) = self.finish(request) {
-                    // One first byte was waited for, however many came with it.
+                    // Coalesced requests share one first byte: the last of them to end counts it.
                     if class == Class::Demand && last {
                         self.link.answered(first_byte, met.demanded);
                         self.hedge.observe(first_byte);
@@ -171,12 +201,12 @@ impl ReadPath {
         self.start_waiting();
     }
 
-    /// What to do next, until `None`.
+    /// The next thing to do, until `None`.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// What has been decided so far.
+    /// What policy has decided so far.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -190,13 +220,14 @@ impl ReadPath {
         }
     }
 
-    /// A folio has been read.
+    /// A reader has touched a folio.
     fn referenced(&mut self, file: FileId, start: u64, touch: Touch) {
         if self.resident.referenced(file, start, touch) {
             self.actions.push_back(Action::Clear { file, start });
         }
     }
 
+    /// Abandons a request in flight, and tells the driver.
     fn cancel(&mut self, request: RequestId) {
         if let Some((Request { file, extent, .. }, _)) = self.finish(request) {
             self.counters.cancelled += 1;
@@ -205,6 +236,7 @@ impl ReadPath {
         }
     }
 
+    /// Drops the folios of an ended request that no reader has touched.
     fn abandon(&mut self, file: FileId, extent: Extent, request: RequestId) {
         for gone in self.resident.abandoned(file, extent, request) {
             self.counters.pages_wasted += wasted(gone);
@@ -212,7 +244,7 @@ impl ReadPath {
         }
     }
 
-    /// A reader waits for pages that are in flight: whatever they were fetched for, they are demand now.
+    /// A reader waits for pages that are in flight: their requests are demand now.
     fn promote(&mut self, file: FileId, extent: Extent) {
         for request in self.resident.requests_in(file, extent) {
             self.requests.promote(request);
@@ -220,7 +252,8 @@ impl ReadPath {
         }
     }
 
-    /// Nobody has `file` open: nothing more is fetched for it, and what is there may stay until room is needed.
+    /// No program has `file` open: its requests are cancelled. Its pages stay until room is
+    /// needed.
     fn release(&mut self, file: FileId) {
         self.waiting.retain(|&(f, _)| f != file);
         self.turns.retain(|&(f, _)| f != file);
@@ -234,6 +267,7 @@ impl ReadPath {
         self.retry_waiting();
     }
 
+    /// `file` will not be read again: everything of it goes.
     fn forget(&mut self, file: FileId) {
         self.release(file);
         let pages = self.files.remove(&file).map_or(0, |file| file.pages);
@@ -243,7 +277,8 @@ impl ReadPath {
         }
     }
 
-    /// A request is over, whatever became of it. With it, whether it was the last of what the storage was asked for at once.
+    /// A request has ended in any way. Returns it, and whether it was the last of those that the
+    /// storage was asked for together.
     fn finish(&mut self, request: RequestId) -> Option<(Request, bool)> {
         let finished = self.requests.finish(request)?;
         self.resident.disconnect(finished.extent);

@@ -1,12 +1,19 @@
-//! What is known of each page of a region: 16 bytes a page, and the lists that the pages in memory are on.
+//! Pages: what is known of each page of a region, in 16 bytes a page, and the lists that pages are
+//! on.
 //!
 //! ```text
-//!   list   head <-> page <-> page <-> tail        a page is on one list at most; the head has been there longest
+//!   list   head <-> page <-> page <-> tail        the head has been on the list for longest
 //!
-//!   Settled, Passing   in memory, and not to leave yet
-//!   Leaving            to leave, on its way to the spill file
-//!   Ready              to leave as soon as its room is wanted
+//!   Passing, Settled ──chosen──> Leaving ──cleaned──> Ready ──> off: dropped
+//!      ^                 │ clean already ──────────────^ │
+//!      └── written to, or used: Settled ─────────────────┘
 //! ```
+//!
+//! *Invariants:* a page is on one list at most. The lists are threaded through the records, so no
+//! operation allocates or searches.
+//!
+//! This file decides nothing: `replacement` moves pages between the lists, `path` changes their
+//! places. Source: docs/decisions/0032, point 9, for the size of a record.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -16,70 +23,80 @@ use alloc::vec::Vec;
 pub(crate) enum Place {
     /// Not in memory: in the spill file, or zeroes.
     Away,
-    /// On its way from the spill file.
+    /// It is being read from the spill file.
     Arriving,
-    /// Read, and not mapped.
+    /// Read, and held by the driver outside the mapping.
     Staged,
-    /// Mapped, as the spill file has it.
+    /// Mapped, with the contents that the spill file has, or zeroes.
     Clean,
-    /// Mapped, and perhaps different.
+    /// Mapped, and perhaps changed.
     Dirty,
 }
 
 /// A list that a page can be on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum List {
+    /// In memory, and kept for longer.
     Settled,
+    /// In memory, and came lately.
     Passing,
+    /// Chosen to leave, and being cleaned.
     Leaving,
+    /// Clean, and dropped as soon as its room is wanted.
     Ready,
 }
 
-/// Something that holds of a page or does not.
+/// A property that a page has or has not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Flag(u16);
-
-impl Flag {
-    /// The spill file holds its contents. Without, they are zeroes, unless it is dirty.
-    pub(crate) const COPY: Self = Self(1);
+pub(crate) enum Flag {
+    /// The spill file holds its contents. A page without it is zeroes, unless it is dirty.
+    Copy,
     /// A thread waits for it.
-    pub(crate) const WAITED: Self = Self(1 << 1);
-    /// It will be dirty as soon as it is mapped.
-    pub(crate) const WRITE: Self = Self(1 << 2);
-    /// It is mapped when it comes, though nobody waits for it.
-    pub(crate) const EXPECTED: Self = Self(1 << 3);
-    /// It was read ahead, and nobody has been seen to use it.
-    pub(crate) const UNSEEN: Self = Self(1 << 4);
-    /// A request to clean it is on its way.
-    pub(crate) const CLEANING: Self = Self(1 << 5);
-    /// Its contents are not wanted any more, but something is on its way.
-    pub(crate) const DISCARDED: Self = Self(1 << 6);
+    Waited,
+    /// It is mapped dirty.
+    Write,
+    /// It is mapped when it has been read, though no thread waits for it.
+    Expected,
+    /// It was read ahead, and no use of it has been seen.
+    Unseen,
+    /// A request to clean it is open.
+    Cleaning,
+    /// Its contents are given up, but a request for it is open.
+    Discarded,
     /// The request to clean it found nothing but zeroes.
-    pub(crate) const ZEROES: Self = Self(1 << 7);
+    Zeroes,
     /// It was in memory before.
-    pub(crate) const LEFT: Self = Self(1 << 8);
-    /// It was settled when it left, or is to be when it comes.
-    pub(crate) const SETTLED: Self = Self(1 << 9);
+    Left,
+    /// It was settled when it was chosen to leave.
+    Settled,
     /// Its thread waits for room.
-    pub(crate) const PENDING: Self = Self(1 << 10);
-    /// It was mapped protected, and neither has it been written to since nor has it left.
-    pub(crate) const UNWRITTEN: Self = Self(1 << 12);
-    /// It left to be compared with others.
-    pub(crate) const RACES: Self = Self(1 << 11);
+    Pending,
+    /// It left for a race between settled and passing pages.
+    Races,
+    /// It was mapped protected, and has neither been written to since nor left.
+    Unwritten,
 }
 
+impl Flag {
+    const fn bit(self) -> u16 {
+        1 << self as u16
+    }
+}
+
+/// What is known of one page.
 #[derive(Debug, Clone, Copy)]
 struct Record {
+    /// Its neighbours on its list.
     before: u32,
     after: u32,
-    /// When it left.
+    /// When it left, in pages that left before.
     left: u32,
     flags: u16,
     place: Place,
     list: Option<List>,
 }
 
-/// Ends of a list.
+/// The ends of a list.
 #[derive(Debug, Clone, Copy)]
 struct Ends {
     head: u32,
@@ -92,11 +109,12 @@ struct Ends {
 pub(crate) struct Pages {
     records: Vec<Record>,
     lists: [Ends; 4],
+    /// Pages that are not away.
     held: u64,
 }
 
 impl Pages {
-    /// `pages` that were never written to; less than 2^32.
+    /// A region of `pages` pages that were never written to; less than 2^32 - 1.
     pub(crate) fn new(pages: u64) -> Self {
         let pages = u32::try_from(pages).ok().filter(|&pages| pages < NONE).expect("a region below 16 TiB");
         let untouched = Record { before: NONE, after: NONE, left: 0, flags: 0, place: Place::Away, list: None };
@@ -104,12 +122,12 @@ impl Pages {
         Self { records: vec![untouched; pages as usize], lists: [empty; 4], held: 0 }
     }
 
-    /// How many pages there are.
+    /// The number of pages of the region.
     pub(crate) fn len(&self) -> u64 {
         self.records.len() as u64
     }
 
-    /// How many of them are in memory or on their way there.
+    /// The number of pages that are in memory or arriving.
     pub(crate) fn held(&self) -> u64 {
         self.held
     }
@@ -126,22 +144,22 @@ impl Pages {
     }
 
     pub(crate) fn has(&self, page: u64, flag: Flag) -> bool {
-        self.records[page as usize].flags & flag.0 != 0
+        self.records[page as usize].flags & flag.bit() != 0
     }
 
     pub(crate) fn set(&mut self, page: u64, flag: Flag, holds: bool) {
         let flags = &mut self.records[page as usize].flags;
-        *flags = if holds { *flags | flag.0 } else { *flags & !flag.0 };
+        *flags = if holds { *flags | flag.bit() } else { *flags & !flag.bit() };
     }
 
-    /// The same, and whether it held before.
+    /// Clears a flag. Returns whether it was set.
     pub(crate) fn take(&mut self, page: u64, flag: Flag) -> bool {
         let held = self.has(page, flag);
         self.set(page, flag, false);
         held
     }
 
-    /// When the page left last.
+    /// When the page left last, in pages that left before it.
     pub(crate) fn left(&self, page: u64) -> u32 {
         self.records[page as usize].left
     }
@@ -154,7 +172,7 @@ impl Pages {
         self.records[page as usize].list
     }
 
-    /// How many pages are on a list.
+    /// The number of pages on a list.
     pub(crate) fn on(&self, list: List) -> u64 {
         self.lists[list as usize].len
     }
@@ -164,7 +182,7 @@ impl Pages {
         Some(self.lists[list as usize].head).filter(|&head| head != NONE).map(u64::from)
     }
 
-    /// Puts the page at the tail of a list, off the one that it is on.
+    /// Moves the page to the tail of a list.
     pub(crate) fn put(&mut self, page: u64, list: List) {
         self.unlist(page);
         let tail = self.lists[list as usize].tail;
@@ -200,7 +218,8 @@ impl Pages {
     }
 }
 
-/// No page.
+/// The page number that stands for no page. Lower: a region could have fewer pages. Higher: it
+/// would not fit into the record. Source: docs/decisions/0032, point 9: a record has 16 bytes.
 const NONE: u32 = u32::MAX;
 
 #[cfg(test)]
@@ -213,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_on_one_list_in_the_order_in_which_it_came() {
+    fn a_list_keeps_the_order_in_which_pages_were_put() {
         let mut pages = Pages::new(8);
         for page in [3, 1, 7] {
             pages.put(page, List::Passing);
@@ -230,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_memory_is_counted() {
+    fn pages_in_memory_are_counted() {
         let mut pages = Pages::new(4);
         pages.set_place(2, Place::Arriving);
         pages.set_place(2, Place::Dirty);
@@ -238,7 +257,7 @@ mod tests {
         assert_eq!(pages.held(), 2);
         pages.set_place(2, Place::Away);
         assert_eq!(pages.held(), 1);
-        pages.set(1, Flag::COPY, true);
-        assert!(pages.take(1, Flag::COPY) && !pages.has(1, Flag::COPY));
+        pages.set(1, Flag::Copy, true);
+        assert!(pages.take(1, Flag::Copy) && !pages.has(1, Flag::Copy));
     }
 }

@@ -1,15 +1,25 @@
-//! A region of memory that spills: from faults to actions. The wiring; what is decided is in the mechanisms.
+//! The wiring of a region: events go to the mechanisms, and what they want becomes actions as far
+//! as there is room.
 //!
 //! ```text
-//!   Fault ──> swap_readahead: a plan ──> pending, until there is room ──> Read or Zero ──> Completed ──> Map, or staged
-//!                                           ^
-//!             Ready: Drop ──────────────────┘      a page leaves at once, since it has been cleaned before
-//!               ^
-//!             Leaving: Clean, Cleaned <── swap_replacement: which page; swap_slots: where to
+//!   Fault ──> readahead: a plan ──> pending, until there is room ──> Zero
+//!                                      ^                       └──> Read .. Completed ──> Map
+//!        Ready: Drop ──────────────────┘  a clean page leaves at once
+//!          ^
+//!        Leaving: Clean .. Cleaned <── replacement: which page; slots: where to
 //! ```
 //!
-//! Invariants: what is mapped, staged and on its way never exceeds the budget, unless that was just made smaller. No page is in two requests.
-//! A dirty page never leaves, unless the program has given it up.
+//! `faults` holds what a fault finds and what becomes of pages that were read, `reads` turns a
+//! plan into requests, `cleaning` makes room. This file holds the state, advice, and the order of
+//! all this: evict, then serve pending faults, then read what the program will need, then clean
+//! ahead.
+//!
+//! *Invariants:* mapped, staged and arriving pages never exceed the budget, unless the budget was
+//! just made smaller. No page is in two requests. A dirty page never leaves, unless the program
+//! has given it up. Every thread that waits is answered when no request is open any more.
+//!
+//! This file retries no write: when a request to clean fails and no request is open, the pending
+//! faults fail. Source: docs/decisions/0032; 0033, point 7, for failures.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -18,7 +28,7 @@ use crate::regions::cost::SwapCost;
 use crate::regions::event::{Advice, SwapAction, SwapCounters, SwapEvent};
 use crate::regions::page::{Flag, Pages, Place};
 use crate::regions::readahead::{Plan, SwapReadahead};
-use crate::regions::replacement::Leaving;
+use crate::regions::replacement::Eviction;
 use crate::regions::slots::Slots;
 use crate::regions::writes::Writes;
 use crate::units::{Extent, Nanos, RequestId};
@@ -30,28 +40,30 @@ mod reads;
 /// What a region is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SwapOptions {
-    /// Its pages; less than 2^32.
+    /// The pages of the region; less than 2^32 - 1.
     pub pages: u64,
-    /// How many of them may be mapped or staged or on their way; 0 counts as 1.
+    /// Pages that may be mapped, staged or arriving; 0 counts as 1.
     pub budget: u64,
 }
 
-/// A request that is not over.
+/// An open request.
 #[derive(Debug, Clone, Copy)]
 enum Request {
-    /// Since when, if no other was on its way then.
+    /// Its start, if no other request was open then.
     Read(Extent, Option<Nanos>),
     Clean(Extent),
 }
 
-/// A region. Used as [`crate::ReadPath`] is: [`SwapPath::handle`], then [`SwapPath::poll_action`] until `None`.
+/// The policy of a region. It is used as [`crate::ReadPath`] is: [`SwapPath::handle`], then
+/// [`SwapPath::poll_action`] until `None`.
 ///
-/// A fault costs O(pages of its cluster); a little more than 20 bytes a page of the region.
+/// A fault costs O(pages of its cluster). The records take a little more than 20 bytes for each
+/// page of the region.
 #[derive(Debug)]
 pub struct SwapPath {
     pages: Pages,
     slots: Slots,
-    leaving: Leaving,
+    eviction: Eviction,
     ahead: SwapReadahead,
     cost: SwapCost,
     writes: Writes,
@@ -59,33 +71,34 @@ pub struct SwapPath {
     budget: u64,
     requests: BTreeMap<RequestId, Request>,
     next_request: u64,
-    /// Pages that threads wait for and that there is no room for yet.
+    /// Pages that threads wait for and that have no room yet, with their plans.
     pending: VecDeque<(u64, Plan)>,
-    /// What is to be read since the program will need it.
+    /// Pages to read because the program will need them.
     wanted: VecDeque<Extent>,
-    /// What the program said of pages, the latest last.
+    /// The advice for pages, the latest last.
     advice: Vec<(Extent, Advice)>,
-    /// So many more pages may be chosen to leave before their room is wanted.
+    /// Pages that may still be chosen to leave before their room is wanted.
     credit: u64,
-    /// A request to clean pages has failed since the last fault.
+    /// A request to clean has failed since the last fault that needs room.
     failing: bool,
+    /// Pages that are given up and in an open request.
     discarding: u64,
     actions: VecDeque<SwapAction>,
     counters: SwapCounters,
 }
 
 impl SwapPath {
-    /// A region that nobody has written to.
+    /// A region of zeroes.
     ///
     /// # Panics
     ///
-    /// With 2^32 - 1 pages or more.
+    /// If the region has 2^32 - 1 pages or more.
     pub fn new(options: SwapOptions) -> Self {
         let budget = options.budget.max(1);
         Self {
             pages: Pages::new(options.pages),
             slots: Slots::new(options.pages),
-            leaving: Leaving::new(),
+            eviction: Eviction::new(),
             ahead: SwapReadahead::new(budget),
             cost: SwapCost::default(),
             writes: Writes::default(),
@@ -104,7 +117,7 @@ impl SwapPath {
         }
     }
 
-    /// Takes what happened at `now`, which never goes back. Pages beyond the region are ignored.
+    /// Handles an event at `now`, which never goes back. Pages beyond the region are ignored.
     pub fn handle(&mut self, now: Nanos, event: SwapEvent) {
         debug_assert!(self.actions.is_empty(), "every action is polled before the next event");
         debug_assert!(now >= self.now, "now never goes back: {now:?} after {:?}", self.now);
@@ -116,7 +129,7 @@ impl SwapPath {
             SwapEvent::Completed { request, came } => self.completed(request, came),
             SwapEvent::Zeroes { pages } => {
                 for page in self.within(pages) {
-                    self.pages.set(page, Flag::ZEROES, self.pages.has(page, Flag::CLEANING));
+                    self.pages.set(page, Flag::Zeroes, self.pages.has(page, Flag::Cleaning));
                 }
             }
             SwapEvent::Cleaned { request, came } => self.cleaned(request, came),
@@ -130,22 +143,22 @@ impl SwapPath {
         self.pump();
     }
 
-    /// The next thing to do; `None` when that was all.
+    /// The next action; `None` when there are no more.
     pub fn poll_action(&mut self) -> Option<SwapAction> {
         self.actions.pop_front()
     }
 
-    /// What has been decided so far.
+    /// What was decided so far.
     pub fn counters(&self) -> SwapCounters {
         self.counters
     }
 
-    /// Pages that are mapped, staged or on their way.
+    /// The number of pages that are mapped, staged or arriving.
     pub fn held(&self) -> u64 {
         self.pages.held()
     }
 
-    /// Pages that the program gave up and that are dropped when what is on its way for them is over.
+    /// The number of pages that the program gave up and that are dropped when their requests end.
     pub fn discarding(&self) -> u64 {
         self.discarding
     }
@@ -169,9 +182,9 @@ impl SwapPath {
             }
             Advice::DontNeed => {
                 for page in self.within(extent) {
-                    if self.pages.place(page) == Place::Arriving || self.pages.has(page, Flag::CLEANING) {
-                        self.discarding += u64::from(!self.pages.has(page, Flag::DISCARDED));
-                        self.pages.set(page, Flag::DISCARDED, true);
+                    if self.pages.place(page) == Place::Arriving || self.pages.has(page, Flag::Cleaning) {
+                        self.discarding += u64::from(!self.pages.has(page, Flag::Discarded));
+                        self.pages.set(page, Flag::Discarded, true);
                     } else {
                         self.discard(page);
                     }
@@ -180,13 +193,13 @@ impl SwapPath {
         }
     }
 
-    /// Zeroes from now on.
+    /// The contents of a page in no request are given up: it is zeroes from now on.
     fn discard(&mut self, page: u64) {
         self.forget_copy(page);
-        self.pages.set(page, Flag::UNSEEN, false);
-        self.pages.set(page, Flag::UNWRITTEN, false);
+        self.pages.set(page, Flag::Unseen, false);
+        self.pages.set(page, Flag::Unwritten, false);
         if self.pages.place(page) == Place::Away {
-            Leaving::forget(&mut self.pages, page);
+            Eviction::forget(&mut self.pages, page);
         } else {
             self.pages.unlist(page);
             self.pages.set_place(page, Place::Away);
@@ -194,14 +207,14 @@ impl SwapPath {
         }
     }
 
-    /// What the spill file has of a page is not its contents any more.
+    /// The copy of a page in the spill file is no longer valid.
     fn forget_copy(&mut self, page: u64) {
-        if self.pages.take(page, Flag::COPY) {
+        if self.pages.take(page, Flag::Copy) {
             self.slots.free(page);
         }
     }
 
-    /// Does what there is room for now, and makes room for what comes.
+    /// Serves what there is room for, and makes room ahead of need.
     fn pump(&mut self) {
         while self.pages.held() > self.budget && self.drop_one() {}
         self.make_ready();
@@ -214,7 +227,7 @@ impl SwapPath {
                 }
             }
             self.pending.pop_front();
-            self.pages.set(page, Flag::PENDING, false);
+            self.pages.set(page, Flag::Pending, false);
             if away {
                 self.carry_out(Some(page), &plan);
             }
@@ -222,10 +235,10 @@ impl SwapPath {
         if self.failing && self.requests.is_empty() {
             self.failing = false;
             for (page, _) in core::mem::take(&mut self.pending) {
-                self.pages.set(page, Flag::PENDING, false);
-                // It may have come meanwhile, with the cluster of another.
-                if self.pages.take(page, Flag::WAITED) {
-                    self.pages.set(page, Flag::WRITE, false);
+                self.pages.set(page, Flag::Pending, false);
+                // It may have been read meanwhile, with the cluster of another page.
+                if self.pages.take(page, Flag::Waited) {
+                    self.pages.set(page, Flag::Write, false);
                     self.act(SwapAction::Fail { pages: one(page) });
                 }
             }
@@ -237,7 +250,7 @@ impl SwapPath {
             let room = self.room(missing.len() as u64);
             let mut chosen: Vec<_> = missing.into_iter().take(room as usize).collect();
             for &page in &chosen {
-                self.pages.set(page, Flag::EXPECTED, true);
+                self.pages.set(page, Flag::Expected, true);
                 self.pages.set_place(page, Place::Arriving);
             }
             self.read(&mut chosen);
@@ -252,7 +265,7 @@ impl SwapPath {
         request
     }
 
-    /// Says what to do; with what was said last, where that is the same for pages beside these.
+    /// Adds an action. It is merged with the last one if that is the same for adjacent pages.
     fn act(&mut self, action: SwapAction) {
         let joined = match (self.actions.back_mut(), action) {
             (Some(SwapAction::Drop { pages: last }), SwapAction::Drop { pages })
@@ -271,7 +284,7 @@ impl SwapPath {
     }
 }
 
-/// Makes `last` both, where they lie side by side.
+/// Extends `last` by `pages`, if they are adjacent. Returns whether they are.
 fn join(last: &mut Extent, pages: Extent) -> bool {
     if last.end == pages.start {
         last.end = pages.end;
@@ -287,13 +300,22 @@ fn one(page: u64) -> Extent {
     Extent::new(page, page + 1)
 }
 
-/// Advice that is remembered. Older is forgotten.
+/// Ranges of advice that are remembered; the oldest is forgotten. Lower: advice of programs with
+/// many ranges is lost. Higher: each fault searches a longer list. Source: a guess, not measured.
 const ADVICE_MAX: usize = 64;
 
-/// Pages that are kept ready to leave, of a budget of so many: as many as are written in the time of a few clusters that are read.
+/// Pages that are kept ready to leave, for a budget of `budget` pages: as many as are written in
+/// the time that a few clusters take to be read.
 fn spare(budget: u64) -> u64 {
     (budget / SPARE_PART).clamp(1, SPARE_MAX)
 }
 
+/// Pages that are kept ready to leave are a 64th of the budget. Lower: a larger part of the budget
+/// leaves before its room is wanted. Higher: fewer pages are ready, and faults wait for writes.
+/// Source: docs/decisions/0032, point 5.
 const SPARE_PART: u64 = 64;
+
+/// Pages that are kept ready to leave, at most. Lower: the faults of a fast reader wait for
+/// writes. Higher: pages are written that are changed again: with 8,192, 30 % more is written at
+/// random, and mixed touches take 52 s in place of 45.8. Source: docs/decisions/0032, point 5.
 const SPARE_MAX: u64 = 512;

@@ -1,40 +1,49 @@
-//! Where the pages of a region lie in its spill file.
+//! Slots: where in the spill file a page lies.
 //!
 //! ```text
-//!   region   . 7 . . 8 . . . . . 9 ..          pages that leave together, wherever they are,
-//!                \   |     ______/
-//!   file     |x x 7 8 9 . . x . . x . . . . |  lie together: one request writes them
+//!   region   . 7 . . 8 . . . . . 9 . .         pages that are evicted together, wherever
+//!                \   |     ______/              they are in the region,
+//!   file     |x x 7 8 9 . . x . . x . . . |    have slots side by side: one request writes them
 //!                       ^ next
 //! ```
 //!
-//! A page has a slot from when it is to be written until it is written to again or given up. Slots are taken in order from where the last ones
-//! were, a run that is long enough if there is one near, and from the start again after four times as many as are in use: what is in use lies
-//! close together, and what lies before `next` has been free for long enough that free slots are many and side by side.
+//! A page has a slot from the start of its cleaning until it is written to or given up. Slots are
+//! given out in order, from `next` on: a free run that is long enough if there is one near,
+//! otherwise the longest one near. `next` returns to the start after four times as many slots as
+//! are in use. So used slots lie close together, and the slots behind `next` have been free for
+//! long, in long runs.
 //!
-//! That a page had a slot of its own was simpler, and cost a request for each page that leaves where pages leave in no order (decision 0038).
+//! *Invariants:* no two pages have one slot. There are as many slots as pages, so a page without a
+//! slot always finds one.
+//!
+//! This file does not choose pages, and knows no requests: the slot of a page that is being
+//! written is not free. Source: docs/decisions/0038; the alternative, page n at place n of the
+//! file, costs a request for each page where pages are evicted in no order.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::units::Extent;
 
-/// See the module's text.
+/// The slots of all pages.
 #[derive(Debug)]
 pub(crate) struct Slots {
-    /// Of each page; only of those that have one.
+    /// The slot of each page; meaningless for a page that has none.
     of: Vec<u32>,
-    /// A bit a slot: taken.
+    /// A bit for each slot: whether it is taken.
     taken: Vec<u64>,
+    /// Slots that are taken.
     used: u64,
+    /// Where the search for a free run begins.
     next: u64,
 }
 
 impl Slots {
-    /// As many slots as `pages`, less than 2^32, none of which has one.
+    /// As many slots as `pages`, less than 2^32. No page has one.
     pub(crate) fn new(pages: u64) -> Self {
         let mut taken = vec![0; pages.div_ceil(64) as usize];
         if let Some(last) = taken.last_mut().filter(|_| !pages.is_multiple_of(64)) {
-            // What is beyond the end is nobody's.
+            // Bits beyond the last slot are never free.
             *last = u64::MAX << (pages % 64);
         }
         Self { of: vec![0; pages as usize], taken, used: 0, next: 0 }
@@ -45,11 +54,13 @@ impl Slots {
         u64::from(self.of[page as usize])
     }
 
-    /// Gives `pages`, in this order, slots side by side: as many of them as are free together, and at least one.
+    /// Gives the first of `pages`, in this order, slots side by side. Returns how many: as many as
+    /// are free together, at least one.
     ///
     /// # Panics
     ///
-    /// Where there are no pages, or all slots are taken: a page that is to have one has none, so there are as many.
+    /// If `pages` is empty, or all slots are taken. The latter cannot happen while `pages` have no
+    /// slots.
     pub(crate) fn take(&mut self, pages: &[u64]) -> usize {
         let run = self.find(pages.len() as u64);
         for (slot, &page) in (run.start..run.end).zip(pages) {
@@ -57,24 +68,24 @@ impl Slots {
             self.taken[(slot / 64) as usize] |= 1 << (slot % 64);
         }
         self.used += run.pages();
-        self.next = if run.end >= self.used * SPAN { 0 } else { run.end };
+        self.next = if run.end >= self.used * SPAN_OF_USED { 0 } else { run.end };
         run.pages() as usize
     }
 
-    /// The slot of a page is free again.
+    /// The page gives up its slot.
     pub(crate) fn free(&mut self, page: u64) {
         let slot = self.of(page);
         self.taken[(slot / 64) as usize] &= !(1 << (slot % 64));
         self.used -= 1;
     }
 
-    /// A free run of `wanted` slots, or the longest one near.
+    /// A free run of `wanted` slots, or the longest one among the slots searched.
     fn find(&self, wanted: u64) -> Extent {
         let slots = self.of.len() as u64;
         assert!(wanted > 0 && self.used < slots, "{wanted} slots, where {} of {slots} are taken", self.used);
         let mut longest = Extent::new(0, 0);
         let (mut at, mut seen) = (self.next, 0);
-        while seen < NEAR || longest.pages() == 0 {
+        while seen < SEARCHED_SLOTS || longest.pages() == 0 {
             let start = self.first(at, slots, false);
             let end = self.first(start, slots.min(start + wanted), true);
             if end - start > longest.pages() {
@@ -89,7 +100,7 @@ impl Slots {
         longest
     }
 
-    /// The first slot from `from` to before `to` that is taken or is not; `to` if there is none.
+    /// The first slot in `[from, to)` that is taken, or is free; `to` if there is none.
     fn first(&self, from: u64, to: u64, taken: bool) -> u64 {
         let mut at = from;
         while at < to {
@@ -105,11 +116,15 @@ impl Slots {
     }
 }
 
-/// Slots go from the start again after so many times those in use.
-const SPAN: u64 = 4;
+/// Slots are given out from the start again after so many times the slots in use. Lower: less time
+/// for slots to become free, and shorter runs. Higher: used slots lie farther apart, which costs a
+/// disk positioning. Source: docs/decisions/0038.
+const SPAN_OF_USED: u64 = 4;
 
-/// A run that is long enough is looked for among so many slots.
-const NEAR: u64 = 1024;
+/// Slots that are searched for a run that is long enough. Lower: more requests, of shorter runs.
+/// Higher: a longer search for each request to clean pages, and runs farther away. Source: a
+/// guess, not measured.
+const SEARCHED_SLOTS: u64 = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -118,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_leaves_together_lies_together() {
+    fn pages_taken_together_lie_side_by_side() {
         let mut slots = Slots::new(1_000);
         assert_eq!(slots.take(&[900, 7, 31]), 3);
         assert_eq!([900, 7, 31].map(|page| slots.of(page)), [0, 1, 2]);
@@ -128,14 +143,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_use_lies_close_together() {
+    fn slots_in_use_lie_close_together() {
         let mut slots = Slots::new(100_000);
         let mut state = 1_u64;
         let mut pages: Vec<u64> = (0..100_000).collect();
         slots.take(&pages[..1_000]);
         let mut runs = 0;
         for _ in 0..1_000 {
-            // Thirty-two come back, whichever, and as many others leave.
+            // 32 pages come back, at random, and 32 others leave.
             for nth in 0..32 {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let back = nth + (state >> 33) as usize % (1_000 - nth);
@@ -151,7 +166,7 @@ mod tests {
             }
         }
         let highest = pages[..1_000].iter().map(|&page| slots.of(page)).max().unwrap();
-        assert!(highest < 4_000 + NEAR, "slot {highest} is in use, and 1,000 are");
+        assert!(highest < 4_000 + SEARCHED_SLOTS, "slot {highest} is in use, where 1,000 slots are");
         assert!(runs < 4_000, "{runs} runs for 1,000 times 32 pages");
     }
 

@@ -1,24 +1,34 @@
-//! The memory budget and what it is spent on. What has been read leaves first (`replacement` says in which order).
+//! The memory budget: what each folio is charged, and what is evicted when room is needed.
 //!
 //! ```text
-//!   submit          complete           first touch       last page         room needed
-//!   ------> InFlight -------> Unread ------------> Partly --------> Used ----------------> dropped
-//!            | granted           |                   |                ^           ^
-//!            | = charged         |                   +- nobody came --+           |
-//!            |                   |                         back                   |
-//!            |                   +------------------------ only for demand -------+   (thrash: fed back to the stream)
-//!            +-- failed, cancelled --> absent
+//!   submit       grant: charged until dropped               room needed
+//!   ──> pending ──> InFlight ──> Unread ──> Partly ──> Used ──────────> evicted
+//!          │            │                                      1. Used, in the order of
+//!          └────────────┴── failed, cancelled ──> dropped         `replacement`
+//!                                                              2. Partly, oldest first   demand
+//!                                                              3. Unread, oldest first   only
+//!
+//!   budget  |<------------ ahead, at most ------------->|<- reserve of demand ->|
 //! ```
 //!
-//! A folio is charged when its arrival is granted and released when it is dropped. A request is granted its first megabyte with its
-//! submission and the rest piece by piece, as it arrives: a large request takes a tenth of a second to come, and holding
-//! memory for all of it from the start would halve what the same memory carries (docs/decisions/0003). So more may be
-//! in flight than there is memory for; what waits for a grant waits in the connection, and a reader that waits
-//! is granted before anybody.
+//! A folio is charged when its arrival is granted, and released when it is dropped. A request is
+//! granted 256 KiB when it starts and the rest piece by piece as it arrives: a large request takes
+//! a tenth of a second to come, and charging all of it from the start would halve the number of
+//! requests that the same memory carries. So more may be in flight than there is memory for. A
+//! request without a grant waits in its connection, and demand is granted first.
 //!
-//! Pages that have been read leave before pages that have not: whoever reads through a mount has them in the kernel's cache
-//! already. Speculation never evicts what is unread, and leaves a reserve to demand. The charge of a folio covers what both
+//! Folios that have been read are evicted before those that have not: a program that reads through
+//! a mount has them in the kernel's cache already. A Partly folio counts as Used once five seconds
+//! have passed since its first touch and room is needed. An evicted folio that was read ahead for
+//! a stream is a thrash, and the caller tells the stream.
+//!
+//! *Invariants:* the budget is exceeded only after it was reduced, by folios in flight.
+//! Speculation evicts only Used folios, and leaves the reserve. The charge of a folio covers what
 //! driver and policy keep beside its bytes.
+//!
+//! The file does not order Used folios (`replacement`) or grants (`queue::requests`), and does not
+//! cancel requests (`read::path::room`). Its read-only questions are in `budget::lookup`. Source:
+//! docs/decisions/0001, 0003, 0008, 0010, 0016.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -30,15 +40,16 @@ use crate::units::{Extent, FileId, Nanos, RequestId, Touch};
 
 mod lookup;
 
-/// The folios by file and first page.
+/// All folios, by file and first page.
 #[derive(Debug, Default)]
 struct Folios(FolioMap<Folio>);
 
-/// How much of a file is there.
+/// What is held of one file.
 #[derive(Debug, Clone, Copy, Default)]
 struct Held {
+    /// Folios in flight or resident.
     folios: usize,
-    /// Pages that have been read.
+    /// Pages of folios that a reader has touched.
     read_pages: u64,
 }
 
@@ -53,9 +64,9 @@ impl replacement::Folios for Folios {
 /// What making room has led to.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
-    /// What had to go.
+    /// The folios that were evicted.
     pub(crate) evicted: Vec<Evicted>,
-    /// What was passed by: its reference bit is to be cleared.
+    /// Folios that were spared: their reference bits are to be cleared.
     pub(crate) passed: Vec<(FileId, u64)>,
 }
 
@@ -66,21 +77,24 @@ pub(crate) struct Resident {
     files: BTreeMap<FileId, Held>,
     /// Folios that have been read to the end.
     used: Order,
-    /// Folios in the order in which they were first read, and when. May name folios that are gone or finished by now.
+    /// Folios in the order of their first touch, and its time. May name folios that are gone or
+    /// Used by now.
     partly: VecDeque<(FileId, u64, RequestId, Nanos)>,
-    /// Folios in the order in which they arrived. May name folios that are gone or read by now.
+    /// Folios in the order in which they arrived. May name folios that are gone or touched by now.
     unread: VecDeque<(FileId, u64, RequestId)>,
+    /// The budget.
     capacity_bytes: u64,
+    /// Of folios that are granted, and of connections.
     charged_bytes: u64,
-    /// Of those, read ahead and not read yet.
+    /// Of those, of folios read ahead that no reader has touched.
     ahead_bytes: u64,
-    /// Charged and read: what can go at once.
+    /// Charged and Used: can be evicted at once.
     used_bytes: u64,
-    /// Charged and read in part: what readers are in the middle of.
+    /// Charged and Partly: readers are in the middle of them.
     partly_bytes: u64,
     /// In flight and not granted yet.
     pending_bytes: u64,
-    /// How much of what is in flight or unread takes no memory yet, averaged, in thousandths.
+    /// The part of the bytes ahead or in flight that takes no memory yet, averaged, per mille.
     on_the_way: u64,
     now: Nanos,
 }
@@ -104,7 +118,7 @@ impl Resident {
         }
     }
 
-    /// It is `now`.
+    /// Sets the time.
     pub(crate) fn pass(&mut self, now: Nanos) {
         self.now = now;
     }
@@ -117,22 +131,23 @@ impl Resident {
         self.ahead_bytes
     }
 
-    /// What readers are in the middle of.
+    /// Bytes of the folios that readers are in the middle of.
     pub(crate) fn partly_bytes(&self) -> u64 {
         self.partly_bytes
     }
 
-    /// There is this much to spend from now on. What is held may be more, until room is made.
+    /// Sets the budget. What is held may be more, until room is made.
     pub(crate) fn set_capacity(&mut self, bytes: u64) {
         self.capacity_bytes = bytes;
     }
 
-    /// The most that speculation may hold in flight and unread.
+    /// Bytes that speculation may hold granted and untouched, at most.
     pub(crate) fn ahead_bytes_max(&self) -> u64 {
         self.capacity_bytes - (self.capacity_bytes / DEMAND_SHARE).min(DEMAND_BYTES_MAX)
     }
 
-    /// Looks how much of what is in flight or unread takes no memory yet. To be called now and then.
+    /// Takes a sample of the part of the bytes ahead or in flight that takes no memory yet. Called
+    /// every 10 ms at most.
     pub(crate) fn measure(&mut self) {
         let all = self.pending_bytes + self.ahead_bytes;
         if let Some(sample) = (self.pending_bytes * PER_MILLE).checked_div(all) {
@@ -140,31 +155,32 @@ impl Resident {
         }
     }
 
-    /// The same, averaged over the last looks, in thousandths; a half at most. Where storage is the limit half of each request has come
-    /// on average; where readers are slow all has, and waits for them.
+    /// That part, averaged over the last samples, per mille; a half at most. Where storage is the
+    /// limit, half of each request has come on average; where readers are slow, everything has
+    /// come and waits for them (docs/decisions/0008).
     pub(crate) fn on_the_way_per_mille(&self) -> u64 {
         self.on_the_way
     }
 
-    /// Whether it pays to fetch what nobody has asked for along with what was: while there is room, or where that is used more than what
-    /// would have to go for it.
+    /// Whether it pays to fetch hot blocks: while half of the budget is free, or where their pages
+    /// are used clearly more than the pages that would be evicted for them.
     pub(crate) fn prefers_nearby(&self) -> bool {
         self.charged_bytes < self.capacity_bytes / 2 || self.used.prefers_nearby()
     }
 
-    /// What is free, or can be at once.
+    /// Bytes that are free, or can be at once.
     pub(crate) fn free_bytes(&self) -> u64 {
         self.capacity_bytes - self.charged_bytes + self.used_bytes
     }
 
-    /// Whether speculation may have `extent` in flight as well. What is not granted yet counts for a quarter: of a request that takes
-    /// its time to arrive half is there on average, and by the time that it is, what came before has been read.
+    /// Whether speculation may have `extent` in flight as well. Pages that are not granted count
+    /// for a half: of a request that takes its time to arrive, half is there on average.
     pub(crate) fn admits(&self, extent: Extent) -> bool {
         self.ahead_bytes + u64::midpoint(self.pending_bytes, charges(extent)) <= self.ahead_bytes_max()
     }
 
-    /// Makes room for `bytes`, evicting what has been read and, if `demand`, what has not. Says what that led to in `room`; `false` if
-    /// there is none all the same.
+    /// Makes room for `bytes` by evicting Used folios and, for `demand`, others. Reports in `room`
+    /// what that led to. `false` if there is still no room.
     pub(crate) fn make_room(&mut self, bytes: u64, demand: bool, room: &mut Room) -> bool {
         if !demand && self.ahead_bytes + bytes > self.ahead_bytes_max() {
             return false;
@@ -188,14 +204,15 @@ impl Resident {
         true
     }
 
+    /// Whether the folio at `start` still belongs to `request` and is in `state`.
     fn is(&self, file: FileId, start: u64, request: RequestId, state: State) -> bool {
         self.folios.0.get(file, start).is_some_and(|f| f.request == request && f.state() == state)
     }
 
-    /// What was read in part and nobody has come back to for a while counts as read.
+    /// Folios that were first touched a while ago and not read to their end count as read.
     fn retire(&mut self) {
         while let Some(&(file, start, request, since)) = self.partly.front()
-            && self.now.since(since) >= LEFT
+            && self.now.since(since) >= PARTLY_KEPT
         {
             self.partly.pop_front();
             if self.is(file, start, request, State::Partly) {
@@ -204,6 +221,7 @@ impl Resident {
         }
     }
 
+    /// The Partly folio that was touched first.
     fn next_partly(&mut self) -> Option<(FileId, u64)> {
         while let Some((file, start, request, _)) = self.partly.pop_front() {
             if self.is(file, start, request, State::Partly) {
@@ -213,6 +231,7 @@ impl Resident {
         None
     }
 
+    /// The Unread folio that arrived first.
     fn next_unread(&mut self) -> Option<(FileId, u64)> {
         while let Some((file, start, request)) = self.unread.pop_front() {
             if self.is(file, start, request, State::Unread) {
@@ -222,7 +241,7 @@ impl Resident {
         None
     }
 
-    /// What is absent of `extent` is on its way.
+    /// The absent pages of `extent` are in flight from now on.
     pub(crate) fn insert(&mut self, file: FileId, extent: Extent, request: RequestId, ahead_for: Option<Ahead>) {
         let mut from = extent.start;
         while let Some(hole) = self.next_hole(file, Extent::new(from, extent.end)) {
@@ -241,7 +260,7 @@ impl Resident {
         }
     }
 
-    /// A request for `extent` is on its way, or is no longer.
+    /// Charges for the connection of a request for `extent`.
     pub(crate) fn connect(&mut self, extent: Extent) {
         self.charged_bytes += connection(extent);
     }
@@ -251,7 +270,7 @@ impl Resident {
         self.charged_bytes -= connection(extent);
     }
 
-    /// `extent` of `request`, for which there is room, may arrive.
+    /// `extent` of `request`, for which room was made, may arrive.
     pub(crate) fn grant(&mut self, file: FileId, extent: Extent, request: RequestId) {
         self.folios.0.for_each_mut(file, extent, |start, folio| {
             if folio.request == request && !folio.charged {
@@ -286,7 +305,8 @@ impl Resident {
         self.forget_stale();
     }
 
-    /// The folio at `start` has been read. Whether its reference bit is to be cleared: its next touch matters as well.
+    /// A reader has touched the folio at `start`. Returns whether its reference bit is to be
+    /// cleared, so that its next touch is reported as well.
     pub(crate) fn referenced(&mut self, file: FileId, start: u64, touch: Touch) -> bool {
         let Some(folio) = self.folios.0.get_mut(file, start) else { return false };
         let extent = Extent::new(start, folio.end);
@@ -327,7 +347,7 @@ impl Resident {
         self.used.insert((file, start, folio.request), &mut folio.uses, bytes, false);
     }
 
-    /// `request` for `extent` was given up: what nobody has read of it goes.
+    /// `request` for `extent` was abandoned: its folios that no reader has touched go.
     pub(crate) fn abandoned(&mut self, file: FileId, extent: Extent, request: RequestId) -> Vec<Evicted> {
         let gone: Vec<u64> = self
             .folios
@@ -339,15 +359,15 @@ impl Resident {
         gone.into_iter().filter_map(|start| self.remove(file, start)).collect()
     }
 
-    /// Whoever was expected to open `file`, which has `pages` pages, does not come: what was fetched for him and not read goes.
+    /// The prefetched `file`, which has `pages` pages, was not opened: drops its unread pages.
     pub(crate) fn discarded(&mut self, file: FileId, pages: u64) -> Vec<Evicted> {
-        let is_for_him = |folio: &Folio| folio.state() == State::Unread && folio.ahead_for == Some(Ahead::File);
+        let is_unread_prefetch = |folio: &Folio| folio.state() == State::Unread && folio.ahead_for == Some(Ahead::File);
         let all = self.folios.0.range(file, Extent::new(0, pages));
-        let gone: Vec<u64> = all.filter(|(_, folio)| is_for_him(folio)).map(|(start, _)| start).collect();
+        let gone: Vec<u64> = all.filter(|(_, folio)| is_unread_prefetch(folio)).map(|(start, _)| start).collect();
         gone.into_iter().filter_map(|start| self.remove(file, start)).collect()
     }
 
-    /// Nobody has `file` open, which has `pages` pages: everything of it goes.
+    /// `file`, which has `pages` pages, will not be read again: everything of it goes.
     pub(crate) fn close(&mut self, file: FileId, pages: u64) -> Vec<Evicted> {
         let all = self.files.get(&file).map_or_else(Vec::new, |held| self.folios.0.starts_of(file, pages, held.folios));
         let gone = all.into_iter().filter_map(|start| self.remove(file, start)).collect();
@@ -355,6 +375,7 @@ impl Resident {
         gone
     }
 
+    /// Removes the folio at `start`, and releases its charge.
     fn remove(&mut self, file: FileId, start: u64) -> Option<Evicted> {
         let folio = self.folios.0.remove(file, start)?;
         let extent = Extent::new(start, folio.end);
@@ -381,7 +402,7 @@ impl Resident {
         Some(Evicted { file, folio: extent, wasted_for: folio.ahead_for })
     }
 
-    /// The queues may name folios that are gone; they stay in proportion to what is there.
+    /// The queues may name folios that are gone: bounds those by the number of folios.
     fn forget_stale(&mut self) {
         let most = 2 * self.folios.0.len() + 1024;
         let folios = &self.folios.0;
@@ -399,25 +420,40 @@ impl Resident {
     }
 }
 
-/// Thousandths in one.
+/// Thousandths in one, the unit of [`Resident::on_the_way_per_mille`]. Lower: the part is known
+/// less exactly. Higher: more exactly. Source: the definition of the unit.
 pub(crate) const PER_MILLE: u64 = 1000;
 
-/// Half of what is asked for may be on its way: more would be asked for than there is room for when it comes.
+/// The largest part that may count as taking no memory yet, per mille: a half, so that twice as
+/// much is requested as there is room for. Lower: less in flight in the same memory. Higher: more
+/// is requested than there is room for when it comes. Source: docs/decisions/0008.
 const ON_THE_WAY_MAX: u64 = PER_MILLE / 2;
 
-/// Looks that are averaged: a sixth of a second, longer than a request takes.
+/// Samples that the part is averaged over, at one in 10 ms: 160 ms. Lower: the part swings with
+/// each request that arrives. Higher: it follows a change later, and memory is over-committed
+/// until then. Source: a guess, not measured: longer than a request of 8 MiB takes (135 ms).
 const SAMPLES: u64 = 16;
 
-/// How long a folio that was read in part is kept from speculation: longer than a slow stream takes from one read to the next
-/// (100 KB/s through a mount: 1.3 s).
-const LEFT: Nanos = Nanos::from_millis(5_000);
+/// Time for which a folio that was touched and not finished is kept from speculation: 5 s. Lower:
+/// a slow reader loses the folio that it is in the middle of. Higher: folios that readers have
+/// left hold memory. Source: a guess, not measured: longer than a reader of 100 KB/s through a
+/// mount takes from one read to the next (1.3 s).
+const PARTLY_KEPT: Nanos = Nanos::from_millis(5_000);
 
-/// Demand keeps at least an eighth of the memory, but no more than 4 MiB: a hundred reads of 32 KiB.
+/// Divisor of the budget: one part in this many is kept from speculation for demand, an eighth.
+/// Lower: streams have less room in a small budget. Higher: demand must evict unread pages more
+/// often. Source: a guess, not measured.
 const DEMAND_SHARE: u64 = 8;
+
+/// Bytes that are kept for demand at most: 4 MiB, 128 reads of 32 KiB. Lower: many random readers
+/// evict unread pages. Higher: streams have less room, to no use. Source: a guess, not measured.
 const DEMAND_BYTES_MAX: u64 = 4 << 20;
 
-/// Memory for each name of a folio that is gone, in bytes: so many of 128 KiB that a loop over four times the memory is known for one, in
-/// less than a five-hundredth of it. Fewer leave larger loops to LRU's fate: each round misses everything.
+/// Bytes of the budget for each name of an evicted folio that is remembered. Lower: more memory
+/// for names; at 50 bytes each they take a 655th of the budget as it is, and twice as many give
+/// the same figures. Higher: larger loops are not recognised, and each round misses everything, as
+/// under LRU; as it is, a loop over four times the memory in folios of 128 KiB is recognised.
+/// Source: docs/decisions/0016.
 const BYTES_PER_NAME: u64 = 32 << 10;
 
 #[cfg(test)]
@@ -433,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_are_what_is_neither_resident_nor_in_flight() {
+    fn a_hole_is_neither_resident_nor_in_flight() {
         let mut r = resident(100);
         r.insert(FILE, Extent::new(4, 8), RequestId(0), None);
         r.insert(FILE, Extent::new(8, 10), RequestId(1), None);
@@ -448,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn read_pages_leave_first_and_unread_ones_only_for_demand() {
+    fn read_folios_are_evicted_first_and_unread_ones_only_for_demand() {
         let mut r = resident(16);
         let mut room = Room::default();
         for page in 0..14 {
@@ -457,7 +493,7 @@ mod tests {
             r.grant(FILE, Extent::new(page, page + 1), RequestId(page));
             r.arrived(FILE, Extent::new(page, page + 1), RequestId(page));
         }
-        assert!(!r.make_room(charges(Extent::new(20, 21)), false, &mut room), "the reserve is demand's");
+        assert!(!r.make_room(charges(Extent::new(20, 21)), false, &mut room), "the reserve is kept for demand");
         r.referenced(FILE, 5, Touch::Finished);
         assert!(r.make_room(charges(Extent::new(20, 22)), true, &mut room));
         assert!(room.evicted.is_empty());
@@ -473,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn abandoning_a_request_keeps_what_was_read_of_it() {
+    fn abandoning_a_request_keeps_the_folios_that_were_read() {
         let mut r = resident(1000);
         r.insert(FILE, Extent::new(0, 64), RequestId(3), Some(Ahead::Stream(1)));
         r.referenced(FILE, 0, Touch::Finished);

@@ -1,17 +1,21 @@
-//! A map by file and page, for what lies in blocks of pages: look-ups of a page, of the pages around it, and of the next ones cost one
-//! step each, however much there is.
+//! A map by file and page for values that lie in blocks of 32 pages, such as folios.
 //!
 //! ```text
-//!   (file, page / 32) --table--> block  starts 0b..0100_0001   pages of the block at which something starts
-//!                                       slots  [ 17 | 4 ]      where that is kept, in the same order
-//!                                                 |
+//!   (file, page / 32) ──table──> block  starts 0b..0100_0001   pages at which a value starts
+//!                                       slots  [ 17 | 4 ]      where those are kept, in order
+//!                                                 │
 //!   slots   [ . . . . | . . . | value of (file, 0) | . . ]     reused when their value is gone
 //! ```
 //!
-//! *Invariant:* a block is there as long as something starts in it. What starts in a block ends in it, so what covers a page starts in
-//! the page's own block.
+//! A look-up of a page, of the pages around it and of the next ones costs one step each, whatever
+//! the number of values. A balanced tree would take five or six steps through memory that no cache
+//! holds; a read makes a dozen look-ups.
 //!
-//! A balanced tree would do the same with five or six steps through memory that no cache holds; there are a dozen look-ups in a read.
+//! *Invariants:* a block exists as long as a value starts in it. A value that starts in a block
+//! ends in it, so the value that covers a page starts in the page's own block.
+//!
+//! The map does not know what its values are, nor where they end. Source: own; a bitmap with ranks
+//! in place of the ordered map of docs/decisions/0001 (see 0020, point 5).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -19,7 +23,7 @@ use alloc::vec::Vec;
 use crate::collections::hash_table::HashTable;
 use crate::units::{Extent, FOLIO_PAGES_MAX, FileId};
 
-/// See the module's text.
+/// A map from file and first page to `V`.
 #[derive(Debug)]
 pub(crate) struct FolioMap<V> {
     blocks: HashTable<Block>,
@@ -37,10 +41,10 @@ struct Slot<V> {
 
 #[derive(Debug, Default)]
 struct Block {
-    /// A bit for each page at which something starts.
+    /// A bit for each page at which a value starts.
     starts: u32,
     few: [u32; FEW],
-    /// In place of `few`, where that is too small.
+    /// Used in place of `few` where that is too small.
     many: Option<Box<[u32; BLOCK_PAGES]>>,
 }
 
@@ -50,7 +54,7 @@ impl Block {
         &all[..self.starts.count_ones() as usize]
     }
 
-    /// Which of its slots is the one of `page`, or would be.
+    /// The rank among its slots of the one of `page`, present or not.
     fn rank(&self, page: u32) -> usize {
         (self.starts & ((1 << page) - 1)).count_ones() as usize
     }
@@ -88,23 +92,23 @@ impl<V> Default for FolioMap<V> {
 }
 
 impl<V> FolioMap<V> {
-    /// How much there is.
+    /// The number of values.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// What starts at `page`.
+    /// The value that starts at `page`.
     pub(crate) fn get(&self, file: FileId, page: u64) -> Option<&V> {
         self.slots[self.slot(file, page)?].value.as_ref()
     }
 
-    /// What starts at `page`.
+    /// The value that starts at `page`.
     pub(crate) fn get_mut(&mut self, file: FileId, page: u64) -> Option<&mut V> {
         let slot = self.slot(file, page)?;
         self.slots[slot].value.as_mut()
     }
 
-    /// Puts in what starts at `page`; what did before is given back.
+    /// Inserts the value that starts at `page`, and returns the one that did before.
     pub(crate) fn insert(&mut self, file: FileId, page: u64, value: V) -> Option<V> {
         if let Some(known) = self.get_mut(file, page) {
             return Some(core::mem::replace(known, value));
@@ -121,7 +125,7 @@ impl<V> FolioMap<V> {
         None
     }
 
-    /// Takes out what starts at `page`.
+    /// Removes the value that starts at `page`.
     pub(crate) fn remove(&mut self, file: FileId, page: u64) -> Option<V> {
         let (number, within) = (page / FOLIO_PAGES_MAX, (page % FOLIO_PAGES_MAX) as u32);
         let block = self.blocks.get_mut(file, number)?;
@@ -138,7 +142,7 @@ impl<V> FolioMap<V> {
         removed
     }
 
-    /// What starts at `page`, or else what starts last before it in its block.
+    /// The value that starts at `page`, or else the last one before it in its block.
     pub(crate) fn covering(&self, file: FileId, page: u64) -> Option<(u64, &V)> {
         let number = page / FOLIO_PAGES_MAX;
         let block = self.blocks.get(file, number)?;
@@ -146,14 +150,14 @@ impl<V> FolioMap<V> {
         self.value(*block.slots()[up_to].last()?)
     }
 
-    /// What starts in `within`, in order.
+    /// The values that start in `within`, in order.
     pub(crate) fn range(&self, file: FileId, within: Extent) -> impl Iterator<Item = (u64, &V)> {
         let blocks = blocks_of(within).filter_map(move |number| Some((number, self.blocks.get(file, number)?)));
         let slots = blocks.flat_map(move |(number, block)| &block.slots()[ranks(block, number, within)]);
         slots.filter_map(|&slot| self.value(slot))
     }
 
-    /// Calls `f` with all that starts in `within`, in order.
+    /// Calls `f` with each value that starts in `within`, in order.
     pub(crate) fn for_each_mut(&mut self, file: FileId, within: Extent, mut f: impl FnMut(u64, &mut V)) {
         for number in blocks_of(within) {
             let Some(block) = self.blocks.get(file, number) else { continue };
@@ -166,7 +170,8 @@ impl<V> FolioMap<V> {
         }
     }
 
-    /// What starts before `page`, the last first, up to the first block in which nothing does.
+    /// The values that start before `page`, the last first, up to the first block in which none
+    /// starts.
     pub(crate) fn before(&self, file: FileId, page: u64) -> impl Iterator<Item = (u64, &V)> {
         let within = Extent::new(0, page);
         let blocks = blocks_of(within).rev().map_while(move |number| Some((number, self.blocks.get(file, number)?)));
@@ -174,7 +179,7 @@ impl<V> FolioMap<V> {
         slots.filter_map(|&slot| self.value(slot))
     }
 
-    /// Where all that there is of `file`, `count` in number, starts, in order. The file has `pages` pages.
+    /// Where the values of `file`, `count` in number, start, in order. The file has `pages` pages.
     pub(crate) fn starts_of(&self, file: FileId, pages: u64, count: usize) -> Vec<u64> {
         let mut starts: Vec<u64> = if pages / FOLIO_PAGES_MAX < self.slots.len() as u64 {
             self.range(file, Extent::new(0, pages)).map(|(start, _)| start).take(count).collect()
@@ -195,7 +200,7 @@ impl<V> FolioMap<V> {
         Some((slot.start, slot.value.as_ref()?))
     }
 
-    /// Leaves no slot free.
+    /// Moves the values together, so that no slot is free.
     fn shrink(&mut self) {
         let (slots, _) = (core::mem::take(&mut self.slots), core::mem::take(&mut self.free));
         self.blocks = HashTable::default();
@@ -207,13 +212,13 @@ impl<V> FolioMap<V> {
     }
 }
 
-/// The blocks that hold some of `extent`.
+/// The numbers of the blocks that hold some of `extent`.
 fn blocks_of(extent: Extent) -> core::ops::Range<u64> {
     let end = if extent.end > extent.start { extent.end.div_ceil(FOLIO_PAGES_MAX) } else { 0 };
     extent.start / FOLIO_PAGES_MAX..end
 }
 
-/// Which slots of the block `number` are those of pages in `within`.
+/// The range of slots of the block `number` that hold values that start in `within`.
 fn ranks(block: &Block, number: u64, within: Extent) -> core::ops::Range<usize> {
     let first = number * FOLIO_PAGES_MAX;
     let rank = |page: u64| match page.saturating_sub(first) {
@@ -223,17 +228,24 @@ fn ranks(block: &Block, number: u64, within: Extent) -> core::ops::Range<usize> 
     rank(within.start)..rank(within.end)
 }
 
-/// Pages of a block: those of the largest folio, one for each bit of `starts`.
+/// Pages of a block. Lower: a folio could lie in two blocks. Higher: `starts` has no bit for each
+/// page. Source: the largest folio ([`FOLIO_PAGES_MAX`]) and the bits of `starts`.
 const BLOCK_PAGES: usize = FOLIO_PAGES_MAX as usize;
 const _: () = assert!(BLOCK_PAGES == u32::BITS as usize, "a bit for each page of a block");
 
-/// Slots that a block has at once. A stream's blocks have one, random reads of a large file one or two; more makes every block larger.
+/// Slots that a block has without an allocation. Lower: blocks of random reads take an allocation
+/// each. Higher: every block is larger. Source: a guess, not measured: a block of a stream has one
+/// value, of random reads in a large file one or two.
 const FEW: usize = 4;
 
-/// Used for less than an eighth, the slots are moved together.
+/// The slots are moved together when less than one in this many is used, an eighth. Lower: values
+/// are moved more often. Higher: more memory is held for slots that are free. Source: a guess, not
+/// measured.
 const SHRINK_AT: usize = 8;
 
-/// As many slots are no memory to speak of.
+/// Slots up to which they are never moved together. Lower: a small map moves its values often.
+/// Higher: up to that many free slots are kept. Source: a guess, not measured: 1024 slots take
+/// little memory.
 const SLOTS_MIN: usize = 1024;
 
 #[cfg(test)]
@@ -252,7 +264,7 @@ mod tests {
     }
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
-        // Few files and pages, so that blocks fill, and some far away.
+        // Few files and pages, so that blocks fill up, and some pages far away.
         let page = prop_oneof![0..200_u64, 1_000_000..1_000_040_u64];
         let step = (0..3_u8, 0..3_u64, page, 0..100_u64).prop_map(|(kind, file, page, len)| match kind {
             0 => Step::Insert(file, page),
@@ -264,27 +276,27 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_map_in_order(steps in steps()) {
-            let (mut places, mut model) = (FolioMap::default(), BTreeMap::new());
+        fn it_agrees_with_an_ordered_map(steps in steps()) {
+            let (mut map, mut model) = (FolioMap::default(), BTreeMap::new());
             for (value, step) in steps.into_iter().enumerate() {
                 match step {
                     Step::Insert(file, page) => {
-                        prop_assert_eq!(places.insert(FileId(file), page, value), model.insert((file, page), value));
+                        prop_assert_eq!(map.insert(FileId(file), page, value), model.insert((file, page), value));
                     }
                     Step::Remove(file, page) => {
-                        prop_assert_eq!(places.remove(FileId(file), page), model.remove(&(file, page)));
+                        prop_assert_eq!(map.remove(FileId(file), page), model.remove(&(file, page)));
                     }
                     Step::Look(file, page, len) => {
                         let (id, within) = (FileId(file), Extent::new(page, page + len));
-                        prop_assert_eq!(places.get(id, page), model.get(&(file, page)));
+                        prop_assert_eq!(map.get(id, page), model.get(&(file, page)));
                         let wanted: Vec<_> = model.range((file, page)..(file, page + len)).collect();
-                        let found: Vec<_> = places.range(id, within).collect();
+                        let found: Vec<_> = map.range(id, within).collect();
                         prop_assert_eq!(&found, &wanted.iter().map(|((_, at), v)| (*at, *v)).collect::<Vec<_>>());
                         let mut changed = Vec::new();
-                        places.for_each_mut(id, within, |at, value| changed.push((at, *value)));
+                        map.for_each_mut(id, within, |at, value| changed.push((at, *value)));
                         prop_assert_eq!(changed, wanted.iter().map(|((_, at), v)| (*at, **v)).collect::<Vec<_>>());
                         let last = model.range((file, page / 32 * 32)..=(file, page)).next_back();
-                        prop_assert_eq!(places.covering(id, page), last.map(|((_, at), value)| (*at, value)));
+                        prop_assert_eq!(map.covering(id, page), last.map(|((_, at), value)| (*at, value)));
                         let mut before = Vec::new();
                         for block in (0..page.div_ceil(32)).rev() {
                             let all = model.range((file, block * 32)..(file, block * 32 + 32));
@@ -293,15 +305,15 @@ mod tests {
                             }
                             before.extend(all.rev().filter(|((_, at), _)| *at < page).map(|((_, at), v)| (*at, v)));
                         }
-                        prop_assert_eq!(places.before(id, page).collect::<Vec<_>>(), before);
+                        prop_assert_eq!(map.before(id, page).collect::<Vec<_>>(), before);
                     }
                 }
-                prop_assert_eq!(places.len(), model.len());
+                prop_assert_eq!(map.len(), model.len());
             }
             for file in 0..3 {
                 let wanted: Vec<u64> = model.range((file, 0)..=(file, u64::MAX)).map(|((_, at), _)| *at).collect();
                 for pages in [1_000_040, u64::MAX] {
-                    prop_assert_eq!(places.starts_of(FileId(file), pages, wanted.len()), wanted.clone());
+                    prop_assert_eq!(map.starts_of(FileId(file), pages, wanted.len()), wanted.clone());
                 }
             }
         }
@@ -309,12 +321,12 @@ mod tests {
 
     #[test]
     fn it_shrinks_when_it_empties() {
-        let mut places = FolioMap::default();
-        (0..100_000).for_each(|page| assert_eq!(places.insert(FileId(1), page * 40, page), None));
-        (10..100_000).for_each(|page| assert_eq!(places.remove(FileId(1), page * 40), Some(page)));
-        assert_eq!(places.len(), 10);
-        assert!(places.slots.len() <= SLOTS_MIN);
-        assert_eq!(places.blocks.len(), 10);
-        assert!((0..10).all(|page| places.get(FileId(1), page * 40) == Some(&page)));
+        let mut map = FolioMap::default();
+        (0..100_000).for_each(|page| assert_eq!(map.insert(FileId(1), page * 40, page), None));
+        (10..100_000).for_each(|page| assert_eq!(map.remove(FileId(1), page * 40), Some(page)));
+        assert_eq!(map.len(), 10);
+        assert!(map.slots.len() <= SLOTS_MIN);
+        assert_eq!(map.blocks.len(), 10);
+        assert!((0..10).all(|page| map.get(FileId(1), page * 40) == Some(&page)));
     }
 }

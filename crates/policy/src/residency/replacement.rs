@@ -1,36 +1,47 @@
-//! In which order folios leave that have been read to their end: S3-FIFO, or LRU to compare with.
+//! The order in which Used folios are evicted: S3-FIFO, or LRU to compare with.
 //!
 //! ```text
-//!                          nobody read it again
-//!   read to its end --> small ------------------> gone, remembered for a while (ghost)
-//!                         |                           | fetched and read once more
-//!                         | somebody did              v
-//!                         +-----------------------> main ---> gone
-//!                                                   ^   | nobody since it last came by
-//!                                                   +---+ somebody did
+//!                            not read again
+//!   read to its end ──> small ────────────> evicted, its name remembered for a while (ghost)
+//!   or fetched nearby     │                     │ fetched and read once more
+//!                         │ read again          v
+//!                         └──────────────────> main ──(not read since it last came by)──> evicted
+//!                                               ^ │
+//!                                               └─┘ read since: to the end of the queue
 //! ```
 //!
-//! Most of what is read is read once; it leaves through `small`, a tenth of the memory, and takes nothing from what is read
-//! again and again. A loop over more than there is memory for keeps what fits, where LRU keeps nothing. Origin: S3-FIFO
-//! (Yang et al., SOSP 2023), with the counts of up to three uses and the tenth as published.
+//! Most folios are read once. They leave through `small`, a tenth of the Used bytes, and evict
+//! nothing that is read again and again. A loop over more than the memory keeps the part that
+//! fits, where LRU keeps nothing.
+//!
+//! What has left `small` is also counted by its use, apart for folios that were requested and for
+//! those that came with a hot block: `prefers_nearby` compares the two.
+//!
+//! *Invariants:* a folio is in one queue, once; an entry of a folio that is gone is skipped. The
+//! number of entries and of names is bounded.
+//!
+//! The file does not know folios in flight, unread or read in part (`budget`), and does not see
+//! plain hits: the driver reports a touch only while the folio's bit is clear. Source: S3-FIFO
+//! (Yang et al., SOSP 2023), with up to three counted uses and the tenth as published; more names
+//! than published (docs/decisions/0016); the comparison of hot blocks, docs/decisions/0010.
 
 use alloc::collections::{BTreeMap, VecDeque};
 
 use crate::collections::hash_table::HashTable;
 use crate::units::{FileId, RequestId};
 
-/// What leaves first of what has been read.
+/// Which Used folio is evicted first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Replacement {
-    /// What was read once before what was read again.
+    /// Folios read once before folios read again.
     #[default]
     S3Fifo,
-    /// What was not read for longest.
+    /// The folio that was read longest ago.
     Lru,
 }
 
 impl Replacement {
-    /// Every one.
+    /// All of them.
     pub const ALL: [Self; 2] = [Self::S3Fifo, Self::Lru];
 
     /// Its name in logs and reports.
@@ -42,33 +53,35 @@ impl Replacement {
     }
 }
 
-/// A folio: its file, its first page, and the request that brought it.
+/// The identity of a folio: its file, its first page, and the request that brought it.
 pub(crate) type Key = (FileId, u64, RequestId);
 
-/// What is known of the uses of one folio. Kept with the folio.
+/// What is known of the uses of one folio. Kept with the folio, and changed here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Uses {
     /// S3-FIFO: how often it was read again since it last came by, up to [`TIMES_MAX`].
     times: u8,
     /// S3-FIFO: it is in the main queue.
     main: bool,
-    /// It was not asked for, but came along with what was.
-    around: bool,
+    /// It was fetched with a hot block; no read asked for it.
+    nearby: bool,
     /// LRU: when it was read last, in reads.
     at: u64,
 }
 
-/// What became of the folios that have left the small queue, in bytes.
+/// How the folios that have left the small queue were used, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Passage {
-    /// Bytes that had been read again, and all.
+    /// Bytes of folios that had been read again.
     again: u64,
+    /// Bytes of all folios.
     all: u64,
+    /// The number of folios.
     folios: u64,
 }
 
 impl Passage {
-    /// Counts a folio of `bytes`, of which `again` had been read again. What was long ago counts less and less.
+    /// Counts a folio of `bytes`, of which `again` had been read again. Older counts lose weight.
     fn count(&mut self, again: u64, bytes: u64) {
         self.again += again.min(bytes);
         self.all += bytes;
@@ -80,12 +93,12 @@ impl Passage {
         }
     }
 
-    /// How much of it had been read again, in thousandths.
+    /// The part that had been read again, per mille. `None` while too little has passed.
     fn again_per_mille(self) -> Option<u64> {
         if self.all < PASSAGE_BYTES / 4 { None } else { Some(self.again * 1000 / self.all) }
     }
 
-    /// Bytes of a folio.
+    /// The mean bytes of a folio.
     fn folio_bytes(self) -> u64 {
         self.all.checked_div(self.folios).unwrap_or(u64::MAX)
     }
@@ -93,20 +106,20 @@ impl Passage {
 
 /// Looks up folios by key.
 pub(crate) trait Folios {
-    /// The uses and the bytes of a folio, if it is there and has been read to its end.
+    /// The uses and the bytes of a folio, if it is there and Used.
     fn used(&mut self, key: Key) -> Option<(&mut Uses, u64)>;
 }
 
-/// What leaves, and what must be noticed again.
+/// One step towards room.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// This folio goes.
+    /// This folio is to be evicted.
     Evict(Key),
-    /// It stays; its next use is to be told.
+    /// This folio stays; its next use is to be reported.
     Clear(Key),
 }
 
-/// The folios that have been read, in order.
+/// The Used folios, in the order of their eviction.
 #[derive(Debug)]
 pub(crate) enum Order {
     S3Fifo(S3Fifo),
@@ -121,25 +134,26 @@ impl Order {
         }
     }
 
-    /// A folio of `bytes` has been read to its end, or has come `around` one that was asked for.
-    pub(crate) fn insert(&mut self, key: Key, uses: &mut Uses, bytes: u64, around: bool) {
-        *uses = Uses { around, ..Uses::default() };
+    /// A folio of `bytes` is Used from now on: read to its end, or fetched `nearby` a random read.
+    pub(crate) fn insert(&mut self, key: Key, uses: &mut Uses, bytes: u64, nearby: bool) {
+        *uses = Uses { nearby, ..Uses::default() };
         match self {
             Self::S3Fifo(fifo) => fifo.insert(key, uses, bytes),
             Self::Lru(lru) => lru.insert(key, uses),
         }
     }
 
-    /// Whether what comes along with reads is used clearly more than what takes the same room: what was read once.
+    /// Whether folios fetched with hot blocks are used clearly more than requested folios, most of
+    /// which are read once and take the same room.
     pub(crate) fn prefers_nearby(&self) -> bool {
         let Self::S3Fifo(fifo) = self else { return false };
-        match (fifo.around.again_per_mille(), fifo.asked.again_per_mille()) {
-            (Some(around), Some(asked)) => around >= asked + AROUND_PER_MILLE,
+        match (fifo.nearby.again_per_mille(), fifo.asked.again_per_mille()) {
+            (Some(nearby), Some(asked)) => nearby >= asked + NEARBY_PER_MILLE,
             _ => false,
         }
     }
 
-    /// It was read again. Whether its next use is to be told as well.
+    /// A folio was read again. Returns whether its next use is to be reported as well.
     pub(crate) fn touch(&mut self, key: Key, uses: &mut Uses) -> bool {
         match self {
             Self::S3Fifo(_) => {
@@ -154,7 +168,7 @@ impl Order {
         }
     }
 
-    /// It is gone, for whatever reason.
+    /// A folio was removed, for any reason.
     pub(crate) fn remove(&mut self, uses: Uses, bytes: u64) {
         match self {
             Self::S3Fifo(fifo) => *fifo.bytes_of(uses.main) -= bytes,
@@ -164,7 +178,8 @@ impl Order {
         }
     }
 
-    /// The next step towards room. `None` if there is nothing left to evict. The folio to evict is still to be removed.
+    /// The next step towards room, or `None` if nothing is left to evict. The caller removes the
+    /// folio to evict.
     pub(crate) fn next(&mut self, folios: &mut impl Folios) -> Option<Step> {
         match self {
             Self::S3Fifo(fifo) => fifo.next(folios),
@@ -172,8 +187,8 @@ impl Order {
         }
     }
 
-    /// Forgets entries of folios that are gone, if they are many: `there` is how many folios there are, `names` how many of the gone
-    /// may be remembered even so.
+    /// Forgets entries of folios that are gone, if they are many. `there` is the number of folios,
+    /// `names` the number of evicted folios that may be remembered even if that is more.
     pub(crate) fn forget_stale(&mut self, there: usize, names: usize, folios: &mut impl Folios) {
         if let Self::S3Fifo(fifo) = self {
             for (main, queue) in [(false, &mut fifo.small), (true, &mut fifo.main)] {
@@ -186,18 +201,19 @@ impl Order {
     }
 }
 
-/// Two queues, and the names of what left the first one.
+/// Two queues, and the names of folios that were evicted from the first.
 #[derive(Debug, Default)]
 pub(crate) struct S3Fifo {
-    /// Each folio is in one queue, once. May name folios that are gone.
+    /// Each folio is in one of the two queues, once. They may name folios that are gone.
     small: VecDeque<Key>,
     main: VecDeque<Key>,
     small_bytes: u64,
     main_bytes: u64,
     ghosts: Ghosts,
-    /// Of what was asked for, and of what came along.
+    /// Use of the folios that reads asked for.
     asked: Passage,
-    around: Passage,
+    /// Use of the folios that came with hot blocks.
+    nearby: Passage,
 }
 
 impl S3Fifo {
@@ -220,9 +236,10 @@ impl S3Fifo {
             let Some((uses, bytes)) = folios.used(key).filter(|(uses, _)| uses.main == main) else { continue };
             if !main {
                 let times = u64::from(uses.times);
-                if uses.around {
-                    // What comes along may be held in larger pieces than what is asked for: each use is of one such.
-                    self.around.count(times.saturating_mul(self.asked.folio_bytes()), bytes);
+                if uses.nearby {
+                    // A folio fetched nearby may be larger than a requested one: each use counts
+                    // as one of the latter's size.
+                    self.nearby.count(times.saturating_mul(self.asked.folio_bytes()), bytes);
                 } else {
                     self.asked.count(bytes * times.min(1), bytes);
                 }
@@ -238,7 +255,7 @@ impl S3Fifo {
             if main {
                 uses.times -= 1;
             } else {
-                *uses = Uses { main: true, times: 0, around: false, ..*uses };
+                *uses = Uses { main: true, times: 0, nearby: false, ..*uses };
                 self.small_bytes -= bytes;
                 self.main_bytes += bytes;
             }
@@ -249,10 +266,10 @@ impl S3Fifo {
     }
 }
 
-/// Names of folios that left without having been read again, the oldest first.
+/// Names of folios evicted without having been read again, the oldest first.
 #[derive(Debug, Default)]
 struct Ghosts {
-    /// May hold names that have been taken.
+    /// May hold names that were taken out of `names`.
     order: VecDeque<(FileId, u64)>,
     names: HashTable<bool>,
 }
@@ -292,20 +309,30 @@ impl Lru {
     }
 }
 
-/// Uses that are counted: as published. More keeps what was hot once for longer.
+/// Uses of a folio that are counted at most. Lower: hot folios are told from warm ones less well.
+/// Higher: a folio that was hot once is kept for longer. Source: S3-FIFO, as published.
 const TIMES_MAX: u8 = 3;
 
-/// `small` is a tenth, as published: smaller and what is read again soon leaves before that, larger and less is left to `main`.
+/// Divisor of the Used bytes: `small` holds one part in this many, a tenth, before it is evicted
+/// from. Lower: less is left to `main`. Higher: a folio that is read again soon is evicted before
+/// that. Source: S3-FIFO, as published.
 const SMALL_SHARE: u64 = 10;
 
-/// What has left `small` is remembered for 32 MiB: enough folios for a ratio, few enough to follow what programs do.
+/// Bytes that have left `small` after which the counts of their use are halved: 32 MiB. Lower: too
+/// few folios for a ratio. Higher: the ratio follows a change of the program later. Source: a
+/// guess, not measured.
 const PASSAGE_BYTES: u64 = 32 << 20;
 
-/// By how much more of it must be used, in thousandths: what it costs to fetch 64 KiB along with 64 KiB, where fetching those apart costs
-/// eight times as much.
-const AROUND_PER_MILLE: u64 = 125;
+/// How much more folios of hot blocks must be used than requested ones, per mille of their bytes:
+/// an eighth. Lower: blocks are fetched that save less than they cost. Higher: fewer hot blocks
+/// are fetched once half of the memory is used. Source: derived: the cost of fetching 64 KiB
+/// together with 64 KiB, where fetching them apart costs eight times as much; docs/decisions/0010
+/// (`iozone-random` falls to .92 of the best without the comparison).
+const NEARBY_PER_MILLE: u64 = 125;
 
-/// Entries of folios that are gone, besides as many again as there are folios.
+/// Entries of folios that are gone, allowed in each queue beside one for each folio there is.
+/// Lower: queues are cleaned more often while there are few folios. Higher: more memory for
+/// entries. Source: a guess, not measured.
 const STALE_MAX: usize = 1024;
 
 #[cfg(test)]
@@ -340,7 +367,7 @@ mod tests {
             Self { order: Order::new(replacement), folios: Map::default(), capacity, told: BTreeSet::new(), next: 0 }
         }
 
-        /// Whether `page` was there.
+        /// Reads `page`; returns whether it was a hit.
         fn read(&mut self, page: u64) -> bool {
             if let Some((&key, uses)) = self.folios.0.iter_mut().find(|(key, _)| key.1 == page) {
                 if self.told.insert(page) && self.order.touch(key, uses) {
@@ -349,13 +376,13 @@ mod tests {
                 return true;
             }
             while self.folios.0.len() >= self.capacity {
-                match self.order.next(&mut self.folios).expect("something can go") {
+                match self.order.next(&mut self.folios).expect("a folio can be evicted") {
                     Step::Evict(key) => {
-                        let uses = self.folios.0.remove(&key).expect("what goes is there");
+                        let uses = self.folios.0.remove(&key).expect("an evicted folio is resident");
                         self.order.remove(uses, 1);
                         self.told.remove(&key.1);
                     }
-                    Step::Clear(key) => assert!(self.told.remove(&key.1), "cleared what was not told"),
+                    Step::Clear(key) => assert!(self.told.remove(&key.1), "cleared a bit that is not set"),
                 }
             }
             self.next += 1;
@@ -373,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_read_leaves_first() {
+    fn lru_evicts_the_least_recently_read() {
         let mut cache = Cache::new(Replacement::Lru, 3);
         assert_eq!(cache.hits([1, 2, 3, 1, 1].into_iter()), 2);
         assert_eq!(cache.hits([4].into_iter()), 0);
@@ -382,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_that_does_not_fit_keeps_what_does() {
+    fn s3_fifo_keeps_a_part_of_a_loop_that_does_not_fit() {
         let round = |n: u64| (0..n * 150).map(|read| read % 150);
         assert_eq!(Cache::new(Replacement::Lru, 100).hits(round(20)), 0);
         let hits = Cache::new(Replacement::S3Fifo, 100).hits(round(20));
@@ -390,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_once_takes_nothing_from_what_is_read_again() {
+    fn folios_read_once_do_not_evict_those_read_again() {
         let mut cache = Cache::new(Replacement::S3Fifo, 100);
         for _ in 0..3 {
             cache.hits(0..50);
@@ -400,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_the_gone_are_bounded() {
+    fn names_of_evicted_folios_are_bounded() {
         let mut cache = Cache::new(Replacement::S3Fifo, 100);
         cache.hits(0..10_000);
         let Order::S3Fifo(fifo) = &cache.order else { unreachable!() };

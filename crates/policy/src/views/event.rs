@@ -1,31 +1,48 @@
-//! The driver's side of the contract of a view: what it reports and what it is told to do.
+//! The contract between the policy of a view and its driver: what the driver reports, and what it
+//! is told to do.
+//!
+//! ```text
+//!   Fault ──> Read .. Completed ──> Map       the threads that wait continue
+//!     │                    │         └──> Lost ──> Fail
+//!     │                    └──> Fail          they get an error; the next touch reads again
+//!     └──> Wake                               the block was mapped meanwhile
+//! ```
+//!
+//! A *block* is 128 KiB, aligned; the last one ends with the object.
+//!
+//! *Invariants:* each [`ViewAction::Read`] is answered by one [`ViewEvent::Completed`].
+//! [`ViewAction::Map`] is the last action of its event, so [`ViewEvent::Lost`] can be the next
+//! event.
+//!
+//! There is no time in this contract, and no write: a view is not changed. Source:
+//! docs/decisions/0039.
 
 use crate::units::Extent;
 
 /// Something that happened. Pages are numbered from the object's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ViewEvent {
-    /// A thread touched a page that was not there, and waits for it: until it is told by [`ViewAction::Map`], [`ViewAction::Wake`] or
-    /// [`ViewAction::Fail`].
+    /// A thread touched a page that was not mapped. It waits until [`ViewAction::Map`],
+    /// [`ViewAction::Wake`] or [`ViewAction::Fail`].
     Fault {
         /// The page.
         page: u64,
     },
-    /// What [`ViewAction::Read`] asked for is over.
+    /// A [`ViewAction::Read`] is over.
     Completed {
-        /// The pages, as they were asked for.
+        /// The pages of that action.
         pages: Extent,
-        /// All of them came.
+        /// Whether all of them were read.
         came: bool,
     },
-    /// What [`ViewAction::Map`] said could not be done.
+    /// A [`ViewAction::Map`] could not be executed.
     Lost {
-        /// The pages, as they were to be mapped.
+        /// The pages of that action.
         pages: Extent,
     },
 }
 
-/// Something to do, in the order given.
+/// Something to do. The driver executes actions in the order given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ViewAction {
     /// Read from the object. Answered by [`ViewEvent::Completed`].
@@ -33,12 +50,12 @@ pub enum ViewAction {
         /// The pages: a block.
         pages: Extent,
     },
-    /// Map what came; threads that wait for it go on.
+    /// Map what was read. Threads that wait for it continue.
     Map {
         /// The pages: the block that was just completed.
         pages: Extent,
     },
-    /// The page is mapped: threads that wait for it go on.
+    /// The page is mapped already: threads that wait for it continue.
     Wake {
         /// The page.
         page: u64,
@@ -48,20 +65,20 @@ pub enum ViewAction {
         /// The pages: a block that is mapped.
         pages: Extent,
     },
-    /// The pages cannot be had: who waits for them is told so.
+    /// The pages cannot be read or mapped: threads that wait for them get an error.
     Fail {
         /// The pages: a block that is not mapped.
         pages: Extent,
     },
 }
 
-/// What has been decided so far. All counts only grow.
+/// What was decided so far. No count decreases.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ViewCounters {
-    /// Touches of pages that were not there.
+    /// Touches of pages that were not mapped.
     pub faults: u64,
-    /// Blocks asked for.
+    /// Blocks read from the object.
     pub reads: u64,
-    /// Pages that could not be had.
+    /// Pages that could not be read or mapped.
     pub pages_failed: u64,
 }

@@ -1,46 +1,52 @@
-//! An object as memory that is only read: from touches to blocks that are read, mapped and dropped.
+//! The wiring of a view: from touches to blocks that are read, mapped and dropped.
 //!
 //! ```text
-//!   Fault ──> away: Read ──> Completed ──> it came: Drop, until there is room ──> Map     who waits for it goes on
-//!         │                           └──> it did not: Fail                               who waits for it is told; the next touch asks again
-//!         ├─> on its way: nothing, the thread waits with the others
-//!         └─> mapped meanwhile: Wake
+//!   Fault ──┬─ away ───────> Read .. Completed ──┬─ read ────> Drop until there is room, then Map
+//!           ├─ arriving ───> nothing             └─ failed ──> Fail; the next touch reads again
+//!           └─ mapped ─────> Wake
 //! ```
 //!
-//! A *block* is 128 KiB, as long as a read of a mount: what reads ahead behind this sees the streams that it would see there, so nothing is
-//! read ahead here. Nothing is ever dirty, and what was dropped can be had again, so a block that leaves is gone at once.
+//! A block is as long as a read of a mount. So the readahead behind the view sees the same streams
+//! that it would see there, and the view reads nothing ahead. No block is dirty, and a dropped
+//! block can be read again, so a block that leaves is gone at once.
 //!
-//! Which one leaves is `swap_replacement`'s to say, of blocks as of a region's pages: touches of what is mapped are not seen here either. In a loop over
-//! more than the budget those mapped first would always be those wanted next, and every block would be missed in every round.
+//! `regions::replacement` decides which block leaves, as for the pages of a region: touches of
+//! mapped blocks are not seen here either. If the block mapped first always left, a loop over more
+//! than the budget would miss every block in every round.
 //!
-//! Invariants: what is mapped never exceeds the budget. No block is asked for while it is on its way or mapped. What is on its way is memory of
-//! whoever reads it, and not counted here.
+//! *Invariants:* mapped blocks never exceed the budget. No block is read while it is arriving or
+//! mapped. Blocks that are arriving are memory of the engine, and are not counted here.
+//!
+//! This file does not wait, retry or know threads: the driver holds those that wait. Source:
+//! docs/decisions/0039.
 
 use alloc::collections::VecDeque;
 
 use crate::regions::page::{List, Pages, Place};
-use crate::regions::replacement::Leaving;
+use crate::regions::replacement::Eviction;
 use crate::units::Extent;
 use crate::views::event::{ViewAction, ViewCounters, ViewEvent};
 
 /// What a view is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ViewOptions {
-    /// The object's pages; less than 2^37.
+    /// The pages of the object; less than 2^37.
     pub pages: u64,
-    /// How many of them may be mapped; counted in whole blocks, at least one.
+    /// Pages that may be mapped; counted in whole blocks of 32, at least one block.
     pub budget: u64,
 }
 
-/// A view. Used as [`crate::ReadPath`] is, without a clock: [`ViewPath::handle`], then [`ViewPath::poll_action`] until `None`.
+/// The policy of a view. It is used as [`crate::ReadPath`] is, without a clock:
+/// [`ViewPath::handle`], then [`ViewPath::poll_action`] until `None`.
 ///
-/// An event costs O(1); 16 bytes a block of the object.
+/// An event costs O(1). The records take 16 bytes for each block of the object.
 #[derive(Debug)]
 pub struct ViewPath {
-    /// The book of blocks, in which they are what pages are in a region's.
+    /// The records of the blocks: a block is to a view what a page is to a region.
     blocks: Pages,
-    leaving: Leaving,
+    eviction: Eviction,
     pages: u64,
+    /// In blocks.
     budget: u64,
     actions: VecDeque<ViewAction>,
     counters: ViewCounters,
@@ -48,15 +54,15 @@ pub struct ViewPath {
 }
 
 impl ViewPath {
-    /// A view of which nothing is mapped.
+    /// A view with nothing mapped.
     ///
     /// # Panics
     ///
-    /// With 2^37 pages or more.
+    /// If the object has 2^37 pages or more.
     pub fn new(options: ViewOptions) -> Self {
         Self {
             blocks: Pages::new(options.pages.div_ceil(BLOCK_PAGES)),
-            leaving: Leaving::new(),
+            eviction: Eviction::new(),
             pages: options.pages,
             budget: (options.budget / BLOCK_PAGES).max(1),
             actions: VecDeque::new(),
@@ -65,7 +71,8 @@ impl ViewPath {
         }
     }
 
-    /// Takes what happened. Pages beyond the object are ignored, and so is the end of what was not asked for.
+    /// Handles an event. Events of pages beyond the object are ignored, and so are ends of reads
+    /// that were not made.
     pub fn handle(&mut self, event: ViewEvent) {
         debug_assert!(self.actions.is_empty(), "every action is polled before the next event");
         match event {
@@ -85,17 +92,17 @@ impl ViewPath {
         }
     }
 
-    /// The next thing to do; `None` when that was all.
+    /// The next action; `None` when there are no more.
     pub fn poll_action(&mut self) -> Option<ViewAction> {
         self.actions.pop_front()
     }
 
-    /// What has been decided so far.
+    /// What was decided so far.
     pub fn counters(&self) -> ViewCounters {
         self.counters
     }
 
-    /// Pages that are mapped.
+    /// The number of mapped pages.
     pub fn mapped(&self) -> u64 {
         self.mapped_pages
     }
@@ -117,15 +124,15 @@ impl ViewPath {
 
     fn map(&mut self, block: u64) {
         while self.blocks.on(List::Passing) + self.blocks.on(List::Settled) >= self.budget
-            && let Some(leaves) = self.leaving.next(&mut self.blocks, self.budget)
+            && let Some(leaves) = self.eviction.next(&mut self.blocks, self.budget)
         {
             self.unmap(leaves);
-            self.leaving.gone(&mut self.blocks, leaves);
+            self.eviction.evicted(&mut self.blocks, leaves);
             let pages = self.extent(leaves);
             self.actions.push_back(ViewAction::Drop { pages });
         }
         self.blocks.set_place(block, Place::Clean);
-        self.leaving.came(&mut self.blocks, block, self.budget);
+        self.eviction.arrived(&mut self.blocks, block, self.budget);
         let pages = self.extent(block);
         self.mapped_pages += pages.pages();
         self.actions.push_back(ViewAction::Map { pages });
@@ -144,7 +151,7 @@ impl ViewPath {
         self.actions.push_back(ViewAction::Fail { pages });
     }
 
-    /// The block of these pages, if that is where it is.
+    /// The block that begins with `pages`, if it is at `place`.
     fn block(&self, pages: Extent, place: Place) -> Option<u64> {
         let block = pages.start / BLOCK_PAGES;
         (block < self.blocks.len() && self.blocks.place(block) == place).then_some(block)
@@ -155,8 +162,9 @@ impl ViewPath {
     }
 }
 
-/// Pages read and mapped at a time: 128 KiB, as a mount is asked for. Fewer, and each is a fault and an event of the engine's more; more, and a
-/// touch at random waits for, and drops, what nobody wants.
+/// Pages of a block, which is read and mapped at once: 128 KiB, as long as a read of a mount.
+/// Lower: more faults and more reads of the engine. Higher: a touch at random waits for pages that
+/// are not used, and evicts others for them. Source: docs/decisions/0033, point 9, and 0039.
 const BLOCK_PAGES: u64 = 32;
 
 #[cfg(test)]
@@ -175,19 +183,19 @@ mod tests {
     }
 
     #[test]
-    fn who_touches_what_is_on_its_way_waits_with_the_others() {
+    fn a_touch_of_an_arriving_block_reads_nothing() {
         let mut path = ViewPath::new(ViewOptions { pages: 70, budget: 64 });
         assert_eq!(tell(&mut path, ViewEvent::Fault { page: 5 }), [ViewAction::Read { pages: Extent::new(0, 32) }]);
         assert_eq!(tell(&mut path, ViewEvent::Fault { page: 31 }), []);
-        // The last block is as long as the object.
+        // The last block ends with the object.
         assert_eq!(tell(&mut path, ViewEvent::Fault { page: 69 }), [ViewAction::Read { pages: Extent::new(64, 70) }]);
         assert_eq!(came(&mut path, 0, 32), [ViewAction::Map { pages: Extent::new(0, 32) }]);
-        // A touch of which is told late.
+        // This touch is reported after the block was mapped.
         assert_eq!(tell(&mut path, ViewEvent::Fault { page: 7 }), [ViewAction::Wake { page: 7 }]);
         assert_eq!((path.counters().faults, path.counters().reads, path.mapped()), (4, 2, 32));
     }
 
-    /// Touches a page of each of these blocks, one after the other: what was asked for.
+    /// Touches a page of each of these blocks, one after the other. Returns how many were read.
     fn touch(path: &mut ViewPath, blocks: impl IntoIterator<Item = u64>) -> u64 {
         let before = path.counters().reads;
         for block in blocks {
@@ -200,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_is_given_the_room_of_another() {
+    fn a_block_that_arrives_takes_the_room_of_another() {
         let mut path = ViewPath::new(ViewOptions { pages: 1000, budget: 64 + 31 });
         touch(&mut path, [10, 0]);
         tell(&mut path, ViewEvent::Fault { page: 65 });
@@ -212,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_misses_little_more_than_there_is_no_room_for() {
+    fn a_loop_misses_little_more_than_the_blocks_without_room() {
         let (budget, blocks) = (256, 384);
         let mut path = ViewPath::new(ViewOptions { pages: blocks * 32, budget: budget * 32 });
         assert_eq!(touch(&mut path, 0..blocks), blocks);
@@ -222,8 +230,9 @@ mod tests {
     }
 
     #[test]
-    fn places_gone_through_in_step_keep_their_blocks_as_soon_as_that_is_seen() {
-        // More places than blocks that pass: at first each leaves before its last page has been touched.
+    fn blocks_of_threads_in_step_are_kept_once_that_is_seen() {
+        // More places than passing blocks: at first each block leaves before its last page has
+        // been touched.
         let (places, each) = (64, 400);
         let mut path = ViewPath::new(ViewOptions { pages: places * each * 32, budget: 256 * 32 });
         let turns = |pages: core::ops::Range<u64>| {
@@ -236,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_come_drives_nothing_out_and_is_asked_for_again() {
+    fn a_block_that_fails_evicts_nothing_and_is_read_again() {
         let mut path = ViewPath::new(ViewOptions { pages: 64, budget: 32 });
         tell(&mut path, ViewEvent::Fault { page: 0 });
         came(&mut path, 0, 32);
@@ -246,7 +255,7 @@ mod tests {
         assert_eq!(failed, [ViewAction::Fail { pages }]);
         assert_eq!((path.mapped(), path.counters().pages_failed), (32, 32));
         assert_eq!(tell(&mut path, ViewEvent::Fault { page: 40 }), [ViewAction::Read { pages }]);
-        // It comes, and cannot be mapped.
+        // It is read, and cannot be mapped.
         assert_eq!(came(&mut path, 32, 64).len(), 2);
         assert_eq!(tell(&mut path, ViewEvent::Lost { pages }), [ViewAction::Fail { pages }]);
         assert_eq!((path.mapped(), path.counters().pages_failed), (0, 64));
@@ -254,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_asked_for_is_nothing() {
+    fn events_of_blocks_that_were_not_read_are_ignored() {
         let mut path = ViewPath::new(ViewOptions { pages: 64, budget: 32 });
         assert_eq!(tell(&mut path, ViewEvent::Fault { page: 64 }), []);
         assert_eq!(came(&mut path, 0, 32), []);

@@ -1,4 +1,32 @@
-//! Which small files are fetched whole before a reader opens them.
+//! Contents: which small files are fetched whole before a reader opens them.
+//!
+//! ```text
+//!   predicted by            when                                       ahead at first, at most
+//!     the order of opens    four opens follow an earlier epoch         8, 128
+//!     a walk                the second file in order (or up to the     4, 128
+//!                           sixth, after opens out of order)
+//!     a lookup              programs open what they look up            the file itself
+//!
+//!   predicted ──fetch──> fetched ──opened──────────────────────> a hit
+//!                           ├──(a failure, or no room)─────────> not fetched
+//!                           └──(too many or too much fetched)──> discarded, the oldest first
+//! ```
+//!
+//! The order of opens predicts first, then each walk, the latest first. A walk continues across
+//! directories: into listed subdirectories if it is depth first, and backward in the reader's own
+//! directory if the reader opens files from its end.
+//!
+//! *Invariants:* a file is not fetched again while it counts as fetched or is in flight. At most
+//! [`FETCHES_MAX`] files are in flight. When more may be fetched, fetched files above
+//! [`FETCHED_MAX`] or [`DirOptions::contents_bytes`] are discarded. A file that was looked up
+//! first is no prediction: it is neither a hit nor a miss of a walk.
+//!
+//! This file does not say which files are small (`directory`) or how many are ahead
+//! (`confidence`). It does not evict pages: a discarded file is no longer expected, and the read
+//! path drops its unread pages. Source: docs/decisions/0029 (files in order, kept until they are
+//! opened) and 0035 (lookups).
+//!
+//! [`DirOptions::contents_bytes`]: crate::DirOptions::contents_bytes
 
 use alloc::vec::Vec;
 
@@ -10,7 +38,8 @@ use crate::directories::walk::{Frame, Order, Walk};
 use crate::units::{DirId, Found};
 
 impl DirReadahead {
-    /// The storage has to be asked for the name of a file. Whether it is asked for the file instead.
+    /// The storage has to be asked for the name of a file. Returns whether it is asked for the
+    /// file instead.
     pub(super) fn named_file(&mut self, file @ (dir, entry): FileRef) -> bool {
         let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) else { return false };
         if !state.is_small_file() || state.fetched {
@@ -26,6 +55,7 @@ impl DirReadahead {
         fetches
     }
 
+    /// A reader opens a file.
     pub(super) fn opened(&mut self, dir: DirId, entry: u32, found: Found) {
         self.touch(dir);
         self.refused = false;
@@ -39,7 +69,7 @@ impl DirReadahead {
             self.after_lookup.opened();
         }
         self.counters.fetches_hit += u64::from(fetched && found != Found::Absent);
-        // Who asked for its name first was no guess.
+        // A file that was looked up first was no prediction.
         let fetched = fetched && !named;
         let last = known.opened;
         let steps = last.map_or(0, |(last, run)| {
@@ -54,7 +84,8 @@ impl DirReadahead {
         });
         known.opened = Some((entry, steps));
         known.unordered += u32::from(steps == 0 && last.is_some_and(|(last, _)| last != entry));
-        // Two in a row are an order where all others were, and chance where many were not.
+        // Two files in order make a run if all opens so far were in order, and are chance if many
+        // were not.
         let in_order = steps.unsigned_abs() > known.unordered.min(UNORDERED_MAX);
         if expected {
             if fetched {
@@ -89,7 +120,7 @@ impl DirReadahead {
         self.walks.push(walk);
     }
 
-    /// A file that was fetched is not expected any more, and its entry is gone.
+    /// A fetched file is no longer expected, and its entry is gone.
     pub(super) fn discarded(&mut self, file: FileRef, state: Entry) {
         self.fetched_bytes = self.fetched_bytes.saturating_sub(state.bytes());
         self.fetched.retain(|&other| other != file);
@@ -139,7 +170,7 @@ impl DirReadahead {
         for file in wanted {
             self.fetch(file);
         }
-        // What was expected longest ago and did not come is not expected any more.
+        // The files that were expected longest ago and not opened are no longer expected.
         while self.fetched_bytes > self.options.contents_bytes || self.fetched.len() > FETCHED_MAX {
             let Some(&file @ (dir, entry)) = self.fetched.front() else { return };
             self.take_fetched(file);
@@ -147,6 +178,7 @@ impl DirReadahead {
         }
     }
 
+    /// Fetches a file.
     fn fetch(&mut self, file @ (dir, entry): FileRef) {
         let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) else { return };
         state.fetched = true;
@@ -157,7 +189,7 @@ impl DirReadahead {
         self.actions.push_back(DirAction::Fetch { dir, entry });
     }
 
-    /// A file does not count as fetched any more. Whether it did.
+    /// A file no longer counts as fetched. Returns whether it did.
     pub(super) fn take_fetched(&mut self, (dir, entry): FileRef) -> bool {
         let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) else { return false };
         let fetched = core::mem::take(&mut state.fetched);
@@ -168,7 +200,8 @@ impl DirReadahead {
         fetched
     }
 
-    /// The small files that `walk` comes to next and that were not opened, in order, until `visit` has enough.
+    /// Calls `visit` with the small files that `walk` comes to next and that were not opened, in
+    /// order, until it returns `false`.
     fn next_files(&self, walk: &Walk, mut visit: impl FnMut(FileRef, Entry) -> bool) {
         let mut steps = 0;
         let mut below: Vec<(DirId, u32)> = Vec::new();
@@ -212,14 +245,21 @@ impl DirReadahead {
     }
 }
 
-/// Files fetched ahead when the second one in order is opened.
+/// Files fetched ahead when a run in order begins. Lower: the reader waits more often until the
+/// number has doubled. Higher: more is fetched in vain for two files in order by chance. Source: a
+/// guess, not measured.
 const CONTENTS_FIRST: u32 = 4;
 
-/// Files in flight ahead of readers.
+/// Files in flight ahead of readers. Lower: a loader of several workers waits for files. Higher:
+/// demand waits behind more of them. Source: a guess, not measured.
 const FETCHES_MAX: usize = 64;
 
-/// Files fetched that nobody has opened, at most: twice as many as one reader may have ahead.
+/// Files fetched and not opened, at most: twice as many as one reader may have ahead. Lower: files
+/// of several readers are discarded before they are opened. Higher: files that no reader opens
+/// stay for longer. Source: a guess, not measured.
 const FETCHED_MAX: usize = 256;
 
-/// So many files in a row are an order wherever they are.
+/// Opens out of order that count, in files: a longer run is an order, whatever came before. Lower:
+/// chance runs in a shuffled directory fetch files in vain. Higher: a reader that turns to an
+/// order after many other opens is read ahead later. Source: a guess, not measured.
 const UNORDERED_MAX: u32 = 4;

@@ -1,4 +1,31 @@
-//! Which directories are listed, by themselves or a subtree at a time.
+//! Listings: which directories are listed, by themselves or a subtree at a time.
+//!
+//! ```text
+//!   go_on     one directory:   pages  | read | ahead |      ahead: as many pages as were read,
+//!                                                           up to 32 segments side by side
+//!   list_ahead, for each walk, the latest first:
+//!     next_dirs ──> unknown directories, as many as its confidence allows
+//!        │            covers: one request lists 8 directories or more?
+//!        ├─ no  ──> list:       a request each, 64 directories in flight
+//!        └─ yes ──> list_below: one request for as many as it covers, 4 in flight
+//!                      │
+//!                      ├─ Listed, Along: directories that came whole
+//!                      └─ ListedBelow: the others are unknown again
+//!
+//!   many ahead already ──> the search rests for an eighth of them, in events
+//! ```
+//!
+//! Eight directories of a subtree request count as one directory listed by itself. A listing that
+//! is made anew replaces entries page by page, and keeps which files were fetched; its last page
+//! drops the entries beyond it.
+//!
+//! *Invariants:* a directory has one listing in flight, unless a reader restarts it. A reader's
+//! own listing is not limited. A subtree request is sent only for [`COVERS_MIN`] directories or
+//! more, none of which has a valid listing or one in flight.
+//!
+//! This file does not decide when a reader goes in order (`lookups`). It does not choose segments
+//! or split an answer into listings (the driver does). Source: docs/decisions/0029 (one listing),
+//! 0030 (segments) and 0034 (subtrees).
 
 use alloc::vec::Vec;
 
@@ -17,7 +44,7 @@ impl DirReadahead {
         known.pages.clear();
     }
 
-    /// What a listing before said of places to come counts no more.
+    /// Drops the entries of an earlier listing from the latest one's end on.
     pub(super) fn discard(&mut self, dir: DirId) {
         let Some(known) = self.dirs.get_mut(&dir) else { return };
         let end = known.listed as u32;
@@ -31,6 +58,7 @@ impl DirReadahead {
         }
     }
 
+    /// The next entries of a listing have come.
     pub(super) fn listed(&mut self, dir: DirId, children: &[Child], last: bool, bytes: u64) {
         let alone = self.answered(dir);
         let known = self.dirs.entry(dir).or_default();
@@ -42,7 +70,7 @@ impl DirReadahead {
                 known.subdirs.push(entry);
             }
             match known.entries.get_mut(known.listed) {
-                // What was fetched under this name is still there.
+                // A file that was fetched under this name is still resident.
                 Some(state) => (state.child, state.opened) = (child, false),
                 None => known.entries.push(Entry { child, fetched: false, named: false, opened: false }),
             }
@@ -69,13 +97,15 @@ impl DirReadahead {
         self.go_on(dir, false);
     }
 
-    /// Asks for more of a directory: twice as many pages as were read, in so many requests as there are pages to be had.
+    /// Asks for more of a directory if fewer pages have come than twice those read, or a reader
+    /// `waits`.
     pub(super) fn go_on(&mut self, dir: DirId, waits: bool) {
         let Some(known) = self.dirs.get(&dir) else { return };
         if known.complete || known.is_coming() || known.requested.is_none() {
             return;
         }
-        // Of what is listed ahead, as much as the first call of its reader will ask for.
+        // A directory that was listed ahead counts as read up to its first page: so much its
+        // reader will ask for first.
         let read = known.pages_read.max(usize::from(known.ahead));
         let wanted = if self.options.readahead { read * 2 } else { read };
         let ahead = wanted.saturating_sub(known.pages.len()) as u32;
@@ -84,7 +114,8 @@ impl DirReadahead {
         }
     }
 
-    /// Asks for a listing, from its start or for more of it. One that a reader wants anew does not wait for an older one to end.
+    /// Asks for a listing from its start, or for more of it. A listing that a reader wants anew
+    /// does not wait for an older one to end.
     pub(super) fn list(&mut self, dir: DirId, class: Class, restarts: bool) {
         let readahead = self.options.readahead;
         let known = self.dirs.entry(dir).or_default();
@@ -106,7 +137,7 @@ impl DirReadahead {
         self.actions.push_back(DirAction::List { dir, restarts, class, parallel });
     }
 
-    /// A listing was answered. Whether it had been asked for by itself.
+    /// A listing was answered. Returns whether the directory was requested by itself.
     pub(super) fn answered(&mut self, dir: DirId) -> bool {
         let Some(known) = self.dirs.get_mut(&dir) else { return false };
         let alone = core::mem::take(&mut known.coming) == Coming::Alone;
@@ -114,16 +145,16 @@ impl DirReadahead {
         alone
     }
 
-    /// Lists the directories that walks come to next.
+    /// Lists the directories that walks come to next, the latest walk first.
     pub(super) fn list_ahead(&mut self) {
         let mut wanted = Vec::new();
         if self.options.ttl.is_zero() {
-            // None would be believed.
+            // A listing ahead would be out of date at once.
             return;
         }
         let mut walks = core::mem::take(&mut self.walks);
         for walk in walks.iter_mut().rev() {
-            // So many that one request tells of count as one that is listed by itself.
+            // Eight directories of a subtree request count as one that is listed by itself.
             let covers = walk.frames().take(NEAR_FRAMES).filter_map(|frame| self.covers(frame.dir)).max();
             let mut left = (walk.listings.size() * covers.map_or(1, |covers| covers / COVERS_MIN)) as usize;
             let free = (LISTINGS_MAX.saturating_sub(self.listings) as usize).saturating_sub(wanted.len());
@@ -146,7 +177,8 @@ impl DirReadahead {
                 left -= usize::from(!is_known || dir.ahead);
                 true
             });
-            // With hundreds ahead, none is wanted until some of them have been read.
+            // With hundreds ahead, the next search waits until an eighth of them may have been
+            // read.
             let ahead = if wanted.len() == before { size - left } else { 0 };
             walk.idle = (ahead / IDLE_PART) as u32;
         }
@@ -158,12 +190,13 @@ impl DirReadahead {
         }
     }
 
-    /// How many directories in `dir` one request tells of, where that is worth more than a request each.
+    /// How many directories in `dir` one subtree request lists, if it is worth more than a request
+    /// each.
     fn covers(&self, dir: DirId) -> Option<u32> {
         self.dirs.get(&dir).filter(|_| self.options.below)?.subtree.covers()
     }
 
-    /// A request for all that lies below some directories of `dir` is over: those that were not told did not come whole.
+    /// A subtree request is over. Its directories that were not reported did not come whole.
     pub(super) fn listed_below(&mut self, dir: DirId, from: u32) {
         let Some(at) = self.belows.iter().position(|request| (request.dir, request.from) == (dir, from)) else {
             return;
@@ -181,12 +214,13 @@ impl DirReadahead {
         }
     }
 
-    /// Lists `dir` and what comes after it by one request, where that is worth it. Whether it is.
+    /// Lists `dir` and the directories after it by one request, if that is worth it. Returns
+    /// `false` if `dir` is to be listed by itself.
     fn list_below(&mut self, dir: DirId) -> bool {
         let Some(&(parent, from)) = self.parents.get(&dir) else { return false };
         let Some(covers) = self.covers(parent) else { return false };
         if self.dirs.get(&dir).is_some_and(Dir::is_coming) || self.belows.len() == BELOWS_MAX {
-            // It is on its way already, or has to wait.
+            // It is in flight already, or has to wait.
             return true;
         }
         let Some(above) = self.dirs.get(&parent) else { return false };
@@ -215,7 +249,8 @@ impl DirReadahead {
         true
     }
 
-    /// The directories that `walk` comes to next, in order, until `visit` has enough.
+    /// Calls `visit` with the directories that `walk` comes to next, in order, until it returns
+    /// `false`.
     fn next_dirs(&self, walk: &Walk, mut visit: impl FnMut(DirId, &Dir) -> bool) {
         let nothing = Dir::default();
         let mut steps = 0;
@@ -242,17 +277,26 @@ impl DirReadahead {
     }
 }
 
-/// Listings in flight ahead of readers.
+/// Listings of single directories in flight, above which none is listed ahead. Lower: a fast walk
+/// waits for listings. Higher: a reader's own listing shares the storage with more of them.
+/// Source: docs/decisions/0034 (64 side by side).
 const LISTINGS_MAX: u32 = 64;
 
-/// Requests in flight for all that lies below a directory.
+/// Subtree requests in flight. Lower: a walk through small directories waits for answers. Higher:
+/// more directories are listed in vain where a walk ends. Source: docs/decisions/0034.
 const BELOWS_MAX: usize = 4;
 
-/// Of what is ahead, the part that may be read before more is looked for, where one request brings much.
+/// With subtree requests, the search for directories rests for an eighth of those ahead, in
+/// events. Lower: a longer rest, and fewer directories ahead of the reader. Higher: the search at
+/// each event takes more time, half of the whole without a rest. Source: docs/decisions/0034.
 const IDLE_PART: usize = 8;
 
-/// How far above a reader it is looked for a directory of which all that lies below is asked for at once.
+/// Directories above a reader, its own included, that are checked for a subtree to be listed in
+/// one request. Lower: small directories deep in a tree are listed one by one. Higher: each event
+/// checks more ancestors. Source: a guess, not measured.
 const NEAR_FRAMES: usize = 4;
 
-/// Parts of one directory that are asked for at a time.
+/// Requests for segments of one directory in flight, at most. Lower: a large directory takes
+/// longer. Higher: more requests beyond the end of a directory of unknown size. Source:
+/// docs/decisions/0030.
 const PARALLEL_MAX: u32 = 32;

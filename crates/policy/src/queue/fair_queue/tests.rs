@@ -1,10 +1,11 @@
-//! Turns, slices, ageing, coalescing and places beyond the limit, and properties of all of them.
+//! Tests of the fair queue: turns, slices, age, coalescing, places beyond the limit, and
+//! properties.
 
 use super::*;
 
 const MS: u64 = 1_000_000;
 
-/// A serial disk, and who is in front of it.
+/// A disk that serves one request at a time, and the requests before it.
 struct Disk {
     queue: FairQueue,
     next: u64,
@@ -27,7 +28,7 @@ impl Disk {
         id
     }
 
-    /// What may be started now is.
+    /// Starts all requests that may start now.
     fn start(&mut self) -> Vec<RequestId> {
         let started: Vec<_> = core::iter::from_fn(|| self.queue.next(Nanos(self.now), &BTreeSet::new())).collect();
         for id in &started {
@@ -41,7 +42,7 @@ impl Disk {
 const LONG: u64 = 2048;
 
 #[test]
-fn a_stream_is_served_for_a_slice_and_the_others_have_theirs() {
+fn each_stream_is_served_for_a_slice_in_turn() {
     let mut disk = Disk::new();
     for part in 0..4 {
         for stream in 0..3 {
@@ -67,7 +68,7 @@ fn a_short_request_does_not_wait_for_a_long_one() {
 }
 
 #[test]
-fn who_reads_much_at_random_has_no_more_than_a_slice_before_a_stream() {
+fn random_reads_are_at_most_a_slice_ahead_of_a_stream() {
     let mut disk = Disk::new();
     let mut starts = 0;
     disk.enter(Some(0), 0, LONG, Class::Demand);
@@ -80,13 +81,13 @@ fn who_reads_much_at_random_has_no_more_than_a_slice_before_a_stream() {
         disk.queue.finish(id);
         starts += 1;
     }
-    // Its slice, and the 135 ms that the long request is charged with.
+    // A slice, and the 135 ms that the long request is charged with.
     let most = (200 + 135 + 7) / 7 + 1;
     assert!((most - 4..=most).contains(&starts), "{starts}");
 }
 
 #[test]
-fn what_is_waited_for_comes_first_and_what_is_old_is_as_urgent() {
+fn demand_comes_first_and_old_speculation_is_as_urgent() {
     let mut disk = Disk::new();
     let first = disk.enter(Some(0), 0, LONG, Class::Demand);
     disk.start();
@@ -104,7 +105,7 @@ fn what_is_waited_for_comes_first_and_what_is_old_is_as_urgent() {
 }
 
 #[test]
-fn nobody_starves_beside_readers_that_always_want_more() {
+fn speculation_does_not_starve_beside_streams_that_always_want_more() {
     let mut disk = Disk::new();
     let streams = 5;
     for at in 0..2 * streams {
@@ -129,7 +130,7 @@ fn nobody_starves_beside_readers_that_always_want_more() {
 }
 
 #[test]
-fn nobody_saves_up_time() {
+fn an_idle_queue_saves_up_no_time() {
     let mut disk = Disk::new();
     for at in 0..100 {
         let id = disk.enter(Some(0), at * LONG, LONG, Class::Demand);
@@ -142,21 +143,21 @@ fn nobody_saves_up_time() {
     let long_ns = 7 * MS + LONG * 66_000;
     assert!(
         disk.queue.tag(old) - disk.queue.tag(new) <= SLICE_NS + long_ns,
-        "the other has a slice to make good, not all"
+        "the old queue has a slice to make good, not all of its time"
     );
 }
 
 #[test]
-fn a_store_is_given_what_it_can_work_on_and_no_more() {
+fn a_store_is_given_requests_up_to_its_limit() {
     let mut queue = FairQueue::new(false);
     let owner = |file| Owner { file: FileId(file), stream: None };
     let mut held = 0;
     for at in 0..1_000 {
-        let holds = queue.must_wait();
-        held += u64::from(holds);
+        let waits = queue.must_wait();
+        held += u64::from(waits);
         let cost = Cost { positioning_ns: MS, transfer_ns: 0 };
         let (id, owner, extent) = (RequestId(at), owner(at % 2), Extent::new(at, at + 1));
-        if holds {
+        if waits {
             queue.enter(Nanos(at), id, owner, extent, Class::Demand, cost);
         } else {
             queue.start_now(id, owner, extent, cost);
@@ -170,7 +171,7 @@ fn a_store_is_given_what_it_can_work_on_and_no_more() {
 }
 
 #[test]
-fn switched_off_it_holds_nothing_and_nobody_s_time_counts() {
+fn switched_off_no_request_waits_and_tags_are_equal() {
     for rotational in [false, true] {
         let mut queue = FairQueue::off(rotational);
         let owner = |at| Owner { file: FileId(at % 2), stream: Some(at % 2) };
@@ -183,11 +184,12 @@ fn switched_off_it_holds_nothing_and_nobody_s_time_counts() {
         }
         assert_eq!((queue.started(), queue.demanded()), (1_000, 0));
         assert_eq!(queue.next(Nanos(1_000), &BTreeSet::new()), None);
-        assert_eq!(queue.tag(owner(0)), queue.tag(owner(1)), "one has had a hundred times as much");
+        assert_eq!(queue.tag(owner(0)), queue.tag(owner(1)), "one queue has had a hundred times as much");
     }
 }
 
-/// A store that is full, with eight requests of the files 0 to 7, and requests of one page a file and stream that wait.
+/// A full store with eight requests, of the files 0 to 7, and `waiting` requests of one page:
+/// file, stream and page of each.
 fn crowded(waiting: &[(u64, Option<u64>, u64)]) -> (FairQueue, Vec<RequestId>) {
     let mut queue = FairQueue { concurrency: Concurrency::of(8), ..FairQueue::new(false) };
     let mut next = 0;
@@ -212,66 +214,66 @@ fn crowded(waiting: &[(u64, Option<u64>, u64)]) -> (FairQueue, Vec<RequestId>) {
 }
 
 #[test]
-fn what_touches_goes_along_and_its_queue_pays_for_its_bytes() {
+fn an_adjacent_request_joins_and_its_queue_pays_for_its_bytes() {
     let (mut queue, ids) = crowded(&[(1, None, 5), (1, Some(1), 6), (1, None, 7), (1, None, 9), (2, None, 6)]);
     let (full, before) = (queue.started(), queue.now_ns);
     queue.finish(RequestId(0));
     let lead = queue.next(Nanos(1), &BTreeSet::new()).unwrap();
     assert_eq!(lead, ids[0]);
     let adjacent = queue.adjacent(FileId(1), Extent::new(5, 6));
-    assert_eq!(adjacent, ids[1..3], "of whatever queue, but of the same file, and without a gap");
+    assert_eq!(adjacent, ids[1..3], "of any queue, but of the same file, and without a gap");
     for &id in &adjacent {
         queue.join(id, lead);
     }
-    assert_eq!(queue.started(), full, "they take one place");
+    assert_eq!(queue.started(), full, "the group has one place");
     assert_eq!(queue.next(Nanos(1), &BTreeSet::new()), None);
     let had = |stream| queue.tag(Owner { file: FileId(1), stream }) - before;
     let at_random = 31 * MS / 3 + MS / 3;
-    assert_eq!((had(None), had(Some(1))), (at_random, MS), "three read at random, and one goes along");
+    assert_eq!((had(None), had(Some(1))), (at_random, MS), "a third for each of three random reads");
     assert_eq!(queue.demanded(), 2);
 }
 
 #[test]
-fn a_whole_keeps_its_place_until_the_last_of_it_is_over() {
+fn a_group_keeps_its_place_until_its_last_request_is_over() {
     let (mut queue, ids) = crowded(&[(1, None, 5), (1, None, 6), (1, None, 7), (2, None, 0)]);
     queue.finish(RequestId(0));
     let lead = queue.next(Nanos(1), &BTreeSet::new()).unwrap();
     queue.join(ids[1], lead);
     queue.join(ids[2], lead);
-    assert!(!queue.finish(lead), "given up, for one");
+    assert!(!queue.finish(lead), "the lead is cancelled");
     assert!(!queue.finish(ids[2]));
-    assert_eq!(queue.next(Nanos(1), &BTreeSet::new()), None, "the store still works on the rest");
+    assert_eq!(queue.next(Nanos(1), &BTreeSet::new()), None, "the store still works on the rest of the group");
     assert!(queue.finish(ids[1]));
     assert_eq!(queue.next(Nanos(1), &BTreeSet::new()), Some(ids[3]));
 }
 
 #[test]
-fn whose_file_has_nothing_at_the_storage_goes_beyond_the_limit() {
+fn a_file_with_nothing_at_the_storage_goes_beyond_the_limit() {
     let (mut queue, ids) = crowded(&[(1, None, 5), (20, None, 5), (21, None, 5)]);
     let next = |queue: &mut FairQueue| queue.next(Nanos(1), &BTreeSet::new());
-    assert_eq!(next(&mut queue), Some(ids[1]), "file 1 has a request there");
+    assert_eq!(next(&mut queue), Some(ids[1]), "file 1 has a request there already");
     assert_eq!(next(&mut queue), None, "an eighth of eight is one");
     queue.finish(ids[1]);
     assert_eq!(next(&mut queue), Some(ids[2]));
     queue.finish(RequestId(0));
-    assert_eq!(next(&mut queue), Some(ids[0]), "nobody waits for what is beyond the limit");
+    assert_eq!(next(&mut queue), Some(ids[0]), "a request beyond the limit takes no place of others");
     assert_eq!((next(&mut queue), queue.started()), (None, 9));
 }
 
 #[test]
-fn a_whole_keeps_its_place_beyond_the_limit() {
+fn a_group_keeps_its_place_beyond_the_limit() {
     let (mut queue, ids) = crowded(&[(20, None, 5), (20, None, 6), (21, None, 0)]);
     let lead = queue.next(Nanos(1), &BTreeSet::new()).unwrap();
     queue.join(ids[1], lead);
     assert!(!queue.finish(lead));
-    assert_eq!(queue.next(Nanos(1), &BTreeSet::new()), None, "the store still works on the rest");
+    assert_eq!(queue.next(Nanos(1), &BTreeSet::new()), None, "the store still works on the rest of the group");
     assert!(queue.finish(ids[1]));
     assert_eq!(queue.next(Nanos(1), &BTreeSet::new()), Some(ids[2]));
 }
 
 proptest::proptest! {
     #[test]
-    fn an_eighth_goes_beyond_the_limit_and_nobody_has_a_place_less(
+    fn an_eighth_goes_beyond_the_limit_and_no_place_is_lost(
         steps in proptest::collection::vec((0u64..40, proptest::option::of(0u64..3), 0u8..4, 0usize..40), 1..300),
         limit in 8usize..40,
     ) {
@@ -298,12 +300,12 @@ proptest::proptest! {
             proptest::prop_assert!(queue.within() >= limit || queue.waiting == 0, "a place is free");
             let is_there = |file| queue.queues.iter().any(|(owner, queue)| owner.file == file && !queue.started.is_empty());
             let beside = queue.queues.iter().any(|(owner, queue)| queue.is_demanded() && !is_there(owner.file));
-            proptest::prop_assert!(!beside || queue.beyond.len() == most, "one waits who need not");
+            proptest::prop_assert!(!beside || queue.beyond.len() == most, "a request waits that need not");
         }
     }
 
     #[test]
-    fn whatever_goes_along_is_started_once_and_charged_once(
+    fn every_joined_request_is_started_once_and_charged_once(
         steps in proptest::collection::vec((0u64..4, 0u64..600, 1u64..40, 0usize..8), 1..300),
         rotational in proptest::bool::ANY,
     ) {
@@ -311,11 +313,11 @@ proptest::proptest! {
         let (mut free, mut serving, mut spent) = (alloc::vec![true; 700], Vec::new(), 0);
         let cost = |pages: u64| Cost { positioning_ns: 0, transfer_ns: pages * 66_000 };
         for (id, &(stream, start, pages, over)) in (0..).map(RequestId).zip(&steps) {
-            // As in the page table, nothing is asked for twice.
+            // As in the page table, no page is requested twice.
             let extent = Extent::new(start, start + pages);
             if free[start as usize..extent.end as usize].iter().all(|&page| page) {
                 free[start as usize..extent.end as usize].fill(false);
-                // Streams only: what is read at random shares what it is charged.
+                // Streams only: random reads share the charge of their queue.
                 let owner = Owner { file: FileId(0), stream: Some(stream) };
                 queue.enter(Nanos(id.0), id, owner, extent, Class::Demand, cost(pages));
                 serving.push((id, extent, false));
@@ -332,7 +334,7 @@ proptest::proptest! {
                     queue.join(id, lead);
                 }
             }
-            // Some end, and some are given up before they began.
+            // Some end, and some are cancelled before they start.
             for _ in 0..over.min(serving.len()) {
                 let (id, extent, _) = serving.remove(over % serving.len());
                 queue.finish(id);

@@ -1,4 +1,22 @@
 //! What a read calls for, and which parts of its stream are submitted.
+//!
+//! ```text
+//!   read ──> streams ──> Stream: plan its parts ───────────────> demand what is still absent
+//!               │          a part: hole by hole, each one request;
+//!               │          stops where room or the limit of requests ends
+//!               └──────> Random: demand its pages ──> hot block: across resident pages
+//! ```
+//!
+//! The stream plans first, since its first part may hold what the reader waits for: one request
+//! then serves both. Where the window had reached the read, it begins anew at the first page that
+//! the read lacks.
+//!
+//! *Invariants:* a speculative request finds room without evicting unread pages, and fewer than
+//! the limit of speculative requests in flight. Hot blocks fetch no more than random reads have.
+//!
+//! The file does not size parts (`files::window`), and does not pick the block
+//! (`files::hot_block`). Source: docs/decisions/0010 (hot blocks), 0013 (crowds), 0015 (streams
+//! wait for a free request).
 
 use super::submit::{DEMAND_PAGES_MAX, first_bytes};
 use super::{File, ReadPath};
@@ -9,17 +27,18 @@ use crate::queue::fair_queue::Owner;
 use crate::residency::folio::Ahead;
 use crate::units::{Class, Extent, FileId, Found, Nanos};
 
-/// What a read calls for.
+/// What is to be fetched after a read, beside its own pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Nothing,
     /// The next parts of this stream.
     Stream(u64),
-    /// What is around it, if anything.
+    /// The rest of the block that it lies in, if that is hot.
     Random,
 }
 
 impl ReadPath {
+    /// A read that was not a plain hit: fetches what it lacks, and what it calls for.
     pub(super) fn read(&mut self, now: Nanos, file: FileId, extent: Extent, found: Found, marked: bool) {
         self.counters.misses += u64::from(found == Found::Absent);
         self.counters.waits += u64::from(found == Found::InFlight);
@@ -29,7 +48,8 @@ impl ReadPath {
         }
         let next = if self.options.readahead { self.observe(now, file, extent, found) } else { Next::Nothing };
         let pages = self.files.get(&file).map_or(0, |f| f.pages);
-        // The first part of a stream may hold what the reader waits for: one request then serves both.
+        // The first part of a stream may hold what the reader waits for: one request then serves
+        // both.
         if let Next::Stream(stream) = next {
             self.plan(now, file, stream, extent, pages);
         }
@@ -41,7 +61,7 @@ impl ReadPath {
         }
     }
 
-    /// Takes note of a read. Says what it calls for.
+    /// Takes note of a read, and returns what it calls for.
     fn observe(&mut self, now: Nanos, file: FileId, extent: Extent, found: Found) -> Next {
         let Some(File { pages, readahead, .. }) = self.files.get_mut(&file) else { return Next::Nothing };
         let file_pages = *pages;
@@ -54,7 +74,7 @@ impl ReadPath {
         stream.map_or(Next::Random, Next::Stream)
     }
 
-    /// What is worth having along with a random read.
+    /// Fetches the hot block that a random read lies in, if there is one.
     fn read_hot_block(&mut self, file: FileId, read: Extent, file_pages: u64) {
         let Some(File { random_pages, .. }) = self.files.get_mut(&file) else { return };
         *random_pages += read.pages();
@@ -68,7 +88,8 @@ impl ReadPath {
         }
     }
 
-    /// Submits what `block` lacks, with as few requests as there can be: what is resident in between is fetched once more.
+    /// Submits the absent pages of `block` in as few requests as possible: resident pages in
+    /// between are fetched again.
     fn sieve(&mut self, file: FileId, block: Extent) {
         let mut from = block.start;
         while let Some(sieve) = self.resident.next_sieve(file, Extent::new(from, block.end)) {
@@ -86,7 +107,7 @@ impl ReadPath {
         }
     }
 
-    /// Submits what `file` lacks, as far as there is room for what nobody waits for.
+    /// Submits the absent pages of `file`, as far as there is room for speculation.
     pub(super) fn prefetch(&mut self, file: FileId) {
         let Some(&File { pages, .. }) = self.files.get(&file) else { return };
         let mut from = 0;
@@ -101,14 +122,15 @@ impl ReadPath {
         }
     }
 
-    /// Goes on with a stream of `file` whose next part was held back until now.
+    /// Plans for the stream of `file` that was held back until now.
     pub(super) fn resume(&mut self, now: Nanos, file: FileId) {
         if let Some(stream) = self.files.get_mut(&file).and_then(|f| f.readahead.due(now)) {
             self.plan_ahead(now, file, stream);
         }
     }
 
-    /// Plans for the streams that had to wait until less is in flight: first whoever has had least of the storage's time.
+    /// Plans for the streams that found too many requests in flight: the one that has had the
+    /// least of the storage's time first.
     pub(super) fn take_turns(&mut self, now: Nanos) {
         while !self.requests.is_speculation_full() {
             let tag = |&(at, &(file, stream)): &(usize, &(FileId, u64))| {
@@ -120,17 +142,17 @@ impl ReadPath {
         }
     }
 
-    /// Submits what `stream` wants next where no reader waits for it.
+    /// Submits what `stream` wants next while no reader waits for it.
     fn plan_ahead(&mut self, now: Nanos, file: FileId, stream: u64) {
         if let Some(&File { pages, .. }) = self.files.get(&file) {
             self.plan(now, file, stream, Extent::new(pages, pages), pages);
         }
     }
 
-    /// Submits what `stream` wants next; `read` is what its reader waits for.
+    /// Submits what `stream` wants next; `read` is the extent that its reader waits for.
     fn plan(&mut self, now: Nanos, file: FileId, stream: u64, read: Extent, file_pages: u64) {
         if self.requests.demanded() >= CROWD && self.files.get(&file).is_some_and(|f| f.readahead.is_new(stream)) {
-            // Many wait for their first bytes: what comes after this one's would be in their way.
+            // Many reads wait for their first bytes: speculation for this one would delay them.
             return;
         }
         let limits = self.limits(now, file, stream, file_pages);
@@ -146,7 +168,7 @@ impl ReadPath {
         }
     }
 
-    /// Submits what `part` lacks. `false` if there is no room or enough is in flight.
+    /// Submits the absent pages of `part`. `false` if there is no room or enough is in flight.
     fn submit_part(&mut self, file: FileId, ahead: Ahead, part: Part, read: Extent) -> bool {
         let mut from = part.extent.start;
         while let Some(hole) = self.resident.next_hole(file, Extent::new(from, part.extent.end)) {
@@ -170,9 +192,14 @@ impl ReadPath {
     }
 }
 
-/// Readers that wait at once, from which on a stream that begins is given what it asks for and no more until it reads again. Two hundred
-/// that begin together have their first bytes a third sooner; sixteen are no crowd.
+/// Demand requests in flight from which on a new stream gets no readahead until its second read.
+/// Lower: files that are opened together begin slower. Higher: more programs that begin together
+/// wait for the speculation of the others. Source: docs/decisions/0013: `slow-200`, first byte p50
+/// 115 to 87 ms; sixteen files at once are below it.
 const CROWD: usize = 32;
 
-/// How far back pages that were read count as context: the largest window of the kernel's form, 1 MiB.
+/// Pages looked back at before a read for context: 1 MiB. Lower: large reads never have enough
+/// context; 32 pages need 225. Higher: more folios are visited at a random read. Source: the
+/// kernel's count_history_pages(), which looks back as far as its largest window, here the 1 MiB
+/// of the published table (docs/decisions/0009).
 const CONTEXT_PAGES_MAX: u64 = 256;

@@ -1,4 +1,20 @@
 //! How requests are made, wait for their turn, and start.
+//!
+//! ```text
+//!   demand ──(no room)──> waiting: tried again when memory comes free
+//!     v
+//!   submit ──(the queue has a place)──> started with its first grant
+//!     └─────(the queue is full)───────> entered, nothing granted ──(turn and memory)──> started
+//!                                                                    │ adjacent demand, and
+//!                                                                    v memory for all
+//!                                                           Join each ──> one request starts
+//! ```
+//!
+//! *Invariants:* a request that waits for its turn holds no memory for pages. A turn that finds no
+//! memory is kept: the request counts as wanting a grant. Coalescing cancels nothing in flight.
+//!
+//! The file does not choose extents (`plan`) or the next turn (`queue::fair_queue`). Source:
+//! docs/decisions/0003 (grants), 0017 (when a request is late), 0021 (turns), 0023 (coalescing).
 
 use super::ReadPath;
 use crate::queue::fair_queue::Owner;
@@ -8,7 +24,8 @@ use crate::residency::folio::{Ahead, charges, connection};
 use crate::units::{Class, Extent, FileId, RequestId};
 
 impl ReadPath {
-    /// Submits what a reader waits for, whatever must go for it.
+    /// Submits the absent pages of `extent`, which a reader waits for; evicts or cancels what it
+    /// must.
     pub(super) fn demand(&mut self, file: FileId, extent: Extent) {
         let mut from = extent.start;
         while let Some(hole) = self.resident.next_hole(file, Extent::new(from, extent.end)) {
@@ -23,7 +40,7 @@ impl ReadPath {
         }
     }
 
-    /// Demand that found no room, in order.
+    /// Tries again the demand that found no room, in order.
     pub(super) fn retry_waiting(&mut self) {
         for _ in 0..self.waiting.len() {
             if let Some((file, extent)) = self.waiting.pop_front()
@@ -34,6 +51,8 @@ impl ReadPath {
         }
     }
 
+    /// Makes a request for `extent`, for which room has been made. It starts now, or waits for its
+    /// turn.
     pub(super) fn submit(
         &mut self,
         file: FileId,
@@ -59,13 +78,14 @@ impl ReadPath {
             self.queue.start_now(request, owner, extent, cost);
             self.grant_next(request).unwrap_or(extent.start)
         };
-        // A disk that is late is late because others are served, and a second request is one more of those.
+        // A request is late on a disk because the disk serves others; a second request would be
+        // one more of those.
         let hedges = class == Class::Demand && self.options.readahead && !self.options.rotational;
         let late = self.hedge.late_after().filter(|_| hedges);
         self.actions.push_back(Action::Submit { request, file, extent, class, mark, granted, late });
     }
 
-    /// Starts what waits for the storage, as far as it may be and there is memory.
+    /// Starts requests that wait for their turn, as far as the queue and memory allow.
     pub(super) fn start_waiting(&mut self) {
         while let Some(id) = self.queue.next(self.now, self.requests.wanting()) {
             let Some(request) = self.requests.get(id) else { return };
@@ -77,8 +97,8 @@ impl ReadPath {
         }
     }
 
-    /// Starts `id` with what touches it and is waited for as well, if there is any and memory for all of it. Nothing in flight is given up
-    /// for that.
+    /// Starts `id` together with the adjacent demand requests, if there are any and there is
+    /// memory for all. Cancels nothing in flight for that.
     fn coalesce(&mut self, id: RequestId, request: Request) -> bool {
         if request.class != Class::Demand {
             return false;
@@ -101,11 +121,13 @@ impl ReadPath {
     }
 }
 
-/// What a request for `extent` needs to begin, in bytes.
+/// Bytes that a request for `extent` needs to start: its first grant and its connection.
 pub(super) fn first_bytes(file: FileId, extent: Extent) -> u64 {
     let request = Request { file, extent, class: Class::Demand, granted: extent.start, met: Met::default() };
     charges(request.next_grant()) + connection(extent)
 }
 
-/// The largest demand request, 1 MiB: a large read is fetched in parallel.
+/// Pages of the largest demand request, and of the largest request of a prefetch: 1 MiB. Lower: a
+/// large read makes more requests. Higher: it is fetched with less parallelism. Source: a guess,
+/// not measured.
 pub(super) const DEMAND_PAGES_MAX: u64 = 256;

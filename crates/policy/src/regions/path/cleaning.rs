@@ -1,11 +1,31 @@
-//! How room is made: pages are chosen, cleaned ahead of need, and dropped.
+//! Cleaning: how room is made. Pages are chosen, cleaned ahead of need, and dropped when their
+//! room is wanted.
+//!
+//! ```text
+//!   memory  |········ kept ········|leaving: being cleaned|ready: clean|free|
+//!                                  |<──── a 64th of the budget, at most 512 ────>|
+//!
+//!   chosen by replacement ─┬─ dirty ──> Leaving ──Cleaned──> Ready ──room is wanted──> dropped
+//!                          └─ clean ────────────────────────^
+//!   written to, or its cleaning failed ──> settled, and kept
+//! ```
+//!
+//! Pages are chosen again when fewer than half of the wanted pages are ready or leaving. A
+//! *credit* bounds the pages that are chosen while no fault waits: each dropped page gives two.
+//!
+//! *Invariants:* only pages on the Ready list are dropped here, and they are clean. A page is in
+//! one request at a time. After a failed request no page is chosen until a fault needs room, or
+//! the pending faults have failed.
+//!
+//! This file does not decide which page is evicted (`replacement`), nor detect zeroes (the
+//! driver). Source: docs/decisions/0032, point 5; 0038, point 2.
 
 use alloc::vec::Vec;
 
 use super::{Request, SwapPath, one, spare};
 use crate::regions::event::SwapAction;
 use crate::regions::page::{Flag, List, Place};
-use crate::regions::replacement::Leaving;
+use crate::regions::replacement::Eviction;
 use crate::units::{Extent, RequestId};
 
 impl SwapPath {
@@ -14,15 +34,15 @@ impl SwapPath {
         self.requests.remove(&request);
         self.failing |= !came;
         for page in self.within(extent) {
-            self.pages.set(page, Flag::CLEANING, false);
-            let zeroes = self.pages.take(page, Flag::ZEROES);
+            self.pages.set(page, Flag::Cleaning, false);
+            let zeroes = self.pages.take(page, Flag::Zeroes);
             self.counters.pages_cleaned += u64::from(came && !zeroes);
             let clean = self.pages.place(page) == Place::Clean;
-            self.pages.set(page, Flag::COPY, true);
+            self.pages.set(page, Flag::Copy, true);
             if !came || zeroes || !clean {
                 self.forget_copy(page);
             }
-            if self.pages.take(page, Flag::DISCARDED) {
+            if self.pages.take(page, Flag::Discarded) {
                 self.discarding -= 1;
                 self.discard(page);
             } else if clean {
@@ -32,40 +52,41 @@ impl SwapPath {
                     }
                 } else {
                     self.pages.set_place(page, Place::Dirty);
-                    Leaving::used(&mut self.pages, page);
+                    Eviction::settle(&mut self.pages, page);
                 }
             }
         }
     }
 
-    /// Room for so many pages, or as many as can be had at once.
+    /// Makes room for `wanted` pages. Returns for how many there is room now.
     pub(super) fn room(&mut self, wanted: u64) -> u64 {
         if self.budget.saturating_sub(self.pages.held()) < wanted {
-            // A few at a time cost a driver as much as one.
+            // Dropping a few adjacent pages costs a driver as much as one.
             let few = DROPPED_FEW.min(spare(self.budget) / DROPPED_FEW);
             while self.budget.saturating_sub(self.pages.held()) < wanted + few && self.drop_one() {}
         }
         self.budget.saturating_sub(self.pages.held()).min(wanted)
     }
 
+    /// Drops the page that has been ready for longest. Returns whether there was one.
     pub(super) fn drop_one(&mut self) -> bool {
         let Some(page) = self.pages.oldest(List::Ready) else { return false };
         self.pages.unlist(page);
         self.pages.set_place(page, Place::Away);
-        if self.pages.take(page, Flag::UNSEEN) {
+        if self.pages.take(page, Flag::Unseen) {
             self.counters.pages_wasted += 1;
             self.ahead.wasted(page);
         }
-        if self.pages.take(page, Flag::UNWRITTEN) {
+        if self.pages.take(page, Flag::Unwritten) {
             self.writes.seen(false);
         }
-        self.leaving.gone(&mut self.pages, page);
+        self.eviction.evicted(&mut self.pages, page);
         self.credit = (self.credit + 2).min(2 * spare(self.budget));
         self.act(SwapAction::Drop { pages: one(page) });
         true
     }
 
-    /// Chooses pages to leave, and cleans those that are dirty.
+    /// Chooses pages to leave, and cleans the dirty ones.
     pub(super) fn make_ready(&mut self) {
         let free = self.budget.saturating_sub(self.pages.held());
         let over = self.pages.held().saturating_sub(self.budget);
@@ -80,7 +101,7 @@ impl SwapPath {
             if self.credit == 0 && !pressed {
                 break;
             }
-            let Some(page) = self.leaving.next(&mut self.pages, self.budget) else { break };
+            let Some(page) = self.eviction.next(&mut self.pages, self.budget) else { break };
             self.credit = self.credit.saturating_sub(1);
             if self.pages.place(page) == Place::Dirty {
                 self.pages.put(page, List::Leaving);
@@ -93,7 +114,7 @@ impl SwapPath {
         self.clean(&dirty);
     }
 
-    /// Writes pages to the spill file, side by side as far as there is room for that.
+    /// Writes pages to the spill file, in slots side by side as far as there are such.
     fn clean(&mut self, mut dirty: &[u64]) {
         while !dirty.is_empty() {
             let (together, rest) = dirty.split_at(self.slots.take(dirty));
@@ -102,7 +123,7 @@ impl SwapPath {
                     let pages = Extent::new(run[0], run[0] + run.len() as u64);
                     for &page in run {
                         self.pages.set_place(page, Place::Clean);
-                        self.pages.set(page, Flag::CLEANING, true);
+                        self.pages.set(page, Flag::Cleaning, true);
                     }
                     let request = self.request(Request::Clean(pages));
                     self.act(SwapAction::Clean { request, pages, slot: self.slots.of(run[0]) });
@@ -113,8 +134,12 @@ impl SwapPath {
     }
 }
 
-/// Pages that leave together, beyond those whose room is wanted, where many are ready.
+/// Pages dropped beyond the room that is wanted, at most; and a seventh of the pages kept ready,
+/// at most. Lower: more actions for the same pages. Higher: pages leave before their room is
+/// wanted. Source: a guess, not measured.
 const DROPPED_FEW: u64 = 7;
 
-/// The longest request to clean pages: 256 KiB.
+/// Pages of the longest request to clean: 256 KiB. Lower: more requests for the same pages.
+/// Higher: threads wait behind longer writes, and more pages stay dirty when one fails. Source: a
+/// guess, not measured.
 pub const CLEAN_PAGES_MAX: usize = 64;
