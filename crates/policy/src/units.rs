@@ -4,23 +4,28 @@
 //!   file   |--------|--------|--------|--------|----      pages of 4 KiB, numbered from 0
 //!   extent          [start . . . . . . end)               a run of pages, half open
 //!   folio  |<-- 32 pages -->|<-- 32 pages -->|            an extent is held in pieces that never
-//!                   [a . . .|b . . . . end)               cross a multiple of 32 pages: here a and b
+//!                   [a . . .|b . . . . end)               cross a multiple of 32: here a and b
 //! ```
 
 use core::fmt;
 
-/// Bytes of a page. The unit in which residency is known.
+/// Bytes of a page, the unit in which residency is known. Lower: the same memory takes more
+/// entries. Higher: a read of 4 KiB fetches bytes that it did not ask for. Source: the kernel's
+/// PAGE_SIZE on x86-64.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// The longest folio, in pages: 128 KiB, the largest read that a FUSE mount is sent by default, so an aligned request is
-/// answered from one piece. Shorter costs an allocation and a look-up more; longer keeps memory that only a part of is used.
+/// Pages of the longest folio: 128 KiB. Lower: an aligned read of 128 KiB costs more allocations
+/// and look-ups. Higher: a folio of which only a part is read holds more memory in vain. Source:
+/// the largest read that the kernel sends to a FUSE mount by default, so that one folio answers an
+/// aligned read.
 pub const FOLIO_PAGES_MAX: u64 = 32;
 
-/// One version of one object, as long as anybody has it open.
+/// One version of one object, from [`Event::Open`](crate::Event::Open) to
+/// [`Event::Forget`](crate::Event::Forget).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(pub u64);
 
-/// One directory, as long as anything is known of it.
+/// One directory, for as long as anything is known of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DirId(pub u64);
 
@@ -39,7 +44,7 @@ impl Nanos {
         Self(self.0.saturating_sub(earlier.0))
     }
 
-    /// Whether it is no time at all.
+    /// Whether the length is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
@@ -86,7 +91,7 @@ impl Extent {
         self.end <= self.start
     }
 
-    /// Whether a page is common to both.
+    /// Whether the two have a page in common.
     pub const fn overlaps(self, other: Self) -> bool {
         self.start < other.end && other.start < self.end
     }
@@ -109,6 +114,38 @@ impl Extent {
             Some(folio)
         })
     }
+}
+
+/// The state in which a read found its pages. The worst page decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// At least one page is neither resident nor in flight.
+    Absent,
+    /// None is absent, but the read must wait for at least one that is in flight.
+    InFlight,
+    /// All are resident; the read is an event only because it touched a mark.
+    Resident,
+}
+
+/// Why a request is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// A read waits for at least one of its pages.
+    Demand,
+    /// No read waits for it: it gives way to demand.
+    Speculative,
+}
+
+/// Which touch of a folio is reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Touch {
+    /// The first touch, not of the last page.
+    First,
+    /// The first touch of the last page.
+    Finished,
+    /// The first touch after [`Touch::Finished`], or the first since
+    /// [`Action::Clear`](crate::Action::Clear).
+    Again,
 }
 
 #[cfg(test)]

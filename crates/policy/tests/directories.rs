@@ -1,20 +1,21 @@
-//! Directory readahead over trees, by readers of every kind: what is listed and fetched for them, and what must hold whatever they do.
+//! Tests of directory readahead: readers of every kind go through trees. Checks the requests made
+//! for them, and the invariants under random steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use foreread_policy::{Child, DirAction, DirCounters, DirEvent, DirId, DirOptions, DirReadahead, Found, Nanos};
 use proptest::prelude::*;
 
-/// Directories of files and directories, by their numbers.
+/// The entries of each directory, by its number.
 type Tree = BTreeMap<u64, Vec<Child>>;
 
-/// Entries of a page.
+/// Entries of a page of a listing.
 const PAGE: usize = 10;
 
-/// What a page takes, as it is told.
+/// Bytes that a page takes, as the driver reports it.
 const PAGE_BYTES: u64 = 2_000;
 
-/// Files that a request for all that lies below a directory is answered with.
+/// Entries that a subtree request is answered with.
 const BELOW: usize = 100;
 
 const OPTIONS: DirOptions = DirOptions {
@@ -25,7 +26,8 @@ const OPTIONS: DirOptions = DirOptions {
     below: false,
 };
 
-/// `wide` directories in each, down to `depth`, each with `files` of `pages` pages.
+/// A tree of `depth` levels: `wide` subdirectories in each directory above the lowest level, and
+/// `files` of `pages` pages in each directory.
 fn tree(depth: u32, wide: u64, files: usize, pages: u64) -> Tree {
     let (mut tree, mut level, mut next) = (Tree::new(), vec![0], 1);
     for below in (0..=depth).rev() {
@@ -42,18 +44,19 @@ fn tree(depth: u32, wide: u64, files: usize, pages: u64) -> Tree {
     tree
 }
 
-/// Storage that answers all that it is asked at once, when it is told to.
+/// A driver and its storage, which answers when a test says so.
 struct Driver {
     policy: DirReadahead,
     options: DirOptions,
     tree: Tree,
     now: Nanos,
-    /// Listings under way, by their directories, and from which entry on.
+    /// Listings in flight: the directory, and the first entry requested.
     listing: BTreeMap<u64, usize>,
-    /// Requests for what lies below some entries of a directory, and the directories that wait for them.
+    /// Subtree requests in flight: the directory, and the range of its entries.
     belows: Vec<(u64, u32, u32)>,
+    /// The directories that wait for subtree requests.
     along: BTreeSet<u64>,
-    /// How far each directory is known, and since when.
+    /// How many entries of each directory are known, and when they were requested.
     known: BTreeMap<u64, (usize, Nanos)>,
     fetching: BTreeSet<(u64, u32)>,
     fetched: BTreeSet<(u64, u32)>,
@@ -135,7 +138,7 @@ impl Driver {
         self.tell(DirEvent::Listed { dir: DirId(dir), first, same: true, children, last, bytes });
     }
 
-    /// The storage answers one page of all that lies below.
+    /// The storage answers one subtree request.
     fn answer_below(&mut self, nth: usize) {
         let (dir, from, to) = self.belows.remove(nth);
         let requested = self.now;
@@ -159,7 +162,7 @@ impl Driver {
             }
         }
         for below in whole.into_iter().flat_map(|(_, subtree)| subtree) {
-            if !self.is_fresh(below) && !self.is_under_way(below) {
+            if !self.is_fresh(below) && !self.is_in_flight(below) {
                 self.tell(DirEvent::Along { dir: DirId(below), requested });
                 self.tell_whole(below);
             }
@@ -174,7 +177,7 @@ impl Driver {
         self.tell(DirEvent::Listed { dir, first: true, same: true, children: &children, last: true, bytes });
     }
 
-    fn is_under_way(&self, dir: u64) -> bool {
+    fn is_in_flight(&self, dir: u64) -> bool {
         self.listing.contains_key(&dir) || self.along.contains(&dir)
     }
 
@@ -198,7 +201,7 @@ impl Driver {
         }
     }
 
-    /// Everything that is under way is answered.
+    /// The storage answers everything in flight.
     fn round(&mut self) {
         self.rounds += 1;
         self.now = Nanos(self.now.0 + 30_000_000);
@@ -217,24 +220,24 @@ impl Driver {
         self.known.get(&dir).is_some_and(|known| self.now.since(known.1) <= self.options.ttl)
     }
 
-    /// A reader opens a directory and takes all of it.
+    /// A reader reads a directory to its end.
     fn read(&mut self, dir: u64) {
         for entry in (0..=self.tree[&dir].len() as u32).step_by(PAGE) {
             let there = |driver: &Self| {
                 driver.known.get(&dir).is_some_and(|known| known.0 as u32 > entry || known.0 == driver.tree[&dir].len())
             };
             let fresh = entry > 0 || self.is_fresh(dir);
-            let found = match (there(self) && fresh, self.is_under_way(dir)) {
+            let found = match (there(self) && fresh, self.is_in_flight(dir)) {
                 (true, _) => Found::Resident,
                 (_, true) => Found::InFlight,
                 _ => Found::Absent,
             };
             self.tell(DirEvent::Read { dir: DirId(dir), entry, found });
-            while found != Found::Resident && (self.is_under_way(dir) || !there(self)) {
+            while found != Found::Resident && (self.is_in_flight(dir) || !there(self)) {
                 assert!(!self.listing.is_empty() || !self.belows.is_empty(), "a reader of {dir} waits for nothing");
                 self.round();
-                if !self.is_under_way(dir) && !there(self) {
-                    // It did not come with the others.
+                if !self.is_in_flight(dir) && !there(self) {
+                    // It did not come whole with the subtree.
                     self.tell(DirEvent::Read { dir: DirId(dir), entry, found: Found::Absent });
                 }
             }
@@ -262,7 +265,7 @@ impl Driver {
         self.dirs_among(dir, 0, u32::MAX)
     }
 
-    /// Depth first, with what each directory holds, if `contents`.
+    /// A reader goes through the tree below `dir`, depth first, and opens files if `contents`.
     fn walk(&mut self, dir: u64, contents: bool) {
         self.read(dir);
         for (entry, child) in self.tree[&dir].clone().into_iter().enumerate() {
@@ -290,7 +293,7 @@ fn a_walk_waits_for_a_few_rounds_and_lists_nothing_twice() {
 }
 
 #[test]
-fn a_deep_tree_takes_its_depth() {
+fn a_deep_tree_takes_as_many_rounds_as_levels() {
     let mut driver = Driver::new(tree(6, 2, 1, 2), OPTIONS);
     driver.walk(0, false);
     assert_eq!(driver.known.len(), 127);
@@ -298,27 +301,27 @@ fn a_deep_tree_takes_its_depth() {
 }
 
 #[test]
-fn directories_that_hold_little_come_by_the_dozen() {
+fn small_directories_are_listed_together() {
     let below = DirOptions { below: true, ..OPTIONS };
     let small = || tree(1, 200, 4, 2);
-    let (mut single, mut dozen) = (Driver::new(small(), OPTIONS), Driver::new(small(), below));
-    for driver in [&mut single, &mut dozen] {
+    let (mut single, mut together) = (Driver::new(small(), OPTIONS), Driver::new(small(), below));
+    for driver in [&mut single, &mut together] {
         driver.read(0);
         (driver.rounds, driver.requests) = (0, 0);
         driver.walk(0, false);
     }
-    assert!(dozen.rounds < single.rounds, "{} rounds, one by one {}", dozen.rounds, single.rounds);
-    assert!(dozen.requests * 4 <= single.requests, "{} requests, one by one {}", dozen.requests, single.requests);
+    assert!(together.rounds < single.rounds, "{} rounds, one by one {}", together.rounds, single.rounds);
+    assert!(together.requests * 4 <= single.requests, "{} requests, one by one {}", together.requests, single.requests);
 }
 
 #[test]
-fn directories_that_hold_much_are_asked_for_by_themselves() {
+fn large_and_deep_directories_are_listed_one_by_one() {
     for tree in [tree(1, 100, 200, 2), tree(3, 10, 20, 2)] {
         let dirs = tree.len();
         let mut driver = Driver::new(tree, DirOptions { below: true, ..OPTIONS });
         driver.walk(0, false);
         let tried = driver.counters().lists_below as usize;
-        assert!(tried <= dirs.div_ceil(100), "{tried} requests for what lies below, of {dirs} directories");
+        assert!(tried <= dirs.div_ceil(100), "{tried} subtree requests for {dirs} directories");
     }
 }
 
@@ -335,13 +338,13 @@ fn breadth_first_is_a_walk_as_well() {
 }
 
 #[test]
-fn a_loader_has_each_file_for_the_question_what_it_is() {
+fn a_loader_has_each_file_fetched_at_its_lookup() {
     let mut driver = Driver::new(tree(1, 50, 20, 25), OPTIONS);
     driver.read(0);
     driver.dirs_of(0).into_iter().for_each(|dir| driver.read(dir));
     driver.now = Nanos(driver.now.0 + 2_000_000_000);
     let before = driver.requests;
-    // No order, and each in another directory than the one before.
+    // In no order, and each file in another directory than the one before.
     for nth in 0..400u64 {
         let (dir, entry) = (nth * 37 % 50 + 1, (nth / 50 * 7 % 20) as u32);
         driver.tell(DirEvent::Named { dir: DirId(dir), entry: Some(entry), found: Found::Absent });
@@ -354,7 +357,7 @@ fn a_loader_has_each_file_for_the_question_what_it_is() {
 }
 
 #[test]
-fn who_only_asks_what_files_are_is_given_none() {
+fn a_reader_that_only_looks_names_up_has_no_file_fetched() {
     let mut driver = Driver::new(tree(1, 50, 20, 25), OPTIONS);
     driver.read(0);
     driver.dirs_of(0).into_iter().for_each(|dir| driver.read(dir));
@@ -395,12 +398,12 @@ fn files_in_order_are_there_when_they_are_opened() {
 }
 
 #[test]
-fn who_stops_half_way_has_little_fetched_in_vain() {
+fn a_reader_that_stops_half_way_has_little_fetched_in_vain() {
     let mut driver = Driver::new(tree(0, 0, 2000, 2), OPTIONS);
     driver.read(0);
     (0..1000).for_each(|entry| driver.open(0, entry));
-    let vain = driver.fetched.len() + driver.fetching.len();
-    assert!(vain <= 100, "{vain} files in vain");
+    let unused = driver.fetched.len() + driver.fetching.len();
+    assert!(unused <= 100, "{unused} files in vain");
 }
 
 #[test]
@@ -426,13 +429,13 @@ fn an_epoch_in_the_order_of_the_last_waits_for_little() {
 }
 
 #[test]
-fn what_never_is_where_it_was_fetched_to_is_soon_not_fetched() {
+fn fetches_that_never_hit_soon_stop() {
     let mut driver = Driver::new(tree(0, 0, 2000, 2), OPTIONS);
     driver.read(0);
     let before = driver.requests;
     for entry in 0..1000 {
         driver.fetched.remove(&(0, entry));
-        // Whatever was fetched is something else.
+        // The fetched file is never the one that is opened.
         driver.tell(DirEvent::Opened { dir: DirId(0), entry, found: Found::Absent });
         driver.round();
     }
@@ -440,7 +443,7 @@ fn what_never_is_where_it_was_fetched_to_is_soon_not_fetched() {
 }
 
 #[test]
-fn without_belief_or_readahead_nothing_comes_before_it_is_asked_for() {
+fn without_a_time_to_live_or_readahead_nothing_is_listed_ahead() {
     for options in [DirOptions { ttl: Nanos(0), ..OPTIONS }, DirOptions { readahead: false, ..OPTIONS }] {
         let mut driver = Driver::new(tree(2, 4, 3, 2), options);
         driver.walk(0, false);
@@ -477,22 +480,23 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// What is known stays within its bound, what is ahead within its own, and a reader's own listing is always under way.
+    /// What is known and what is ahead stay within their bounds, and a reader's own listing is in
+    /// flight whenever the reader waits for it.
     #[test]
-    fn whatever_readers_do_what_is_ahead_is_bounded(steps in prop::collection::vec(step(), 1..300), small in any::<bool>(), flat in any::<bool>()) {
+    fn what_is_known_and_ahead_is_bounded_whatever_readers_do(steps in prop::collection::vec(step(), 1..300), small in any::<bool>(), flat in any::<bool>()) {
         let capacity_bytes = if small { 20_000 } else { 1 << 20 };
         let options = DirOptions { capacity_bytes, contents_bytes: 300_000, below: flat, ..OPTIONS };
         let mut driver = Driver::new(if flat { tree(1, 20, 3, 20) } else { tree(2, 4, 30, 20) }, options);
         for step in steps {
             match step {
                 Step::Read(dir) => {
-                    let found = match (driver.is_fresh(dir), driver.is_under_way(dir)) {
+                    let found = match (driver.is_fresh(dir), driver.is_in_flight(dir)) {
                         (true, _) => Found::Resident,
                         (_, true) => Found::InFlight,
                         _ => Found::Absent,
                     };
                     driver.tell(DirEvent::Read { dir: DirId(dir), entry: 0, found });
-                    prop_assert!(found == Found::Resident || driver.is_under_way(dir));
+                    prop_assert!(found == Found::Resident || driver.is_in_flight(dir));
                 }
                 Step::Named(dir, entry) => {
                     let entry = Some(entry).filter(|&entry| driver.known.get(&dir).is_some_and(|known| known.0 as u32 > entry));

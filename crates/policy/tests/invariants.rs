@@ -1,5 +1,15 @@
-//! Invariants of the read path under random events: never past the end of a file, never a page in flight or resident twice, never
-//! beyond the budget, nothing left behind by a file that is closed, and a reader that stops stops the fetching.
+//! Invariants of the read path under random events, checked by a driver that executes every
+//! action.
+//!
+//! - No request goes past the end of a file, and no page is in flight or resident twice.
+//! - What is held, and what policy says is charged, stays within the budget.
+//! - A file that is released has no request, and one that is forgotten no page.
+//! - A reader that waits is never left without a request at work at the storage.
+//! - Once the readers stop, all that can arrive does, and no reader is left waiting for memory.
+//! - Coalesced requests are one run of one file, and each ends by itself.
+//!
+//! The tests do not judge how much is read ahead or how fast that is: the simulator does
+//! (`crates/sim/tests/patterns.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +20,7 @@ use proptest::prelude::*;
 
 const CAPACITY_BYTES: u64 = 16 << 20;
 
-/// In front of storage that works on many requests at a time.
+/// Options in front of storage that works on many requests at a time.
 const STORE: Options = Options {
     capacity_bytes: CAPACITY_BYTES,
     readahead: true,
@@ -18,13 +28,13 @@ const STORE: Options = Options {
     rotational: false,
     fair_queue: true,
 };
-/// The most pages that are asked for at once where requests are joined.
-const WHOLE_PAGES_MAX: u64 = 128;
+/// The most pages that coalesced requests ask for together.
+const COALESCED_PAGES_MAX: u64 = 128;
 
-/// So many requests are never too many at a time, whatever the storage.
+/// Up to this many requests start at once, whatever the storage.
 const CONCURRENCY_MIN: usize = 8;
 
-/// What a driver's page table would hold, and the checks on every action.
+/// A driver: what its page table would hold, and the checks of every action.
 struct Driver {
     policy: ReadPath,
     options: Options,
@@ -35,17 +45,20 @@ struct Driver {
     requests: BTreeMap<RequestId, (FileId, Extent, u64)>,
     marks: BTreeSet<(FileId, u64)>,
     referenced: Vec<(FileId, u64, Touch)>,
-    /// The reference bits: folios read to the end, and of those the ones whose next touch is not told.
+    /// The reference bits: folios read to their end, and those of them with a next touch that is
+    /// not reported.
     finished: BTreeSet<(FileId, u64)>,
     again: BTreeSet<(FileId, u64)>,
     submitted_pages: u64,
-    /// Requests that are to be told of when they are late, those that were hedged, and how many are done.
+    /// Requests that are reported when they are late, those that were hedged, and how many have
+    /// completed.
     may_be_late: BTreeSet<RequestId>,
     hedged: BTreeSet<RequestId>,
     completed: u64,
-    /// What is asked for at once: which requests, by the one whose turn it was, until the storage has answered. Given up ones included.
-    wholes: BTreeMap<RequestId, Vec<RequestId>>,
-    /// Joined just now, to what is started next.
+    /// The requests that were started together, by their lead request, until the storage has
+    /// answered. Cancelled ones included.
+    together: BTreeMap<RequestId, Vec<RequestId>>,
+    /// Requests joined to a lead request that is to start next.
     joining: Vec<(RequestId, RequestId)>,
     joined: u64,
     /// Folios that the latest read of each file waits for.
@@ -69,7 +82,7 @@ impl Driver {
             may_be_late: BTreeSet::new(),
             hedged: BTreeSet::new(),
             completed: 0,
-            wholes: BTreeMap::new(),
+            together: BTreeMap::new(),
             joining: Vec::new(),
             joined: 0,
             waited_for: BTreeSet::new(),
@@ -85,7 +98,7 @@ impl Driver {
             while let Some(action) = self.policy.poll_action() {
                 self.execute(action);
             }
-            assert!(self.joining.is_empty(), "joined to what is not started: {:?}", self.joining);
+            assert!(self.joining.is_empty(), "joined to a request that does not start: {:?}", self.joining);
         }
         let granted = |request, start| self.requests.get(request).is_none_or(|r| start < r.2);
         let held = self.folios.iter().filter(|(k, f)| f.2 || granted(&f.1, k.1));
@@ -94,31 +107,31 @@ impl Driver {
         let waiting = || self.requests.values().filter(|(_, extent, granted)| *granted == extent.start);
         let works = self.requests.values().any(|(_, extent, granted)| *granted > extent.start);
         let memory = self.policy.memory();
-        // Of all, or of what speculation may have.
+        // Of the budget, or of the part that speculation may have.
         let full = |bytes, capacity| bytes + (300 << 10) > capacity;
         let full = full(memory.charged_bytes, CAPACITY_BYTES) || full(memory.ahead_bytes, CAPACITY_BYTES / 8 * 7);
-        assert!(works || full || waiting().count() == 0, "requests wait, and the storage has nothing to do");
+        assert!(works || full || waiting().count() == 0, "requests wait, and the storage is idle");
         let is_waited_for = |file: FileId, extent: Extent| {
             self.waited_for.range((file, extent.start)..(file, extent.end)).next().is_some()
         };
         let demanded = waiting().any(|&(file, extent, _)| is_waited_for(file, extent));
-        assert!(works || !demanded, "a reader waits, and the storage has nothing to do");
+        assert!(works || !demanded, "a reader waits, and the storage is idle");
         assert!(memory.charged_bytes >= held && memory.charged_bytes <= CAPACITY_BYTES, "{memory:?} for {held}");
     }
 
     fn execute(&mut self, action: Action) {
         match action {
             Action::Submit { request, file, extent, mark, granted, class, late } => {
-                assert!(late.is_none() || class == Class::Demand, "a request is late where nobody waits");
+                assert!(late.is_none() || class == Class::Demand, "only demand requests can be late");
                 if late.is_some() {
                     self.may_be_late.insert(request);
                 }
                 assert!(granted >= extent.start && granted <= extent.end, "{granted} of {extent:?}");
                 let started = self.requests.values().filter(|(_, extent, granted)| *granted > extent.start).count();
                 let may_wait = self.options.fair_queue && (self.options.rotational || started >= CONCURRENCY_MIN);
-                assert!(granted > extent.start || may_wait, "{extent:?} waits where nothing has to");
+                assert!(granted > extent.start || may_wait, "{extent:?} waits although the storage has a place");
                 if granted > extent.start {
-                    self.wholes.insert(request, vec![request]);
+                    self.together.insert(request, vec![request]);
                 }
                 assert!(!extent.is_empty() && extent.end <= self.files[&file], "{extent:?} of {:?}", self.files[&file]);
                 assert!(mark.is_none_or(|m| extent.contains(m)), "{mark:?} outside {extent:?}");
@@ -132,14 +145,14 @@ impl Driver {
                 assert!(self.requests.insert(request, (file, extent, granted)).is_none());
             }
             Action::Hedge { request } => {
-                assert!(self.requests.contains_key(&request), "hedged what is not in flight");
+                assert!(self.requests.contains_key(&request), "hedged a request that is not in flight");
                 assert!(self.hedged.insert(request), "hedged twice");
             }
             Action::Cancel { request } => {
-                assert!(self.requests.remove(&request).is_some(), "cancelled what is not in flight");
+                assert!(self.requests.remove(&request).is_some(), "cancelled a request that is not in flight");
             }
             Action::Grant { request, granted } => {
-                let of = self.requests.get_mut(&request).expect("granted to what is not in flight");
+                let of = self.requests.get_mut(&request).expect("granted to a request that is not in flight");
                 assert!(granted > of.2 && granted <= of.1.end);
                 let starts = std::mem::replace(&mut of.2, granted) == of.1.start;
                 if starts {
@@ -163,44 +176,48 @@ impl Driver {
                 self.finished.remove(&(file, folio.start));
                 self.again.remove(&(file, folio.start));
                 let gone = self.folios.remove(&(file, folio.start));
-                assert_eq!(gone.map(|(end, ..)| end), Some(folio.end), "dropped what is not there");
+                assert_eq!(gone.map(|(end, ..)| end), Some(folio.end), "dropped a folio that is not there");
                 self.marks.remove(&(file, folio.start));
                 self.waited_for.remove(&(file, folio.start));
             }
         }
     }
 
-    /// `request` is asked for, with what was joined to it: one run of pages, short, of one file and one kind.
+    /// `request` starts with the requests that joined it: one short run of pages of one file.
     fn start(&mut self, request: RequestId) {
-        let mut whole = vec![request];
+        let mut run = vec![request];
         for (joined, with) in std::mem::take(&mut self.joining) {
-            assert_eq!(with, request, "joined to what is not started next");
-            whole.push(joined);
+            assert_eq!(with, request, "joined to a request that is not started next");
+            run.push(joined);
         }
-        let mut extents: Vec<Extent> = whole.iter().map(|id| self.requests[id].1).collect();
+        let mut extents: Vec<Extent> = run.iter().map(|id| self.requests[id].1).collect();
         extents.sort_unstable();
         assert!(extents.windows(2).all(|pair| pair[0].end == pair[1].start), "a gap, or a page twice: {extents:?}");
-        assert!(whole.iter().all(|id| self.requests[id].0 == self.requests[&request].0), "of two files");
-        if whole.len() > 1 {
-            assert!(extents.iter().map(|extent| extent.pages()).sum::<u64>() <= WHOLE_PAGES_MAX, "long: {extents:?}");
-            // A whole is taken in without another grant.
-            for id in &whole[1..] {
+        assert!(run.iter().all(|id| self.requests[id].0 == self.requests[&request].0), "of two files");
+        if run.len() > 1 {
+            assert!(
+                extents.iter().map(|extent| extent.pages()).sum::<u64>() <= COALESCED_PAGES_MAX,
+                "too long a run: {extents:?}"
+            );
+            // Coalesced requests take in all their pages without another grant.
+            for id in &run[1..] {
                 let of = self.requests.get_mut(id).unwrap();
                 of.2 = of.1.end;
             }
             assert_eq!(self.requests[&request].2, self.requests[&request].1.end, "no memory for all of it");
         }
-        self.wholes.insert(request, whole);
+        self.together.insert(request, run);
     }
 
-    /// What `extent` lacks. It begins and ends with that, and none of it is in flight.
+    /// The absent pages of `extent`. It begins and ends with such pages, and none of it is in
+    /// flight.
     fn holes(&self, file: FileId, extent: Extent) -> Vec<Extent> {
         let mut holes = Vec::new();
         let mut from = extent.start;
         for (start, end, there) in self.overlapping(file, extent) {
             assert!(
                 start > extent.start && end < extent.end && there,
-                "asked twice for [{start}, {end}) in {extent:?}"
+                "requested twice: [{start}, {end}) in {extent:?}"
             );
             holes.push(Extent::new(from, start));
             from = end;
@@ -255,7 +272,7 @@ impl Driver {
         }
     }
 
-    /// The `nth` of the requests that may be late is.
+    /// The `nth` of the requests that may be late is late.
     fn late(&mut self, nth: usize) {
         let late = self.may_be_late.iter().filter(|request| self.requests.contains_key(request)).copied();
         let late: Vec<RequestId> = late.collect();
@@ -263,35 +280,35 @@ impl Driver {
         self.may_be_late.remove(&request);
         self.tell(Event::Late { request });
         let done = self.completed;
-        assert!(self.hedged.len() as u64 * 20 <= done, "{} of {done} requests made twice", self.hedged.len());
+        assert!(self.hedged.len() as u64 * 20 <= done, "{} of {done} requests hedged", self.hedged.len());
     }
 
     fn complete(&mut self, nth: usize, failed: bool) {
-        // What has not been started can neither end nor fail.
+        // A request that has not started can neither complete nor fail.
         let started: Vec<_> = self.requests.iter().filter(|(_, r)| r.2 > r.1.start).map(|(&id, _)| id).collect();
         let Some(&request) = started.get(nth % started.len().max(1)) else { return };
-        let (&lead, _) = self.wholes.iter().find(|(_, whole)| whole.contains(&request)).expect("it was asked for");
-        if self.wholes[&lead].len() == 1 {
+        let (&lead, _) = self.together.iter().find(|(_, run)| run.contains(&request)).expect("it was started");
+        if self.together[&lead].len() == 1 {
             self.settle(request, failed);
         } else {
-            // What fails does so after some of it has come.
-            let mut whole: Vec<RequestId> = self.wholes[&lead].clone();
-            whole.sort_unstable_by_key(|id| self.requests.get(id).map(|r| r.1.start));
-            let come = if failed { nth % whole.len() } else { whole.len() };
-            for (at, &request) in whole.iter().enumerate() {
-                // Those that were given up are not heard of, and keep none of the others.
+            // The storage fails after some of the run has arrived.
+            let mut run: Vec<RequestId> = self.together[&lead].clone();
+            run.sort_unstable_by_key(|id| self.requests.get(id).map(|r| r.1.start));
+            let come = if failed { nth % run.len() } else { run.len() };
+            for (at, &request) in run.iter().enumerate() {
+                // Cancelled requests get no event, and do not hold up the others.
                 if self.requests.contains_key(&request) {
                     self.settle(request, at >= come);
-                    assert!(!self.requests.contains_key(&request), "{request:?} has come, and is not over");
+                    assert!(!self.requests.contains_key(&request), "{request:?} has arrived, and has not ended");
                 }
             }
         }
         if !self.requests.contains_key(&request) {
-            self.wholes.remove(&lead);
+            self.together.remove(&lead);
         }
     }
 
-    /// Tells of the end of `request`, if there is memory for it.
+    /// Reports the end of `request`, if it is granted memory for all of it.
     fn settle(&mut self, request: RequestId, failed: bool) {
         if failed {
             self.tell(Event::Failed { request });
@@ -342,7 +359,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Neighbours in a small part of one file, mostly.
+/// Steps that mostly read adjacent extents in a small part of one file.
 fn crowd() -> impl Strategy<Value = Step> {
     prop_oneof![
         20 => (1..3u64, 0..512u64, 1..9u64).prop_map(|(file, at, pages)| Step::Random { file, at: at * 8, pages }),
@@ -407,7 +424,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn hold_for_any_events(
+    fn invariants_hold_for_random_events(
         steps in prop::collection::vec(step(), 1..400),
         lru in any::<bool>(),
         rotational in any::<bool>(),
@@ -415,28 +432,30 @@ proptest! {
     ) {
         let replacement = if lru { Replacement::Lru } else { Replacement::S3Fifo };
         let mut driver = run(&steps, Options { replacement, rotational, fair_queue, ..STORE });
-        // What can arrive does; what waits for memory then is speculation, which no reader waits for.
+        // Everything that can arrive does. What then waits for memory is speculation, which no
+        // reader waits for.
         for at in 0..10_000 {
             driver.complete(at, false);
         }
         for &(file, extent, granted) in driver.requests.values() {
-            prop_assert!(granted < extent.end, "a reader that stopped is still fetched for");
+            prop_assert!(granted < extent.end, "a reader that stopped still has data arriving");
             for folio in extent.folios().filter(|f| f.start >= granted) {
                 prop_assert!(!driver.waited_for.contains(&(file, folio.start)), "a reader starves for {folio:?}");
             }
         }
     }
 
-    /// Many who read side by side in front of storage that is busy. What is joined is checked where it is started.
+    /// Many readers of adjacent extents, in front of storage that is busy. The driver checks the
+    /// joined requests when they start.
     #[test]
-    fn what_waits_side_by_side_is_asked_for_once_and_each_is_told_of_once(
+    fn adjacent_demand_is_requested_once_and_each_request_ends_once(
         steps in prop::collection::vec(crowd(), 100..400),
         readahead in any::<bool>(),
         rotational in any::<bool>(),
     ) {
         let mut driver = Driver::new(Options { readahead, rotational, ..STORE });
         for at in 0..300 {
-            // Enough that all others wait.
+            // Enough requests that all later ones wait.
             driver.files.insert(FileId(100 + at), 1);
             driver.tell(Event::Open { file: FileId(100 + at), pages: 1 });
             driver.read(FileId(100 + at), Extent::new(0, 1));
@@ -447,13 +466,13 @@ proptest! {
             driver.read(FileId(2), Extent::new(8_000 + at * 5 % 16 * 8, 8_008 + at * 5 % 16 * 8));
         }
         run_on(&mut driver, &steps);
-        // At the end nobody reads, and nothing is left.
+        // At the end no reader is left, and nothing is held.
         for at in 0..20_000 {
             driver.complete(at, false);
         }
         prop_assert!(driver.waited_for.is_subset(&driver.folios.iter().filter(|(_, f)| f.2).map(|(&at, _)| at).collect()));
         prop_assert_eq!(driver.policy.counters().requests_coalesced, driver.joined);
-        prop_assert!(driver.joined > 0, "nobody was taken along");
+        prop_assert!(driver.joined > 0, "no request was coalesced");
         for file in driver.files.keys().copied().collect::<Vec<_>>() {
             driver.tell(Event::Release { file });
             driver.tell(Event::Forget { file });
@@ -462,14 +481,14 @@ proptest! {
     }
 
     #[test]
-    fn without_readahead_nothing_is_fetched_that_was_not_asked_for(steps in prop::collection::vec(step(), 1..200)) {
+    fn without_readahead_no_request_is_speculative(steps in prop::collection::vec(step(), 1..200)) {
         let driver = run(&steps, Options { readahead: false, ..STORE });
         prop_assert_eq!(driver.policy.counters().requests_speculative, 0);
     }
 }
 
 #[test]
-fn a_random_reader_is_given_its_own_pages_only() {
+fn a_random_reader_fetches_its_own_pages_only() {
     let mut driver = Driver::new(STORE);
     driver.files.insert(FileId(0), 1 << 20);
     driver.tell(Event::Open { file: FileId(0), pages: 1 << 20 });
@@ -484,7 +503,7 @@ fn a_random_reader_is_given_its_own_pages_only() {
 }
 
 #[test]
-fn what_is_late_is_asked_for_once_more_and_without_readahead_never() {
+fn late_requests_are_hedged_only_with_readahead() {
     for readahead in [true, false] {
         let mut driver = Driver::new(Options { readahead, ..STORE });
         driver.files.insert(FileId(0), 1 << 20);
@@ -504,7 +523,7 @@ fn what_is_late_is_asked_for_once_more_and_without_readahead_never() {
 }
 
 #[test]
-fn classes_tell_who_waits() {
+fn the_class_says_whether_a_read_waits() {
     let mut policy = ReadPath::new(STORE);
     policy.handle(Nanos(0), Event::Open { file: FileId(0), pages: 10_000 });
     let extent = Extent::new(0, 32);

@@ -1,4 +1,5 @@
-//! Regions of memory under threads, advice and storage of every kind: what must hold whatever they do.
+//! Invariants of regions under random threads, advice and failures: no page is lost, the budget
+//! holds, every thread is answered.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,35 +15,36 @@ enum At {
     Mapped { protected: bool },
 }
 
-/// A request that is not over: of pages that are read, or of what is written with its generation.
+/// An open request: the pages that are read and their first slot, or the pages that are written,
+/// with their contents, and the first slot.
 #[derive(Debug)]
 enum Open {
     Read(Extent, u64),
     Clean(Vec<(u64, u64)>, u64),
 }
 
-/// A driver whose pages hold numbers instead of bytes: each write makes another one.
+/// A driver with a number in each page in place of bytes: each write makes a new number.
 struct Driver {
     policy: SwapPath,
     budget: u64,
     at: Vec<At>,
-    /// What each page holds where it is mapped or staged, and what the spill file has of it. 0: zeroes.
+    /// The contents of each page in memory, and of its copy in the spill file. 0: zeroes.
     held: Vec<u64>,
     spilled: Vec<Option<u64>>,
-    /// What each slot of the spill file holds, and those that a request is at.
+    /// The contents of each slot of the spill file, and the slots of open requests.
     slots: Vec<u64>,
     busy: BTreeSet<u64>,
-    /// What it must hold.
+    /// The contents that each page must have.
     wanted: Vec<u64>,
-    /// Pages that the program has given up, and that may be dropped as they are.
+    /// Pages that the program has given up: they may be dropped dirty.
     given_up: BTreeSet<u64>,
     waiting: BTreeSet<u64>,
     failed: BTreeSet<u64>,
     open: BTreeMap<RequestId, Open>,
     writes: u64,
-    /// The budget was made smaller, and what is too much has not left yet.
+    /// The budget was made smaller, and pages beyond it have not left yet.
     shrunk: bool,
-    /// A request failed since nothing was on its way.
+    /// A request has failed.
     broken: bool,
 }
 
@@ -76,7 +78,7 @@ impl Driver {
         while let Some(action) = self.policy.poll_action() {
             self.act(action);
         }
-        assert_eq!(self.policy.held(), self.resident(), "policy knows what is in memory");
+        assert_eq!(self.policy.held(), self.resident(), "policy knows which pages are in memory");
         self.shrunk &= self.resident() > self.budget;
         assert!(self.shrunk || self.resident() <= self.budget, "{} of {}", self.resident(), self.budget);
     }
@@ -85,7 +87,7 @@ impl Driver {
         self.spilled[page as usize].unwrap_or(0) != self.held[page as usize]
     }
 
-    /// A request begins at so many slots.
+    /// A request begins: its slots are busy.
     fn go_to(&mut self, slot: u64, pages: Extent) {
         for slot in slot..slot + pages.pages() {
             assert!(slot < self.slots.len() as u64, "slot {slot} is beyond the file");
@@ -157,7 +159,7 @@ impl Driver {
             SwapAction::Fail { pages } => {
                 for page in pages.start..pages.end {
                     assert!(self.broken, "nothing has failed");
-                    assert!(self.waiting.remove(&page), "nobody waits for page {page}");
+                    assert!(self.waiting.remove(&page), "no thread waits for page {page}");
                     self.failed.insert(page);
                 }
             }
@@ -213,7 +215,7 @@ impl Driver {
             Some(Open::Clean(pages, slot)) => {
                 for (&(page, held), slot) in pages.iter().zip(slot..) {
                     self.busy.remove(&slot);
-                    // What fails may have been written all the same.
+                    // A write that fails may have changed the slots.
                     self.slots[slot as usize] = held;
                     if came {
                         self.spilled[page as usize] = Some(held);
@@ -245,7 +247,7 @@ impl Driver {
         self.tell(SwapEvent::Advised { pages, advice });
     }
 
-    /// All that is on its way comes, until nothing is.
+    /// All open requests end, until there is none.
     fn rest(&mut self) {
         for _ in 0..100_000 {
             if self.open.is_empty() {
@@ -253,8 +255,8 @@ impl Driver {
             }
             self.end(0, true);
         }
-        assert!(self.open.is_empty(), "it never rests");
-        assert!(self.waiting.is_empty(), "nobody answers {:?}", self.waiting);
+        assert!(self.open.is_empty(), "requests without end");
+        assert!(self.waiting.is_empty(), "no answer for pages {:?}", self.waiting);
         assert_eq!(self.policy.discarding(), 0);
     }
 
@@ -325,7 +327,7 @@ proptest! {
             }
         }
         driver.rest();
-        // Every page can be had, and is what was written.
+        // Every page can be read, and holds what was written.
         for page in 0..PAGES {
             for _ in 0..2 {
                 driver.touch(page, 0, false);
@@ -336,7 +338,7 @@ proptest! {
     }
 }
 
-/// One thread that waits for each page before it goes on.
+/// One thread, which waits for each page before the next.
 fn walk(driver: &mut Driver, pages: impl Iterator<Item = u64>, write: bool) {
     for page in pages {
         driver.touch(page, 7, write);
@@ -348,7 +350,7 @@ fn walk(driver: &mut Driver, pages: impl Iterator<Item = u64>, write: bool) {
 }
 
 #[test]
-fn a_loop_is_read_in_long_clusters_and_missed_as_little_as_can_be() {
+fn a_loop_is_read_in_long_clusters_and_misses_few_pages() {
     let mut driver = Driver::new(8_192, 7_168);
     for _ in 0..3 {
         walk(&mut driver, 0..8_192, true);
@@ -363,7 +365,7 @@ fn a_loop_is_read_in_long_clusters_and_missed_as_little_as_can_be() {
 }
 
 #[test]
-fn at_random_nothing_is_read_that_nobody_wants() {
+fn at_random_no_page_is_read_ahead() {
     let mut driver = Driver::new(8_192, 4_096);
     walk(&mut driver, 0..8_192, true);
     let mut state = 1_u64;
@@ -379,7 +381,7 @@ fn at_random_nothing_is_read_that_nobody_wants() {
 }
 
 #[test]
-fn what_is_only_read_is_written_once() {
+fn pages_that_are_only_read_are_written_once() {
     let mut driver = Driver::new(4_096, 2_048);
     walk(&mut driver, 0..4_096, true);
     for _ in 0..4 {
@@ -399,7 +401,7 @@ fn pages_of_zeroes_are_never_read() {
 }
 
 #[test]
-fn who_cannot_be_given_room_is_told_and_the_next_one_may_have_it() {
+fn a_fault_without_room_fails_and_a_later_one_may_have_room() {
     let mut driver = Driver::new(64, 8);
     for page in 0..8 {
         driver.touch(page, 0, true);
@@ -416,7 +418,7 @@ fn who_cannot_be_given_room_is_told_and_the_next_one_may_have_it() {
 }
 
 #[test]
-fn what_is_read_and_then_written_to_takes_one_fault_as_long_as_it_is() {
+fn a_page_that_is_read_and_then_written_takes_one_fault_while_most_do() {
     let mut driver = Driver::new(4_096, 2_048);
     walk(&mut driver, 0..4_096, true);
     let mut state = 1_u64;
@@ -424,7 +426,7 @@ fn what_is_read_and_then_written_to_takes_one_fault_as_long_as_it_is() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (state >> 33) % 4_096
     });
-    // Of the pages that came in for a read, those mapped so that a write would be told.
+    // Of the pages that were away when they were read, the percentage mapped protected.
     let mut protected = |driver: &mut Driver, write: bool| {
         let (mut came, mut told) = (0_u32, 0_u32);
         for page in random.by_ref().take(8_000) {
@@ -440,9 +442,9 @@ fn what_is_read_and_then_written_to_takes_one_fault_as_long_as_it_is() {
     };
     protected(&mut driver, true);
     let share = protected(&mut driver, true);
-    assert!(share < 15, "{share} % of what is written to is protected");
-    // A page that is not written to tells of it when it leaves, and each stays as long as the others.
+    assert!(share < 15, "{share} % of the pages that are written to are protected");
+    // A page without a write is counted when it leaves: a few rounds until most have.
     (0..2).for_each(|_| _ = protected(&mut driver, false));
     let share = protected(&mut driver, false);
-    assert!(share > 90, "{share} % of what is only read is protected");
+    assert!(share > 90, "{share} % of the pages that are only read are protected");
 }

@@ -1,22 +1,23 @@
-//! Views of objects under many threads and storage that fails: what must hold whatever they do.
+//! Invariants of views under random threads and failures: every thread is answered, the budget
+//! holds.
 
 use std::collections::BTreeSet;
 
 use foreread_policy::{Extent, ViewAction, ViewEvent, ViewOptions, ViewPath};
 use proptest::prelude::*;
 
-/// A driver whose pages hold nothing.
+/// A driver with pages that hold nothing.
 struct Driver {
     policy: ViewPath,
     pages: u64,
     budget: u64,
-    /// What is on its way, and what is mapped.
+    /// Blocks that are being read, and blocks that are mapped.
     open: Vec<Extent>,
     mapped: Vec<Extent>,
-    /// Pages that threads wait for, and pages of which they were told that they cannot be had.
+    /// Pages that threads wait for, and pages that threads got an error for.
     waiting: BTreeSet<u64>,
     failed: BTreeSet<u64>,
-    /// What is mapped next is lost.
+    /// The next block that is mapped is lost.
     loses: bool,
 }
 
@@ -28,7 +29,7 @@ impl Driver {
         Self { policy, pages, budget, open: Vec::new(), mapped: Vec::new(), waiting, failed, loses: false }
     }
 
-    /// `completed` is what was just read.
+    /// `completed` is the block that was just read.
     fn tell(&mut self, event: ViewEvent, completed: Option<Extent>) {
         self.policy.handle(event);
         let mut lost = None;
@@ -37,9 +38,9 @@ impl Driver {
             match action {
                 ViewAction::Read { pages } => {
                     assert!(!pages.is_empty() && pages.end <= self.pages, "{pages:?} of {}", self.pages);
-                    assert!(!self.open.contains(&pages), "{pages:?} is on its way");
+                    assert!(!self.open.contains(&pages), "{pages:?} is being read");
                     assert!(!self.mapped.contains(&pages), "{pages:?} is mapped");
-                    assert!(self.waiting.iter().any(|&page| pages.contains(page)), "nobody wants {pages:?}");
+                    assert!(self.waiting.iter().any(|&page| pages.contains(page)), "no thread wants {pages:?}");
                     self.open.push(pages);
                 }
                 ViewAction::Map { pages } => {
@@ -52,7 +53,7 @@ impl Driver {
                     self.waiting.retain(|&page| !pages.contains(page));
                 }
                 ViewAction::Wake { page } => {
-                    assert!(self.is_mapped(page), "page {page} is not there");
+                    assert!(self.is_mapped(page), "page {page} is not mapped");
                     self.waiting.remove(&page);
                 }
                 ViewAction::Drop { pages } => {
@@ -62,7 +63,7 @@ impl Driver {
                 ViewAction::Fail { pages } => {
                     assert!(!self.mapped.contains(&pages) && !self.open.contains(&pages));
                     let told: Vec<u64> = self.waiting.iter().copied().filter(|&page| pages.contains(page)).collect();
-                    assert!(!told.is_empty(), "nobody waits for {pages:?}");
+                    assert!(!told.is_empty(), "no thread waits for {pages:?}");
                     for page in told {
                         self.waiting.remove(&page);
                         self.failed.insert(page);
@@ -77,7 +78,7 @@ impl Driver {
         }
         assert_eq!(self.policy.mapped(), self.mapped.iter().map(|pages| pages.pages()).sum::<u64>());
         for &page in &self.waiting {
-            assert!(self.open.iter().any(|pages| pages.contains(page)), "nobody will answer page {page}");
+            assert!(self.open.iter().any(|pages| pages.contains(page)), "no answer will come for page {page}");
         }
     }
 
@@ -85,7 +86,7 @@ impl Driver {
         self.mapped.iter().any(|pages| pages.contains(page))
     }
 
-    /// A thread reads a page. Of a touch that found nothing may be told when it is there already.
+    /// A thread reads a page. `late`: the fault is reported though the page is mapped by now.
     fn touch(&mut self, page: u64, late: bool) {
         if !self.is_mapped(page) || late {
             self.waiting.insert(page);
@@ -122,7 +123,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
     #[test]
-    fn everyone_is_answered_within_the_budget(budget in 1..320_u64, steps in prop::collection::vec(step(), 1..300)) {
+    fn every_thread_is_answered_within_the_budget(budget in 1..320_u64, steps in prop::collection::vec(step(), 1..300)) {
         let mut driver = Driver::new(PAGES, budget);
         for step in steps {
             match step {
@@ -137,8 +138,8 @@ proptest! {
         while !driver.open.is_empty() {
             driver.end(0, true);
         }
-        prop_assert!(driver.waiting.is_empty(), "nobody answers {:?}", driver.waiting);
-        // What failed once can be had, and so can everything else.
+        prop_assert!(driver.waiting.is_empty(), "no answer for pages {:?}", driver.waiting);
+        // Every page can be read, those that failed once as well.
         driver.failed.clear();
         for page in 0..PAGES {
             driver.touch(page, false);

@@ -1,0 +1,39 @@
+//! Directory readahead: which directories are listed, and which small files are fetched, before a
+//! program asks for them.
+//!
+//! ```text
+//!   a directory  unknown ──(read, or names in it looked up)──> listed ──(ttl is over)──> stale
+//!                                                                ^                         │
+//!                                                                └──(read or looked up)────┘
+//!   a walk       directories entered in order ──> open ──(4 more wrong than right)──> closed
+//!                                                  ^                                    │
+//!                                                  └─(256 opportunities later: a trial)─┘
+//!   a file       small, next in order ──> fetched ──> opened: a hit
+//!                                             └─────> not opened: discarded
+//! ```
+//!
+//! - `event`: the contract. `path`: the wiring, with `lookups` (what readers do), `listings` (what
+//!   is listed) and `contents` (what is fetched whole).
+//! - `directory`: what is known of one directory.
+//! - `walk`: a reader that goes through a tree, and where it comes to next.
+//! - `open_order`: the order of opens of an earlier epoch.
+//! - `open_after_lookup`: whether programs open the names that they look up.
+//! - `subtree`: whether one request for a subtree replaces many listings.
+//! - `confidence`: how much may be ahead.
+//!
+//! *Invariants:* a reader's own listing never waits for speculation. What is known stays within
+//! its capacity (but one directory may stay that alone exceeds it), and fetched contents within
+//! theirs.
+//!
+//! The folder holds no names and no bytes, and does not send requests: the driver does. It does
+//! not evict pages of files; it tells the driver which files are no longer expected. Source:
+//! docs/decisions/0029, 0030, 0034 and 0035.
+
+pub(crate) mod confidence;
+pub(crate) mod directory;
+pub(crate) mod event;
+pub(crate) mod open_after_lookup;
+pub(crate) mod open_order;
+pub(crate) mod path;
+pub(crate) mod subtree;
+pub(crate) mod walk;

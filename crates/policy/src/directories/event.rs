@@ -1,0 +1,185 @@
+//! The contract of directory readahead: what the driver reports, and what policy tells it to do.
+//!
+//! ```text
+//!   Read, Named, Opened, Expected ──> policy ──┬─> List ──────> Listed, once a page, or Failed
+//!                                              ├─> ListBelow ─> Listed and Along, any number,
+//!                                              │                then ListedBelow
+//!                                              ├─> Fetch ─────> Fetched
+//!                                              └─> Discard, Drop: no answer
+//! ```
+//!
+//! *Invariants:* an entry is identified by its place in the listing, from 0 on. `ListBelow` ends
+//! with one `ListedBelow`, even if the storage fails; `Fetch` with one `Fetched`. An entry keeps
+//! its place until a `Listed` says that its names changed.
+//!
+//! Names, sizes in bytes, versions and requests for segments are the driver's; so are retries.
+//! Source: docs/decisions/0029 and 0034.
+
+use crate::units::{Class, Found};
+use crate::units::{DirId, Nanos};
+
+/// One entry of a directory, in the order of the listing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Child {
+    /// A subdirectory, by the identity that it has from now on.
+    Directory(DirId),
+    /// A file.
+    File {
+        /// Its length in pages, the last one counted whole.
+        pages: u64,
+    },
+}
+
+/// Something that happened. An entry is identified by its place in the listing, from 0 on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DirEvent<'a> {
+    /// A reader asks for the entries of `dir` from `entry` on.
+    Read {
+        /// The directory.
+        dir: DirId,
+        /// The first entry that the reader asks for.
+        entry: u32,
+        /// Whether it is known, or in flight.
+        found: Found,
+    },
+    /// A reader looks up a name in `dir`.
+    Named {
+        /// The directory.
+        dir: DirId,
+        /// Which entry has the name, by the latest listing, however old that is.
+        entry: Option<u32>,
+        /// Whether a valid listing answers it, or one is in flight.
+        found: Found,
+    },
+    /// A reader opens a file.
+    Opened {
+        /// Its directory.
+        dir: DirId,
+        /// Which of its entries.
+        entry: u32,
+        /// Whether its contents are resident, or in flight.
+        found: Found,
+    },
+    /// A program said that the file will be opened, after those it named before: an order to
+    /// follow.
+    Expected {
+        /// Its directory.
+        dir: DirId,
+        /// Which of its entries.
+        entry: u32,
+    },
+    /// The next entries of a listing have come.
+    Listed {
+        /// The directory.
+        dir: DirId,
+        /// They are the first: a new listing replaces the one before.
+        first: bool,
+        /// The one before had the same names at the same places.
+        same: bool,
+        /// The entries.
+        children: &'a [Child],
+        /// They are the last.
+        last: bool,
+        /// Bytes that the driver keeps for the listing so far.
+        bytes: u64,
+    },
+    /// A listing failed.
+    Failed {
+        /// The directory.
+        dir: DirId,
+    },
+    /// A subtree request also brought a directory that it was not made for. Its whole listing is
+    /// the next event ([`DirEvent::Listed`]).
+    Along {
+        /// The directory.
+        dir: DirId,
+        /// When the storage was asked.
+        requested: Nanos,
+    },
+    /// The request of a [`DirAction::ListBelow`] is over. Its directories that were not reported
+    /// did not come whole, or the storage failed.
+    ListedBelow {
+        /// The directory.
+        dir: DirId,
+        /// The first entry of the action.
+        from: u32,
+    },
+    /// The request of a [`DirAction::Fetch`] is over.
+    Fetched {
+        /// The directory of the file.
+        dir: DirId,
+        /// Which of its entries.
+        entry: u32,
+        /// Whether the file is resident. If not, there was no room, or the storage failed.
+        came: bool,
+    },
+}
+
+/// Something to do, in the order given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DirAction {
+    /// List `dir` further, from where its listing ends. Each page is reported
+    /// ([`DirEvent::Listed`]).
+    List {
+        /// The directory.
+        dir: DirId,
+        /// List it from its first entry: its listing has expired, or there is none.
+        restarts: bool,
+        /// Demand if a reader waits.
+        class: Class,
+        /// How many requests for different segments of it may be in flight, where the storage can
+        /// list segments.
+        parallel: u32,
+    },
+    /// List, by one request, the subtrees of the directories among some entries of `dir`, ahead of
+    /// any reader. Report those that come whole ([`DirEvent::Listed`]), other directories that
+    /// come whole, further below or behind ([`DirEvent::Along`]), and at last
+    /// [`DirEvent::ListedBelow`].
+    ListBelow {
+        /// The directory.
+        dir: DirId,
+        /// The first entry.
+        from: u32,
+        /// The entry after the last one.
+        to: u32,
+    },
+    /// Fetch a whole file that no reader has opened. If its name is being looked up
+    /// ([`DirEvent::Named`]), the fetch answers that, too.
+    Fetch {
+        /// Its directory.
+        dir: DirId,
+        /// Which of its entries.
+        entry: u32,
+    },
+    /// The file was fetched and is no longer expected: drop its unread pages.
+    Discard {
+        /// Its directory.
+        dir: DirId,
+        /// Which of its entries.
+        entry: u32,
+    },
+    /// Forget what is known of `dir`.
+    Drop {
+        /// The directory.
+        dir: DirId,
+    },
+}
+
+/// Counts of what directory readahead has decided. They only grow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DirCounters {
+    /// Listings begun or continued because a reader waited.
+    pub lists_demand: u64,
+    /// Listings begun or continued ahead of any reader.
+    pub lists_speculative: u64,
+    /// Requests for subtrees.
+    pub lists_below: u64,
+    /// Directories listed ahead that a reader then read.
+    pub lists_hit: u64,
+    /// Files fetched before they were opened.
+    pub fetches: u64,
+    /// Fetched files that a reader then opened.
+    pub fetches_hit: u64,
+    /// Walks recognised.
+    pub walks: u64,
+}

@@ -1,0 +1,241 @@
+//! The wiring of directory readahead: its state, and which mechanism sees which event.
+//!
+//! ```text
+//!   one directory   pages read   |-----|.....|.....|     twice as many pages are requested as
+//!                                read   ahead            were read
+//!   a tree          a/ b/ c/ d/ e/ ..                    a walk: the next directories are listed
+//!                   ^  ^ [  listed   ]                   side by side, small ones together
+//!   files           1 2 3 4 5 6 7 ..                     from the second file in order on, the
+//!                   ^ ^ [fetched]                        next files are fetched whole
+//!
+//!   an event ──> lookups, listings or contents ──> list_ahead ──> fetch_ahead ──> shrink
+//!                                                         actions, in that order
+//! ```
+//!
+//! `lookups` follows readers, `listings` asks for listings, `contents` for files. How much is
+//! ahead is a `Confidence`: it doubles when a reader has to wait for a right prediction, and stops
+//! after wrong ones. Pages are requested ahead from the first one on, since a program that reads a
+//! directory reads all of it.
+//!
+//! *Invariants:* every event is followed by a drain of the actions. The listing that a reader
+//! waits for is requested at once, unless it is in flight. What is known fits
+//! [`DirOptions::capacity_bytes`], or is one directory: the least recently used ones are forgotten
+//! first. Without [`DirOptions::readahead`] nothing is listed or fetched ahead. Where
+//! [`DirOptions::ttl`] is 0, no directory is listed before it is read.
+//!
+//! No rule estimates whether a reader comes within the time to live: a listing that has expired by
+//! then counts as a wrong prediction. The wiring does not know names and does not evict pages.
+//! Source: docs/decisions/0029, 0030, 0034 and 0035; Wu Fengguang's readahead for directories
+//! (2007): reads of 128 KiB at twice the rate of the reader, aggressive from the start.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use crate::directories::directory::{Coming, Dir};
+use crate::directories::event::{Child, DirAction, DirCounters, DirEvent};
+use crate::directories::open_after_lookup::OpenAfterLookup;
+use crate::directories::open_order::{FileRef, OpenOrder};
+use crate::directories::walk::Walk;
+use crate::units::{DirId, Nanos};
+
+mod contents;
+mod listings;
+mod lookups;
+
+/// What a driver chooses once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DirOptions {
+    /// Bytes that all that is known of directories may take.
+    pub capacity_bytes: u64,
+    /// Bytes of files that were fetched and not opened yet, at most.
+    pub contents_bytes: u64,
+    /// How long a listing is valid, from when it was requested.
+    pub ttl: Nanos,
+    /// Whether anything is listed or fetched ahead at all.
+    pub readahead: bool,
+    /// Whether the storage can list a subtree by one request.
+    pub below: bool,
+}
+
+/// A request for the subtrees of some directories in `dir`, from the entry `from` on.
+#[derive(Debug)]
+struct Request {
+    dir: DirId,
+    from: u32,
+    /// The directories that wait for it.
+    along: Vec<DirId>,
+}
+
+/// The directories of one mount or library: one value a backend. It takes events and returns
+/// actions as [`crate::ReadPath`] does.
+pub struct DirReadahead {
+    options: DirOptions,
+    dirs: BTreeMap<DirId, Dir>,
+    /// The parent of each directory, and its entry there.
+    parents: BTreeMap<DirId, (DirId, u32)>,
+    /// The directories, the least recently used first.
+    by_use: BTreeSet<(u64, DirId)>,
+    uses: u64,
+    /// Bytes of all that is known of directories.
+    bytes: u64,
+    /// The walks, the one used last at the end.
+    walks: Vec<Walk>,
+    open_order: OpenOrder,
+    after_lookup: OpenAfterLookup,
+    /// Listings of single directories in flight.
+    listings: u32,
+    /// Subtree requests in flight.
+    belows: Vec<Request>,
+    /// Files in flight.
+    fetches: BTreeSet<FileRef>,
+    /// Files that were fetched, in flight or not, and not opened yet, the oldest first.
+    fetched: VecDeque<FileRef>,
+    fetched_bytes: u64,
+    /// The last fetch failed, or found no room: no file is fetched until one is opened or a fetch
+    /// succeeds.
+    refused: bool,
+    actions: VecDeque<DirAction>,
+    now: Nanos,
+    counters: DirCounters,
+}
+
+impl DirReadahead {
+    /// Directory readahead that knows nothing.
+    pub fn new(options: DirOptions) -> Self {
+        Self {
+            options,
+            dirs: BTreeMap::new(),
+            parents: BTreeMap::new(),
+            by_use: BTreeSet::new(),
+            uses: 0,
+            bytes: 0,
+            walks: Vec::new(),
+            open_order: OpenOrder::default(),
+            after_lookup: OpenAfterLookup::default(),
+            listings: 0,
+            belows: Vec::new(),
+            fetches: BTreeSet::new(),
+            fetched: VecDeque::new(),
+            fetched_bytes: 0,
+            refused: false,
+            actions: VecDeque::new(),
+            now: Nanos(0),
+            counters: DirCounters::default(),
+        }
+    }
+
+    /// Takes an event. Poll the actions afterwards.
+    pub fn handle(&mut self, now: Nanos, event: DirEvent<'_>) {
+        debug_assert!(self.actions.is_empty(), "every action is polled before the next event");
+        debug_assert!(now >= self.now, "now never goes back: {now:?} after {:?}", self.now);
+        self.now = now;
+        // A subtree request is not over before [`DirEvent::ListedBelow`]: nothing is planned until
+        // all that it brought is known.
+        let comes_along = match event {
+            DirEvent::Along { .. } => true,
+            DirEvent::Listed { dir, .. } => self.dirs.get(&dir).is_some_and(|dir| dir.coming == Coming::Along),
+            _ => false,
+        };
+        match event {
+            DirEvent::Read { dir, entry, found } => self.read(dir, entry, found),
+            DirEvent::Named { dir, entry, found } => self.named(dir, entry, found),
+            DirEvent::Opened { dir, entry, found } => self.opened(dir, entry, found),
+            DirEvent::Expected { dir, entry } => self.open_order.expect((dir, entry)),
+            DirEvent::Listed { dir, first, same, children, last, bytes } => {
+                if first {
+                    self.relisted(dir);
+                }
+                if !same {
+                    // The entries have other places from now on.
+                    self.open_order.forget(dir);
+                    self.discard(dir);
+                }
+                self.listed(dir, children, last, bytes);
+            }
+            DirEvent::Failed { dir } => {
+                self.answered(dir);
+                if let Some(dir) = self.dirs.get_mut(&dir) {
+                    (dir.ahead, dir.requested) = (false, None);
+                }
+            }
+            DirEvent::Along { dir, requested } => {
+                self.answered(dir);
+                let known = self.dirs.entry(dir).or_default();
+                known.restart(requested);
+                (known.coming, known.ahead) = (Coming::Along, true);
+            }
+            DirEvent::ListedBelow { dir, from } => self.listed_below(dir, from),
+            DirEvent::Fetched { dir, entry, came } => {
+                self.fetches.remove(&(dir, entry));
+                self.refused = !came;
+                if !came {
+                    self.take_fetched((dir, entry));
+                }
+            }
+        }
+        if self.options.readahead && !comes_along {
+            self.list_ahead();
+            self.fetch_ahead();
+        }
+        self.shrink();
+    }
+
+    /// Returns the next action, until `None`.
+    pub fn poll_action(&mut self) -> Option<DirAction> {
+        self.actions.pop_front()
+    }
+
+    /// The counts of what was decided so far.
+    pub fn counters(&self) -> DirCounters {
+        self.counters
+    }
+
+    /// Bytes that all that is known takes.
+    pub fn charged_bytes(&self) -> u64 {
+        self.bytes + self.open_order.len() as u64 * EPOCH_BYTES
+    }
+
+    /// `dir` is used: it is the last one to be forgotten.
+    fn touch(&mut self, dir: DirId) {
+        self.uses += 1;
+        let known = self.dirs.entry(dir).or_default();
+        self.by_use.remove(&(known.used, dir));
+        known.used = self.uses;
+        self.by_use.insert((known.used, dir));
+    }
+
+    /// Forgets the least recently used directories until the others fit.
+    fn shrink(&mut self) {
+        while self.charged_bytes() > self.options.capacity_bytes && self.by_use.len() > 1 {
+            let Some(&(_, dir)) = self.by_use.first() else { return };
+            self.forget(dir);
+            self.actions.push_back(DirAction::Drop { dir });
+        }
+    }
+
+    fn forget(&mut self, dir: DirId) {
+        let Some(known) = self.dirs.remove(&dir) else { return };
+        self.by_use.remove(&(known.used, dir));
+        self.bytes = self.bytes.saturating_sub(known.bytes);
+        self.listings -= u32::from(known.coming == Coming::Alone);
+        self.open_order.forget(dir);
+        for (entry, state) in (0..).zip(known.entries) {
+            if let Child::Directory(below) = state.child {
+                self.parents.remove(&below);
+            }
+            if state.fetched {
+                self.discarded((dir, entry), state);
+            }
+        }
+    }
+}
+
+/// Entries examined in one search for what comes next. Lower: a reader is not read ahead across
+/// many entries that need nothing. Higher: events take longer where little is left to do. Source:
+/// a guess, not measured.
+const STEPS_MAX: usize = 1024;
+
+/// Memory that an open in the log takes, in bytes: its place and its entry in a map. Lower: the
+/// log takes more memory than it is charged. Higher: fewer listings fit. Source: a guess, not
+/// measured.
+const EPOCH_BYTES: u64 = 64;

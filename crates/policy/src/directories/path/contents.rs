@@ -1,0 +1,265 @@
+//! Contents: which small files are fetched whole before a reader opens them.
+//!
+//! ```text
+//!   predicted by            when                                       ahead at first, at most
+//!     the order of opens    four opens follow an earlier epoch         8, 128
+//!     a walk                the second file in order (or up to the     4, 128
+//!                           sixth, after opens out of order)
+//!     a lookup              programs open what they look up            the file itself
+//!
+//!   predicted ──fetch──> fetched ──opened──────────────────────> a hit
+//!                           ├──(a failure, or no room)─────────> not fetched
+//!                           └──(too many or too much fetched)──> discarded, the oldest first
+//! ```
+//!
+//! The order of opens predicts first, then each walk, the latest first. A walk continues across
+//! directories: into listed subdirectories if it is depth first, and backward in the reader's own
+//! directory if the reader opens files from its end.
+//!
+//! *Invariants:* a file is not fetched again while it counts as fetched or is in flight. At most
+//! [`FETCHES_MAX`] files are in flight. When more may be fetched, fetched files above
+//! [`FETCHED_MAX`] or [`DirOptions::contents_bytes`] are discarded. A file that was looked up
+//! first is no prediction: it is neither a hit nor a miss of a walk.
+//!
+//! This file does not say which files are small (`directory`) or how many are ahead
+//! (`confidence`). It does not evict pages: a discarded file is no longer expected, and the read
+//! path drops its unread pages. Source: docs/decisions/0029 (files in order, kept until they are
+//! opened) and 0035 (lookups).
+//!
+//! [`DirOptions::contents_bytes`]: crate::DirOptions::contents_bytes
+
+use alloc::vec::Vec;
+
+use super::{DirReadahead, STEPS_MAX};
+use crate::directories::directory::Entry;
+use crate::directories::event::{Child, DirAction};
+use crate::directories::open_order::FileRef;
+use crate::directories::walk::{Frame, Order, Walk};
+use crate::units::{DirId, Found};
+
+impl DirReadahead {
+    /// The storage has to be asked for the name of a file. Returns whether it is asked for the
+    /// file instead.
+    pub(super) fn named_file(&mut self, file @ (dir, entry): FileRef) -> bool {
+        let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) else { return false };
+        if !state.is_small_file() || state.fetched {
+            return false;
+        }
+        let follows = self.after_lookup.holds();
+        state.named = true;
+        self.after_lookup.named();
+        let fetches = follows && !self.refused && self.fetches.len() < FETCHES_MAX && !self.fetches.contains(&file);
+        if fetches {
+            self.fetch(file);
+        }
+        fetches
+    }
+
+    /// A reader opens a file.
+    pub(super) fn opened(&mut self, dir: DirId, entry: u32, found: Found) {
+        self.touch(dir);
+        self.refused = false;
+        let expected = self.open_order.opened((dir, entry));
+        let fetched = self.take_fetched((dir, entry));
+        let Some(known) = self.dirs.get_mut(&dir) else { return };
+        let Some(state) = known.entry(entry) else { return };
+        state.opened = true;
+        let named = core::mem::take(&mut state.named);
+        if named {
+            self.after_lookup.opened();
+        }
+        self.counters.fetches_hit += u64::from(fetched && found != Found::Absent);
+        // A file that was looked up first was no prediction.
+        let fetched = fetched && !named;
+        let last = known.opened;
+        let steps = last.map_or(0, |(last, run)| {
+            let forward = known.next_file(last, false) == Some(entry);
+            let backward = known.next_file(last, true) == Some(entry);
+            match (forward, backward) {
+                (true, _) => run.max(0) + 1,
+                (_, true) => run.min(0) - 1,
+                _ if last == entry => run,
+                _ => 0,
+            }
+        });
+        known.opened = Some((entry, steps));
+        known.unordered += u32::from(steps == 0 && last.is_some_and(|(last, _)| last != entry));
+        // Two files in order make a run if all opens so far were in order, and are chance if many
+        // were not.
+        let in_order = steps.unsigned_abs() > known.unordered.min(UNORDERED_MAX);
+        if expected {
+            if fetched {
+                if found == Found::Absent {
+                    self.open_order.confidence.missed();
+                } else {
+                    self.open_order.confidence.hit(found == Found::InFlight);
+                }
+            } else if self.open_order.is_repeated() {
+                self.open_order.confidence.hit(true);
+            }
+        }
+        let mut at = self.walks.iter_mut().rposition(|walk| walk.frame(dir).is_some());
+        if at.is_none() && in_order {
+            self.add_walk(Walk::new(dir, 0));
+            at = Some(self.walks.len() - 1);
+        }
+        let Some(at) = at else { return };
+        let mut walk = self.walks.remove(at);
+        walk.backward = steps < 0;
+        if fetched {
+            if found == Found::Absent { walk.contents.missed() } else { walk.contents.hit(found == Found::InFlight) }
+        } else if walk.contents.is_open() && steps == 0 && !expected {
+            walk.contents.missed();
+        }
+        if in_order {
+            walk.contents.open(CONTENTS_FIRST);
+        }
+        if let Some(frame) = walk.frame(dir) {
+            frame.next = if steps < 0 { entry } else { entry + 1 };
+        }
+        self.walks.push(walk);
+    }
+
+    /// A fetched file is no longer expected, and its entry is gone.
+    pub(super) fn discarded(&mut self, file: FileRef, state: Entry) {
+        self.fetched_bytes = self.fetched_bytes.saturating_sub(state.bytes());
+        self.fetched.retain(|&other| other != file);
+        self.actions.push_back(DirAction::Discard { dir: file.0, entry: file.1 });
+    }
+
+    /// Fetches the files that readers come to next.
+    pub(super) fn fetch_ahead(&mut self) {
+        let mut wanted: Vec<FileRef> = Vec::new();
+        let free = FETCHES_MAX.saturating_sub(self.fetches.len());
+        if free == 0 || self.refused {
+            return;
+        }
+        if self.open_order.is_repeated() {
+            let mut left = self.open_order.confidence.size();
+            let mut bytes = 0;
+            for (dir, entry) in self.open_order.expected().take(STEPS_MAX) {
+                if left == 0 || bytes > self.options.contents_bytes / 2 || wanted.len() >= free {
+                    break;
+                }
+                let Some(state) = self.dirs.get(&dir).and_then(|dir| dir.entries.get(entry as usize)) else { continue };
+                if !state.is_small_file() {
+                    continue;
+                }
+                left -= 1;
+                bytes += state.bytes();
+                if !state.fetched && !self.fetches.contains(&(dir, entry)) {
+                    wanted.push((dir, entry));
+                }
+            }
+        }
+        for walk in self.walks.iter().rev().filter(|walk| walk.contents.is_open()) {
+            let mut left = walk.contents.size();
+            let mut bytes = 0;
+            self.next_files(walk, |file, state| {
+                if left == 0 || bytes > self.options.contents_bytes / 2 || wanted.len() >= free {
+                    return false;
+                }
+                left -= 1;
+                bytes += state.bytes();
+                if !state.fetched && !self.fetches.contains(&file) && !wanted.contains(&file) {
+                    wanted.push(file);
+                }
+                true
+            });
+        }
+        for file in wanted {
+            self.fetch(file);
+        }
+        // The files that were expected longest ago and not opened are no longer expected.
+        while self.fetched_bytes > self.options.contents_bytes || self.fetched.len() > FETCHED_MAX {
+            let Some(&file @ (dir, entry)) = self.fetched.front() else { return };
+            self.take_fetched(file);
+            self.actions.push_back(DirAction::Discard { dir, entry });
+        }
+    }
+
+    /// Fetches a file.
+    fn fetch(&mut self, file @ (dir, entry): FileRef) {
+        let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) else { return };
+        state.fetched = true;
+        self.fetched_bytes += state.bytes();
+        self.fetched.push_back(file);
+        self.counters.fetches += 1;
+        self.fetches.insert(file);
+        self.actions.push_back(DirAction::Fetch { dir, entry });
+    }
+
+    /// A file no longer counts as fetched. Returns whether it did.
+    pub(super) fn take_fetched(&mut self, (dir, entry): FileRef) -> bool {
+        let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) else { return false };
+        let fetched = core::mem::take(&mut state.fetched);
+        if fetched {
+            self.fetched_bytes = self.fetched_bytes.saturating_sub(state.bytes());
+            self.fetched.retain(|&file| file != (dir, entry));
+        }
+        fetched
+    }
+
+    /// Calls `visit` with the small files that `walk` comes to next and that were not opened, in
+    /// order, until it returns `false`.
+    fn next_files(&self, walk: &Walk, mut visit: impl FnMut(FileRef, Entry) -> bool) {
+        let mut steps = 0;
+        let mut below: Vec<(DirId, u32)> = Vec::new();
+        for (at, Frame { dir, next }) in walk.frames().enumerate() {
+            if at == 0 && walk.backward {
+                let entries = self.dirs.get(&dir).map_or(&[][..], |dir| &dir.entries);
+                let rest = entries.iter().enumerate().take(next as usize).rev().take(STEPS_MAX);
+                for (entry, &state) in rest.filter(|(_, state)| state.is_small_file() && !state.opened) {
+                    if !visit((dir, entry as u32), state) {
+                        return;
+                    }
+                }
+                continue;
+            }
+            below.push((dir, next));
+            while let Some((dir, entry)) = below.pop() {
+                let Some(&state) = self.dirs.get(&dir).and_then(|dir| dir.entries.get(entry as usize)) else {
+                    continue;
+                };
+                below.push((dir, entry + 1));
+                steps += 1;
+                if steps > STEPS_MAX {
+                    return;
+                }
+                match state.child {
+                    Child::Directory(id) => {
+                        let listed = self.dirs.get(&id).is_some_and(|dir| dir.is_known(self.now, self.options.ttl));
+                        if listed && walk.order == Order::Depth {
+                            below.push((id, 0));
+                        }
+                    }
+                    Child::File { .. } if state.is_small_file() && !state.opened => {
+                        if !visit((dir, entry), state) {
+                            return;
+                        }
+                    }
+                    Child::File { .. } => {}
+                }
+            }
+        }
+    }
+}
+
+/// Files fetched ahead when a run in order begins. Lower: the reader waits more often until the
+/// number has doubled. Higher: more is fetched in vain for two files in order by chance. Source: a
+/// guess, not measured.
+const CONTENTS_FIRST: u32 = 4;
+
+/// Files in flight ahead of readers. Lower: a loader of several workers waits for files. Higher:
+/// demand waits behind more of them. Source: a guess, not measured.
+const FETCHES_MAX: usize = 64;
+
+/// Files fetched and not opened, at most: twice as many as one reader may have ahead. Lower: files
+/// of several readers are discarded before they are opened. Higher: files that no reader opens
+/// stay for longer. Source: a guess, not measured.
+const FETCHED_MAX: usize = 256;
+
+/// Opens out of order that count, in files: a longer run is an order, whatever came before. Lower:
+/// chance runs in a shuffled directory fetch files in vain. Higher: a reader that turns to an
+/// order after many other opens is read ahead later. Source: a guess, not measured.
+const UNORDERED_MAX: u32 = 4;

@@ -1,0 +1,302 @@
+//! Listings: which directories are listed, by themselves or a subtree at a time.
+//!
+//! ```text
+//!   go_on     one directory:   pages  | read | ahead |      ahead: as many pages as were read,
+//!                                                           up to 32 segments side by side
+//!   list_ahead, for each walk, the latest first:
+//!     next_dirs ──> unknown directories, as many as its confidence allows
+//!        │            covers: one request lists 8 directories or more?
+//!        ├─ no  ──> list:       a request each, 64 directories in flight
+//!        └─ yes ──> list_below: one request for as many as it covers, 4 in flight
+//!                      │
+//!                      ├─ Listed, Along: directories that came whole
+//!                      └─ ListedBelow: the others are unknown again
+//!
+//!   many ahead already ──> the search rests for an eighth of them, in events
+//! ```
+//!
+//! Eight directories of a subtree request count as one directory listed by itself. A listing that
+//! is made anew replaces entries page by page, and keeps which files were fetched; its last page
+//! drops the entries beyond it.
+//!
+//! *Invariants:* a directory has one listing in flight, unless a reader restarts it. A reader's
+//! own listing is not limited. A subtree request is sent only for [`COVERS_MIN`] directories or
+//! more, none of which has a valid listing or one in flight.
+//!
+//! This file does not decide when a reader goes in order (`lookups`). It does not choose segments
+//! or split an answer into listings (the driver does). Source: docs/decisions/0029 (one listing),
+//! 0030 (segments) and 0034 (subtrees).
+
+use alloc::vec::Vec;
+
+use super::{DirReadahead, Request, STEPS_MAX};
+use crate::directories::directory::{Coming, Dir, Entry};
+use crate::directories::event::{Child, DirAction};
+use crate::directories::subtree::COVERS_MIN;
+use crate::directories::walk::{Frame, Order, Walk};
+use crate::units::{Class, DirId};
+
+impl DirReadahead {
+    /// The first entries of a new listing have come.
+    pub(super) fn relisted(&mut self, dir: DirId) {
+        let known = self.dirs.entry(dir).or_default();
+        known.listed = 0;
+        known.pages.clear();
+    }
+
+    /// Drops the entries of an earlier listing from the latest one's end on.
+    pub(super) fn discard(&mut self, dir: DirId) {
+        let Some(known) = self.dirs.get_mut(&dir) else { return };
+        let end = known.listed as u32;
+        known.subdirs.truncate(known.subdirs.partition_point(|&entry| entry < end));
+        if known.entries.len() > known.listed {
+            (known.opened, known.entered, known.unordered) = (None, None, 0);
+        }
+        let gone: Vec<_> = known.entries.drain(known.listed..).zip(known.listed as u32..).collect();
+        for (state, entry) in gone.into_iter().filter(|(state, _)| state.fetched) {
+            self.discarded((dir, entry), state);
+        }
+    }
+
+    /// The next entries of a listing have come.
+    pub(super) fn listed(&mut self, dir: DirId, children: &[Child], last: bool, bytes: u64) {
+        let alone = self.answered(dir);
+        let known = self.dirs.entry(dir).or_default();
+        known.complete = last;
+        let at = known.listed;
+        for &child in children {
+            let entry = known.listed as u32;
+            if matches!(child, Child::Directory(_)) && known.subdirs.last().is_none_or(|&last| last < entry) {
+                known.subdirs.push(entry);
+            }
+            match known.entries.get_mut(known.listed) {
+                // A file that was fetched under this name is still resident.
+                Some(state) => (state.child, state.opened) = (child, false),
+                None => known.entries.push(Entry { child, fetched: false, named: false, opened: false }),
+            }
+            known.listed += 1;
+        }
+        known.pages.push(known.listed as u32);
+        let own = (known.entries.capacity() * size_of::<Entry>()) as u64;
+        let before = core::mem::replace(&mut known.bytes, bytes + own);
+        self.bytes = (self.bytes + bytes + own).saturating_sub(before);
+        let subdirs = children.iter().enumerate().filter_map(|(n, child)| match child {
+            Child::Directory(below) => Some((*below, (at + n) as u32)),
+            Child::File { .. } => None,
+        });
+        self.parents.extend(subdirs.map(|(below, entry)| (below, (dir, entry))));
+        if last {
+            self.discard(dir);
+            let entries = self.dirs.get(&dir).map_or(0, |known| known.entries.len());
+            let above = self.parents.get(&dir).and_then(|(parent, _)| self.dirs.get_mut(parent));
+            if let Some(above) = above.filter(|_| alone) {
+                above.subtree.listed(entries);
+            }
+        }
+        self.touch(dir);
+        self.go_on(dir, false);
+    }
+
+    /// Asks for more of a directory if fewer pages have come than twice those read, or a reader
+    /// `waits`.
+    pub(super) fn go_on(&mut self, dir: DirId, waits: bool) {
+        let Some(known) = self.dirs.get(&dir) else { return };
+        if known.complete || known.is_coming() || known.requested.is_none() {
+            return;
+        }
+        // A directory that was listed ahead counts as read up to its first page: so much its
+        // reader will ask for first.
+        let read = known.pages_read.max(usize::from(known.ahead));
+        let wanted = if self.options.readahead { read * 2 } else { read };
+        let ahead = wanted.saturating_sub(known.pages.len()) as u32;
+        if ahead > 0 || waits {
+            self.list(dir, if waits { Class::Demand } else { Class::Speculative }, false);
+        }
+    }
+
+    /// Asks for a listing from its start, or for more of it. A listing that a reader wants anew
+    /// does not wait for an older one to end.
+    pub(super) fn list(&mut self, dir: DirId, class: Class, restarts: bool) {
+        let readahead = self.options.readahead;
+        let known = self.dirs.entry(dir).or_default();
+        if known.is_coming() && !(restarts && class == Class::Demand) {
+            return;
+        }
+        if restarts {
+            known.restart(self.now);
+        }
+        let before = core::mem::replace(&mut known.coming, Coming::Alone);
+        self.listings += u32::from(before != Coming::Alone);
+        known.ahead |= restarts && class == Class::Speculative;
+        let ahead = (known.pages_read * 2).saturating_sub(known.pages.len()) as u32;
+        let parallel = if restarts || !readahead { 1 } else { ahead.clamp(1, PARALLEL_MAX) };
+        match class {
+            Class::Demand => self.counters.lists_demand += 1,
+            Class::Speculative => self.counters.lists_speculative += 1,
+        }
+        self.actions.push_back(DirAction::List { dir, restarts, class, parallel });
+    }
+
+    /// A listing was answered. Returns whether the directory was requested by itself.
+    pub(super) fn answered(&mut self, dir: DirId) -> bool {
+        let Some(known) = self.dirs.get_mut(&dir) else { return false };
+        let alone = core::mem::take(&mut known.coming) == Coming::Alone;
+        self.listings -= u32::from(alone);
+        alone
+    }
+
+    /// Lists the directories that walks come to next, the latest walk first.
+    pub(super) fn list_ahead(&mut self) {
+        let mut wanted = Vec::new();
+        if self.options.ttl.is_zero() {
+            // A listing ahead would be out of date at once.
+            return;
+        }
+        let mut walks = core::mem::take(&mut self.walks);
+        for walk in walks.iter_mut().rev() {
+            // Eight directories of a subtree request count as one that is listed by itself.
+            let covers = walk.frames().take(NEAR_FRAMES).filter_map(|frame| self.covers(frame.dir)).max();
+            let mut left = (walk.listings.size() * covers.map_or(1, |covers| covers / COVERS_MIN)) as usize;
+            let free = (LISTINGS_MAX.saturating_sub(self.listings) as usize).saturating_sub(wanted.len());
+            if free == 0 {
+                break;
+            }
+            if covers.is_some() && walk.idle > 0 {
+                walk.idle -= 1;
+                continue;
+            }
+            let (size, before) = (left, wanted.len());
+            self.next_dirs(walk, |id, dir| {
+                if left == 0 || wanted.len() >= free {
+                    return false;
+                }
+                let is_known = dir.is_known(self.now, self.options.ttl);
+                if !is_known && !wanted.contains(&id) {
+                    wanted.push(id);
+                }
+                left -= usize::from(!is_known || dir.ahead);
+                true
+            });
+            // With hundreds ahead, the next search waits until an eighth of them may have been
+            // read.
+            let ahead = if wanted.len() == before { size - left } else { 0 };
+            walk.idle = (ahead / IDLE_PART) as u32;
+        }
+        self.walks = walks;
+        for dir in wanted {
+            if !self.list_below(dir) {
+                self.list(dir, Class::Speculative, true);
+            }
+        }
+    }
+
+    /// How many directories in `dir` one subtree request lists, if it is worth more than a request
+    /// each.
+    fn covers(&self, dir: DirId) -> Option<u32> {
+        self.dirs.get(&dir).filter(|_| self.options.below)?.subtree.covers()
+    }
+
+    /// A subtree request is over. Its directories that were not reported did not come whole.
+    pub(super) fn listed_below(&mut self, dir: DirId, from: u32) {
+        let Some(at) = self.belows.iter().position(|request| (request.dir, request.from) == (dir, from)) else {
+            return;
+        };
+        let along = self.belows.swap_remove(at).along;
+        let mut told = along.len() as u32;
+        for id in along {
+            if let Some(known) = self.dirs.get_mut(&id).filter(|dir| dir.coming == Coming::Along) {
+                (known.coming, known.ahead, known.requested) = (Coming::Nothing, false, None);
+                told -= 1;
+            }
+        }
+        if let Some(known) = self.dirs.get_mut(&dir) {
+            known.subtree.told(told);
+        }
+    }
+
+    /// Lists `dir` and the directories after it by one request, if that is worth it. Returns
+    /// `false` if `dir` is to be listed by itself.
+    fn list_below(&mut self, dir: DirId) -> bool {
+        let Some(&(parent, from)) = self.parents.get(&dir) else { return false };
+        let Some(covers) = self.covers(parent) else { return false };
+        if self.dirs.get(&dir).is_some_and(Dir::is_coming) || self.belows.len() == BELOWS_MAX {
+            // It is in flight already, or has to wait.
+            return true;
+        }
+        let Some(above) = self.dirs.get(&parent) else { return false };
+        let ids = above.subdirs.iter().skip_while(|&&entry| entry < from).take(covers as usize);
+        let (mut to, mut along) = (from, Vec::new());
+        for &entry in ids {
+            let Child::Directory(id) = above.entries[entry as usize].child else { continue };
+            if self.dirs.get(&id).is_some_and(|dir| dir.is_known(self.now, self.options.ttl)) {
+                break;
+            }
+            along.push(id);
+            to = entry + 1;
+        }
+        if along.len() < COVERS_MIN as usize {
+            return false;
+        }
+        for &id in &along {
+            let known = self.dirs.entry(id).or_default();
+            known.restart(self.now);
+            (known.coming, known.ahead) = (Coming::Along, true);
+            self.touch(id);
+        }
+        self.belows.push(Request { dir: parent, from, along });
+        self.counters.lists_below += 1;
+        self.actions.push_back(DirAction::ListBelow { dir: parent, from, to });
+        true
+    }
+
+    /// Calls `visit` with the directories that `walk` comes to next, in order, until it returns
+    /// `false`.
+    fn next_dirs(&self, walk: &Walk, mut visit: impl FnMut(DirId, &Dir) -> bool) {
+        let nothing = Dir::default();
+        let mut steps = 0;
+        let mut below: Vec<(DirId, usize)> = Vec::new();
+        for Frame { dir, next } in walk.frames() {
+            let Some(known) = self.dirs.get(&dir) else { continue };
+            below.push((dir, known.subdirs.partition_point(|&entry| entry < next)));
+            while let Some((dir, at)) = below.pop() {
+                let Some(known) = self.dirs.get(&dir) else { continue };
+                let Some(entry) = known.subdirs.get(at).and_then(|&entry| known.entries.get(entry as usize)) else {
+                    continue;
+                };
+                below.push((dir, at + 1));
+                let Child::Directory(id) = entry.child else { continue };
+                steps += 1;
+                if steps > STEPS_MAX || !visit(id, self.dirs.get(&id).unwrap_or(&nothing)) {
+                    return;
+                }
+                if walk.order == Order::Depth {
+                    below.push((id, 0));
+                }
+            }
+        }
+    }
+}
+
+/// Listings of single directories in flight, above which none is listed ahead. Lower: a fast walk
+/// waits for listings. Higher: a reader's own listing shares the storage with more of them.
+/// Source: docs/decisions/0034 (64 side by side).
+const LISTINGS_MAX: u32 = 64;
+
+/// Subtree requests in flight. Lower: a walk through small directories waits for answers. Higher:
+/// more directories are listed in vain where a walk ends. Source: docs/decisions/0034.
+const BELOWS_MAX: usize = 4;
+
+/// With subtree requests, the search for directories rests for an eighth of those ahead, in
+/// events. Lower: a longer rest, and fewer directories ahead of the reader. Higher: the search at
+/// each event takes more time, half of the whole without a rest. Source: docs/decisions/0034.
+const IDLE_PART: usize = 8;
+
+/// Directories above a reader, its own included, that are checked for a subtree to be listed in
+/// one request. Lower: small directories deep in a tree are listed one by one. Higher: each event
+/// checks more ancestors. Source: a guess, not measured.
+const NEAR_FRAMES: usize = 4;
+
+/// Requests for segments of one directory in flight, at most. Lower: a large directory takes
+/// longer. Higher: more requests beyond the end of a directory of unknown size. Source:
+/// docs/decisions/0030.
+const PARALLEL_MAX: u32 = 32;

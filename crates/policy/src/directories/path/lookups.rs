@@ -1,0 +1,150 @@
+//! Lookups: what readers do with directories. They read them, enter them, and look up names in
+//! them.
+//!
+//! ```text
+//!   Read  absent, from entry 0 ──> list the directory, for the reader
+//!         any entry ─────────────> go on with its listing
+//!         from entry 0 ──────────> entered: the walk moves there
+//!                                    listed ahead: a hit, or, if expired by now, a miss
+//!                                    not listed ahead, and out of order: a miss
+//!                                    in order: a walk opens, or stays open
+//!
+//!   Named  found ────────────────> counted: the page answers names
+//!          absent, small file ───> contents: fetch it if opens follow lookups
+//!          absent, otherwise ────> the second name: list the directory, or further
+//!                                  expired, one page that answered two names: list it again
+//! ```
+//!
+//! *In order*, in a directory that was read, is its first subdirectory, or the neighbour on either
+//! side of the one entered last. A page lists a thousand names, so one listing replaces many
+//! lookups.
+//!
+//! *Invariant:* at most [`WALKS_MAX`] walks are followed; the one used least recently is dropped.
+//!
+//! This file does not decide how far a walk is ahead (`confidence`) or what is listed for it
+//! (`listings`). Opens are in `contents`. Source: docs/decisions/0029 (names) and 0034 (an open
+//! and a read of a directory are one step of a walk).
+
+use super::DirReadahead;
+use crate::directories::walk::{Frame, Walk};
+use crate::units::{Class, DirId, Found};
+
+impl DirReadahead {
+    /// A reader asks for the entries of `dir` from `entry` on.
+    pub(super) fn read(&mut self, dir: DirId, entry: u32, found: Found) {
+        self.touch(dir);
+        let known = self.dirs.entry(dir).or_default();
+        let is_first = entry == 0;
+        let ahead = core::mem::take(&mut known.ahead);
+        if is_first && found == Found::Absent {
+            // The listing has expired, or there is none.
+            self.list(dir, Class::Demand, true);
+        }
+        self.counters.lists_hit += u64::from(ahead && found != Found::Absent);
+        let known = self.dirs.entry(dir).or_default();
+        known.pages_read = known.pages_read.max(known.pages_to(entry));
+        self.go_on(dir, found != Found::Resident);
+        if is_first && let Some(&(parent, at)) = self.parents.get(&dir) {
+            self.entered(dir, parent, at, ahead, found);
+        }
+    }
+
+    /// A reader enters `dir`, which is entry `at` of `parent`.
+    fn entered(&mut self, dir: DirId, parent: DirId, at: u32, ahead: bool, found: Found) {
+        self.touch(parent);
+        let dirs = &self.dirs;
+        let has_unread = |frame: Frame| {
+            dirs.get(&frame.dir).is_some_and(|dir| dir.subdirs.last().is_some_and(|&last| last >= frame.next))
+        };
+        let walk = self.walks.iter_mut().position(|walk| walk.enter(dir, parent, at, has_unread));
+        let Some(above) = self.dirs.get_mut(&parent) else { return };
+        if above.entered == Some(at) && !ahead {
+            // The same directory is read again, as by an open and a read of it: no step of a walk.
+            return;
+        }
+        let place = |entry: u32| above.subdirs.partition_point(|&subdir| subdir < entry);
+        let in_order = match above.entered {
+            None => place(at) == 0,
+            Some(before) => place(before).abs_diff(place(at)) == 1,
+        };
+        above.entered = Some(at);
+        let was_read = above.was_read || above.pages_read > 0;
+        if let Some(walk) = walk {
+            let mut walk = self.walks.remove(walk);
+            if found != Found::Resident {
+                walk.idle = 0;
+            }
+            if ahead {
+                if found == Found::Absent {
+                    walk.listings.missed();
+                } else {
+                    walk.listings.hit(found == Found::InFlight);
+                }
+            } else if !in_order && walk.listings.is_open() {
+                walk.listings.missed();
+            }
+            if in_order && was_read {
+                walk.listings.open(LISTINGS_FIRST);
+            }
+            self.walks.push(walk);
+        } else if in_order && was_read {
+            let mut walk = Walk::new(parent, at + 1);
+            walk.enter(dir, parent, at, |_| false);
+            walk.listings.open(LISTINGS_FIRST);
+            self.add_walk(walk);
+        }
+    }
+
+    /// Follows a new walk.
+    pub(super) fn add_walk(&mut self, walk: Walk) {
+        self.counters.walks += 1;
+        if self.walks.len() == WALKS_MAX {
+            self.walks.remove(0);
+        }
+        self.walks.push(walk);
+    }
+
+    /// A reader looks up a name in `dir`, which is `entry` by the latest listing.
+    pub(super) fn named(&mut self, dir: DirId, entry: Option<u32>, found: Found) {
+        self.touch(dir);
+        let (now, ttl) = (self.now, self.options.ttl);
+        let known = self.dirs.entry(dir).or_default();
+        if found != Found::Absent {
+            known.answered += 1;
+            return;
+        }
+        known.names += 1;
+        if !self.options.readahead || ttl.is_zero() {
+            return;
+        }
+        if let Some(entry) = entry
+            && self.named_file((dir, entry))
+        {
+            return;
+        }
+        let Some(known) = self.dirs.get_mut(&dir) else { return };
+        // A page answers for a thousand names. If it has answered some, it will answer more.
+        let answers = known.complete && known.pages.len() == 1 && known.answered >= NAMES_MIN;
+        if known.is_known(now, ttl) {
+            if known.names >= NAMES_MIN {
+                self.go_on(dir, true);
+            }
+        } else if answers || known.names >= NAMES_MIN {
+            self.list(dir, Class::Demand, true);
+        }
+    }
+}
+
+/// Directories listed ahead when a walk begins. Lower: the reader waits more often until the
+/// number has doubled. Higher: more listings in vain for a reader that enters two directories
+/// only. Source: a guess, not measured.
+const LISTINGS_FIRST: u32 = 8;
+
+/// Names looked up in a directory before it is listed for its names, and names that an expired
+/// page must have answered before it is listed again. Lower: a program that looks up one name has
+/// a whole page listed. Higher: more names cost a request each. Source: docs/decisions/0029.
+const NAMES_MIN: u32 = 2;
+
+/// Walks that are followed. Lower: more readers than this drop each other's walks. Higher: each
+/// event searches more walks. Source: a guess, not measured.
+const WALKS_MAX: usize = 16;

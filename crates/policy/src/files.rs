@@ -1,0 +1,34 @@
+//! File readahead: how the reads of a file become streams, and a stream becomes requests.
+//!
+//! ```text
+//!   read ──> continues a stream? ──────────────────────────────> Stream: a window, cut into parts
+//!    │                                                              │ pace: when a part is due
+//!    │ no: a run of reads begins                                    │ share: how far, among many
+//!    v                                                              v
+//!   run ──(second adjacent read, or a constant distance)─────────> Stream
+//!    ├───(enough of the file read before it)──> guess ──(read on)─> Stream
+//!    └───(neither)──> random ──> hot_block: fetch the rest of a block read in good part
+//!
+//!   Stream ──(longest idle among too many, or its file is released)──> forgotten
+//! ```
+//!
+//! `streams` finds the stream of each read by position, not by descriptor; `outline` keeps many
+//! streams cheap to compare. `stride` finds reads at a constant distance. `window` is one stream:
+//! what it has fetched and wants next. `pace` spaces its parts in time. `share` divides memory
+//! among streams by max-min fairness. `hot_block` finds what is worth fetching with a random read.
+//!
+//! *Invariants:* a part lies within its file. The number of streams and runs is bounded for each
+//! file.
+//!
+//! The folder does not make requests, charge memory or know what is resident: `read` asks it and
+//! tells it. Source: Linux's on-demand readahead of 2007 (a window grows when its reader waits,
+//! and shrinks when its pages are evicted unread); docs/decisions/0005, 0006, 0008, 0010, 0012,
+//! 0013, 0014, 0018.
+
+pub(crate) mod hot_block;
+pub(crate) mod outline;
+pub(crate) mod pace;
+pub(crate) mod share;
+pub(crate) mod streams;
+pub(crate) mod stride;
+pub(crate) mod window;

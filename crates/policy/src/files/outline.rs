@@ -1,0 +1,195 @@
+//! The streams of one file, with the few fields that every read is compared with kept side by
+//! side.
+//!
+//! ```text
+//!   all        | window, pace, evidence, ... | window, pace, evidence, ... | . . .
+//!              looked into where the outline matches
+//!   reaches    | from..to | from..to | . . .       scanned at each read
+//!   starts     | page | page | . . .               scanned at each read; of runs alone
+//!   by_last    | 7 | 2 | 5 | . . .                 the stream read longest ago first
+//! ```
+//!
+//! A random read belongs to no stream. It is compared with more than a hundred runs, and replaces
+//! the one that was idle for longest. Scanning the streams themselves took a third of the time
+//! that policy spends on such a read (docs/decisions/0037).
+//!
+//! *Invariants:* the outline of a stream agrees with the stream: its pattern, position and start
+//! are changed through [`Streams::change`] only. Time does not go back.
+//!
+//! The file does not decide when a run is recognised or how many streams there may be (`streams`).
+//! Source: docs/decisions/0037.
+
+use alloc::vec::Vec;
+
+use crate::files::window::Stream;
+use crate::units::{Extent, Nanos};
+
+/// The streams and runs of one file, and their outline.
+#[derive(Debug, Default)]
+pub(crate) struct Streams {
+    all: Vec<Stream>,
+    /// In the same order: the first and the last page at which a read that the stream expects may
+    /// begin.
+    reaches: Vec<(u64, u64)>,
+    /// In the same order: where each run begins, and [`NOWHERE`] for recognised streams.
+    starts: Vec<u64>,
+    /// Their indices, the one read longest ago first.
+    by_last: Vec<u32>,
+    /// How many are not recognised.
+    runs: usize,
+}
+
+/// Where a run begins, or [`NOWHERE`] for a recognised stream.
+fn start_of(stream: &Stream) -> u64 {
+    if stream.is_recognised() { NOWHERE } else { stream.start }
+}
+
+impl Streams {
+    pub(crate) fn get(&self, at: usize) -> &Stream {
+        &self.all[at]
+    }
+
+    /// Changes the stream at `at`.
+    pub(crate) fn change<R>(&mut self, at: usize, change: impl FnOnce(&mut Stream) -> R) -> R {
+        let stream = &mut self.all[at];
+        let before = stream.last;
+        let result = change(stream);
+        let start = start_of(stream);
+        self.runs = self.runs + usize::from(start != NOWHERE) - usize::from(self.starts[at] != NOWHERE);
+        (self.reaches[at], self.starts[at]) = (stream.reach(), start);
+        if stream.last != before {
+            let place = self.place(at);
+            self.by_last[place..].rotate_left(1);
+        }
+        result
+    }
+
+    pub(crate) fn push(&mut self, stream: Stream) {
+        let start = start_of(&stream);
+        self.runs += usize::from(start != NOWHERE);
+        self.reaches.push(stream.reach());
+        self.starts.push(start);
+        self.by_last.push(self.all.len() as u32);
+        self.all.push(stream);
+    }
+
+    /// Removes the stream at `at`; the last one takes its index.
+    pub(crate) fn swap_remove(&mut self, at: usize) -> Stream {
+        self.by_last.remove(self.place(at));
+        let last = self.all.len() - 1;
+        if at != last {
+            let place = self.place(last);
+            self.by_last[place] = at as u32;
+        }
+        self.reaches.swap_remove(at);
+        self.runs -= usize::from(self.starts.swap_remove(at) != NOWHERE);
+        self.all.swap_remove(at)
+    }
+
+    /// The position of the stream at `at` in `by_last`.
+    fn place(&self, at: usize) -> usize {
+        let place = self.by_last.iter().position(|&index| index as usize == at);
+        place.expect("each stream has a place in by_last")
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Stream> {
+        self.all.iter()
+    }
+
+    /// To change fields that the outline does not hold.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
+        self.all.iter_mut()
+    }
+
+    /// The index of the stream `id`.
+    pub(crate) fn position(&self, id: u64) -> Option<usize> {
+        self.all.iter().position(|stream| stream.id == id)
+    }
+
+    /// The stream that `read` belongs to; `skipped` pages before it are unread. Recognised ones
+    /// come first, then the one that stands nearest.
+    pub(crate) fn expecting(&self, read: Extent, skipped: u64) -> Option<usize> {
+        let within = |&(from, to): &(u64, u64)| from <= read.start && read.start <= to;
+        // Most reads belong to none, and a scan without look-ups tells that soonest.
+        if !self.reaches.iter().any(within) {
+            return None;
+        }
+        let near = self.reaches.iter().enumerate().filter(|(_, reach)| within(reach));
+        let expecting = near.map(|(at, _)| (at, &self.all[at])).filter(|(_, s)| s.expects(read, skipped));
+        expecting.min_by_key(|(_, s)| (!s.is_recognised(), s.pos.abs_diff(read.start))).map(|(at, _)| at)
+    }
+
+    /// The run that begins at `page`.
+    pub(crate) fn run_from(&self, page: u64) -> Option<usize> {
+        self.starts.iter().position(|&start| start == page)
+    }
+
+    /// How many runs have been read after `last`.
+    pub(crate) fn runs_after(&self, last: Nanos) -> usize {
+        let latest_first = self.by_last.iter().rev().map(|&at| &self.all[at as usize]);
+        latest_first.take_while(|stream| stream.last > last).filter(|stream| !stream.is_recognised()).count()
+    }
+
+    /// How many are runs, which may become streams.
+    pub(crate) fn runs(&self) -> usize {
+        self.runs
+    }
+
+    /// How many are recognised.
+    pub(crate) fn recognised(&self) -> usize {
+        self.all.len() - self.runs
+    }
+
+    /// The recognised stream, or the run, that was read longest ago.
+    pub(crate) fn idle(&self, recognised: bool) -> Option<usize> {
+        self.by_last.iter().map(|&at| at as usize).find(|&at| (self.starts[at] == NOWHERE) == recognised)
+    }
+}
+
+/// The page that stands for "no run starts here". Lower: a run could start at that page, and a
+/// stream would be taken for it. Higher: not possible. Source: the largest page number, beyond the
+/// end of any file.
+const NOWHERE: u64 = u64::MAX;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn outlines_agree_with_their_streams(steps in proptest::collection::vec((0..6_u8, 0..400_u64, 1..40_u64), 1..200)) {
+            let mut streams = Streams::default();
+            for (at, (step, page, pages)) in steps.into_iter().enumerate() {
+                let (now, read) = (Nanos(at as u64 / 3), Extent::new(page, page + pages));
+                let any = (!streams.all.is_empty()).then(|| page as usize % streams.all.len());
+                match (step, any) {
+                    (0, Some(any)) => { streams.swap_remove(any); }
+                    (1, Some(any)) if streams.get(any).expects(read, 0) => {
+                        streams.change(any, |s| s.advance(now, read, true, Some(page)));
+                    }
+                    (2, Some(any)) => streams.change(any, |s| s.recognise(Some(page))),
+                    (3, Some(any)) => streams.change(any, |s| s.recognise_stride(-(pages as i64), pages, 3)),
+                    (4, Some(any)) => streams.change(any, |s| s.prepend(now, read)),
+                    _ => streams.push(Stream::new(at as u64, now, read)),
+                }
+                let all = || streams.all.iter().enumerate();
+                let runs = || all().filter(|(_, s)| !s.is_recognised());
+                prop_assert_eq!(streams.runs(), runs().count());
+                prop_assert_eq!(streams.recognised(), all().filter(|(_, s)| s.is_recognised()).count());
+                let idle = streams.idle(false).map(|at| streams.get(at));
+                prop_assert!(idle.is_none_or(|idle| !idle.is_recognised()));
+                prop_assert_eq!(idle.map(|idle| idle.last), runs().map(|(_, s)| s.last).min());
+                prop_assert_eq!(streams.runs_after(Nanos(5)), runs().filter(|(_, s)| s.last > Nanos(5)).count());
+                for page in 0..450 {
+                    let read = Extent::new(page, page + 4);
+                    let expecting = all().filter(|(_, s)| s.expects(read, 0));
+                    let nearest = expecting.min_by_key(|(_, s)| (!s.is_recognised(), s.pos.abs_diff(page)));
+                    prop_assert_eq!(streams.expecting(read, 0), nearest.map(|(at, _)| at));
+                    prop_assert_eq!(streams.run_from(page), runs().find(|(_, s)| s.start == page).map(|(at, _)| at));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! The streams of one file: which of them a read belongs to, and when a run of reads becomes one.
+//!
+//! ```text
+//!   read ──> expected by a stream? ────────────────────────> it advances
+//!        ──> continues a run? ────── second adjacent read ─> recognised: forward
+//!        ──> ends where one begins? ─ three in a row ──────> recognised: backward
+//!        ──> starts a run ─┬─ completes a progression ─────> recognised: strided or backward
+//!                          ├─ at the start of the file ────> recognised: forward
+//!                          ├─ enough read before it ───────> a guess: forward (context)
+//!                          └─ else ────────────────────────> random: its own pages, nothing more
+//! ```
+//!
+//! Streams are found by position, never by handle, so any number of readers and descriptors may
+//! interleave. The kernel's own readahead is sent by several threads, and its reads overtake each
+//! other on their way: they leave runs that meet, and those are joined. Where pages of a stream
+//! are evicted unread, later runs of the file must show more reads before they are recognised
+//! (distrust), and a start of the file alone is not enough.
+//!
+//! *Invariants:* fewer than [`RUNS_MAX`] + [`STREAMS_MAX`] runs and streams in all. A read belongs
+//! to one of them at most.
+//!
+//! The file does not decide how far a stream goes (`window`, `share`) or what is resident: the
+//! caller says which pages before a read have been read. Source: the kernel's on-demand readahead
+//! and its context readahead, with evidence against chance (docs/decisions/0010, 0012, 0014).
+
+use crate::files::outline::Streams;
+use crate::files::stride::Starts;
+use crate::files::window::{Limits, Part, Stream};
+use crate::units::{Extent, Nanos};
+
+/// One read, with what the caller knows of the pages around it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Read {
+    pub(crate) extent: Extent,
+    /// Its first page that has not been requested.
+    pub(crate) absent: Option<u64>,
+    /// Whether it has to wait.
+    pub(crate) stalled: bool,
+    /// Pages directly before it that are there and have been read.
+    pub(crate) before: u64,
+    /// The length of the file.
+    pub(crate) file_pages: u64,
+    /// Pages directly before it that are there and have not been read.
+    pub(crate) skipped: u64,
+}
+
+/// What kind of stream a read has shown for the first time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shown {
+    Nothing,
+    Forward,
+    Strided,
+}
+
+/// All streams of one file.
+#[derive(Debug)]
+pub(crate) struct FileReadahead {
+    streams: Streams,
+    starts: Starts,
+    next_id: u64,
+    /// How many more reads than usual a run must show. Grows with waste, shrinks with reads that
+    /// need not wait.
+    distrust: u32,
+    /// Whether some stream's next part may be held back.
+    held_back: bool,
+}
+
+impl FileReadahead {
+    pub(crate) fn new() -> Self {
+        Self { streams: Streams::default(), starts: Starts::default(), next_id: 0, distrust: 0, held_back: false }
+    }
+
+    /// Takes note of `read`. Returns which stream to plan for, if any, and whether it is new.
+    pub(crate) fn observe(&mut self, now: Nanos, read: Read) -> (Option<u64>, Shown) {
+        if let Some(at) = self.streams.expecting(read.extent, read.skipped) {
+            let left = self.streams.get(at).left_by(read.extent);
+            let shown = self.continued(now, at, read);
+            if let Some(record) = left {
+                let run = self.new_run(now, record);
+                self.streams.push(run);
+            }
+            return shown;
+        }
+        if let Some(at) = self.streams.run_from(read.extent.end) {
+            self.streams.change(at, |stream| stream.prepend(now, read.extent));
+            let &Stream { id, start, seen, prepended, .. } = self.streams.get(at);
+            self.starts.grow(id, start, seen);
+            if prepended < BACKWARD_READS + self.distrust {
+                return (None, Shown::Nothing);
+            }
+            let pages = read.extent.pages();
+            let records = u64::from(prepended) + 1;
+            self.streams.change(at, |stream| stream.recognise_stride(-(pages as i64), pages, records));
+            return (Some(id), Shown::Strided);
+        }
+        self.started(now, read)
+    }
+
+    /// `read` continues the stream or run at `at`.
+    fn continued(&mut self, now: Nanos, at: usize, read: Read) -> (Option<u64>, Shown) {
+        let by_chance = u32::from(self.continues_by_chance(at, read));
+        self.streams.change(at, |stream| stream.advance(now, read.extent, read.stalled, read.absent));
+        let &Stream { id, pos, start, .. } = self.streams.get(at);
+        if self.streams.get(at).is_recognised() {
+            if !read.stalled {
+                self.distrust = self.distrust.saturating_sub(1);
+            }
+            self.starts.grow(id, start, pos.saturating_sub(start));
+            return (Some(id), Shown::Nothing);
+        }
+        if let Some(next) = self.streams.run_from(pos).filter(|next| *next != at) {
+            let next = self.streams.swap_remove(next);
+            self.starts.forget(next.id);
+            self.change(id, |stream| stream.append(&next));
+        }
+        let needed = ADJACENT_READS + self.distrust + by_chance;
+        let Some(at) = self.streams.position(id) else { return (None, Shown::Nothing) };
+        let &Stream { start, seen, reads, .. } = self.streams.get(at);
+        self.starts.grow(id, start, seen);
+        if reads < needed {
+            return (None, Shown::Nothing);
+        }
+        self.streams.change(at, |stream| stream.recognise(read.absent));
+        (Some(id), Shown::Forward)
+    }
+
+    /// Whether a random read is likely to continue this run, or one that was read later: in a
+    /// small file with many runs (docs/decisions/0010).
+    fn continues_by_chance(&self, at: usize, read: Read) -> bool {
+        let later = self.streams.runs_after(self.streams.get(at).last) as u64;
+        (1 + later) * read.extent.pages() * CHANCE > read.file_pages
+    }
+
+    /// `read` continues nothing: it starts a run, or a stream that can be recognised at once.
+    fn started(&mut self, now: Nanos, read: Read) -> (Option<u64>, Shown) {
+        let mut stream = self.new_run(now, read.extent);
+        let id = stream.id;
+        let mut shown = Shown::Nothing;
+        if let Some(stride) = self.starts.push(id, read.extent.start, read.extent.pages()) {
+            // The runs that showed the progression are its records now.
+            stream.recognise_stride(stride.delta, stride.pages, stride.records);
+            shown = Shown::Strided;
+        } else if read.extent.start == 0 && self.distrust == 0 {
+            stream.recognise(read.absent);
+            shown = Shown::Forward;
+        } else if read.before > read.extent.pages() * (CONTEXT_READS - 1 + u64::from(self.distrust)) {
+            stream.start = read.extent.start - read.before;
+            stream.seen += read.before;
+            stream.recognise(read.absent);
+            stream.guess = true;
+            shown = Shown::Forward;
+        }
+        self.streams.push(stream);
+        if shown == Shown::Nothing { (None, shown) } else { (Some(id), shown) }
+    }
+
+    /// A new run that begins with `read`, for which there is a place.
+    fn new_run(&mut self, now: Nanos, read: Extent) -> Stream {
+        self.make_place();
+        self.next_id += 1;
+        Stream::new(self.next_id - 1, now, read)
+    }
+
+    /// Makes a place: removes the run that was idle for longest, or the stream where there are too
+    /// many of those.
+    fn make_place(&mut self) {
+        let full = if self.streams.runs() >= RUNS_MAX {
+            false
+        } else if self.streams.recognised() >= STREAMS_MAX {
+            true
+        } else {
+            return;
+        };
+        if let Some(at) = self.streams.idle(full) {
+            self.streams.swap_remove(at);
+        }
+    }
+
+    fn change<R>(&mut self, id: u64, change: impl FnOnce(&mut Stream) -> R) -> Option<R> {
+        let at = self.streams.position(id)?;
+        Some(self.streams.change(at, change))
+    }
+
+    /// What to read ahead next for stream `id`.
+    pub(crate) fn next_part(&mut self, now: Nanos, id: u64, limits: Limits) -> Option<Part> {
+        let (part, held_back) = self.change(id, |s| (s.next_part(now, limits), s.pace.is_held_back()))?;
+        self.held_back |= held_back;
+        part
+    }
+
+    /// Whether stream `id` has been read only once.
+    pub(crate) fn is_new(&self, id: u64) -> bool {
+        self.streams.iter().any(|s| s.id == id && s.reads == 1)
+    }
+
+    /// Whether stream `id` was guessed from context and has not been read on.
+    pub(crate) fn is_guess(&self, id: u64) -> bool {
+        self.streams.iter().any(|s| s.id == id && s.guess)
+    }
+
+    /// A stream that was held back and is due now.
+    pub(crate) fn due(&mut self, now: Nanos) -> Option<u64> {
+        if !self.held_back {
+            return None;
+        }
+        self.held_back = self.streams.iter().any(|s| s.pace.is_held_back());
+        self.streams.iter().find(|s| s.pace.due(now)).map(|s| s.id)
+    }
+
+    /// `part` of stream `id` has been submitted or is resident.
+    pub(crate) fn planned(&mut self, now: Nanos, id: u64, part: Part) {
+        self.change(id, |stream| stream.planned(now, part));
+    }
+
+    /// Pages read ahead for stream `id` were evicted unread.
+    pub(crate) fn wasted(&mut self, id: u64, thrashed: bool) {
+        self.distrust = (self.distrust + 1).min(DISTRUST_MAX);
+        if thrashed {
+            self.change(id, Stream::thrashed);
+        }
+    }
+
+    /// How far ahead stream `id` wants to be, in pages.
+    pub(crate) fn ahead(&self, id: u64) -> u64 {
+        self.streams.iter().find(|s| s.id == id).map_or(0, |s| s.within_horizon(s.ahead))
+    }
+
+    /// Pages that stream `id` had read in its round when they were last counted.
+    pub(crate) fn standing(&self, id: u64) -> u64 {
+        self.streams.iter().find(|s| s.id == id).map_or(0, |s| s.standing)
+    }
+
+    /// Counts the pages read in `round` by each stream that was read since `since` and wants to be
+    /// at least `level` pages ahead.
+    pub(crate) fn contending(&mut self, since: Nanos, level: u64, round: u64) -> impl Iterator<Item = u64> {
+        let contends = move |s: &&mut Stream| s.is_recognised() && s.last >= since && s.wants() >= level;
+        self.streams.iter_mut().filter(contends).map(move |s| s.count_in(round))
+    }
+
+    /// How far ahead each stream that was read since `since` wants to be, in pages.
+    pub(crate) fn wanted(&self, since: Nanos) -> impl Iterator<Item = u64> {
+        self.streams.iter().filter(move |s| s.is_recognised() && s.last >= since).map(Stream::wants)
+    }
+}
+
+/// Adjacent reads that make a forward stream, the first counted. Lower: every read starts
+/// readahead. Higher: sequential readers in the middle of a file wait for more round trips.
+/// Source: the kernel's on-demand readahead, which starts a window at the second sequential read.
+const ADJACENT_READS: u32 = 2;
+
+/// Read pages directly before a read that make it a guess, in reads of its own length. Lower:
+/// random readers are guessed to be streams; where 44 % of a file has been read, two reads lie
+/// before each fifth read by chance, eight before one in seven hundred. Higher: an interleaved
+/// stream is found later once its run was forgotten. Source: docs/decisions/0010; the kernel's
+/// try_context_readahead() wants more than one.
+const CONTEXT_READS: u64 = 8;
+
+/// Reads in a row, each of which ends where the run begins, that make a backward stream. Lower:
+/// requests that overtook each other are taken for a backward reader; three come in that order one
+/// time in twenty-four. Higher: a backward reader waits for more reads of its own. Source:
+/// docs/decisions/0012.
+const BACKWARD_READS: u32 = 3;
+
+/// The chance, as one in so many, from which on a run needs one read more: random reads would
+/// continue it more often than that. Lower: runs that are continued by chance become streams in
+/// small files. Higher: sequential readers of larger files need one read more, too. Source:
+/// docs/decisions/0010.
+const CHANCE: u64 = 256;
+
+/// Reads that waste can add to those that a run must show. Lower: a pattern that wastes is read
+/// ahead for again sooner. Higher: a sequential reader that follows a wasteful one waits longer.
+/// Source: a guess; at 6 adjacent reads a sequential run loses nothing worth measuring.
+const DISTRUST_MAX: u32 = 4;
+
+/// Runs of a file that may become streams. Lower: interleaved readers lose their runs; of fifty in
+/// turn, each comes back after forty-nine others. Higher: a longer scan at each read that no
+/// stream expects; 128 take half a microsecond. Source: docs/decisions/0012. `stride` remembers
+/// the starts of fewer; a run can only continue forward once its start is forgotten.
+const RUNS_MAX: usize = 128;
+
+/// Streams of a file. Lower: interleaved readers lose their streams sooner. Higher: more memory,
+/// and a longer scan at each read. Source: a guess, not measured. A reader is found again, once
+/// its stream was forgotten, by context or by its next adjacent reads.
+const STREAMS_MAX: usize = 256;

@@ -1,0 +1,330 @@
+//! Fair queue: each stream has a queue, and every queue has the same part of the storage's time.
+//!
+//! ```text
+//!   stream A   |8 MiB|8 MiB|. .   tag  270 ms  <- its slice is used up: another has its turn
+//!   stream B   |8 MiB|. . . . .   tag    0 ms  <- started next: demand, and the least tag
+//!   stream C   |8 MiB|. . . . .   tag  135 ms
+//!   random     |4 KiB|. . . . .   tag    7 ms  <- started at once, read between two pieces of A's
+//!
+//!                  must_wait                        next, join
+//!   a request ──enter──> waiting ───────────────────────────────> started ──finish──> over
+//!       │                   └──finish: cancelled──> over             ^
+//!       └──start_now: it need not wait ──────────────────────────────┘
+//! ```
+//!
+//! A queue is charged with time, not bytes: the time that each of its requests keeps the storage
+//! busy (`link`). Its *tag* is the time that it has had. A queue that comes back from a pause
+//! starts no lower than the tag at which the latest turn began, so no queue saves up time. Reads
+//! that belong to no stream share one queue a file; a request there is charged with its cost
+//! divided by the requests in the queue, since that many readers wait.
+//!
+//! A file's queues are never classified by their last requests: random reads make short requests,
+//! and a request's length decides how a disk serves it (`turn`). Queues are never merged or split.
+//! Cooperating readers of one file are one stream to the readahead, or find each other's pages in
+//! flight. Two files are never one queue, however near each other they lie.
+//!
+//! Adjacent waiting demand requests, of any queue, start with the request that has its turn
+//! (`coalesce`). Their queues pay for transfer, not positioning: the lead request pays that.
+//!
+//! *Invariants:* a request is started once and charged once. Unless memory is short, no queue
+//! starves: on a disk a request starts at the latest after [`AGE`] and one slice of each other
+//! queue (a slice ends with the request that uses it up). On other storage a place below the limit
+//! is never free while a request waits.
+//!
+//! Switched off, no request waits: requests start in the order in which they are made, tags are
+//! equal, and the storage serves them in its own order. That is the comparison for this mechanism.
+//!
+//! This file does not decide which queue is next (`turn`), how many requests a store is given
+//! (`concurrency`), or whether there is memory (the read path). It does not know where files lie
+//! on a disk. Source: docs/decisions/0021, 0023, 0024, 0026, 0027; start-time fair queueing
+//! (Goyal, Vin, Cheng, 1996), with slices and charged time as in the kernel's completely fair
+//! queueing (CFQ).
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use crate::collections::request_map::RequestMap;
+use crate::queue::coalesce::{Coalesce, GROUP_PAGES_MAX};
+use crate::queue::concurrency::Concurrency;
+use crate::queue::link::Cost;
+use crate::units::{Class, Extent, FileId, Nanos, RequestId};
+
+mod turn;
+
+/// The owner of a queue: a stream of a file, or all reads of the file that belong to no stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Owner {
+    pub(crate) file: FileId,
+    pub(crate) stream: Option<u64>,
+}
+
+/// A request that has not been started.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    extent: Extent,
+    class: Class,
+    cost: Cost,
+    since: Nanos,
+}
+
+/// The requests of one owner.
+#[derive(Debug, Default)]
+struct Queue {
+    /// The time that it has had, in ns.
+    tag: u64,
+    waiting: BTreeMap<RequestId, Waiting>,
+    /// Requests that have been started; `true` for long ones.
+    started: BTreeMap<RequestId, bool>,
+    /// The page after the request that was started last.
+    end: u64,
+}
+
+impl Queue {
+    fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.started.is_empty()
+    }
+
+    /// Whether a demand request waits here.
+    fn is_demanded(&self) -> bool {
+        self.waiting.values().any(|waiting| waiting.class == Class::Demand)
+    }
+
+    /// Whether a waiting request is demand, or so old that it counts as demand.
+    fn is_urgent(&self, now: Nanos) -> bool {
+        let oldest = self.waiting.first_key_value();
+        self.is_demanded() || oldest.is_some_and(|(_, waiting)| now.since(waiting.since) >= AGE)
+    }
+
+    fn has_started(&self, long: bool, mut which: impl FnMut(RequestId) -> bool) -> bool {
+        self.started.iter().any(|(&id, &is_long)| is_long == long && which(id))
+    }
+}
+
+/// All queues in front of one storage.
+#[derive(Debug, Default)]
+pub(crate) struct FairQueue {
+    /// Switched off: first come, first served.
+    off: bool,
+    rotational: bool,
+    concurrency: Concurrency,
+    /// Queues that have requests, and queues that had some.
+    queues: BTreeMap<Owner, Queue>,
+    idle: BTreeMap<Owner, Queue>,
+    owners: RequestMap<Owner>,
+    coalesce: Coalesce,
+    /// Requests started beyond the limit.
+    beyond: BTreeSet<RequestId>,
+    /// Requests that have not been started.
+    waiting: usize,
+    /// The tag at which the latest turn began, in ns: a queue that comes back from a pause starts
+    /// here. It never goes back.
+    now_ns: u64,
+    /// The queue that has the slice, and the time used of it, in ns. Only long requests begin one.
+    slice: Option<(Owner, u64)>,
+}
+
+impl FairQueue {
+    pub(crate) fn new(rotational: bool) -> Self {
+        Self { rotational, ..Self::default() }
+    }
+
+    /// A fair queue that is switched off: each request starts as it comes.
+    pub(crate) fn off(rotational: bool) -> Self {
+        Self { off: true, ..Self::new(rotational) }
+    }
+
+    /// Whether a request that comes now has to wait until [`FairQueue::next`] returns it.
+    pub(crate) fn must_wait(&self) -> bool {
+        !self.off && (self.rotational || self.waiting > 0 || self.within() >= self.concurrency.limit())
+    }
+
+    /// A request of `owner` waits from now on.
+    pub(crate) fn enter(&mut self, now: Nanos, id: RequestId, owner: Owner, extent: Extent, class: Class, cost: Cost) {
+        self.queue_of(owner).waiting.insert(id, Waiting { extent, class, cost, since: now });
+        if class == Class::Demand {
+            self.coalesce.enter(id, owner.file, extent);
+        }
+        self.owners.push(id, owner);
+        self.waiting += 1;
+    }
+
+    /// A reader waits for `id`: it is a demand request from now on.
+    pub(crate) fn promote(&mut self, id: RequestId) {
+        if let Some(owner) = self.owners.get(id)
+            && let Some(queue) = self.queues.get_mut(owner)
+            && let Some(waiting) = queue.waiting.get_mut(&id)
+        {
+            waiting.class = Class::Demand;
+            self.coalesce.enter(id, owner.file, waiting.extent);
+        }
+    }
+
+    /// A request for `pages` is complete; its first byte came `first_byte` after it was started.
+    pub(crate) fn answered(&mut self, now: Nanos, first_byte: Nanos, pages: u64) {
+        // Switched off, no request waits, so there is no limit to try.
+        if !self.off {
+            self.concurrency.answered(now, first_byte, pages);
+        }
+    }
+
+    /// `id` is over, whether it was started or not. Returns whether the storage has one request
+    /// less to work on.
+    pub(crate) fn finish(&mut self, id: RequestId) -> bool {
+        let Some(owner) = self.owners.remove(id) else { return false };
+        let Some(queue) = self.queues.get_mut(&owner) else { return false };
+        let waited = queue.waiting.remove(&id);
+        queue.started.remove(&id);
+        if queue.is_idle() {
+            self.idle.extend(self.queues.remove(&owner).map(|queue| (owner, queue)));
+        }
+        if let Some(waiting) = waited {
+            self.waiting -= 1;
+            self.coalesce.leave(id, owner.file, waiting.extent.start);
+            return false;
+        }
+        if self.beyond.remove(&id) {
+            self.beyond.extend(self.coalesce.heir(id));
+        }
+        self.coalesce.finish(id)
+    }
+
+    /// No reader has `file` open, and none of its requests is left: its queues are forgotten.
+    pub(crate) fn close(&mut self, file: FileId) {
+        self.idle.retain(|owner, _| owner.file != file);
+        self.slice = self.slice.filter(|(owner, _)| owner.file != file);
+    }
+
+    /// How many requests the storage works on. Joined requests are part of their lead request.
+    pub(crate) fn started(&self) -> usize {
+        self.owners.len() - self.waiting - self.coalesce.joined()
+    }
+
+    /// How many of the started requests count against the limit.
+    fn within(&self) -> usize {
+        self.started() - self.beyond.len()
+    }
+
+    /// How many requests joined another one and have no place of their own.
+    pub(crate) fn joined(&self) -> usize {
+        self.coalesce.joined()
+    }
+
+    /// Demand requests that have not been started.
+    pub(crate) fn demanded(&self) -> usize {
+        if self.waiting == 0 {
+            return 0;
+        }
+        let waiting = self.queues.values().flat_map(|queue| queue.waiting.values());
+        waiting.filter(|waiting| waiting.class == Class::Demand).count()
+    }
+
+    /// The time that `owner` has had, to compare with that of others. Switched off, it is 0 for
+    /// all.
+    pub(crate) fn tag(&self, owner: Owner) -> u64 {
+        if self.off {
+            return 0;
+        }
+        let idle = || self.idle.get(&owner).map(|queue| queue.tag.max(self.now_ns));
+        self.queues.get(&owner).map(|queue| queue.tag).or_else(idle).unwrap_or(self.now_ns)
+    }
+
+    /// Starts a request of `owner` that does not have to wait.
+    pub(crate) fn start_now(&mut self, id: RequestId, owner: Owner, extent: Extent, cost: Cost) {
+        self.queue_of(owner);
+        self.owners.push(id, owner);
+        self.start(owner, id, extent, cost, true);
+    }
+
+    /// The queue of an `owner` that has a request now.
+    fn queue_of(&mut self, owner: Owner) -> &mut Queue {
+        self.forget_idle();
+        let (now_ns, idle) = (self.now_ns, &mut self.idle);
+        self.queues.entry(owner).or_insert_with(|| {
+            let queue = idle.remove(&owner).unwrap_or_default();
+            Queue { tag: queue.tag.max(now_ns), ..queue }
+        })
+    }
+
+    /// The waiting demand requests, of any queue, that could join the request that
+    /// [`FairQueue::next`] returned just now.
+    pub(crate) fn adjacent(&self, file: FileId, extent: Extent) -> Vec<RequestId> {
+        self.coalesce.adjacent(file, extent)
+    }
+
+    /// Starts `id`, which waits, with `lead`. Its queue pays for transfer, not positioning.
+    pub(crate) fn join(&mut self, id: RequestId, lead: RequestId) {
+        let Some(&owner) = self.owners.get(id) else { return };
+        let waiting = self.queues.get_mut(&owner).and_then(|queue| queue.waiting.get_mut(&id));
+        if let Some(waiting) = waiting {
+            waiting.cost.positioning_ns = 0;
+            self.coalesce.join(id, lead);
+            self.start_waiting(owner, id, false);
+        }
+    }
+
+    fn start_waiting(&mut self, owner: Owner, id: RequestId, is_turn: bool) {
+        let Some(queue) = self.queues.get_mut(&owner) else { return };
+        let Some(Waiting { extent, cost, .. }) = queue.waiting.remove(&id) else { return };
+        self.waiting -= 1;
+        self.coalesce.leave(id, owner.file, extent.start);
+        self.start(owner, id, extent, cost, is_turn);
+    }
+
+    fn start(&mut self, owner: Owner, id: RequestId, extent: Extent, cost: Cost, is_turn: bool) {
+        let Some(queue) = self.queues.get_mut(&owner) else { return };
+        // A slice is one turn: a queue that comes back during it starts where the slice began, not
+        // behind the queues that wait for theirs.
+        let goes_on = self.rotational && self.slice.is_some_and(|(last, used_ns)| last == owner && used_ns < SLICE_NS);
+        if is_turn && !goes_on {
+            self.now_ns = self.now_ns.max(queue.tag);
+        }
+        let is_long = is_long(extent);
+        queue.started.insert(id, is_long);
+        let follows = self.slice.is_some_and(|(last, _)| last == owner) && extent.start == queue.end;
+        queue.end = extent.end;
+        let Cost { positioning_ns, transfer_ns } = cost;
+        let cost_ns = transfer_ns + if follows { 0 } else { positioning_ns };
+        // Random reads have as many shares as requests are in their queue: one for each reader.
+        let readers = if owner.stream.is_some() { 1 } else { queue.waiting.len() + queue.started.len() };
+        queue.tag += cost_ns / readers as u64;
+        if is_long {
+            let used_ns = self.slice.filter(|&(last, used_ns)| last == owner && used_ns < SLICE_NS);
+            self.slice = Some((owner, used_ns.map_or(0, |(_, used_ns)| used_ns) + cost_ns));
+        }
+        self.concurrency.in_flight(self.started());
+    }
+
+    /// Once many queues are idle, forgets those with tags not ahead of the latest turn: they would
+    /// start there anyway.
+    fn forget_idle(&mut self) {
+        if self.idle.len() > IDLE_MAX {
+            let now_ns = self.now_ns;
+            self.idle.retain(|_, queue| queue.tag > now_ns);
+        }
+    }
+}
+
+/// Whether a request is read in several pieces: another long one beside it would make the disk
+/// move from one to the other.
+fn is_long(extent: Extent) -> bool {
+    extent.pages() > GROUP_PAGES_MAX
+}
+
+/// The length of a slice on a disk, in ns: 200 ms. A slice ends with the request that uses it up,
+/// so on an old disk it holds two of the largest requests (16 MiB). Lower: one such request a
+/// slice spends 5 % of the time on positioning, two spend 3 %. Higher: other queues wait longer.
+/// Source: docs/decisions/0021.
+const SLICE_NS: u64 = 200_000_000;
+
+/// The age from which on speculation counts as demand: half a second, less than a reader is ahead.
+/// Lower: speculation delays demand on crowded storage. Higher: a stream beside much demand is
+/// read ahead too late. Source: a guess, not measured.
+const AGE: Nanos = Nanos::from_millis(500);
+
+/// Idle queues, in queues, above which those are forgotten that have nothing to make good. Lower:
+/// idle queues are scanned more often. Higher: more memory for queues without requests. Source: a
+/// guess, not measured.
+const IDLE_MAX: usize = 512;
+
+#[cfg(test)]
+mod tests;

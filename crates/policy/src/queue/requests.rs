@@ -1,0 +1,266 @@
+//! Requests: the requests in flight, and which of them is granted memory next.
+//!
+//! ```text
+//!   extent    |=====granted=====|.....not granted.....|
+//!             start       granted                   end
+//!                               ^ the next grant ends at a folio's end, 256 KiB further or less
+//!
+//!   made ──first grant──> at the storage ──wants──> wanting ──grant──> ... ──> granted whole
+//!              (it starts)                  (its grant has arrived)
+//!   finish ends it in any state: complete, failed or cancelled
+//! ```
+//!
+//! A request holds memory only for what may arrive: its grant, which grows step by step
+//! ([`Event::Wants`]). A demand request is granted memory before speculation; among equals the
+//! oldest request is first, since a reader reaches it first. A younger request leaves memory for
+//! older ones that have begun.
+//!
+//! *Invariants:* a grant never shrinks and never passes the end of the request. A speculative
+//! request may become demand, never the reverse.
+//!
+//! This file does not charge memory and does not make room (`residency`), does not decide when a
+//! request may start (`fair_queue`), and does not retry (the driver). Source: docs/decisions/0003.
+//!
+//! [`Event::Wants`]: crate::Event::Wants
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use crate::collections::request_map::RequestMap;
+use crate::units::Class;
+use crate::units::{Extent, FOLIO_PAGES_MAX, FileId, RequestId};
+
+/// One request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request {
+    pub(crate) file: FileId,
+    pub(crate) extent: Extent,
+    pub(crate) class: Class,
+    /// The page after the last one that may arrive.
+    pub(crate) granted: u64,
+    /// What else was at the storage when it came there.
+    pub(crate) met: Met,
+}
+
+/// What else was at the storage when a request came there.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Met {
+    /// The number of other demand requests.
+    pub(crate) demanded: usize,
+    /// No other request at all.
+    pub(crate) nobody: bool,
+    /// How many requests had ever come to the storage, itself included.
+    pub(crate) came: u64,
+}
+
+impl Request {
+    /// The pages of the next grant. It ends at the end of a folio or of the request.
+    pub(crate) fn next_grant(self) -> Extent {
+        let end = (self.granted + GRANT_PAGES) / FOLIO_PAGES_MAX * FOLIO_PAGES_MAX;
+        Extent::new(self.granted, end.min(self.extent.end))
+    }
+
+    fn is_granted_whole(self) -> bool {
+        self.granted >= self.extent.end
+    }
+}
+
+/// All requests in flight.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    /// In the order in which they were made.
+    made: RequestMap<Request>,
+    /// The requests that wait for a further grant.
+    wanting: BTreeSet<RequestId>,
+    speculative: usize,
+    next: u64,
+    /// How many requests have come to the storage.
+    came: u64,
+}
+
+impl Requests {
+    /// Whether `request` was alone at the storage from its first grant until now.
+    pub(crate) fn was_alone(&self, request: Request) -> bool {
+        request.met.nobody && request.met.came == self.came
+    }
+
+    /// The number of demand requests, those that wait for their turn included.
+    pub(crate) fn demanded(&self) -> usize {
+        self.made.len() - self.speculative
+    }
+
+    /// Makes a request for `extent`, with nothing granted.
+    pub(crate) fn make(&mut self, file: FileId, extent: Extent, class: Class) -> RequestId {
+        let id = RequestId(self.next);
+        self.next += 1;
+        self.made.push(id, Request { file, extent, class, granted: extent.start, met: Met::default() });
+        self.speculative += usize::from(class == Class::Speculative);
+        id
+    }
+
+    pub(crate) fn get(&self, id: RequestId) -> Option<Request> {
+        self.made.get(id).copied()
+    }
+
+    /// A request is complete, failed or cancelled.
+    pub(crate) fn finish(&mut self, id: RequestId) -> Option<Request> {
+        let request = self.made.remove(id)?;
+        self.wanting.remove(&id);
+        self.speculative -= usize::from(request.class == Class::Speculative);
+        Some(request)
+    }
+
+    /// A reader waits for `id`: it is a demand request from now on.
+    pub(crate) fn promote(&mut self, id: RequestId) {
+        if let Some(request) = self.made.get_mut(id)
+            && request.class == Class::Speculative
+        {
+            request.class = Class::Demand;
+            self.speculative -= 1;
+        }
+    }
+
+    /// `id` waits for its next grant: all that it was granted has arrived, or it starts and there
+    /// is no room.
+    pub(crate) fn wants(&mut self, id: RequestId) {
+        if self.made.get(id).is_some_and(|r| !r.is_granted_whole()) {
+            self.wanting.insert(id);
+        }
+    }
+
+    /// The request that is granted memory next.
+    pub(crate) fn first_wanting(&self) -> Option<(RequestId, Request)> {
+        let demanded = |id: &&RequestId| self.made.get(**id).is_some_and(|r| r.class == Class::Demand);
+        let id = *self.wanting.iter().find(demanded).or_else(|| self.wanting.first())?;
+        Some((id, self.get(id)?))
+    }
+
+    /// `id` may have pages up to `end`. With its first grant it comes to the storage, and has
+    /// `met` others there.
+    pub(crate) fn grant(&mut self, id: RequestId, end: u64, met: Met) {
+        self.wanting.remove(&id);
+        if let Some(request) = self.made.get_mut(id) {
+            if request.granted == request.extent.start {
+                self.came += 1;
+                request.met = Met { came: self.came, ..met };
+            }
+            request.granted = end;
+        }
+    }
+
+    /// The pages to leave free for requests that are older than `id`, have begun and are not
+    /// granted whole. Otherwise a reader that reaches the oldest request finds its memory given to
+    /// the pages that it needs last.
+    pub(crate) fn left_to_older(&self, id: RequestId) -> u64 {
+        let begun = |r: &Request| r.granted > r.extent.start && !r.is_granted_whole();
+        let older = self.made.iter().take_while(|(other, _)| *other < id).filter(|(_, r)| begun(r));
+        older.take(OLDER_MAX).count() as u64 * GRANT_PAGES
+    }
+
+    /// The requests that wait for memory.
+    pub(crate) fn wanting(&self) -> &BTreeSet<RequestId> {
+        &self.wanting
+    }
+
+    /// Whether as many speculative requests are in flight as may be.
+    pub(crate) fn is_speculation_full(&self) -> bool {
+        self.speculative >= SPECULATIVE_MAX
+    }
+
+    /// The latest speculative request that was granted memory; if there is none, the latest of
+    /// those that hold memory for their connections only.
+    pub(crate) fn latest_speculative(&self) -> Option<RequestId> {
+        let speculative = || self.made.iter().rev().filter(|(_, r)| r.class == Class::Speculative);
+        let begun = speculative().find(|(_, r)| r.granted > r.extent.start);
+        begun.or_else(|| speculative().next()).map(|(id, _)| id)
+    }
+
+    /// All requests for `file`.
+    pub(crate) fn of_file(&self, file: FileId) -> Vec<RequestId> {
+        self.made.iter().filter(|(_, r)| r.file == file).map(|(id, _)| id).collect()
+    }
+}
+
+/// The largest grant, in pages: 256 KiB. Lower: more events, which are four thousand a second at 1
+/// GB/s already. Higher: memory is held for bytes that have not come; 1 MiB cost 5 % of a stream's
+/// throughput in 96 MiB. Source: docs/decisions/0003.
+const GRANT_PAGES: u64 = 64;
+
+/// Older requests that a grant is left free for. Lower: the memory of an old request is given to
+/// younger ones when a reader reaches it. Higher: more memory stays unused while it is left free.
+/// Source: docs/decisions/0003.
+const OLDER_MAX: usize = 8;
+
+/// Speculative requests in flight at once: as many connections as fill any link that was measured
+/// (16 to 64). Lower: a fast link with long latency is not filled. Higher: demand waits behind
+/// speculation. Source: measured, as the connections that fill a link; 64 itself is a guess.
+const SPECULATIVE_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn make(requests: &mut Requests, start: u64, class: Class) -> RequestId {
+        let id = requests.make(FileId(1), Extent::new(start, start + 256), class);
+        requests.wants(id);
+        id
+    }
+
+    #[test]
+    fn demand_is_granted_first_then_the_oldest() {
+        let mut requests = Requests::default();
+        let old = make(&mut requests, 0, Class::Speculative);
+        let new = make(&mut requests, 256, Class::Speculative);
+        assert_eq!(requests.first_wanting().unwrap().0, old);
+        requests.promote(new);
+        assert_eq!(requests.first_wanting().unwrap().0, new);
+        requests.grant(new, 512, Met::default());
+        assert_eq!(requests.first_wanting().unwrap().0, old);
+    }
+
+    #[test]
+    fn grants_are_whole_folios_and_end_with_the_request() {
+        let request = Request {
+            file: FileId(1),
+            extent: Extent::new(5, 130),
+            class: Class::Demand,
+            granted: 5,
+            met: Met::default(),
+        };
+        assert_eq!(request.next_grant(), Extent::new(5, 64));
+        let request = Request { granted: 64, ..request };
+        assert_eq!(request.next_grant(), Extent::new(64, 128));
+        let request = Request { granted: 128, ..request };
+        assert_eq!(request.next_grant(), Extent::new(128, 130));
+    }
+
+    #[test]
+    fn a_grant_is_left_to_each_older_request_that_lacks_one() {
+        let mut requests = Requests::default();
+        let ids: Vec<_> = (0..12).map(|at| make(&mut requests, at * 256, Class::Speculative)).collect();
+        assert_eq!(requests.left_to_older(ids[11]), 0, "no request has begun");
+        ids.iter().zip(0..).for_each(|(&id, at)| requests.grant(id, at * 256 + 64, Met::default()));
+        assert_eq!(requests.left_to_older(ids[0]), 0);
+        assert_eq!(requests.left_to_older(ids[3]), 3 * GRANT_PAGES);
+        assert_eq!(requests.left_to_older(ids[11]), OLDER_MAX as u64 * GRANT_PAGES);
+        requests.grant(ids[0], 256, Met::default());
+        assert_eq!(requests.left_to_older(ids[3]), 2 * GRANT_PAGES);
+    }
+
+    #[test]
+    fn speculation_is_counted_until_it_is_over_or_demand() {
+        let mut requests = Requests::default();
+        let ids: Vec<_> = (0..64).map(|at| make(&mut requests, at * 256, Class::Speculative)).collect();
+        assert_eq!(requests.latest_speculative(), Some(ids[63]), "no request holds memory");
+        ids[..63].iter().zip(0..).for_each(|(&id, at)| requests.grant(id, at * 256 + 64, Met::default()));
+        assert!(requests.is_speculation_full());
+        requests.promote(ids[63]);
+        requests.promote(ids[63]);
+        assert!(!requests.is_speculation_full());
+        assert_eq!(requests.latest_speculative(), Some(ids[62]));
+        requests.finish(ids[63]);
+        make(&mut requests, 1 << 20, Class::Speculative);
+        assert!(requests.is_speculation_full());
+        assert_eq!(requests.of_file(FileId(1)).len(), 64);
+    }
+}

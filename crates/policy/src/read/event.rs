@@ -1,0 +1,215 @@
+//! The contract of the read path: what a driver reports and what it is told to do.
+//!
+//! ```text
+//!   Submit ──> granted 0 pages: waits for its turn ──(Grant, or Join to one that is granted)──┐
+//!      └─────> granted some: started <────────────────────────────────────────────────────────┘
+//!                 │ Wants ──> Grant: more pages may arrive
+//!                 │ Late ──> Hedge: ask a second time
+//!                 └──> Completed, or Failed (Drop of its untouched folios), or Cancel
+//! ```
+//!
+//! *Invariants:* a request ends once: by Completed or Failed from the driver, or by Cancel from
+//! policy. Grants of a request only grow. Drop names whole folios.
+//!
+//! The events carry no bytes, names or versions: the driver maps identities to objects. Source:
+//! docs/decisions/0001 (no question to the driver), 0003 (grants), 0017 (Late), 0021 (a first
+//! grant starts a request), 0023 (Join).
+
+use crate::units::{Class, Extent, FileId, Found, Nanos, RequestId, Touch};
+
+/// Something that happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// A file of `pages` pages may be read from now on.
+    Open {
+        /// The file.
+        file: FileId,
+        /// Its length; a last page that is not full counts as one.
+        pages: u64,
+    },
+    /// No program has the file open any more: its requests are cancelled and its streams end. Its
+    /// pages may stay.
+    Release {
+        /// The file.
+        file: FileId,
+    },
+    /// The file will never be read again: all its pages are dropped.
+    Forget {
+        /// The file.
+        file: FileId,
+    },
+    /// A reader asked for `extent` (within the file, not empty), and it was not a plain hit.
+    Read {
+        /// The file.
+        file: FileId,
+        /// The pages asked for.
+        extent: Extent,
+        /// What the read found there.
+        found: Found,
+        /// Whether the read touched a marked folio. The driver has cleared the mark.
+        marked: bool,
+    },
+    /// The whole file is expected to be read soon. Its absent pages are fetched as far as there is
+    /// room for speculation, also with [`Options::readahead`](crate::Options::readahead) off.
+    Prefetch {
+        /// The file.
+        file: FileId,
+    },
+    /// The open that a prefetch was made for is no longer expected: prefetched folios that have
+    /// arrived and were not touched are dropped.
+    Discard {
+        /// The file.
+        file: FileId,
+    },
+    /// Bytes of the budget that something other than pages takes: what is known of directories.
+    Reserve {
+        /// The sum, which replaces the one before.
+        bytes: u64,
+    },
+    /// A reader was given bytes of the folio that starts at `start`. Reported once for each kind
+    /// of touch: the driver keeps a bit for each.
+    Referenced {
+        /// The file.
+        file: FileId,
+        /// First page of the folio.
+        start: u64,
+        /// Which touch.
+        touch: Touch,
+    },
+    /// A request has received every page that it was granted, and more of it could arrive.
+    Wants {
+        /// The request.
+        request: RequestId,
+    },
+    /// A request has had no first byte for as long as its [`Action::Submit`] said. Reported at
+    /// most once.
+    Late {
+        /// The request.
+        request: RequestId,
+    },
+    /// All bytes of a request have arrived.
+    Completed {
+        /// The request.
+        request: RequestId,
+        /// From asking the storage to its first byte.
+        first_byte: Nanos,
+        /// From asking the storage to its last byte.
+        total: Nanos,
+    },
+    /// The driver gave a request up. The folios of it that no reader has touched are dropped by
+    /// the actions that follow.
+    Failed {
+        /// The request.
+        request: RequestId,
+    },
+}
+
+/// Something to do, in the order given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Ask the storage for `extent`, and enter the folios of its absent pages into the page table
+    /// as in flight. Its first and its last page are absent, and none is in flight. Resident pages
+    /// between them are fetched again and ignored.
+    Submit {
+        /// The request's identity in later events.
+        request: RequestId,
+        /// The file.
+        file: FileId,
+        /// The pages to fetch.
+        extent: Extent,
+        /// Why.
+        class: Class,
+        /// The folio that holds this page gets the mark: a touch of it is an event even when it is
+        /// resident.
+        mark: Option<u64>,
+        /// The pages before this one have memory. The driver takes in no more before a grant. If
+        /// it is the first page, the request waits for its turn: the driver asks the storage at
+        /// the first [`Action::Grant`].
+        granted: u64,
+        /// The driver reports [`Event::Late`] if the first byte has not come this long after it
+        /// asked the storage.
+        late: Option<Nanos>,
+    },
+    /// Ask the storage a second time for the same pages, and take the answer that comes first. The
+    /// other request is abandoned.
+    Hedge {
+        /// The request.
+        request: RequestId,
+    },
+    /// The pages of a request before `granted` have memory. May come long after the request wanted
+    /// it. The first grant starts a request that waits for its turn.
+    Grant {
+        /// The request.
+        request: RequestId,
+        /// The page after the last one that may be taken in.
+        granted: u64,
+    },
+    /// Ask the storage for a waiting request together with another one of the same file that it is
+    /// adjacent to: `with`, the lead request, which waits as well. All pages of both have memory.
+    /// The grant that starts `with` comes later; before it, more requests may join that are
+    /// adjacent, on either side, to those joined so far.
+    ///
+    /// The driver asks the storage once for the whole run. If a part of the run fails, the driver
+    /// asks for it again as long as a reader waits for some of it. Each request ends by its own
+    /// event and can be cancelled alone.
+    Join {
+        /// The request.
+        request: RequestId,
+        /// The lead request.
+        with: RequestId,
+    },
+    /// Abandon a request: no event answers this. The folios of it that no reader has touched are
+    /// dropped by the actions that follow.
+    Cancel {
+        /// The request.
+        request: RequestId,
+    },
+    /// Clear the reference bit of the folio that starts at `start`: its next touch is reported as
+    /// [`Touch::Again`].
+    Clear {
+        /// The file.
+        file: FileId,
+        /// First page of the folio.
+        start: u64,
+    },
+    /// Remove one folio from the page table.
+    Drop {
+        /// The file.
+        file: FileId,
+        /// The folio, whole.
+        folio: Extent,
+    },
+}
+
+/// What policy has decided so far. Each count only grows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Requests that a reader waited for from the start.
+    pub requests_demand: u64,
+    /// Requests that no reader waited for when they were made.
+    pub requests_speculative: u64,
+    /// Requests hedged because they were late.
+    pub requests_hedged: u64,
+    /// Requests that joined an adjacent lead request.
+    pub requests_coalesced: u64,
+    /// Pages submitted, of both classes.
+    pub pages_submitted: u64,
+    /// Reads that found a page absent.
+    pub misses: u64,
+    /// Reads that had no absent page, and waited for one in flight.
+    pub waits: u64,
+    /// Reads that touched a mark.
+    pub marks: u64,
+    /// Pages read ahead, and evicted or abandoned before a reader touched their folio.
+    pub pages_wasted: u64,
+    /// Of those, pages read ahead for a stream and evicted to make room.
+    pub pages_thrashed: u64,
+    /// Speculative requests that failed. Failed demand requests are not counted.
+    pub speculation_failed: u64,
+    /// Requests cancelled: their file was released, or a demand request needed their memory.
+    pub cancelled: u64,
+    /// Forward streams recognised, guesses from context included.
+    pub streams_forward: u64,
+    /// Strided streams recognised: reads at a constant distance, backward ones included.
+    pub streams_strided: u64,
+}

@@ -1,0 +1,287 @@
+//! Holds the state of the read path, and forwards each event to the mechanisms that it concerns.
+//!
+//! ```text
+//!   Read         streams: which stream ──> plan: its next parts ──> demand ──> hot block
+//!   Referenced   residency: the folio's state ──> plan: the part of a stream that was held back
+//!   Completed    link, hedge, queue: what it cost ──> residency: arrived ──> waiting demand
+//!   Failed       residency: drop untouched folios ──> waiting demand
+//!   each event, at its end    streams that wait to plan ──> grants ──> requests that may start
+//! ```
+//!
+//! The rules that need several mechanisms at once lie below: `plan`, `limits`, `submit`, `room`.
+//! This file has three of its own. After each event, memory and turns that came free are given
+//! away in the order above. Storage is measured from completions; a group of coalesced requests
+//! has one first byte, and on a disk only a request that ran alone shows the bandwidth
+//! (docs/decisions/0026). A release cancels the requests of a file at once, and keeps its pages.
+//!
+//! *Invariants:* a debug build asserts that every action was polled before the next event, and
+//! that `now` never goes back. Room is made before anything is submitted.
+//!
+//! The file does not find streams, choose victims, order requests or retry. No mechanism asks for
+//! a wake-up: drivers report time by events only (docs/decisions/0017).
+
+use alloc::collections::{BTreeMap, VecDeque};
+
+use crate::files::share::{Round, Shares};
+use crate::files::streams::FileReadahead;
+use crate::queue::fair_queue::FairQueue;
+use crate::queue::hedge::Hedge;
+use crate::queue::link::Link;
+use crate::queue::requests::{Request, Requests};
+use crate::read::event::{Action, Counters, Event};
+use crate::residency::budget::{Resident, Room};
+use crate::residency::folio::wasted;
+use crate::residency::replacement::Replacement;
+use crate::units::{Class, Extent, FileId, Nanos, RequestId, Touch};
+
+mod limits;
+mod plan;
+mod room;
+mod submit;
+
+/// What a driver decides once, when it starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Bytes that all folios resident or in flight may take, bookkeeping included.
+    pub capacity_bytes: u64,
+    /// Whether reads cause requests that no reader waits for. Without, a read fetches its own
+    /// pages, once: the baseline. [`Event::Prefetch`] is obeyed either way.
+    pub readahead: bool,
+    /// Which read folios are evicted first.
+    pub replacement: Replacement,
+    /// Whether moving between places costs the storage time in which it serves no request, as a
+    /// disk's arm does.
+    pub rotational: bool,
+    /// Whether requests wait for their turn in policy, and streams have equal parts of the
+    /// storage's time. Without, requests start as they are made and the storage serves them in its
+    /// own order: the comparison for the fair queue (docs/decisions/0024).
+    pub fair_queue: bool,
+}
+
+/// What the budget is spent on, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// The budget.
+    pub capacity_bytes: u64,
+    /// Resident or in flight, bookkeeping included.
+    pub charged_bytes: u64,
+    /// Of those, bytes read ahead that no reader has touched.
+    pub ahead_bytes: u64,
+}
+
+struct File {
+    pages: u64,
+    readahead: FileReadahead,
+    /// Pages that random reads asked for, less those fetched with them as hot blocks: how many
+    /// more may be.
+    random_pages: u64,
+}
+
+/// The whole read path of one mount or library, one value for each backend. The crate's
+/// documentation states its contract.
+pub struct ReadPath {
+    options: Options,
+    files: BTreeMap<FileId, File>,
+    resident: Resident,
+    requests: Requests,
+    queue: FairQueue,
+    link: Link,
+    hedge: Hedge,
+    actions: VecDeque<Action>,
+    now: Nanos,
+    room: Room,
+    /// Demand that found no room. Tried again when a request ends, and when a file is released or
+    /// discarded.
+    waiting: VecDeque<(FileId, Extent)>,
+    /// Streams that found the speculative requests at their limit. They plan again as
+    /// requests end.
+    turns: VecDeque<(FileId, u64)>,
+    /// How far ahead all streams want to be, in pages, as counted at `shares_at`.
+    shares: Shares,
+    shares_at: Option<Nanos>,
+    round: Round,
+    counters: Counters,
+}
+
+impl ReadPath {
+    /// A read path that holds nothing.
+    pub fn new(options: Options) -> Self {
+        let queue = if options.fair_queue { FairQueue::new } else { FairQueue::off };
+        Self {
+            options,
+            files: BTreeMap::new(),
+            resident: Resident::new(options.capacity_bytes, options.replacement),
+            requests: Requests::default(),
+            queue: queue(options.rotational),
+            link: Link::default(),
+            hedge: Hedge::default(),
+            actions: VecDeque::new(),
+            now: Nanos(0),
+            room: Room::default(),
+            waiting: VecDeque::new(),
+            turns: VecDeque::new(),
+            shares: Shares::default(),
+            shares_at: None,
+            round: Round::default(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Takes note of what happened. Poll the actions afterwards.
+    ///
+    /// # Panics
+    ///
+    /// In a debug build, if an action is left from the last event, or `now` is before its time.
+    pub fn handle(&mut self, now: Nanos, event: Event) {
+        debug_assert!(self.actions.is_empty(), "every action is polled before the next event");
+        debug_assert!(now >= self.now, "now never goes back: {now:?} after {:?}", self.now);
+        self.now = now;
+        self.resident.pass(now);
+        match event {
+            Event::Open { file, pages } => {
+                self.files.insert(file, File { pages, readahead: FileReadahead::new(), random_pages: 0 });
+            }
+            Event::Release { file } => self.release(file),
+            Event::Forget { file } => self.forget(file),
+            Event::Read { file, extent, found, marked } => self.read(now, file, extent, found, marked),
+            Event::Prefetch { file } => self.prefetch(file),
+            Event::Discard { file } => {
+                let pages = self.files.get(&file).map_or(0, |file| file.pages);
+                for gone in self.resident.discarded(file, pages) {
+                    self.counters.pages_wasted += wasted(gone);
+                    self.actions.push_back(Action::Drop { file, folio: gone.folio });
+                }
+                self.retry_waiting();
+            }
+            Event::Reserve { bytes } => {
+                self.resident.set_capacity(self.options.capacity_bytes.saturating_sub(bytes));
+                // Folios in flight cannot be evicted now; they leave once they have arrived.
+                self.make_room(0, true);
+            }
+            Event::Referenced { file, start, touch } => {
+                self.referenced(file, start, touch);
+                self.resume(now, file);
+            }
+            Event::Wants { request } => {
+                self.requests.wants(request);
+                if let Some(Request { file, .. }) = self.requests.get(request) {
+                    self.resume(now, file);
+                }
+            }
+            Event::Late { request } => {
+                if self.requests.get(request).is_some() && self.hedge.take() {
+                    self.counters.requests_hedged += 1;
+                    self.actions.push_back(Action::Hedge { request });
+                }
+            }
+            Event::Completed { request, first_byte, total } => {
+                if let Some((finished @ Request { file, extent, class, met, .. }, last)) = self.finish(request) {
+                    // Coalesced requests share one first byte: the last of them to end counts it.
+                    if class == Class::Demand && last {
+                        self.link.answered(first_byte, met.demanded);
+                        self.hedge.observe(first_byte);
+                    }
+                    self.queue.answered(now, first_byte, extent.pages());
+                    let alone = !self.options.rotational || self.requests.was_alone(finished);
+                    self.link.completed(now, extent.pages(), first_byte, total, alone);
+                    self.resident.arrived(file, extent, request);
+                    self.retry_waiting();
+                }
+            }
+            Event::Failed { request } => {
+                if let Some((Request { file, extent, class, .. }, _)) = self.finish(request) {
+                    self.counters.speculation_failed += u64::from(class == Class::Speculative);
+                    self.abandon(file, extent, request);
+                    self.retry_waiting();
+                }
+            }
+        }
+        self.take_turns(now);
+        self.grant();
+        self.start_waiting();
+    }
+
+    /// The next thing to do, until `None`.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// What policy has decided so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// What the budget is spent on.
+    pub fn memory(&self) -> Memory {
+        Memory {
+            capacity_bytes: self.options.capacity_bytes,
+            charged_bytes: self.resident.charged_bytes(),
+            ahead_bytes: self.resident.ahead_bytes(),
+        }
+    }
+
+    /// A reader has touched a folio.
+    fn referenced(&mut self, file: FileId, start: u64, touch: Touch) {
+        if self.resident.referenced(file, start, touch) {
+            self.actions.push_back(Action::Clear { file, start });
+        }
+    }
+
+    /// Abandons a request in flight, and tells the driver.
+    fn cancel(&mut self, request: RequestId) {
+        if let Some((Request { file, extent, .. }, _)) = self.finish(request) {
+            self.counters.cancelled += 1;
+            self.actions.push_back(Action::Cancel { request });
+            self.abandon(file, extent, request);
+        }
+    }
+
+    /// Drops the folios of an ended request that no reader has touched.
+    fn abandon(&mut self, file: FileId, extent: Extent, request: RequestId) {
+        for gone in self.resident.abandoned(file, extent, request) {
+            self.counters.pages_wasted += wasted(gone);
+            self.actions.push_back(Action::Drop { file, folio: gone.folio });
+        }
+    }
+
+    /// A reader waits for pages that are in flight: their requests are demand now.
+    fn promote(&mut self, file: FileId, extent: Extent) {
+        for request in self.resident.requests_in(file, extent) {
+            self.requests.promote(request);
+            self.queue.promote(request);
+        }
+    }
+
+    /// No program has `file` open: its requests are cancelled. Its pages stay until room is
+    /// needed.
+    fn release(&mut self, file: FileId) {
+        self.waiting.retain(|&(f, _)| f != file);
+        self.turns.retain(|&(f, _)| f != file);
+        for request in self.requests.of_file(file) {
+            self.cancel(request);
+        }
+        if let Some(file) = self.files.get_mut(&file) {
+            file.readahead = FileReadahead::new();
+        }
+        self.queue.close(file);
+        self.retry_waiting();
+    }
+
+    /// `file` will not be read again: everything of it goes.
+    fn forget(&mut self, file: FileId) {
+        self.release(file);
+        let pages = self.files.remove(&file).map_or(0, |file| file.pages);
+        for gone in self.resident.close(file, pages) {
+            self.counters.pages_wasted += wasted(gone);
+            self.actions.push_back(Action::Drop { file, folio: gone.folio });
+        }
+    }
+
+    /// A request has ended in any way. Returns it, and whether it was the last of those that the
+    /// storage was asked for together.
+    fn finish(&mut self, request: RequestId) -> Option<(Request, bool)> {
+        let finished = self.requests.finish(request)?;
+        self.resident.disconnect(finished.extent);
+        Some((finished, self.queue.finish(request)))
+    }
+}

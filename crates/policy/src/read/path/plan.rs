@@ -1,0 +1,205 @@
+//! What a read calls for, and which parts of its stream are submitted.
+//!
+//! ```text
+//!   read ──> streams ──> Stream: plan its parts ───────────────> demand what is still absent
+//!               │          a part: hole by hole, each one request;
+//!               │          stops where room or the limit of requests ends
+//!               └──────> Random: demand its pages ──> hot block: across resident pages
+//! ```
+//!
+//! The stream plans first, since its first part may hold what the reader waits for: one request
+//! then serves both. Where the window had reached the read, it begins anew at the first page that
+//! the read lacks.
+//!
+//! *Invariants:* a speculative request finds room without evicting unread pages, and fewer than
+//! the limit of speculative requests in flight. Hot blocks fetch no more than random reads have.
+//!
+//! The file does not size parts (`files::window`), and does not pick the block
+//! (`files::hot_block`). Source: docs/decisions/0010 (hot blocks), 0013 (crowds), 0015 (streams
+//! wait for a free request).
+
+use super::submit::{DEMAND_PAGES_MAX, first_bytes};
+use super::{File, ReadPath};
+use crate::files::hot_block::{self, FileRead};
+use crate::files::streams::{Read, Shown};
+use crate::files::window::Part;
+use crate::queue::fair_queue::Owner;
+use crate::residency::folio::Ahead;
+use crate::units::{Class, Extent, FileId, Found, Nanos};
+
+/// What is to be fetched after a read, beside its own pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Nothing,
+    /// The next parts of this stream.
+    Stream(u64),
+    /// The rest of the block that it lies in, if that is hot.
+    Random,
+}
+
+impl ReadPath {
+    /// A read that was not a plain hit: fetches what it lacks, and what it calls for.
+    pub(super) fn read(&mut self, now: Nanos, file: FileId, extent: Extent, found: Found, marked: bool) {
+        self.counters.misses += u64::from(found == Found::Absent);
+        self.counters.waits += u64::from(found == Found::InFlight);
+        self.counters.marks += u64::from(marked);
+        if found != Found::Resident {
+            self.promote(file, extent);
+        }
+        let next = if self.options.readahead { self.observe(now, file, extent, found) } else { Next::Nothing };
+        let pages = self.files.get(&file).map_or(0, |f| f.pages);
+        // The first part of a stream may hold what the reader waits for: one request then serves
+        // both.
+        if let Next::Stream(stream) = next {
+            self.plan(now, file, stream, extent, pages);
+        }
+        if found == Found::Absent {
+            self.demand(file, extent);
+            if next == Next::Random {
+                self.read_hot_block(file, extent, pages);
+            }
+        }
+    }
+
+    /// Takes note of a read, and returns what it calls for.
+    fn observe(&mut self, now: Nanos, file: FileId, extent: Extent, found: Found) -> Next {
+        let Some(File { pages, readahead, .. }) = self.files.get_mut(&file) else { return Next::Nothing };
+        let file_pages = *pages;
+        let (before, skipped) = self.resident.before(file, extent.start, CONTEXT_PAGES_MAX);
+        let absent = (found == Found::Absent).then(|| self.resident.next_hole(file, extent)).flatten();
+        let (absent, stalled) = (absent.map(|hole| hole.start), found != Found::Resident);
+        let (stream, shown) = readahead.observe(now, Read { extent, absent, stalled, before, file_pages, skipped });
+        self.counters.streams_forward += u64::from(shown == Shown::Forward);
+        self.counters.streams_strided += u64::from(shown == Shown::Strided);
+        stream.map_or(Next::Random, Next::Stream)
+    }
+
+    /// Fetches the hot block that a random read lies in, if there is one.
+    fn read_hot_block(&mut self, file: FileId, read: Extent, file_pages: u64) {
+        let Some(File { random_pages, .. }) = self.files.get_mut(&file) else { return };
+        *random_pages += read.pages();
+        if !self.resident.prefers_nearby() {
+            return;
+        }
+        let in_file = FileRead { pages: file_pages, read_pages: self.resident.read_pages(file) };
+        let read_in = |extent| self.resident.read_in(file, extent);
+        if let Some(block) = hot_block::block(read, in_file, read_in, |pages| self.link.cost_ns(pages)) {
+            self.sieve(file, block);
+        }
+    }
+
+    /// Submits the absent pages of `block` in as few requests as possible: resident pages in
+    /// between are fetched again.
+    fn sieve(&mut self, file: FileId, block: Extent) {
+        let mut from = block.start;
+        while let Some(sieve) = self.resident.next_sieve(file, Extent::new(from, block.end)) {
+            let left = self.files.get(&file).and_then(|f| f.random_pages.checked_sub(sieve.pages()));
+            let Some(left) = left else { return };
+            let full = self.requests.is_speculation_full() || !self.resident.admits(sieve);
+            if full || !self.make_room(first_bytes(file, sieve), false) {
+                return;
+            }
+            self.submit(file, sieve, Class::Speculative, Some(Ahead::Nearby), None);
+            if let Some(f) = self.files.get_mut(&file) {
+                f.random_pages = left;
+            }
+            from = sieve.end;
+        }
+    }
+
+    /// Submits the absent pages of `file`, as far as there is room for speculation.
+    pub(super) fn prefetch(&mut self, file: FileId) {
+        let Some(&File { pages, .. }) = self.files.get(&file) else { return };
+        let mut from = 0;
+        while let Some(hole) = self.resident.next_hole(file, Extent::new(from, pages)) {
+            let hole = Extent::new(hole.start, hole.end.min(hole.start + DEMAND_PAGES_MAX));
+            let full = self.requests.is_speculation_full() || !self.resident.admits(hole);
+            if full || !self.make_room(first_bytes(file, hole), false) {
+                return;
+            }
+            self.submit(file, hole, Class::Speculative, Some(Ahead::File), None);
+            from = hole.end;
+        }
+    }
+
+    /// Plans for the stream of `file` that was held back until now.
+    pub(super) fn resume(&mut self, now: Nanos, file: FileId) {
+        if let Some(stream) = self.files.get_mut(&file).and_then(|f| f.readahead.due(now)) {
+            self.plan_ahead(now, file, stream);
+        }
+    }
+
+    /// Plans for the streams that found too many requests in flight: the one that has had the
+    /// least of the storage's time first.
+    pub(super) fn take_turns(&mut self, now: Nanos) {
+        while !self.requests.is_speculation_full() {
+            let tag = |&(at, &(file, stream)): &(usize, &(FileId, u64))| {
+                (self.queue.tag(Owner { file, stream: Some(stream) }), at)
+            };
+            let Some((at, &(file, stream))) = self.turns.iter().enumerate().min_by_key(tag) else { return };
+            self.turns.remove(at);
+            self.plan_ahead(now, file, stream);
+        }
+    }
+
+    /// Submits what `stream` wants next while no reader waits for it.
+    fn plan_ahead(&mut self, now: Nanos, file: FileId, stream: u64) {
+        if let Some(&File { pages, .. }) = self.files.get(&file) {
+            self.plan(now, file, stream, Extent::new(pages, pages), pages);
+        }
+    }
+
+    /// Submits what `stream` wants next; `read` is the extent that its reader waits for.
+    fn plan(&mut self, now: Nanos, file: FileId, stream: u64, read: Extent, file_pages: u64) {
+        if self.requests.demanded() >= CROWD && self.files.get(&file).is_some_and(|f| f.readahead.is_new(stream)) {
+            // Many reads wait for their first bytes: speculation for this one would delay them.
+            return;
+        }
+        let limits = self.limits(now, file, stream, file_pages);
+        let guess = self.files.get(&file).is_some_and(|f| f.readahead.is_guess(stream));
+        let ahead = if guess { Ahead::Nearby } else { Ahead::Stream(stream) };
+        while let Some(part) = self.files.get_mut(&file).and_then(|f| f.readahead.next_part(now, stream, limits)) {
+            if !self.submit_part(file, ahead, part, read) {
+                break;
+            }
+            if let Some(f) = self.files.get_mut(&file) {
+                f.readahead.planned(now, stream, part);
+            }
+        }
+    }
+
+    /// Submits the absent pages of `part`. `false` if there is no room or enough is in flight.
+    fn submit_part(&mut self, file: FileId, ahead: Ahead, part: Part, read: Extent) -> bool {
+        let mut from = part.extent.start;
+        while let Some(hole) = self.resident.next_hole(file, Extent::new(from, part.extent.end)) {
+            let class = if hole.overlaps(read) { Class::Demand } else { Class::Speculative };
+            if class == Class::Speculative && self.requests.is_speculation_full() {
+                if let Ahead::Stream(stream) = ahead
+                    && !self.turns.contains(&(file, stream))
+                {
+                    self.turns.push_back((file, stream));
+                }
+                return false;
+            }
+            if !self.resident.admits(hole) || !self.make_room(first_bytes(file, hole), false) {
+                return false;
+            }
+            let mark = matches!(ahead, Ahead::Stream(_)).then(|| part.mark.clamp(hole.start, hole.end - 1));
+            self.submit(file, hole, class, Some(ahead), mark);
+            from = hole.end;
+        }
+        true
+    }
+}
+
+/// Demand requests in flight from which on a new stream gets no readahead until its second read.
+/// Lower: files that are opened together begin slower. Higher: more programs that begin together
+/// wait for the speculation of the others. Source: docs/decisions/0013: `slow-200`, first byte p50
+/// 115 to 87 ms; sixteen files at once are below it.
+const CROWD: usize = 32;
+
+/// Pages looked back at before a read for context: 1 MiB. Lower: large reads never have enough
+/// context; 32 pages need 225. Higher: more folios are visited at a random read. Source: the
+/// kernel's count_history_pages(), which looks back as far as its largest window, here the 1 MiB
+/// of the published table (docs/decisions/0009).
+const CONTEXT_PAGES_MAX: u64 = 256;

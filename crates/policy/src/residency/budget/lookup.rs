@@ -1,0 +1,94 @@
+//! Questions about residency: which pages are absent, in flight or resident, and which have been
+//! read.
+//!
+//! ```text
+//!   pages       . . . [ read ][ unread ] . . . [ in flight ] . . . [ read ] . .
+//!   next_hole   ^^^^^                              the first absent run
+//!   next_sieve  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^     across resident folios, not those in flight
+//!   before(p)                 |<------>| p         (0, unread pages): the read folio ends the run
+//! ```
+//!
+//! *Invariants:* nothing changes here: every method takes `&self`. A page counts as in flight from
+//! the moment at which a request for it is made, so two requests of one event cannot overlap.
+//!
+//! The file does not say what is to be fetched (`read::path::plan`) or evicted (`budget`). Source:
+//! docs/decisions/0001; `before` is the kernel's count_history_pages(), `next_sieve` data sieving
+//! (docs/decisions/0010).
+
+use alloc::vec::Vec;
+
+use super::Resident;
+use crate::residency::folio::State;
+use crate::units::{Extent, FileId, RequestId};
+
+impl Resident {
+    /// The first run of pages in `within` that are neither resident nor in flight: a hole.
+    pub(crate) fn next_hole(&self, file: FileId, within: Extent) -> Option<Extent> {
+        if within.is_empty() {
+            return None;
+        }
+        let mut start = within.start;
+        if let Some((_, covering)) = self.folios.0.covering(file, start) {
+            start = start.max(covering.end);
+        }
+        for (at, folio) in self.folios.0.range(file, Extent::new(start, within.end.max(start))) {
+            if at > start {
+                return Some(Extent::new(start, at));
+            }
+            start = folio.end;
+        }
+        (start < within.end).then(|| Extent::new(start, within.end))
+    }
+
+    /// The first run of pages in `within` that begins and ends with a hole and holds no page in
+    /// flight. It may hold resident pages.
+    pub(crate) fn next_sieve(&self, file: FileId, within: Extent) -> Option<Extent> {
+        let mut sieve = self.next_hole(file, within)?;
+        while let Some(hole) = self.next_hole(file, Extent::new(sieve.end, within.end)) {
+            let mut between = self.folios.0.range(file, Extent::new(sieve.end, hole.start));
+            if between.any(|(_, folio)| folio.state() == State::InFlight) {
+                break;
+            }
+            sieve.end = hole.end;
+        }
+        Some(sieve)
+    }
+
+    /// The requests that have pages of `extent` in flight.
+    pub(crate) fn requests_in(&self, file: FileId, extent: Extent) -> Vec<RequestId> {
+        let first = self.folios.0.covering(file, extent.start).map_or(extent.start, |(at, _)| at);
+        let folios = self.folios.0.range(file, Extent::new(first, extent.end));
+        let mut requests: Vec<_> = folios
+            .filter(|(_, f)| f.state() == State::InFlight && f.end > extent.start)
+            .map(|(_, f)| f.request)
+            .collect();
+        requests.dedup();
+        requests
+    }
+
+    /// How many pages directly before `page` have been read, or, if the one before it has not, how
+    /// many are there and unread: `(read, unread)`, one of them zero, each at most `most`.
+    pub(crate) fn before(&self, file: FileId, page: u64, most: u64) -> (u64, u64) {
+        let (mut start, mut read) = (page, None);
+        for (at, folio) in self.folios.0.before(file, page) {
+            let used = folio.is_read();
+            if folio.end < start || page - start >= most || *read.get_or_insert(used) != used {
+                break;
+            }
+            start = at;
+        }
+        let pages = (page - start).min(most);
+        if read == Some(true) { (pages, 0) } else { (0, pages) }
+    }
+
+    /// How many pages of `file` are there in folios that have been read.
+    pub(crate) fn read_pages(&self, file: FileId) -> u64 {
+        self.files.get(&file).map_or(0, |held| held.read_pages)
+    }
+
+    /// How many pages are there in folios that begin in `within` and have been read.
+    pub(crate) fn read_in(&self, file: FileId, within: Extent) -> u64 {
+        let folios = self.folios.0.range(file, within);
+        folios.filter(|(_, folio)| folio.is_read()).map(|(start, folio)| folio.end - start).sum()
+    }
+}

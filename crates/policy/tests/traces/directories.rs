@@ -1,0 +1,247 @@
+//! Traces of `src/directories`: what is listed, and which small files are fetched, ahead of a
+//! reader.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use foreread_policy::{Child, DirAction, DirEvent, DirId, DirOptions, DirReadahead, Found, Nanos};
+
+use crate::trace::{self, Trace};
+
+const OPTIONS: DirOptions = DirOptions {
+    capacity_bytes: 1 << 20,
+    contents_bytes: 64 << 20,
+    ttl: Nanos::from_millis(1_000),
+    readahead: true,
+    below: false,
+};
+
+/// A small file, of 25 pages.
+const FILE: Child = Child::File { pages: 25 };
+
+/// Entries of one answer of a listing, and the bytes that it takes to remember them.
+const PAGE: usize = 4;
+const PAGE_BYTES: u64 = 2_000;
+
+/// From asking the storage to its answer.
+const ANSWER_NS: u64 = 30_000_000;
+
+/// A driver: storage that answers everything that it was asked after 30 ms.
+struct Driver {
+    policy: DirReadahead,
+    now: Nanos,
+    /// The children of each directory.
+    tree: Vec<Vec<Child>>,
+    /// How many entries of a directory are known, and since when.
+    known: BTreeMap<u64, (usize, Nanos)>,
+    listing: BTreeMap<u64, usize>,
+    fetching: BTreeSet<(u64, u32)>,
+    fetched: BTreeSet<(u64, u32)>,
+    trace: Trace,
+}
+
+impl Driver {
+    fn new(tree: Vec<Vec<Child>>) -> Self {
+        Self {
+            policy: DirReadahead::new(OPTIONS),
+            now: Nanos(0),
+            tree,
+            known: BTreeMap::new(),
+            listing: BTreeMap::new(),
+            fetching: BTreeSet::new(),
+            fetched: BTreeSet::new(),
+            trace: Trace::default(),
+        }
+    }
+
+    fn tell(&mut self, event: DirEvent<'_>) {
+        self.policy.handle(self.now, event);
+        let actions: Vec<DirAction> = std::iter::from_fn(|| self.policy.poll_action()).collect();
+        let texts: Vec<String> = actions.iter().map(|&action| action_text(action)).collect();
+        self.trace.event(self.now, &event_text(event), &texts);
+        for action in actions {
+            match action {
+                DirAction::List { dir, restarts, .. } => {
+                    let from = if restarts { 0 } else { self.known.get(&dir.0).map_or(0, |known| known.0) };
+                    self.listing.insert(dir.0, from);
+                }
+                DirAction::ListBelow { .. } => {}
+                DirAction::Fetch { dir, entry } => drop(self.fetching.insert((dir.0, entry))),
+                DirAction::Discard { dir, entry } => drop(self.fetched.remove(&(dir.0, entry))),
+                DirAction::Drop { dir } => drop(self.known.remove(&dir.0)),
+            }
+        }
+    }
+
+    /// The storage answers all that it was asked.
+    fn answer(&mut self) {
+        self.now = Nanos(self.now.0 + ANSWER_NS);
+        for (dir, from) in std::mem::take(&mut self.listing) {
+            let all = self.tree[dir as usize].clone();
+            let end = (from + PAGE).min(all.len());
+            let since = self.known.get(&dir).filter(|_| from > 0).map_or(self.now, |known| known.1);
+            self.known.insert(dir, (end, since));
+            let bytes = end.div_ceil(PAGE) as u64 * PAGE_BYTES;
+            let (first, last, children) = (from == 0, end == all.len(), &all[from..end]);
+            self.tell(DirEvent::Listed { dir: DirId(dir), first, same: true, children, last, bytes });
+        }
+        for (dir, entry) in std::mem::take(&mut self.fetching) {
+            self.fetched.insert((dir, entry));
+            self.tell(DirEvent::Fetched { dir: DirId(dir), entry, came: true });
+        }
+    }
+
+    /// A reader takes all entries of a directory.
+    fn read(&mut self, dir: u64) {
+        let len = self.tree[dir as usize].len();
+        for entry in (0..=len).step_by(PAGE) {
+            let there = |driver: &Self| {
+                let known = driver.known.get(&dir).filter(|known| driver.now.since(known.1) <= OPTIONS.ttl);
+                known.is_some_and(|&(known, _)| known > entry || known == len)
+            };
+            let found = match (there(self), self.listing.contains_key(&dir)) {
+                (true, _) => Found::Resident,
+                (false, true) => Found::InFlight,
+                (false, false) => Found::Absent,
+            };
+            self.tell(DirEvent::Read { dir: DirId(dir), entry: entry as u32, found });
+            while !there(self) && !self.listing.is_empty() {
+                self.answer();
+            }
+        }
+    }
+
+    /// A reader opens a file and reads it.
+    fn open(&mut self, dir: u64, entry: u32) {
+        let file = (dir, entry);
+        let found = match (self.fetched.remove(&file), self.fetching.contains(&file)) {
+            (true, _) => Found::Resident,
+            (false, true) => Found::InFlight,
+            (false, false) => Found::Absent,
+        };
+        self.tell(DirEvent::Opened { dir: DirId(dir), entry, found });
+        if found != Found::Resident {
+            self.answer();
+            self.fetched.remove(&file);
+        }
+    }
+
+    /// A reader asks what a name is that the listing no longer tells.
+    fn lookup(&mut self, dir: u64, entry: u32) {
+        self.tell(DirEvent::Named { dir: DirId(dir), entry: Some(entry), found: Found::Absent });
+        self.answer();
+    }
+
+    fn hidden(&mut self, text: &str, what: impl FnOnce(&mut Self)) {
+        self.trace.hide(text);
+        what(self);
+        self.trace.show();
+    }
+}
+
+fn event_text(event: DirEvent<'_>) -> String {
+    match event {
+        DirEvent::Read { dir, entry, found } => format!("Read d{} from {entry} {found:?}", dir.0),
+        DirEvent::Named { dir, entry: Some(entry), found } => format!("Named d{}/{entry} {found:?}", dir.0),
+        DirEvent::Named { dir, entry: None, found } => format!("Named d{}/? {found:?}", dir.0),
+        DirEvent::Opened { dir, entry, found } => format!("Opened d{}/{entry} {found:?}", dir.0),
+        DirEvent::Expected { dir, entry } => format!("Expected d{}/{entry}", dir.0),
+        DirEvent::Listed { dir, children, last, .. } => {
+            format!("Listed d{} {}{}", dir.0, children.len(), if last { ", the last" } else { "" })
+        }
+        DirEvent::Failed { dir } => format!("Failed d{}", dir.0),
+        DirEvent::Along { dir, .. } => format!("Along d{}", dir.0),
+        DirEvent::ListedBelow { dir, from } => format!("ListedBelow d{} from {from}", dir.0),
+        DirEvent::Fetched { dir, entry, .. } => format!("Fetched d{}/{entry}", dir.0),
+    }
+}
+
+fn action_text(action: DirAction) -> String {
+    match action {
+        DirAction::List { dir, restarts, class, parallel } => {
+            let restarts = if restarts { " anew" } else { "" };
+            format!("List d{}{restarts} {} x{parallel}", dir.0, trace::class(class))
+        }
+        DirAction::ListBelow { dir, from, to } => format!("ListBelow d{} [{from},{to})", dir.0),
+        DirAction::Fetch { dir, entry } => format!("Fetch d{}/{entry}", dir.0),
+        DirAction::Discard { dir, entry } => format!("Discard d{}/{entry}", dir.0),
+        DirAction::Drop { dir } => format!("Drop d{}", dir.0),
+    }
+}
+
+/// A directory of `dirs` directories, each of which holds `files` small files.
+fn tree(dirs: u64, files: usize) -> Vec<Vec<Child>> {
+    let mut tree = vec![(1..=dirs).map(|dir| Child::Directory(DirId(dir))).collect()];
+    tree.extend((0..dirs).map(|_| vec![FILE; files]));
+    tree
+}
+
+#[test]
+fn listing() {
+    let mut driver = Driver::new(vec![vec![FILE; 42]]);
+    driver.read(0);
+    driver
+        .trace
+        .check("directories_listing", "A reader lists a directory of 42 entries, which the storage tells 4 at a time.");
+}
+
+#[test]
+fn walk() {
+    let mut driver = Driver::new(tree(12, 2));
+    (0..=7).for_each(|dir| driver.read(dir));
+    driver.trace.check(
+        "directories_walk",
+        "A reader lists a directory, then the directories in it in order: the next are listed ahead.",
+    );
+}
+
+#[test]
+fn contents() {
+    let mut driver = Driver::new(vec![vec![FILE; 40]]);
+    driver.hidden("the directory is listed", |driver| driver.read(0));
+    (0..8).for_each(|entry| driver.open(0, entry));
+    // The directory changes: its entries have other places.
+    driver.tell(DirEvent::Listed {
+        dir: DirId(0),
+        first: true,
+        same: false,
+        children: &[FILE; 3],
+        last: true,
+        bytes: PAGE_BYTES,
+    });
+    driver.trace.check(
+        "directories_contents",
+        "Small files are opened in order: the next are fetched, and discarded when the listing changes.",
+    );
+}
+
+#[test]
+fn open_order() {
+    let mut driver = Driver::new(vec![vec![FILE; 40]]);
+    let order = (0..40).map(|nth| nth * 17 % 40);
+    driver.hidden("the directory is listed; its 40 files are opened in an order of their own", |driver| {
+        driver.read(0);
+        order.clone().for_each(|entry| driver.open(0, entry));
+    });
+    order.take(12).for_each(|entry| driver.open(0, entry));
+    driver.trace.check(
+        "directories_open_order",
+        "Files are opened a second time in the order of the first time: the next are fetched.",
+    );
+}
+
+#[test]
+fn lookups() {
+    let mut driver = Driver::new(tree(12, 6));
+    driver.hidden("all directories are listed; two seconds pass", |driver| {
+        (0..=12).rev().for_each(|dir| driver.read(dir));
+        driver.now = Nanos(driver.now.0 + 2_000_000_000);
+    });
+    for nth in 0..8 {
+        let (dir, entry) = (nth * 5 % 12 + 1, (nth * 3 % 6) as u32);
+        driver.lookup(dir, entry);
+        driver.open(dir, entry);
+    }
+    driver
+        .trace
+        .check("directories_lookups", "Names of small files are looked up and then opened: a lookup fetches the file.");
+}
