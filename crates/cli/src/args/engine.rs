@@ -22,15 +22,17 @@ pub(crate) struct EngineArgs {
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<Size>,
 
-    /// Read ahead of programs, or fetch only the pages that each read asks for (for comparisons)
+    /// Read ahead of programs, or fetch only the pages that each read asks for, once (for
+    /// comparisons)
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Readahead::On)]
     pub(crate) readahead: Readahead,
 
     /// Share the storage fairly among readers, or serve requests in order of arrival (for
     /// diagnosis)
     ///
-    /// Off, every request is made at once and the storage serves them in its own order. If reads
-    /// become faster then, please report it.
+    /// Off, every request is made at once and the storage serves them in its own order. Reads
+    /// that become slower or late then show what the fair queue does; if reads become faster,
+    /// please report it.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = FairQueue::On)]
     pub(crate) fair_queue: FairQueue,
 
