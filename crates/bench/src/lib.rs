@@ -7,7 +7,7 @@
 //!                 └─ readers ────────────── processes for each run; pread, verify, keep time
 //! ```
 //!
-//! A [`Row`] is one workload, measured through a mount ([`measure`]). A workload with a tree of
+//! A [`Row`] is one workload, measured through a mount ([`measure()`]). A workload with a tree of
 //! directories has readers of another kind (`readers/tree.rs`). A workload whose reads are
 //! submitted to the library has neither testbed nor mount (`submission/`). Regions of memory have
 //! rows of their own ([`Regions`]).
@@ -17,8 +17,9 @@
 //! command, which passes `bench --reader` and `bench --toucher` to [`child`]. Workloads and their
 //! figures come from the `workload` crate; this crate starts, measures and compares.
 //!
-//! *Invariant:* nothing here parses arguments or writes to the terminal. A measurement reports
-//! its progress through [`Setup::status`]; results are values, or text for the caller to print.
+//! *Invariant:* nothing here parses arguments or writes to the terminal. A measurement reports its
+//! progress through the `status` of [`Setup`]; results are values, or text for the caller to
+//! print.
 
 #![deny(unsafe_code)]
 
