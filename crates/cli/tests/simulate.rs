@@ -26,6 +26,23 @@ fn every_figure_of_the_folder_is_as_wanted() {
 }
 
 #[test]
+fn a_run_is_compared_with_an_earlier_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = folder.path().join("base.json");
+    let earlier = simulate(&["iozone-stride", "iozone-read", "--json"]);
+    std::fs::write(&base, &earlier.stdout).unwrap();
+    let base = base.to_str().unwrap();
+    let same = simulate(&["iozone-stride", "--compare", base]);
+    let text = String::from_utf8_lossy(&same.stdout).into_owned();
+    assert!(same.status.success() && text.ends_with("runs compared\n") && text.lines().count() == 1, "{text}");
+    let slower = simulate(&["iozone-read", "--device", "hdd-2009", "--compare", base]);
+    let text = String::from_utf8_lossy(&slower.stdout).into_owned();
+    assert!(slower.status.success() && text.contains("foreread: throughput "), "{text}");
+    let none = simulate(&["iozone-read", "--compare", "workloads/README.md"]);
+    assert!(!none.status.success() && stderr(&none).contains("--json"), "{}", stderr(&none));
+}
+
+#[test]
 fn seeds_are_searched_and_counted() {
     let output = simulate(&["--seeds", "1..200", "--faults"]);
     assert!(output.status.success(), "{}", stderr(&output));

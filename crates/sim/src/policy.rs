@@ -40,11 +40,6 @@ pub trait Policy {
 
     /// The next action; call until `None`.
     fn poll_action(&mut self) -> Option<Action>;
-
-    /// When to call it even if nothing happens.
-    fn next_deadline(&self) -> Option<Nanos> {
-        None
-    }
 }
 
 impl Policy for ReadPath {
@@ -58,9 +53,5 @@ impl Policy for ReadPath {
 
     fn poll_action(&mut self) -> Option<Action> {
         self.poll_action()
-    }
-
-    fn next_deadline(&self) -> Option<Nanos> {
-        self.next_deadline()
     }
 }

@@ -207,12 +207,11 @@ impl<'w> World<'w> {
     fn next_ns(&self) -> Option<u64> {
         let coming_ns = self.coming.as_ref().filter(|_| self.queued < QUEUED_MAX).map(|(_, op)| op.not_before_ns);
         let reader_ns = self.agenda.peek().map(|Reverse((at_ns, ..))| *at_ns);
-        let policy_ns = self.policy.next_deadline().map(|at| at.0);
         let refused_ns = self.refused.front().map(|&(at_ns, _)| at_ns);
         let trouble_ns = self.trouble.peek().map(|Reverse((at_ns, _))| *at_ns);
         let late_ns = self.late.peek().map(|Reverse((at_ns, _))| *at_ns);
         let storage_ns = self.storage.next_deadline();
-        let deadlines = [reader_ns, storage_ns, policy_ns, refused_ns, coming_ns, trouble_ns, late_ns];
+        let deadlines = [reader_ns, storage_ns, refused_ns, coming_ns, trouble_ns, late_ns];
         deadlines.into_iter().flatten().min()
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Runs go on all cores, each on one; the result does not depend on their number.
 
+mod compare;
 mod page;
 mod report;
 mod row;
@@ -9,7 +10,7 @@ mod search;
 
 use std::fs;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use foreread_sim::{PolicyName, Scenario, Stack, optimum};
@@ -66,6 +67,10 @@ pub(crate) struct SimulateArgs {
     #[arg(long)]
     json: bool,
 
+    /// Print what differs from an earlier run: FILE holds what `--json` printed then
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "seeds"])]
+    compare: Option<PathBuf>,
+
     /// Exit with 1 if a figure is not as its workload wants, and name each
     #[arg(long)]
     check: bool,
@@ -80,6 +85,8 @@ Examples:
   foreread simulate thrash-200-streams --report out.html      with pictures
   foreread simulate slow-200 --mount                          as a mount is read, through a kernel
   foreread simulate --check workloads/                        a folder, for a script
+  foreread simulate --json > base.json                        before a change of policy; then
+  foreread simulate --compare base.json                       what the change did
   foreread simulate --seeds 1..10000 --faults                 a search for bugs
 
 Exit status:
@@ -95,6 +102,14 @@ enum Error {
         path: PathBuf,
         #[source]
         cause: std::io::Error,
+    },
+
+    #[error("{}: cannot be compared with", .path.display())]
+    #[diagnostic(help("make it with `foreread simulate --json > FILE`"))]
+    NoBase {
+        path: PathBuf,
+        #[source]
+        cause: Option<std::io::Error>,
     },
 
     #[error("{workload} walks a tree of directories, which no model here does")]
@@ -118,6 +133,7 @@ pub(crate) fn run(args: &SimulateArgs) -> miette::Result<ExitCode> {
     if let Some(seeds) = &args.seeds {
         return Ok(search::run(seeds, args.faults)?);
     }
+    let base = args.compare.as_deref().map(base).transpose()?;
     let chosen = workloads::select(&args.workloads, Workload::is_simulated)?;
     if let Some((workload, _)) = chosen.iter().find(|(workload, _)| workload.tree.is_some()) {
         return Err(Error::MeasuredOnly { workload: workload.name.clone() }.into());
@@ -156,7 +172,10 @@ pub(crate) fn run(args: &SimulateArgs) -> miette::Result<ExitCode> {
     if let Some(path) = &args.report {
         fs::write(path, page::page(&rows)).map_err(|cause| Error::Unwritable { path: path.clone(), cause })?;
     }
-    if args.json {
+    if let Some((path, base)) = base {
+        let no_base = || Error::NoBase { path, cause: None };
+        output::print(format_args!("{}", compare::changes(&base, &report::json(&rows)).ok_or_else(no_base)?))?;
+    } else if args.json {
         output::line(format_args!("{:#}", report::json(&rows)))?;
     } else {
         for row in &rows {
@@ -165,6 +184,14 @@ pub(crate) fn run(args: &SimulateArgs) -> miette::Result<ExitCode> {
     }
     let misses: Vec<String> = rows.iter().flat_map(report::misses).collect();
     Ok(if args.check && output::has_misses(&misses) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The JSON of an earlier run, and the file that holds it.
+fn base(path: &Path) -> Result<(PathBuf, serde_json::Value), Error> {
+    let no_base = |cause| Error::NoBase { path: path.to_owned(), cause };
+    let text = fs::read_to_string(path).map_err(|cause| no_base(Some(cause)))?;
+    let json = serde_json::from_str(&text).map_err(|cause| no_base(Some(cause.into())))?;
+    Ok((path.to_owned(), json))
 }
 
 /// The workload, with each number of threads that it names for simulation.
