@@ -175,7 +175,7 @@ async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(task).await.unwrap_or_else(|ended| match ended.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),
         // Who runs the threads is going away.
-        Err(ended) => Err(Error::new(ErrorKind::Transient, operation, &object, ended.to_string())),
+        Err(ended) => Err(Error::new(ErrorKind::Transient, operation, &object, ended.to_string()).with_source(ended)),
     })
 }
 
@@ -260,7 +260,7 @@ fn failure(errno: Errno, operation: Operation, object: &str) -> Error {
         }
         _ => (ErrorKind::Invalid, errno.to_string()),
     };
-    Error::new(kind, operation, object, message)
+    Error::new(kind, operation, object, message).with_source(std::io::Error::from(errno))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What `--help` teaches, word by word: a change shows up in review as a change of a snapshot.
 //!
-//! After a wanted change: `INSTA_UPDATE=always cargo test -p foreread --test help`.
+//! After a wanted change: `INSTA_UPDATE=always cargo test -p foreread-cli --test help`.
 
 use std::process::Command;
 

@@ -93,6 +93,7 @@ pub(crate) enum Unknown {
 
 /// What a name is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Named {
     /// What it stands for.
     pub node: Node,
@@ -718,7 +719,7 @@ impl Chain {
             return Ok(());
         };
         let text = format!("list {}: {what}: the listing would never end", self.listing.prefix());
-        Err(Error::new(ErrorKind::Io, text))
+        Err(Error::new(ErrorKind::Io, text).with_key(self.listing.prefix()))
     }
 }
 

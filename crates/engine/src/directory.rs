@@ -58,8 +58,12 @@ impl Engine {
     ///
     /// Errors: [`ErrorKind::NotFound`]; others as the storage has them.
     pub async fn look_up(&self, prefix: &str, name: &str) -> Result<Named, Error> {
+        self.on_runtime(self.find(prefix, name)).await
+    }
+
+    async fn find(&self, prefix: &str, name: &str) -> Result<Named, Error> {
         if !name::is_possible(name) {
-            return Err(Error::not_found("no object can have this name"));
+            return Err(Error::not_found("no object can have this name").with_key(&format!("{prefix}{name}")));
         }
         let engine = self.inner();
         let mut known = engine.directories.look_up(engine, prefix, name, false);
@@ -80,7 +84,10 @@ impl Engine {
         }
         match known {
             Ok(Some(named)) => Ok(named),
-            Ok(None) => Err(Error::not_found("the directory has no entry of this name")),
+            Ok(None) => {
+                let absent = Error::not_found("the directory has no entry of this name");
+                Err(absent.with_key(&format!("{prefix}{name}")))
+            }
             Err(_) => self.resolve(&format!("{prefix}{name}")).await,
         }
     }
@@ -118,7 +125,8 @@ impl Engine {
                 _ => return Ok(!page.entries.is_empty()),
             }
         }
-        Err(Error::new(ErrorKind::Io, format!("list {prefix}: the storage answers with empty pages without end")))
+        let text = format!("list {prefix}: the storage answers with empty pages without end");
+        Err(Error::new(ErrorKind::Io, text).with_key(prefix))
     }
 
     /// Asks the storage what `key` is.

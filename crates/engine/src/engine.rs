@@ -1,6 +1,5 @@
 //! The engine: owns the runtime, the shard and the files, and retries what has no shard to protect (stat, list).
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -17,6 +16,7 @@ use crate::fetch::{Backoff, Held, attempt};
 use crate::file::{File, Opened};
 use crate::in_place::InPlace;
 use crate::numbers::Numbers;
+use crate::options::{Options, Patience};
 use crate::page_table::{Lookup, Pages};
 use crate::record::Recorder;
 use crate::segments::From;
@@ -24,53 +24,6 @@ use crate::shard::Shard;
 use crate::stats::{Counters, Stats};
 use crate::tap::{Recorded, Tap};
 use crate::waiting::Waiting;
-
-/// What an engine is made with.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The budget for everything that the engine holds, in bytes. At least 16 MiB.
-    pub memory_bytes: u64,
-    /// Whether to read ahead at all: without, each read fetches its own pages.
-    pub readahead: bool,
-    /// Whether streams share the storage fairly: without, requests are made in the order in which they come, all at once.
-    pub fair_queue: bool,
-    /// Where to record every event and action (see [`crate::replay`]).
-    pub record: Option<PathBuf>,
-    /// How long to wait for storage.
-    pub patience: Patience,
-    /// How long what a listing says is believed, from when it was asked for. Zero: names are asked for one by one, each time.
-    pub metadata_ttl: Duration,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            memory_bytes: 256 << 20,
-            readahead: true,
-            fair_queue: true,
-            record: None,
-            patience: Patience::default(),
-            metadata_ttl: Duration::from_secs(1),
-        }
-    }
-}
-
-/// How long to wait for storage before a request is made again, or given up.
-#[derive(Debug, Clone, Copy)]
-pub struct Patience {
-    /// For the head of a response.
-    pub first_byte: Duration,
-    /// Between two pieces of a body.
-    pub idle: Duration,
-    /// For one read, stat or list altogether, retries included.
-    pub total: Duration,
-}
-
-impl Default for Patience {
-    fn default() -> Self {
-        Self { first_byte: Duration::from_secs(10), idle: Duration::from_secs(10), total: Duration::from_secs(30) }
-    }
-}
 
 /// Reads objects of one backend ahead of their readers, within one memory budget. Clones share everything.
 #[derive(Clone)]
@@ -173,25 +126,15 @@ impl Engine {
         &self.inner.backend
     }
 
-    /// Describes an object, retrying within [`Patience`].
+    /// Describes an object, retrying within [`Patience`]. Under any executor; without one, see [`Engine::block_on`].
     pub async fn stat(&self, key: &Key) -> Result<Object, Error> {
-        self.inner.stats.stats.fetch_add(1, Relaxed);
-        let mut backoff = Backoff::new(self.inner.patience.total);
-        loop {
-            let tried =
-                attempt(self.inner.patience.first_byte, "stat", key.as_str(), self.inner.backend.stat(key)).await;
-            match tried {
-                Ok(object) => return Ok(object),
-                Err(failure) => backoff.wait(failure).await?,
-            }
-            self.inner.stats.retries.fetch_add(1, Relaxed);
-        }
+        self.on_runtime(self.inner.stat(key)).await
     }
 
-    /// One page of the direct children of `prefix`, retrying within [`Patience`].
+    /// One page of the direct children of `prefix`, retrying within [`Patience`]. Under any executor.
     pub async fn list(&self, prefix: &str, continuation: Option<&str>) -> Result<ListPage, Error> {
         let from = continuation.map_or(From::Start, |token| From::Token(token.to_owned()));
-        self.inner.list(prefix, &from).await
+        self.on_runtime(self.inner.list(prefix, &from)).await
     }
 
     /// Opens an object, pinned to the version that `object` says. No I/O.
@@ -256,6 +199,19 @@ impl Drop for Engine {
 }
 
 impl Inner {
+    /// Describes an object.
+    async fn stat(&self, key: &Key) -> Result<Object, Error> {
+        self.stats.stats.fetch_add(1, Relaxed);
+        let mut backoff = Backoff::new(self.patience.total);
+        loop {
+            match attempt(self.patience.first_byte, "stat", key.as_str(), self.backend.stat(key)).await {
+                Ok(object) => return Ok(object),
+                Err(failure) => backoff.wait(failure).await?,
+            }
+            self.stats.retries.fetch_add(1, Relaxed);
+        }
+    }
+
     /// One page of the direct children of `prefix`.
     pub(crate) async fn list(&self, prefix: &str, from: &From) -> Result<ListPage, Error> {
         self.stats.lists.fetch_add(1, Relaxed);

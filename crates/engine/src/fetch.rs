@@ -169,7 +169,8 @@ pub(crate) async fn attempt<T>(
         return result.map_err(Failure::from);
     }
     let text = format!("{operation} {object}: the storage was silent for {} s", patience.as_secs_f32());
-    Err(Failure { error: Error::new(ErrorKind::TimedOut, text), retryable: true, retry_after: None })
+    let error = Error::new(ErrorKind::TimedOut, text).with_key(object);
+    Err(Failure { error, retryable: true, retry_after: None })
 }
 
 /// Waits between attempts: longer each time, never the same for two requests, and not for ever.
@@ -195,7 +196,7 @@ impl Backoff {
         let pause = self.pause(failure.retry_after);
         if Instant::now() + pause >= self.deadline {
             let text = format!("{} (after {} attempts)", failure.error, self.attempts);
-            return Err(Error::new(failure.error.kind(), text));
+            return Err(failure.error.with_text(text));
         }
         tracing::debug!(error = %failure.error, ?pause, "trying again");
         tokio::time::sleep(pause).await;
@@ -370,7 +371,8 @@ async fn read_body(
     };
     let wrong = |what: &str| {
         let text = format!("read {} [{}, {}): {what}", object.key, wanted.start, wanted.end);
-        Failure { error: Error::new(ErrorKind::Io, text), retryable: true, retry_after: None }
+        let error = Error::new(ErrorKind::Io, text).with_key(object.key.as_str()).with_retry();
+        Failure { error, retryable: true, retry_after: None }
     };
     while !filling.rest.is_empty() {
         let next = async { Ok(body.next().await) };

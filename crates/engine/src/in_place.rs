@@ -134,7 +134,7 @@ impl Inner {
             self.stats.demand_failed.fetch_add(1, Relaxed);
             let key = in_place.joint.opened.object.key.as_str();
             let text = format!("read {key}: the storage was silent for {} s", patience.as_secs_f32());
-            in_place.fail(&Error::new(ErrorKind::TimedOut, text));
+            in_place.fail(&Error::new(ErrorKind::TimedOut, text).with_key(key));
         }
     }
 }

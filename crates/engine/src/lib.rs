@@ -22,6 +22,7 @@
 
 mod below;
 mod buffer;
+mod context;
 mod directories;
 mod directory;
 mod engine;
@@ -34,6 +35,7 @@ mod key_space;
 mod listing;
 mod name;
 mod numbers;
+mod options;
 mod page_table;
 mod record;
 mod segments;
@@ -45,12 +47,13 @@ mod waiting;
 
 pub use directories::Named;
 pub use directory::Directory;
-pub use engine::{Engine, MEMORY_BYTES_MIN, Options, Patience};
+pub use engine::{Engine, MEMORY_BYTES_MIN};
 pub use error::{Error, ErrorKind};
 pub use file::File;
 pub use foreread_backend::{Backend, Capabilities, Entry, Key, ListPage, Mechanism, Object, Version};
 pub use listing::Node;
 pub use name::NAME_BYTES_MAX;
+pub use options::{Options, Patience};
 pub use page_table::Pages;
 pub use record::{ReplayError, Replayed, replay};
 pub use stats::{Latency, Stats};

@@ -64,6 +64,7 @@ impl Recorder {
 
 /// What a replay has gone through.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Replayed {
     /// Events told to policy.
     pub events: u64,

@@ -40,6 +40,7 @@ use crate::page_table::Pages;
 use crate::waiting::Waiting;
 
 /// What can be submitted.
+#[non_exhaustive]
 pub enum Operation {
     /// [`Engine::stat`], then [`Engine::open`].
     Open(Key),
@@ -93,6 +94,7 @@ impl std::fmt::Debug for Operation {
 
 /// What an [`Operation`] has brought.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Outcome {
     /// Of an open.
     Opened(File),
@@ -112,6 +114,7 @@ pub struct Ticket(u64);
 
 /// An operation that is over.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Completion {
     /// Which.
     pub ticket: Ticket,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use reqsign_core::{Context, HttpSend, ProvideCredential};
 
+#[cfg(feature = "s3")]
 use super::process::Processes;
 use crate::wire::{Failure, Wire};
 
@@ -84,6 +85,7 @@ impl<P> fmt::Debug for Watched<P> {
     }
 }
 
+#[cfg(feature = "s3")]
 impl<P: ProvideCredential> ProvideCredential for Watched<P> {
     type Credential = P::Credential;
 

@@ -77,7 +77,7 @@ pub(super) fn run(plan: &Plan, submitter: Submitter) -> Result<Reading, Error> {
         (_, Submitter::Library { threads, .. }) => {
             let path = plan.paths.first().map_or(Path::new(""), PathBuf::as_path);
             let local = if threads { LocalReads::Threads } else { LocalReads::IoUring };
-            let options = ConnectOptions { local: local.mechanism(), ..ConnectOptions::default() };
+            let options = ConnectOptions::default().with_local(local.mechanism());
             let url = path.display().to_string();
             let connected = foreread_backend::connect(&url, &options).map_err(|e| protocol(&e))?;
             let key = foreread_backend::Key::new(connected.path.as_str());
@@ -150,7 +150,7 @@ fn submit_times() -> Histogram<u64> {
 
 /// One thread submits for all readers.
 fn submit(workload: &Workload, site: &Site) -> Result<Reading, Error> {
-    let options = Options { memory_bytes: workload.mount.memory_bytes, ..Options::default() };
+    let options = Options::default().with_memory_bytes(workload.mount.memory_bytes);
     let failed = |error: &dyn std::fmt::Display| Error::Protocol { what: error.to_string() };
     let engine = Engine::new(Arc::clone(&site.backend), &options).map_err(|error| failed(&error))?;
     let file = engine.open(&site.object);

@@ -151,7 +151,7 @@ impl Busy {
     fn new(in_place: bool, options: &Options) -> Self {
         let (send, asked) = channel();
         let store = Store { asked: Arc::new(Mutex::new(send)), in_place };
-        let options = Options { readahead: false, ..options.clone() };
+        let options = options.clone().with_readahead(false);
         let engine = Engine::new(Arc::new(store), &options).expect("an engine");
         let open = |key| engine.open(&engine.runtime().block_on(engine.stat(&Key::new(key))).expect("it is there"));
         let (file, other) = (open("file"), open("other"));
@@ -203,7 +203,7 @@ fn what_waits_side_by_side_is_asked_for_once() {
     both(|in_place| {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("record.log");
-        let mut busy = Busy::new(in_place, &Options { record: Some(path.clone()), ..Options::default() });
+        let mut busy = Busy::new(in_place, &Options::default().with_record(path.clone()));
         // The second one is the last of a folio, and the third has two.
         let reads = [30..31, 31..32, 32..70, 28..30, 72..73].map(|pages: Range<u64>| (busy.read(pages.clone()), pages));
         let asked = busy.next();

@@ -77,7 +77,7 @@ fn a_listing_answers_for_names_that_are_there_and_for_those_that_are_not() {
 
 #[test]
 fn what_is_too_old_is_asked_for_again() {
-    let options = Options { metadata_ttl: Duration::ZERO, ..Options::default() };
+    let options = Options::default().with_metadata_ttl(Duration::ZERO);
     let rig = rig(&[("d/a", 5)], &options);
     rig.engine.runtime().block_on(async {
         names(&rig.engine.open_directory("d/")).await;
@@ -92,7 +92,7 @@ fn what_is_too_old_is_asked_for_again() {
 
 #[test]
 fn who_opens_a_directory_is_not_given_a_listing_that_began_too_long_ago() {
-    let options = Options { metadata_ttl: Duration::from_millis(50), ..Options::default() };
+    let options = Options::default().with_metadata_ttl(Duration::from_millis(50));
     let rig = rig_after(Duration::from_millis(200), &[("d/a", 5)], &options);
     rig.engine.runtime().block_on(async {
         let earlier = rig.engine.open_directory("d/");
@@ -163,7 +163,7 @@ fn small_directories(count: u32) -> Vec<String> {
 fn directories_that_hold_little_are_told_by_few_requests() {
     let keys = small_directories(1_000);
     let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 1)).collect();
-    let options = Options { metadata_ttl: Duration::from_mins(10), ..Options::default() };
+    let options = Options::default().with_metadata_ttl(Duration::from_mins(10));
     let rig = rig(&objects, &options);
     let mut found = BTreeMap::new();
     walk(&rig, "d/", &mut found);
@@ -202,7 +202,7 @@ fn what_is_there_throughout_comes_once_while_small_directories_come_and_go() {
 fn a_loader_asks_once_for_each_file() {
     let keys: Vec<String> = (0..200).map(|n| format!("d{}/f{n:03}", n % 20)).collect();
     let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 10_000)).collect();
-    let options = Options { metadata_ttl: Duration::from_millis(20), ..Options::default() };
+    let options = Options::default().with_metadata_ttl(Duration::from_millis(20));
     let rig = rig(&objects, &options);
     for dir in 0..20 {
         rig.engine.runtime().block_on(names(&rig.engine.open_directory(&format!("d{dir}/"))));
@@ -225,7 +225,7 @@ fn a_loader_asks_once_for_each_file() {
 
 #[test]
 fn a_file_that_was_replaced_is_the_new_one_for_who_asks_for_its_name() {
-    let options = Options { metadata_ttl: Duration::from_millis(20), ..Options::default() };
+    let options = Options::default().with_metadata_ttl(Duration::from_millis(20));
     let keys: Vec<String> = (0..40).map(|n| format!("d/f{n:02}")).collect();
     let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 10_000)).collect();
     let rig = rig(&objects, &options);
@@ -245,7 +245,7 @@ fn a_file_that_was_replaced_is_the_new_one_for_who_asks_for_its_name() {
 
 #[test]
 fn a_directory_that_was_seen_to_hold_something_is_there() {
-    let options = Options { metadata_ttl: Duration::from_millis(500), ..Options::default() };
+    let options = Options::default().with_metadata_ttl(Duration::from_millis(500));
     let rig = rig(&[("d/a/1", 5), ("d/b/2", 5)], &options);
     rig.engine.runtime().block_on(async {
         names(&rig.engine.open_directory("d/")).await;

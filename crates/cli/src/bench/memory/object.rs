@@ -79,9 +79,9 @@ pub(super) fn read(plan: &Plan, path: &Path) -> Result<Touched, Error> {
 pub(super) fn view(plan: &Plan, endpoint: &str, key: &str, memory_bytes: u64) -> Result<Touched, Error> {
     content::prepare();
     let told = |error: &dyn std::fmt::Display| Error::Protocol { what: error.to_string() };
-    let storage = ConnectOptions { endpoint: Some(endpoint.to_owned()), anonymous: true, ..ConnectOptions::default() };
+    let storage = ConnectOptions::default().with_endpoint(endpoint.to_owned()).with_anonymous(true);
     let connected = foreread_backend::connect(&format!("s3://{BUCKET}"), &storage).map_err(|error| told(&error))?;
-    let options = foreread_engine::Options { memory_bytes, ..foreread_engine::Options::default() };
+    let options = foreread_engine::Options::default().with_memory_bytes(memory_bytes);
     let engine = Engine::new(Arc::clone(&connected.backend), &options).map_err(|error| told(&error))?;
     let content = Content::new(key, GENERATION);
     let start = Instant::now();
