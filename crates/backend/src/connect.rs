@@ -199,7 +199,8 @@ mod tests {
             ("https", "http", cfg!(feature = "http")),
         ];
         for (scheme, feature, _) in schemes.into_iter().filter(|(.., built)| !built) {
-            let error = connect(&format!("{scheme}://name/a"), &ConnectOptions::default()).err().expect("no such build");
+            let error =
+                connect(&format!("{scheme}://name/a"), &ConnectOptions::default()).err().expect("no such build");
             assert_eq!(error.kind(), ErrorKind::Unsupported);
             assert!(error.to_string().contains(&format!("feature `{feature}`")), "{error}");
         }

@@ -20,7 +20,13 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(all(feature = "s3", feature = "gcs", feature = "azblob", feature = "http")),
-    allow(dead_code, unreachable_code, unused_imports, unused_variables, reason = "clouds share code of which each uses a part")
+    allow(
+        dead_code,
+        unreachable_code,
+        unused_imports,
+        unused_variables,
+        reason = "clouds share code of which each uses a part"
+    )
 )]
 
 #[cfg(feature = "cloud")]

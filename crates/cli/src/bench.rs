@@ -165,7 +165,7 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
     let interrupt = Interrupt::listen().map_err(Error::io("listening for signals"))?;
     let scratch = scratch()?;
     let user = args.url.as_deref().map(|url| user_storage(url, &args.storage));
-    let shown = user.as_ref().map_or_else(|| device(&chosen), |user| crate::storage::shown(&user.url));
+    let shown = user.as_ref().map_or_else(|| device(&chosen), |user| foreread::backend::shown(&user.url));
     let conditions = Conditions::now(args.repeat, shown, &args.against);
     let progress = spinner();
     let say = |what: &str| progress.set_message(what.to_owned());

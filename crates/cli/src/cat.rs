@@ -8,7 +8,8 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
-use foreread_engine::{Engine, ErrorKind};
+use foreread::backend::shown;
+use foreread::{Engine, ErrorKind};
 
 use crate::failure::Failure;
 use crate::log;
@@ -17,6 +18,7 @@ use crate::mount::EngineArgs;
 use crate::progress::Progress;
 use crate::range::ByteRange;
 use crate::storage::{self, StorageArgs};
+use crate::told::Told;
 
 /// Write an object, or a range of it, to stdout
 #[derive(Debug, clap::Args)]
@@ -46,14 +48,13 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
     memory::give_back_what_is_freed();
     log::start(verbose, None);
-    let shown = storage::shown(&args.url);
+    let shown = shown(&args.url);
     let connected = storage::connect(&args.url, &args.storage)?;
-    let engine =
-        Engine::new(connected.backend.clone(), &args.engine.options()?).map_err(|cause| Failure::Engine { cause })?;
-    let runtime = engine.runtime().clone();
+    let engine = Engine::new(connected.backend.clone(), &args.engine.options()?);
+    let engine = engine.map_err(|cause| Failure::Engine { cause: Told::from(&cause) })?;
 
     let spinner = Progress::spinner(&format!("looking for {shown}"));
-    let object = runtime.block_on(storage::stat(&args.url, &connected))?;
+    let object = engine.block_on(storage::stat(&args.url, &connected))?;
     drop(spinner);
     let size = object.version.size;
     let range = match args.range {
@@ -69,10 +70,10 @@ pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
     let mut offset = range.start;
     while offset < range.end {
         let wanted = (range.end - offset).min(PIECE_BYTES) as usize;
-        let piece = runtime.block_on(file.read_at(offset, wanted)).map_err(|cause| Failure::Read {
+        let piece = engine.block_on(file.read_at(offset, wanted)).map_err(|cause| Failure::Read {
             url: shown.clone(),
             help: read_help(cause.kind()),
-            cause,
+            cause: Told::from(&cause),
         })?;
         if piece.len() != wanted {
             return Err(Failure::Cut { url: shown, offset: offset + piece.len() as u64, size }.into());

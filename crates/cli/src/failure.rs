@@ -1,7 +1,7 @@
 //! What goes wrong at the command line: each failure names its cause and the next step.
 //!
 //! The library crates classify (`kind()`); this file is where a class becomes advice. Texts never hold a credential: URLs
-//! arrive here without user information and query (see [`crate::storage::shown`]).
+//! arrive here without user information and query (see [`foreread::backend::shown`]).
 
 use std::path::PathBuf;
 
@@ -9,6 +9,7 @@ use miette::Diagnostic;
 use thiserror::Error;
 
 use crate::size::Size;
+use crate::told::Told;
 
 /// A failure of a subcommand; its process ends with status 1.
 #[derive(Debug, Error, Diagnostic)]
@@ -218,7 +219,7 @@ pub(crate) enum Failure {
     Url {
         url: String,
         #[source]
-        cause: Box<foreread_backend::Error>,
+        cause: Told,
     },
 
     #[error("{url}: no such bucket, or no such server to hold it")]
@@ -231,7 +232,7 @@ pub(crate) enum Failure {
     BucketMissing {
         url: String,
         #[source]
-        cause: Box<foreread_backend::Error>,
+        cause: Told,
     },
 
     #[error("{url}: there is neither an object nor a prefix of this name")]
@@ -256,7 +257,7 @@ pub(crate) enum Failure {
         url: String,
         help: &'static str,
         #[source]
-        cause: Box<foreread_backend::Error>,
+        cause: Told,
     },
 
     #[error("{url}: the storage cannot be reached")]
@@ -267,7 +268,7 @@ pub(crate) enum Failure {
     Unreachable {
         url: String,
         #[source]
-        cause: Box<foreread_backend::Error>,
+        cause: Told,
     },
 
     #[error("{url}: no answer within {seconds} s")]
@@ -288,14 +289,14 @@ pub(crate) enum Failure {
     Unsupported {
         url: String,
         #[source]
-        cause: Box<foreread_backend::Error>,
+        cause: Told,
     },
 
     #[error("the engine could not be started")]
     #[diagnostic(code(foreread::engine::start), help("check --memory, --record and the limits of the process"))]
     Engine {
         #[source]
-        cause: foreread_engine::Error,
+        cause: Told,
     },
 
     #[error("{url}: reading failed")]
@@ -304,7 +305,7 @@ pub(crate) enum Failure {
         url: String,
         help: &'static str,
         #[source]
-        cause: foreread_engine::Error,
+        cause: Told,
     },
 
     #[error("{url}: ended at byte {offset} of {size}")]

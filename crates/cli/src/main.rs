@@ -26,6 +26,7 @@ mod size;
 mod stats;
 mod storage;
 mod testbed;
+mod told;
 mod umount;
 mod workloads;
 

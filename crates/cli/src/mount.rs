@@ -20,9 +20,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foreread_backend::{Backend, Connected};
-use foreread_engine::{Engine, Options};
-use foreread_fuse::MountOptions;
+use foreread::backend::{Backend, Connected, shown};
+use foreread::mount::MountOptions;
+use foreread::{Engine, Options, Target};
 use foreread_testbed::quantity;
 
 use crate::failure::Failure;
@@ -31,7 +31,8 @@ use crate::memory;
 use crate::mount_table;
 use crate::progress::Progress;
 use crate::size::Size;
-use crate::storage::{self, StorageArgs, Target};
+use crate::storage::{self, StorageArgs};
+use crate::told::Told;
 use background::{Herald, Side};
 use directory::MountPoint;
 use single::SingleObject;
@@ -151,14 +152,16 @@ impl EngineArgs {
         let record = self.record.as_deref().map(absolute).transpose()?;
         let readahead = self.readahead == Readahead::On;
         let fair_queue = self.fair_queue == FairQueue::On;
-        Ok(Options { memory_bytes: memory.0, readahead, fair_queue, record, ..Options::default() })
+        let mut options = Options::default().with_memory_bytes(memory.0);
+        (options.readahead, options.fair_queue, options.record) = (readahead, fair_queue, record);
+        Ok(options)
     }
 }
 
 /// Mounts; returns when the mount stands (background) or has ended (foreground).
 pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
     memory::give_back_what_is_freed();
-    let options = Options { metadata_ttl: args.metadata_ttl, ..args.engine.options()? };
+    let options = args.engine.options()?.with_metadata_ttl(args.metadata_ttl);
     let log = args.log.as_deref().map(log::open).transpose()?;
     let point = directory::check(&args.dir)?;
     permission::check(args.allow_other)?;
@@ -166,7 +169,7 @@ pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
     let mut herald = if args.foreground {
         Herald::Foreground
     } else {
-        match background::split(&format!("mounting {}", storage::shown(&args.url)))? {
+        match background::split(&format!("mounting {}", shown(&args.url)))? {
             Side::Parent(code) => return Ok(code),
             Side::Child(herald) => herald,
         }
@@ -187,7 +190,7 @@ pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
 
 fn serve(args: &Args, options: &Options, point: &MountPoint, herald: &mut Herald) -> Result<(), Failure> {
     let dir = &point.dir;
-    let spinner = args.foreground.then(|| Progress::spinner(&format!("mounting {}", storage::shown(&args.url))));
+    let spinner = args.foreground.then(|| Progress::spinner(&format!("mounting {}", shown(&args.url))));
 
     let url = local_made_absolute(&args.url)?;
     let target = first_contact(&url, args)?;
@@ -199,31 +202,28 @@ fn serve(args: &Args, options: &Options, point: &MountPoint, herald: &mut Herald
             (single, String::new())
         }
     };
-    let engine = Engine::new(backend, options).map_err(|cause| Failure::Engine { cause })?;
+    let engine = Engine::new(backend, options).map_err(|cause| Failure::Engine { cause: Told::from(&cause) })?;
 
     let signals = signals::listen(engine.runtime()).map_err(|cause| Failure::Background { cause })?;
-    let mount_options = MountOptions {
-        source: storage::shown(&url),
-        allow_other: args.allow_other,
-        uid: args.uid,
-        gid: args.gid,
-        file_mode: args.file_mode,
-        dir_mode: args.dir_mode,
-    };
+    let mount_options = MountOptions::default()
+        .with_source(shown(&url))
+        .with_allow_other(args.allow_other)
+        .with_owner(args.uid, args.gid)
+        .with_modes(args.file_mode, args.dir_mode);
     let runtime = engine.runtime().clone();
-    let mounted = foreread_fuse::mount(engine, &prefix, dir, &mount_options)
+    let mounted = foreread::mount::mount(engine, &prefix, dir, &mount_options)
         .map_err(|cause| Failure::Mount { dir: dir.clone(), cause })?;
     drop(spinner);
 
     if let Err(cause) = std::fs::metadata(dir).and_then(|_| herald.mounted()) {
-        let _ = foreread_fuse::unmount(dir, true);
+        let _ = foreread::mount::unmount(dir, true);
         return Err(Failure::MountDead { dir: dir.clone(), cause });
     }
     tracing::info!(source = mount_options.source, dir = %dir.display(), "mounted");
     runtime.spawn(signals.unmount(dir.clone(), mounted.unmounter()));
     match mounted.wait() {
         // It was unmounted while a request was being read: the kernel calls that aborted.
-        Err(foreread_fuse::Error::Session(cause))
+        Err(foreread::mount::Error::Session(cause))
             if cause.kind() == ErrorKind::ConnectionAborted && !mount_table::stands(dir) => {}
         ended => ended.map_err(|cause| Failure::MountEnded { dir: dir.clone(), cause })?,
     }

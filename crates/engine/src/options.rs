@@ -105,11 +105,7 @@ pub struct Patience {
 
 impl Default for Patience {
     fn default() -> Self {
-        Self {
-            first_byte: Duration::from_secs(10),
-            idle: Duration::from_secs(10),
-            total: Duration::from_secs(30),
-        }
+        Self { first_byte: Duration::from_secs(10), idle: Duration::from_secs(10), total: Duration::from_secs(30) }
     }
 }
 

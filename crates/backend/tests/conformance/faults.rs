@@ -192,8 +192,7 @@ async fn a_bucket_in_another_region_is_found() {
         _ => answer("500 Internal Server Error", ""),
     })
     .await;
-    let options =
-        ConnectOptions::default().with_endpoint(server.endpoint.clone()).with_anonymous(true);
+    let options = ConnectOptions::default().with_endpoint(server.endpoint.clone()).with_anonymous(true);
     let backend = connect("s3://bucket", &options).unwrap().backend;
     assert_eq!(backend.stat(&Key::new("a")).await.unwrap().version.size, 3);
     assert_eq!(backend.stat(&Key::new("a")).await.unwrap().version.size, 3);

@@ -19,7 +19,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::row::Row;
-use crate::storage::shown;
+use foreread::backend::shown;
 
 /// Widths of the fixed columns; a longer text pushes the rest of its line to the right.
 const NAME_WIDTH: usize = 17;

@@ -189,7 +189,7 @@ fn submit(workload: &Workload, site: &Site) -> Result<Reading, Error> {
             return Err(failed(&"nothing completes"));
         }
         last = Instant::now();
-        for Completion { ticket, outcome } in completed.drain(..) {
+        for Completion { ticket, outcome, .. } in completed.drain(..) {
             let Some((reader, op, since)) = in_flight.remove(&ticket) else { continue };
             match outcome {
                 Ok(Outcome::Read(pages)) => tally.take(&op, pages.as_slice().unwrap_or_default(), last - since)?,
