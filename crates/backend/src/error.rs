@@ -1,7 +1,8 @@
-//! The one error type of this crate's boundary: the class of a failure, its operation, its object, and its cause.
+//! The one error type of this crate's boundary: the class of a failure, its operation, its object,
+//! and its cause.
 //!
-//! The text of an [`Error`] names its cause in words. [`std::error::Error::source`] gives the same cause as a value where
-//! there is one, so print either the text or the chain of sources.
+//! The text of an [`Error`] names its cause in words. [`std::error::Error::source`] gives the same
+//! cause as a value where there is one, so print either the text or the chain of sources.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -45,9 +46,11 @@ pub enum ErrorKind {
     Changed,
     /// The storage asks for fewer requests (429, 503). Retry, not before [`Error::retry_after`].
     Throttled,
-    /// A fault that may pass: 5xx, a reset, a stall, a truncated body, a response that contradicts itself. Retry.
+    /// A fault that may pass: 5xx, a reset, a stall, a truncated body, a response that contradicts
+    /// itself. Retry.
     Transient,
-    /// The storage cannot do this at all (archived object, no range support, transcoded body). Retrying does not help.
+    /// The storage cannot do this at all (archived object, no range support, transcoded body).
+    /// Retrying does not help.
     Unsupported,
     /// The request or the configuration is wrong. Retrying does not help.
     Invalid,
@@ -93,7 +96,8 @@ impl Error {
         self
     }
 
-    /// The same failure, with the error that caused it. Neither text may hold a credential or a signed URL.
+    /// The same failure, with the error that caused it. Neither text may hold a credential or a
+    /// signed URL.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.source = Some(source.into());
@@ -110,7 +114,8 @@ impl Error {
         self.operation
     }
 
-    /// The object's key or the prefix; of [`Operation::Configure`] the URL or the path, without secrets.
+    /// The object's key or the prefix; of [`Operation::Configure`] the URL or the path, without
+    /// secrets.
     pub fn key(&self) -> &str {
         &self.key
     }

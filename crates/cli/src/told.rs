@@ -1,7 +1,8 @@
 //! An error of the library as a cause to show.
 //!
 //! The library's texts name their causes, and its errors give the same causes once more as values
-//! ([`std::error::Error::source`]). A message that prints the whole chain would say everything twice.
+//! ([`std::error::Error::source`]). A message that prints the whole chain would say everything
+//! twice.
 
 use std::fmt;
 

@@ -243,6 +243,37 @@ fn manifests_inherit_from_the_workspace() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// A crate is public where its manifest does not say otherwise.
+#[test]
+fn public_crates_can_be_packaged() {
+    let (mut wrong, mut public) = (Vec::new(), Vec::new());
+    let is_public = |manifest: &str| !manifest.contains("\npublish");
+    let manifests = manifests();
+    for (name, manifest) in manifests.iter().filter(|(_, manifest)| is_public(manifest)) {
+        for field in ["description = ", "license.", "repository.", "keywords = ", "categories = ", "include = "] {
+            if !manifest.contains(&format!("\n{field}")) {
+                wrong.push(format!("{name}: no `{field}`"));
+            }
+        }
+        if !root().join("crates").join(name).join("README.md").exists() {
+            wrong.push(format!("{name}: no README.md"));
+        }
+        for (_, imported) in our_dependencies(manifest) {
+            if !is_public(&manifests[&imported]) {
+                wrong.push(format!("{name}: {imported} is not public"));
+            }
+        }
+        public.push(name.strip_prefix("foreread").unwrap_or(name).to_owned());
+    }
+    let check = fs::read_to_string(root().join("check")).expect("the check");
+    let packaged = check.lines().find_map(|line| line.strip_prefix("public=(foreread foreread-{")).expect("the list");
+    let mut packaged: Vec<&str> = packaged.trim_end_matches("})").split(',').chain([""]).collect();
+    packaged.sort_unstable();
+    public.sort_unstable();
+    assert_eq!(public, packaged, "`check` packages the public crates");
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
 #[test]
 fn decisions_are_numbered_without_gaps() {
     let dir = root().join("docs/decisions");

@@ -1,7 +1,8 @@
 //! The context that requests need, for callers that have none.
 //!
-//! Timers and sockets are those of the engine's tokio runtime. A future that uses them is polled with that runtime
-//! entered, so it makes progress under any executor: another tokio runtime, `futures`, or a thread that blocks.
+//! Timers and sockets are those of the engine's tokio runtime. A future that uses them is polled
+//! with that runtime entered, so it makes progress under any executor: another tokio runtime,
+//! `futures`, or a thread that blocks.
 //!
 //! The reads of a [`crate::File`] and everything of [`crate::Submissions`] need no context at all.
 
@@ -13,8 +14,8 @@ use tokio::runtime::Handle;
 use crate::engine::Engine;
 
 impl Engine {
-    /// Waits on this thread for `future`, such as [`Engine::stat`] or [`crate::File::read_at`]. For programs without
-    /// `async`.
+    /// Waits on this thread for `future`, such as [`Engine::stat`] or [`crate::File::read_at`].
+    /// For programs without `async`.
     ///
     /// ```no_run
     /// # fn read(engine: &foreread_engine::Engine) -> Result<(), foreread_engine::Error> {
@@ -32,8 +33,8 @@ impl Engine {
         self.runtime().block_on(future)
     }
 
-    /// `future`, polled with the engine's runtime entered: for what calls the [`crate::Backend`] directly, from any
-    /// executor. The engine's own methods do so by themselves.
+    /// `future`, polled with the engine's runtime entered: for what calls the [`crate::Backend`]
+    /// directly, from any executor. The engine's own methods do so by themselves.
     pub fn on_runtime<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
         entered(self.runtime().clone(), future)
     }

@@ -1,7 +1,9 @@
-//! The one error type of this crate's boundary: the class of a failure, its object, its cause, and whether to try again.
+//! The one error type of this crate's boundary: the class of a failure, its object, its cause, and
+//! whether to try again.
 //!
-//! The text of an [`Error`] names its cause in words. [`std::error::Error::source`] gives the storage's error as a value
-//! where there is one, so print either the text or the chain of sources.
+//! The text of an [`Error`] names its cause in words. [`std::error::Error::source`] gives the
+//! storage's error as a value where there is one, so print either the text or the chain of
+//! sources.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -31,10 +33,12 @@ pub enum ErrorKind {
     Invalid,
 }
 
-/// A failed operation, told by its storage or by the engine's own patience. Cheap to clone: one failure may end many reads.
+/// A failed operation, told by its storage or by the engine's own patience. Cheap to clone: one
+/// failure may end many reads.
 ///
 /// ```
-/// # fn read() -> Result<(), foreread_engine::Error> { Err(foreread_engine::Error::not_found("no such object")) }
+/// # use foreread_engine::Error;
+/// # fn read() -> Result<(), Error> { Err(Error::not_found("no such object")) }
 /// if let Err(error) = read() {
 ///     eprintln!("{error}; try again: {}, key: {:?}", error.is_retryable(), error.key());
 /// }
@@ -92,7 +96,8 @@ impl Error {
         self.0.key.as_deref()
     }
 
-    /// Whether the same operation may succeed later. The engine itself has retried it within its [`crate::Patience`].
+    /// Whether the same operation may succeed later. The engine itself has retried it within its
+    /// [`crate::Patience`].
     pub fn is_retryable(&self) -> bool {
         self.0.retryable
     }

@@ -1,6 +1,7 @@
 //! What an engine is made with, and how long it waits for storage.
 //!
-//! Both types will grow, so they are made from their defaults: `Options::default().with_readahead(false)`.
+//! Both types will grow, so they are made from their defaults:
+//! `Options::default().with_readahead(false)`.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,11 +1,13 @@
-//! An array that is larger than the memory it may use: what does not fit is in a file, and comes back when it is touched.
+//! An array that is larger than the memory it may use: what does not fit is in a file, and comes
+//! back when it is touched.
 //!
 //! ```console
 //! cargo run --example large_array -- 1073741824 67108864 /var/tmp
 //! ```
 //!
-//! The arguments are the bytes of the array, the bytes that may be in memory, and the directory of the spill file. It needs
-//! Linux 5.11 and a process that may answer its own page faults; the error says how to allow it.
+//! The arguments are the bytes of the array, the bytes that may be in memory, and the directory of
+//! the spill file. It needs Linux 5.11 and a process that may answer its own page faults; the
+//! error says how to allow it.
 
 use std::error::Error;
 use std::io::Write;

@@ -5,7 +5,8 @@
 //! cargo run --example read_object -- s3://bucket/key http://127.0.0.1:9000
 //! ```
 //!
-//! With an endpoint requests are not signed: it is taken for an emulator, such as `foreread testbed --anonymous`.
+//! With an endpoint requests are not signed: it is taken for an emulator, such as
+//! `foreread testbed --anonymous`.
 
 use std::error::Error;
 use std::io::{Read, Write};

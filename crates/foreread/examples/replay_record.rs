@@ -5,8 +5,9 @@
 //! cargo run --example replay_record -- record.log
 //! ```
 //!
-//! With one argument a record that was made before is replayed, such as one of `foreread mount --record FILE`. With three the
-//! last one is an endpoint, and requests are not signed.
+//! With one argument a record that was made before is replayed, for example by
+//! `foreread mount --record FILE`. With three the last one is an endpoint, and requests are not
+//! signed.
 
 use std::error::Error;
 use std::fs::File;

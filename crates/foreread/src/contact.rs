@@ -1,14 +1,15 @@
 //! The first contact with storage: does it answer, and what does a URL name there?
 //!
 //! ```text
-//!   path ── ends in `/`, or empty? ── no ──> stat ── found ─────────────────────────────> Target::Object
+//!   path ── ends in `/`, or empty? ── no ──> stat ── found ───────────────────────> Target::Object
 //!              └ yes ──> list <── not found, or only a listing is allowed ─┘
 //!                         └── something is there, or the bucket is empty ──> Target::Prefix
 //! ```
 //!
-//! The contact is bounded in total ([`CONTACT_MAX`]) and repeats a request that may succeed later, so a user learns within
-//! seconds that a bucket is missing, credentials are wrong, or an endpoint is silent. The engine's own patience is longer:
-//! it serves readers that are in the middle of their work.
+//! The contact is bounded in total ([`CONTACT_MAX`]) and repeats a request that may succeed later,
+//! so a user learns within seconds that a bucket is missing, credentials are wrong, or an endpoint
+//! is silent. The engine's own patience is longer: it serves readers that are in the middle of
+//! their work.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -31,7 +32,8 @@ pub enum Target {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ContactError {
-    /// There is no object of this key, and the storage lists nothing or was not to be asked for a listing.
+    /// There is no object of this key, and the storage lists nothing or was not to be asked for a
+    /// listing.
     ObjectMissing {
         /// The key.
         key: String,
@@ -97,8 +99,9 @@ impl From<Error> for ContactError {
     }
 }
 
-/// Finds out whether `backend` answers and what `path` names there. A path that is empty or ends in `/` is a prefix; any
-/// other is looked for as an object first. An empty bucket is a prefix; an empty prefix is [`ContactError::NothingThere`].
+/// Finds out whether `backend` answers and what `path` names there. A path that is empty or ends
+/// in `/` is a prefix; any other is looked for as an object first. An empty bucket is a prefix; an
+/// empty prefix is [`ContactError::NothingThere`].
 ///
 /// Needs the context of a tokio runtime: see [`crate::Engine::on_runtime`].
 pub async fn locate(backend: &dyn Backend, path: &str) -> Result<Target, ContactError> {
@@ -112,7 +115,8 @@ pub async fn locate(backend: &dyn Backend, path: &str) -> Result<Target, Contact
             Err(ContactError::Failed(cause)) if cause.kind() == ErrorKind::NotFound => {
                 return Err(ContactError::ObjectMissing { key: path.to_owned() });
             }
-            // Credentials that allow a listing and no stat are common; only the listing decides then.
+            // Credentials that allow a listing and no stat are common; only the listing decides
+            // then.
             Err(ContactError::Failed(cause)) if cause.kind() == ErrorKind::PermissionDenied && can_list => {}
             Err(contact) => return Err(contact),
         }
@@ -142,13 +146,15 @@ pub async fn describe(backend: &dyn Backend, path: &str) -> Result<Object, Conta
     }
 }
 
-/// The longest that a first contact may take, all attempts together: 8 s. A user of the command waits no longer than 10 s
-/// for a verdict, and the process needs time around it. Lower, and a slow proxy or a cold token service counts as silence;
-/// higher, and a dead endpoint is reported late.
+/// The longest that a first contact may take, all attempts together: 8 s. A user of the command
+/// waits no longer than 10 s for a verdict, and the process needs time around it. Lower, and a
+/// slow proxy or a cold token service counts as silence; higher, and a dead endpoint is reported
+/// late.
 pub const CONTACT_MAX: Duration = Duration::from_secs(8);
 
-/// Pauses between attempts at what may pass: a refused connection is told after 2 s, a server that starts is waited for.
-/// Fewer or shorter, and a server that restarts is reported as dead; more, and a dead one is reported late.
+/// Pauses between attempts at what may pass: a refused connection is told after 2 s, a server that
+/// starts is waited for. Fewer or shorter, and a server that restarts is reported as dead; more,
+/// and a dead one is reported late.
 const PAUSES: [Duration; 3] = [Duration::from_millis(250), Duration::from_millis(500), Duration::from_millis(1250)];
 
 async fn attempt<T, F>(deadline: Instant, key: &str, mut make: impl FnMut() -> F) -> Result<T, ContactError>

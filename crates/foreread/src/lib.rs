@@ -1,13 +1,15 @@
-//! Local-speed reads from slow storage: object stores, web servers and disks, read ahead within one memory budget.
+//! Local-speed reads from slow storage: object stores, web servers and disks, read ahead within
+//! one memory budget.
 //!
-//! foreread recognises how a program reads (forward, backward, strided, several streams in one file, a walk through a
-//! tree) and requests what comes next before the program asks. Reads of one process, of all its threads and files, share
-//! one budget, one fair queue and one set of connections.
+//! foreread recognises how a program reads (forward, backward, strided, several streams in one
+//! file, a walk through a tree) and requests what comes next before the program asks. Reads of one
+//! process, of all its threads and files, share one budget, one fair queue and one set of
+//! connections.
 //!
 //! # Quick start
 //!
-//! One call opens storage by its URL. Credentials, region, proxies and certificates come from where the storage's own
-//! tools take them.
+//! One call opens storage by its URL. Credentials, region, proxies and certificates come from
+//! where the storage's own tools take them.
 //!
 //! ```no_run
 //! # async fn read() -> Result<(), foreread::Error> {
@@ -18,7 +20,8 @@
 //! # }
 //! ```
 //!
-//! Without `async` the same futures are waited for on the calling thread, and [`Reader`] is a file as `std::io` knows it:
+//! Without `async` the same futures are waited for on the calling thread, and [`Reader`] is a file
+//! as `std::io` knows it:
 //!
 //! ```
 //! # use foreread_testbed::{Config, ObjectSpec, Testbed, content};
@@ -46,15 +49,17 @@
 //! | read, without | [`Storage::block_on`], [`Reader`] | no, and not on a thread of one |
 //! | read without a copy | [`File::read`], [`Pages`] | no |
 //! | have many operations in flight | [`Engine::submissions`] | no |
-//! | list, or look names up | [`Storage::walk`], [`Engine::open_directory`], [`Engine::look_up`] | no |
+//! | list | [`Storage::walk`], [`Engine::open_directory`] | no |
+//! | look names up | [`Engine::look_up`] | no |
 //! | read files in a known order | [`Engine::expect`] | no |
 //! | use more memory than there is | `memory::Region` (feature `memory`) | no |
 //! | see an object as a slice | `memory::View` (feature `memory`) | no |
 //! | mount it | `mount::mount` (feature `mount`) | no |
-//! | read storage of another kind | [`backend::Backend`], [`Engine::new`], [`Storage::of`] | as your backend says |
+//! | read storage of another kind | [`backend::Backend`], [`Storage::of`] | as the backend says |
 //! | run a record of an engine again | [`replay`] | no |
 //!
-//! Only [`contact`]'s functions, which call a backend without an engine, need the context of a tokio runtime.
+//! Only [`contact`]'s functions, which call a backend without an engine, need the context of a
+//! tokio runtime.
 //!
 //! # Features
 //!
@@ -67,42 +72,48 @@
 //! | `memory` | `memory`: regions larger than their budget, objects as memory | yes |
 //! | `mount` | `mount`: FUSE mounts | no |
 //!
-//! Without any of them directories are read. A URL whose feature was left out is refused with an error that names it.
+//! Without any of them directories are read. A URL whose feature was left out is refused with an
+//! error that names it.
 //!
 //! # What is cached
 //!
-//! An engine keeps what it has read, and what it has read ahead, in its own memory: at most [`Options::memory_bytes`], book-keeping
-//! included. Nothing is written to disk, but for a record or a region's spill file. Reads that come back to the same bytes
-//! are answered from there while they fit.
+//! An engine keeps what it has read, and what it has read ahead, in its own memory: at most
+//! [`Options::memory_bytes`], book-keeping included. Nothing is written to disk, but for a record
+//! or a region's spill file. Reads that come back to the same bytes are answered from there while
+//! they fit.
 //!
-//! A [`File`] is pinned to the version of the object that it was opened with. When the object is replaced, its reads fail with
-//! [`ErrorKind::Changed`]; two versions are never mixed. What a listing says is believed for [`Options::metadata_ttl`], a
-//! second by default; [`Engine::stat`] always asks the storage.
+//! A [`File`] is pinned to the version of the object that it was opened with. When the object is
+//! replaced, its reads fail with [`ErrorKind::Changed`]; two versions are never mixed. What a
+//! listing says is believed for [`Options::metadata_ttl`], a second by default; [`Engine::stat`]
+//! always asks the storage.
 //!
 //! # Threads
 //!
-//! [`Engine::new`] (and so [`Storage::connect`]) starts at most four threads that carry requests, one that takes completions of
-//! local reads, and a few that wait for disks where `io_uring` is not to be had. A process that forks does so before. Everything here
-//! is `Send` and `Sync`, and a clone shares the engine. The threads end when the last clone is dropped; what is in flight
-//! then fails.
+//! [`Engine::new`] (and so [`Storage::connect`]) starts at most four threads that carry requests,
+//! one that takes completions of local reads, and a few that wait for disks where `io_uring` is
+//! not to be had. A process that forks does so before. Everything here is `Send` and `Sync`, and a
+//! clone shares the engine. The threads end when the last clone is dropped; what is in flight then
+//! fails.
 //!
-//! The closure given to [`File::read`] runs on the caller's thread if the bytes are resident, else on one of the engine's: it
-//! must not wait there.
+//! The closure given to [`File::read`] runs on the caller's thread if the bytes are resident, else
+//! on one of the engine's: it must not wait there.
 //!
 //! # Errors
 //!
-//! [`Error`] says what can be done ([`Error::kind`]), about which object ([`Error::key`]), and whether another attempt may help
-//! ([`Error::is_retryable`]). Its [`source`](std::error::Error::source) is the storage's own error. The engine has retried
-//! within [`Patience`] what may pass; a failed request that no read waits for is never reported. It converts into
-//! [`std::io::Error`].
+//! [`Error`] says what can be done ([`Error::kind`]), about which object ([`Error::key`]), and
+//! whether another attempt may help ([`Error::is_retryable`]). Its
+//! [`source`](std::error::Error::source) is the storage's own error. The engine has retried within
+//! [`Patience`] what may pass; a failed request that no read waits for is never reported. It
+//! converts into [`std::io::Error`].
 //!
 //! # Compatibility
 //!
-//! What will grow is `#[non_exhaustive]`: [`Options`], [`Patience`], [`ConnectOptions`](backend::ConnectOptions) and
-//! `MountOptions` are made from their defaults with `with_...`; counters ([`Stats`], [`Latency`]) and
-//! [`Capabilities`](backend::Capabilities) are only read, or made from their defaults; [`Operation`], [`Outcome`],
-//! [`Completion`] and all errors are matched with a last arm. [`Object`], [`Version`], [`Entry`], [`ListPage`] and [`Node`]
-//! are exhaustive on purpose: a backend makes them, and they name what an object is.
+//! What will grow is `#[non_exhaustive]`: [`Options`], [`Patience`],
+//! [`ConnectOptions`](backend::ConnectOptions) and `MountOptions` are made from their defaults
+//! with `with_...`; counters ([`Stats`], [`Latency`]) and [`Capabilities`](backend::Capabilities)
+//! are only read, or made from their defaults; [`Operation`], [`Outcome`], [`Completion`] and all
+//! errors are matched with a last arm. [`Object`], [`Version`], [`Entry`], [`ListPage`] and
+//! [`Node`] are exhaustive on purpose: a backend makes them, and they name what an object is.
 
 #![forbid(unsafe_code)]
 
@@ -121,7 +132,8 @@ pub use reader::Reader;
 pub use storage::{Storage, StorageBuilder};
 pub use walk::Walk;
 
-/// Storage itself, one attempt a call, without an engine: to implement a kind of storage, or to use one directly.
+/// Storage itself, one attempt a call, without an engine: to implement a kind of storage, or to
+/// use one directly.
 pub mod backend {
     pub use foreread_backend::*;
 }
@@ -151,7 +163,8 @@ pub mod backend {
 ///
 /// ```
 /// # use foreread_testbed::{Config, ObjectSpec, Testbed, content};
-/// # let testbed = Testbed::start(Config { objects: vec![ObjectSpec::new("a", 1 << 20)], ..Config::default() })?;
+/// # let objects = vec![ObjectSpec::new("a", 1 << 20)];
+/// # let testbed = Testbed::start(Config { objects, ..Config::default() })?;
 /// # let storage = foreread::Storage::connect(&format!("{}/http/a", testbed.endpoint()))?;
 /// use foreread::memory::{Error, Region};
 ///
@@ -178,7 +191,8 @@ pub mod memory {
 ///
 /// let storage = foreread::Storage::connect("s3://bucket/photos")?;
 /// let options = MountOptions::default().with_source("s3://bucket/photos");
-/// let mounted = mount(storage.engine().clone(), &storage.prefix(""), "/mnt/photos".as_ref(), &options)?;
+/// let (engine, prefix) = (storage.engine().clone(), storage.prefix(""));
+/// let mounted = mount(engine, &prefix, "/mnt/photos".as_ref(), &options)?;
 /// mounted.wait()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -5,12 +5,13 @@ use std::sync::mpsc;
 
 use foreread_engine::File;
 
-/// Reads a [`File`] from a position of its own, as [`std::fs::File`] does. Each read waits on the calling thread; no
-/// runtime is needed.
+/// Reads a [`File`] from a position of its own, as [`std::fs::File`] does. Each read waits on the
+/// calling thread; no runtime is needed.
 ///
 /// ```
 /// # use foreread_testbed::{Config, ObjectSpec, Testbed};
-/// # let testbed = Testbed::start(Config { objects: vec![ObjectSpec::new("a", 10_000)], ..Config::default() })?;
+/// # let objects = vec![ObjectSpec::new("a", 10_000)];
+/// # let testbed = Testbed::start(Config { objects, ..Config::default() })?;
 /// # let storage = foreread::Storage::connect(&format!("{}/http/a", testbed.endpoint()))?;
 /// use std::io::{Read, Seek, SeekFrom};
 ///
@@ -22,7 +23,8 @@ use foreread_engine::File;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A thread that the engine itself calls, as in the closure of [`File::read`], must not use one: it would wait for itself.
+/// A thread that the engine itself calls, as in the closure of [`File::read`], must not use one:
+/// it would wait for itself.
 #[derive(Debug, Clone)]
 pub struct Reader {
     file: File,
@@ -40,7 +42,8 @@ impl Reader {
         &self.file
     }
 
-    /// Reads at `offset` without moving the position. Fewer bytes than fit may come, none only at the end.
+    /// Reads at `offset` without moving the position. Fewer bytes than fit may come, none only at
+    /// the end.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let (send, receive) = mpsc::sync_channel(1);
         self.file.read(offset, buffer.len(), move |read| {

@@ -1,12 +1,13 @@
 //! From a URL to an engine in one call.
 //!
 //! ```text
-//!   s3://bucket/photos/2024 ── connect ──> backend of the bucket, path "photos/2024" ──> engine in front of it
-//!                                                              open("a.jpg") reads the key "photos/2024/a.jpg"
+//!   s3://bucket/photos/2024 ── connect ──> the bucket's backend, and an engine in front of it
+//!                                 │
+//!                                 └──> path "photos/2024": "a.jpg" is the key "photos/2024/a.jpg"
 //! ```
 //!
-//! Connecting sends nothing: a bucket that is missing or a key that is wrong shows at the first request, or in
-//! [`Storage::locate`], which asks for that alone.
+//! Connecting sends nothing: a bucket that is missing or a key that is wrong shows at the first
+//! request, or in [`Storage::locate`], which asks for that alone.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,8 +20,9 @@ use crate::walk::Walk;
 
 /// What a URL names, read through an engine of its own. Clones share the engine.
 ///
-/// Paths are relative to the URL: of `s3://bucket/photos` the path `a.jpg` is the key `photos/a.jpg`, and the empty path
-/// is the object `photos` itself. For full keys there is the [`Engine`].
+/// Paths are relative to the URL: of `s3://bucket/photos` the path `a.jpg` is the key
+/// `photos/a.jpg`, and the empty path is the object `photos` itself. For full keys there is the
+/// [`Engine`].
 #[derive(Debug, Clone)]
 pub struct Storage {
     engine: Engine,
@@ -29,7 +31,8 @@ pub struct Storage {
 }
 
 impl Storage {
-    /// Connects to what `url` names, with default [`Options`] and the credentials that the environment has.
+    /// Connects to what `url` names, with default [`Options`] and the credentials that the
+    /// environment has.
     ///
     /// | URL | storage | feature |
     /// |---|---|---|
@@ -76,7 +79,8 @@ impl Storage {
         StorageBuilder { url: url.into(), storage: ConnectOptions::default(), options: Options::default() }
     }
 
-    /// Storage of another kind: an engine in front of a [`crate::Backend`] of your own, and a path below its root.
+    /// Storage of another kind: an engine in front of a [`Backend`](crate::backend::Backend) of your own, and a path
+    /// below its root.
     pub fn of(engine: Engine, path: &str) -> Self {
         Self { engine, path: path.trim_start_matches('/').into() }
     }
@@ -116,19 +120,24 @@ impl Storage {
         }
     }
 
-    /// Finds out, within seconds, whether the storage answers and whether the URL names an object or a prefix.
+    /// Finds out, within seconds, whether the storage answers and whether the URL names an object
+    /// or a prefix.
     ///
     /// ```
     /// # use foreread_testbed::{Config, ObjectSpec, Testbed};
     /// # let objects = vec![ObjectSpec::new("a/b.bin", 1 << 20)];
     /// # let testbed = Testbed::start(Config { objects, anonymous: true, ..Config::default() })?;
-    /// # let builder = |url: &str| foreread::Storage::builder(url).endpoint(testbed.endpoint()).anonymous(true);
+    /// # let endpoint = testbed.endpoint();
+    /// # let builder = |url: &str| {
+    /// #     foreread::Storage::builder(url).endpoint(endpoint.clone()).anonymous(true)
+    /// # };
     /// use foreread::{ContactError, Target};
     ///
     /// let storage = builder("s3://testbed/a").connect()?;
     /// assert_eq!(storage.block_on(storage.locate())?, Target::Prefix("a/".to_owned()));
     /// let storage = builder("s3://testbed/nothing").connect()?;
-    /// assert!(matches!(storage.block_on(storage.locate()), Err(ContactError::NothingThere { .. })));
+    /// let located = storage.block_on(storage.locate());
+    /// assert!(matches!(located, Err(ContactError::NothingThere { .. })));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub async fn locate(&self) -> Result<Target, ContactError> {
@@ -138,12 +147,14 @@ impl Storage {
 
     /// Describes the object `path`: one request.
     ///
-    /// Errors: [`crate::ErrorKind::NotFound`]; others as the storage has them, after retries within [`crate::Patience`].
+    /// Errors: [`crate::ErrorKind::NotFound`]; others as the storage has them, after retries
+    /// within [`crate::Patience`].
     pub async fn stat(&self, path: &str) -> Result<Object, Error> {
         self.engine.stat(&self.key(path)).await
     }
 
-    /// Opens the object `path`, pinned to its current version: one request. Reads of the file are read ahead.
+    /// Opens the object `path`, pinned to its current version: one request. Reads of the file are
+    /// read ahead.
     ///
     /// ```
     /// # use foreread_testbed::{Config, ObjectSpec, Testbed, content};
@@ -166,7 +177,8 @@ impl Storage {
         Ok(self.engine.open(&self.stat(path).await?))
     }
 
-    /// All objects below the directory `path`, depth first. Directories are listed ahead of the walk.
+    /// All objects below the directory `path`, depth first. Directories are listed ahead of the
+    /// walk.
     ///
     /// ```
     /// # use foreread_testbed::{Config, ObjectSpec, Testbed};
@@ -256,9 +268,10 @@ impl StorageBuilder {
 
     /// Connects. Sends nothing; starts the engine's threads.
     ///
-    /// Errors: [`crate::ErrorKind::NotFound`] for a local path that is not there; [`crate::ErrorKind::Unsupported`], naming
-    /// the feature, for a scheme whose feature was left out; [`crate::ErrorKind::Invalid`] for a URL, a profile or a budget
-    /// that cannot be used; [`crate::ErrorKind::Io`] when threads or the record cannot be made.
+    /// Errors: [`crate::ErrorKind::NotFound`] for a local path that is not there;
+    /// [`crate::ErrorKind::Unsupported`], naming the feature, for a scheme whose feature was left
+    /// out; [`crate::ErrorKind::Invalid`] for a URL, a profile or a budget that cannot be used;
+    /// [`crate::ErrorKind::Io`] when threads or the record cannot be made.
     pub fn connect(self) -> Result<Storage, Error> {
         let connected = foreread_backend::connect(&self.url, &self.storage)?;
         let mut path = connected.path;

@@ -7,14 +7,17 @@
 //!     no entry at the place  ─> the directory leaves the stack
 //! ```
 //!
-//! The engine recognises the walk and lists directories ahead of it. The walk itself decides nothing.
+//! The engine recognises the walk and lists directories ahead of it. The walk itself decides
+//! nothing.
 
 use foreread_engine::{Directory, Engine, Error, Node, Object};
 
-/// A walk over the objects below a prefix, depth first, in the storage's order. See [`crate::Storage::walk`].
+/// A walk over the objects below a prefix, depth first, in the storage's order. See
+/// [`crate::Storage::walk`].
 ///
-/// An object whose name no directory can have (empty, `.`, `..`, longer than [`crate::NAME_BYTES_MAX`]) is left out, as it is
-/// in a mount. An empty object with others below its name is taken for the mark of a directory.
+/// An object whose name no directory can have (empty, `.`, `..`, longer than
+/// [`crate::NAME_BYTES_MAX`]) is left out, as it is in a mount. An empty object with others below
+/// its name is taken for the mark of a directory.
 #[derive(Debug)]
 pub struct Walk {
     engine: Engine,
@@ -28,7 +31,8 @@ impl Walk {
         Self { engine, open: vec![(top, 0)] }
     }
 
-    /// The next object, or nothing at the end. A prefix with nothing below it has no objects and is no error.
+    /// The next object, or nothing at the end. A prefix with nothing below it has no objects and
+    /// is no error.
     ///
     /// After an error the walk goes on behind the directory that could not be listed.
     pub async fn next(&mut self) -> Option<Result<Object, Error>> {
@@ -49,7 +53,8 @@ impl Walk {
                 found = Some((place, node));
                 false
             });
-            // An entry that has come is visited; a gap is passed over rather than waited for again.
+            // An entry that has come is visited; a gap is passed over rather than waited for
+            // again.
             let Some((at, node)) = found else {
                 *place += 1;
                 continue;
