@@ -1,8 +1,9 @@
-//! From a URL to storage that answers: the options, and each failure of the first contact in the user's words.
+//! From a URL to storage that answers: the options, and each failure of the first contact in the
+//! user's words.
 //!
-//! The library connects and makes the first contact (`foreread::contact`): bounded in total, repeated a few times where that
-//! may help. This file says what is wrong and what to do: a missing bucket, wrong credentials, an endpoint that refuses or
-//! one that keeps silent.
+//! The library connects and makes the first contact (`foreread::contact`): bounded in total,
+//! repeated a few times where that may help. This file says what is wrong and what to do: a missing
+//! bucket, wrong credentials, an endpoint that refuses or one that keeps silent.
 
 use foreread::backend::{ConnectOptions, Connected, ErrorKind, Mechanism, shown};
 use foreread::contact::{self, ContactError};

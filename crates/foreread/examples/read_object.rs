@@ -6,7 +6,7 @@
 //! ```
 //!
 //! With an endpoint requests are not signed: it is taken for an emulator, such as
-//! `foreread testbed --anonymous`.
+//! `foreread testbed --allow-anonymous`.
 
 use std::error::Error;
 use std::io::{Read, Write};

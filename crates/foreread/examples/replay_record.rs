@@ -38,7 +38,8 @@ pub(crate) fn run(arguments: &[String], out: &mut impl Write) -> Result<(), Box<
     Ok(())
 }
 
-/// Reads all of the object. The record is complete when the storage is dropped.
+/// Reads all of the object. Dropping the storage writes the record out; what is in flight then may
+/// lack at its end.
 fn make(storage: Storage) -> Result<(), Box<dyn Error>> {
     let mut reader = Reader::new(storage.block_on(storage.open(""))?);
     let mut buffer = vec![0; 128 << 10];

@@ -61,6 +61,58 @@
 //! Only [`contact`]'s functions, which call a backend without an engine, need the context of a
 //! tokio runtime.
 //!
+//! # Many operations in flight
+//!
+//! One thread submits reads, opens, stats and listings, and takes each as it completes:
+//!
+//! ```
+//! # use foreread_testbed::{Config, ObjectSpec, Testbed};
+//! # let objects = vec![ObjectSpec::new("a", 1 << 20)];
+//! # let testbed = Testbed::start(Config { objects, ..Config::default() })?;
+//! # let storage = foreread::Storage::connect(&format!("{}/http/a", testbed.endpoint()))?;
+//! use std::time::Duration;
+//!
+//! use foreread::{Operation, Outcome};
+//!
+//! let file = storage.block_on(storage.open(""))?;
+//! let submissions = storage.engine().submissions(64);
+//! for offset in [900_000, 0, 500_000] {
+//!     let read = Operation::Read { file: file.clone(), offset, len: 4096 };
+//!     submissions.submit(read, None).expect("room for 64");
+//! }
+//! for _ in 0..3 {
+//!     let completion = submissions.wait(Duration::from_secs(60)).expect("an answer");
+//!     let Outcome::Read(pages) = completion.outcome? else { unreachable!("only reads") };
+//!     assert_eq!(pages.len(), 4096);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Directories
+//!
+//! Names are looked up in listings that are read ahead, and files that will be read in a known
+//! order are fetched before they are opened:
+//!
+//! ```
+//! # use foreread_testbed::{Config, ObjectSpec, Testbed};
+//! # let objects = ["a/1", "a/2", "a/b/3"].map(|key| ObjectSpec::new(key, 10)).to_vec();
+//! # let testbed = Testbed::start(Config { objects, anonymous: true, ..Config::default() })?;
+//! # let builder = foreread::Storage::builder("s3://testbed").endpoint(testbed.endpoint());
+//! # let storage = builder.anonymous(true).connect()?;
+//! use foreread::{Key, Node};
+//!
+//! let engine = storage.engine();
+//! let named = engine.block_on(engine.look_up("a/", "b"))?;
+//! assert_eq!(named.node, Node::Directory("a/b/".to_owned()));
+//!
+//! let order = vec![Key::new("a/2"), Key::new("a/1")];
+//! assert_eq!(engine.block_on(engine.expect(order))?, 2, "both are there");
+//!
+//! let directory = engine.open_directory("a/");
+//! assert!(engine.block_on(directory.wait(2))?, "a third entry");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Features
 //!
 //! | feature | adds | default |
