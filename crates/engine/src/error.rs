@@ -137,10 +137,9 @@ impl From<foreread_backend::Error> for Error {
             Backend::PermissionDenied => ErrorKind::PermissionDenied,
             Backend::Changed => ErrorKind::Changed,
             Backend::Throttled => ErrorKind::Throttled,
-            Backend::Transient => ErrorKind::Io,
             Backend::Unsupported => ErrorKind::Unsupported,
             Backend::Invalid => ErrorKind::Invalid,
-            // A kind that this crate does not know yet.
+            // `Transient`, and kinds that this crate does not know yet.
             _ => ErrorKind::Io,
         };
         Self(Arc::new(Failed {
