@@ -134,6 +134,7 @@ pub enum SwapAction {
 
 /// What has been decided so far. All counts only grow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SwapCounters {
     /// Faults on pages whose contents were in the spill file.
     pub faults_major: u64,
