@@ -14,16 +14,22 @@
 //! A request that is answered by "wrong region" or "expired token" is sent once more, with a new
 //! service. Nothing else is tried twice.
 
+#[cfg(feature = "s3")]
 mod aws;
+#[cfg(feature = "azblob")]
 mod azblob;
 mod credentials;
 mod deadline;
 mod dialect;
 mod environment;
+#[cfg(feature = "gcs")]
 mod gcs;
 mod page;
+#[cfg(feature = "s3")]
 mod process;
+#[cfg(feature = "s3")]
 mod profile;
+#[cfg(feature = "s3")]
 mod s3;
 mod sign;
 
@@ -39,12 +45,15 @@ use opendal::raw::Servicer;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::object::{Key, ListPage, Object, Version};
 use crate::response::{self, Asked, Coding, Refusal, Rejection};
-use crate::wire::{Redirects, Wire};
+use crate::wire::{Failure, Redirects, Wire};
 use crate::{Backend, Body, Capabilities};
 
+#[cfg(feature = "azblob")]
 pub(crate) use azblob::connect as connect_azblob;
 use dialect::Dialect;
+#[cfg(feature = "gcs")]
 pub(crate) use gcs::connect as connect_gcs;
+#[cfg(feature = "s3")]
 pub(crate) use s3::connect as connect_s3;
 use sign::{From, Request, Unsigned};
 
@@ -122,7 +131,10 @@ impl Cloud {
         let fail = |message: String| Error::new(ErrorKind::Transient, Operation::Stat, key.as_str(), message);
         let response = self.ask(Request::Stat { key: key.as_str() }).await?;
         let headers = response.headers().clone();
-        let body = response.bytes().await.map_err(|e| fail(crate::wire::Failure::of(e).message))?;
+        let body = response.bytes().await.map_err(|e| {
+            let failure = Failure::of(e);
+            fail(failure.message).with_source(failure.cause)
+        })?;
         let version = self.dialect.version(&headers, &body);
         let version = version.ok_or_else(|| fail(String::from("the response does not tell the object's size")))?;
         Ok(Object { key: key.clone(), version })
@@ -154,7 +166,10 @@ impl Cloud {
     async fn list(&self, prefix: &str, from: From<'_>, deep: bool) -> Result<ListPage, Error> {
         let fail = |message| Error::new(ErrorKind::Transient, Operation::List, prefix, message);
         let response = self.ask(Request::List { prefix, from, deep }).await?;
-        let body = response.bytes().await.map_err(|e| fail(crate::wire::Failure::of(e).message))?;
+        let body = response.bytes().await.map_err(|e| {
+            let failure = Failure::of(e);
+            fail(failure.message).with_source(failure.cause)
+        })?;
         let page = self.dialect.page(&body).map_err(|e| fail(format!("the listing cannot be understood: {e}")))?;
         Ok(page.into_list_page(prefix))
     }

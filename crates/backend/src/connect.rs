@@ -6,14 +6,17 @@ use std::sync::Arc;
 use foreread_local::Mechanism;
 
 use crate::Backend;
+#[cfg(feature = "cloud")]
 use crate::cloud;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::file::Directory;
+#[cfg(feature = "http")]
 use crate::web::Web;
 
 /// Settings that are not part of a URL. All others come from the environment, under the names that
 /// other programs use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ConnectOptions {
     /// Where the service is, if its vendor does not run it.
     pub endpoint: Option<String>,
@@ -27,7 +30,45 @@ pub struct ConnectOptions {
     pub local: Mechanism,
 }
 
+impl ConnectOptions {
+    /// With a server instead of the one that the vendor runs.
+    #[must_use]
+    pub fn with_endpoint(mut self, endpoint: impl Into<String>) -> Self {
+        self.endpoint = Some(endpoint.into());
+        self
+    }
+
+    /// With the region of the bucket.
+    #[must_use]
+    pub fn with_region(mut self, region: impl Into<String>) -> Self {
+        self.region = Some(region.into());
+        self
+    }
+
+    /// With the AWS profile to use.
+    #[must_use]
+    pub fn with_profile(mut self, profile: impl Into<String>) -> Self {
+        self.profile = Some(profile.into());
+        self
+    }
+
+    /// With or without signatures.
+    #[must_use]
+    pub fn with_anonymous(mut self, anonymous: bool) -> Self {
+        self.anonymous = anonymous;
+        self
+    }
+
+    /// With the mechanism that reads local files.
+    #[must_use]
+    pub fn with_local(mut self, local: Mechanism) -> Self {
+        self.local = local;
+        self
+    }
+}
+
 /// A backend, and the place below its root that the URL names.
+#[non_exhaustive]
 pub struct Connected {
     /// The storage.
     pub backend: Arc<dyn Backend>,
@@ -45,11 +86,20 @@ const FORMS: &str = "s3://BUCKET[/PREFIX], gs://BUCKET[/PREFIX], az://CONTAINER[
 ///
 /// The part of an `s3`, `gs` or `az` URL after the bucket is the key as it is, not
 /// percent-decoded.
+///
+/// Errors: [`ErrorKind::NotFound`] for a local path that does not exist;
+/// [`ErrorKind::Unsupported`], naming the feature, for a scheme whose feature was left out;
+/// [`ErrorKind::Invalid`] for everything else.
 pub fn connect(url: &str, options: &ConnectOptions) -> Result<Connected, Error> {
     let invalid = |message: String| Error::new(ErrorKind::Invalid, Operation::Configure, shown(url), message);
     if url.starts_with("http://") || url.starts_with("https://") {
-        let (web, path) = Web::new(url).map_err(invalid)?;
-        return Ok(Connected { backend: Arc::new(web), path });
+        #[cfg(feature = "http")]
+        {
+            let (web, path) = Web::new(url).map_err(invalid)?;
+            return Ok(Connected { backend: Arc::new(web), path });
+        }
+        #[cfg(not(feature = "http"))]
+        return Err(left_out(url, "http"));
     }
     if let Some((scheme, rest)) = url.split_once("://") {
         let (bucket, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -58,9 +108,18 @@ pub fn connect(url: &str, options: &ConnectOptions) -> Result<Connected, Error> 
             return Err(invalid(format!("the URL names no bucket; it should look like {scheme}://BUCKET/PREFIX")));
         }
         let backend: Arc<dyn Backend> = match scheme {
+            #[cfg(feature = "s3")]
             "s3" => Arc::new(cloud::connect_s3(bucket, options)?),
+            #[cfg(not(feature = "s3"))]
+            "s3" => return Err(left_out(url, "s3")),
+            #[cfg(feature = "gcs")]
             "gs" => Arc::new(cloud::connect_gcs(bucket, options)?),
+            #[cfg(not(feature = "gcs"))]
+            "gs" => return Err(left_out(url, "gcs")),
+            #[cfg(feature = "azblob")]
             "az" => Arc::new(cloud::connect_azblob(bucket, options)?),
+            #[cfg(not(feature = "azblob"))]
+            "az" => return Err(left_out(url, "azblob")),
             "file" => return local(Path::new(rest.strip_prefix("localhost").unwrap_or(rest)), options.local),
             _ => return Err(invalid(format!("unknown scheme {scheme}://; known are {FORMS}"))),
         };
@@ -80,18 +139,26 @@ pub fn connect(url: &str, options: &ConnectOptions) -> Result<Connected, Error> 
     local(Path::new(url), options.local)
 }
 
+/// The scheme is known, and this build cannot read it.
+#[cfg(not(all(feature = "s3", feature = "gcs", feature = "azblob", feature = "http")))]
+fn left_out(url: &str, feature: &str) -> Error {
+    let scheme = url.split_once("://").map_or(url, |(scheme, _)| scheme);
+    let message = format!("this build has no {scheme}://: the crate's feature `{feature}` was left out");
+    Error::new(ErrorKind::Unsupported, Operation::Configure, shown(url), message)
+}
+
 /// A directory, or one file in its directory.
 fn local(path: &Path, wanted: Mechanism) -> Result<Connected, Error> {
     let object = path.display().to_string();
-    let fail = |e: &std::io::Error| {
+    let fail = |e: std::io::Error| {
         let kind = match e.kind() {
             std::io::ErrorKind::NotFound => ErrorKind::NotFound,
             std::io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
             _ => ErrorKind::Invalid,
         };
-        Error::new(kind, Operation::Configure, object.as_str(), e.to_string())
+        Error::new(kind, Operation::Configure, object.as_str(), e.to_string()).with_source(e)
     };
-    let full: PathBuf = path.canonicalize().map_err(|e| fail(&e))?;
+    let full: PathBuf = path.canonicalize().map_err(fail)?;
     if full.is_dir() {
         return Ok(Connected { backend: Arc::new(Directory::open(&full, wanted)?), path: String::new() });
     }
@@ -103,28 +170,56 @@ fn local(path: &Path, wanted: Mechanism) -> Result<Connected, Error> {
     }
 }
 
-/// A URL without user, password and query, which may be secret.
-fn shown(url: &str) -> String {
-    let url = url.split(['?', '#']).next().unwrap_or_default();
-    match url.split_once("://") {
-        Some((scheme, rest)) if scheme.starts_with("http") => {
-            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-            format!("{scheme}://{}{path}", authority.rsplit('@').next().unwrap_or_default())
-        }
-        _ => url.to_owned(),
-    }
+/// `url` without parts that may be secret: user and password, and the query and fragment of an
+/// HTTP URL (signed links).
+pub fn shown(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let is_http = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+    let rest = if is_http { rest.split(['?', '#']).next().unwrap_or_default() } else { rest };
+    let authority_end = rest.find('/').unwrap_or(rest.len());
+    let host_at = rest[..authority_end].rfind('@').map_or(0, |at| at + 1);
+    format!("{scheme}://{}", &rest[host_at..])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_shown_url_holds_no_secret() {
+        assert_eq!(shown("s3://bucket/a?b#c"), "s3://bucket/a?b#c");
+        assert_eq!(shown("s3://key:secret@bucket/a@b"), "s3://bucket/a@b");
+        assert_eq!(shown("https://user:pw@host:1/a?X-Amz-Signature=s#f"), "https://host:1/a");
+        assert_eq!(shown("https://host?token=s"), "https://host");
+        assert_eq!(shown("HTTP://u@host/p?q"), "HTTP://host/p");
+        assert_eq!(shown("/a/local@dir"), "/a/local@dir");
+    }
+
+    #[cfg(not(all(feature = "s3", feature = "gcs", feature = "azblob", feature = "http")))]
+    #[test]
+    fn a_scheme_that_was_left_out_names_its_feature() {
+        let schemes = [
+            ("s3", "s3", cfg!(feature = "s3")),
+            ("gs", "gcs", cfg!(feature = "gcs")),
+            ("az", "azblob", cfg!(feature = "azblob")),
+            ("https", "http", cfg!(feature = "http")),
+        ];
+        for (scheme, feature, _) in schemes.into_iter().filter(|(.., built)| !built) {
+            let error =
+                connect(&format!("{scheme}://name/a"), &ConnectOptions::default()).err().expect("no such build");
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
+            assert!(error.to_string().contains(&format!("feature `{feature}`")), "{error}");
+        }
+    }
+
+    #[cfg(all(feature = "s3", feature = "gcs", feature = "azblob", feature = "http"))]
     fn refused(url: &str) -> String {
         let options = ConnectOptions { anonymous: true, ..ConnectOptions::default() };
         let error = connect(url, &options).err().unwrap_or_else(|| panic!("{url} is taken"));
         error.to_string()
     }
 
+    #[cfg(all(feature = "s3", feature = "gcs", feature = "azblob", feature = "http"))]
     #[test]
     fn mistakes_are_answered_with_the_right_form() {
         assert!(refused("ftp://host/path").contains("known are s3://BUCKET"));
@@ -139,6 +234,7 @@ mod tests {
         assert!(!refused("http://user:hunter2@:x/?hunter2").contains("hunter2"));
     }
 
+    #[cfg(all(feature = "s3", feature = "gcs", feature = "azblob", feature = "http"))]
     #[test]
     fn the_text_after_the_bucket_is_the_path_unchanged() {
         let options = ConnectOptions { anonymous: true, ..ConnectOptions::default() };

@@ -187,7 +187,7 @@ async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(task).await.unwrap_or_else(|ended| match ended.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),
         // The runtime is shutting down.
-        Err(ended) => Err(Error::new(ErrorKind::Transient, operation, &object, ended.to_string())),
+        Err(ended) => Err(Error::new(ErrorKind::Transient, operation, &object, ended.to_string()).with_source(ended)),
     })
 }
 

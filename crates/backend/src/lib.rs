@@ -14,20 +14,39 @@
 //! *Invariant:* the bytes that a body yields belong to the [`Version`] that was asked for, start
 //! at the first byte of the range, and never exceed it. A backend that cannot promise this returns
 //! an error instead.
+//!
+//! # Features
+//!
+//! `s3`, `gcs`, `azblob` and `http` each add the storage of their schemes; all are on by default.
+//! Directories need none.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(all(feature = "s3", feature = "gcs", feature = "azblob", feature = "http")),
+    allow(
+        dead_code,
+        unreachable_code,
+        unused_imports,
+        unused_variables,
+        reason = "clouds share code of which each uses a part"
+    )
+)]
 
+#[cfg(feature = "cloud")]
 mod cloud;
 pub mod conformance;
 mod connect;
 mod error;
 mod file;
 mod object;
+#[cfg(feature = "wire")]
 mod response;
+#[cfg(feature = "http")]
 mod web;
+#[cfg(feature = "wire")]
 mod wire;
 
-pub use connect::{ConnectOptions, Connected, connect};
+pub use connect::{ConnectOptions, Connected, connect, shown};
 pub use error::{Error, ErrorKind, Operation};
 pub use file::Directory;
 pub use foreread_local::{Buffers, Frames, Mechanism, Queue, Submitter};
@@ -66,6 +85,43 @@ pub struct Capabilities {
     /// The storage is a disk, which serves no request while its arm moves: few large requests are
     /// better than many at a time.
     pub rotational: bool,
+}
+
+impl Capabilities {
+    /// Whether ranges are read on condition of the version.
+    #[must_use]
+    pub fn with_conditional_read(mut self, conditional_read: bool) -> Self {
+        self.conditional_read = conditional_read;
+        self
+    }
+
+    /// Whether [`Backend::list`] works.
+    #[must_use]
+    pub fn with_list(mut self, list: bool) -> Self {
+        self.list = list;
+        self
+    }
+
+    /// Whether [`Backend::list_after`] and [`Backend::list_below`] work.
+    #[must_use]
+    pub fn with_list_after(mut self, list_after: bool) -> Self {
+        self.list_after = list_after;
+        self
+    }
+
+    /// Whether ranges are honoured.
+    #[must_use]
+    pub fn with_range(mut self, range: bool) -> Self {
+        self.range = range;
+        self
+    }
+
+    /// Whether it is on a disk that turns.
+    #[must_use]
+    pub fn with_rotational(mut self, rotational: bool) -> Self {
+        self.rotational = rotational;
+        self
+    }
 }
 
 /// Storage behind the engine. Object safe; all threads share one value.

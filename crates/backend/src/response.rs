@@ -167,7 +167,10 @@ pub(crate) fn settle(now: Result<Object, Error>, key: &str, version: &Version, d
         }
         Err(error) => {
             let message = format!("the response is for another version ({difference}); {}", error.message());
-            return Error::new(error.kind(), Operation::Read, key, message).with_retry_after(error.retry_after());
+            let retry_after = error.retry_after();
+            return Error::new(error.kind(), Operation::Read, key, message)
+                .with_retry_after(retry_after)
+                .with_source(error);
         }
     };
     Error::new(kind, Operation::Read, key, message)
@@ -219,13 +222,14 @@ impl<S: Stream<Item = reqwest::Result<Bytes>>> Stream for RangeBody<S> {
             let mut bytes = match std::task::ready!(self.stream.as_mut().poll_next(cx)) {
                 Some(Ok(bytes)) => bytes,
                 broken => {
-                    let failure = match broken {
-                        Some(Err(error)) => Failure::of(error).message,
-                        _ => String::from("the connection was closed"),
-                    };
-                    let message = format!("the body ended {} bytes early: {failure}", self.remaining);
-                    let error = Error::new(ErrorKind::Transient, Operation::Read, &*self.object, message);
-                    let error = error.with_extent(self.range.clone());
+                    let failure = broken.and_then(Result::err).map(Failure::of);
+                    let told = failure.as_ref().map_or("the connection was closed", |failure| &failure.message);
+                    let message = format!("the body ended {} bytes early: {told}", self.remaining);
+                    let mut error = Error::new(ErrorKind::Transient, Operation::Read, &*self.object, message)
+                        .with_extent(self.range.clone());
+                    if let Some(failure) = failure {
+                        error = error.with_source(failure.cause);
+                    }
                     self.remaining = 0;
                     return Poll::Ready(Some(Err(error)));
                 }

@@ -106,6 +106,8 @@ fn builder(redirects: Redirects) -> reqwest::ClientBuilder {
 pub(crate) struct Failure {
     pub(crate) kind: ErrorKind,
     pub(crate) message: String,
+    /// What the client says; it does not hold the URL.
+    pub(crate) cause: reqwest::Error,
 }
 
 impl Failure {
@@ -122,12 +124,12 @@ impl Failure {
         if kind == ErrorKind::Invalid && certificate_refused(&error) {
             message.push_str("; name the certificate authority with SSL_CERT_FILE or AWS_CA_BUNDLE");
         }
-        Self { kind, message }
+        Self { kind, message, cause: error }
     }
 
     /// The same as an error of `operation` on `object`.
     pub(crate) fn on(self, operation: Operation, object: &str) -> Error {
-        Error::new(self.kind, operation, object, self.message)
+        Error::new(self.kind, operation, object, self.message).with_source(self.cause)
     }
 }
 

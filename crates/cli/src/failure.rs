@@ -1,7 +1,7 @@
 //! Failures that several commands share, and the exit codes.
 //!
 //! Each command defines its own causes beside it; each cause names the next step. Messages hold no
-//! credential: URLs arrive without user information and query (`args::storage::shown`).
+//! credential: URLs arrive without user information and query (`foreread::backend::shown`).
 
 use std::io::ErrorKind;
 use std::path::PathBuf;

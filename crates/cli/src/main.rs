@@ -11,6 +11,7 @@ mod heap;
 mod parallel;
 mod storage;
 mod terminal;
+mod told;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;

@@ -1,135 +1,61 @@
-//! The first contact with the storage that a URL names: does it answer, and is anything there.
+//! The first contact with the storage that a URL names, and each of its failures in the user's
+//! words.
 //!
-//! The contact is bounded in total and retries failures that may pass. A failure names its cause:
-//! a missing bucket, wrong credentials, an endpoint that refuses or one that does not answer.
+//! The library connects and makes the contact (`foreread::contact`): bounded in total, with retries
+//! of failures that may pass. Here a failure gets its cause and the next step: a missing bucket,
+//! wrong credentials, an endpoint that refuses or one that does not answer.
 
-use std::future::Future;
-use std::time::Duration;
-
-use foreread_backend::{ConnectOptions, Connected, ErrorKind, Key, Object};
+use foreread::backend::{ConnectOptions, Connected, ErrorKind, shown};
+use foreread::contact::{self, ContactError};
+use foreread::{Object, Target};
 use miette::Diagnostic;
 use thiserror::Error as ThisError;
-use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::args::storage::{StorageArgs, shown};
-
-/// What a URL names.
-#[derive(Debug)]
-pub(crate) enum Target {
-    /// Everything below a prefix: empty, or ending in `/`.
-    Prefix(String),
-    /// A single object.
-    Object(Object),
-}
+use crate::args::storage::StorageArgs;
+use crate::told::Told;
 
 /// Makes the backend of `url`. No request is made yet.
 pub(crate) fn connect(url: &str, args: &StorageArgs) -> Result<Connected, Error> {
-    let options = ConnectOptions {
-        endpoint: args.endpoint.clone(),
-        region: args.region.clone(),
-        profile: args.profile.clone(),
-        anonymous: args.anonymous,
-        local: args.local_reads.mechanism(),
-    };
-    foreread_backend::connect(url, &options).map_err(|cause| match cause.kind() {
+    let mut options = ConnectOptions::default().with_anonymous(args.anonymous).with_local(args.local_reads.mechanism());
+    options.endpoint.clone_from(&args.endpoint);
+    options.region.clone_from(&args.region);
+    options.profile.clone_from(&args.profile);
+    foreread::backend::connect(url, &options).map_err(|cause| match cause.kind() {
         // Only a local path is checked this early.
         ErrorKind::NotFound => Error::NothingThere { url: shown(url) },
-        _ => Contact::Failed(cause).explained(url),
+        _ => explained(url, ContactError::Failed(cause)),
     })
 }
 
 /// Finds out what `connected` names: an object, or a prefix with an object below.
 pub(crate) async fn locate(url: &str, connected: &Connected) -> Result<Target, Error> {
-    let (backend, path) = (&*connected.backend, connected.path.as_str());
-    let deadline = Instant::now() + CONTACT_MAX;
-    let can_list = backend.capabilities().list;
-
-    if !path.is_empty() && !url.ends_with('/') {
-        let key = Key::new(path);
-        match attempt(deadline, || backend.stat(&key)).await {
-            Ok(object) => return Ok(Target::Object(object)),
-            Err(Contact::Failed(cause)) if cause.kind() == ErrorKind::NotFound && can_list => {}
-            Err(Contact::Failed(cause)) if cause.kind() == ErrorKind::NotFound => {
-                return Err(Error::ObjectMissing { url: shown(url) });
-            }
-            // Credentials that may list but not stat are common; then only the listing decides.
-            Err(Contact::Failed(cause)) if cause.kind() == ErrorKind::PermissionDenied && can_list => {}
-            Err(contact) => return Err(contact.explained(url)),
-        }
-    }
-    let prefix = if path.is_empty() { String::new() } else { format!("{path}/") };
-    let page = attempt(deadline, || backend.list(&prefix, None)).await.map_err(|contact| contact.explained(url))?;
-    // An empty bucket exists; an empty prefix does not.
-    if page.entries.is_empty() && page.continuation.is_none() && !prefix.is_empty() {
-        return Err(Error::NothingThere { url: shown(url) });
-    }
-    Ok(Target::Prefix(prefix))
+    let slash = if url.ends_with('/') && !connected.path.is_empty() { "/" } else { "" };
+    let path = format!("{}{slash}", connected.path);
+    contact::locate(&*connected.backend, &path).await.map_err(|cause| explained(url, cause))
 }
 
 /// Describes the one object that `connected` names.
 pub(crate) async fn stat(url: &str, connected: &Connected) -> Result<Object, Error> {
-    let key = Key::new(connected.path.as_str());
-    let deadline = Instant::now() + CONTACT_MAX;
-    match attempt(deadline, || connected.backend.stat(&key)).await {
-        Err(Contact::Failed(cause)) if cause.kind() == ErrorKind::NotFound => {
-            Err(Error::ObjectMissing { url: shown(url) })
-        }
-        other => other.map_err(|contact| contact.explained(url)),
-    }
+    contact::describe(&*connected.backend, &connected.path).await.map_err(|cause| explained(url, cause))
 }
 
-/// The longest first contact, all attempts together. A user is to wait 10 s at most for a verdict,
-/// and the process needs time before and after. Lower, and a slow proxy or a cold token service
-/// counts as silent.
-const CONTACT_MAX: Duration = Duration::from_secs(8);
-
-/// Pauses between attempts, for failures that may pass. A refused connection is reported after 2
-/// s; a server that is starting has that time.
-const PAUSES: [Duration; 3] = [Duration::from_millis(250), Duration::from_millis(500), Duration::from_millis(1250)];
-
-/// How the first contact failed.
-enum Contact {
-    /// No answer before the deadline.
-    Silent,
-    /// The last attempt's error.
-    Failed(foreread_backend::Error),
-}
-
-impl Contact {
-    fn explained(self, url: &str) -> Error {
-        let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
-        let url = shown(url);
-        let cause = match self {
-            Self::Silent => return Error::Silent { url, seconds: CONTACT_MAX.as_secs() },
-            Self::Failed(cause) => Box::new(cause),
-        };
-        match cause.kind() {
-            ErrorKind::NotFound => Error::BucketMissing { url, cause },
-            ErrorKind::PermissionDenied => Error::Denied { url, help: credentials_help(scheme), cause },
-            ErrorKind::Invalid => Error::Url { url, cause },
-            ErrorKind::Unsupported => Error::Unsupported { url, cause },
-            _ => Error::Unreachable { url, cause },
-        }
-    }
-}
-
-async fn attempt<T, F>(deadline: Instant, mut make: impl FnMut() -> F) -> Result<T, Contact>
-where
-    F: Future<Output = Result<T, foreread_backend::Error>>,
-{
-    let mut pauses = PAUSES.into_iter();
-    loop {
-        let failure = match timeout_at(deadline, make()).await {
-            Err(_) => return Err(Contact::Silent),
-            Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(failure)) => failure,
-        };
-        tracing::info!(error = %failure, "first contact failed");
-        let pause = pauses.next().map(|pause| failure.retry_after().map_or(pause, |wish| wish.max(pause)));
-        match pause {
-            Some(pause) if failure.kind().is_retryable() && Instant::now() + pause < deadline => sleep(pause).await,
-            _ => return Err(Contact::Failed(failure)),
-        }
+fn explained(url: &str, contact: ContactError) -> Error {
+    let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
+    let url = shown(url);
+    let cause = match contact {
+        ContactError::ObjectMissing { .. } => return Error::ObjectMissing { url },
+        ContactError::NothingThere { .. } => return Error::NothingThere { url },
+        ContactError::Failed(cause) => cause,
+        // No answer; also any kind that the library adds later.
+        _ => return Error::Silent { url, seconds: contact::CONTACT_MAX.as_secs() },
+    };
+    let (kind, cause) = (cause.kind(), Told::from(&cause));
+    match kind {
+        ErrorKind::NotFound => Error::BucketMissing { url, cause },
+        ErrorKind::PermissionDenied => Error::Denied { url, help: credentials_help(scheme), cause },
+        ErrorKind::Invalid => Error::Url { url, cause },
+        ErrorKind::Unsupported => Error::Unsupported { url, cause },
+        _ => Error::Unreachable { url, cause },
     }
 }
 
@@ -166,7 +92,7 @@ pub(crate) enum Error {
     Url {
         url: String,
         #[source]
-        cause: Box<foreread_backend::Error>,
+        cause: Told,
     },
 
     #[error("{url}: no such bucket, or no such server to hold it")]
@@ -179,7 +105,7 @@ pub(crate) enum Error {
     BucketMissing {
         url: String,
         #[source]
-        cause: Box<foreread_backend::Error>,
+        cause: Told,
     },
 
     #[error("{url}: there is neither an object nor a prefix of this name")]
@@ -204,7 +130,7 @@ pub(crate) enum Error {
         url: String,
         help: &'static str,
         #[source]
-        cause: Box<foreread_backend::Error>,
+        cause: Told,
     },
 
     #[error("{url}: the storage cannot be reached")]
@@ -215,7 +141,7 @@ pub(crate) enum Error {
     Unreachable {
         url: String,
         #[source]
-        cause: Box<foreread_backend::Error>,
+        cause: Told,
     },
 
     #[error("{url}: no answer within {seconds} s")]
@@ -236,6 +162,6 @@ pub(crate) enum Error {
     Unsupported {
         url: String,
         #[source]
-        cause: Box<foreread_backend::Error>,
+        cause: Told,
     },
 }

@@ -1,6 +1,6 @@
 //! The texts of `--help`, word by word: a change of one is a change of a snapshot.
 //!
-//! To accept a change: `INSTA_UPDATE=always cargo test -p foreread --test help`.
+//! To accept a change: `INSTA_UPDATE=always cargo test -p foreread-cli --test help`.
 
 use std::process::Command;
 

@@ -70,8 +70,12 @@ impl Engine {
     ///
     /// Errors: [`ErrorKind::NotFound`]; others as the storage has them.
     pub async fn look_up(&self, prefix: &str, name: &str) -> Result<Named, Error> {
+        self.on_runtime(self.find(prefix, name)).await
+    }
+
+    async fn find(&self, prefix: &str, name: &str) -> Result<Named, Error> {
         if !name::is_possible(name) {
-            return Err(Error::not_found("no object can have this name"));
+            return Err(Error::not_found("no object can have this name").with_key(&format!("{prefix}{name}")));
         }
         let directories = self.directories();
         let mut known = directories.look_up(prefix, name, false);
@@ -92,7 +96,10 @@ impl Engine {
         }
         match known {
             Ok(Some(named)) => Ok(named),
-            Ok(None) => Err(Error::not_found("the directory has no entry of this name")),
+            Ok(None) => {
+                let absent = Error::not_found("the directory has no entry of this name");
+                Err(absent.with_key(&format!("{prefix}{name}")))
+            }
             Err(_) => self.resolve(&format!("{prefix}{name}")).await,
         }
     }

@@ -94,15 +94,17 @@ impl Engine {
         &self.driver.storage.backend
     }
 
-    /// Describes an object, retrying within [`Patience`](crate::Patience).
+    /// Describes an object, retrying within [`Patience`](crate::Patience). Under any
+    /// executor; without one, see [`Engine::block_on`].
     pub async fn stat(&self, key: &Key) -> Result<Object, Error> {
-        self.driver.storage.stat(key).await
+        self.on_runtime(self.driver.storage.stat(key)).await
     }
 
     /// One page of the direct children of `prefix`, retrying within [`Patience`](crate::Patience).
+    /// Under any executor.
     pub async fn list(&self, prefix: &str, continuation: Option<&str>) -> Result<ListPage, Error> {
         let cursor = continuation.map_or(Cursor::Start, |token| Cursor::Token(token.to_owned()));
-        self.driver.storage.list(prefix, &cursor).await
+        self.on_runtime(self.driver.storage.list(prefix, &cursor)).await
     }
 
     /// Opens an object, pinned to the version that `object` says. No I/O.

@@ -37,6 +37,7 @@
 //! *Invariant:* no rule about what to read or drop lives here, and no byte reaches a reader that
 //! was not fetched on condition of the version that its [`File`] pins.
 
+mod context;
 mod directories;
 mod directory;
 mod driver;

@@ -1,10 +1,23 @@
 //! What an engine is made with, and how long it waits for storage.
+//!
+//! Both types will grow, so they are made from their defaults:
+//! `Options::default().with_readahead(false)`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// What an engine is made with.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let options = foreread_engine::Options::default()
+///     .with_memory_bytes(512 << 20)
+///     .with_metadata_ttl(Duration::from_secs(60));
+/// assert!(options.readahead);
+/// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Options {
     /// The budget for everything that the engine holds, in bytes. At least 16 MiB.
     pub memory_bytes: u64,
@@ -35,8 +48,53 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// With a budget of so many bytes.
+    #[must_use]
+    pub fn with_memory_bytes(mut self, memory_bytes: u64) -> Self {
+        self.memory_bytes = memory_bytes;
+        self
+    }
+
+    /// With or without readahead.
+    #[must_use]
+    pub fn with_readahead(mut self, readahead: bool) -> Self {
+        self.readahead = readahead;
+        self
+    }
+
+    /// With or without the fair queue.
+    #[must_use]
+    pub fn with_fair_queue(mut self, fair_queue: bool) -> Self {
+        self.fair_queue = fair_queue;
+        self
+    }
+
+    /// With a record at `path`.
+    #[must_use]
+    pub fn with_record(mut self, path: impl Into<PathBuf>) -> Self {
+        self.record = Some(path.into());
+        self
+    }
+
+    /// With this patience.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Patience) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// With listings that are believed for so long.
+    #[must_use]
+    pub fn with_metadata_ttl(mut self, metadata_ttl: Duration) -> Self {
+        self.metadata_ttl = metadata_ttl;
+        self
+    }
+}
+
 /// How long to wait for storage before a request is made again, or given up.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Patience {
     /// For the head of a response.
     pub first_byte: Duration,
@@ -49,6 +107,29 @@ pub struct Patience {
 impl Default for Patience {
     fn default() -> Self {
         Self { first_byte: Duration::from_secs(10), idle: Duration::from_secs(10), total: Duration::from_secs(30) }
+    }
+}
+
+impl Patience {
+    /// With so much time for the head of a response.
+    #[must_use]
+    pub fn with_first_byte(mut self, first_byte: Duration) -> Self {
+        self.first_byte = first_byte;
+        self
+    }
+
+    /// With so much time between two pieces of a body.
+    #[must_use]
+    pub fn with_idle(mut self, idle: Duration) -> Self {
+        self.idle = idle;
+        self
+    }
+
+    /// With so much time for one operation altogether.
+    #[must_use]
+    pub fn with_total(mut self, total: Duration) -> Self {
+        self.total = total;
+        self
     }
 }
 

@@ -42,6 +42,7 @@ impl Histogram {
 
 /// A summary of times: upper bounds in microseconds, each a power of two.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Latency {
     /// How many.
     pub count: u64,

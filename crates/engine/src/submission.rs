@@ -41,6 +41,7 @@ use crate::pages::pinned::Pages;
 use crate::pages::waiting::Missed;
 
 /// What can be submitted.
+#[non_exhaustive]
 pub enum Operation {
     /// [`Engine::stat`], then [`Engine::open`].
     Open(Key),
@@ -95,6 +96,7 @@ impl std::fmt::Debug for Operation {
 
 /// The result of an [`Operation`].
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Outcome {
     /// Of an open.
     Opened(File),
@@ -114,6 +116,7 @@ pub struct Ticket(u64);
 
 /// An operation that is over.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Completion {
     /// Which operation.
     pub ticket: Ticket,

@@ -148,7 +148,7 @@ impl Filesystem for Mount {
                 () = killed(pid) => return reply.error(Errno::EINTR),
             };
             match named {
-                Ok(Named { node, believed }) => {
+                Ok(Named { node, believed, .. }) => {
                     let inode = shared.inode(&node);
                     if matches!(node, engine::Node::File(_)) && believed.is_zero() {
                         inode.confirm(asked);

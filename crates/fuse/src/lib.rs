@@ -23,8 +23,8 @@ mod filesystem;
 mod inode;
 mod killed;
 mod mount;
-mod options;
 pub mod mount_table;
+mod options;
 mod question;
 
 pub use error::Error;

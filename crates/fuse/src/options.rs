@@ -2,6 +2,7 @@
 
 /// How a mount looks, and which users may read it.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct MountOptions {
     /// The source in `/proc/mounts`. Every user can read it: no secrets.
     pub source: String,
@@ -22,5 +23,35 @@ impl Default for MountOptions {
     fn default() -> Self {
         let source = "foreread".to_owned();
         Self { source, allow_other: false, uid: None, gid: None, file_mode: 0o444, dir_mode: 0o555 }
+    }
+}
+
+impl MountOptions {
+    /// With this source in `/proc/mounts`.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<String>) -> Self {
+        self.source = source.into();
+        self
+    }
+
+    /// With or without other users.
+    #[must_use]
+    pub fn with_allow_other(mut self, allow_other: bool) -> Self {
+        self.allow_other = allow_other;
+        self
+    }
+
+    /// With this owner and this group.
+    #[must_use]
+    pub fn with_owner(mut self, uid: Option<u32>, gid: Option<u32>) -> Self {
+        (self.uid, self.gid) = (uid, gid);
+        self
+    }
+
+    /// With these permission bits of files and of directories.
+    #[must_use]
+    pub fn with_modes(mut self, file_mode: u16, dir_mode: u16) -> Self {
+        (self.file_mode, self.dir_mode) = (file_mode, dir_mode);
+        self
     }
 }

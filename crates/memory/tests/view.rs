@@ -27,11 +27,11 @@ fn rig(size: u64) -> Rig {
         ..Config::default()
     };
     let testbed = Testbed::start(config).expect("a testbed on loopback");
-    let storage = ConnectOptions { endpoint: Some(testbed.endpoint()), anonymous: true, ..ConnectOptions::default() };
+    let storage = ConnectOptions::default().with_endpoint(testbed.endpoint()).with_anonymous(true);
     let connected = connect("s3://testbed", &storage).expect("a backend");
     let (step, total) = (Duration::from_secs(1), Duration::from_secs(4));
-    let patience = Patience { first_byte: step, idle: step, total };
-    let options = Options { memory_bytes: 16 << 20, patience, ..Options::default() };
+    let patience = Patience::default().with_first_byte(step).with_idle(step).with_total(total);
+    let options = Options::default().with_memory_bytes(16 << 20).with_patience(patience);
     let engine = Engine::new(Arc::clone(&connected.backend), &options).expect("an engine");
     Rig { testbed, engine }
 }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use reqsign_core::{Context, HttpSend, ProvideCredential};
 
 use super::deadline;
+#[cfg(feature = "s3")]
 use super::process::Processes;
 use crate::wire::{Failure, Wire};
 
@@ -79,6 +80,7 @@ impl<P> fmt::Debug for Watched<P> {
     }
 }
 
+#[cfg(feature = "s3")]
 impl<P: ProvideCredential> ProvideCredential for Watched<P> {
     type Credential = P::Credential;
 

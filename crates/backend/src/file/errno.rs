@@ -17,5 +17,5 @@ pub(super) fn failure(errno: Errno, operation: Operation, object: &str) -> Error
         }
         _ => (ErrorKind::Invalid, errno.to_string()),
     };
-    Error::new(kind, operation, object, message)
+    Error::new(kind, operation, object, message).with_source(std::io::Error::from(errno))
 }

@@ -31,7 +31,7 @@ async fn azurite_conforms() {
     let builder = opendal::services::Azblob::default().container("container").endpoint(&endpoint);
     let builder = builder.account_name(ACCOUNT).account_key(KEY);
     create_container(&endpoint).await;
-    let options = ConnectOptions { endpoint: Some(endpoint), ..ConnectOptions::default() };
+    let options = ConnectOptions::default().with_endpoint(endpoint);
     let backend = connect("az://container", &options).unwrap().backend;
     // Azure turns a backslash into a slash.
     conformance::check(&*backend, &Bucket::new(builder, |key| key.contains('\\'))).await;

@@ -11,7 +11,7 @@ use crate::scripted::{Scripted, answer};
 pub(crate) const OBJECT: &str = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nETag: \"t\"\r\n\r\n";
 
 fn options(server: &Scripted) -> ConnectOptions {
-    ConnectOptions { endpoint: Some(server.endpoint.clone()), ..ConnectOptions::default() }
+    ConnectOptions::default().with_endpoint(server.endpoint.clone())
 }
 
 async fn stat(backend: &dyn Backend) {
@@ -78,7 +78,7 @@ async fn an_explicit_profile_comes_before_the_environment() {
     }
     let server = Scripted::start(|_, _| OBJECT.into()).await;
     stat(&*connect("s3://bucket", &options(&server)).unwrap().backend).await;
-    let profile = |name: &str| ConnectOptions { profile: Some(name.into()), ..options(&server) };
+    let profile = |name: &str| options(&server).with_profile(name);
     stat(&*connect("s3://bucket", &profile("lab")).unwrap().backend).await;
     let heads = server.heads();
     assert_eq!(signed_by(&heads[0]), ("ENV", "us-east-1"));

@@ -20,7 +20,7 @@ fn testbed(faults: &[&str]) -> Testbed {
 
 /// The same object through S3, and as a file of a web server.
 fn both(testbed: &Testbed) -> [(Connected, Key); 2] {
-    let options = ConnectOptions { endpoint: Some(testbed.endpoint()), anonymous: true, ..ConnectOptions::default() };
+    let options = ConnectOptions::default().with_endpoint(testbed.endpoint()).with_anonymous(true);
     let s3 = connect("s3://testbed", &options).unwrap();
     let web = connect(&testbed.endpoint(), &ConnectOptions::default()).unwrap();
     [(s3, Key::new("object")), (web, Key::new("http/object"))]
@@ -132,7 +132,7 @@ async fn a_port_without_a_listener_is_a_transient_fault() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         format!("http://{}", listener.local_addr().unwrap())
     };
-    let options = ConnectOptions { endpoint: Some(endpoint), anonymous: true, ..ConnectOptions::default() };
+    let options = ConnectOptions::default().with_endpoint(endpoint).with_anonymous(true);
     let error = connect("s3://bucket", &options).unwrap().backend.stat(&Key::new("a")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Transient);
     assert!(error.to_string().contains("cannot connect"), "{error}");
@@ -193,8 +193,7 @@ async fn a_bucket_in_another_region_is_found() {
         _ => answer("500 Internal Server Error", ""),
     })
     .await;
-    let options =
-        ConnectOptions { endpoint: Some(server.endpoint.clone()), anonymous: true, ..ConnectOptions::default() };
+    let options = ConnectOptions::default().with_endpoint(server.endpoint.clone()).with_anonymous(true);
     let backend = connect("s3://bucket", &options).unwrap().backend;
     assert_eq!(backend.stat(&Key::new("a")).await.unwrap().version.size, 3);
     assert_eq!(backend.stat(&Key::new("a")).await.unwrap().version.size, 3);

@@ -23,7 +23,7 @@ async fn a_directory_conforms() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_directory_read_by_threads_conforms() {
     let folder = tempfile::tempdir().unwrap();
-    let options = ConnectOptions { local: Mechanism::Threads, ..ConnectOptions::default() };
+    let options = ConnectOptions::default().with_local(Mechanism::Threads);
     let backend = connect(folder.path().to_str().unwrap(), &options).unwrap().backend;
     assert_eq!(backend.submission().unwrap().mechanism(), Mechanism::Threads);
     conformance::check(&*backend, &Folder::new(folder.path())).await;
@@ -45,7 +45,7 @@ async fn a_file_that_changed_is_not_read_in_place() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         fs::write(&path, vec![1; 16384]).unwrap();
-        let options = ConnectOptions { local, ..ConnectOptions::default() };
+        let options = ConnectOptions::default().with_local(local);
         let backend = connect(folder.path().to_str().unwrap(), &options).unwrap().backend;
         let object = backend.stat(&Key::new("file")).await.unwrap();
         let open = backend.positioned(&object).unwrap();

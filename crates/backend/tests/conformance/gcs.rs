@@ -18,7 +18,7 @@ async fn fake_gcs_server_conforms() {
     let create = client().post(format!("{}/storage/v1/b", server.endpoint()));
     let created = create.body(r#"{"name": "bucket"}"#).send().await.unwrap();
     assert!(created.status().is_success(), "{}", created.status());
-    let options = ConnectOptions { endpoint: Some(server.endpoint()), anonymous: true, ..ConnectOptions::default() };
+    let options = ConnectOptions::default().with_endpoint(server.endpoint()).with_anonymous(true);
     let backend = connect("gs://bucket", &options).unwrap().backend;
     let builder = opendal::services::Gcs::default().bucket("bucket").endpoint(&server.endpoint()).skip_signature();
     conformance::check(&*backend, &Bucket::new(builder, |_| false)).await;

@@ -36,11 +36,8 @@ fn is_inside() -> bool {
 /// The key that signs a request of `profile`, and that request's head.
 async fn signer(profile: Option<&str>) -> (String, String) {
     let server = Scripted::start(|_, _| OBJECT.into()).await;
-    let options = ConnectOptions {
-        endpoint: Some(server.endpoint.clone()),
-        profile: profile.map(str::to_owned),
-        ..ConnectOptions::default()
-    };
+    let mut options = ConnectOptions::default().with_endpoint(server.endpoint.clone());
+    options.profile = profile.map(str::to_owned);
     let backend = connect("s3://bucket", &options).unwrap().backend;
     backend.stat(&Key::new("a")).await.unwrap_or_else(|e| panic!("{profile:?}: {e}"));
     let head = server.heads()[0].clone();
@@ -188,7 +185,7 @@ async fn instance_metadata_is_asked_with_a_token_and_again_when_keys_expire() {
         return;
     }
     let server = Scripted::start(|_, _| OBJECT.into()).await;
-    let options = ConnectOptions { endpoint: Some(server.endpoint.clone()), ..ConnectOptions::default() };
+    let options = ConnectOptions::default().with_endpoint(server.endpoint.clone());
     let backend: std::sync::Arc<dyn Backend> = connect("s3://bucket", &options).unwrap().backend;
     for _ in 0..2 {
         backend.stat(&Key::new("a")).await.unwrap();
@@ -213,7 +210,7 @@ async fn a_program_may_print_credentials() {
         return;
     }
     assert_eq!(signer(Some("lab")).await.0, "PRINTED");
-    let options = ConnectOptions { profile: Some("broken".into()), ..ConnectOptions::default() };
+    let options = ConnectOptions::default().with_profile("broken");
     let error = connect("s3://bucket", &options).unwrap().backend.stat(&Key::new("a")).await.unwrap_err();
     assert!(error.to_string().contains("no keys here"), "{error}");
 }

@@ -25,7 +25,7 @@ async fn moto_conforms() {
     });
     let bucket = client().put(format!("{}/bucket", moto.endpoint())).send().await.unwrap();
     assert!(bucket.status().is_success(), "{}", bucket.status());
-    let options = ConnectOptions { endpoint: Some(moto.endpoint()), ..ConnectOptions::default() };
+    let options = ConnectOptions::default().with_endpoint(moto.endpoint());
     let backend = connect("s3://bucket", &options).unwrap().backend;
     let builder = opendal::services::S3::default().bucket("bucket").endpoint(&moto.endpoint()).region("us-east-1");
     let builder = builder.access_key_id("key").secret_access_key("secret").disable_ec2_metadata();
@@ -39,7 +39,7 @@ async fn the_testbed_conforms() {
         return;
     }
     let testbed = seed::testbed(Config::default());
-    let options = ConnectOptions { endpoint: Some(testbed.endpoint()), ..ConnectOptions::default() };
+    let options = ConnectOptions::default().with_endpoint(testbed.endpoint());
     let backend = connect("s3://testbed", &options).unwrap().backend;
     conformance::check(&*backend, &Synthetic(testbed)).await;
 }
@@ -51,7 +51,7 @@ async fn a_wrong_secret_is_permission_denied() {
         return;
     }
     let testbed = seed::testbed(Config::default());
-    let options = ConnectOptions { endpoint: Some(testbed.endpoint()), ..ConnectOptions::default() };
+    let options = ConnectOptions::default().with_endpoint(testbed.endpoint());
     let error = connect("s3://testbed", &options).unwrap().backend.list("", None).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
     assert!(error.to_string().contains("SignatureDoesNotMatch"), "{error}");
@@ -61,7 +61,7 @@ async fn a_wrong_secret_is_permission_denied() {
 #[tokio::test]
 async fn a_missing_bucket_is_not_found() {
     let testbed = seed::testbed(Config { anonymous: true, ..Config::default() });
-    let options = ConnectOptions { endpoint: Some(testbed.endpoint()), anonymous: true, ..ConnectOptions::default() };
+    let options = ConnectOptions::default().with_endpoint(testbed.endpoint()).with_anonymous(true);
     let error = connect("s3://other", &options).unwrap().backend.list("", None).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
     assert!(error.to_string().contains("NoSuchBucket"), "{error}");

@@ -34,7 +34,7 @@ async fn a_private_authority_is_trusted_when_it_is_named() {
         }
         return;
     };
-    let options = ConnectOptions { endpoint: Some(endpoint), anonymous: true, ..ConnectOptions::default() };
+    let options = ConnectOptions::default().with_endpoint(endpoint).with_anonymous(true);
     let stat = connect("s3://testbed", &options).unwrap().backend.stat(&Key::new("object")).await;
     if std::env::var_os(TRUSTED).is_some() {
         assert_eq!(stat.unwrap().version.size, 100);
@@ -50,7 +50,7 @@ async fn a_bundle_that_cannot_be_read_is_named() {
     if !with_environment("tls::a_bundle_that_cannot_be_read_is_named", &[("AWS_CA_BUNDLE", "/nonexistent/ca.pem")]) {
         return;
     }
-    let options = ConnectOptions { anonymous: true, ..ConnectOptions::default() };
+    let options = ConnectOptions::default().with_anonymous(true);
     let error = connect("s3://bucket", &options).err().unwrap();
     assert!(error.to_string().contains("AWS_CA_BUNDLE: /nonexistent/ca.pem"), "{error}");
 }

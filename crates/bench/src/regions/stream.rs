@@ -41,9 +41,9 @@ pub(crate) fn read(plan: &Plan, path: &Path) -> Result<Touched, Error> {
 /// Touches each page of an object of the testbed, in a view.
 pub(crate) fn view(plan: &Plan, endpoint: &str, key: &str, memory_bytes: u64) -> Result<Touched, Error> {
     content::prepare();
-    let storage = ConnectOptions { endpoint: Some(endpoint.to_owned()), anonymous: true, ..ConnectOptions::default() };
+    let storage = ConnectOptions::default().with_endpoint(endpoint).with_anonymous(true);
     let connected = foreread_backend::connect(&format!("s3://{BUCKET}"), &storage).map_err(Error::protocol)?;
-    let options = foreread_engine::Options { memory_bytes, ..foreread_engine::Options::default() };
+    let options = foreread_engine::Options::default().with_memory_bytes(memory_bytes);
     let engine = Engine::new(Arc::clone(&connected.backend), &options).map_err(Error::protocol)?;
     let content = Content::new(key, GENERATION);
     let start = Instant::now();

@@ -55,7 +55,7 @@ pub(crate) fn run(plan: &Plan, submitter: Submitter) -> Result<Reading, Error> {
         (_, Submitter::Library { threads, .. }) => {
             let path = plan.paths.first().map_or(Path::new(""), PathBuf::as_path);
             let local = if threads { Mechanism::Threads } else { Mechanism::IoUring };
-            let options = ConnectOptions { local, ..ConnectOptions::default() };
+            let options = ConnectOptions::default().with_local(local);
             let url = path.display().to_string();
             let connected = foreread_backend::connect(&url, &options).map_err(Error::protocol)?;
             let key = foreread_backend::Key::new(connected.path.as_str());
@@ -128,7 +128,7 @@ fn submit_times() -> Histogram<u64> {
 
 /// Submits for all readers, from one thread.
 fn submit(workload: &Workload, site: &Site) -> Result<Reading, Error> {
-    let options = Options { memory_bytes: workload.mount.memory_bytes, ..Options::default() };
+    let options = Options::default().with_memory_bytes(workload.mount.memory_bytes);
     let engine = Engine::new(Arc::clone(&site.backend), &options).map_err(Error::protocol)?;
     let file = engine.open(&site.object);
     let mut readers: Vec<Operations<'_>> = (0..workload.threads).map(|reader| workload.operations(reader)).collect();
@@ -166,7 +166,7 @@ fn submit(workload: &Workload, site: &Site) -> Result<Reading, Error> {
             return Err(Error::protocol("nothing completes"));
         }
         last = Instant::now();
-        for Completion { ticket, outcome } in completed.drain(..) {
+        for Completion { ticket, outcome, .. } in completed.drain(..) {
             let Some((reader, op, since)) = in_flight.remove(&ticket) else { continue };
             match outcome {
                 Ok(Outcome::Read(pages)) => tally.take(&op, pages.as_slice().unwrap_or_default(), last - since)?,

@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use foreread_engine::Options;
+use foreread::Options;
 use miette::Diagnostic;
 use thiserror::Error;
 
 use crate::args::memory;
 use crate::failure::Failure;
 use crate::terminal::size::Size;
+use crate::told::Told;
 
 /// How the engine reads.
 #[derive(Debug, Clone, clap::Args)]
@@ -70,7 +71,9 @@ impl EngineArgs {
         let record = self.record.as_deref().map(absolute).transpose()?;
         let readahead = self.readahead == Readahead::On;
         let fair_queue = self.fair_queue == FairQueue::On;
-        Ok(Options { memory_bytes: memory.0, readahead, fair_queue, record, ..Options::default() })
+        let mut options = Options::default().with_memory_bytes(memory.0);
+        (options.readahead, options.fair_queue, options.record) = (readahead, fair_queue, record);
+        Ok(options)
     }
 }
 
@@ -81,7 +84,7 @@ pub(crate) enum Error {
     #[diagnostic(code(foreread::engine::start), help("check --memory, --record and the limits of the process"))]
     Start {
         #[source]
-        cause: foreread_engine::Error,
+        cause: Told,
     },
 
     #[error("--memory {given} is too little")]

@@ -1,6 +1,6 @@
 //! Where the storage is, and the credentials to use: options of the commands that read it.
 
-use foreread_backend::Mechanism;
+use foreread::backend::Mechanism;
 
 /// Where the storage is, and the credentials to use. An option wins over environment variables and
 /// profiles.
@@ -49,31 +49,5 @@ impl LocalReads {
             Self::IoUring => Mechanism::IoUring,
             Self::Threads => Mechanism::Threads,
         }
-    }
-}
-
-/// `url` without its secret parts: user information, and the query and fragment of an HTTP URL
-/// (signed links).
-pub(crate) fn shown(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let is_http = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
-    let rest = if is_http { rest.split(['?', '#']).next().unwrap_or_default() } else { rest };
-    let authority_end = rest.find('/').unwrap_or(rest.len());
-    let host_at = rest[..authority_end].rfind('@').map_or(0, |at| at + 1);
-    format!("{scheme}://{}", &rest[host_at..])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_shown_url_holds_no_secret() {
-        assert_eq!(shown("s3://bucket/a?b#c"), "s3://bucket/a?b#c");
-        assert_eq!(shown("s3://key:secret@bucket/a@b"), "s3://bucket/a@b");
-        assert_eq!(shown("https://user:pw@host:1/a?X-Amz-Signature=s#f"), "https://host:1/a");
-        assert_eq!(shown("https://host?token=s"), "https://host");
-        assert_eq!(shown("HTTP://u@host/p?q"), "HTTP://host/p");
-        assert_eq!(shown("/a/local@dir"), "/a/local@dir");
     }
 }

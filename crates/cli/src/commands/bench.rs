@@ -8,10 +8,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use foreread::backend::shown;
 use foreread_bench::{Bench, Conditions, Error, Regions, Setup, Storage, child, measure, need_fuse, report};
 use foreread_workload::{Baseline, Workload};
 
-use crate::args::storage::{LocalReads, StorageArgs, shown};
+use crate::args::storage::{LocalReads, StorageArgs};
 use crate::args::workloads;
 use crate::terminal::progress::Status;
 use crate::terminal::{interrupt, output};

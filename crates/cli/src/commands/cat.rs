@@ -8,18 +8,20 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
-use foreread_engine::{Engine, ErrorKind};
+use foreread::backend::shown;
+use foreread::{Engine, ErrorKind};
 use miette::Diagnostic;
 use thiserror::Error as ThisError;
 
 use crate::args::engine::{self, EngineArgs};
 use crate::args::range::ByteRange;
-use crate::args::storage::{StorageArgs, shown};
+use crate::args::storage::StorageArgs;
 use crate::failure::Failure;
 use crate::heap;
 use crate::storage;
 use crate::terminal::log;
 use crate::terminal::progress::Progress;
+use crate::told::Told;
 
 /// Write an object, or a range of it, to stdout
 #[derive(Debug, clap::Args)]
@@ -54,7 +56,7 @@ enum Error {
         url: String,
         help: &'static str,
         #[source]
-        cause: foreread_engine::Error,
+        cause: Told,
     },
 
     #[error("{url}: ended at byte {offset} of {size}")]
@@ -73,11 +75,10 @@ pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
     let url = shown(&args.url);
     let connected = storage::connect(&args.url, &args.storage)?;
     let engine = Engine::new(connected.backend.clone(), &args.engine.options()?)
-        .map_err(|cause| engine::Error::Start { cause })?;
-    let runtime = engine.runtime().clone();
+        .map_err(|cause| engine::Error::Start { cause: Told::from(&cause) })?;
 
     let spinner = Progress::spinner(&format!("looking for {url}"));
-    let object = runtime.block_on(storage::stat(&args.url, &connected))?;
+    let object = engine.block_on(storage::stat(&args.url, &connected))?;
     drop(spinner);
     let size = object.version.size;
     let range = match args.range {
@@ -93,10 +94,10 @@ pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
     let mut offset = range.start;
     while offset < range.end {
         let wanted = (range.end - offset).min(PIECE_BYTES) as usize;
-        let piece = runtime.block_on(file.read_at(offset, wanted)).map_err(|cause| Error::Read {
+        let piece = engine.block_on(file.read_at(offset, wanted)).map_err(|cause| Error::Read {
             url: url.clone(),
             help: read_help(cause.kind()),
-            cause,
+            cause: Told::from(&cause),
         })?;
         if piece.len() != wanted {
             return Err(Error::Cut { url, offset: offset + piece.len() as u64, size }.into());

@@ -22,18 +22,20 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foreread_backend::{Backend, Connected};
-use foreread_engine::{Engine, Options};
-use foreread_fuse::{MountOptions, mount_table};
+use foreread::backend::{Backend, Connected, shown};
+use foreread::mount::MountOptions;
+use foreread::{Engine, Options, Target};
+use foreread_fuse::mount_table;
 use foreread_testbed::quantity;
 
 use crate::args::engine::{self, EngineArgs};
-use crate::args::storage::{StorageArgs, shown};
+use crate::args::storage::StorageArgs;
 use crate::failure::Failure;
 use crate::heap;
-use crate::storage::{self, Target};
+use crate::storage;
 use crate::terminal::log;
 use crate::terminal::progress::Progress;
+use crate::told::Told;
 use background::{Herald, Side};
 use directory::MountPoint;
 use error::Error;
@@ -103,7 +105,7 @@ pub(crate) struct Args {
 /// Mounts; returns when the mount answers (background) or has ended (foreground).
 pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
     heap::return_freed_blocks();
-    let options = Options { metadata_ttl: args.metadata_ttl, ..args.engine.options()? };
+    let options = args.engine.options()?.with_metadata_ttl(args.metadata_ttl);
     let log = args.log.as_deref().map(log::open).transpose()?;
     let point = directory::check(&args.dir)?;
     permission::check(args.allow_other)?;
@@ -144,31 +146,28 @@ fn serve(args: &Args, options: &Options, point: &MountPoint, herald: &mut Herald
             (single, String::new())
         }
     };
-    let engine = Engine::new(backend, options).map_err(|cause| engine::Error::Start { cause })?;
+    let engine = Engine::new(backend, options).map_err(|cause| engine::Error::Start { cause: Told::from(&cause) })?;
 
     let signals = signals::listen(engine.runtime()).map_err(|cause| Error::Background { cause })?;
-    let mount_options = MountOptions {
-        source: shown(&url),
-        allow_other: args.allow_other,
-        uid: args.uid,
-        gid: args.gid,
-        file_mode: args.file_mode,
-        dir_mode: args.dir_mode,
-    };
+    let mount_options = MountOptions::default()
+        .with_source(shown(&url))
+        .with_allow_other(args.allow_other)
+        .with_owner(args.uid, args.gid)
+        .with_modes(args.file_mode, args.dir_mode);
     let runtime = engine.runtime().clone();
-    let mounted = foreread_fuse::mount(engine, &prefix, dir, &mount_options)
+    let mounted = foreread::mount::mount(engine, &prefix, dir, &mount_options)
         .map_err(|cause| Error::Mount { dir: dir.clone(), cause })?;
     drop(spinner);
 
     if let Err(cause) = std::fs::metadata(dir).and_then(|_| herald.mounted()) {
-        let _ = foreread_fuse::unmount(dir, true);
+        let _ = foreread::mount::unmount(dir, true);
         return Err(Error::MountDead { dir: dir.clone(), cause });
     }
     tracing::info!(source = mount_options.source, dir = %dir.display(), "mounted");
     runtime.spawn(signals.unmount(dir.clone(), mounted.unmounter()));
     match mounted.wait() {
         // Unmounted while a request was being read: the kernel reports that as aborted.
-        Err(foreread_fuse::Error::Session(cause))
+        Err(foreread::mount::Error::Session(cause))
             if cause.kind() == ErrorKind::ConnectionAborted && !mount_table::stands(dir) => {}
         ended => ended.map_err(|cause| Error::MountEnded { dir: dir.clone(), cause })?,
     }

@@ -14,7 +14,8 @@ fn constants_of_policy_give_their_reasons() {
         }
         for (name, said) in constants(&path) {
             seen += 1;
-            let lacks: Vec<&str> = ["Lower:", "Higher:", "Source:"].into_iter().filter(|word| !said.contains(word)).collect();
+            let lacks: Vec<&str> =
+                ["Lower:", "Higher:", "Source:"].into_iter().filter(|word| !said.contains(word)).collect();
             if !lacks.is_empty() {
                 wrong.push(format!("{}: {name} lacks {lacks:?}", shown(&path)));
             }

@@ -41,7 +41,8 @@ fn decisions_that_change_each_other_say_so_both() {
 fn promises_name_tests_that_exist() {
     let text = text(&root().join("docs/semantics.md"));
     let named: Vec<&str> = text.split('`').skip(1).step_by(2).filter(|word| word.contains('/')).collect();
-    let paths = named.iter().filter(|word| Path::new(word).extension().is_some_and(|e| e == "rs") || word.ends_with('/'));
+    let paths =
+        named.iter().filter(|word| Path::new(word).extension().is_some_and(|e| e == "rs") || word.ends_with('/'));
     let tests: Vec<_> = paths.filter(|path| path.contains("src") || path.contains("tests")).collect();
     assert!(tests.len() > 10, "the table of promises is read");
     let missing: Vec<_> = tests.into_iter().filter(|path| !root().join("crates").join(path).exists()).collect();
@@ -56,7 +57,11 @@ fn functions_that_internals_names_exist() {
     let mut seen = 0;
     for at in (1..code.len().saturating_sub(2)).step_by(2) {
         let (file, between, name) = (code[at], code[at + 1], code[at + 2]);
-        if !file.starts_with("crates/") || Path::new(file).extension().is_none() || between.is_empty() || !between.trim().is_empty() {
+        if !file.starts_with("crates/")
+            || Path::new(file).extension().is_none()
+            || between.is_empty()
+            || !between.trim().is_empty()
+        {
             continue;
         }
         seen += 1;
@@ -64,7 +69,8 @@ fn functions_that_internals_names_exist() {
         let name = name.rsplit("::").next().unwrap_or(name);
         let defines = ["fn", "struct", "enum", "trait"].map(|kind| format!("{kind} {name}"));
         let is_there = defines.iter().any(|definition| {
-            body.match_indices(definition.as_str()).any(|(at, found)| !body[at + found.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+            body.match_indices(definition.as_str())
+                .any(|(at, found)| !body[at + found.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_'))
         });
         assert!(is_there, "docs/internals.md: {file} defines no `{name}`");
     }
@@ -106,5 +112,9 @@ fn status_links(body: &str) -> Vec<&str> {
 }
 
 fn links(text: &str) -> Vec<&str> {
-    text.split("](").skip(1).filter_map(|rest| rest.get(..4)).filter(|number| number.bytes().all(|b| b.is_ascii_digit())).collect()
+    text.split("](")
+        .skip(1)
+        .filter_map(|rest| rest.get(..4))
+        .filter(|number| number.bytes().all(|b| b.is_ascii_digit()))
+        .collect()
 }

@@ -27,10 +27,11 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("engine", &["policy", "backend"], &["testbed"]),
     ("fuse", &["engine"], &["testbed", "backend"]),
     ("memory", &["engine", "policy"], &["testbed", "backend"]),
+    ("foreread", &["engine", "backend", "fuse", "memory"], &["testbed"]),
     ("testbed", &["device"], &["backend"]),
     ("sim", &["policy", "device", "workload"], &[]),
     ("bench", &["device", "workload", "backend", "engine", "fuse", "memory", "testbed", "sim"], &[]),
-    ("cli", &["workload", "backend", "engine", "fuse", "testbed", "sim", "bench"], &[]),
+    ("cli", &["foreread", "workload", "backend", "engine", "fuse", "testbed", "sim", "bench"], &[]),
 ];
 
 /// A file of more lines is two files.
@@ -143,7 +144,7 @@ fn policy_is_pure() {
 
 #[test]
 fn unsafe_code_is_forbidden_where_no_system_call_needs_it() {
-    for name in ["policy", "backend", "device", "workload", "sim", "testbed"] {
+    for name in ["policy", "backend", "device", "foreread", "workload", "sim", "testbed"] {
         let lib = fs::read_to_string(root().join(format!("crates/{name}/src/lib.rs"))).expect("lib.rs");
         assert!(lib.contains("#![forbid(unsafe_code)]"), "crates/{name}/src/lib.rs lacks #![forbid(unsafe_code)]");
     }
@@ -311,6 +312,37 @@ fn manifests_inherit_from_the_workspace() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// A crate is public where its manifest does not say otherwise.
+#[test]
+fn public_crates_can_be_packaged() {
+    let (mut wrong, mut public) = (Vec::new(), Vec::new());
+    let is_public = |manifest: &str| !manifest.contains("\npublish");
+    let manifests = manifests();
+    for (name, manifest) in manifests.iter().filter(|(_, manifest)| is_public(manifest)) {
+        for field in ["description = ", "license.", "repository.", "keywords = ", "categories = ", "include = "] {
+            if !manifest.contains(&format!("\n{field}")) {
+                wrong.push(format!("{name}: no `{field}`"));
+            }
+        }
+        if !root().join("crates").join(name).join("README.md").exists() {
+            wrong.push(format!("{name}: no README.md"));
+        }
+        for (_, imported) in our_dependencies(manifest) {
+            if !is_public(&manifests[&imported]) {
+                wrong.push(format!("{name}: {imported} is not public"));
+            }
+        }
+        public.push(name.strip_prefix("foreread").unwrap_or(name).to_owned());
+    }
+    let check = fs::read_to_string(root().join("check")).expect("the check");
+    let packaged = check.lines().find_map(|line| line.strip_prefix("public=(foreread foreread-{")).expect("the list");
+    let mut packaged: Vec<&str> = packaged.trim_end_matches("})").split(',').chain([""]).collect();
+    packaged.sort_unstable();
+    public.sort_unstable();
+    assert_eq!(public, packaged, "`check` packages the public crates");
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
 fn manifests() -> BTreeMap<String, String> {
     let entries = fs::read_dir(root().join("crates")).expect("the crates").flatten();
     entries
@@ -337,9 +369,9 @@ fn dependency_lines(manifest: &str) -> Vec<(String, String)> {
 /// The section and the short name of each dependency on a crate of this workspace.
 fn our_dependencies(manifest: &str) -> Vec<(String, String)> {
     let ours = |(section, line): (String, String)| {
-        let name = line.split(['.', ' ', '=']).next()?.strip_prefix("foreread-")?;
+        let name = line.split(['.', ' ', '=']).next()?;
+        let name = if name == "foreread" { name } else { name.strip_prefix("foreread-")? };
         Some((section, name.to_owned()))
     };
     dependency_lines(manifest).into_iter().filter_map(ours).collect()
 }
-

@@ -164,7 +164,7 @@ impl Chain {
 
 /// A listing that would never end, and why.
 pub(crate) fn endless(prefix: &str, why: &str) -> Error {
-    Error::new(ErrorKind::Io, format!("list {prefix}: {why}: the listing would never end"))
+    Error::new(ErrorKind::Io, format!("list {prefix}: {why}: the listing would never end")).with_key(prefix)
 }
 
 /// Why a listing fails that has more than [`EMPTY_MAX`] empty pages in a row.

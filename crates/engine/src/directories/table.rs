@@ -39,6 +39,7 @@ struct Known {
 
 /// What a name is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Named {
     /// What it stands for.
     pub node: Node,

@@ -15,6 +15,7 @@ use crate::records::log::{action_text, parse_event, parse_head};
 
 /// How much a replay has compared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Replayed {
     /// Events told to policy.
     pub events: u64,

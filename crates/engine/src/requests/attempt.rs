@@ -61,7 +61,7 @@ pub(crate) async fn attempt<T>(
 /// The storage did not answer for as long as `patience` allows.
 pub(crate) fn silence(operation: &str, object: &str, patience: Duration) -> Error {
     let text = format!("{operation} {object}: the storage was silent for {} s", patience.as_secs_f32());
-    Error::new(ErrorKind::TimedOut, text)
+    Error::new(ErrorKind::TimedOut, text).with_key(object)
 }
 
 /// The waits between attempts: longer each time, different for each request, and bounded.
@@ -87,7 +87,7 @@ impl Backoff {
         let pause = self.pause(failure.retry_after);
         if Instant::now() + pause >= self.deadline {
             let text = format!("{} (after {} attempts)", failure.error, self.attempts);
-            return Err(Error::new(failure.error.kind(), text));
+            return Err(failure.error.with_text(text));
         }
         tracing::debug!(error = %failure.error, ?pause, "trying again");
         tokio::time::sleep(pause).await;

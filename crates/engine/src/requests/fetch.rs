@@ -99,7 +99,7 @@ async fn read_body<O: Owner>(
     };
     let wrong = |what: &str| {
         let text = format!("read {} [{}, {}): {what}", object.key, wanted.start, wanted.end);
-        Failure::passing(Error::new(ErrorKind::Io, text))
+        Failure::passing(Error::new(ErrorKind::Io, text).with_key(object.key.as_str()).with_retry())
     };
     while !filling.rest().is_empty() {
         let next = async { Ok(body.next().await) };

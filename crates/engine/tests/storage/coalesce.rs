@@ -152,7 +152,7 @@ impl Busy {
     fn new(in_place: bool, options: &Options) -> Self {
         let (send, asked) = channel();
         let store = Store { asked: Arc::new(Mutex::new(send)), in_place };
-        let options = Options { readahead: false, ..options.clone() };
+        let options = options.clone().with_readahead(false);
         let engine = Engine::new(Arc::new(store), &options).expect("an engine");
         let open = |key| engine.open(&engine.runtime().block_on(engine.stat(&Key::new(key))).expect("it is there"));
         let (file, other) = (open("file"), open("other"));
@@ -204,7 +204,7 @@ fn adjacent_reads_that_wait_become_one_request() {
     both(|in_place| {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("record.log");
-        let mut busy = Busy::new(in_place, &Options { record: Some(path.clone()), ..Options::default() });
+        let mut busy = Busy::new(in_place, &Options::default().with_record(path.clone()));
         // The second one is the last page of a folio; the third one needs two folios.
         let reads = [30..31, 31..32, 32..70, 28..30, 72..73].map(|pages: Range<u64>| (busy.read(pages.clone()), pages));
         let asked = busy.next();

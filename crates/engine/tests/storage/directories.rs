@@ -78,7 +78,7 @@ fn a_listing_answers_for_present_and_for_absent_names() {
 
 #[test]
 fn a_listing_that_is_too_old_is_requested_again() {
-    let options = Options { metadata_ttl: Duration::ZERO, ..Options::default() };
+    let options = Options::default().with_metadata_ttl(Duration::ZERO);
     let rig = rig(&[("d/a", 5)], &options);
     rig.engine.runtime().block_on(async {
         names(&rig.engine.open_directory("d/")).await;
@@ -93,7 +93,7 @@ fn a_listing_that_is_too_old_is_requested_again() {
 
 #[test]
 fn opening_a_directory_does_not_join_a_listing_that_began_too_long_ago() {
-    let options = Options { metadata_ttl: Duration::from_millis(50), ..Options::default() };
+    let options = Options::default().with_metadata_ttl(Duration::from_millis(50));
     let rig = rig_after(Duration::from_millis(200), &[("d/a", 5)], &options);
     rig.engine.runtime().block_on(async {
         let earlier = rig.engine.open_directory("d/");
@@ -166,7 +166,7 @@ fn small_directories(count: u32) -> Vec<String> {
 fn small_directories_are_listed_by_few_requests() {
     let keys = small_directories(1_000);
     let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 1)).collect();
-    let options = Options { metadata_ttl: Duration::from_mins(10), ..Options::default() };
+    let options = Options::default().with_metadata_ttl(Duration::from_mins(10));
     let rig = rig(&objects, &options);
     let mut found = BTreeMap::new();
     walk(&rig, "d/", &mut found);
@@ -205,7 +205,7 @@ fn files_that_stay_come_once_while_small_directories_change() {
 fn a_loader_causes_one_request_a_file() {
     let keys: Vec<String> = (0..200).map(|n| format!("d{}/f{n:03}", n % 20)).collect();
     let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 10_000)).collect();
-    let options = Options { metadata_ttl: Duration::from_millis(20), ..Options::default() };
+    let options = Options::default().with_metadata_ttl(Duration::from_millis(20));
     let rig = rig(&objects, &options);
     for dir in 0..20 {
         rig.engine.runtime().block_on(names(&rig.engine.open_directory(&format!("d{dir}/"))));
@@ -228,7 +228,7 @@ fn a_loader_causes_one_request_a_file() {
 
 #[test]
 fn a_replaced_file_is_the_new_one_when_its_name_is_looked_up() {
-    let options = Options { metadata_ttl: Duration::from_millis(20), ..Options::default() };
+    let options = Options::default().with_metadata_ttl(Duration::from_millis(20));
     let keys: Vec<String> = (0..40).map(|n| format!("d/f{n:02}")).collect();
     let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 10_000)).collect();
     let rig = rig(&objects, &options);
@@ -248,7 +248,7 @@ fn a_replaced_file_is_the_new_one_when_its_name_is_looked_up() {
 
 #[test]
 fn a_directory_that_was_seen_to_hold_an_entry_exists() {
-    let options = Options { metadata_ttl: Duration::from_millis(500), ..Options::default() };
+    let options = Options::default().with_metadata_ttl(Duration::from_millis(500));
     let rig = rig(&[("d/a/1", 5), ("d/b/2", 5)], &options);
     rig.engine.runtime().block_on(async {
         names(&rig.engine.open_directory("d/")).await;

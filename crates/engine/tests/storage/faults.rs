@@ -8,7 +8,7 @@ use foreread_testbed::ObjectSpec;
 use crate::{Rig, patience, rig, rig_after};
 
 fn faulty(fault: &str) -> Rig {
-    let rig = rig(&[("a", 64 << 20), ("b", 1 << 20)], &Options { patience: patience(), ..Options::default() });
+    let rig = rig(&[("a", 64 << 20), ("b", 1 << 20)], &Options::default().with_patience(patience()));
     rig.testbed.set_faults(vec![fault.parse().expect("a fault")]);
     rig
 }
@@ -55,7 +55,7 @@ fn failed_speculation_is_never_seen() {
 #[test]
 fn a_second_request_overtakes_a_late_answer() {
     // Answers take eight milliseconds, so delays of the machine make none of them twice as late.
-    let options = Options { patience: patience(), ..Options::default() };
+    let options = Options::default().with_patience(patience());
     let rig = rig_after(Duration::from_millis(8), &[("a", 64 << 20)], &options);
     let a = rig.open("a");
     rig.testbed.set_faults(vec!["stall=20s,every=40".parse().expect("a fault")]);
@@ -106,7 +106,7 @@ fn a_replaced_object_fails_its_reads_and_opens_anew() {
 
 #[test]
 fn every_range_is_requested_on_condition_of_the_version() {
-    let rig = rig(&[("a", 64 << 20)], &Options { patience: patience(), ..Options::default() });
+    let rig = rig(&[("a", 64 << 20)], &Options::default().with_patience(patience()));
     let file = rig.open("a");
     rig.testbed.set_object(&ObjectSpec { generation: 2, ..ObjectSpec::new("a", 64 << 20) });
     let error = rig.read(&file, 0, 4096, 1).expect_err("the version that was opened is gone");

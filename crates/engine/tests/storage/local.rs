@@ -26,7 +26,7 @@ struct Site {
 fn each(test: impl Fn(Site)) {
     for local in [Mechanism::IoUring, Mechanism::Threads] {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-        let options = ConnectOptions { local, ..ConnectOptions::default() };
+        let options = ConnectOptions::default().with_local(local);
         let connected = connect(dir.path().to_str().expect("a path"), &options).expect("a backend");
         let mechanism = connected.backend.submission().expect("it is local").mechanism().to_string();
         let engine = Engine::new(Arc::clone(&connected.backend), &Options::default()).expect("an engine");
@@ -304,7 +304,7 @@ impl Backend for Silent {
 fn a_silent_disk_is_given_up_on_and_its_late_bytes_are_dropped() {
     let silent = Silent::default();
     let asked = Arc::clone(&silent.0);
-    let options = Options { patience: super::patience(), readahead: false, ..Options::default() };
+    let options = Options::default().with_patience(super::patience()).with_readahead(false);
     let engine = Engine::new(Arc::new(silent), &options).expect("an engine");
     let object = engine.runtime().block_on(engine.stat(&Key::new("x"))).expect("it is there");
     let file = engine.open(&object);

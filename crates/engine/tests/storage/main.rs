@@ -24,7 +24,7 @@ struct Rig {
 /// Short, so that a permanent fault ends a test soon.
 fn patience() -> Patience {
     let (step, total) = (Duration::from_millis(400), Duration::from_secs(3));
-    Patience { first_byte: step, idle: step, total }
+    Patience::default().with_first_byte(step).with_idle(step).with_total(total)
 }
 
 fn rig(objects: &[(&str, u64)], options: &Options) -> Rig {
@@ -43,7 +43,7 @@ fn rig_after(first_byte: Duration, objects: &[(&str, u64)], options: &Options) -
         ..Config::default()
     };
     let testbed = Testbed::start(config).expect("a testbed on loopback");
-    let storage = ConnectOptions { endpoint: Some(testbed.endpoint()), anonymous: true, ..ConnectOptions::default() };
+    let storage = ConnectOptions::default().with_endpoint(testbed.endpoint()).with_anonymous(true);
     let connected = connect("s3://testbed", &storage).expect("a backend");
     let engine = Engine::new(Arc::clone(&connected.backend), options).expect("an engine");
     Rig { testbed, engine }

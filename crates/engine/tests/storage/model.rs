@@ -49,7 +49,7 @@ proptest! {
         fault in prop::option::of(0..PASSING.len()),
         memory in prop_oneof![Just(16u64 << 20), Just(64 << 20)],
     ) {
-        let rig = rig(&SIZES, &Options { memory_bytes: memory, patience: patience(), ..Options::default() });
+        let rig = rig(&SIZES, &Options::default().with_memory_bytes(memory).with_patience(patience()));
         if let Some(fault) = fault {
             rig.testbed.set_faults(vec![PASSING[fault].parse().expect("a fault")]);
         }
@@ -86,7 +86,7 @@ proptest! {
 
 #[test]
 fn fetching_stops_when_the_reader_stops() {
-    let rig = rig(&[("big", 1 << 30)], &Options { memory_bytes: 64 << 20, patience: patience(), ..Options::default() });
+    let rig = rig(&[("big", 1 << 30)], &Options::default().with_memory_bytes(64 << 20).with_patience(patience()));
     let file = rig.open("big");
     for i in 0..32u64 {
         rig.read(&file, i << 20, 1 << 20, 1).expect("a read");
@@ -109,7 +109,7 @@ fn fetching_stops_when_the_reader_stops() {
 
 #[test]
 fn readers_of_the_same_bytes_share_one_request() {
-    let rig = rig(&[("big", 1 << 30)], &Options { patience: patience(), readahead: false, ..Options::default() });
+    let rig = rig(&[("big", 1 << 30)], &Options::default().with_patience(patience()).with_readahead(false));
     let file = rig.open("big");
     rig.testbed.reset_counters();
     std::thread::scope(|threads| {
@@ -123,7 +123,7 @@ fn readers_of_the_same_bytes_share_one_request() {
 
 #[test]
 fn the_rest_of_a_hot_block_comes_with_few_requests() {
-    let options = Options { patience: patience(), ..Options::default() };
+    let options = Options::default().with_patience(patience());
     let rig = rig_after(Duration::from_millis(10), &[("table", 1 << 30)], &options);
     let file = rig.open("table");
     rig.testbed.reset_counters();

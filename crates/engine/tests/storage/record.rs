@@ -11,8 +11,7 @@ use crate::{patience, rig};
 fn a_record_replays_to_the_same_actions() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("record.log");
-    let options =
-        Options { memory_bytes: 16 << 20, record: Some(path.clone()), patience: patience(), ..Options::default() };
+    let options = Options::default().with_memory_bytes(16 << 20).with_record(path.clone()).with_patience(patience());
     let rig = rig(&[("a", 100 << 20), ("b", 3 << 20)], &options);
     rig.testbed.set_faults(vec!["status=500,every=11".parse().expect("a fault")]);
     std::thread::scope(|threads| {

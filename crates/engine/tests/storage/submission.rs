@@ -86,7 +86,7 @@ struct Rig {
 
 fn rig() -> Rig {
     let gate = Arc::new(Gate::default());
-    let options = Options { readahead: false, ..Options::default() };
+    let options = Options::default().with_readahead(false);
     let engine = Engine::new(Arc::clone(&gate) as Arc<dyn Backend>, &options).expect("an engine");
     let object = engine.runtime().block_on(engine.stat(&Key::new("object"))).expect("it is there");
     let file = engine.open(&object);

@@ -154,6 +154,7 @@ pub enum SwapAction {
 
 /// What was decided so far. No count decreases.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SwapCounters {
     /// Faults on pages whose contents were in the spill file only.
     pub faults_major: u64,
