@@ -231,8 +231,8 @@ pub mod backend {
 #[cfg(feature = "memory")]
 pub mod memory {
     pub use foreread_memory::{
-        Advice, BUDGET_BYTES_MIN, Error, Gauges, Region, RegionBuilder, Spill, Stats, SwapCounters, View, ViewBuilder,
-        ViewStats,
+        Advice, BUDGET_BYTES_MIN, Error, Gauges, Region, RegionBuilder, RegionCounters, Spill, Stats, View,
+        ViewBuilder, ViewStats,
     };
 }
 

@@ -5,7 +5,7 @@
 //!                  └───> page absent: the thread waits, the kernel tells the pager (userfaultfd)
 //!                                              │ event
 //!                                              v
-//!                        policy::SwapPath: which pages to read, map, clean, drop
+//!                        policy::RegionPath: which pages to read, map, clean, drop
 //!                                              │ actions
 //!                                              v
 //!                        spill file <── io_uring, past the page cache ──> frames
@@ -18,7 +18,7 @@
 //! object of an engine as memory. `include/foreread.h` offers the first to other languages.
 //!
 //! *Invariant:* this crate has no rule about which pages to read ahead or which leave memory
-//! first. `policy::SwapPath` decides that for regions, `policy::ViewPath` for views.
+//! first. `policy::RegionPath` decides that for regions, `policy::ViewPath` for views.
 //!
 //! # Reading order
 //!
@@ -40,7 +40,7 @@ mod view;
 pub use bare::Bare;
 pub use budget::BUDGET_BYTES_MIN;
 pub use error::Error;
-pub use foreread_policy::SwapCounters;
+pub use foreread_policy::RegionCounters;
 pub use region::spill::Spill;
 pub use region::stats::{Gauges, Stats};
 pub use region::{Advice, Region, RegionBuilder};

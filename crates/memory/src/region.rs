@@ -24,7 +24,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use foreread_policy::{Advice as Said, Extent, PAGE_BYTES, SwapOptions, SwapPath};
+use foreread_policy::{Advice as Said, Extent, PAGE_BYTES, RegionOptions, RegionPath};
 
 use crate::budget;
 use crate::error::Error;
@@ -192,7 +192,7 @@ impl RegionBuilder {
         let mapping = Arc::new(Mapping::registered(pages, true, &uffd)?);
         let bell = Bell::new().map_err(Error::system("making an eventfd"))?;
         let orders = Arc::new(Orders::new(bell.clone()));
-        let policy = SwapPath::new(SwapOptions { pages, budget: budget_of_policy(budget_pages) });
+        let policy = RegionPath::new(RegionOptions { pages, budget: budget_of_policy(budget_pages) });
         let (ready, told) = mpsc::sync_channel(1);
         let (mapping_of_pager, orders_of_pager) = (Arc::clone(&mapping), Arc::clone(&orders));
         let may_ring = self.io_uring;

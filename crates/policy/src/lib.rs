@@ -17,7 +17,7 @@
 //! 3. Getters ([`ReadPath::counters`], [`ReadPath::memory`]) may be called at any time and change
 //!    nothing.
 //!
-//! Directories ([`DirReadahead`]), regions ([`SwapPath`]) and views ([`ViewPath`]) are used in the
+//! Directories ([`DirReadahead`]), regions ([`RegionPath`]) and views ([`ViewPath`]) are used in the
 //! same way.
 //!
 //! A plain hit is no event. A driver reports a read only if it finds a page absent, in flight or
@@ -57,9 +57,9 @@ pub use directories::event::{Child, DirAction, DirCounters, DirEvent};
 pub use directories::path::{DirOptions, DirReadahead};
 pub use read::event::{Action, Counters, Event};
 pub use read::path::{Memory, Options, ReadPath};
-pub use regions::event::{Advice, SwapAction, SwapCounters, SwapEvent};
+pub use regions::event::{Advice, RegionAction, RegionCounters, RegionEvent};
 pub use regions::path::cleaning::CLEAN_PAGES_MAX;
-pub use regions::path::{SwapOptions, SwapPath};
+pub use regions::path::{RegionOptions, RegionPath};
 pub use residency::replacement::Replacement;
 pub use units::{Class, DirId, Extent, FOLIO_PAGES_MAX, FileId, Found, Nanos, PAGE_BYTES, RequestId, Touch};
 pub use views::event::{ViewAction, ViewCounters, ViewEvent};

@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use foreread_policy::{Advice, Extent, Nanos, RequestId, SwapAction, SwapCounters, SwapEvent, SwapOptions, SwapPath};
+use foreread_policy::{
+    Advice, Extent, Nanos, RegionAction, RegionCounters, RegionEvent, RegionOptions, RegionPath, RequestId,
+};
 use proptest::prelude::*;
 
 /// Where the driver has a page.
@@ -25,7 +27,7 @@ enum Open {
 
 /// A driver with a number in each page in place of bytes: each write makes a new number.
 struct Driver {
-    policy: SwapPath,
+    policy: RegionPath,
     budget: u64,
     at: Vec<At>,
     /// The contents of each page in memory, and of its copy in the spill file. 0: zeroes.
@@ -51,7 +53,7 @@ struct Driver {
 impl Driver {
     fn new(pages: u64, budget: u64) -> Self {
         Self {
-            policy: SwapPath::new(SwapOptions { pages, budget }),
+            policy: RegionPath::new(RegionOptions { pages, budget }),
             budget,
             at: vec![At::Away; pages as usize],
             held: vec![0; pages as usize],
@@ -73,7 +75,7 @@ impl Driver {
         self.at.iter().filter(|&&at| at != At::Away).count() as u64
     }
 
-    fn tell(&mut self, event: SwapEvent) {
+    fn tell(&mut self, event: RegionEvent) {
         self.policy.handle(Nanos(0), event);
         while let Some(action) = self.policy.poll_action() {
             self.act(action);
@@ -95,12 +97,12 @@ impl Driver {
         }
     }
 
-    fn act(&mut self, action: SwapAction) {
+    fn act(&mut self, action: RegionAction) {
         let cleaning = |open: &BTreeMap<RequestId, Open>, page: u64| {
             open.values().any(|open| matches!(open, Open::Clean(pages, _) if pages.iter().any(|&(of, _)| of == page)))
         };
         match action {
-            SwapAction::Zero { pages, protect } => {
+            RegionAction::Zero { pages, protect } => {
                 for page in pages.start..pages.end {
                     assert_eq!(self.at[page as usize], At::Away, "zeroes over page {page}");
                     assert!(self.spilled[page as usize].is_none(), "page {page} is in the spill file");
@@ -110,7 +112,7 @@ impl Driver {
                 }
                 assert!(self.shrunk || self.resident() <= self.budget);
             }
-            SwapAction::Read { request, pages, slot, .. } => {
+            RegionAction::Read { request, pages, slot, .. } => {
                 assert!(!pages.is_empty());
                 self.go_to(slot, pages);
                 for page in pages.start..pages.end {
@@ -121,14 +123,14 @@ impl Driver {
                 assert!(self.open.insert(request, Open::Read(pages, slot)).is_none());
                 assert!(self.shrunk || self.resident() <= self.budget);
             }
-            SwapAction::Map { pages, protect } => {
+            RegionAction::Map { pages, protect } => {
                 for page in pages.start..pages.end {
                     assert_eq!(self.at[page as usize], At::Staged, "page {page} is mapped");
                     self.at[page as usize] = At::Mapped { protected: protect };
                     self.waiting.remove(&page);
                 }
             }
-            SwapAction::Clean { request, pages, slot } => {
+            RegionAction::Clean { request, pages, slot } => {
                 self.go_to(slot, pages);
                 let mut written = Vec::new();
                 for page in pages.start..pages.end {
@@ -139,7 +141,7 @@ impl Driver {
                 }
                 assert!(self.open.insert(request, Open::Clean(written, slot)).is_none());
             }
-            SwapAction::Drop { pages } => {
+            RegionAction::Drop { pages } => {
                 for page in pages.start..pages.end {
                     let given_up = self.given_up.remove(&page);
                     match self.at[page as usize] {
@@ -156,7 +158,7 @@ impl Driver {
                     self.at[page as usize] = At::Away;
                 }
             }
-            SwapAction::Fail { pages } => {
+            RegionAction::Fail { pages } => {
                 for page in pages.start..pages.end {
                     assert!(self.broken, "nothing has failed");
                     assert!(self.waiting.remove(&page), "no thread waits for page {page}");
@@ -178,7 +180,7 @@ impl Driver {
             if write && protected {
                 self.at[page as usize] = At::Mapped { protected: false };
                 self.given_up.remove(&page);
-                self.tell(SwapEvent::Written { page });
+                self.tell(RegionEvent::Written { page });
             }
             if write && self.at[page as usize] == (At::Mapped { protected: false }) {
                 self.writes += 1;
@@ -188,7 +190,7 @@ impl Driver {
             return;
         }
         self.waiting.insert(page);
-        self.tell(SwapEvent::Fault { page, thread, write });
+        self.tell(RegionEvent::Fault { page, thread, write });
     }
 
     /// The `nth` request ends.
@@ -210,7 +212,7 @@ impl Driver {
                         (self.spilled[page as usize], self.wanted[page as usize]) = (None, 0);
                     }
                 }
-                self.tell(SwapEvent::Completed { request, came });
+                self.tell(RegionEvent::Completed { request, came });
             }
             Some(Open::Clean(pages, slot)) => {
                 for (&(page, held), slot) in pages.iter().zip(slot..) {
@@ -224,10 +226,10 @@ impl Driver {
                     }
                     if came && held == 0 {
                         self.spilled[page as usize] = None;
-                        self.tell(SwapEvent::Zeroes { pages: Extent::new(page, page + 1) });
+                        self.tell(RegionEvent::Zeroes { pages: Extent::new(page, page + 1) });
                     }
                 }
-                self.tell(SwapEvent::Cleaned { request, came });
+                self.tell(RegionEvent::Cleaned { request, came });
             }
             None => {}
         }
@@ -244,7 +246,7 @@ impl Driver {
                 }
             }
         }
-        self.tell(SwapEvent::Advised { pages, advice });
+        self.tell(RegionEvent::Advised { pages, advice });
     }
 
     /// All open requests end, until there is none.
@@ -260,7 +262,7 @@ impl Driver {
         assert_eq!(self.policy.discarding(), 0);
     }
 
-    fn counters(&self) -> SwapCounters {
+    fn counters(&self) -> RegionCounters {
         self.policy.counters()
     }
 }
@@ -322,7 +324,7 @@ proptest! {
                 Step::Budget { pages } => {
                     driver.shrunk |= pages < driver.resident();
                     driver.budget = pages;
-                    driver.tell(SwapEvent::Budget { pages });
+                    driver.tell(RegionEvent::Budget { pages });
                 }
             }
         }

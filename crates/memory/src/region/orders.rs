@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, SyncSender};
 
-use foreread_policy::{Advice, Extent, SwapCounters};
+use foreread_policy::{Advice, Extent, RegionCounters};
 use parking_lot::Mutex;
 
 use crate::kernel::bell::Bell;
@@ -37,7 +37,7 @@ impl Done {
 pub(crate) struct Orders {
     bell: Bell,
     waiting: Mutex<Vec<Order>>,
-    shown: Mutex<(Gauges, SwapCounters)>,
+    shown: Mutex<(Gauges, RegionCounters)>,
     closed: AtomicBool,
 }
 
@@ -74,11 +74,11 @@ impl Orders {
         self.waiting.lock().clear();
     }
 
-    pub(crate) fn show(&self, gauges: Gauges, counters: SwapCounters) {
+    pub(crate) fn show(&self, gauges: Gauges, counters: RegionCounters) {
         *self.shown.lock() = (gauges, counters);
     }
 
-    pub(crate) fn shown(&self) -> (Gauges, SwapCounters) {
+    pub(crate) fn shown(&self) -> (Gauges, RegionCounters) {
         *self.shown.lock()
     }
 }

@@ -30,7 +30,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use foreread_policy::{CLEAN_PAGES_MAX, Extent, Nanos, PAGE_BYTES, RequestId, SwapAction, SwapEvent, SwapPath};
+use foreread_policy::{CLEAN_PAGES_MAX, Extent, Nanos, PAGE_BYTES, RegionAction, RegionEvent, RegionPath, RequestId};
 
 use crate::budget::BUDGET_BYTES_MIN;
 use crate::kernel::frames::{FRAME_BYTES, Frames, RUN_MAX};
@@ -45,7 +45,7 @@ use crate::region::stats::Gauges;
 /// See the head of this file.
 pub(super) struct Pager {
     orders: Arc<Orders>,
-    policy: SwapPath,
+    policy: RegionPath,
     resident: Resident,
     carrier: Carrier,
     cipher: Option<Cipher>,
@@ -58,7 +58,7 @@ pub(super) struct Pager {
     /// all reads.
     to_clean: VecDeque<(RequestId, Extent, u64)>,
     /// Events that arose while actions were executed; policy is told after those actions.
-    pending: VecDeque<SwapEvent>,
+    pending: VecDeque<RegionEvent>,
     gauges: Gauges,
     started: Instant,
 }
@@ -100,7 +100,7 @@ impl Pager {
     pub(super) fn new(
         resident: Resident,
         orders: Arc<Orders>,
-        policy: SwapPath,
+        policy: RegionPath,
         carrier: Carrier,
         cipher: Option<Cipher>,
         budget_pages: u64,
@@ -159,13 +159,13 @@ impl Pager {
     fn obey(&mut self, order: Order) -> bool {
         match order {
             Order::Advise { pages, advice, done } => {
-                self.tell(SwapEvent::Advised { pages, advice });
+                self.tell(RegionEvent::Advised { pages, advice });
                 self.discards.push(done);
             }
             Order::Budget { pages, done } => {
                 self.gauges.budget_pages = pages;
                 self.resident.pool.keep_idle(idle_frames(pages));
-                self.tell(SwapEvent::Budget { pages: budget_of_policy(pages) });
+                self.tell(RegionEvent::Budget { pages: budget_of_policy(pages) });
                 self.resident.unmap();
                 done.done();
             }
@@ -175,7 +175,7 @@ impl Pager {
     }
 
     /// Tells policy of an event, and executes its actions.
-    fn tell(&mut self, event: SwapEvent) {
+    fn tell(&mut self, event: RegionEvent) {
         self.pending.push_back(event);
         self.tell_pending();
     }
@@ -190,14 +190,14 @@ impl Pager {
         }
     }
 
-    fn execute(&mut self, action: SwapAction) {
+    fn execute(&mut self, action: RegionAction) {
         match action {
-            SwapAction::Zero { pages, protect } => self.resident.map_zeroes(pages, protect),
-            SwapAction::Read { request, pages, slot, class: _ } => self.read(request, pages, slot),
-            SwapAction::Map { pages, protect } => self.resident.map(pages, protect),
-            SwapAction::Clean { request, pages, slot } => self.to_clean.push_back((request, pages, slot)),
-            SwapAction::Drop { pages } => self.resident.drop_pages(pages),
-            SwapAction::Fail { pages } => {
+            RegionAction::Zero { pages, protect } => self.resident.map_zeroes(pages, protect),
+            RegionAction::Read { request, pages, slot, class: _ } => self.read(request, pages, slot),
+            RegionAction::Map { pages, protect } => self.resident.map(pages, protect),
+            RegionAction::Clean { request, pages, slot } => self.to_clean.push_back((request, pages, slot)),
+            RegionAction::Drop { pages } => self.resident.drop_pages(pages),
+            RegionAction::Fail { pages } => {
                 self.gauges.pages_failed += pages.pages();
                 self.resident.fail(pages);
             }
@@ -250,7 +250,7 @@ impl Pager {
             for (part, zeroes) in runs(pages, |page| self.resident.is_zero(page)).filter(|_| came).collect::<Vec<_>>() {
                 if zeroes {
                     self.gauges.pages_blank += part.pages();
-                    self.pending.push_back(SwapEvent::Zeroes { pages: part });
+                    self.pending.push_back(RegionEvent::Zeroes { pages: part });
                 } else {
                     parts.push(Part { request, pages: part, slot: slot + part.start - pages.start });
                 }
@@ -349,7 +349,7 @@ impl Pager {
         }
     }
 
-    fn request_ended(&mut self, id: RequestId, request: Request) -> SwapEvent {
+    fn request_ended(&mut self, id: RequestId, request: Request) -> RegionEvent {
         let Request { pages, write, came, arrived, .. } = request;
         if write {
             if !came {
@@ -357,7 +357,7 @@ impl Pager {
                 // The pages are still dirty: policy does not need to learn of further writes.
                 self.resident.protect(pages, false);
             }
-            return SwapEvent::Cleaned { request: id, came };
+            return RegionEvent::Cleaned { request: id, came };
         }
         self.gauges.reads_failed += u64::from(!came);
         for (pages, frames) in arrived {
@@ -367,7 +367,7 @@ impl Pager {
                 self.resident.pool.give(&frames);
             }
         }
-        SwapEvent::Completed { request: id, came }
+        RegionEvent::Completed { request: id, came }
     }
 
     fn show(&mut self) {

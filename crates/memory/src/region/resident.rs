@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
-use foreread_policy::{Extent, PAGE_BYTES, SwapEvent};
+use foreread_policy::{Extent, PAGE_BYTES, RegionEvent};
 use rustix::io::Errno;
 
 use crate::kernel::frames::{Frames, Pool};
@@ -69,16 +69,16 @@ impl Resident {
     }
 
     /// The event that policy learns of a touch by; `None` where the thread goes on without one.
-    pub(super) fn touched(&mut self, touch: Touch) -> Option<SwapEvent> {
+    pub(super) fn touched(&mut self, touch: Touch) -> Option<RegionEvent> {
         let page = self.mapping.page_of(touch.address);
         let here = Extent::new(page, page + 1);
         let write = touch.how != How::Read;
         if !self.states.is_mapped(page) {
-            return Some(SwapEvent::Fault { page, thread: touch.thread, write });
+            return Some(RegionEvent::Fault { page, thread: touch.thread, write });
         }
         if write && self.states.is_protected(page) {
             self.protect(here, false);
-            return Some(SwapEvent::Written { page });
+            return Some(RegionEvent::Written { page });
         }
         // An earlier touch of the page was answered, perhaps before this thread waited.
         let _ = self.uffd.wake(self.mapping.range(here));

@@ -1,13 +1,13 @@
 //! Counts that a region shows.
 
-use foreread_policy::SwapCounters;
+use foreread_policy::RegionCounters;
 
 /// Counts of a region, as of when its pager last had work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
     /// What policy decided: faults by kind, requests, pages read, written and wasted.
-    pub counters: SwapCounters,
+    pub counters: RegionCounters,
     /// What the pager did, and its present state.
     pub gauges: Gauges,
     /// `io_uring` reads and writes the spill; otherwise threads do.

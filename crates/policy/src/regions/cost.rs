@@ -39,12 +39,12 @@ impl Mean {
 
 /// The means of small and of large requests.
 #[derive(Debug, Default)]
-pub(crate) struct SwapCost {
+pub(crate) struct ReadCost {
     small: Mean,
     large: Mean,
 }
 
-impl SwapCost {
+impl ReadCost {
     /// A request for `pages` pages, alone at the spill file, took `took`.
     pub(crate) fn took(&mut self, pages: u64, took: Nanos) {
         // At most an hour, so that sums do not overflow.
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn the_cost_of_a_request_and_of_a_page_are_told_apart() {
-        let mut cost = SwapCost::default();
+        let mut cost = ReadCost::default();
         let took = |pages: u64| Nanos(100_000 + pages * 5_000);
         for pages in [1, 2, 1, 1, 2, 64, 128] {
             cost.took(pages, took(pages));
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn pages_that_cost_nothing_do_not_divide_by_zero() {
-        let mut cost = SwapCost::default();
+        let mut cost = ReadCost::default();
         for pages in [1, 1, 1, 1, 16, 16, 16, 16] {
             cost.took(pages, Nanos(50_000));
         }

@@ -15,8 +15,8 @@
 //! dirty and has no copy in the spill file is zeroes: it was never written to, or held nothing but
 //! zeroes when it was cleaned.
 //!
-//! *Invariants:* each [`SwapAction::Read`] is answered by one [`SwapEvent::Completed`], each
-//! [`SwapAction::Clean`] by one [`SwapEvent::Cleaned`], in any order. No page is in two requests.
+//! *Invariants:* each [`RegionAction::Read`] is answered by one [`RegionEvent::Completed`], each
+//! [`RegionAction::Clean`] by one [`RegionEvent::Cleaned`], in any order. No page is in two requests.
 //!
 //! The contract has no cancellation: a request that was begun is completed. Source:
 //! docs/decisions/0032; 0033 for the order of protection, write and unmapping.
@@ -38,15 +38,15 @@ pub enum Advice {
     WillNeed,
     /// They are not used any more and their contents are given up: they are zeroes from now on. A
     /// page in a request is dropped when the request ends, unless it was written to since. The
-    /// driver lets the program continue when [`crate::SwapPath::discarding`] is 0.
+    /// driver lets the program continue when [`crate::RegionPath::discarding`] is 0.
     DontNeed,
 }
 
 /// Something that happened. Pages are numbered from the start of the region, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SwapEvent {
-    /// A thread touched a page that is not mapped. It waits until [`SwapAction::Map`],
-    /// [`SwapAction::Zero`] or [`SwapAction::Fail`]. If the page has been mapped meanwhile there
+pub enum RegionEvent {
+    /// A thread touched a page that is not mapped. It waits until [`RegionAction::Map`],
+    /// [`RegionAction::Zero`] or [`RegionAction::Fail`]. If the page has been mapped meanwhile there
     /// is no action: the driver lets the thread continue.
     Fault {
         /// The page.
@@ -61,20 +61,20 @@ pub enum SwapEvent {
         /// The page.
         page: u64,
     },
-    /// A [`SwapAction::Read`] is over: all its pages are staged, or none is.
+    /// A [`RegionAction::Read`] is over: all its pages are staged, or none is.
     Completed {
         /// The request.
         request: RequestId,
         /// Whether the pages were read.
         came: bool,
     },
-    /// These pages of a [`SwapAction::Clean`] hold nothing but zeroes and were not written.
-    /// Reported before its [`SwapEvent::Cleaned`].
+    /// These pages of a [`RegionAction::Clean`] hold nothing but zeroes and were not written.
+    /// Reported before its [`RegionEvent::Cleaned`].
     Zeroes {
         /// The pages.
         pages: Extent,
     },
-    /// A [`SwapAction::Clean`] is over. Pages written to since it began ([`SwapEvent::Written`])
+    /// A [`RegionAction::Clean`] is over. Pages written to since it began ([`RegionEvent::Written`])
     /// stay dirty.
     Cleaned {
         /// The request.
@@ -99,7 +99,7 @@ pub enum SwapEvent {
 
 /// Something to do. The driver executes actions in the order given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SwapAction {
+pub enum RegionAction {
     /// Map zeroes.
     Zero {
         /// The pages; none has a copy in the spill file.
@@ -107,7 +107,7 @@ pub enum SwapAction {
         /// Protect them, so that the first write to each is reported. Otherwise they are dirty.
         protect: bool,
     },
-    /// Read from the spill file. Answered by [`SwapEvent::Completed`].
+    /// Read from the spill file. Answered by [`RegionEvent::Completed`].
     Read {
         /// The request's identity in that event.
         request: RequestId,
@@ -126,7 +126,7 @@ pub enum SwapAction {
         /// Protect them, so that the first write to each is reported. Otherwise they are dirty.
         protect: bool,
     },
-    /// Protect dirty pages and write them to the spill file. Answered by [`SwapEvent::Cleaned`].
+    /// Protect dirty pages and write them to the spill file. Answered by [`RegionEvent::Cleaned`].
     Clean {
         /// The request's identity in that event.
         request: RequestId,
@@ -134,7 +134,7 @@ pub enum SwapAction {
         /// [`crate::CLEAN_PAGES_MAX`].
         pages: Extent,
         /// The slot of the first page in the spill file, in pages; the others follow it there too.
-        /// No other open request uses these slots. The next [`SwapAction::Clean`] often continues
+        /// No other open request uses these slots. The next [`RegionAction::Clean`] often continues
         /// where this one ends, and can be written with it.
         slot: u64,
     },
@@ -155,7 +155,7 @@ pub enum SwapAction {
 /// What was decided so far. No count decreases.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct SwapCounters {
+pub struct RegionCounters {
     /// Faults on pages whose contents were in the spill file only.
     pub faults_major: u64,
     /// Faults on pages that were staged or arriving.

@@ -24,10 +24,10 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-use crate::regions::cost::SwapCost;
-use crate::regions::event::{Advice, SwapAction, SwapCounters, SwapEvent};
+use crate::regions::cost::ReadCost;
+use crate::regions::event::{Advice, RegionAction, RegionCounters, RegionEvent};
 use crate::regions::page::{Flag, Pages, Place};
-use crate::regions::readahead::{Plan, SwapReadahead};
+use crate::regions::readahead::{Plan, RegionReadahead};
 use crate::regions::replacement::Eviction;
 use crate::regions::slots::Slots;
 use crate::regions::writes::Writes;
@@ -39,7 +39,7 @@ mod reads;
 
 /// What a region is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SwapOptions {
+pub struct RegionOptions {
     /// The pages of the region; less than 2^32 - 1.
     pub pages: u64,
     /// Pages that may be mapped, staged or arriving; 0 counts as 1.
@@ -54,18 +54,18 @@ enum Request {
     Clean(Extent),
 }
 
-/// The policy of a region. It is used as [`crate::ReadPath`] is: [`SwapPath::handle`], then
-/// [`SwapPath::poll_action`] until `None`.
+/// The policy of a region. It is used as [`crate::ReadPath`] is: [`RegionPath::handle`], then
+/// [`RegionPath::poll_action`] until `None`.
 ///
 /// A fault costs O(pages of its cluster). The records take a little more than 20 bytes for each
 /// page of the region.
 #[derive(Debug)]
-pub struct SwapPath {
+pub struct RegionPath {
     pages: Pages,
     slots: Slots,
     eviction: Eviction,
-    ahead: SwapReadahead,
-    cost: SwapCost,
+    ahead: RegionReadahead,
+    cost: ReadCost,
     writes: Writes,
     now: Nanos,
     budget: u64,
@@ -83,24 +83,24 @@ pub struct SwapPath {
     failing: bool,
     /// Pages that are given up and in an open request.
     discarding: u64,
-    actions: VecDeque<SwapAction>,
-    counters: SwapCounters,
+    actions: VecDeque<RegionAction>,
+    counters: RegionCounters,
 }
 
-impl SwapPath {
+impl RegionPath {
     /// A region of zeroes.
     ///
     /// # Panics
     ///
     /// If the region has 2^32 - 1 pages or more.
-    pub fn new(options: SwapOptions) -> Self {
+    pub fn new(options: RegionOptions) -> Self {
         let budget = options.budget.max(1);
         Self {
             pages: Pages::new(options.pages),
             slots: Slots::new(options.pages),
             eviction: Eviction::new(),
-            ahead: SwapReadahead::new(budget),
-            cost: SwapCost::default(),
+            ahead: RegionReadahead::new(budget),
+            cost: ReadCost::default(),
             writes: Writes::default(),
             now: Nanos(0),
             budget,
@@ -113,28 +113,28 @@ impl SwapPath {
             failing: false,
             discarding: 0,
             actions: VecDeque::new(),
-            counters: SwapCounters::default(),
+            counters: RegionCounters::default(),
         }
     }
 
     /// Handles an event at `now`, which never goes back. Pages beyond the region are ignored.
-    pub fn handle(&mut self, now: Nanos, event: SwapEvent) {
+    pub fn handle(&mut self, now: Nanos, event: RegionEvent) {
         debug_assert!(self.actions.is_empty(), "every action is polled before the next event");
         debug_assert!(now >= self.now, "now never goes back: {now:?} after {:?}", self.now);
         self.now = now;
         match event {
-            SwapEvent::Fault { page, thread, write } if page < self.pages.len() => self.fault(page, thread, write),
-            SwapEvent::Written { page } if page < self.pages.len() => self.written(page),
-            SwapEvent::Fault { .. } | SwapEvent::Written { .. } => {}
-            SwapEvent::Completed { request, came } => self.completed(request, came),
-            SwapEvent::Zeroes { pages } => {
+            RegionEvent::Fault { page, thread, write } if page < self.pages.len() => self.fault(page, thread, write),
+            RegionEvent::Written { page } if page < self.pages.len() => self.written(page),
+            RegionEvent::Fault { .. } | RegionEvent::Written { .. } => {}
+            RegionEvent::Completed { request, came } => self.completed(request, came),
+            RegionEvent::Zeroes { pages } => {
                 for page in self.within(pages) {
                     self.pages.set(page, Flag::Zeroes, self.pages.has(page, Flag::Cleaning));
                 }
             }
-            SwapEvent::Cleaned { request, came } => self.cleaned(request, came),
-            SwapEvent::Advised { pages, advice } => self.advised(pages, advice),
-            SwapEvent::Budget { pages } => {
+            RegionEvent::Cleaned { request, came } => self.cleaned(request, came),
+            RegionEvent::Advised { pages, advice } => self.advised(pages, advice),
+            RegionEvent::Budget { pages } => {
                 self.budget = pages.max(1);
                 self.credit = spare(self.budget);
                 self.ahead.set_budget(self.budget);
@@ -144,12 +144,12 @@ impl SwapPath {
     }
 
     /// The next action; `None` when there are no more.
-    pub fn poll_action(&mut self) -> Option<SwapAction> {
+    pub fn poll_action(&mut self) -> Option<RegionAction> {
         self.actions.pop_front()
     }
 
     /// What was decided so far.
-    pub fn counters(&self) -> SwapCounters {
+    pub fn counters(&self) -> RegionCounters {
         self.counters
     }
 
@@ -203,7 +203,7 @@ impl SwapPath {
         } else {
             self.pages.unlist(page);
             self.pages.set_place(page, Place::Away);
-            self.act(SwapAction::Drop { pages: one(page) });
+            self.act(RegionAction::Drop { pages: one(page) });
         }
     }
 
@@ -239,7 +239,7 @@ impl SwapPath {
                 // It may have been read meanwhile, with the cluster of another page.
                 if self.pages.take(page, Flag::Waited) {
                     self.pages.set(page, Flag::Write, false);
-                    self.act(SwapAction::Fail { pages: one(page) });
+                    self.act(RegionAction::Fail { pages: one(page) });
                 }
             }
         }
@@ -266,12 +266,12 @@ impl SwapPath {
     }
 
     /// Adds an action. It is merged with the last one if that is the same for adjacent pages.
-    fn act(&mut self, action: SwapAction) {
+    fn act(&mut self, action: RegionAction) {
         let joined = match (self.actions.back_mut(), action) {
-            (Some(SwapAction::Drop { pages: last }), SwapAction::Drop { pages })
-            | (Some(SwapAction::Fail { pages: last }), SwapAction::Fail { pages }) => join(last, pages),
-            (Some(SwapAction::Map { pages: last, protect: one }), SwapAction::Map { pages, protect })
-            | (Some(SwapAction::Zero { pages: last, protect: one }), SwapAction::Zero { pages, protect })
+            (Some(RegionAction::Drop { pages: last }), RegionAction::Drop { pages })
+            | (Some(RegionAction::Fail { pages: last }), RegionAction::Fail { pages }) => join(last, pages),
+            (Some(RegionAction::Map { pages: last, protect: one }), RegionAction::Map { pages, protect })
+            | (Some(RegionAction::Zero { pages: last, protect: one }), RegionAction::Zero { pages, protect })
                 if *one == protect =>
             {
                 join(last, pages)

@@ -87,7 +87,7 @@ struct Tail {
 
 /// The streams and the detector of a region.
 #[derive(Debug)]
-pub(crate) struct SwapReadahead {
+pub(crate) struct RegionReadahead {
     /// In the order in which they were last used.
     streams: Vec<Stream>,
     tails: Vec<Tail>,
@@ -106,7 +106,7 @@ pub(crate) struct SwapReadahead {
     detected_max: u64,
 }
 
-impl SwapReadahead {
+impl RegionReadahead {
     /// The readahead of a region with a budget of `budget` pages.
     pub(crate) fn new(budget: u64) -> Self {
         Self {
@@ -361,12 +361,12 @@ mod tests {
 
     const NOTHING: fn(u64) -> bool = |_| false;
 
-    fn ahead() -> SwapReadahead {
-        SwapReadahead::new(1 << 20)
+    fn ahead() -> RegionReadahead {
+        RegionReadahead::new(1 << 20)
     }
 
     /// Carries out a plan, with all its pages away. Returns its mark.
-    fn done(ahead: &mut SwapReadahead, plan: &Plan) -> Option<u64> {
+    fn done(ahead: &mut RegionReadahead, plan: &Plan) -> Option<u64> {
         let at = |step: u64| plan.first.wrapping_add_signed(plan.delta * step as i64);
         let mark = plan.mark.map(at);
         ahead.planned(plan, at(plan.pages), mark);

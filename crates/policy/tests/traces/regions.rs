@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use foreread_policy::{Advice, Extent, Nanos, RequestId, SwapAction, SwapEvent, SwapOptions, SwapPath};
+use foreread_policy::{Advice, Extent, Nanos, RegionAction, RegionEvent, RegionOptions, RegionPath, RequestId};
 
 use crate::trace::{self, Trace};
 
@@ -13,7 +13,7 @@ const PAGE_NS: u64 = 5_000;
 
 /// A driver: which pages are mapped, and a spill file that takes one request after the other.
 struct Driver {
-    policy: SwapPath,
+    policy: RegionPath,
     now: Nanos,
     mapped: BTreeSet<u64>,
     protected: BTreeSet<u64>,
@@ -25,7 +25,7 @@ struct Driver {
 impl Driver {
     fn new(pages: u64, budget: u64) -> Self {
         Self {
-            policy: SwapPath::new(SwapOptions { pages, budget }),
+            policy: RegionPath::new(RegionOptions { pages, budget }),
             now: Nanos(0),
             mapped: BTreeSet::new(),
             protected: BTreeSet::new(),
@@ -34,29 +34,29 @@ impl Driver {
         }
     }
 
-    fn tell(&mut self, event: SwapEvent) {
+    fn tell(&mut self, event: RegionEvent) {
         self.policy.handle(self.now, event);
-        let actions: Vec<SwapAction> = std::iter::from_fn(|| self.policy.poll_action()).collect();
+        let actions: Vec<RegionAction> = std::iter::from_fn(|| self.policy.poll_action()).collect();
         let texts: Vec<String> = actions.iter().map(|&action| action_text(action)).collect();
         self.trace.event(self.now, &event_text(event), &texts);
         for action in actions {
             match action {
-                SwapAction::Zero { pages, protect } | SwapAction::Map { pages, protect } => {
+                RegionAction::Zero { pages, protect } | RegionAction::Map { pages, protect } => {
                     self.mapped.extend(pages.start..pages.end);
                     if protect {
                         self.protected.extend(pages.start..pages.end);
                     }
                 }
-                SwapAction::Read { request, pages, .. } => drop(self.requests.insert(request, (true, pages))),
-                SwapAction::Clean { request, pages, .. } => {
+                RegionAction::Read { request, pages, .. } => drop(self.requests.insert(request, (true, pages))),
+                RegionAction::Clean { request, pages, .. } => {
                     self.protected.extend(pages.start..pages.end);
                     self.requests.insert(request, (false, pages));
                 }
-                SwapAction::Drop { pages } => {
+                RegionAction::Drop { pages } => {
                     self.mapped.retain(|&page| !pages.contains(page));
                     self.protected.retain(|&page| !pages.contains(page));
                 }
-                SwapAction::Fail { .. } => {}
+                RegionAction::Fail { .. } => {}
             }
         }
     }
@@ -66,9 +66,9 @@ impl Driver {
         let Some((request, (read, pages))) = self.requests.pop_first() else { return false };
         self.now = Nanos(self.now.0 + REQUEST_NS + pages.pages() * PAGE_NS);
         self.tell(if read {
-            SwapEvent::Completed { request, came: true }
+            RegionEvent::Completed { request, came: true }
         } else {
-            SwapEvent::Cleaned { request, came: true }
+            RegionEvent::Cleaned { request, came: true }
         });
         true
     }
@@ -76,11 +76,11 @@ impl Driver {
     /// A thread reads or writes a page, and waits for it.
     fn touch(&mut self, page: u64, write: bool) {
         if !self.mapped.contains(&page) {
-            self.tell(SwapEvent::Fault { page, thread: 1, write });
+            self.tell(RegionEvent::Fault { page, thread: 1, write });
             while !self.mapped.contains(&page) && self.step() {}
         }
         if write && self.protected.remove(&page) {
-            self.tell(SwapEvent::Written { page });
+            self.tell(RegionEvent::Written { page });
         }
     }
 
@@ -97,34 +97,34 @@ impl Driver {
     }
 }
 
-fn event_text(event: SwapEvent) -> String {
+fn event_text(event: RegionEvent) -> String {
     let came = |came: bool| if came { "" } else { ", failed" };
     match event {
-        SwapEvent::Fault { page, thread, write } => {
+        RegionEvent::Fault { page, thread, write } => {
             format!("Fault p{page} by t{thread}{}", if write { ", write" } else { "" })
         }
-        SwapEvent::Written { page } => format!("Written p{page}"),
-        SwapEvent::Completed { request, came: done } => format!("Completed r{}{}", request.0, came(done)),
-        SwapEvent::Zeroes { pages } => format!("Zeroes {}", trace::pages(pages)),
-        SwapEvent::Cleaned { request, came: done } => format!("Cleaned r{}{}", request.0, came(done)),
-        SwapEvent::Advised { pages, advice } => format!("Advised {} {advice:?}", trace::pages(pages)),
-        SwapEvent::Budget { pages } => format!("Budget {pages}"),
+        RegionEvent::Written { page } => format!("Written p{page}"),
+        RegionEvent::Completed { request, came: done } => format!("Completed r{}{}", request.0, came(done)),
+        RegionEvent::Zeroes { pages } => format!("Zeroes {}", trace::pages(pages)),
+        RegionEvent::Cleaned { request, came: done } => format!("Cleaned r{}{}", request.0, came(done)),
+        RegionEvent::Advised { pages, advice } => format!("Advised {} {advice:?}", trace::pages(pages)),
+        RegionEvent::Budget { pages } => format!("Budget {pages}"),
     }
 }
 
-fn action_text(action: SwapAction) -> String {
+fn action_text(action: RegionAction) -> String {
     let protection = |protect: bool| if protect { "protected" } else { "writable" };
     match action {
-        SwapAction::Zero { pages, protect } => format!("Zero {} {}", trace::pages(pages), protection(protect)),
-        SwapAction::Read { request, pages, slot, class } => {
+        RegionAction::Zero { pages, protect } => format!("Zero {} {}", trace::pages(pages), protection(protect)),
+        RegionAction::Read { request, pages, slot, class } => {
             format!("Read r{} {} at slot {slot} {}", request.0, trace::pages(pages), trace::class(class))
         }
-        SwapAction::Map { pages, protect } => format!("Map {} {}", trace::pages(pages), protection(protect)),
-        SwapAction::Clean { request, pages, slot } => {
+        RegionAction::Map { pages, protect } => format!("Map {} {}", trace::pages(pages), protection(protect)),
+        RegionAction::Clean { request, pages, slot } => {
             format!("Clean r{} {} to slot {slot}", request.0, trace::pages(pages))
         }
-        SwapAction::Drop { pages } => format!("Drop {}", trace::pages(pages)),
-        SwapAction::Fail { pages } => format!("Fail {}", trace::pages(pages)),
+        RegionAction::Drop { pages } => format!("Drop {}", trace::pages(pages)),
+        RegionAction::Fail { pages } => format!("Fail {}", trace::pages(pages)),
     }
 }
 
@@ -173,10 +173,10 @@ fn discard() {
     let mut driver = Driver::new(1_024, 256);
     driver.fill(300);
     let pages = |start, end| Extent::new(start, end);
-    driver.tell(SwapEvent::Advised { pages: pages(0, 8), advice: Advice::WillNeed });
-    driver.tell(SwapEvent::Advised { pages: pages(0, 4), advice: Advice::DontNeed });
+    driver.tell(RegionEvent::Advised { pages: pages(0, 8), advice: Advice::WillNeed });
+    driver.tell(RegionEvent::Advised { pages: pages(0, 4), advice: Advice::DontNeed });
     driver.settle();
-    driver.tell(SwapEvent::Advised { pages: pages(200, 232), advice: Advice::DontNeed });
+    driver.tell(RegionEvent::Advised { pages: pages(200, 232), advice: Advice::DontNeed });
     driver.touch(2, false);
     driver.touch(210, true);
     driver.trace.check(

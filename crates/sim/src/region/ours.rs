@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use foreread_policy::{Extent, Nanos, RequestId, SwapAction, SwapEvent, SwapOptions, SwapPath};
+use foreread_policy::{Extent, Nanos, RegionAction, RegionEvent, RegionOptions, RegionPath, RequestId};
 
 use super::drive::Drive;
 use super::world::{Pager, Touch};
@@ -29,7 +29,7 @@ enum Request {
 
 /// Our policy as a pager.
 pub(crate) struct Ours {
-    policy: SwapPath,
+    policy: RegionPath,
     at: Vec<At>,
     /// Pages that were touched, and are not zeroes.
     filled: Vec<bool>,
@@ -42,7 +42,7 @@ pub(crate) struct Ours {
 
 impl Ours {
     pub(crate) fn new(pages: u64, budget: u64) -> Self {
-        let policy = SwapPath::new(SwapOptions { pages, budget });
+        let policy = RegionPath::new(RegionOptions { pages, budget });
         Self {
             policy,
             at: vec![At::Away; pages as usize],
@@ -54,16 +54,16 @@ impl Ours {
     }
 
     /// Tells policy, and executes its actions.
-    fn tell(&mut self, now_ns: u64, event: SwapEvent, drive: &mut Drive) {
+    fn tell(&mut self, now_ns: u64, event: RegionEvent, drive: &mut Drive) {
         let mut writes: Vec<(u64, Vec<(RequestId, Extent)>)> = Vec::new();
         self.policy.handle(Nanos(now_ns), event);
         while let Some(action) = self.policy.poll_action() {
             let (pages, at) = match action {
-                SwapAction::Zero { pages, protect } | SwapAction::Map { pages, protect } => {
+                RegionAction::Zero { pages, protect } | RegionAction::Map { pages, protect } => {
                     self.waits.retain(|_, waits| !pages.contains(*waits));
                     (pages, if protect { At::Protected } else { At::Mapped })
                 }
-                SwapAction::Clean { request, pages, slot } => {
+                RegionAction::Clean { request, pages, slot } => {
                     match writes.last_mut() {
                         Some((end, together)) if *end == slot => {
                             together.push((request, pages));
@@ -73,14 +73,14 @@ impl Ours {
                     }
                     (pages, At::Protected)
                 }
-                SwapAction::Drop { pages } => (pages, At::Away),
-                SwapAction::Read { request, pages, slot, .. } => {
+                RegionAction::Drop { pages } => (pages, At::Away),
+                RegionAction::Read { request, pages, slot, .. } => {
                     let name = drive.read(now_ns, slot, pages.pages(), pages.pages());
                     self.requests.insert(name, Request::Read(request));
                     continue;
                 }
                 // No request fails here.
-                SwapAction::Fail { .. } => continue,
+                RegionAction::Fail { .. } => continue,
             };
             self.at[pages.start as usize..pages.end as usize].fill(at);
         }
@@ -106,16 +106,16 @@ impl Ours {
         while let Some(over) = self.over.pop_front() {
             match over {
                 Request::Read(request) => {
-                    self.tell(now_ns, SwapEvent::Completed { request, came: true }, drive);
+                    self.tell(now_ns, RegionEvent::Completed { request, came: true }, drive);
                 }
                 Request::Clean(together) => {
                     for (request, pages) in together {
                         let zeroes: Vec<u64> =
                             (pages.start..pages.end).filter(|&page| !self.filled[page as usize]).collect();
                         for page in zeroes {
-                            self.tell(now_ns, SwapEvent::Zeroes { pages: Extent::new(page, page + 1) }, drive);
+                            self.tell(now_ns, RegionEvent::Zeroes { pages: Extent::new(page, page + 1) }, drive);
                         }
-                        self.tell(now_ns, SwapEvent::Cleaned { request, came: true }, drive);
+                        self.tell(now_ns, RegionEvent::Cleaned { request, came: true }, drive);
                     }
                 }
             }
@@ -132,12 +132,12 @@ impl Pager for Ours {
             }
             At::Protected => {
                 self.at[page as usize] = At::Mapped;
-                self.tell(now_ns, SwapEvent::Written { page }, drive);
+                self.tell(now_ns, RegionEvent::Written { page }, drive);
             }
             At::Away if self.waits.get(&thread) == Some(&page) => return Touch::Waits,
             At::Away => {
                 self.waits.insert(thread, page);
-                self.tell(now_ns, SwapEvent::Fault { page, thread, write: true }, drive);
+                self.tell(now_ns, RegionEvent::Fault { page, thread, write: true }, drive);
             }
         }
         self.go_on(now_ns, drive);

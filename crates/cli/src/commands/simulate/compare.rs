@@ -80,6 +80,8 @@ mod tests {
     #[test]
     fn another_file_is_no_base() {
         assert_eq!(changes(&json!({"figures": 1}), &run(1.0)), None);
-        assert!(changes(&json!([]), &run(1.0)).expect("figures").contains("w with 2 threads, foreread: not in the base"));
+        assert!(
+            changes(&json!([]), &run(1.0)).expect("figures").contains("w with 2 threads, foreread: not in the base")
+        );
     }
 }

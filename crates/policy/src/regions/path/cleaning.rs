@@ -22,13 +22,13 @@
 
 use alloc::vec::Vec;
 
-use super::{Request, SwapPath, one, spare};
-use crate::regions::event::SwapAction;
+use super::{RegionPath, Request, one, spare};
+use crate::regions::event::RegionAction;
 use crate::regions::page::{Flag, List, Place};
 use crate::regions::replacement::Eviction;
 use crate::units::{Extent, RequestId};
 
-impl SwapPath {
+impl RegionPath {
     pub(super) fn cleaned(&mut self, request: RequestId, came: bool) {
         let Some(&Request::Clean(extent)) = self.requests.get(&request) else { return };
         self.requests.remove(&request);
@@ -82,7 +82,7 @@ impl SwapPath {
         }
         self.eviction.evicted(&mut self.pages, page);
         self.credit = (self.credit + 2).min(2 * spare(self.budget));
-        self.act(SwapAction::Drop { pages: one(page) });
+        self.act(RegionAction::Drop { pages: one(page) });
         true
     }
 
@@ -126,7 +126,7 @@ impl SwapPath {
                         self.pages.set(page, Flag::Cleaning, true);
                     }
                     let request = self.request(Request::Clean(pages));
-                    self.act(SwapAction::Clean { request, pages, slot: self.slots.of(run[0]) });
+                    self.act(RegionAction::Clean { request, pages, slot: self.slots.of(run[0]) });
                 }
             }
             dirty = rest;

@@ -17,14 +17,14 @@
 //! This file chooses no cluster (`readahead`), and no page to evict (`cleaning`). Source:
 //! docs/decisions/0032; 0033, point 7.
 
-use super::{Request, SwapPath, one};
-use crate::regions::event::{Advice, SwapAction};
+use super::{RegionPath, Request, one};
+use crate::regions::event::{Advice, RegionAction};
 use crate::regions::page::{Flag, List, Place};
 use crate::regions::readahead::Plan;
 use crate::regions::replacement::Eviction;
 use crate::units::RequestId;
 
-impl SwapPath {
+impl RegionPath {
     pub(super) fn fault(&mut self, page: u64, thread: u32, write: bool) {
         match self.pages.place(page) {
             Place::Clean | Place::Dirty => return,
@@ -113,7 +113,7 @@ impl SwapPath {
                 self.pages.set_place(page, Place::Away);
                 self.discard(page);
                 if came {
-                    self.act(SwapAction::Drop { pages: one(page) });
+                    self.act(RegionAction::Drop { pages: one(page) });
                 }
                 if self.pages.has(page, Flag::Waited) {
                     self.pages.set(page, Flag::Pending, true);
@@ -134,7 +134,7 @@ impl SwapPath {
                 }
                 self.pages.set(page, Flag::Write, false);
                 if self.pages.take(page, Flag::Waited) {
-                    self.act(SwapAction::Fail { pages: one(page) });
+                    self.act(RegionAction::Fail { pages: one(page) });
                 }
                 continue;
             }
@@ -152,7 +152,7 @@ impl SwapPath {
         let write = self.pages.take(page, Flag::Write) || self.writes.expected();
         self.pages.set(page, Flag::Waited, false);
         self.set_mapped(page, write);
-        self.act(SwapAction::Map { pages: one(page), protect: !write });
+        self.act(RegionAction::Map { pages: one(page), protect: !write });
     }
 
     /// A page is mapped: dirty if it is written to, otherwise clean and protected.

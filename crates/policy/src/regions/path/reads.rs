@@ -16,13 +16,13 @@
 
 use alloc::vec::Vec;
 
-use super::{Request, SwapPath, one};
-use crate::regions::event::SwapAction;
+use super::{RegionPath, Request, one};
+use crate::regions::event::RegionAction;
 use crate::regions::page::{Flag, Place};
 use crate::regions::readahead::Plan;
 use crate::units::{Class, Extent};
 
-impl SwapPath {
+impl RegionPath {
     /// Carries out a plan as far as there is room: pages in the spill file are read, others are
     /// zeroes. `waited` is the page that a thread waits for.
     pub(super) fn carry_out(&mut self, waited: Option<u64>, plan: &Plan) {
@@ -46,7 +46,7 @@ impl SwapPath {
                 let write = self.pages.take(page, Flag::Write) || writes || self.writes.expected();
                 self.set_mapped(page, write);
                 self.eviction.arrived(&mut self.pages, page, self.budget);
-                self.act(SwapAction::Zero { pages: one(page), protect: !write });
+                self.act(RegionAction::Zero { pages: one(page), protect: !write });
             }
         }
         self.ahead.planned(plan, front, mark);
@@ -116,7 +116,7 @@ impl SwapPath {
             }
             let since = self.requests.is_empty().then_some(self.now);
             let request = self.request(Request::Read(extent, since));
-            self.act(SwapAction::Read { request, pages: extent, slot: self.slots.of(run[0]), class });
+            self.act(RegionAction::Read { request, pages: extent, slot: self.slots.of(run[0]), class });
         }
     }
 }
