@@ -17,7 +17,12 @@
 //! struct Folder(std::path::PathBuf);
 //!
 //! impl Seeder for Folder {
-//!     fn put<'a>(&'a self, key: &'a str, size: u64, generation: u64) -> BoxFuture<'a, Result<bool, String>> {
+//!     fn put<'a>(
+//!         &'a self,
+//!         key: &'a str,
+//!         size: u64,
+//!         generation: u64,
+//!     ) -> BoxFuture<'a, Result<bool, String>> {
 //!         async move {
 //!             let path = self.0.join(key);
 //!             std::fs::create_dir_all(path.parent().unwrap()).map_err(|e| e.to_string())?;

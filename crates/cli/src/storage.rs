@@ -1,9 +1,9 @@
 //! The first contact with the storage that a URL names, and each of its failures in the user's
 //! words.
 //!
-//! The library connects and makes the contact (`foreread::contact`): bounded in total, with retries
-//! of failures that may pass. Here a failure gets its cause and the next step: a missing bucket,
-//! wrong credentials, an endpoint that refuses or one that does not answer.
+//! The library connects and makes the contact (`foreread::contact`): bounded in total, with
+//! retries of failures that may pass. Here a failure gets its cause and the next step: a missing
+//! bucket, wrong credentials, an endpoint that refuses or one that does not answer.
 
 use foreread::backend::{ConnectOptions, Connected, ErrorKind, shown};
 use foreread::contact::{self, ContactError};

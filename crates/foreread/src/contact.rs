@@ -1,7 +1,7 @@
 //! The first contact with storage: does it answer, and what does a URL name there?
 //!
 //! ```text
-//!   path ── ends in `/`, or empty? ── no ──> stat ── found ───────────────────────> Target::Object
+//!   path ── ends in `/`, or empty? ── no ──> stat ── found ──────────────────────> Target::Object
 //!              └ yes ──> list <── not found, or only a listing is allowed ─┘
 //!                         └── something is there, or the bucket is empty ──> Target::Prefix
 //! ```

@@ -79,8 +79,8 @@ impl Storage {
         StorageBuilder { url: url.into(), storage: ConnectOptions::default(), options: Options::default() }
     }
 
-    /// Storage of another kind: an engine in front of a [`Backend`](crate::backend::Backend) of your own, and a path
-    /// below its root.
+    /// Storage of another kind: an engine in front of a [`Backend`](crate::backend::Backend) of
+    /// your own, and a path below its root.
     pub fn of(engine: Engine, path: &str) -> Self {
         Self { engine, path: path.trim_start_matches('/').into() }
     }

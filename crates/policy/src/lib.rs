@@ -17,8 +17,8 @@
 //! 3. Getters ([`ReadPath::counters`], [`ReadPath::memory`]) may be called at any time and change
 //!    nothing.
 //!
-//! Directories ([`DirReadahead`]), regions ([`RegionPath`]) and views ([`ViewPath`]) are used in the
-//! same way.
+//! Directories ([`DirReadahead`]), regions ([`RegionPath`]) and views ([`ViewPath`]) are used in
+//! the same way.
 //!
 //! A plain hit is no event. A driver reports a read only if it finds a page absent, in flight or
 //! marked ([`Event::Read`]). It reports first touches of folios, touches of their last pages, and

@@ -1,4 +1,5 @@
-//! Every constant of `policy` says what it is, what a lower and a higher value do, and where it comes from.
+//! Every constant of `policy` says what it is, what a lower and a higher value do, and where it
+//! comes from.
 
 use std::path::Path;
 

@@ -1,3 +1,6 @@
+//! The disk against what is known of real ones: seeks, rotation, its buffer, and the order of
+//! requests.
+
 use super::*;
 
 const MS: u64 = 1_000_000;

@@ -16,7 +16,8 @@
 //! zeroes when it was cleaned.
 //!
 //! *Invariants:* each [`RegionAction::Read`] is answered by one [`RegionEvent::Completed`], each
-//! [`RegionAction::Clean`] by one [`RegionEvent::Cleaned`], in any order. No page is in two requests.
+//! [`RegionAction::Clean`] by one [`RegionEvent::Cleaned`], in any order. No page is in two
+//! requests.
 //!
 //! The contract has no cancellation: a request that was begun is completed. Source:
 //! docs/decisions/0032; 0033 for the order of protection, write and unmapping.
@@ -46,8 +47,8 @@ pub enum Advice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RegionEvent {
     /// A thread touched a page that is not mapped. It waits until [`RegionAction::Map`],
-    /// [`RegionAction::Zero`] or [`RegionAction::Fail`]. If the page has been mapped meanwhile there
-    /// is no action: the driver lets the thread continue.
+    /// [`RegionAction::Zero`] or [`RegionAction::Fail`]. If the page has been mapped meanwhile
+    /// there is no action: the driver lets the thread continue.
     Fault {
         /// The page.
         page: u64,
@@ -74,8 +75,8 @@ pub enum RegionEvent {
         /// The pages.
         pages: Extent,
     },
-    /// A [`RegionAction::Clean`] is over. Pages written to since it began ([`RegionEvent::Written`])
-    /// stay dirty.
+    /// A [`RegionAction::Clean`] is over. Pages written to since it began
+    /// ([`RegionEvent::Written`]) stay dirty.
     Cleaned {
         /// The request.
         request: RequestId,
@@ -134,8 +135,8 @@ pub enum RegionAction {
         /// [`crate::CLEAN_PAGES_MAX`].
         pages: Extent,
         /// The slot of the first page in the spill file, in pages; the others follow it there too.
-        /// No other open request uses these slots. The next [`RegionAction::Clean`] often continues
-        /// where this one ends, and can be written with it.
+        /// No other open request uses these slots. The next [`RegionAction::Clean`] often
+        /// continues where this one ends, and can be written with it.
         slot: u64,
     },
     /// Unmap clean pages, or free staged ones. A dirty page is dropped only after

@@ -6,8 +6,9 @@
 //!   this run's JSON                ┘
 //! ```
 //!
-//! A run is deterministic: any difference comes from the code, the workload or the device. So equal
-//! figures are not shown, however close the others are. Nothing is judged here; `--check` does that.
+//! A run is deterministic: any difference comes from the code, the workload or the device. So
+//! equal figures are not shown, however close the others are. Nothing is judged here; `--check`
+//! does that.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

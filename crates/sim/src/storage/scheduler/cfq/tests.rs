@@ -1,3 +1,5 @@
+//! Slices, idling, merged and split queues of CFQ, on a disk of its own.
+
 use foreread_device::Random;
 
 use super::queue::JUMPS_MAX;
