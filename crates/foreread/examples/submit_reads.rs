@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &[String], out: &mut impl Write) -> Result<(), Box<
     }
     let (mut reads, mut bytes) = (0, 0);
     while reads < READS {
-        let completion = submissions.wait(Duration::from_secs(60)).ok_or("a read took longer than a minute")?;
+        let completion = submissions.wait(Duration::from_mins(1)).ok_or("a read took longer than a minute")?;
         if let Outcome::Read(pages) = completion.outcome? {
             (reads, bytes) = (reads + 1, bytes + pages.len());
         }

@@ -81,7 +81,7 @@
 //!     submissions.submit(read, None).expect("room for 64");
 //! }
 //! for _ in 0..3 {
-//!     let completion = submissions.wait(Duration::from_secs(60)).expect("an answer");
+//!     let completion = submissions.wait(Duration::from_mins(1)).expect("an answer");
 //!     let Outcome::Read(pages) = completion.outcome? else { unreachable!("only reads") };
 //!     assert_eq!(pages.len(), 4096);
 //! }

@@ -19,7 +19,9 @@ fn a_permanent_fault_fails_its_read_and_no_other() {
         let rig = faulty(fault);
         let (a, b) = (rig.open("a"), rig.open("b"));
         let failed = rig.read(&a, 40 << 20, 4096, 1).expect_err(fault);
-        assert!(matches!(failed.kind(), ErrorKind::Io | ErrorKind::TimedOut), "{fault}: {failed}");
+        let kind = if fault.starts_with("status=503") { ErrorKind::Throttled } else { ErrorKind::Io };
+        assert!([kind, ErrorKind::TimedOut].contains(&failed.kind()), "{fault}: {failed}");
+        assert_eq!((failed.key(), failed.is_retryable()), (Some("a"), true), "{fault}: {failed:?}");
         rig.read(&b, 0, 1 << 20, 1).expect("another object is not affected");
         rig.testbed.set_faults(Vec::new());
         rig.read(&a, 40 << 20, 4096, 1).expect("the read works once the storage does");
