@@ -11,7 +11,7 @@ use core::fmt;
 
 /// Bytes of a page, the unit in which residency is known. Lower: the same memory takes more
 /// entries. Higher: a read of 4 KiB fetches bytes that it did not ask for. Source: the kernel's
-/// PAGE_SIZE on x86-64.
+/// `PAGE_SIZE` on x86-64.
 pub const PAGE_BYTES: u64 = 4096;
 
 /// Pages of the longest folio: 128 KiB. Lower: an aligned read of 128 KiB costs more allocations

@@ -152,7 +152,7 @@ fn without_uses(text: &str) -> String {
     kept
 }
 
-/// `a::{b, c::{d, e}}` as a::b, a::c::d, a::c::e.
+/// `a::{b, c::{d, e}}` as `a::b`, `a::c::d`, `a::c::e`.
 fn expanded(prefix: &str, tree: &str) -> Vec<Vec<String>> {
     let Some(open) = tree.find('{') else {
         let name = tree.split(" as ").next().unwrap_or_default();

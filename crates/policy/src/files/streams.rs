@@ -252,7 +252,7 @@ const ADJACENT_READS: u32 = 2;
 /// random readers are guessed to be streams; where 44 % of a file has been read, two reads lie
 /// before each fifth read by chance, eight before one in seven hundred. Higher: an interleaved
 /// stream is found later once its run was forgotten. Source: docs/decisions/0010; the kernel's
-/// try_context_readahead() wants more than one.
+/// `try_context_readahead()` wants more than one.
 const CONTEXT_READS: u64 = 8;
 
 /// Reads in a row, each of which ends where the run begins, that make a backward stream. Lower:

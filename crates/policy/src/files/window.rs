@@ -409,8 +409,8 @@ impl Stream {
 
 /// How many times as far ahead as it has been read a trusted stream may be planned (a ratio).
 /// Lower: a stream starts slower; each round trip multiplies the pages read by at most 1 + this.
-/// Higher: more is wasted where a reader stops early. Source: the kernel's get_init_ra_size(): the
-/// first window is up to four times the read.
+/// Higher: more is wasted where a reader stops early. Source: the kernel's `get_init_ra_size()`:
+/// the first window is up to four times the read.
 const TRUST: u64 = 4;
 
 /// The same ratio when a stream is recognised at the start of its file. Lower: the first 1 MiB
@@ -426,7 +426,7 @@ const TRUSTED_PAGES: u64 = 256;
 
 /// Factor by which the window grows when the reader has to wait. Lower: more waits until the
 /// window covers the latency. Higher: more is wasted where the reader stops. Source: the kernel's
-/// get_next_ra_size(), which grows small windows by 4 and large ones by 2.
+/// `get_next_ra_size()`, which grows small windows by 4 and large ones by 2.
 const GROWTH: u64 = 4;
 
 /// Pages that a read may lie behind the latest one of its stream: 1 MiB. Lower: a read overtaken

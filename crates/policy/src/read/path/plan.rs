@@ -200,6 +200,6 @@ const CROWD: usize = 32;
 
 /// Pages looked back at before a read for context: 1 MiB. Lower: large reads never have enough
 /// context; 32 pages need 225. Higher: more folios are visited at a random read. Source: the
-/// kernel's count_history_pages(), which looks back as far as its largest window, here the 1 MiB
+/// kernel's `count_history_pages()`, which looks back as far as its largest window, here the 1 MiB
 /// of the published table (docs/decisions/0009).
 const CONTEXT_PAGES_MAX: u64 = 256;

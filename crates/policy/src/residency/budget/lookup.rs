@@ -12,8 +12,8 @@
 //! the moment at which a request for it is made, so two requests of one event cannot overlap.
 //!
 //! The file does not say what is to be fetched (`read::path::plan`) or evicted (`budget`). Source:
-//! docs/decisions/0001; `before` is the kernel's count_history_pages(), `next_sieve` data sieving
-//! (docs/decisions/0010).
+//! docs/decisions/0001; `before` is the kernel's `count_history_pages()`, `next_sieve` data
+//! sieving (docs/decisions/0010).
 
 use alloc::vec::Vec;
 
