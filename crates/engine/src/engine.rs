@@ -114,15 +114,17 @@ impl Engine {
         file
     }
 
-    /// Starts to record reads. Returns `false` if another recording is under way.
-    pub fn start_recording(&self) -> bool {
+    /// Starts to record reads, and returns the recording's number. `None` if another one is under
+    /// way.
+    pub fn start_recording(&self) -> Option<u64> {
         self.driver.tap.start()
     }
 
-    /// The reads since this was last called, as many as fit into `bytes` of JSON; `last` ends the
-    /// recording. A recording also ends when this is not called for five seconds.
-    pub fn recorded(&self, bytes: usize, last: bool) -> Recorded {
-        self.driver.tap.take(bytes, last)
+    /// The reads of a recording since this was last called, as many as fit into `bytes` of JSON;
+    /// `last` ends it. A recording also ends when this is not called for five seconds and another
+    /// read or recording comes: then this is `None`.
+    pub fn recorded(&self, recording: u64, bytes: usize, last: bool) -> Option<Recorded> {
+        self.driver.tap.take(recording, bytes, last)
     }
 
     /// What it has done so far and holds now.

@@ -37,6 +37,12 @@ pub enum Error {
         /// The directory.
         dir: PathBuf,
     },
+    /// The recording has ended: its recorder was silent for five seconds, or it was the last part.
+    #[error("{}: the recording has ended, since nothing was taken from it for five seconds", dir.display())]
+    Ended {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// The session with the kernel ended with an error.
     #[error("the FUSE session failed: {0}")]
     Session(io::Error),

@@ -340,10 +340,21 @@ impl Filesystem for Mount {
         let engine = &self.shared.engine;
         let answer = match question {
             Question::Stats => serde_json::to_vec(&engine.stats()),
-            Question::Record if !engine.start_recording() => return reply.error(Errno::EBUSY),
-            Question::Record | Question::Expect => Ok(Vec::new()),
-            Question::Recorded => serde_json::to_vec(&engine.recorded(out_size as usize, false)),
-            Question::RecordedLast => serde_json::to_vec(&engine.recorded(out_size as usize, true)),
+            Question::Record => match engine.start_recording() {
+                Some(recording) => Ok(format!("{recording}\0").into_bytes()),
+                None => return reply.error(Errno::EBUSY),
+            },
+            Question::Recorded | Question::RecordedLast => {
+                let last = question == Question::RecordedLast;
+                let recording = question::recording(in_data);
+                let bytes = (out_size as usize).saturating_sub(1);
+                match recording.and_then(|recording| engine.recorded(recording, bytes, last)) {
+                    // It overwrites the question, and ends with a zero byte.
+                    Some(recorded) => serde_json::to_vec(&recorded).map(|text| [text, vec![0]].concat()),
+                    None => return reply.error(Errno::ESTALE),
+                }
+            }
+            Question::Expect => Ok(Vec::new()),
         };
         match answer {
             Ok(text) if text.len() <= out_size as usize => reply.ioctl(0, &text),

@@ -23,9 +23,9 @@ pub(crate) const BYTES_MAX: usize = 16_383;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Question {
     Stats,
-    /// Start to record reads.
+    /// Start to record reads. The answer is the recording's number.
     Record,
-    /// The reads since the last such question.
+    /// The reads of the recording with this number since the last such question.
     Recorded,
     /// The same, and the recording ends.
     RecordedLast,
@@ -38,7 +38,7 @@ impl Question {
 
     /// `_IOR(0xf5, n, char[16383])`, or `_IOWR` where the question has a text.
     const fn command(self) -> u32 {
-        let direction = if matches!(self, Self::Expect) { 3 } else { 2 };
+        let direction = if matches!(self, Self::Recorded | Self::RecordedLast | Self::Expect) { 3 } else { 2 };
         (direction << 30) | ((BYTES_MAX as u32) << 16) | (0xf5 << 8) | (self as u32 + 1)
     }
 
@@ -54,19 +54,20 @@ pub fn query_stats(dir: &Path) -> Result<String, Error> {
     ask(dir, Question::Stats, b"")
 }
 
-/// Starts to record the reads of the mount at `dir`.
+/// Starts to record the reads of the mount at `dir`. Returns the recording's number.
 ///
 /// Errors: as [`query_stats`]; [`Error::Busy`] where another recording is made.
-pub fn start_recording(dir: &Path) -> Result<(), Error> {
-    ask(dir, Question::Record, b"").map(drop)
+pub fn start_recording(dir: &Path) -> Result<u64, Error> {
+    number(dir, &ask(dir, Question::Record, b"")?)
 }
 
-/// The reads since the last call, as JSON of a [`foreread_engine::Recorded`]. The recording ends
-/// with `last`, once all is delivered, or after five seconds without a call.
+/// The reads of a recording since the last call, as JSON of a [`foreread_engine::Recorded`]. The
+/// recording ends with `last`, once all is delivered, or after five seconds without a call.
 ///
-/// Errors: as [`query_stats`].
-pub fn query_recorded(dir: &Path, last: bool) -> Result<String, Error> {
-    ask(dir, if last { Question::RecordedLast } else { Question::Recorded }, b"")
+/// Errors: as [`query_stats`]; [`Error::Ended`] where the recording has ended.
+pub fn query_recorded(dir: &Path, recording: u64, last: bool) -> Result<String, Error> {
+    let question = if last { Question::RecordedLast } else { Question::Recorded };
+    ask(dir, question, format!("{recording}\0").as_bytes())
 }
 
 /// Announces that the files with these paths below `dir`, a directory of a mount, will be read one
@@ -79,7 +80,7 @@ pub fn expect_files<'a>(dir: &Path, paths: impl IntoIterator<Item = &'a str>) ->
     let tell = |text: &mut Vec<u8>| -> Result<u64, Error> {
         let answer = ask(dir, Question::Expect, text)?;
         text.clear();
-        answer.parse().map_err(|_| Error::NotAMount { dir: dir.to_owned(), cause: io::ErrorKind::InvalidData.into() })
+        number(dir, &answer)
     };
     for path in paths {
         if text.len() + path.len() + 1 >= BYTES_MAX {
@@ -89,6 +90,17 @@ pub fn expect_files<'a>(dir: &Path, paths: impl IntoIterator<Item = &'a str>) ->
         text.push(0);
     }
     Ok(known + tell(&mut text)?)
+}
+
+/// The number that an answer is.
+fn number(dir: &Path, answer: &str) -> Result<u64, Error> {
+    answer.parse().map_err(|_| Error::NotAMount { dir: dir.to_owned(), cause: io::ErrorKind::InvalidData.into() })
+}
+
+/// The recording that a text of [`query_recorded`] names.
+pub(crate) fn recording(text: &[u8]) -> Option<u64> {
+    let digits = text.split(|&byte| byte == 0).next()?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 /// The paths of a text that [`expect_files`] has sent.
@@ -109,8 +121,11 @@ fn ask(dir: &Path, question: Question, text: &[u8]) -> Result<String, Error> {
     let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::c_ulong::from(question.command()), answer.as_mut_ptr()) };
     if result < 0 {
         let cause = io::Error::last_os_error();
-        let busy = cause.kind() == io::ErrorKind::ResourceBusy;
-        return Err(if busy { Error::Busy { dir: dir.to_owned() } } else { not_a_mount(cause) });
+        return Err(match cause.kind() {
+            io::ErrorKind::ResourceBusy => Error::Busy { dir: dir.to_owned() },
+            io::ErrorKind::StaleNetworkFileHandle => Error::Ended { dir: dir.to_owned() },
+            _ => not_a_mount(cause),
+        });
     }
     let len = answer.iter().position(|&b| b == 0).unwrap_or(BYTES_MAX);
     answer.truncate(len);

@@ -68,13 +68,13 @@ pub(crate) fn run(args: &RecordArgs) -> miette::Result<ExitCode> {
     let unwritable = |cause| Error::Unwritable { path: args.recording.clone(), cause };
     let not_recorded = |cause| Error::NotRecorded { dir: args.dir.clone(), cause };
     let interrupt = interrupt::listen().map_err(unwritable)?;
-    foreread_fuse::start_recording(&args.dir).map_err(not_recorded)?;
+    let number = foreread_fuse::start_recording(&args.dir).map_err(not_recorded)?;
     let out = File::create(&args.recording).map_err(unwritable)?;
     let mut recording = Recording { writer: Writer::new(BufWriter::new(out)).map_err(unwritable)?, reads: 0, lost: 0 };
     let started = Instant::now();
     loop {
         let last = interrupt.is_raised() || args.duration.is_some_and(|duration| started.elapsed() >= duration);
-        let recorded = ask(&args.dir, last)?;
+        let recorded = ask(&args.dir, number, last)?;
         let more = recorded.more;
         recording.take(recorded).map_err(unwritable)?;
         if last && !more {
@@ -92,9 +92,9 @@ pub(crate) fn run(args: &RecordArgs) -> miette::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn ask(dir: &Path, last: bool) -> miette::Result<Recorded> {
+fn ask(dir: &Path, recording: u64, last: bool) -> miette::Result<Recorded> {
     let not_recorded = |cause| Error::NotRecorded { dir: dir.to_owned(), cause };
-    let answer = foreread_fuse::query_recorded(dir, last).map_err(not_recorded)?;
+    let answer = foreread_fuse::query_recorded(dir, recording, last).map_err(not_recorded)?;
     Ok(serde_json::from_str(&answer).map_err(|cause| Failure::Output { cause: cause.into() })?)
 }
 

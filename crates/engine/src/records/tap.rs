@@ -55,7 +55,9 @@ pub(crate) struct Tap {
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// When a part was last taken.
+    /// The number of the latest recording: its recorder is known by it.
+    recording: u64,
+    /// When a part was last taken; `None` while no recording is under way.
     asked: Option<Instant>,
     known: HashSet<u64>,
     files: VecDeque<RecordedFile>,
@@ -73,7 +75,7 @@ impl Tap {
         let mut kept = self.kept.lock();
         if kept.asked.is_none_or(|asked| asked.elapsed() > GIVEN_UP) {
             self.on.store(false, Relaxed);
-            *kept = Kept::default();
+            kept.end();
             return;
         }
         if kept.reads.len() >= READS_MAX {
@@ -88,21 +90,25 @@ impl Tap {
         kept.reads.push_back(read);
     }
 
-    /// Starts a recording. Returns `false` if one is under way.
-    pub(crate) fn start(&self) -> bool {
+    /// Starts a recording and returns its number. `None` if another one is under way.
+    pub(crate) fn start(&self) -> Option<u64> {
         let mut kept = self.kept.lock();
         if kept.asked.is_some_and(|asked| asked.elapsed() <= GIVEN_UP) {
-            return false;
+            return None;
         }
-        *kept = Kept { asked: Some(Instant::now()), ..Kept::default() };
+        let recording = kept.recording + 1;
+        *kept = Kept { recording, asked: Some(Instant::now()), ..Kept::default() };
         self.on.store(true, Relaxed);
-        true
+        Some(recording)
     }
 
-    /// Takes the oldest reads that are kept, as many as fit into about `bytes` of JSON; `last`
-    /// ends the recording.
-    pub(crate) fn take(&self, bytes: usize, last: bool) -> Recorded {
+    /// Takes the oldest reads of a recording, as many as fit into about `bytes` of JSON; `last`
+    /// ends it. `None` if it has ended: what another recorder keeps is not for this one.
+    pub(crate) fn take(&self, recording: u64, bytes: usize, last: bool) -> Option<Recorded> {
         let mut kept = self.kept.lock();
+        if kept.recording != recording || kept.asked.is_none() {
+            return None;
+        }
         let mut taken = Recorded { lost: std::mem::take(&mut kept.lost), ..Recorded::default() };
         let mut left = bytes.saturating_sub(ENVELOPE_BYTES);
         // A file comes before its reads.
@@ -121,11 +127,18 @@ impl Tap {
         taken.more = !kept.reads.is_empty();
         if last && !taken.more {
             self.on.store(false, Relaxed);
-            *kept = Kept::default();
-        } else if kept.asked.is_some() {
+            kept.end();
+        } else {
             kept.asked = Some(Instant::now());
         }
-        taken
+        Some(taken)
+    }
+}
+
+impl Kept {
+    /// The recording has ended, and nothing of it is kept.
+    fn end(&mut self) {
+        *self = Self { recording: self.recording, ..Self::default() };
     }
 }
 
@@ -156,22 +169,22 @@ mod tests {
     fn nothing_is_kept_while_nothing_is_recorded() {
         let tap = Tap::default();
         note(&tap, 1, 1);
-        assert!(tap.start());
-        assert_eq!(tap.take(16_000, false), Recorded::default());
+        let recording = tap.start().expect("the first");
+        assert_eq!(tap.take(recording, 16_000, false), Some(Recorded::default()));
     }
 
     #[test]
     fn reads_are_taken_in_order_with_their_files_and_as_many_as_fit() {
         let tap = Tap::default();
-        assert!(tap.start());
-        assert!(!tap.start(), "one at a time");
+        let recording = tap.start().expect("the first");
+        assert_eq!(tap.start(), None, "one at a time");
         for at in 0..1_000 {
             note(&tap, at, at % 3);
         }
         let mut reads = Vec::new();
         let mut files = 0;
         loop {
-            let taken = tap.take(16_000, false);
+            let taken = tap.take(recording, 16_000, false).expect("it is under way");
             assert!(serde_json::to_vec(&taken).unwrap().len() <= 16_000);
             files += taken.files.len();
             reads.extend(taken.reads);
@@ -186,21 +199,33 @@ mod tests {
     #[test]
     fn reads_that_are_not_kept_are_counted() {
         let tap = Tap::default();
-        assert!(tap.start());
+        let recording = tap.start().expect("the first");
         for at in 0..READS_MAX as u64 + 7 {
             note(&tap, at, 1);
         }
-        assert_eq!(tap.take(1_000, false).lost, 7);
+        assert_eq!(tap.take(recording, 1_000, false).expect("it is under way").lost, 7);
     }
 
     #[test]
     fn a_recording_that_has_ended_leaves_nothing() {
         let tap = Tap::default();
-        assert!(tap.start());
+        let first = tap.start().expect("the first");
         note(&tap, 1, 1);
-        assert_eq!(tap.take(16_000, true).reads.len(), 1);
+        assert_eq!(tap.take(first, 16_000, true).expect("it is under way").reads.len(), 1);
         note(&tap, 2, 1);
-        assert!(tap.start(), "the next one may begin");
-        assert_eq!(tap.take(16_000, true), Recorded::default());
+        let second = tap.start().expect("the next one may begin");
+        assert_eq!(tap.take(second, 16_000, true), Some(Recorded::default()));
+    }
+
+    #[test]
+    fn a_recorder_that_came_too_late_takes_nothing_from_the_next_one() {
+        let tap = Tap::default();
+        let late = tap.start().expect("the first");
+        tap.kept.lock().asked = Instant::now().checked_sub(GIVEN_UP + Duration::from_secs(1));
+        let next = tap.start().expect("the first is silent");
+        note(&tap, 1, 1);
+        assert_eq!(tap.take(late, 16_000, false), None);
+        assert_eq!(tap.take(next, 16_000, true).expect("it is under way").reads.len(), 1);
+        assert_eq!(tap.take(next, 16_000, true), None, "it has ended");
     }
 }

@@ -284,7 +284,7 @@ fn a_stream_submitted_by_several_threads_is_one_stream() {
     let gate = rig();
     drop(gate);
     let Rig { gate, file, engine } = rig();
-    assert!(engine.start_recording());
+    let recording = engine.start_recording().expect("the only one");
     let submissions = engine.submissions(64);
     thread::scope(|scope| {
         for page in 0..32_u64 {
@@ -297,7 +297,7 @@ fn a_stream_submitted_by_several_threads_is_one_stream() {
         gate.answer(page * 4096);
         submissions.wait(LONG).expect("it completes").outcome.expect("bytes");
     }
-    let recorded = engine.recorded(1 << 20, true);
+    let recorded = engine.recorded(recording, 1 << 20, true).expect("it is under way");
     assert_eq!(recorded.reads.len(), 32);
     assert!(recorded.reads.windows(2).all(|pair| pair[0].2 == pair[1].2), "one reader, not one a thread");
 }
