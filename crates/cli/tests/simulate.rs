@@ -35,7 +35,7 @@ fn a_run_is_compared_with_an_earlier_one() {
     let same = simulate(&["iozone-stride", "--compare", base]);
     let text = String::from_utf8_lossy(&same.stdout).into_owned();
     assert!(same.status.success() && text.ends_with("runs compared\n") && text.lines().count() == 1, "{text}");
-    let slower = simulate(&["iozone-read", "--device", "hdd-2009", "--compare", base]);
+    let slower = simulate(&["iozone-read", "--device", "sata-ssd-2011", "--compare", base]);
     let text = String::from_utf8_lossy(&slower.stdout).into_owned();
     assert!(slower.status.success() && text.contains("foreread: throughput "), "{text}");
     let none = simulate(&["iozone-read", "--compare", "workloads/README.md"]);

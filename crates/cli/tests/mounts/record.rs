@@ -38,13 +38,13 @@ fn reads_are_recorded_and_replayed() {
     assert!(text.starts_with("foreread-trace 1\nfile "), "{text:.200}");
     assert!(text.contains(&format!(" {} a/file\n", 40 << 20)), "{text:.200}");
     assert!(!text.contains("other"), "what was read before");
-    let of = replayed(&path, &["--policy", "foreread,none"]);
+    let of = replayed(&path, &["--no-wait", "--policy", "foreread,none"]);
     assert_eq!(of["recording"]["read_bytes"], 40 << 20);
     assert_eq!(of["recording"]["files"], 1);
     let requests = |column: usize| of["policies"][column]["requests"].as_u64().unwrap_or_default();
     assert_eq!(requests(1), 320, "without reading ahead each 128 KiB are a request");
     assert!(requests(0) < 60, "{} requests", requests(0));
-    let again = replayed(&path, &["--policy", "foreread,none"]);
+    let again = replayed(&path, &["--no-wait", "--policy", "foreread,none"]);
     assert_eq!(again, of, "virtual time is the same each time");
 }
 
