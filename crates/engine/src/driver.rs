@@ -2,10 +2,11 @@
 //!
 //! ```text
 //!   a read that missed ─┐                                ┌─> begin: requests in place
-//!   a task: wants, late ├─> enter: lock the shard, tell, ├─> wait_for: reads with known folios
+//!   a task: wants, late ├─> enter: lock the shard, tell, ├─> wait_for: reads that are ready
 //!   a request is over ──┘   execute, unlock ─────────────┴─> drop: folios that left their table
 //!                              ^
 //!   answered in place ── completed ── shard busy: the thread that has it tells policy on leaving
+//!   a read is answered ── answered ─┘
 //!
 //!   a hit ──> reference: first touches, kept in order until the next event
 //! ```
@@ -15,14 +16,16 @@
 //!
 //! *Invariant:* policy's clock never goes back: the time is taken with the shard held.
 
+use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::{Duration, Instant};
 
 use foreread_backend::{Object, Submitter};
-use foreread_policy::{Event, Extent, Found, Nanos, PAGE_BYTES, RequestId};
+use foreread_policy::{Event, Extent, Found, Nanos, PAGE_BYTES, ReadId, RequestId};
 use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
@@ -46,11 +49,11 @@ pub(crate) struct Driver {
     pub(crate) storage: Storage,
     pub(crate) runtime: Handle,
     pub(crate) tap: Tap,
-    /// The longest piece of a read that is fetched at once.
-    pub(crate) read_bytes_max: u64,
     shard: Mutex<Shard>,
-    /// First touches since the last event, in order.
-    referenced: Mutex<Vec<Event>>,
+    /// First touches and answered reads since the last event, in order.
+    answered: Mutex<Vec<Event>>,
+    /// Reads that policy has been told of and that lack memory.
+    lacking: AtomicUsize,
     /// Requests in place that have been answered, and after how long.
     completed: Mutex<Vec<(Arc<InPlace>, Nanos)>>,
     next_reader: AtomicU64,
@@ -58,14 +61,14 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    pub(crate) fn new(storage: Storage, runtime: Handle, shard: Shard, read_bytes_max: u64) -> Arc<Self> {
+    pub(crate) fn new(storage: Storage, runtime: Handle, shard: Shard) -> Arc<Self> {
         let driver = Arc::new(Self {
             storage,
             runtime,
             tap: Tap::default(),
-            read_bytes_max,
             shard: Mutex::new(shard),
-            referenced: Mutex::new(Vec::new()),
+            answered: Mutex::new(Vec::new()),
+            lacking: AtomicUsize::new(0),
             completed: Mutex::new(Vec::new()),
             next_reader: AtomicU64::new(0),
             started: Instant::now(),
@@ -79,15 +82,20 @@ impl Driver {
     /// Locks the shard for `f`, then does what is deferred: begins requests in place, completes
     /// reads, drops what is gone.
     pub(crate) fn enter<R>(self: &Arc<Self>, f: impl FnOnce(&mut Shard) -> R) -> R {
+        let within = Within::new(self);
         let result = self.with(self.shard.lock(), f);
-        self.tell_completed();
+        if within.is_outermost {
+            self.catch_up();
+        }
         result
     }
 
     fn with<R>(self: &Arc<Self>, mut shard: MutexGuard<'_, Shard>, f: impl FnOnce(&mut Shard) -> R) -> R {
         let result = f(&mut shard);
         let deferred = std::mem::take(&mut shard.deferred);
-        shard.knows_touches = false;
+        shard.knows_answers = false;
+        // Stored before the shard is free: see `catch_up`.
+        self.lacking.store(shard.lacking(), SeqCst);
         drop(shard);
         let plug = if deferred.begun.len() > 1 { self.storage.backend.submission().map(Submitter::plug) } else { None };
         for in_place in deferred.begun {
@@ -97,24 +105,29 @@ impl Driver {
         for (pages, read) in deferred.ready {
             read.wait_for(pages);
         }
+        for (error, read) in deferred.failed {
+            read.fail(error);
+        }
         result
     }
 
-    /// Tells policy of `event`, after first touches that came before it, and executes its actions.
+    /// Tells policy of `event`, after what was answered before it, and executes its actions.
     pub(crate) fn tell(self: &Arc<Self>, shard: &mut Shard, event: Event) {
-        let spawn = |joint| self.spawn(joint);
-        let now = self.now();
-        // No thread that holds the shard answers reads, so all touches came before it was locked.
-        if !std::mem::replace(&mut shard.knows_touches, true) {
-            let mut referenced = std::mem::take(&mut shard.referenced);
-            std::mem::swap(&mut referenced, &mut self.referenced.lock());
-            for event in referenced.drain(..) {
-                shard.handle(now, event, &spawn);
-            }
-            shard.referenced = referenced;
+        // No thread that holds the shard answers reads: all answers came before it was locked.
+        if !std::mem::replace(&mut shard.knows_answers, true) {
+            self.tell_answered(shard);
         }
-        shard.handle(now, event, &spawn);
-        shard.retry_starved(|| self.now(), &spawn);
+        shard.handle(self.now(), event, &|joint| self.spawn(joint));
+    }
+
+    fn tell_answered(self: &Arc<Self>, shard: &mut Shard) {
+        let now = self.now();
+        let mut answered = std::mem::take(&mut shard.answered);
+        std::mem::swap(&mut answered, &mut self.answered.lock());
+        for event in answered.drain(..) {
+            shard.handle(now, event, &|joint| self.spawn(joint));
+        }
+        shard.answered = answered;
     }
 
     fn spawn(self: &Arc<Self>, joint: Joint) -> AbortHandle {
@@ -131,16 +144,24 @@ impl Driver {
         }
     }
 
-    /// Tells policy of the requests that were answered in place, unless another thread has the
-    /// shard: that one does, when it leaves it.
-    fn tell_completed(self: &Arc<Self>) {
-        while !self.completed.lock().is_empty() {
+    /// Tells policy of requests that were answered in place, and, while reads lack memory, of reads
+    /// that were answered; unless another thread has the shard: that one does, when it leaves it.
+    ///
+    /// No answer is left untold while a read lacks memory: the thread that has the shard stores
+    /// `lacking` before it looks for answers here, and the thread that answers a read leaves word
+    /// of it before it looks at `lacking`.
+    fn catch_up(self: &Arc<Self>) {
+        let _within = Within::new(self);
+        while !self.completed.lock().is_empty() || (self.lacking.load(SeqCst) > 0 && !self.answered.lock().is_empty()) {
             let Some(shard) = self.shard.try_lock() else { return };
             let mut completed = self.with(shard, |shard| {
                 let completed = std::mem::take(&mut *self.completed.lock());
                 for (in_place, took) in &completed {
                     let end = End { arrived: u64::MAX, first_byte: *took, total: *took };
                     self.settle(shard, &in_place.joint, end);
+                }
+                if completed.is_empty() {
+                    self.tell_answered(shard);
                 }
                 completed
             });
@@ -198,20 +219,31 @@ impl Driver {
         });
     }
 
-    /// A reader is about to be given `pages`.
+    /// A reader is about to be given `pages`, which were resident.
     pub(crate) fn reference(&self, opened: &Opened, pages: &Pages) {
-        let file = opened.id;
-        let mut news = pages.reference().peekable();
+        let mut news = touches(opened, pages).peekable();
         if news.peek().is_some() {
-            let events = news.map(|(folio, touch)| Event::Referenced { file, start: folio.extent.start, touch });
-            self.referenced.lock().extend(events);
+            self.answered.lock().extend(news);
+        }
+    }
+
+    /// A reader that waited is about to be given `pages`, or an error. Policy knows the read as
+    /// `read`, if it was told of it.
+    pub(crate) fn answered(self: &Arc<Self>, opened: &Opened, pages: Option<&Pages>, read: Option<ReadId>) {
+        let touched = pages.into_iter().flat_map(|pages| touches(opened, pages));
+        let answered = read.map(|read| Event::Answered { read });
+        self.answered.lock().extend(touched.chain(answered));
+        if self.lacking.load(SeqCst) > 0 && !Within::is_inside(self) {
+            self.catch_up();
         }
     }
 
     /// A read hit a marked folio.
     pub(crate) fn marked(self: &Arc<Self>, opened: &Opened, extent: Extent) {
-        let event = Event::Read { file: opened.id, extent, found: Found::Resident, marked: true };
-        self.enter(|shard| self.tell(shard, event));
+        self.enter(|shard| {
+            let read = shard.next_read();
+            self.tell(shard, Event::Read { read, file: opened.id, extent, found: Found::Resident, marked: true });
+        });
     }
 
     /// Reads that did not find all their pages resident.
@@ -219,26 +251,24 @@ impl Driver {
         self.enter(|shard| reads.into_iter().for_each(|read| self.miss(shard, read)));
     }
 
-    fn miss(self: &Arc<Self>, shard: &mut Shard, read: Arc<dyn Missed>) {
+    fn miss(self: &Arc<Self>, shard: &mut Shard, missed: Arc<dyn Missed>) {
+        let (file, extent) = (missed.file(), missed.extent());
         let (mut found, mut marked) = (Found::Absent, false);
-        // What is resident or in flight is pinned: policy may decide to drop a part of it now.
-        let mut pinned = read.look_up();
-        if let Lookup::Present(pages) = &pinned {
+        if let Lookup::Present(pages) = missed.look_up(u64::MAX) {
             marked = pages.take_marks();
-            found = Found::Resident;
-            for folio in pages.folios().iter().filter(|folio| !folio.is_resident()) {
-                folio.request.demand();
-                found = Found::InFlight;
+            found = if pages.is_resident() { Found::Resident } else { Found::InFlight };
+            if found == Found::Resident {
+                // They have come meanwhile. The read has them, whatever policy decides at a mark.
+                shard.deferred.ready.push((pages, Arc::clone(&missed)));
             }
         }
-        if found != Found::Resident || marked {
-            let (file, extent) = (read.file(), read.extent());
-            self.tell(shard, Event::Read { file, extent, found, marked });
+        if found != Found::Resident {
+            let read = shard.wait_for(missed);
+            self.tell(shard, Event::Read { read, file, extent, found, marked });
+        } else if marked {
+            let read = shard.next_read();
+            self.tell(shard, Event::Read { read, file, extent, found, marked });
         }
-        if matches!(pinned, Lookup::Absent) {
-            pinned = read.look_up();
-        }
-        shard.wait_for(pinned, read);
     }
 
     /// Gives up on requests in place that have no answer when patience ends. Runs until the engine
@@ -273,16 +303,55 @@ impl Driver {
     }
 
     /// The engine is shut down: the record is written out, and requests that wait for their turn
-    /// fail.
+    /// fail, as do reads that wait for memory.
     pub(crate) fn shut_down(self: &Arc<Self>) {
-        let waiting = self.enter(|shard| {
+        let (waiting, lacking) = self.enter(|shard| {
             shard.flush_record();
-            shard.give_up_waiting()
+            (shard.give_up_waiting(), shard.give_up_lacking())
         });
         let error = shut_down();
+        for read in lacking {
+            read.fail(error.clone());
+        }
         for folio in waiting {
             folio.fill(Err(error.clone()));
         }
+    }
+}
+
+/// The touches of a read of `pages` that policy does not know of.
+fn touches(opened: &Opened, pages: &Pages) -> impl Iterator<Item = Event> {
+    let file = opened.id;
+    pages.reference().map(move |(folio, touch)| Event::Referenced { file, start: folio.extent.start, touch })
+}
+
+thread_local! {
+    /// The drivers that this thread is in, by their addresses.
+    static INSIDE: RefCell<SmallVec<[usize; 2]>> = const { RefCell::new(SmallVec::new_const()) };
+}
+
+/// This thread is in a driver, and looks for news before it leaves it. So a request that is
+/// answered while the thread begins it, or a read that is answered while it leaves the shard, is
+/// told from a loop, however many there are: not from the stack of the one before.
+struct Within {
+    is_outermost: bool,
+}
+
+impl Within {
+    fn new(driver: &Driver) -> Self {
+        let is_outermost = !Self::is_inside(driver);
+        INSIDE.with_borrow_mut(|inside| inside.push(std::ptr::from_ref(driver).addr()));
+        Self { is_outermost }
+    }
+
+    fn is_inside(driver: &Driver) -> bool {
+        INSIDE.with_borrow(|inside| inside.contains(&std::ptr::from_ref(driver).addr()))
+    }
+}
+
+impl Drop for Within {
+    fn drop(&mut self) {
+        INSIDE.with_borrow_mut(SmallVec::pop);
     }
 }
 
@@ -320,8 +389,8 @@ impl Owner for Driver {
 
     fn completed(self: &Arc<Self>, in_place: Arc<InPlace>, took: Nanos, last: bool) {
         self.completed.lock().push((in_place, took));
-        if last {
-            self.tell_completed();
+        if last && !Within::is_inside(self) {
+            self.catch_up();
         }
     }
 

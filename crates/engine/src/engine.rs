@@ -79,7 +79,7 @@ impl Engine {
             .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start threads: {e}")))?;
         let storage = Storage::new(backend, options.patience);
         let shard = Shard::new(ReadPath::new(policy), recorder);
-        let driver = Driver::new(storage, runtime.handle().clone(), shard, options.memory_bytes / 8);
+        let driver = Driver::new(storage, runtime.handle().clone(), shard);
         let directories = Directories::new(&driver, options, capabilities.list_after);
         Ok(Self { driver, directories, runtime: Arc::new(Owned(Some(runtime))) })
     }

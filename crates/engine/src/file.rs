@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use foreread_backend::Object;
-use foreread_policy::Extent;
+use foreread_policy::{Extent, ReadId};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
@@ -84,8 +84,9 @@ impl File {
     }
 
     /// Reads up to `len` bytes at `offset` and calls `done` with them: at once on this thread if
-    /// they are resident, else later from another. Fewer bytes come only at the end of the object,
-    /// none beyond it. Never waits for storage.
+    /// they are resident, else later from another. Never waits for storage. Fewer bytes come at the
+    /// end of the object, none beyond it, and fewer where a read is longer than an eighth of the
+    /// memory budget.
     ///
     /// Errors: [`ErrorKind::Changed`](crate::ErrorKind::Changed) when the object is no longer the
     /// version that was opened; others as the storage has them, after retries within
@@ -123,7 +124,7 @@ impl File {
             }
             return Ok(());
         }
-        Err(((len as u64).min(self.driver.read_bytes_max) as usize, done))
+        Err((len, done))
     }
 
     /// A read that did not find all its pages resident, for the driver.
@@ -167,11 +168,9 @@ impl<D: FnOnce(Result<Pages, Error>) + Send + 'static> Reader for Answer<D> {
         &self.file.opened
     }
 
-    fn finish(&self, result: Result<Pages, Error>) {
+    fn finish(&self, result: Result<Pages, Error>, read: Option<ReadId>) {
         let driver = &self.file.driver;
-        if let Ok(pages) = &result {
-            driver.reference(&self.file.opened, pages);
-        }
+        driver.answered(&self.file.opened, result.as_ref().ok(), read);
         driver.storage.stats.waited(result.as_ref().ok().map(Pages::len), self.since.elapsed());
         let done = self.done.lock().take();
         if let Some(done) = done {

@@ -3,6 +3,7 @@
 //! ```text
 //!   driver: lock ──> handle(event) ──> execute: actions, until there is none ──> unlock
 //!                                        │ Submit, Grant, Join, Hedge, Cancel   requests
+//!                                        │ Ready                                waiting reads
 //!                                        │ Clear, Drop                          page tables
 //!                                        └─> Deferred: done by the driver once the lock is free
 //! ```
@@ -13,13 +14,13 @@
 //! *Invariant:* actions are executed in the order given, under the same lock as the event that
 //! caused them; no read is completed and no storage is waited for while it is held.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use foreread_policy::{Action, Class, Event, Extent, Found, Nanos, ReadPath, RequestId};
+use foreread_policy::{Action, Class, Event, Extent, Nanos, ReadId, ReadPath, RequestId};
 use smallvec::SmallVec;
 use tokio::task::AbortHandle;
 
+use crate::error::{Error, ErrorKind};
 use crate::numbers::Numbers;
 use crate::pages::files::Files;
 use crate::pages::folio::Folio;
@@ -37,13 +38,14 @@ pub(crate) struct Shard {
     pub(crate) files: Files,
     recorder: Option<Recorder>,
     requests: Numbers<RequestId, (Carrier, Arc<Request>)>,
-    /// Room for first touches, to be exchanged with those that have come.
-    pub(crate) referenced: Vec<Event>,
+    /// Room for touches and answers, to be exchanged with those that have come.
+    pub(crate) answered: Vec<Event>,
     /// Policy has been told of them since the shard was locked.
-    pub(crate) knows_touches: bool,
+    pub(crate) knows_answers: bool,
     pub(crate) deferred: Deferred,
-    /// Reads that wait for memory for their pages, in order.
-    starved: VecDeque<Arc<dyn Missed>>,
+    /// Reads that policy has been told of and that are not ready.
+    lacking: Numbers<ReadId, Arc<dyn Missed>>,
+    next_read: u64,
 }
 
 /// What is left to do when the shard is free.
@@ -51,8 +53,10 @@ pub(crate) struct Shard {
 pub(crate) struct Deferred {
     /// Requests to begin.
     pub(crate) begun: SmallVec<[Arc<InPlace>; TOGETHER]>,
-    /// Reads to complete.
+    /// Reads to complete with these pages, once all have come.
     pub(crate) ready: SmallVec<[(Pages, Arc<dyn Missed>); TOGETHER]>,
+    /// Reads that end with an error.
+    pub(crate) failed: Vec<(Error, Arc<dyn Missed>)>,
     /// What requests that are over held, to be dropped.
     pub(crate) over: Vec<Held>,
     /// Folios that are in no page table any more, to be dropped.
@@ -66,10 +70,11 @@ impl Shard {
             files: Files::default(),
             recorder,
             requests: Numbers::default(),
-            referenced: Vec::new(),
-            knows_touches: false,
+            answered: Vec::new(),
+            knows_answers: false,
             deferred: Deferred::default(),
-            starved: VecDeque::new(),
+            lacking: Numbers::default(),
+            next_read: 0,
         }
     }
 
@@ -102,6 +107,7 @@ impl Shard {
                 }
             }
             Action::Join { request, with } => self.join(request, with),
+            Action::Ready { read, end } => self.ready(read, end),
             Action::Cancel { request } => self.cancel(request),
             Action::Clear { file, start } => {
                 if let Some(opened) = self.files.get(file) {
@@ -207,29 +213,41 @@ impl Shard {
         true
     }
 
-    /// `read` waits for what `found` holds, or starves until there is memory for its pages.
-    pub(crate) fn wait_for(&mut self, found: Lookup, read: Arc<dyn Missed>) {
-        match found {
-            Lookup::Present(pages) => {
-                pages.folios().iter().for_each(|folio| folio.request.demand());
-                self.deferred.ready.push((pages, read));
-            }
-            Lookup::Absent => self.starved.push_back(read),
+    /// A number for a read that policy is told of.
+    pub(crate) fn next_read(&mut self) -> ReadId {
+        self.next_read += 1;
+        ReadId(self.next_read)
+    }
+
+    /// Policy is about to be told of `read`. It is completed when policy says that it is ready.
+    pub(crate) fn wait_for(&mut self, read: Arc<dyn Missed>) -> ReadId {
+        let id = self.next_read();
+        read.told(id);
+        self.lacking.insert(id, read);
+        id
+    }
+
+    /// How many reads policy has been told of that are not ready.
+    pub(crate) fn lacking(&self) -> usize {
+        self.lacking.len()
+    }
+
+    /// There is memory for the pages of `read` before `end`.
+    fn ready(&mut self, read: ReadId, end: u64) {
+        let Some(read) = self.lacking.remove(&read) else { return };
+        if let Lookup::Present(pages) = read.look_up(end) {
+            pages.folios().iter().for_each(|folio| folio.request.demand());
+            self.deferred.ready.push((pages, read));
+        } else {
+            debug_assert!(false, "policy says ready, and a page is absent");
+            let error = Error::new(ErrorKind::Io, "a page that should be there is not: please report this");
+            self.deferred.failed.push((error, read));
         }
     }
 
-    /// Tries the starved reads again. If nothing is in flight, policy is told once more of the
-    /// first one.
-    pub(crate) fn retry_starved(&mut self, now: impl Fn() -> Nanos, spawn: &impl Fn(Joint) -> AbortHandle) {
-        for (at, read) in std::mem::take(&mut self.starved).into_iter().enumerate() {
-            let mut found = read.look_up();
-            if at == 0 && matches!(found, Lookup::Absent) && self.requests.is_empty() {
-                let (file, extent) = (read.file(), read.extent());
-                self.handle(now(), Event::Read { file, extent, found: Found::Absent, marked: false }, spawn);
-                found = read.look_up();
-            }
-            self.wait_for(found, read);
-        }
+    /// Takes the reads that are not ready: they never will be.
+    pub(crate) fn give_up_lacking(&mut self) -> Vec<Arc<dyn Missed>> {
+        self.lacking.drain().map(|(_, read)| read).collect()
     }
 
     /// Writes out what has been recorded.

@@ -4,8 +4,11 @@
 //! - No request goes past the end of a file, and no page is in flight or resident twice.
 //! - What is held, and what policy says is charged, stays within the budget.
 //! - A file that is released has no request, and one that is forgotten no page.
-//! - A reader that waits is never left without a request at work at the storage.
-//! - Once the readers stop, all that can arrive does, and no reader is left waiting for memory.
+//! - A read is ready once. From then until it is answered, each of its folios is resident, or
+//!   granted to a request at the storage.
+//! - While a read waits, a ready read is being answered, or a request at the storage has memory
+//!   for its next bytes.
+//! - Once the readers stop, all that can arrive does, and every read is answered.
 //! - Coalesced requests are one run of one file, and each ends by itself.
 //!
 //! The tests do not judge how much is read ahead or how fast that is: the simulator does
@@ -14,7 +17,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use foreread_policy::{
-    Action, Class, Event, Extent, FileId, Found, Nanos, Options, PAGE_BYTES, ReadPath, Replacement, RequestId, Touch,
+    Action, Class, Event, Extent, FOLIO_PAGES_MAX, FileId, Found, Nanos, Options, PAGE_BYTES, ReadId, ReadPath,
+    Replacement, RequestId, Touch,
 };
 use proptest::prelude::*;
 
@@ -61,8 +65,11 @@ struct Driver {
     /// Requests joined to a lead request that is to start next.
     joining: Vec<(RequestId, RequestId)>,
     joined: u64,
-    /// Folios that the latest read of each file waits for.
-    waited_for: BTreeSet<(FileId, u64)>,
+    /// The reads that wait: the part of the file, and whether they are ready.
+    reads: BTreeMap<ReadId, (FileId, Extent, bool)>,
+    next_read: u64,
+    /// Requests of which all that was granted has arrived.
+    drained: BTreeSet<RequestId>,
 }
 
 impl Driver {
@@ -85,7 +92,9 @@ impl Driver {
             together: BTreeMap::new(),
             joining: Vec::new(),
             joined: 0,
-            waited_for: BTreeSet::new(),
+            reads: BTreeMap::new(),
+            next_read: 0,
+            drained: BTreeSet::new(),
         }
     }
 
@@ -105,17 +114,24 @@ impl Driver {
         let held: u64 = held.map(|(&(_, start), &(end, ..))| (end - start) * PAGE_BYTES).sum();
         assert!(held <= CAPACITY_BYTES, "{held} bytes held");
         let waiting = || self.requests.values().filter(|(_, extent, granted)| *granted == extent.start);
-        let works = self.requests.values().any(|(_, extent, granted)| *granted > extent.start);
+        let works = self.requests.iter().any(|(id, (_, extent, granted))| {
+            *granted > extent.start && !(self.drained.contains(id) && *granted < extent.end)
+        });
         let memory = self.policy.memory();
         // Of the budget, or of the part that speculation may have.
         let full = |bytes, capacity| bytes + (300 << 10) > capacity;
         let full = full(memory.charged_bytes, CAPACITY_BYTES) || full(memory.ahead_bytes, CAPACITY_BYTES / 8 * 7);
-        assert!(works || full || waiting().count() == 0, "requests wait, and the storage is idle");
-        let is_waited_for = |file: FileId, extent: Extent| {
-            self.waited_for.range((file, extent.start)..(file, extent.end)).next().is_some()
-        };
-        let demanded = waiting().any(|&(file, extent, _)| is_waited_for(file, extent));
-        assert!(works || !demanded, "a reader waits, and the storage is idle");
+        let answers = self.reads.values().any(|(.., ready)| *ready);
+        assert!(works || full || answers || waiting().count() == 0, "requests wait, and the storage is idle");
+        assert!(works || answers || self.reads.is_empty(), "reads wait for ever: {:?}", self.reads);
+        for (read, &(file, extent, _)) in self.reads.iter().filter(|(_, (.., ready))| *ready) {
+            let folios = self.overlapping(file, extent);
+            let covered: u64 = folios.iter().map(|&(s, e, _)| e.min(extent.end) - s.max(extent.start)).sum();
+            assert_eq!(covered, extent.pages(), "a page of {read:?} is gone");
+            for (start, _, there) in folios {
+                assert!(there || granted(&self.folios[&(file, start)].1, start), "{read:?} has no memory for {start}");
+            }
+        }
         assert!(memory.charged_bytes >= held && memory.charged_bytes <= CAPACITY_BYTES, "{memory:?} for {held}");
     }
 
@@ -155,9 +171,16 @@ impl Driver {
                 let of = self.requests.get_mut(&request).expect("granted to a request that is not in flight");
                 assert!(granted > of.2 && granted <= of.1.end);
                 let starts = std::mem::replace(&mut of.2, granted) == of.1.start;
+                self.drained.remove(&request);
                 if starts {
                     self.start(request);
                 }
+            }
+            Action::Ready { read, end } => {
+                let wait = self.reads.get_mut(&read).expect("ready, and it does not wait");
+                assert!(!std::mem::replace(&mut wait.2, true), "{read:?} is ready twice");
+                assert!(end > wait.1.start && end <= wait.1.end, "{read:?} is ready up to {end}");
+                wait.1.end = end;
             }
             Action::Join { request, with } => {
                 assert_ne!(request, with);
@@ -178,7 +201,6 @@ impl Driver {
                 let gone = self.folios.remove(&(file, folio.start));
                 assert_eq!(gone.map(|(end, ..)| end), Some(folio.end), "dropped a folio that is not there");
                 self.marks.remove(&(file, folio.start));
-                self.waited_for.remove(&(file, folio.start));
             }
         }
     }
@@ -227,7 +249,9 @@ impl Driver {
     }
 
     fn overlapping(&self, file: FileId, extent: Extent) -> Vec<(u64, u64, bool)> {
-        let folios = self.folios.range((file, 0)..(file, extent.end));
+        // No folio crosses a multiple of the largest one.
+        let first = extent.start / FOLIO_PAGES_MAX * FOLIO_PAGES_MAX;
+        let folios = self.folios.range((file, first)..(file, extent.end));
         folios.filter(|(_, f)| f.0 > extent.start).map(|(&(_, start), &(end, _, there))| (start, end, there)).collect()
     }
 
@@ -263,12 +287,37 @@ impl Driver {
                 self.touch(file, start, extent.end >= end);
             }
         }
-        if found != Found::Resident || marked {
-            self.tell(Event::Read { file, extent, found, marked });
-        }
+        let read = ReadId(self.next_read);
+        self.next_read += 1;
         if found != Found::Resident {
-            let folios = self.overlapping(file, extent);
-            self.waited_for.extend(folios.iter().filter(|f| !f.2).map(|f| (file, f.0)));
+            self.reads.insert(read, (file, extent, false));
+        }
+        if found != Found::Resident || marked {
+            self.tell(Event::Read { read, file, extent, found, marked });
+        }
+    }
+
+    /// Answers the reads that have everything.
+    fn answer(&mut self) {
+        let has_all = |&&(file, extent, ready): &&(FileId, Extent, bool)| {
+            ready && self.overlapping(file, extent).iter().all(|folio| folio.2)
+        };
+        let all = self.reads.iter().filter(|(_, wait)| has_all(wait));
+        for (read, (file, extent, _)) in all.map(|(&read, &wait)| (read, wait)).collect::<Vec<_>>() {
+            for (start, end, _) in self.overlapping(file, extent) {
+                self.touch(file, start, extent.end >= end);
+            }
+            self.reads.remove(&read);
+            self.tell(Event::Answered { read });
+        }
+    }
+
+    /// The reads of `file` are given up.
+    fn end_reads(&mut self, file: FileId) {
+        let of_file = self.reads.iter().filter(|(_, wait)| wait.0 == file).map(|(&read, _)| read);
+        for read in of_file.collect::<Vec<_>>() {
+            self.reads.remove(&read);
+            self.tell(Event::Answered { read });
         }
     }
 
@@ -311,14 +360,31 @@ impl Driver {
     /// Reports the end of `request`, if it is granted memory for all of it.
     fn settle(&mut self, request: RequestId, failed: bool) {
         if failed {
+            let stands_on = |this: &Self, file, extent: Extent| {
+                let mut folios = this.folios.range((file, 0)..(file, extent.end)).filter(|(_, f)| f.0 > extent.start);
+                folios.any(|(_, folio)| folio.1 == request && !folio.2)
+            };
+            let over: Vec<ReadId> =
+                self.reads.iter().filter(|(_, w)| w.2 && stands_on(self, w.0, w.1)).map(|r| *r.0).collect();
+            for read in &over {
+                self.reads.remove(read);
+            }
             self.tell(Event::Failed { request });
             self.requests.remove(&request);
+            for read in over {
+                self.tell(Event::Answered { read });
+            }
             return;
         }
         while let Some(&(_, extent, granted)) = self.requests.get(&request) {
             if granted == extent.end {
                 break;
             }
+            let file = self.requests[&request].0;
+            for (_, folio) in self.folios.range_mut((file, extent.start)..(file, granted)) {
+                folio.2 |= folio.1 == request;
+            }
+            self.drained.insert(request);
             self.tell(Event::Wants { request });
             if self.requests.get(&request).is_some_and(|r| r.2 == granted) {
                 return;
@@ -341,6 +407,7 @@ enum Step {
     Skip { file: u64, pages: u64, gap: u64 },
     Complete { nth: usize, failed: bool },
     Late { nth: usize },
+    Answer,
     Release { file: u64 },
     Forget { file: u64 },
 }
@@ -354,6 +421,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (file.clone(), Just(16u64), Just(240u64)).prop_map(|(file, pages, gap)| Step::Skip { file, pages, gap }),
         8 => (any::<usize>(), prop::bool::weighted(0.1)).prop_map(|(nth, failed)| Step::Complete { nth, failed }),
         2 => any::<usize>().prop_map(|nth| Step::Late { nth }),
+        6 => Just(Step::Answer),
         1 => file.clone().prop_map(|file| Step::Release { file }),
         1 => file.prop_map(|file| Step::Forget { file }),
     ]
@@ -366,6 +434,7 @@ fn crowd() -> impl Strategy<Value = Step> {
         2 => (1..3u64, 1..300u64).prop_map(|(file, pages)| Step::Next { file, pages }),
         12 => (any::<usize>(), prop::bool::weighted(0.1)).prop_map(|(nth, failed)| Step::Complete { nth, failed }),
         1 => any::<usize>().prop_map(|nth| Step::Late { nth }),
+        6 => Just(Step::Answer),
         1 => Just(Step::Release { file: 1 }),
     ]
 }
@@ -394,8 +463,13 @@ fn run_on(driver: &mut Driver, steps: &[Step]) {
                 driver.late(nth);
                 continue;
             }
+            Step::Answer => {
+                driver.answer();
+                continue;
+            }
             Step::Release { file } => {
                 if driver.files.contains_key(&FileId(file)) {
+                    driver.end_reads(FileId(file));
                     driver.tell(Event::Release { file: FileId(file) });
                     assert!(driver.requests.values().all(|r| r.0 != FileId(file)), "a released file is still fetched");
                 }
@@ -403,6 +477,7 @@ fn run_on(driver: &mut Driver, steps: &[Step]) {
             }
             Step::Forget { file } => {
                 if driver.files.remove(&FileId(file)).is_some() {
+                    driver.end_reads(FileId(file));
                     driver.tell(Event::Forget { file: FileId(file) });
                     assert!(driver.folios.keys().all(|k| k.0 != FileId(file)), "a forgotten file leaves pages behind");
                 }
@@ -435,14 +510,10 @@ proptest! {
         // Everything that can arrive does. What then waits for memory is speculation, which no
         // reader waits for.
         for at in 0..10_000 {
+            driver.answer();
             driver.complete(at, false);
         }
-        for &(file, extent, granted) in driver.requests.values() {
-            prop_assert!(granted < extent.end, "a reader that stopped still has data arriving");
-            for folio in extent.folios().filter(|f| f.start >= granted) {
-                prop_assert!(!driver.waited_for.contains(&(file, folio.start)), "a reader starves for {folio:?}");
-            }
-        }
+        prop_assert!(driver.reads.is_empty(), "readers starve: {:?}", driver.reads);
     }
 
     /// Many readers of adjacent extents, in front of storage that is busy. The driver checks the
@@ -468,9 +539,10 @@ proptest! {
         run_on(&mut driver, &steps);
         // At the end no reader is left, and nothing is held.
         for at in 0..20_000 {
+            driver.answer();
             driver.complete(at, false);
         }
-        prop_assert!(driver.waited_for.is_subset(&driver.folios.iter().filter(|(_, f)| f.2).map(|(&at, _)| at).collect()));
+        prop_assert!(driver.reads.is_empty(), "readers starve: {:?}", driver.reads);
         prop_assert_eq!(driver.policy.counters().requests_coalesced, driver.joined);
         prop_assert!(driver.joined > 0, "no request was coalesced");
         for file in driver.files.keys().copied().collect::<Vec<_>>() {
@@ -498,6 +570,7 @@ fn a_random_reader_fetches_its_own_pages_only() {
         let page = (x >> 33) % (1 << 20);
         driver.read(FileId(0), Extent::new(page, page + 1));
         driver.complete(0, false);
+        driver.answer();
     }
     assert!(driver.submitted_pages <= 2_000 * 102 / 100, "{} pages for 2000 reads", driver.submitted_pages);
 }
@@ -515,6 +588,7 @@ fn late_requests_are_hedged_only_with_readahead() {
                 driver.late(0);
             }
             driver.complete(0, false);
+            driver.end_reads(FileId(0));
         }
         let counted = driver.policy.counters().requests_hedged;
         assert_eq!(counted, driver.hedged.len() as u64);
@@ -527,7 +601,8 @@ fn the_class_says_whether_a_read_waits() {
     let mut policy = ReadPath::new(STORE);
     policy.handle(Nanos(0), Event::Open { file: FileId(0), pages: 10_000 });
     let extent = Extent::new(0, 32);
-    policy.handle(Nanos(0), Event::Read { file: FileId(0), extent, found: Found::Absent, marked: false });
+    let read = Event::Read { read: ReadId(0), file: FileId(0), extent, found: Found::Absent, marked: false };
+    policy.handle(Nanos(0), read);
     let mut classes = Vec::new();
     while let Some(action) = policy.poll_action() {
         if let Action::Submit { class, extent: submitted, .. } = action {

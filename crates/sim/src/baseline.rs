@@ -168,7 +168,7 @@ impl<R: Readahead> Policy for Baseline<R> {
             Event::Open { file, pages } => {
                 self.files.insert(file, pages);
             }
-            Event::Read { file, extent, found, marked } => {
+            Event::Read { file, extent, found, marked, .. } => {
                 let trigger = match (found, marked) {
                     (Found::Absent, _) => Trigger::Missing,
                     (_, true) => Trigger::Marked,
@@ -187,6 +187,7 @@ impl<R: Readahead> Policy for Baseline<R> {
             | Event::Prefetch { .. }
             | Event::Discard { .. }
             | Event::Reserve { .. }
+            | Event::Answered { .. }
             | Event::Wants { .. }
             | Event::Late { .. } => {}
         }

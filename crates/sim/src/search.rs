@@ -1,6 +1,13 @@
 //! A search for bugs: each seed is a mix of files, readers, memory, device and faults, the same
 //! one each time.
 //!
+//! ```text
+//!   Mixed    a few readers that change their patterns, in up to five files of any size
+//!   Heads    hundreds of small files, of which readers take the first bytes and go on
+//!   Crowd    up to 300 readers whose reads overlap in one small part of a file
+//!   Slow     up to 200 streams in one large file, each slower than the link could bring it
+//! ```
+//!
 //! The rules that must hold in every mix are those of [`Violation`]: no request past the end of a
 //! file, no page requested twice, no more resident than the budget, every reader gets its bytes or
 //! an error, a closed file is not fetched, a forgotten file has no pages.
@@ -25,7 +32,8 @@ use crate::world::reader::Start;
 /// Runs the scenario of `seed`, with faults or without. The error is the rule that it broke.
 pub fn run(seed: u64, faults: bool) -> Result<Tally, Violation> {
     let mut random = Random::new(seed);
-    let sizes: Vec<u64> = (0..=random.below(4)).map(|_| size(&mut random)).collect();
+    let kind = [Kind::Mixed, Kind::Mixed, Kind::Heads, Kind::Crowd, Kind::Slow][random.below(5) as usize];
+    let sizes = kind.sizes(&mut random);
     let memory_bytes = MEMORY_BYTES_MIN << random.below(3);
     let replacement = if random.chance(500_000) { Replacement::S3Fifo } else { Replacement::Lru };
     let readahead = random.chance(900_000);
@@ -37,9 +45,9 @@ pub fn run(seed: u64, faults: bool) -> Result<Tally, Violation> {
     let piece_bytes = random.chance(800_000).then_some(PIECE_BYTES);
     let storage = Storage::new(device, &sizes, Asked { piece_bytes, ..Asked::default() });
     let piece_pages = random.chance(700_000).then_some(MOUNT_PIECE_PAGES);
-    let readers = (0..=random.below(READERS_MAX)).map(|number| {
-        let operations: Vec<Op> = operations(&mut random, &sizes);
-        Start::new(Box::new(operations.into_iter()), Some(number as u32 * 8))
+    let readers = kind.operations(&mut random, &sizes).into_iter().zip(0_u32..).map(|(operations, number)| {
+        let descriptors = DESCRIPTORS_MAX * number;
+        Start::new(Box::new(operations.into_iter()), Some(descriptors))
     });
     let readers: Vec<Start<'static>> = readers.collect();
     let rates = if faults { rates(&mut random) } else { Rates::default() };
@@ -51,6 +59,77 @@ pub fn run(seed: u64, faults: bool) -> Result<Tally, Violation> {
         return World::new(page_cache, Storage::Mount(Box::new(world)), front, u64::MAX, sizes).run(readers, None);
     }
     world.run(readers, None)
+}
+
+/// What the readers of a seed have in common.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Mixed,
+    Heads,
+    Crowd,
+    Slow,
+}
+
+impl Kind {
+    /// The lengths of the files, in bytes.
+    fn sizes(self, random: &mut Random) -> Vec<u64> {
+        match self {
+            Self::Mixed => (0..=random.below(4)).map(|_| size(random)).collect(),
+            Self::Heads => {
+                let most = 1 << (12 + random.below(8));
+                (0..50 + random.below(400)).map(|_| 1 + random.below(most)).collect()
+            }
+            Self::Crowd => vec![1 << (20 + random.below(8))],
+            Self::Slow => vec![1 << (26 + random.below(6))],
+        }
+    }
+
+    /// The reads of each reader.
+    fn operations(self, random: &mut Random, sizes: &[u64]) -> Vec<Vec<Op>> {
+        match self {
+            Self::Mixed => (0..=random.below(READERS_MAX)).map(|_| operations(random, sizes)).collect(),
+            Self::Heads => (0..=random.below(4)).map(|_| heads(random, sizes)).collect(),
+            Self::Crowd => {
+                let longest = 1 << (12 + random.below(10));
+                (0..=random.below(CROWD_MAX)).map(|_| overlapping(random, sizes[0], longest)).collect()
+            }
+            Self::Slow => {
+                let streams = 1 + random.below(STREAMS_MAX);
+                let (record, pause_ns) = (1 << (12 + random.below(6)), random.below(1_000_000_000));
+                (0..streams).map(|nth| slow(sizes[0], sizes[0] / streams * nth, record, pause_ns)).collect()
+            }
+        }
+    }
+}
+
+/// The first bytes of each file, and now and then the last ones.
+fn heads(random: &mut Random, sizes: &[u64]) -> Vec<Op> {
+    let (len, tails) = (1 + random.below(1 << 16), random.chance(300_000));
+    let mut all = Vec::new();
+    for (file, &size) in (0..).zip(sizes) {
+        let len = len.min(size);
+        all.push(Op { file, offset: 0, len: len as u32, not_before_ns: 0 });
+        if tails {
+            all.push(Op { file, offset: size - len, len: len as u32, not_before_ns: 0 });
+        }
+    }
+    all
+}
+
+/// Random reads that overlap with those of others.
+fn overlapping(random: &mut Random, size: u64, longest: u64) -> Vec<Op> {
+    let read = |_| {
+        let len = (1 + random.below(longest)).min(size);
+        Op { file: 0, offset: random.below(size - len + 1), len: len as u32, not_before_ns: 0 }
+    };
+    (0..20).map(read).collect()
+}
+
+/// A stream from `start`, with a pause after each record.
+fn slow(size: u64, start: u64, record: u64, pause_ns: u64) -> Vec<Op> {
+    let records = (0..30).map(|nth| (nth * pause_ns, start + nth * record));
+    let within = records.take_while(|&(_, at)| at + record <= size);
+    within.map(|(not_before_ns, offset)| Op { file: 0, offset, len: record as u32, not_before_ns }).collect()
 }
 
 /// From one byte to a gibibyte, each magnitude equally likely.
@@ -118,5 +197,12 @@ fn operations(random: &mut Random, sizes: &[u64]) -> Vec<Op> {
 const MEMORY_BYTES_MIN: u64 = 16 << 20;
 
 const READERS_MAX: u64 = 12;
+
+const CROWD_MAX: u64 = 300;
+
+const STREAMS_MAX: u64 = 200;
+
+/// Files that a reader opens at most; each open has a descriptor of its own.
+const DESCRIPTORS_MAX: u32 = 1 << 12;
 
 const OPERATIONS_MAX: u64 = 400;

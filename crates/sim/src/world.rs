@@ -29,7 +29,7 @@ mod reading;
 mod requests;
 mod serve;
 
-use foreread_policy::{FileId, RequestId, Touch};
+use foreread_policy::{Event, FileId, ReadId, RequestId};
 use foreread_workload::Op;
 
 use crate::outcome::picture::Picture;
@@ -68,8 +68,10 @@ pub(crate) struct World<'w> {
     trouble: BinaryHeap<Reverse<(u64, RequestId)>>,
     /// Requests, and when each is late without an answer.
     late: BinaryHeap<Reverse<(u64, RequestId)>>,
-    /// Readers without memory for their pages.
-    starved: Vec<usize>,
+    /// The reads that wait, by their readers, and how many of them are not ready.
+    reads: HashMap<ReadId, usize>,
+    lacking: usize,
+    next_read: u64,
     /// Pages of each file that are resident or in flight; `held` counts the resident ones of all
     /// files.
     known: HashMap<FileId, u64>,
@@ -97,8 +99,8 @@ pub(crate) struct World<'w> {
     coming: Option<(u32, Op)>,
     /// Reads of `together` that wait in the queues of their readers.
     queued: usize,
-    /// Folios referenced since policy was last told.
-    referenced: Vec<(FileId, u64, Touch)>,
+    /// Folios referenced and reads answered since policy was last told.
+    answered: Vec<Event>,
     /// Requests that got grants while actions were executed.
     granted: VecDeque<RequestId>,
     woken: VecDeque<usize>,
@@ -126,7 +128,9 @@ impl<'w> World<'w> {
             faults: None,
             trouble: BinaryHeap::new(),
             late: BinaryHeap::new(),
-            starved: Vec::new(),
+            reads: HashMap::new(),
+            lacking: 0,
+            next_read: 0,
             known: HashMap::new(),
             held: 0,
             budget: u64::MAX,
@@ -146,7 +150,7 @@ impl<'w> World<'w> {
             together: None,
             coming: None,
             queued: 0,
-            referenced: Vec::new(),
+            answered: Vec::new(),
             granted: VecDeque::new(),
             woken: VecDeque::new(),
             resting: Vec::new(),
@@ -229,6 +233,11 @@ impl<'w> World<'w> {
             }
             self.agenda.pop();
             self.go_on(reader)?;
+            self.wake()?;
+        }
+        // While reads lack memory, policy hears at once of those that were answered.
+        while self.lacking > 0 && !self.answered.is_empty() {
+            self.tell_answered()?;
             self.wake()?;
         }
         Ok(())

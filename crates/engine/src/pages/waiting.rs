@@ -1,18 +1,17 @@
 //! A read that waits for folios: one piece of memory from the miss to the answer.
 //!
 //! ```text
-//!   missed ──> shard: folios resident or in flight ──> wait_for(pages)
-//!                 └─ no memory for it yet: it starves, and is tried again
-//!   wait_for ── the last folio has an outcome ──> Reader::finish
+//!   missed ──> shard: policy is told ── ready: memory for all its pages ──> wait_for(pages)
+//!   wait_for ── the last folio has an outcome ──> Reader::finish ──> policy: answered
 //! ```
 //!
 //! The thread that fills the last folio finishes the read, without the shard.
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use foreread_policy::{Extent, FileId};
+use foreread_policy::{Extent, FileId, PAGE_BYTES, ReadId};
 use parking_lot::Mutex;
 
 use crate::error::Error;
@@ -26,8 +25,8 @@ pub(crate) trait Reader: Send + Sync + 'static {
     /// The file that is read.
     fn opened(&self) -> &Opened;
 
-    /// The read is over. Called once.
-    fn finish(&self, result: Result<Pages, Error>);
+    /// The read is over, which policy knows as `read`, if it was told of it. Called once.
+    fn finish(&self, result: Result<Pages, Error>, read: Option<ReadId>);
 }
 
 /// A read that did not find all its pages resident, as the shard sees it.
@@ -37,12 +36,18 @@ pub(crate) trait Missed: Waits {
     /// The pages that are read.
     fn extent(&self) -> Extent;
 
-    /// Looks its bytes up in the page table.
-    fn look_up(&self) -> Lookup;
+    /// Policy is told of it as `read`.
+    fn told(&self, read: ReadId);
+
+    /// Looks its bytes before page `end` up in the page table.
+    fn look_up(&self, end: u64) -> Lookup;
 
     /// Answers with `pages` once all their folios have an outcome: at once, on this thread, if
     /// they have one already.
     fn wait_for(self: Arc<Self>, pages: Pages);
+
+    /// Answers with `error`, on this thread.
+    fn fail(&self, error: Error);
 }
 
 /// A read of `len` bytes at `offset`, and how many of its folios have no outcome yet.
@@ -52,13 +57,21 @@ pub(crate) struct Waiting<R> {
     /// Folios without an outcome, and one more until all of them have been asked.
     missing: AtomicUsize,
     pages: Mutex<Option<Pages>>,
+    /// Its number in policy; 0 if policy was not told.
+    read: AtomicU64,
     reader: R,
 }
 
 impl<R: Reader> Waiting<R> {
     /// A read that `reader` is told the end of.
     pub(crate) fn new(reader: R, offset: u64, len: usize) -> Arc<Self> {
-        Arc::new(Self { offset, len, missing: AtomicUsize::new(0), pages: Mutex::new(None), reader })
+        let (missing, pages, read) = (AtomicUsize::new(0), Mutex::new(None), AtomicU64::new(0));
+        Arc::new(Self { offset, len, missing, pages, read, reader })
+    }
+
+    fn finish(&self, result: Result<Pages, Error>) {
+        let read = Some(ReadId(self.read.load(Ordering::Relaxed))).filter(|read| read.0 > 0);
+        self.reader.finish(result, read);
     }
 }
 
@@ -74,7 +87,7 @@ impl<R: Reader> Waits for Waiting<R> {
             return;
         }
         let Some(pages) = self.pages.lock().take() else { return };
-        self.reader.finish(match pages.folios().iter().find_map(|folio| folio.failure().cloned()) {
+        self.finish(match pages.folios().iter().find_map(|folio| folio.failure().cloned()) {
             Some(failure) => Err(failure),
             None => Ok(pages),
         });
@@ -90,8 +103,17 @@ impl<R: Reader> Missed for Waiting<R> {
         Extent::of_bytes(self.offset, self.len as u64)
     }
 
-    fn look_up(&self) -> Lookup {
-        self.reader.opened().table.look_up(self.offset, self.len)
+    fn told(&self, read: ReadId) {
+        self.read.store(read.0, Ordering::Relaxed);
+    }
+
+    fn look_up(&self, end: u64) -> Lookup {
+        let before = end.saturating_mul(PAGE_BYTES).saturating_sub(self.offset);
+        self.reader.opened().table.look_up(self.offset, (self.len as u64).min(before) as usize)
+    }
+
+    fn fail(&self, error: Error) {
+        self.finish(Err(error));
     }
 
     fn wait_for(self: Arc<Self>, pages: Pages) {

@@ -1,18 +1,20 @@
 //! The form of a log: events and actions as text, and back.
 //!
 //! ```text
-//!   foreread-log 7 capacity_bytes=268435456 readahead=true ..
-//!   @1200345 read 1 0 32 absent -       an event: time in ns, name, file, pages, what was found,
-//!                                       a mark touched or not
+//!   foreread-log 8 capacity_bytes=268435456 readahead=true ..
+//!   @1200345 read 5 1 0 32 absent -     an event: time in ns, name, read, file, pages, what was
+//!                                       found, a mark touched or not
 //!   ! submit 0 1 0 64 demand 32 64 -    an action, after the event that caused it
 //! ```
 //!
 //! One line each, fields separated by blanks.
 
-use foreread_policy::{Action, Class, Event, Extent, FileId, Found, Nanos, Options, Replacement, RequestId, Touch};
+use foreread_policy::{
+    Action, Class, Event, Extent, FileId, Found, Nanos, Options, ReadId, Replacement, RequestId, Touch,
+};
 
 /// How a log begins. The number counts changes of its form.
-const MAGIC: &str = "foreread-log 7";
+const MAGIC: &str = "foreread-log 8";
 
 /// The first line of a log.
 pub(crate) fn head_text(options: Options) -> String {
@@ -44,10 +46,11 @@ pub(crate) fn event_text(event: Event) -> String {
         Event::Open { file, pages } => format!("open {} {pages}", file.0),
         Event::Release { file } => format!("release {}", file.0),
         Event::Forget { file } => format!("forget {}", file.0),
-        Event::Read { file, extent, found, marked } => {
-            let found = found_text(found);
-            format!("read {} {} {} {found} {}", file.0, extent.start, extent.end, if marked { "marked" } else { "-" })
+        Event::Read { read, file, extent, found, marked } => {
+            let (Extent { start, end }, found) = (extent, found_text(found));
+            format!("read {} {} {start} {end} {found} {}", read.0, file.0, if marked { "marked" } else { "-" })
         }
+        Event::Answered { read } => format!("answered {}", read.0),
         Event::Prefetch { file } => format!("prefetch {}", file.0),
         Event::Discard { file } => format!("discard {}", file.0),
         Event::Reserve { bytes } => format!("reserve {bytes}"),
@@ -91,6 +94,7 @@ pub(crate) fn action_text(action: Action) -> String {
             let (mark, late) = (shown(mark), shown(late.map(|late| late.0)));
             format!("submit {} {} {} {} {class} {mark} {granted} {late}", request.0, file.0, extent.start, extent.end)
         }
+        Action::Ready { read, end } => format!("ready {} {end}", read.0),
         Action::Hedge { request } => format!("hedge {}", request.0),
         Action::Grant { request, granted } => format!("grant {} {granted}", request.0),
         Action::Join { request, with } => format!("join {} {}", request.0, with.0),
@@ -111,14 +115,16 @@ pub(crate) fn parse_event(text: &str) -> Option<(Nanos, Event)> {
         ("open", 2) => Event::Open { file: FileId(number(0)?), pages: number(1)? },
         ("release", 1) => Event::Release { file: FileId(number(0)?) },
         ("forget", 1) => Event::Forget { file: FileId(number(0)?) },
-        ("read", 5) => Event::Read {
-            file: FileId(number(0)?),
-            extent: Extent::new(number(1)?, number(2)?),
+        ("read", 6) => Event::Read {
+            read: ReadId(number(0)?),
+            file: FileId(number(1)?),
+            extent: Extent::new(number(2)?, number(3)?),
             found: [Found::Absent, Found::InFlight, Found::Resident]
                 .into_iter()
-                .find(|&found| found_text(found) == rest[3])?,
-            marked: rest[4] == "marked",
+                .find(|&found| found_text(found) == rest[4])?,
+            marked: rest[5] == "marked",
         },
+        ("answered", 1) => Event::Answered { read: ReadId(number(0)?) },
         ("prefetch", 1) => Event::Prefetch { file: FileId(number(0)?) },
         ("discard", 1) => Event::Discard { file: FileId(number(0)?) },
         ("reserve", 1) => Event::Reserve { bytes: number(0)? },

@@ -32,11 +32,11 @@ fn a_record_replays_to_the_same_actions() {
 
 /// The first line of a log, which ends with `fields`.
 fn head(fields: &str) -> String {
-    format!("foreread-log 7 capacity_bytes=67108864 readahead=true replacement=s3-fifo {fields}\n")
+    format!("foreread-log 8 capacity_bytes=67108864 readahead=true replacement=s3-fifo {fields}\n")
 }
 
 /// A read of a page.
-const READ: &str = "@1 open 1 100\n@2 read 1 50 51 absent -\n";
+const READ: &str = "@1 open 1 100\n@2 read 7 1 50 51 absent -\n";
 
 #[test]
 fn a_record_replays_with_the_fair_queue_as_recorded() {

@@ -262,6 +262,14 @@ impl FairQueue {
         }
     }
 
+    /// Starts `id`, if it waits, without a turn of its own: another request of the same read has
+    /// one.
+    pub(crate) fn start_beside(&mut self, id: RequestId) {
+        if let Some(&owner) = self.owners.get(id) {
+            self.start_waiting(owner, id, false);
+        }
+    }
+
     fn start_waiting(&mut self, owner: Owner, id: RequestId, is_turn: bool) {
         let Some(queue) = self.queues.get_mut(&owner) else { return };
         let Some(Waiting { extent, cost, .. }) = queue.waiting.remove(&id) else { return };

@@ -27,8 +27,8 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use crate::collections::request_map::RequestMap;
-use crate::units::Class;
-use crate::units::{Extent, FOLIO_PAGES_MAX, FileId, RequestId};
+use crate::residency::folio::{charges, connection};
+use crate::units::{Class, Extent, FOLIO_PAGES_MAX, FileId, RequestId};
 
 /// One request.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +38,10 @@ pub(crate) struct Request {
     pub(crate) class: Class,
     /// The page after the last one that may arrive.
     pub(crate) granted: u64,
+    /// The page before which all pages have arrived, as the driver last told.
+    pub(crate) arrived: u64,
+    /// How many times ready reads keep folios that it fills: it is not cancelled then.
+    kept: u32,
     /// What else was at the storage when it came there.
     pub(crate) met: Met,
 }
@@ -56,13 +60,38 @@ pub(crate) struct Met {
 impl Request {
     /// The pages of the next grant. It ends at the end of a folio or of the request.
     pub(crate) fn next_grant(self) -> Extent {
-        let end = (self.granted + GRANT_PAGES) / FOLIO_PAGES_MAX * FOLIO_PAGES_MAX;
-        Extent::new(self.granted, end.min(self.extent.end))
+        grant_from(self.extent, self.granted)
+    }
+
+    /// The end of the next grant, or of as many pages before `until` as there are.
+    pub(crate) fn next_grant_until(self, until: u64) -> u64 {
+        self.next_grant().end.max(until).min(self.extent.end)
+    }
+
+    /// Whether it was granted memory, and so was started.
+    pub(crate) fn has_begun(self) -> bool {
+        self.granted > self.extent.start
+    }
+
+    /// Bytes that its connection takes from its first grant on, if that is still to come.
+    pub(crate) fn connection(self) -> u64 {
+        if self.has_begun() { 0 } else { connection(self.extent) }
     }
 
     fn is_granted_whole(self) -> bool {
         self.granted >= self.extent.end
     }
+}
+
+/// The pages of a grant to a request for `extent` that begins at page `from`.
+fn grant_from(extent: Extent, from: u64) -> Extent {
+    let end = (from + GRANT_PAGES) / FOLIO_PAGES_MAX * FOLIO_PAGES_MAX;
+    Extent::new(from, end.min(extent.end))
+}
+
+/// Bytes that a request for `extent` needs to start: its first grant and its connection.
+pub(crate) fn first_bytes(extent: Extent) -> u64 {
+    charges(grant_from(extent, extent.start)) + connection(extent)
 }
 
 /// All requests in flight.
@@ -93,7 +122,8 @@ impl Requests {
     pub(crate) fn make(&mut self, file: FileId, extent: Extent, class: Class) -> RequestId {
         let id = RequestId(self.next);
         self.next += 1;
-        self.made.push(id, Request { file, extent, class, granted: extent.start, met: Met::default() });
+        let (granted, arrived) = (extent.start, extent.start);
+        self.made.push(id, Request { file, extent, class, granted, arrived, kept: 0, met: Met::default() });
         self.speculative += usize::from(class == Class::Speculative);
         id
     }
@@ -125,6 +155,31 @@ impl Requests {
     pub(crate) fn wants(&mut self, id: RequestId) {
         if self.made.get(id).is_some_and(|r| !r.is_granted_whole()) {
             self.wanting.insert(id);
+        }
+    }
+
+    /// Whether `id` waits for its next grant.
+    pub(crate) fn is_wanting(&self, id: RequestId) -> bool {
+        self.wanting.contains(&id)
+    }
+
+    /// All pages that `id` was granted have arrived. Returns those that had not before.
+    pub(crate) fn arrived(&mut self, id: RequestId) -> Extent {
+        let Some(request) = self.made.get_mut(id) else { return Extent::new(0, 0) };
+        Extent::new(core::mem::replace(&mut request.arrived, request.granted), request.granted)
+    }
+
+    /// A ready read keeps a folio that `id` fills.
+    pub(crate) fn keep(&mut self, id: RequestId) {
+        if let Some(request) = self.made.get_mut(id) {
+            request.kept += 1;
+        }
+    }
+
+    /// The reverse of [`Requests::keep`].
+    pub(crate) fn unkeep(&mut self, id: RequestId) {
+        if let Some(request) = self.made.get_mut(id) {
+            request.kept -= 1;
         }
     }
 
@@ -167,12 +222,12 @@ impl Requests {
         self.speculative >= SPECULATIVE_MAX
     }
 
-    /// The latest speculative request that was granted memory; if there is none, the latest of
-    /// those that hold memory for their connections only.
-    pub(crate) fn latest_speculative(&self) -> Option<RequestId> {
-        let speculative = || self.made.iter().rev().filter(|(_, r)| r.class == Class::Speculative);
-        let begun = speculative().find(|(_, r)| r.granted > r.extent.start);
-        begun.or_else(|| speculative().next()).map(|(id, _)| id)
+    /// The latest request that was granted memory, that no ready read keeps, and that `may` be
+    /// cancelled; one that no reader has waited for before one that was waited for once.
+    pub(crate) fn latest_unkept(&self, may: impl Fn(RequestId) -> bool) -> Option<RequestId> {
+        let begun = || self.made.iter().rev().filter(|(id, r)| r.has_begun() && r.kept == 0 && may(*id));
+        let speculative = begun().find(|(_, r)| r.class == Class::Speculative);
+        speculative.or_else(|| begun().next()).map(|(id, _)| id)
     }
 
     /// All requests for `file`.
@@ -225,6 +280,8 @@ mod tests {
             extent: Extent::new(5, 130),
             class: Class::Demand,
             granted: 5,
+            arrived: 5,
+            kept: 0,
             met: Met::default(),
         };
         assert_eq!(request.next_grant(), Extent::new(5, 64));
@@ -251,13 +308,17 @@ mod tests {
     fn speculation_is_counted_until_it_is_over_or_demand() {
         let mut requests = Requests::default();
         let ids: Vec<_> = (0..64).map(|at| make(&mut requests, at * 256, Class::Speculative)).collect();
-        assert_eq!(requests.latest_speculative(), Some(ids[63]), "no request holds memory");
+        assert_eq!(requests.latest_unkept(|_| true), None, "no request holds memory");
         ids[..63].iter().zip(0..).for_each(|(&id, at)| requests.grant(id, at * 256 + 64, Met::default()));
         assert!(requests.is_speculation_full());
         requests.promote(ids[63]);
         requests.promote(ids[63]);
         assert!(!requests.is_speculation_full());
-        assert_eq!(requests.latest_speculative(), Some(ids[62]));
+        assert_eq!(requests.latest_unkept(|_| true), Some(ids[62]));
+        requests.keep(ids[62]);
+        assert_eq!(requests.latest_unkept(|_| true), Some(ids[61]), "a read keeps the latest");
+        assert_eq!(requests.latest_unkept(|id| id < ids[3]), Some(ids[2]));
+        requests.unkeep(ids[62]);
         requests.finish(ids[63]);
         make(&mut requests, 1 << 20, Class::Speculative);
         assert!(requests.is_speculation_full());

@@ -6,16 +6,20 @@
 //!                 │ Wants ──> Grant: more pages may arrive
 //!                 │ Late ──> Hedge: ask a second time
 //!                 └──> Completed, or Failed (Drop of its untouched folios), or Cancel
+//!
+//!   Read, not all resident ──> waits ──> Ready: it has memory for all its pages ──> Answered
 //! ```
 //!
 //! *Invariants:* a request ends once: by Completed or Failed from the driver, or by Cancel from
-//! policy. Grants of a request only grow. Drop names whole folios.
+//! policy. Grants of a request only grow. Drop names whole folios. A read that waits is told once
+//! and answered once; between Ready and Answered no folio of it is dropped, and no request that it
+//! waits for is cancelled, unless the request fails or the file is released.
 //!
 //! The events carry no bytes, names or versions: the driver maps identities to objects. Source:
 //! docs/decisions/0001 (no question to the driver), 0003 (grants), 0017 (Late), 0021 (a first
 //! grant starts a request), 0023 (Join).
 
-use crate::units::{Class, Extent, FileId, Found, Nanos, RequestId, Touch};
+use crate::units::{Class, Extent, FileId, Found, Nanos, ReadId, RequestId, Touch};
 
 /// Something that happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,8 +42,11 @@ pub enum Event {
         /// The file.
         file: FileId,
     },
-    /// A reader asked for `extent` (within the file, not empty), and it was not a plain hit.
+    /// A reader asked for `extent` (within the file, not empty), and it was not a plain hit. Unless
+    /// all its pages are resident, the read waits until [`Action::Ready`] answers it.
     Read {
+        /// The read.
+        read: ReadId,
         /// The file.
         file: FileId,
         /// The pages asked for.
@@ -75,6 +82,12 @@ pub enum Event {
         start: u64,
         /// Which touch.
         touch: Touch,
+    },
+    /// A read that waited was answered, with bytes or with an error, or nobody waits for it any
+    /// more. The touches of its folios were reported before.
+    Answered {
+        /// The read.
+        read: ReadId,
     },
     /// A request has received every page that it was granted, and more of it could arrive.
     Wants {
@@ -157,6 +170,16 @@ pub enum Action {
         request: RequestId,
         /// The lead request.
         with: RequestId,
+    },
+    /// The pages of a read before `end` have memory: each is resident, or in flight in a request
+    /// that is granted it. The driver answers the read with them as soon as all have come, or with
+    /// the error of one that fails; then it reports [`Event::Answered`]. Until then they stay.
+    Ready {
+        /// The read.
+        read: ReadId,
+        /// The page after the last one that it is answered with: the end of the read, or less if
+        /// the budget holds no more at once.
+        end: u64,
     },
     /// Abandon a request: no event answers this. The folios of it that no reader has touched are
     /// dropped by the actions that follow.

@@ -3,12 +3,15 @@
 //! ```text
 //!   Read         streams: which stream ──> plan: its next parts ──> demand ──> hot block
 //!   Referenced   residency: the folio's state ──> plan: the part of a stream that was held back
-//!   Completed    link, hedge, queue: what it cost ──> residency: arrived ──> waiting demand
-//!   Failed       residency: drop untouched folios ──> waiting demand
-//!   each event, at its end    streams that wait to plan ──> grants ──> requests that may start
+//!   Wants        residency: arrived ──> the request waits for memory
+//!   Completed    link, hedge, queue: what it cost ──> residency: arrived
+//!   Failed       residency: drop untouched folios
+//!   each event, at its end    streams that wait to plan ──> reads that wait ──> grants
+//!                             ──> requests that may start
 //! ```
 //!
-//! The rules that need several mechanisms at once lie below: `plan`, `limits`, `submit`, `room`.
+//! The rules that need several mechanisms at once lie below: `plan`, `limits`, `submit`, `answer`,
+//! `room`.
 //! This file has three of its own. After each event, memory and turns that came free are given
 //! away in the order above. Storage is measured from completions; a group of coalesced requests
 //! has one first byte, and on a disk only a request that ran alone shows the bandwidth
@@ -21,6 +24,7 @@
 //! a wake-up: drivers report time by events only (docs/decisions/0017).
 
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
 
 use crate::files::share::{Round, Shares};
 use crate::files::streams::FileReadahead;
@@ -29,11 +33,13 @@ use crate::queue::hedge::Hedge;
 use crate::queue::link::Link;
 use crate::queue::requests::{Request, Requests};
 use crate::read::event::{Action, Counters, Event};
+use crate::read::waits::Waits;
 use crate::residency::budget::{Resident, Room};
-use crate::residency::folio::wasted;
+use crate::residency::folio::{connection, wasted};
 use crate::residency::replacement::Replacement;
-use crate::units::{Class, Extent, FileId, Nanos, RequestId, Touch};
+use crate::units::{Class, Extent, FileId, Nanos, ReadId, RequestId, Touch};
 
+mod answer;
 mod limits;
 mod plan;
 mod room;
@@ -90,9 +96,10 @@ pub struct ReadPath {
     actions: VecDeque<Action>,
     now: Nanos,
     room: Room,
-    /// Demand that found no room. Tried again when a request ends, and when a file is released or
-    /// discarded.
-    waiting: VecDeque<(FileId, Extent)>,
+    waits: Waits,
+    /// Reads to check at the end of the event: requests that they wait for are over, or were
+    /// granted memory.
+    changed: Vec<ReadId>,
     /// Streams that found the speculative requests at their limit. They plan again as
     /// requests end.
     turns: VecDeque<(FileId, u64)>,
@@ -118,7 +125,8 @@ impl ReadPath {
             actions: VecDeque::new(),
             now: Nanos(0),
             room: Room::default(),
-            waiting: VecDeque::new(),
+            waits: Waits::default(),
+            changed: Vec::new(),
             turns: VecDeque::new(),
             shares: Shares::default(),
             shares_at: None,
@@ -143,7 +151,8 @@ impl ReadPath {
             }
             Event::Release { file } => self.release(file),
             Event::Forget { file } => self.forget(file),
-            Event::Read { file, extent, found, marked } => self.read(now, file, extent, found, marked),
+            Event::Read { read, file, extent, found, marked } => self.read(now, read, file, extent, found, marked),
+            Event::Answered { read } => self.answered(read),
             Event::Prefetch { file } => self.prefetch(file),
             Event::Discard { file } => {
                 let pages = self.files.get(&file).map_or(0, |file| file.pages);
@@ -151,10 +160,10 @@ impl ReadPath {
                     self.counters.pages_wasted += wasted(gone);
                     self.actions.push_back(Action::Drop { file, folio: gone.folio });
                 }
-                self.retry_waiting();
             }
             Event::Reserve { bytes } => {
-                self.resident.set_capacity(self.options.capacity_bytes.saturating_sub(bytes));
+                let least = self.options.capacity_bytes / PAGES_SHARE_MIN;
+                self.resident.set_capacity(self.options.capacity_bytes.saturating_sub(bytes).max(least));
                 // Folios in flight cannot be evicted now; they leave once they have arrived.
                 self.make_room(0, true);
             }
@@ -163,8 +172,10 @@ impl ReadPath {
                 self.resume(now, file);
             }
             Event::Wants { request } => {
-                self.requests.wants(request);
                 if let Some(Request { file, .. }) = self.requests.get(request) {
+                    let arrived = self.requests.arrived(request);
+                    self.resident.arrived(file, arrived, request);
+                    self.want(request);
                     self.resume(now, file);
                 }
             }
@@ -185,20 +196,25 @@ impl ReadPath {
                     let alone = !self.options.rotational || self.requests.was_alone(finished);
                     self.link.completed(now, extent.pages(), first_byte, total, alone);
                     self.resident.arrived(file, extent, request);
-                    self.retry_waiting();
                 }
             }
             Event::Failed { request } => {
                 if let Some((Request { file, extent, class, .. }, _)) = self.finish(request) {
                     self.counters.speculation_failed += u64::from(class == Class::Speculative);
+                    self.fail_reads(request, file, extent);
                     self.abandon(file, extent, request);
-                    self.retry_waiting();
                 }
             }
         }
         self.take_turns(now);
-        self.grant();
-        self.start_waiting();
+        loop {
+            self.check_again();
+            self.grant();
+            self.start_waiting();
+            if self.changed.is_empty() {
+                break;
+            }
+        }
     }
 
     /// The next thing to do, until `None`.
@@ -255,7 +271,7 @@ impl ReadPath {
     /// No program has `file` open: its requests are cancelled. Its pages stay until room is
     /// needed.
     fn release(&mut self, file: FileId) {
-        self.waiting.retain(|&(f, _)| f != file);
+        self.drop_reads(file);
         self.turns.retain(|&(f, _)| f != file);
         for request in self.requests.of_file(file) {
             self.cancel(request);
@@ -264,7 +280,6 @@ impl ReadPath {
             file.readahead = FileReadahead::new();
         }
         self.queue.close(file);
-        self.retry_waiting();
     }
 
     /// `file` will not be read again: everything of it goes.
@@ -281,7 +296,15 @@ impl ReadPath {
     /// storage was asked for together.
     fn finish(&mut self, request: RequestId) -> Option<(Request, bool)> {
         let finished = self.requests.finish(request)?;
-        self.resident.disconnect(finished.extent);
+        if finished.has_begun() {
+            self.resident.disconnect(connection(finished.extent));
+        }
+        self.changed.extend(self.waits.over(request));
         Some((finished, self.queue.finish(request)))
     }
 }
+
+/// The part of the budget that pages keep whatever else is reserved, a half. Lower: what is known
+/// of directories may leave reads no memory. Higher: less is known of directories. Source: a
+/// guess, not measured.
+const PAGES_SHARE_MIN: u64 = 2;

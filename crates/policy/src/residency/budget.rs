@@ -33,7 +33,7 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-use crate::residency::folio::{Ahead, Evicted, Folio, State, charge, charges, connection};
+use crate::residency::folio::{Ahead, Evicted, Folio, State, charge, charges};
 use crate::residency::folio_map::FolioMap;
 use crate::residency::replacement::{self, Key, Order, Replacement, Step, Uses};
 use crate::units::{Extent, FileId, Nanos, RequestId, Touch};
@@ -57,8 +57,18 @@ impl replacement::Folios for Folios {
     fn used(&mut self, (file, start, request): Key) -> Option<(&mut Uses, u64)> {
         let folio = self.0.get_mut(file, start)?;
         let bytes = charge(Extent::new(start, folio.end));
-        (folio.request == request && folio.state() == State::Used).then_some((&mut folio.uses, bytes))
+        if folio.request != request || folio.state() != State::Used {
+            return None;
+        }
+        folio.passed_over |= folio.kept > 0;
+        (folio.kept == 0).then_some((&mut folio.uses, bytes))
     }
+}
+
+/// `extent`, from the start of the folio that holds its first page.
+fn from_folio(folios: &Folios, file: FileId, extent: Extent) -> Extent {
+    let first = folios.0.covering(file, extent.start).filter(|(_, folio)| folio.end > extent.start);
+    Extent::new(first.map_or(extent.start, |(at, _)| at), extent.end)
 }
 
 /// What making room has led to.
@@ -136,6 +146,10 @@ impl Resident {
         self.partly_bytes
     }
 
+    pub(crate) fn capacity_bytes(&self) -> u64 {
+        self.capacity_bytes
+    }
+
     /// Sets the budget. What is held may be more, until room is made.
     pub(crate) fn set_capacity(&mut self, bytes: u64) {
         self.capacity_bytes = bytes;
@@ -170,7 +184,7 @@ impl Resident {
 
     /// Bytes that are free, or can be at once.
     pub(crate) fn free_bytes(&self) -> u64 {
-        self.capacity_bytes - self.charged_bytes + self.used_bytes
+        (self.capacity_bytes + self.used_bytes).saturating_sub(self.charged_bytes)
     }
 
     /// Whether speculation may have `extent` in flight as well. Pages that are not granted count
@@ -224,7 +238,7 @@ impl Resident {
     /// The Partly folio that was touched first.
     fn next_partly(&mut self) -> Option<(FileId, u64)> {
         while let Some((file, start, request, _)) = self.partly.pop_front() {
-            if self.is(file, start, request, State::Partly) {
+            if self.is(file, start, request, State::Partly) && self.may_go(file, start) {
                 return Some((file, start));
             }
         }
@@ -234,11 +248,47 @@ impl Resident {
     /// The Unread folio that arrived first.
     fn next_unread(&mut self) -> Option<(FileId, u64)> {
         while let Some((file, start, request)) = self.unread.pop_front() {
-            if self.is(file, start, request, State::Unread) {
+            if self.is(file, start, request, State::Unread) && self.may_go(file, start) {
                 return Some((file, start));
             }
         }
         None
+    }
+
+    /// Whether no read keeps the folio at `start`. If one does, the folio is in no queue until it
+    /// is not kept any more.
+    fn may_go(&mut self, file: FileId, start: u64) -> bool {
+        let Some(folio) = self.folios.0.get_mut(file, start) else { return false };
+        folio.passed_over |= folio.kept > 0;
+        folio.kept == 0
+    }
+
+    /// A read keeps the folios that hold `extent`. Calls `of` with the request that brought each.
+    pub(crate) fn keep(&mut self, file: FileId, extent: Extent, mut of: impl FnMut(RequestId)) {
+        let within = from_folio(&self.folios, file, extent);
+        self.folios.0.for_each_mut(file, within, |_, folio| {
+            folio.kept += 1;
+            of(folio.request);
+        });
+    }
+
+    /// The reverse of [`Resident::keep`]: a folio that no read keeps any more may be evicted.
+    pub(crate) fn unkeep(&mut self, file: FileId, extent: Extent, mut of: impl FnMut(RequestId)) {
+        let (unread, partly, used, now) = (&mut self.unread, &mut self.partly, &mut self.used, self.now);
+        let within = from_folio(&self.folios, file, extent);
+        self.folios.0.for_each_mut(file, within, |start, folio| {
+            folio.kept -= 1;
+            of(folio.request);
+            if folio.kept > 0 || !core::mem::take(&mut folio.passed_over) {
+                return;
+            }
+            match folio.state() {
+                State::InFlight => {}
+                State::Unread => unread.push_back((file, start, folio.request)),
+                State::Partly => partly.push_back((file, start, folio.request, now)),
+                State::Used => used.put_back((file, start, folio.request), folio.uses),
+            }
+        });
     }
 
     /// The absent pages of `extent` are in flight from now on.
@@ -260,14 +310,14 @@ impl Resident {
         }
     }
 
-    /// Charges for the connection of a request for `extent`.
-    pub(crate) fn connect(&mut self, extent: Extent) {
-        self.charged_bytes += connection(extent);
+    /// Charges for the connection of a request.
+    pub(crate) fn connect(&mut self, bytes: u64) {
+        self.charged_bytes += bytes;
     }
 
     /// The reverse of [`Resident::connect`].
-    pub(crate) fn disconnect(&mut self, extent: Extent) {
-        self.charged_bytes -= connection(extent);
+    pub(crate) fn disconnect(&mut self, bytes: u64) {
+        self.charged_bytes -= bytes;
     }
 
     /// `extent` of `request`, for which room was made, may arrive.
@@ -285,7 +335,7 @@ impl Resident {
         });
     }
 
-    /// The request for `extent` has completed.
+    /// The pages `extent` of the request have arrived.
     pub(crate) fn arrived(&mut self, file: FileId, extent: Extent, request: RequestId) {
         self.folios.0.for_each_mut(file, extent, |start, folio| {
             if folio.request != request || folio.state() != State::InFlight {

@@ -47,6 +47,10 @@ pub(crate) struct Folio {
     pub(crate) charged: bool,
     /// What it was read ahead for, until a reader touches it.
     pub(crate) ahead_for: Option<Ahead>,
+    /// How many ready reads keep it: it is not evicted then.
+    pub(crate) kept: u32,
+    /// It was to be evicted while it was kept, and is in no queue now.
+    pub(crate) passed_over: bool,
     pub(crate) uses: Uses,
 }
 
@@ -65,7 +69,8 @@ impl State {
 impl Folio {
     /// A folio that ends before page `end`, requested by `request`, of which nothing is charged.
     pub(crate) fn in_flight(end: u64, request: RequestId, ahead_for: Option<Ahead>) -> Self {
-        Self { end, request, state: State::InFlight, charged: false, ahead_for, uses: Uses::default() }
+        let (state, uses) = (State::InFlight, Uses::default());
+        Self { end, request, state, charged: false, ahead_for, kept: 0, passed_over: false, uses }
     }
 
     /// Enters the state `next`.
@@ -80,6 +85,7 @@ impl Folio {
             self.state
         );
         self.state = next;
+        self.passed_over = false;
     }
 
     pub(crate) fn state(&self) -> State {

@@ -106,7 +106,7 @@ impl Passage {
 
 /// Looks up folios by key.
 pub(crate) trait Folios {
-    /// The uses and the bytes of a folio, if it is there and Used.
+    /// The uses and the bytes of a folio, if it is there, Used, and may be evicted.
     fn used(&mut self, key: Key) -> Option<(&mut Uses, u64)>;
 }
 
@@ -178,12 +178,19 @@ impl Order {
         }
     }
 
+    /// A folio that was passed over, because it might not be evicted, may be again.
+    pub(crate) fn put_back(&mut self, key: Key, uses: Uses) {
+        if let Self::S3Fifo(fifo) = self {
+            if uses.main { fifo.main.push_back(key) } else { fifo.small.push_back(key) }
+        }
+    }
+
     /// The next step towards room, or `None` if nothing is left to evict. The caller removes the
     /// folio to evict.
     pub(crate) fn next(&mut self, folios: &mut impl Folios) -> Option<Step> {
         match self {
             Self::S3Fifo(fifo) => fifo.next(folios),
-            Self::Lru(lru) => lru.order.first_key_value().map(|(_, &key)| Step::Evict(key)),
+            Self::Lru(lru) => lru.order.values().find(|&&key| folios.used(key).is_some()).map(|&key| Step::Evict(key)),
         }
     }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use foreread_policy::{
-    Action, Event, Extent, FileId, Found, Nanos, Options, PAGE_BYTES, ReadPath, Replacement, RequestId, Touch,
+    Action, Event, Extent, FileId, Found, Nanos, Options, PAGE_BYTES, ReadId, ReadPath, Replacement, RequestId, Touch,
 };
 
 use crate::trace::{self, Trace};
@@ -69,8 +69,9 @@ pub(crate) struct Reader {
     pub(crate) now: Nanos,
     folios: BTreeMap<(FileId, u64), Folio>,
     requests: BTreeMap<RequestId, Request>,
-    /// What reads wait for, folio by folio.
-    waiting: Vec<(FileId, Extent)>,
+    /// The reads that wait, and whether they are ready.
+    reads: BTreeMap<ReadId, (FileId, Extent, bool)>,
+    next_read: u64,
     /// A disk serves one request after the other.
     busy_until: Nanos,
     /// How much later than usual the next request has its first byte.
@@ -87,7 +88,8 @@ impl Reader {
             now: Nanos(0),
             folios: BTreeMap::new(),
             requests: BTreeMap::new(),
-            waiting: Vec::new(),
+            reads: BTreeMap::new(),
+            next_read: 0,
             busy_until: Nanos(0),
             delay_ns: 0,
             trace: Trace::default(),
@@ -103,7 +105,7 @@ impl Reader {
         self.policy.handle(self.now, event);
         let actions: Vec<Action> = std::iter::from_fn(|| self.policy.poll_action()).collect();
         let shown = match (event, &actions[..]) {
-            (Event::Referenced { .. }, []) => false,
+            (Event::Referenced { .. } | Event::Answered { .. }, []) => false,
             (Event::Wants { request }, &[Action::Grant { request: granted, .. }]) => request != granted,
             _ => true,
         };
@@ -155,6 +157,10 @@ impl Reader {
                 }
             }
             Action::Grant { request, granted } => self.grant(request, granted),
+            Action::Ready { read, end } => {
+                let wait = self.reads.get_mut(&read).expect("a read that waits");
+                (wait.1.end, wait.2) = (end, true);
+            }
             Action::Join { request, with } => {
                 self.requests.get_mut(&with).expect("a lead request").joined.push(request);
             }
@@ -222,30 +228,37 @@ impl Reader {
             let folio = self.folios.get_mut(&(file, *start)).expect("a folio");
             marked |= std::mem::take(&mut folio.marked);
         }
-        if found != Found::Resident || marked {
-            self.tell(Event::Read { file, extent, found, marked });
+        let read = ReadId(self.next_read);
+        self.next_read += 1;
+        if found != Found::Resident {
+            self.reads.insert(read, (file, extent, false));
         }
-        self.waiting.extend(extent.folios().map(|folio| (file, folio)));
+        if found != Found::Resident || marked {
+            self.tell(Event::Read { read, file, extent, found, marked });
+        }
+        if found == Found::Resident {
+            self.touch(file, extent, &folios);
+        }
         self.answer();
     }
 
     /// The same, and the reader waits until it has all pages.
     pub(crate) fn get(&mut self, file: u64, start: u64, end: u64) {
         self.read(file, start, end);
-        let (file, extent) = (FileId(file), Extent::new(start, end));
-        while self.waiting.iter().any(|&(of, folio)| of == file && folio.overlaps(extent)) && self.step() {
+        let read = ReadId(self.next_read - 1);
+        while self.reads.contains_key(&read) && self.step() {
             self.pause(0);
         }
     }
 
-    /// Reads are given what has come.
+    /// Reads that are ready are given what has come.
     fn answer(&mut self) {
-        for (file, extent) in std::mem::take(&mut self.waiting) {
+        for (read, (file, extent, ready)) in self.reads.clone() {
             let (found, folios) = self.find(file, extent);
-            if found == Found::Resident {
+            if ready && found == Found::Resident {
+                self.reads.remove(&read);
                 self.touch(file, extent, &folios);
-            } else {
-                self.waiting.push((file, extent));
+                self.tell(Event::Answered { read });
             }
         }
     }
@@ -323,10 +336,11 @@ fn event_text(event: Event) -> String {
         Event::Open { file, pages } => format!("Open f{} of {pages}", file.0),
         Event::Release { file } => format!("Release f{}", file.0),
         Event::Forget { file } => format!("Forget f{}", file.0),
-        Event::Read { file, extent, found, marked } => {
+        Event::Read { read, file, extent, found, marked } => {
             let marked = if marked { ", marked" } else { "" };
-            format!("Read f{} {} {found:?}{marked}", file.0, trace::pages(extent))
+            format!("Read n{} f{} {} {found:?}{marked}", read.0, file.0, trace::pages(extent))
         }
+        Event::Answered { read } => format!("Answered n{}", read.0),
         Event::Prefetch { file } => format!("Prefetch f{}", file.0),
         Event::Discard { file } => format!("Discard f{}", file.0),
         Event::Reserve { bytes } => format!("Reserve {bytes}"),
@@ -374,6 +388,7 @@ fn action_text(action: Action) -> String {
             let (request, file, extent) = (request.0, file.0, trace::pages(extent));
             format!("Submit r{request} f{file} {extent} {}{mark}{granted}{late}", trace::class(class))
         }
+        Action::Ready { read, end } => format!("Ready n{} {end}", read.0),
         Action::Hedge { request } => format!("Hedge r{}", request.0),
         Action::Grant { request, granted } => format!("Grant r{} {granted}", request.0),
         Action::Join { request, with } => format!("Join r{} with r{}", request.0, with.0),

@@ -57,7 +57,7 @@ impl World<'_> {
         let Some(this) = self.requests.get_mut(&request) else { return Ok(()) };
         this.broken += 1;
         this.asked.drain(..).for_each(|attempt| self.storage.cancel(self.now_ns, attempt));
-        if !this.waiting.is_empty() && this.broken < ATTEMPTS_MAX {
+        if this.is_demanded() && this.broken < ATTEMPTS_MAX {
             self.attempt(request);
             return Ok(());
         }
@@ -78,7 +78,11 @@ impl World<'_> {
         reader.epoch += 1;
         reader.missing = 0;
         reader.op = None;
-        self.starved.retain(|&starved| starved != number);
+        if let Some((read, ready)) = reader.waits.take() {
+            self.lacking -= usize::from(ready.is_none());
+            self.reads.remove(&read);
+            self.answered.push(Event::Answered { read });
+        }
         self.enter(now_ns, number);
     }
 

@@ -48,6 +48,8 @@ pub(super) struct Member {
     pub(super) extent: Extent,
     /// When it was submitted.
     pub(super) at_ns: u64,
+    /// A reader waits for it, or did.
+    pub(super) demanded: bool,
 }
 
 impl InFlight {
@@ -82,6 +84,19 @@ impl InFlight {
     /// Whether `entry` is a page that it fetches.
     pub(super) fn fetches(&self, entry: Page) -> bool {
         self.members.iter().any(|member| u64::from(entry.request) == member.request.0)
+    }
+
+    /// A reader waits for the page that `entry` is.
+    pub(super) fn demand(&mut self, entry: Page) {
+        let member = self.members.iter_mut().find(|member| u64::from(entry.request) == member.request.0);
+        if let Some(member) = member {
+            member.demanded = true;
+        }
+    }
+
+    /// Whether a reader waits for one of its requests that has not arrived.
+    pub(super) fn is_demanded(&self) -> bool {
+        self.members.iter().any(|member| member.demanded && member.extent.end > self.next)
     }
 
     /// A name for the next attempt.

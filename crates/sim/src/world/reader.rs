@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use foreread_policy::RequestId;
+use foreread_policy::{ReadId, RequestId};
 use foreread_workload::{Op, Pattern};
 
 use crate::policy::Reading;
@@ -47,6 +47,8 @@ pub(super) struct Reader<'w> {
     pub(super) end: u64,
     pub(super) began_ns: u64,
     pub(super) announced: bool,
+    /// The read of policy that it waits for, and, once that is ready, from which page on.
+    pub(super) waits: Option<(ReadId, Option<u64>)>,
     /// Folios that it still waits for.
     pub(super) missing: u32,
     /// Counts the reads that ended with an error: waits of an older epoch are void.
@@ -76,6 +78,7 @@ impl<'w> Reader<'w> {
             end: 0,
             began_ns: 0,
             announced: false,
+            waits: None,
             missing: 0,
             epoch: 0,
             idle: false,

@@ -1,10 +1,11 @@
 //! How readers read: each looks at the pages of its read, tells policy what it found, and waits
 //! for the missing ones.
 
-use foreread_policy::{Event, Extent, FileId, Found, Nanos, PAGE_BYTES, RequestId, Touch};
+use foreread_policy::{Event, Extent, FileId, Found, Nanos, PAGE_BYTES, ReadId, RequestId, Touch};
 
 use super::World;
 use super::page::{AGAIN, FINISHED, KNOWN, MARKED, Page, THERE, TOUCHED};
+use super::reader::Reader;
 use crate::outcome::violation::Violation;
 use crate::policy::{Grain, Reading};
 
@@ -13,7 +14,7 @@ impl World<'_> {
     pub(super) fn go_on(&mut self, number: usize) -> Result<(), Violation> {
         let reader = &mut self.readers[number];
         // A reader may be entered twice after a failed read.
-        if reader.idle || reader.missing > 0 {
+        if reader.idle || reader.missing > 0 || reader.waits.is_some() {
             return Ok(());
         }
         if reader.op.is_none() && reader.serves.is_some() {
@@ -124,7 +125,7 @@ impl World<'_> {
         let by = Reading { prev: self.prevs.get(&by.descriptor).copied(), ..by };
         let file = self.id(op.file as usize);
         if self.policy.hears_every_read() && !std::mem::replace(&mut self.readers[number].announced, true) {
-            self.tell(by, Event::Read { file, extent, found: Found::Resident, marked: false })?;
+            self.tell(by, Event::Read { read: ReadId(0), file, extent, found: Found::Resident, marked: false })?;
         }
         match self.grain {
             Grain::Page => self.look_page_by_page(number, file, extent, by),
@@ -145,10 +146,16 @@ impl World<'_> {
             // Readahead from a marked page may evict that very page; then it is missing.
             for _ in 0..LOOKS_MAX {
                 if !entry.is(KNOWN) {
-                    self.tell(by, Event::Read { file, extent: rest, found: Found::Absent, marked: false })?;
+                    self.tell(
+                        by,
+                        Event::Read { read: ReadId(0), file, extent: rest, found: Found::Absent, marked: false },
+                    )?;
                 } else if entry.is(MARKED) {
                     self.pages.entry(file, page).flags &= !MARKED;
-                    self.tell(by, Event::Read { file, extent: rest, found: Found::Resident, marked: true })?;
+                    self.tell(
+                        by,
+                        Event::Read { read: ReadId(0), file, extent: rest, found: Found::Resident, marked: true },
+                    )?;
                 } else {
                     break;
                 }
@@ -200,51 +207,73 @@ impl World<'_> {
         };
         if found == Found::Resident {
             // The read has its pages already, whatever policy does at the mark.
-            self.wait_for_all(number, file, extent)?;
-            if marked {
-                self.tell(by, Event::Read { file, extent, found, marked })?;
-            }
-            return Ok(true);
+            self.reference_all(file, extent);
+            self.readers[number].at = extent.end;
         }
-        if found == Found::InFlight {
-            // Wait first: policy may drop a part of it next.
-            self.wait_for_all(number, file, extent)?;
-            self.tell(by, Event::Read { file, extent, found, marked })?;
-            // A reader that has everything by now is in `woken`.
-            return Ok(false);
-        }
-        self.tell(by, Event::Read { file, extent, found, marked })?;
-        if let Some(page) = (extent.start..extent.end).find(|&page| !self.pages.get(file, page).is(KNOWN)) {
-            if self.requests.is_empty() {
-                return Err(Violation::NotFetched { file: file.0, page, at_ns: self.now_ns });
+        if found != Found::Resident || marked {
+            let read = ReadId(self.next_read);
+            self.next_read += 1;
+            if found != Found::Resident {
+                self.reads.insert(read, number);
+                self.lacking += 1;
+                self.readers[number].waits = Some((read, None));
             }
-            // No memory for it: the reader looks again when some may be free.
-            if !self.starved.contains(&number) {
-                self.starved.push(number);
-            }
-            return Ok(false);
+            self.tell(by, Event::Read { read, file, extent, found, marked })?;
         }
-        self.wait_for_all(number, file, extent)?;
-        Ok(self.readers[number].missing == 0)
+        // A reader that has everything by now is in `woken`.
+        Ok(found == Found::Resident)
     }
 
-    /// The reader uses the resident folios of `extent`, and waits for those in flight.
-    fn wait_for_all(&mut self, number: usize, file: FileId, extent: Extent) -> Result<(), Violation> {
-        let mut page = extent.start;
-        while page < extent.end {
+    /// A read has memory for its pages before `end`: its reader waits for those in flight.
+    pub(super) fn ready(&mut self, read: ReadId, end: u64) -> Result<(), Violation> {
+        let Some(&number) = self.reads.get(&read) else { return Ok(()) };
+        self.lacking -= 1;
+        let Reader { op: Some(op), at, .. } = self.readers[number] else { return Ok(()) };
+        let file = self.id(op.file as usize);
+        let mut page = at;
+        while page < end {
             let entry = self.pages.get(file, page);
+            if !entry.is(KNOWN) {
+                return Err(Violation::NotFetched { file: file.0, page, at_ns: self.now_ns });
+            }
             let head = page - u64::from(entry.back);
-            let finished = extent.end >= head + u64::from(entry.pages);
-            if entry.is(THERE) {
-                self.reference(file, head, finished);
-            } else {
+            if !entry.is(THERE) {
                 self.wait(number, entry, head)?;
             }
             page = head + u64::from(entry.pages);
         }
+        let reader = &mut self.readers[number];
         // When these folios have arrived, the piece is read: no second look.
-        self.readers[number].at = extent.end;
+        (reader.waits, reader.at) = (Some((read, Some(at))), end);
+        if reader.missing == 0 {
+            self.answer(number);
+        }
         Ok(())
+    }
+
+    /// The reader has all that its read waits for.
+    pub(super) fn answer(&mut self, number: usize) {
+        let reader = &mut self.readers[number];
+        if let Some((read, Some(from))) = reader.waits.take()
+            && let Some(op) = reader.op
+        {
+            let extent = Extent::new(from, reader.at);
+            self.reference_all(self.id(op.file as usize), extent);
+            self.reads.remove(&read);
+            self.answered.push(Event::Answered { read });
+        }
+        self.woken.push_back(number);
+    }
+
+    /// The reader uses the folios of `extent`, all resident.
+    fn reference_all(&mut self, file: FileId, extent: Extent) {
+        let mut page = extent.start;
+        while page < extent.end {
+            let entry = self.pages.get(file, page);
+            let (head, pages) = (page - u64::from(entry.back), u64::from(entry.pages).max(1));
+            self.reference(file, head, extent.end >= head + pages);
+            page = head + pages;
+        }
     }
 
     /// Notes a reference to the folio at `start`, if it changes its state.
@@ -257,7 +286,7 @@ impl World<'_> {
         };
         if !head.is(bit) {
             head.flags |= bit;
-            self.referenced.push((file, start, touch));
+            self.answered.push(Event::Referenced { file, start, touch });
         }
     }
 
@@ -268,6 +297,7 @@ impl World<'_> {
             return Err(Violation::NotFetched { file, page: start, at_ns: self.now_ns });
         };
         in_flight.waiting.push((start, number, self.readers[number].epoch));
+        in_flight.demand(entry);
         self.readers[number].missing += 1;
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-use foreread_policy::{Action, Event, Extent, FileId, Nanos, PAGE_BYTES, RequestId};
+use foreread_policy::{Action, Class, Event, Extent, FileId, Nanos, PAGE_BYTES, RequestId};
 
 use super::World;
 use super::in_flight::{ATTEMPT_BITS, InFlight, Member};
@@ -59,8 +59,6 @@ impl World<'_> {
                 }
             }
         }
-        // A failed or completed request may have freed memory for starved readers.
-        self.woken.extend(self.starved.drain(..));
         self.wake()
     }
 
@@ -185,15 +183,10 @@ impl World<'_> {
             if self.readers[number].epoch != epoch {
                 return false;
             }
-            if self.grain == Grain::Folio {
-                let head = self.pages.get(this.file, start);
-                let finished = self.readers[number].piece_end >= start + u64::from(head.pages);
-                self.reference(this.file, start, finished);
-            }
             let reader = &mut self.readers[number];
             reader.missing -= 1;
             if reader.missing == 0 {
-                self.woken.push_back(number);
+                self.answer(number);
             }
             false
         });
@@ -202,22 +195,34 @@ impl World<'_> {
 
     /// Tells policy of an event, and executes its actions.
     pub(super) fn tell(&mut self, by: Reading, event: Event) -> Result<(), Violation> {
-        let now = Nanos(self.now_ns);
-        let mut referenced = std::mem::take(&mut self.referenced);
-        let touches = referenced.drain(..).map(|(file, start, touch)| Event::Referenced { file, start, touch });
-        for event in touches.chain([event]) {
-            self.policy.handle(now, by, event);
-            while let Some(action) = self.policy.poll_action() {
-                self.act(by, action)?;
-            }
-        }
-        self.referenced = referenced;
+        self.tell_answered()?;
+        self.handle(by, event)?;
         if self.held > self.budget {
             return Err(Violation::OverBudget { pages: self.held, budget: self.budget, at_ns: self.now_ns });
         }
         // Bytes that came before their grant are taken in after the last action.
         while let Some(request) = self.granted.pop_front() {
             self.take_in(request)?;
+        }
+        Ok(())
+    }
+
+    /// Tells policy of the reads that were answered, and of the folios that they touched.
+    pub(super) fn tell_answered(&mut self) -> Result<(), Violation> {
+        let mut answered = std::mem::take(&mut self.answered);
+        for event in answered.drain(..) {
+            self.handle(Reading::default(), event)?;
+        }
+        if self.answered.is_empty() {
+            self.answered = answered;
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, by: Reading, event: Event) -> Result<(), Violation> {
+        self.policy.handle(Nanos(self.now_ns), by, event);
+        while let Some(action) = self.policy.poll_action() {
+            self.act(by, action)?;
         }
         Ok(())
     }
@@ -229,9 +234,10 @@ impl World<'_> {
                 if let Some(picture) = &mut self.tally.picture {
                     picture.submitted(self.now_ns, request, file, extent, class);
                 }
-                self.submit(by, request, file, extent, mark, late)?;
+                self.submit(by, request, file, extent, class, mark, late)?;
                 self.grant(request, granted);
             }
+            Action::Ready { read, end } => self.ready(read, end)?,
             Action::Grant { request, granted } => {
                 self.grant(request, granted);
                 self.granted.push_back(request);
@@ -299,6 +305,7 @@ impl World<'_> {
         request: RequestId,
         file: FileId,
         extent: Extent,
+        class: Class,
         mark: Option<u64>,
         late: Option<Nanos>,
     ) -> Result<(), Violation> {
@@ -345,7 +352,7 @@ impl World<'_> {
             asked: Vec::new(),
             breaks_at: None,
             request,
-            members: VecDeque::from([Member { request, extent, at_ns }]),
+            members: VecDeque::from([Member { request, extent, at_ns, demanded: class == Class::Demand }]),
             waiting: Vec::new(),
         };
         self.requests.insert(request, in_flight);

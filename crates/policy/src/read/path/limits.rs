@@ -26,7 +26,8 @@ impl ReadPath {
     /// How far `stream` may go now.
     pub(super) fn limits(&mut self, now: Nanos, file: FileId, stream: u64, file_pages: u64) -> Limits {
         let room = self.room_pages().min(self.ahead_pages_max(PART_PAGES_MAX));
-        let most = if self.options.rotational { room.min(AHEAD_PAGES_ROTATIONAL) } else { room };
+        // Readers in the middle of their folios may leave no room at all.
+        let most = if self.options.rotational { room.min(AHEAD_PAGES_ROTATIONAL) } else { room }.max(1);
         if self.shares_at.is_none_or(|at| now.since(at) >= SHARES_INTERVAL) {
             let since = Nanos(now.0.saturating_sub(ACTIVE.0));
             self.shares.set(self.files.values().flat_map(|f| f.readahead.wanted(since)).map(|want| want.min(most)));

@@ -18,14 +18,15 @@
 //! (`files::hot_block`). Source: docs/decisions/0010 (hot blocks), 0013 (crowds), 0015 (streams
 //! wait for a free request).
 
-use super::submit::{DEMAND_PAGES_MAX, first_bytes};
+use super::submit::DEMAND_PAGES_MAX;
 use super::{File, ReadPath};
 use crate::files::hot_block::{self, FileRead};
 use crate::files::streams::{Read, Shown};
 use crate::files::window::Part;
 use crate::queue::fair_queue::Owner;
+use crate::queue::requests::first_bytes;
 use crate::residency::folio::Ahead;
-use crate::units::{Class, Extent, FileId, Found, Nanos};
+use crate::units::{Class, Extent, FileId, Found, Nanos, ReadId};
 
 /// What is to be fetched after a read, beside its own pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +40,7 @@ enum Next {
 
 impl ReadPath {
     /// A read that was not a plain hit: fetches what it lacks, and what it calls for.
-    pub(super) fn read(&mut self, now: Nanos, file: FileId, extent: Extent, found: Found, marked: bool) {
+    pub(super) fn read(&mut self, now: Nanos, read: ReadId, file: FileId, extent: Extent, found: Found, marked: bool) {
         self.counters.misses += u64::from(found == Found::Absent);
         self.counters.waits += u64::from(found == Found::InFlight);
         self.counters.marks += u64::from(marked);
@@ -53,11 +54,11 @@ impl ReadPath {
         if let Next::Stream(stream) = next {
             self.plan(now, file, stream, extent, pages);
         }
-        if found == Found::Absent {
-            self.demand(file, extent);
-            if next == Next::Random {
-                self.read_hot_block(file, extent, pages);
-            }
+        if found != Found::Resident {
+            self.wait(read, file, extent);
+        }
+        if found == Found::Absent && next == Next::Random {
+            self.read_hot_block(file, extent, pages);
         }
     }
 
@@ -96,7 +97,7 @@ impl ReadPath {
             let left = self.files.get(&file).and_then(|f| f.random_pages.checked_sub(sieve.pages()));
             let Some(left) = left else { return };
             let full = self.requests.is_speculation_full() || !self.resident.admits(sieve);
-            if full || !self.make_room(first_bytes(file, sieve), false) {
+            if full || !self.make_room(first_bytes(sieve), false) {
                 return;
             }
             self.submit(file, sieve, Class::Speculative, Some(Ahead::Nearby), None);
@@ -114,7 +115,7 @@ impl ReadPath {
         while let Some(hole) = self.resident.next_hole(file, Extent::new(from, pages)) {
             let hole = Extent::new(hole.start, hole.end.min(hole.start + DEMAND_PAGES_MAX));
             let full = self.requests.is_speculation_full() || !self.resident.admits(hole);
-            if full || !self.make_room(first_bytes(file, hole), false) {
+            if full || !self.make_room(first_bytes(hole), false) {
                 return;
             }
             self.submit(file, hole, Class::Speculative, Some(Ahead::File), None);
@@ -181,7 +182,7 @@ impl ReadPath {
                 }
                 return false;
             }
-            if !self.resident.admits(hole) || !self.make_room(first_bytes(file, hole), false) {
+            if !self.resident.admits(hole) || !self.make_room(first_bytes(hole), false) {
                 return false;
             }
             let mark = matches!(ahead, Ahead::Stream(_)).then(|| part.mark.clamp(hole.start, hole.end - 1));

@@ -1,71 +1,68 @@
 //! Which request is granted memory, and what is evicted or cancelled for it.
 //!
 //! ```text
-//!   grant: the first that wants ─┬─ demand ───────> evict Used, then Partly, then Unread folios
-//!          (demand, then oldest) │                  ──> cancel the latest speculation
-//!                                └─ speculation ──> evict Used folios, and leave a grant to
-//!                                                   each older request ──> or wait
+//!   grant: reads that wait, the oldest first ──> evict Used, then Partly, then Unread folios
+//!            │ (answer)                          ──> cancel the latest speculation
+//!            v                                   ──> cancel requests that wait for memory
+//!          requests that no read waits for ────> evict Used folios, and leave a grant to each
+//!                                                older request ──> or wait
 //! ```
 //!
-//! *Invariants:* memory is charged only after room was made for it. A request that finds no room
-//! for its grant keeps its place, and those behind it wait too.
+//! *Invariants:* memory is charged only after room was made for it. A read or a request that finds
+//! no room keeps its place, and those behind it wait too. Folios that ready reads keep are not
+//! evicted, and their requests are not cancelled.
 //!
-//! The file does not order grants (`queue::requests`) or victims (`residency`), and does not
-//! retry: the next event does. Source: docs/decisions/0003.
+//! The file does not order grants (`read::waits`, `queue::requests`) or victims (`residency`), and
+//! does not retry: the next event does. Source: docs/decisions/0003, 0043.
 
 use super::ReadPath;
 use crate::queue::requests::{Met, Request};
 use crate::read::event::Action;
 use crate::residency::folio::{Ahead, charges, wasted};
-use crate::units::{Class, PAGE_BYTES, RequestId};
+use crate::units::{Class, Extent, PAGE_BYTES, RequestId};
 
 impl ReadPath {
-    /// Grants pages to requests that want them, as far as there is memory.
+    /// Grants pages to reads and requests that want them, as far as there is memory.
     pub(super) fn grant(&mut self) {
+        if !self.reserve_all() {
+            return;
+        }
         while let Some((id, request)) = self.requests.first_wanting() {
-            let bytes = charges(request.next_grant());
-            let demand = request.class == Class::Demand;
+            let bytes = charges(request.next_grant()) + request.connection();
             let left = self.requests.left_to_older(id) * PAGE_BYTES;
-            if !demand && self.resident.free_bytes() < left + bytes {
+            if self.resident.free_bytes() < left + bytes || !self.make_room(bytes, false) {
                 return;
             }
-            if !self.has_room(bytes, request.class) {
-                return;
-            }
-            self.give(id);
+            self.give(id, 0);
         }
     }
 
-    /// Makes room for `bytes`. For demand, unread folios are evicted and speculation is cancelled
-    /// if that is what it takes.
-    pub(super) fn has_room(&mut self, bytes: u64, class: Class) -> bool {
-        let demand = class == Class::Demand;
-        self.make_room(bytes, demand) || (demand && self.cancel_speculation(bytes))
-    }
-
-    /// Grants a request its next pages.
-    pub(super) fn give(&mut self, id: RequestId) {
-        if let Some(granted) = self.grant_next(id) {
-            self.actions.push_back(Action::Grant { request: id, granted });
+    /// Grants a request its pages before `until`, and at least its next grant; room has been made.
+    pub(super) fn give(&mut self, id: RequestId, until: u64) {
+        let Some(granted) = self.charge(id, until) else { return };
+        // If it was made in the same event, it starts with this grant.
+        let made = self.actions.iter_mut().rev().find_map(|action| match action {
+            Action::Submit { request, granted, .. } if *request == id => Some(granted),
+            _ => None,
+        });
+        match made {
+            Some(first) => *first = granted,
+            None => self.actions.push_back(Action::Grant { request: id, granted }),
         }
     }
 
-    /// Charges for the next pages of a request; room has been made. Returns the page up to which
-    /// it is granted now.
-    pub(super) fn grant_next(&mut self, id: RequestId) -> Option<u64> {
+    /// Charges for the pages of a request before `until`, and at least for its next grant; room
+    /// has been made. Returns the page up to which it is granted now.
+    pub(super) fn charge(&mut self, id: RequestId, until: u64) -> Option<u64> {
         let request = self.requests.get(id)?;
-        let next = request.next_grant();
-        self.resident.grant(request.file, next, id);
-        self.requests.grant(id, next.end, self.met_by(request));
-        Some(next.end)
-    }
-
-    /// Charges for all pages of a request; room has been made.
-    pub(super) fn grant_all(&mut self, id: RequestId) {
-        if let Some(request) = self.requests.get(id) {
-            self.resident.grant(request.file, request.extent, id);
-            self.requests.grant(id, request.extent.end, self.met_by(request));
+        let end = request.next_grant_until(until);
+        if request.granted < end {
+            self.resident.connect(request.connection());
+            self.resident.grant(request.file, Extent::new(request.granted, end), id);
+            self.requests.grant(id, end, self.met_by(request));
+            self.changed.extend(self.waits.of(id));
         }
+        Some(end)
     }
 
     /// The other requests that one meets at the storage if it starts now.
@@ -98,11 +95,25 @@ impl ReadPath {
         made
     }
 
-    /// Cancels speculative requests in flight, the latest first, until there is room for `bytes`.
-    /// `false` if that is not enough.
+    /// Cancels requests at the storage that no read waits for, the latest first, until there is
+    /// room for `bytes`. `false` if that is not enough.
     pub(super) fn cancel_speculation(&mut self, bytes: u64) -> bool {
         loop {
-            let Some(latest) = self.requests.latest_speculative() else { return false };
+            let Some(latest) = self.requests.latest_unkept(|id| !self.waits.has(id)) else { return false };
+            self.cancel(latest);
+            if self.make_room(bytes, true) {
+                return true;
+            }
+        }
+    }
+
+    /// Cancels requests at the storage that wait for memory, as far as they `may` be and no ready
+    /// read waits for them, the latest first, until there is room for `bytes`. `false` if that is
+    /// not enough. The reads that wait for them have them made again.
+    pub(super) fn cancel_stalled(&mut self, bytes: u64, may: impl Fn(RequestId) -> bool) -> bool {
+        loop {
+            let stalled = |id| may(id) && self.requests.is_wanting(id);
+            let Some(latest) = self.requests.latest_unkept(stalled) else { return false };
             self.cancel(latest);
             if self.make_room(bytes, true) {
                 return true;

@@ -1,58 +1,40 @@
 //! How requests are made, wait for their turn, and start.
 //!
 //! ```text
-//!   demand ──(no room)──> waiting: tried again when memory comes free
-//!     v
-//!   submit ──(the queue has a place)──> started with its first grant
-//!     └─────(the queue is full)───────> entered, nothing granted ──(turn and memory)──> started
-//!                                                                    │ adjacent demand, and
-//!                                                                    v memory for all
-//!                                                           Join each ──> one request starts
+//!   submit ──(the queue has a place)──> its turn ──(memory)──> granted: started
+//!     └─────(the queue is full)───────> entered, waits for its turn: it holds no memory
+//!                                                    │ adjacent demand, and
+//!                                                    v memory for all
+//!                                           Join each ──> one request starts
 //! ```
 //!
 //! *Invariants:* a request that waits for its turn holds no memory for pages. A turn that finds no
 //! memory is kept: the request counts as wanting a grant. Coalescing cancels nothing in flight.
+//! Speculation is submitted only after room was made for its first grant.
 //!
 //! The file does not choose extents (`plan`) or the next turn (`queue::fair_queue`). Source:
 //! docs/decisions/0003 (grants), 0017 (when a request is late), 0021 (turns), 0023 (coalescing).
 
 use super::ReadPath;
 use crate::queue::fair_queue::Owner;
-use crate::queue::requests::{Met, Request};
+use crate::queue::requests::{Request, first_bytes};
 use crate::read::event::Action;
-use crate::residency::folio::{Ahead, charges, connection};
+use crate::residency::folio::{Ahead, charges};
 use crate::units::{Class, Extent, FileId, RequestId};
 
 impl ReadPath {
-    /// Submits the absent pages of `extent`, which a reader waits for; evicts or cancels what it
-    /// must.
+    /// Submits the absent pages of `extent`, which a reader waits for.
     pub(super) fn demand(&mut self, file: FileId, extent: Extent) {
         let mut from = extent.start;
         while let Some(hole) = self.resident.next_hole(file, Extent::new(from, extent.end)) {
             let hole = Extent::new(hole.start, hole.end.min(hole.start + DEMAND_PAGES_MAX));
-            let first = first_bytes(file, hole);
-            if !self.make_room(first, true) && !self.cancel_speculation(first) {
-                self.waiting.push_back((file, Extent::new(hole.start, extent.end)));
-                return;
-            }
             self.submit(file, hole, Class::Demand, None, None);
             from = hole.end;
         }
     }
 
-    /// Tries again the demand that found no room, in order.
-    pub(super) fn retry_waiting(&mut self) {
-        for _ in 0..self.waiting.len() {
-            if let Some((file, extent)) = self.waiting.pop_front()
-                && self.files.contains_key(&file)
-            {
-                self.demand(file, extent);
-            }
-        }
-    }
-
-    /// Makes a request for `extent`, for which room has been made. It starts now, or waits for its
-    /// turn.
+    /// Makes a request for `extent`. It starts now, or waits for its turn. Demand is granted memory
+    /// for its reads; for speculation room has been made.
     pub(super) fn submit(
         &mut self,
         file: FileId,
@@ -62,7 +44,6 @@ impl ReadPath {
         mark: Option<u64>,
     ) {
         let request = self.requests.make(file, extent, class);
-        self.resident.connect(extent);
         self.resident.insert(file, extent, request, ahead_for);
         self.counters.pages_submitted += extent.pages();
         match class {
@@ -71,28 +52,40 @@ impl ReadPath {
         }
         let stream = if let Some(Ahead::Stream(stream)) = ahead_for { Some(stream) } else { None };
         let (owner, cost) = (Owner { file, stream }, self.link.cost(extent.pages()));
-        let granted = if self.queue.must_wait() {
-            self.queue.enter(self.now, request, owner, extent, class, cost);
-            extent.start
-        } else {
+        let starts = !self.queue.must_wait();
+        if starts {
             self.queue.start_now(request, owner, extent, cost);
-            self.grant_next(request).unwrap_or(extent.start)
+        } else {
+            self.queue.enter(self.now, request, owner, extent, class, cost);
+        }
+        let granted = match class {
+            Class::Speculative if starts => self.charge(request, extent.start).unwrap_or(extent.start),
+            _ => extent.start,
         };
         // A request is late on a disk because the disk serves others; a second request would be
         // one more of those.
         let hedges = class == Class::Demand && self.options.readahead && !self.options.rotational;
         let late = self.hedge.late_after().filter(|_| hedges);
         self.actions.push_back(Action::Submit { request, file, extent, class, mark, granted, late });
+        if class == Class::Demand && starts {
+            self.want(request);
+        }
     }
 
     /// Starts requests that wait for their turn, as far as the queue and memory allow.
     pub(super) fn start_waiting(&mut self) {
         while let Some(id) = self.queue.next(self.now, self.requests.wanting()) {
             let Some(request) = self.requests.get(id) else { return };
-            if !self.has_room(charges(request.next_grant()), request.class) {
-                self.requests.wants(id);
-            } else if !self.coalesce(id, request) {
-                self.give(id);
+            if self.waits.has(id) {
+                // Older reads that found no memory are first.
+                if self.waits.first_wanting().is_some() || !self.coalesce(id, request) {
+                    self.want(id);
+                    self.reserve_all();
+                }
+            } else if self.make_room(first_bytes(request.extent), false) {
+                self.give(id, 0);
+            } else {
+                self.want(id);
             }
         }
     }
@@ -111,20 +104,14 @@ impl ReadPath {
         }
         for &other in &adjacent {
             self.queue.join(other, id);
-            self.grant_all(other);
+            self.charge(other, u64::MAX);
             self.counters.requests_coalesced += 1;
             self.actions.push_back(Action::Join { request: other, with: id });
         }
-        self.grant_all(id);
+        self.charge(id, u64::MAX);
         self.actions.push_back(Action::Grant { request: id, granted: request.extent.end });
         true
     }
-}
-
-/// Bytes that a request for `extent` needs to start: its first grant and its connection.
-pub(super) fn first_bytes(file: FileId, extent: Extent) -> u64 {
-    let request = Request { file, extent, class: Class::Demand, granted: extent.start, met: Met::default() };
-    charges(request.next_grant()) + connection(extent)
 }
 
 /// Pages of the largest demand request, and of the largest request of a prefetch: 1 MiB. Lower: a

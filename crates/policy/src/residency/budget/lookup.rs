@@ -17,7 +17,7 @@
 
 use alloc::vec::Vec;
 
-use super::Resident;
+use super::{Resident, from_folio};
 use crate::residency::folio::State;
 use crate::units::{Extent, FileId, RequestId};
 
@@ -56,12 +56,17 @@ impl Resident {
 
     /// The requests that have pages of `extent` in flight.
     pub(crate) fn requests_in(&self, file: FileId, extent: Extent) -> Vec<RequestId> {
-        let first = self.folios.0.covering(file, extent.start).map_or(extent.start, |(at, _)| at);
-        let folios = self.folios.0.range(file, Extent::new(first, extent.end));
-        let mut requests: Vec<_> = folios
-            .filter(|(_, f)| f.state() == State::InFlight && f.end > extent.start)
-            .map(|(_, f)| f.request)
-            .collect();
+        let folios = self.folios.0.range(file, from_folio(&self.folios, file, extent));
+        let in_flight = folios.filter(|(_, f)| f.state() == State::InFlight);
+        let mut requests: Vec<_> = in_flight.map(|(_, f)| f.request).collect();
+        requests.dedup();
+        requests
+    }
+
+    /// The requests that have pages of `extent` in flight for which they have no memory yet.
+    pub(crate) fn pending(&self, file: FileId, extent: Extent) -> Vec<RequestId> {
+        let folios = self.folios.0.range(file, from_folio(&self.folios, file, extent));
+        let mut requests: Vec<_> = folios.filter(|(_, f)| !f.charged).map(|(_, f)| f.request).collect();
         requests.dedup();
         requests
     }
