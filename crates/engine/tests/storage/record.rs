@@ -35,28 +35,31 @@ fn head(fields: &str) -> String {
     format!("foreread-log 8 capacity_bytes=67108864 readahead=true replacement=s3-fifo {fields}\n")
 }
 
-/// A read of a page.
-const READ: &str = "@1 open 1 100\n@2 read 7 1 50 51 absent -\n";
+/// Two long reads far apart, and what policy does about the first.
+const FIRST: &str =
+    "@1 open 1 2000\n@2 read 1 1 500 700 absent -\n! submit 0 1 500 700 demand - 700 -\n! ready 1 700\n";
+const SECOND: &str = "@3 read 2 1 1500 1700 absent -\n";
 
 #[test]
 fn a_record_replays_with_the_fair_queue_as_recorded() {
     let on = head("rotational=true fair_queue=true");
     let off = head("rotational=true fair_queue=false");
-    let waits = READ.to_owned() + "! submit 0 1 50 51 demand - 50 -\n! grant 0 51\n";
-    let starts = READ.to_owned() + "! submit 0 1 50 51 demand - 51 -\n";
+    let waits = FIRST.to_owned() + SECOND + "! submit 1 1 1500 1700 demand - 1500 -\n";
+    let starts = FIRST.to_owned() + SECOND + "! submit 1 1 1500 1700 demand - 1700 -\n! ready 2 1700\n";
     for (head, actions, same) in
         [(&on, &waits, true), (&off, &starts, true), (&on, &starts, false), (&off, &waits, false)]
     {
         let log = head.clone() + actions;
-        assert_eq!(replay(log.as_bytes()).is_ok(), same, "{log}");
+        let replayed = replay(log.as_bytes());
+        assert_eq!(replayed.is_ok(), same, "{log}{replayed:?}");
     }
     assert!(matches!(replay(head("rotational=true").as_bytes()), Err(ReplayError::Malformed { line: 1, .. })));
 }
 
 #[test]
 fn a_record_that_was_changed_does_not_replay() {
-    let log = head("rotational=false fair_queue=true") + READ + "! submit 0 1 50 99 demand -\n";
-    assert!(matches!(replay(log.as_bytes()), Err(ReplayError::Differs { line: 4, .. })));
+    let log = head("rotational=false fair_queue=true") + FIRST + SECOND + "! submit 1 1 50 99 demand -\n";
+    assert!(matches!(replay(log.as_bytes()), Err(ReplayError::Differs { line: 7, .. })));
     let garbage = head("rotational=false fair_queue=true") + "nonsense\n";
     assert!(matches!(replay(garbage.as_bytes()), Err(ReplayError::Malformed { line: 2, .. })));
     assert!(matches!(replay("".as_bytes()), Err(ReplayError::Malformed { line: 1, .. })));

@@ -23,8 +23,7 @@
 //! The file does not find streams, choose victims, order requests or retry. No mechanism asks for
 //! a wake-up: drivers report time by events only (docs/decisions/0017).
 
-use alloc::collections::{BTreeMap, VecDeque};
-use alloc::vec::Vec;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::files::share::{Round, Shares};
 use crate::files::streams::FileReadahead;
@@ -99,7 +98,7 @@ pub struct ReadPath {
     waits: Waits,
     /// Reads to check at the end of the event: requests that they wait for are over, or were
     /// granted memory.
-    changed: Vec<ReadId>,
+    changed: BTreeSet<ReadId>,
     /// Streams that found the speculative requests at their limit. They plan again as
     /// requests end.
     turns: VecDeque<(FileId, u64)>,
@@ -126,7 +125,7 @@ impl ReadPath {
             now: Nanos(0),
             room: Room::default(),
             waits: Waits::default(),
-            changed: Vec::new(),
+            changed: BTreeSet::new(),
             turns: VecDeque::new(),
             shares: Shares::default(),
             shares_at: None,

@@ -68,9 +68,10 @@ impl ReadPath {
         }
     }
 
-    /// Checks the reads whose requests are over or were granted memory.
+    /// Checks the reads whose requests are over or were granted memory, the oldest first: they are
+    /// answered in the order in which they came.
     pub(super) fn check_again(&mut self) {
-        while let Some(read) = self.changed.pop() {
+        while let Some(read) = self.changed.pop_first() {
             self.check(read);
         }
     }
