@@ -54,10 +54,24 @@ pub(crate) struct Driver {
     answered: Mutex<Vec<Event>>,
     /// Reads that policy has been told of and that lack memory.
     lacking: AtomicUsize,
-    /// Requests in place that have been answered, and after how long.
-    completed: Mutex<Vec<(Arc<InPlace>, Nanos)>>,
+    news: Mutex<News>,
     next_reader: AtomicU64,
     started: Instant,
+}
+
+/// What policy is told of by the thread that has the shard, on leaving it.
+#[derive(Default)]
+struct News {
+    /// Requests in place that have been answered, and after how long.
+    completed: Vec<(Arc<InPlace>, Nanos)>,
+    /// Requests whose tasks have ended without a word.
+    broken: Vec<Joint>,
+}
+
+impl News {
+    fn is_empty(&self) -> bool {
+        self.completed.is_empty() && self.broken.is_empty()
+    }
 }
 
 impl Driver {
@@ -69,7 +83,7 @@ impl Driver {
             shard: Mutex::new(shard),
             answered: Mutex::new(Vec::new()),
             lacking: AtomicUsize::new(0),
-            completed: Mutex::new(Vec::new()),
+            news: Mutex::default(),
             next_reader: AtomicU64::new(0),
             started: Instant::now(),
         });
@@ -113,11 +127,15 @@ impl Driver {
 
     /// Tells policy of `event`, after what was answered before it, and executes its actions.
     pub(crate) fn tell(self: &Arc<Self>, shard: &mut Shard, event: Event) {
+        self.tell_what_came_before(shard);
+        shard.handle(self.now(), event, &|joint| self.spawn(joint));
+    }
+
+    fn tell_what_came_before(self: &Arc<Self>, shard: &mut Shard) {
         // No thread that holds the shard answers reads: all answers came before it was locked.
         if !std::mem::replace(&mut shard.knows_answers, true) {
             self.tell_answered(shard);
         }
-        shard.handle(self.now(), event, &|joint| self.spawn(joint));
     }
 
     fn tell_answered(self: &Arc<Self>, shard: &mut Shard) {
@@ -152,24 +170,27 @@ impl Driver {
     /// of it before it looks at `lacking`.
     fn catch_up(self: &Arc<Self>) {
         let _within = Within::new(self);
-        while !self.completed.lock().is_empty() || (self.lacking.load(SeqCst) > 0 && !self.answered.lock().is_empty()) {
+        while !self.news.lock().is_empty() || (self.lacking.load(SeqCst) > 0 && !self.answered.lock().is_empty()) {
             let Some(shard) = self.shard.try_lock() else { return };
-            let mut completed = self.with(shard, |shard| {
-                let completed = std::mem::take(&mut *self.completed.lock());
-                for (in_place, took) in &completed {
+            let mut told = self.with(shard, |shard| {
+                let news = std::mem::take(&mut *self.news.lock());
+                for (in_place, took) in &news.completed {
                     let end = End { arrived: u64::MAX, first_byte: *took, total: *took };
                     self.settle(shard, &in_place.joint, end);
                 }
-                if completed.is_empty() {
+                for joint in &news.broken {
+                    self.settle(shard, joint, End { arrived: 0, first_byte: Nanos(0), total: Nanos(0) });
+                }
+                if news.is_empty() {
                     self.tell_answered(shard);
                 }
-                completed
+                news
             });
             // What they hold is dropped without the shard, and their list is used again.
-            completed.clear();
-            let mut next = self.completed.lock();
-            if next.capacity() == 0 {
-                *next = completed;
+            told.completed.clear();
+            let mut next = self.news.lock();
+            if next.completed.capacity() == 0 {
+                next.completed = told.completed;
             }
         }
     }
@@ -263,6 +284,8 @@ impl Driver {
             }
         }
         if found != Found::Resident {
+            // If policy panics over what came before, its successor must not know the read yet.
+            self.tell_what_came_before(shard);
             let read = shard.wait_for(missed);
             self.tell(shard, Event::Read { read, file, extent, found, marked });
         } else if marked {
@@ -388,8 +411,16 @@ impl Owner for Driver {
     }
 
     fn completed(self: &Arc<Self>, in_place: Arc<InPlace>, took: Nanos, last: bool) {
-        self.completed.lock().push((in_place, took));
+        self.news.lock().completed.push((in_place, took));
         if last && !Within::is_inside(self) {
+            self.catch_up();
+        }
+    }
+
+    fn broken(self: &Arc<Self>, joint: Joint, panicked: bool) {
+        self.storage.stats.panics.fetch_add(u64::from(panicked), Relaxed);
+        self.news.lock().broken.push(joint);
+        if !Within::is_inside(self) {
             self.catch_up();
         }
     }

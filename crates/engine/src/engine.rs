@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use foreread_backend::{Backend, Key, ListPage, Object, Submitter};
-use foreread_policy::{ReadPath, Replacement};
+use foreread_policy::Replacement;
 use tokio::runtime::{Handle, Runtime};
 
 use crate::directories::driver::Directories;
@@ -17,10 +17,12 @@ use crate::driver::Driver;
 use crate::error::{Error, ErrorKind};
 use crate::file::File;
 use crate::options::{MEMORY_BYTES_MIN, Options};
+use crate::planted::Planted;
 use crate::records::recorder::Recorder;
 use crate::records::tap::Recorded;
 use crate::requests::storage::{Cursor, Storage};
 use crate::shard::Shard;
+use crate::shard::lives::Lives;
 use crate::stats::Stats;
 
 /// Reads objects of one backend ahead of their readers, within one memory budget. Clones share
@@ -77,8 +79,10 @@ impl Engine {
             .enable_all()
             .build()
             .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start threads: {e}")))?;
-        let storage = Storage::new(backend, options.patience);
-        let shard = Shard::new(ReadPath::new(policy), recorder);
+        let planted = Arc::new(Planted::new(&options.panics));
+        let storage = Storage::new(backend, options.patience, Arc::clone(&planted));
+        let lives = Lives::new(policy, options.events_folder.clone(), planted, Arc::clone(&storage.stats));
+        let shard = Shard::new(lives, recorder);
         let driver = Driver::new(storage, runtime.handle().clone(), shard);
         let directories = Directories::new(&driver, options, capabilities.list_after);
         Ok(Self { driver, directories, runtime: Arc::new(Owned(Some(runtime))) })
@@ -129,7 +133,7 @@ impl Engine {
 
     /// What it has done so far and holds now.
     pub fn stats(&self) -> Stats {
-        let (counters, memory) = self.driver.enter(|shard| (shard.policy.counters(), shard.policy.memory()));
+        let (counters, memory) = self.driver.enter(|shard| shard.decided());
         let mechanism = self.backend().submission().map(Submitter::mechanism);
         self.driver.storage.stats.snapshot(counters, memory, self.directories.counters(), mechanism)
     }

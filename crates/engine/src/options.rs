@@ -6,6 +6,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::planted::Panic;
+
 /// What an engine is made with.
 ///
 /// ```
@@ -33,6 +35,10 @@ pub struct Options {
     /// How long a listing is believed, from the moment at which it was requested. Zero: each name
     /// is asked for by itself, each time.
     pub metadata_ttl: Duration,
+    /// Where to write the last events if policy panics. The system's folder for temporary files.
+    pub events_folder: PathBuf,
+    /// Panics to plant, for tests of what they do.
+    pub panics: Vec<Panic>,
 }
 
 impl Default for Options {
@@ -44,6 +50,8 @@ impl Default for Options {
             record: None,
             patience: Patience::default(),
             metadata_ttl: Duration::from_secs(1),
+            events_folder: std::env::temp_dir(),
+            panics: Vec::new(),
         }
     }
 }
@@ -88,6 +96,22 @@ impl Options {
     #[must_use]
     pub fn with_metadata_ttl(mut self, metadata_ttl: Duration) -> Self {
         self.metadata_ttl = metadata_ttl;
+        self
+    }
+}
+
+impl Options {
+    /// With the last events written to `folder` if policy panics.
+    #[must_use]
+    pub fn with_events_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.events_folder = folder.into();
+        self
+    }
+
+    /// With these panics planted.
+    #[must_use]
+    pub fn with_panics(mut self, panics: &[Panic]) -> Self {
+        self.panics = panics.to_vec();
         self
     }
 }

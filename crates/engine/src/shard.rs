@@ -14,9 +14,10 @@
 //! *Invariant:* actions are executed in the order given, under the same lock as the event that
 //! caused them; no read is completed and no storage is waited for while it is held.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use foreread_policy::{Action, Class, Event, Extent, Nanos, ReadId, ReadPath, RequestId};
+use foreread_policy::{Action, Class, Counters, Event, Extent, Memory, Nanos, ReadId, ReadPath, RequestId};
 use smallvec::SmallVec;
 use tokio::task::AbortHandle;
 
@@ -29,12 +30,20 @@ use crate::pages::request::{Held, Request};
 use crate::pages::table::Lookup;
 use crate::pages::waiting::Missed;
 use crate::records::recorder::Recorder;
+use crate::records::replay::panic_text;
 use crate::requests::carrier::{Carrier, InPlace};
 use crate::requests::joint::Joint;
 
+pub(crate) mod anew;
+pub(crate) mod lives;
+
+use lives::{Lives, cannot_go_on};
+
 /// Policy, and what its actions change.
 pub(crate) struct Shard {
-    pub(crate) policy: ReadPath,
+    policy: ReadPath,
+    /// What is needed if policy panics.
+    lives: Lives,
     pub(crate) files: Files,
     recorder: Option<Recorder>,
     requests: Numbers<RequestId, (Carrier, Arc<Request>)>,
@@ -64,9 +73,10 @@ pub(crate) struct Deferred {
 }
 
 impl Shard {
-    pub(crate) fn new(policy: ReadPath, recorder: Option<Recorder>) -> Self {
+    pub(crate) fn new(lives: Lives, recorder: Option<Recorder>) -> Self {
         Self {
-            policy,
+            policy: ReadPath::new(lives.options()),
+            lives,
             files: Files::default(),
             recorder,
             requests: Numbers::default(),
@@ -78,18 +88,34 @@ impl Shard {
         }
     }
 
-    /// Tells policy of one event and executes its actions. `spawn` starts a task for a request.
+    /// Tells policy of one event and executes its actions. `spawn` starts a task for a request. If
+    /// that panics, policy begins anew.
     pub(crate) fn handle(&mut self, now: Nanos, event: Event, spawn: &impl Fn(Joint) -> AbortHandle) {
+        // Whatever a panic leaves half done is dropped or made anew.
+        let handled = catch_unwind(AssertUnwindSafe(|| self.tell(now, event, spawn)));
+        if let Err(panic) = handled {
+            self.begin_anew(now, &panic_text(&*panic), spawn);
+        }
+    }
+
+    fn tell(&mut self, now: Nanos, event: Event, spawn: &impl Fn(Joint) -> AbortHandle) {
+        self.lives.note(now, event);
         if let Some(recorder) = &mut self.recorder {
             recorder.event(now, event);
         }
         self.policy.handle(now, event);
+        self.lives.planted.event();
         while let Some(action) = self.policy.poll_action() {
             if let Some(recorder) = &mut self.recorder {
                 recorder.action(action);
             }
             self.execute(action, spawn);
         }
+    }
+
+    /// What policy has decided so far, and what it spends its budget on.
+    pub(crate) fn decided(&self) -> (Counters, Memory) {
+        (self.lives.counters() + self.policy.counters(), self.policy.memory())
     }
 
     fn execute(&mut self, action: Action, spawn: &impl Fn(Joint) -> AbortHandle) {
@@ -130,6 +156,7 @@ impl Shard {
         let folios = opened.table.fill_holes(extent, new);
         let joint = Joint::new(Arc::clone(opened), Arc::clone(&state), folios);
         let carrier = if granted > extent.start { self.launch(joint, spawn) } else { Carrier::None(joint) };
+        self.lives.requested(request);
         self.requests.insert(request, (carrier, state));
     }
 
@@ -223,7 +250,11 @@ impl Shard {
     pub(crate) fn wait_for(&mut self, read: Arc<dyn Missed>) -> ReadId {
         let id = self.next_read();
         read.told(id);
-        self.lacking.insert(id, read);
+        if self.lives.are_over() {
+            self.deferred.failed.push((cannot_go_on(), read));
+        } else {
+            self.lacking.insert(id, read);
+        }
         id
     }
 

@@ -69,6 +69,7 @@ pub(crate) struct Counters {
     pub(crate) stats: AtomicU64,
     pub(crate) lists: AtomicU64,
     pub(crate) in_flight: AtomicU64,
+    pub(crate) panics: AtomicU64,
     pub(crate) waited: Histogram,
     pub(crate) first_byte: Histogram,
 }
@@ -119,6 +120,7 @@ impl Counters {
             streams_forward: policy.streams_forward,
             streams_strided: policy.streams_strided,
             in_flight: self.in_flight.load(Relaxed),
+            panics: self.panics.load(Relaxed),
             stats: self.stats.load(Relaxed),
             lists: self.lists.load(Relaxed),
             lists_ahead: directories.0.lists_speculative,
@@ -183,6 +185,8 @@ pub struct Stats {
     pub streams_strided: u64,
     /// Range requests in flight now.
     pub in_flight: u64,
+    /// Panics that were survived: policy was started anew, or one read had an error.
+    pub panics: u64,
     /// Objects described.
     pub stats: u64,
     /// Listing pages fetched.

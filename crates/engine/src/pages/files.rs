@@ -51,6 +51,11 @@ impl Files {
         self.known.get(&file)
     }
 
+    /// All files that are known.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Opened>> {
+        self.known.values()
+    }
+
     /// This version of the object, if it is known; no longer idle.
     pub(crate) fn revive(&mut self, object: &Object) -> Option<Arc<Opened>> {
         let id = *self.by_identity.get(&identity(object))?;

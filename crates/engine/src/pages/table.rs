@@ -102,6 +102,12 @@ impl PageTable {
         block.filter(|(known, _)| *known == start).for_each(|(_, folio)| folio.clear());
     }
 
+    /// Removes all folios. For the holder of the shard.
+    pub(crate) fn clear_all(&self) -> Vec<Arc<Folio>> {
+        let blocks = std::mem::take(&mut *self.blocks.write());
+        blocks.into_values().flatten().map(|(_, folio)| folio).collect()
+    }
+
     /// Removes the folio that starts at `start`. For the holder of the shard.
     pub(crate) fn remove(&self, start: u64) -> Option<Arc<Folio>> {
         let mut table = self.blocks.write();

@@ -26,6 +26,18 @@ pub(crate) fn head_text(options: Options) -> String {
     )
 }
 
+/// The first line of a log without actions, of a policy whose requests are numbered from `first`
+/// on.
+pub(crate) fn events_head_text(options: Options, first: RequestId) -> String {
+    format!("{} events_only={}", head_text(options), first.0)
+}
+
+/// The number of the first request, if the log has no actions.
+pub(crate) fn parse_events_only(head: &str) -> Option<RequestId> {
+    let (_, first) = head.split_once(" events_only=")?;
+    first.parse().ok().map(RequestId)
+}
+
 /// The options of policy that a first line tells.
 pub(crate) fn parse_head(head: &str) -> Option<Options> {
     let rest = head.strip_prefix(MAGIC)?;

@@ -29,6 +29,13 @@ impl Recorder {
         self.line(&format!("! {}", action_text(action)));
     }
 
+    /// Policy has panicked: the log ends with the event that it was told.
+    pub(crate) fn end(&mut self) {
+        self.flush();
+        tracing::warn!("the record ends here: policy is started anew");
+        self.out = None;
+    }
+
     pub(crate) fn flush(&mut self) {
         if let Some(out) = &mut self.out
             && let Err(error) = out.flush()

@@ -5,13 +5,16 @@
 //!    └──── actions ──────────────────────────┴─> the same, one by one, or the log differs
 //! ```
 //!
-//! Policy is pure, so a difference means that the log is of another policy.
+//! Policy is pure, so a difference means that the log is of another policy. A log without actions,
+//! such as an engine writes when policy panics, is told to policy and compared with nothing.
 
+use std::any::Any;
 use std::io::{self, BufRead};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use foreread_policy::ReadPath;
+use foreread_policy::{ReadPath, RequestId};
 
-use crate::records::log::{action_text, parse_event, parse_head};
+use crate::records::log::{action_text, parse_event, parse_events_only, parse_head};
 
 /// How much a replay has compared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -40,6 +43,14 @@ pub enum ReplayError {
         /// The line.
         text: String,
     },
+    /// Policy panics when it is told an event of the log.
+    #[error("line {line}: policy panics: {text}")]
+    Panicked {
+        /// Counted from 1.
+        line: u64,
+        /// The text of the panic.
+        text: String,
+    },
     /// Policy answered with another action than the recorded one.
     #[error("line {line}: recorded {recorded:?}, but policy now does {replayed:?}")]
     Differs {
@@ -59,7 +70,9 @@ pub fn replay(log: impl BufRead) -> Result<Replayed, ReplayError> {
     let head = lines.next().transpose()?.unwrap_or_default();
     let options = parse_head(&head);
     let no_head = || ReplayError::Malformed { line: 1, what: "not the head of a log", text: head.clone() };
-    let mut policy = ReadPath::new(options.ok_or_else(no_head)?);
+    let options = options.ok_or_else(no_head)?;
+    let events_only = parse_events_only(&head);
+    let mut policy = ReadPath::starting_at(options, events_only.unwrap_or(RequestId(0)));
     let mut replayed = Replayed::default();
     for (at, text) in lines.enumerate() {
         let (line, text) = (at as u64 + 2, text?);
@@ -76,8 +89,16 @@ pub fn replay(log: impl BufRead) -> Result<Replayed, ReplayError> {
         }
         let malformed = || ReplayError::Malformed { line, what: "neither an event nor an action", text: text.clone() };
         let (now, event) = parse_event(&text).ok_or_else(malformed)?;
-        policy.handle(now, event);
+        catch_unwind(AssertUnwindSafe(|| policy.handle(now, event)))
+            .map_err(|panic| ReplayError::Panicked { line, text: panic_text(&*panic) })?;
         replayed.events += 1;
+        while events_only.is_some() && policy.poll_action().is_some() {}
     }
     Ok(replayed)
+}
+
+/// The text of a panic, as far as it has one.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a text".to_owned())
 }

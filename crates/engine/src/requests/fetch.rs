@@ -31,10 +31,26 @@ pub(crate) fn fetch<O: Owner>(in_flight: InFlight<O>, mut joint: Joint) -> impl 
     // Each folio is let go of when it is full: one that is evicted before the request ends is
     // memory again.
     let filling = Filling::new(std::mem::take(&mut joint.folios), rest);
-    carry(in_flight, joint, filling)
+    let carried = Carried { owner: Arc::clone(in_flight.owner()), joint: Some(joint.clone()) };
+    carry(in_flight, joint, filling, carried)
 }
 
-async fn carry<O: Owner>(in_flight: InFlight<O>, joint: Joint, mut filling: Filling) {
+/// A joint request whose task has not told how it ended. However the task ends, policy hears of
+/// it: else memory, a place at the storage and folios would stay taken.
+struct Carried<O: Owner> {
+    owner: Arc<O>,
+    joint: Option<Joint>,
+}
+
+impl<O: Owner> Drop for Carried<O> {
+    fn drop(&mut self) {
+        if let Some(joint) = self.joint.take() {
+            self.owner.broken(joint, std::thread::panicking());
+        }
+    }
+}
+
+async fn carry<O: Owner>(in_flight: InFlight<O>, joint: Joint, mut filling: Filling, mut carried: Carried<O>) {
     let owner = Arc::clone(in_flight.owner());
     let storage = owner.storage();
     let mut backoff: Option<Backoff> = None;
@@ -51,11 +67,13 @@ async fn carry<O: Owner>(in_flight: InFlight<O>, joint: Joint, mut filling: Fill
         let end = end(filling.rest().start, first_byte, submitted);
         if !joint.is_demanded(end.arrived) && owner.over_unless_demanded(&joint, end) {
             tracing::debug!(error = %failure.error, "speculation failed");
+            carried.joint = None;
             return;
         }
         let backoff = backoff.get_or_insert_with(|| Backoff::new(storage.patience.total));
         if let Err(error) = backoff.wait(failure).await {
             storage.stats.demand_failed.fetch_add(1, Relaxed);
+            carried.joint = None;
             owner.over(&joint, end);
             filling.fail(&error);
             return;
@@ -63,6 +81,7 @@ async fn carry<O: Owner>(in_flight: InFlight<O>, joint: Joint, mut filling: Fill
         storage.stats.retries.fetch_add(1, Relaxed);
     }
     storage.stats.first_byte.record(first_byte.unwrap_or_default());
+    carried.joint = None;
     owner.over(&joint, end(filling.rest().end, first_byte, submitted));
 }
 
@@ -109,6 +128,7 @@ async fn read_body<O: Owner>(
         let piece = piece?;
         first_byte.get_or_insert_with(|| submitted.elapsed());
         storage.stats.fetched_bytes.fetch_add(piece.len() as u64, Relaxed);
+        storage.planted.task();
         if !filling.take(owner, piece).await {
             return Err(wrong("more bytes came than were asked for"));
         }

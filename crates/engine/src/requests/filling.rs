@@ -100,10 +100,10 @@ async fn granted(owner: &Arc<impl Owner>, request: &Request, page: u64) {
 }
 
 impl Drop for Filling {
-    /// The task has ended early, maybe before it began: the engine is gone. Reads that still wait
-    /// are told so by a thread of its own, since this one may hold the shard.
+    /// The task has ended early, maybe before it began: the engine is gone, or the task panicked.
+    /// Reads that still wait are told so by a thread of its own, since this one may hold the shard.
     fn drop(&mut self) {
-        let error = shut_down();
+        let error = if std::thread::panicking() { failed_itself() } else { shut_down() };
         let mut waited_for = Vec::new();
         for folio in self.unfilled() {
             if folio.is_waited_for() {
@@ -116,6 +116,11 @@ impl Drop for Filling {
             std::thread::spawn(move || waited_for.iter().for_each(|folio| folio.fill(Err(error.clone()))));
         }
     }
+}
+
+/// Why the bytes of a request will not come, whose task panicked.
+fn failed_itself() -> Error {
+    Error::new(ErrorKind::Io, "an error of the engine itself ended the request: please report it")
 }
 
 /// Why nothing more will come.

@@ -16,7 +16,7 @@ use crate::requests::carrier::InPlace;
 use crate::requests::joint::{End, Joint};
 use crate::requests::storage::Storage;
 
-/// Told what happens to requests. Never called with the shard held.
+/// Told what happens to requests. Never called with the shard held, but for `broken`.
 pub(crate) trait Owner: Send + Sync + Sized + 'static {
     /// The storage that is asked.
     fn storage(&self) -> &Storage;
@@ -38,6 +38,10 @@ pub(crate) trait Owner: Send + Sync + Sized + 'static {
     /// The storage has answered `in_place`, `took` after it was submitted. Does not wait for the
     /// shard. `last` of the requests that the storage tells of together.
     fn completed(self: &Arc<Self>, in_place: Arc<InPlace>, took: Nanos, last: bool);
+
+    /// The task of `joint` has ended without a word: it has panicked, or was aborted. May be called
+    /// with the shard held, and does not wait for it.
+    fn broken(self: &Arc<Self>, joint: Joint, panicked: bool);
 
     /// `joint` cannot be read in place: a task carries it, unless all of it has been given up.
     fn carry_by_task(in_flight: InFlight<Self>, joint: &Joint);

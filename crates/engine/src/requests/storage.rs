@@ -10,6 +10,7 @@ use foreread_backend::{Backend, Error as BackendError, Key, ListPage, Object};
 
 use crate::error::Error;
 use crate::options::Patience;
+use crate::planted::Planted;
 use crate::requests::attempt::{Backoff, attempt};
 use crate::stats::Counters;
 
@@ -17,7 +18,8 @@ use crate::stats::Counters;
 pub(crate) struct Storage {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) patience: Patience,
-    pub(crate) stats: Counters,
+    pub(crate) stats: Arc<Counters>,
+    pub(crate) planted: Arc<Planted>,
 }
 
 /// Where a page of a listing begins.
@@ -31,8 +33,8 @@ pub(crate) enum Cursor {
 }
 
 impl Storage {
-    pub(crate) fn new(backend: Arc<dyn Backend>, patience: Patience) -> Self {
-        Self { backend, patience, stats: Counters::default() }
+    pub(crate) fn new(backend: Arc<dyn Backend>, patience: Patience, planted: Arc<Planted>) -> Self {
+        Self { backend, patience, stats: Arc::default(), planted }
     }
 
     /// Describes an object.

@@ -5,6 +5,7 @@ mod directories;
 mod faults;
 mod local;
 mod model;
+mod panics;
 mod record;
 mod submission;
 

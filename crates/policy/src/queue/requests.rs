@@ -108,6 +108,11 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
+    /// No request; the next one is `first`.
+    pub(crate) fn starting_at(first: RequestId) -> Self {
+        Self { next: first.0, ..Self::default() }
+    }
+
     /// Whether `request` was alone at the storage from its first grant until now.
     pub(crate) fn was_alone(&self, request: Request) -> bool {
         request.met.nobody && request.met.came == self.came

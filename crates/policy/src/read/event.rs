@@ -236,3 +236,26 @@ pub struct Counters {
     /// Strided streams recognised: reads at a constant distance, backward ones included.
     pub streams_strided: u64,
 }
+
+impl core::ops::Add for Counters {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            requests_demand: self.requests_demand + other.requests_demand,
+            requests_speculative: self.requests_speculative + other.requests_speculative,
+            requests_hedged: self.requests_hedged + other.requests_hedged,
+            requests_coalesced: self.requests_coalesced + other.requests_coalesced,
+            pages_submitted: self.pages_submitted + other.pages_submitted,
+            misses: self.misses + other.misses,
+            waits: self.waits + other.waits,
+            marks: self.marks + other.marks,
+            pages_wasted: self.pages_wasted + other.pages_wasted,
+            pages_thrashed: self.pages_thrashed + other.pages_thrashed,
+            speculation_failed: self.speculation_failed + other.speculation_failed,
+            cancelled: self.cancelled + other.cancelled,
+            streams_forward: self.streams_forward + other.streams_forward,
+            streams_strided: self.streams_strided + other.streams_strided,
+        }
+    }
+}

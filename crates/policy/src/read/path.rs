@@ -134,6 +134,12 @@ impl ReadPath {
         }
     }
 
+    /// A read path that holds nothing, whose requests are numbered from `first` on: for a driver
+    /// that starts policy anew while requests of the one before may still end.
+    pub fn starting_at(options: Options, first: RequestId) -> Self {
+        Self { requests: Requests::starting_at(first), ..Self::new(options) }
+    }
+
     /// Takes note of what happened. Poll the actions afterwards.
     ///
     /// # Panics
