@@ -38,6 +38,11 @@ pub(crate) const SKIP_BYTES_MAX: u64 = 16 << 20;
 /// Higher: more to read of a page that is no cause.
 const CAUSE_BYTES_MAX: usize = 16 << 10;
 
+/// The longest wait that a response can ask for. It is longer than any caller's patience, and short
+/// enough to be added to any moment. Lower: a caller with more patience comes back too early.
+/// Higher: sums with it may overflow.
+const RETRY_AFTER_MAX: Duration = Duration::from_hours(24);
+
 /// Error codes that say that an object is in an archive.
 const ARCHIVED: [&str; 3] = ["InvalidObjectState", "BlobArchived", "BlobBeingRehydrated"];
 
@@ -319,14 +324,17 @@ async fn prefix(mut response: reqwest::Response) -> Vec<u8> {
     body
 }
 
-/// `Retry-After`: seconds, or a date.
+/// `Retry-After`: seconds, or a date; at most [`RETRY_AFTER_MAX`].
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = text.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let at = httpdate::parse_http_date(text).ok()?;
-    Some(at.duration_since(SystemTime::now()).unwrap_or_default())
+    let wish = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        // More digits than a number holds are a long wait, too.
+        Duration::from_secs(text.parse().unwrap_or(u64::MAX))
+    } else {
+        let at = httpdate::parse_http_date(text).ok()?;
+        at.duration_since(SystemTime::now()).unwrap_or_default()
+    };
+    Some(wish.min(RETRY_AFTER_MAX))
 }
 
 /// A header that holds a plain number.
@@ -437,5 +445,19 @@ mod tests {
                 > Duration::from_mins(59)
         );
         assert_eq!(wish("soon"), None);
+    }
+
+    #[test]
+    fn a_wish_to_wait_is_bounded_however_it_is_written() {
+        let wish = |value: &str| retry_after(&head(&[("retry-after", value)]));
+        let far = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(253_402_300_799));
+        for long in ["18446744073709551615", "99999999999999999999999999", "86401", &far] {
+            let wish = wish(long).expect("a long wait");
+            assert_eq!(wish, RETRY_AFTER_MAX, "{long}");
+            assert!(std::time::Instant::now().checked_add(wish).is_some(), "{long}");
+        }
+        for no_wish in ["", "-1", "1e9", "+5", "0x10", "1.5", "Thu, 32 Jan 1970 00:00:00 GMT"] {
+            assert_eq!(wish(no_wish), None, "{no_wish:?}");
+        }
     }
 }
