@@ -232,8 +232,8 @@ impl<S: Stream<Item = reqwest::Result<Bytes>>> Stream for RangeBody<S> {
                     let message = format!("the body ended {} bytes early: {told}", self.remaining);
                     let mut error = Error::new(ErrorKind::Transient, Operation::Read, &*self.object, message)
                         .with_extent(self.range.clone());
-                    if let Some(failure) = failure {
-                        error = error.with_source(failure.cause);
+                    if let Some(cause) = failure.and_then(|failure| failure.cause) {
+                        error = error.with_source(cause);
                     }
                     self.remaining = 0;
                     return Poll::Ready(Some(Err(error)));
