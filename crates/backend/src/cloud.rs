@@ -32,6 +32,8 @@ mod profile;
 #[cfg(feature = "s3")]
 mod s3;
 mod sign;
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 use std::sync::RwLock;

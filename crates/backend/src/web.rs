@@ -53,6 +53,13 @@ pub(crate) struct Web {
 impl Web {
     /// The server of a URL, and the key that its path names.
     pub(crate) fn new(url: &str) -> Result<(Self, String), String> {
+        let (root, key) = Self::place(url)?;
+        let wire = Wire::new(Redirects::Follow).map_err(|e| e.message().to_owned())?;
+        Ok((Self { root, wire, ignores_ranges: AtomicBool::new(false), indexes: Mutex::default() }, key))
+    }
+
+    /// The server's root of a URL, with its query, and the key that its path names.
+    pub(crate) fn place(url: &str) -> Result<(Url, String), String> {
         let mut root = Url::parse(url).map_err(|e| e.to_string())?;
         if root.host_str().is_none_or(str::is_empty) {
             return Err(String::from("the URL names no host"));
@@ -64,8 +71,7 @@ impl Web {
             return Err(String::from("an encoded slash (%2F) in the path cannot be told from a separator"));
         }
         root.set_path("/");
-        let wire = Wire::new(Redirects::Follow).map_err(|e| e.message().to_owned())?;
-        Ok((Self { root, wire, ignores_ranges: AtomicBool::new(false), indexes: Mutex::default() }, key))
+        Ok((root, key))
     }
 
     /// The URL of a key, or of a prefix.
@@ -176,17 +182,13 @@ impl Web {
         let from = continuation.map_or(0, |last| names.partition_point(|name| name.as_str() <= last));
         let described = describe::page(&names[from..], |name| self.describe_child(prefix, name)).await?;
         let next = from + described.len();
-        let continuation = match names.get(next) {
-            Some(_) => {
-                let last = names[..next].last().cloned();
-                self.indexes().keep(prefix, &names);
-                last
-            }
-            None => {
-                self.indexes().forget(prefix, &names);
-                None
-            }
-        };
+        let last = names[..next].last().filter(|_| next < names.len());
+        if last.is_some() {
+            self.indexes().keep(prefix, &names);
+        } else {
+            self.indexes().forget(prefix, &names);
+        }
+        let continuation = last.cloned();
         Ok(ListPage { entries: described.into_iter().flatten().collect(), continuation })
     }
 

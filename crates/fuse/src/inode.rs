@@ -170,10 +170,9 @@ fn inode(number: u64, node: Node) -> Arc<Inode> {
 /// The root's number, fixed by the protocol.
 pub(crate) const ROOT: u64 = 1;
 
-/// How long a confirmation holds from the look-up's answer on. The kernel sends the open as soon as
-/// it has that. Lower:
-/// opens on a loaded machine ask the storage again. Higher: an open may accept a version that is
-/// no longer current.
+/// How long a confirmation holds from the look-up's answer on. The kernel sends the open as soon
+/// as it has that. Lower: opens on a loaded machine ask the storage again. Higher: an open may
+/// accept a version that is no longer current.
 const CONFIRMED: Duration = Duration::from_millis(100);
 
 #[cfg(test)]

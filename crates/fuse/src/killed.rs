@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   200 ms of waiting ──> /proc/PID/status: SIGKILL pending, or no such process?
-//!                              │ no: again in 100, 200, .. 800 ms     └─ yes: EINTR, the program ends
+//!                              │ no: again in 100, .. 800 ms    └─ yes: EINTR, the program ends
 //!                              └──────────────────^
 //! ```
 //!
@@ -15,8 +15,8 @@
 //! its number is, which every process can ask; that it was killed cannot be seen, so its waits end
 //! with the storage's answer.
 //!
-//! Only long waits are checked, and all waits of one thread by one look: the kernel reads ahead for
-//! a thread by several requests at a time. Hits cost nothing.
+//! Only long waits are checked, and all waits of one thread by one look: the kernel reads ahead
+//! for a thread by several requests at a time. Hits cost nothing.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -83,14 +83,12 @@ impl<L: Fn(u32) -> bool> Looks<L> {
 
 /// Whether the thread `pid` has been killed or is gone, by the `/proc` at this path.
 fn is_dying(proc: &Path, pid: u32) -> bool {
-    match std::fs::read_to_string(proc.join(pid.to_string()).join("status")) {
-        Ok(status) => has_sigkill_pending(&status),
-        // Gone, or hidden from this user.
-        Err(_) => {
-            let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-            pid.is_some_and(|pid| test_kill_process(pid) == Err(rustix::io::Errno::SRCH))
-        }
+    if let Ok(status) = std::fs::read_to_string(proc.join(pid.to_string()).join("status")) {
+        return has_sigkill_pending(&status);
     }
+    // Gone, or hidden from this user.
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid) == Err(rustix::io::Errno::SRCH))
 }
 
 /// Whether a `/proc/PID/status` shows SIGKILL among the pending signals of the thread or its
@@ -175,7 +173,8 @@ mod tests {
             let began = Instant::now();
             let looks = Looks::new(|_| began.elapsed() >= alive);
             assert!(looks.killed_while(7, || true).await);
-            assert!(began.elapsed() <= alive.max(FIRST_LOOK) + NEXT_LOOK_MAX, "{:?}", began.elapsed());
+            let simulated = began.elapsed();
+            assert!(simulated <= alive.max(FIRST_LOOK) + NEXT_LOOK_MAX, "{simulated:?}");
         }
     }
 

@@ -202,4 +202,28 @@ mod tests {
             "a&amp;bAB&nbsp;&;<&unknownreference;&"
         );
     }
+
+    #[test]
+    fn fuzz_index_of_a_web_server() {
+        let seeds: [&[u8]; 4] = [
+            b"<html><head><title>Index of /pub/</title></head><body><a href=\"../\">../</a><a href=\"a%20b&amp;c\">x</a>",
+            b"<H1>Directory listing for /pub/</H1><LI><A HREF='a%23b'>a#b</A><a class=x href=c><a data-href=no href=d>",
+            b"<h2>Listing of</h2><a href=/pub/d/><a href=http://host:8080/pub/e><a href=\"//other/pub/a\">",
+            b"<title>index of</title><a href=\"%2e%2e/\"><a href=\"a%00b\"><a href=\"&#x2e;&#46;/\">",
+        ];
+        let words = [
+            "<a ", "href", "=", "\"", "'", ">", "&#x2f;", "&#0;", "&", ";", "%2e", "/pub/", "//", "http://", "?", "#",
+            "\\", "@",
+        ];
+        let base = Url::parse("http://host:8080/pub/").unwrap();
+        foreread_fuzz::fuzz("index of a web server", &seeds, &words, |page| {
+            let names = children(&String::from_utf8_lossy(page), &base).unwrap_or_default();
+            assert!(names.is_sorted_by(|a, b| a < b), "in order, each once");
+            for name in names {
+                let plain = name.strip_suffix('/').unwrap_or(&name);
+                let possible = !plain.is_empty() && !plain.contains(['/', '\0']) && plain != "." && plain != "..";
+                assert!(possible, "{name:?} is a name");
+            }
+        });
+    }
 }

@@ -41,7 +41,8 @@ impl Indexes {
         self.kept.retain(|index| index.prefix != prefix);
         let bytes = names.iter().map(|name| name.capacity() + size_of::<String>()).sum();
         self.kept.push_back(Index { prefix: prefix.to_owned(), names: Arc::clone(names), bytes });
-        // The newest stays: the listing that reads it would otherwise read the index for each page.
+        // The newest stays: the listing that reads it would otherwise read the index for each
+        // page.
         while self.kept.len() > 1 && self.kept.iter().map(|index| index.bytes).sum::<usize>() > BYTES_MAX {
             self.kept.pop_front();
         }

@@ -254,7 +254,8 @@ mod tests {
     fn a_file_that_comes_after_a_new_listing_confirms_no_other() {
         let mut table = DirectoryTable::new(Duration::from_secs(1), true);
         let dir = table.identify("d/");
-        let [long_ago, lately] = [60, 0].map(|seconds| Instant::now() - Duration::from_secs(seconds));
+        let long_ago = Instant::now();
+        let lately = long_ago + Duration::from_mins(1);
         let (a, b, newer) = (object("d/a", 1), object("d/b", 1), object("d/a", 2));
         for now in [std::slice::from_ref(&b), std::slice::from_ref(&newer)] {
             listed(&mut table, dir, std::slice::from_ref(&a), long_ago);

@@ -106,7 +106,8 @@ impl Tap {
     }
 
     /// Takes the oldest reads of a recording, as many as fit into about `bytes` of JSON, and at
-    /// least one file or read; `last` ends it. `None` if it has ended: what another recorder keeps is not for this one.
+    /// least one file or read; `last` ends it. `None` if it has ended: what another recorder keeps
+    /// is not for this one.
     pub(crate) fn take(&self, recording: u64, bytes: usize, last: bool) -> Option<Recorded> {
         let mut kept = self.kept.lock();
         if kept.recording != recording || kept.asked.is_none() {
