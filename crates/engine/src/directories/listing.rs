@@ -45,7 +45,12 @@ pub(crate) struct Listing {
 
 #[derive(Debug, Default)]
 struct State {
+    /// Those with entries, so that bisection by their last names works.
     pages: Vec<Page>,
+    /// When the first page was asked for.
+    first: Option<Instant>,
+    /// When the first page behind the last entry was asked for, if one has come without entries.
+    gap: Option<Instant>,
     complete: bool,
     failed: Option<Error>,
     /// The keys so far are in ascending order.
@@ -61,6 +66,9 @@ struct State {
 #[derive(Debug)]
 struct Page {
     requested: Instant,
+    /// When names between the entry before it and its first one were asked for: earlier, where
+    /// pages without entries came between.
+    gap: Instant,
     /// Place of its first entry.
     first: u32,
     text: Box<str>,
@@ -192,8 +200,13 @@ impl Listing {
             records.push(Record { name_end, tag_end: text.len() as u32, kind, size, modified });
         }
         state.bytes += (text.len() + records.len() * size_of::<Record>() + size_of::<Page>()) as u64;
-        let (text, records) = (text.into_boxed_str(), records.into_boxed_slice());
-        state.pages.push(Page { requested, first, text, records });
+        state.first.get_or_insert(requested);
+        let gap = *state.gap.get_or_insert(requested);
+        if !records.is_empty() {
+            let (text, records) = (text.into_boxed_str(), records.into_boxed_slice());
+            state.pages.push(Page { requested, gap, first, text, records });
+            state.gap = None;
+        }
         if !state.sorted {
             state.by_name.add(&state.pages);
         }
@@ -273,8 +286,8 @@ impl Listing {
             if let Some((page, at)) = state.by_name.find(name, &state.pages) {
                 return found(page, at);
             }
-            return match state.pages.first() {
-                Some(page) if state.complete => Said::Absent(page.requested),
+            return match state.first {
+                Some(first) if state.complete => Said::Absent(first),
                 _ => Said::Nothing,
             };
         }
@@ -342,8 +355,9 @@ impl State {
     fn find(&self, key: (&str, bool)) -> Result<(&Page, usize), Option<Instant>> {
         let at = self.pages.partition_point(|page| page.last().is_none_or(|last| order(last, key).is_lt()));
         match self.pages.get(at) {
-            Some(page) => page.find(key).map(|at| (page, at)).ok_or(Some(page.requested)),
-            None => Err(self.pages.last().filter(|_| self.complete).map(|page| page.requested)),
+            Some(page) => page.find(key).map(|at| (page, at)).ok_or(Some(page.gap)),
+            None if self.complete => Err(self.gap.or(self.pages.last().map(|page| page.requested))),
+            None => Err(None),
         }
     }
 
@@ -508,6 +522,28 @@ mod tests {
         }
     }
 
+    /// A store may answer with pages of which nothing is shown, between others and at the end.
+    #[test]
+    fn pages_without_entries_hide_no_name_and_tell_when_absence_was_asked_for() {
+        let listing = Listing::new(&Arc::from("d/"));
+        let began = Instant::now();
+        let at = |second: usize| began + Duration::from_secs(second as u64);
+        let pages = ["", "b", "", "", "d", "", ""];
+        for (second, name) in pages.iter().enumerate() {
+            let version = Version { size: 1, tag: None, modified: None };
+            let object = Entry::Object(Object { key: Key::new(format!("d/{name}")), version });
+            let entries = if name.is_empty() { Vec::new() } else { vec![object] };
+            let continuation = (second + 1 < pages.len()).then(String::new);
+            listing.take(ListPage { entries, continuation }, at(second));
+        }
+        for (name, place) in [("b", 0), ("d", 1)] {
+            assert!(matches!(listing.look_up(name), Said::Present(_, found, _) if found == place), "{name}");
+        }
+        for (name, second) in [("a", 0), ("c", 2), ("e", 5)] {
+            assert_eq!(listing.look_up(name), Said::Absent(at(second)), "{name}");
+        }
+    }
+
     #[test]
     fn of_two_entries_with_one_name_the_first_answers_wherever_order_ends() {
         let names = ["b", "c", "a", "c", "b"].map(String::from);
@@ -515,5 +551,53 @@ mod tests {
         for (name, place) in [("b", 0), ("c", 1), ("a", 2)] {
             assert!(matches!(listing.look_up(name), Said::Present(_, at, _) if at == place), "{name}");
         }
+    }
+
+    /// A hostile storage's pages: a line an entry, an empty line between pages.
+    #[test]
+    fn fuzz_pages_of_a_listing() {
+        let seeds: [&[u8]; 6] = [
+            b"d/a\n\n\n\n",
+            b"d/a\n\n\nd/b\n\n",
+            b"d/a\nd/b/\nd/c\n\nd/c/\nd/d\n",
+            b"d/b\nd/a\n\nd/a\nd/\nd/../\nx\n",
+            b"d/a\nd/a/\nd/a-\nd/a/\n",
+            b"d/e 0\nd/e/\nd/f\n\nd/e/\n",
+        ];
+        foreread_fuzz::fuzz("pages of a listing", &seeds, &["d/", "\n\n", "/\n", "d/a", "d/a/\n", " 0\n"], |text| {
+            let text = String::from_utf8_lossy(text);
+            let pages: Vec<_> = text.split("\n\n").collect();
+            let listing = Listing::new(&Arc::from("d/"));
+            let (mut kept, requested) = (0, Instant::now());
+            for (at, page) in (1..).zip(&pages) {
+                let entry = |line: &str| {
+                    let (key, size) = line.strip_suffix(" 0").map_or((line, 1), |key| (key, 0));
+                    let version = Version { size, tag: (key.len() % 2 == 0).then(|| "t".into()), modified: None };
+                    if key.ends_with('/') {
+                        Entry::Prefix(key.to_owned())
+                    } else {
+                        Entry::Object(Object { key: Key::new(key), version })
+                    }
+                };
+                let continuation = (at < pages.len()).then(String::new);
+                let taken =
+                    listing.take(ListPage { entries: page.lines().map(entry).collect(), continuation }, requested);
+                assert_eq!((taken.from, taken.last), (kept, at == pages.len()));
+                kept += taken.children.len() as u32;
+            }
+            let mut shown = Vec::new();
+            listing.visit(0, |place, name, _, _| {
+                assert_eq!(place as usize, shown.len());
+                assert!(name::is_possible(name), "{name:?}");
+                shown.push(name.to_owned());
+                true
+            });
+            assert_eq!(shown.len() as u32, kept);
+            for name in &shown {
+                assert!(matches!(listing.look_up(name), Said::Present(..)), "{name:?} is shown, and there");
+                let longer = format!("{name}\u{1}");
+                assert!(shown.contains(&longer) || matches!(listing.look_up(&longer), Said::Absent(_)));
+            }
+        });
     }
 }
