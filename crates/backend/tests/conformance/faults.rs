@@ -235,9 +235,9 @@ async fn a_listing_goes_on_after_the_same_name_whatever_was_listed_meanwhile() {
         if head.starts_with("HEAD") {
             return "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nETag: \"t\"\r\n\r\n".into();
         }
-        // Two names less before the place where the first reader is, one more behind it.
+        // Two names fewer before the place where the first reader is, one more behind it.
         let names = if now.load(std::sync::atomic::Ordering::Relaxed) { 2..2501 } else { 0..2500 };
-        let links: String = names.map(|n| format!("<a href=\"f{n:04}\">x</a>\n")).collect();
+        let links = names.map(|n| format!("<a href=\"f{n:04}\">x</a>\n")).collect::<Vec<_>>().concat();
         answer("200 OK\nContent-Type: text/html", &format!("<title>Index of /d/</title>{links}"))
     })
     .await;
