@@ -32,6 +32,8 @@ mod profile;
 #[cfg(feature = "s3")]
 mod s3;
 mod sign;
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 use std::sync::RwLock;
@@ -45,7 +47,7 @@ use opendal::raw::Servicer;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::object::{Key, ListPage, Object, Version};
 use crate::response::{self, Asked, Coding, Refusal, Rejection};
-use crate::wire::{Failure, Redirects, Wire};
+use crate::wire::{self, Redirects, Wire};
 use crate::{Backend, Body, Capabilities};
 
 #[cfg(feature = "azblob")]
@@ -56,6 +58,16 @@ pub(crate) use gcs::connect as connect_gcs;
 #[cfg(feature = "s3")]
 pub(crate) use s3::connect as connect_s3;
 use sign::{From, Request, Unsigned};
+
+/// The longest description of one object, in bytes: GCS sends JSON with all metadata of the user,
+/// at most 8 KiB. Lower: such objects cannot be opened. Higher: more memory for a server that
+/// sends without end.
+const DESCRIPTION_BYTES_MAX: usize = 1 << 20;
+
+/// The longest page of a listing, in bytes: a thousand entries with names of 1 KiB, escaped, and
+/// with all metadata are 15 MB. Lower: such a page fails. Higher: more memory for a server that
+/// sends without end.
+const PAGE_BYTES_MAX: usize = 32 << 20;
 
 /// One bucket or container.
 pub(crate) struct Cloud {
@@ -131,10 +143,8 @@ impl Cloud {
         let fail = |message: String| Error::new(ErrorKind::Transient, Operation::Stat, key.as_str(), message);
         let response = self.ask(Request::Stat { key: key.as_str() }).await?;
         let headers = response.headers().clone();
-        let body = response.bytes().await.map_err(|e| {
-            let failure = Failure::of(e);
-            fail(failure.message).with_source(failure.cause)
-        })?;
+        let body = wire::whole(response, DESCRIPTION_BYTES_MAX).await;
+        let body = body.map_err(|failure| failure.on(Operation::Stat, key.as_str()))?;
         let version = self.dialect.version(&headers, &body);
         let version = version.ok_or_else(|| fail(String::from("the response does not tell the object's size")))?;
         Ok(Object { key: key.clone(), version })
@@ -166,10 +176,8 @@ impl Cloud {
     async fn list(&self, prefix: &str, from: From<'_>, deep: bool) -> Result<ListPage, Error> {
         let fail = |message| Error::new(ErrorKind::Transient, Operation::List, prefix, message);
         let response = self.ask(Request::List { prefix, from, deep }).await?;
-        let body = response.bytes().await.map_err(|e| {
-            let failure = Failure::of(e);
-            fail(failure.message).with_source(failure.cause)
-        })?;
+        let body = wire::whole(response, PAGE_BYTES_MAX).await;
+        let body = body.map_err(|failure| failure.on(Operation::List, prefix))?;
         let page = self.dialect.page(&body).map_err(|e| fail(format!("the listing cannot be understood: {e}")))?;
         Ok(page.into_list_page(prefix))
     }

@@ -128,10 +128,8 @@ pub fn connect(url: &str, options: &ConnectOptions) -> Result<Connected, Error> 
     if let Some((scheme @ ("s3" | "gs" | "az" | "http" | "https" | "file"), rest)) = url.split_once(':')
         && !Path::new(url).exists()
     {
-        return Err(invalid(format!(
-            "a URL has two slashes after its scheme: {scheme}://{}",
-            rest.trim_start_matches('/')
-        )));
+        let meant = shown(&format!("{scheme}://{}", rest.trim_start_matches('/')));
+        return Err(invalid(format!("a URL has two slashes after its scheme: {meant}")));
     }
     if url.is_empty() {
         return Err(invalid(format!("nothing is named; known are {FORMS}")));
@@ -170,13 +168,21 @@ fn local(path: &Path, wanted: Mechanism) -> Result<Connected, Error> {
     }
 }
 
-/// `url` without parts that may be secret: user and password, and the query and fragment of an
-/// HTTP URL (signed links).
+/// `url` without parts that may be secret: user and password, and, but in URLs whose path may hold
+/// them, the query and fragment (signed links). A URL is what a client takes for one: blanks
+/// before it, line breaks inside it and missing slashes do not keep a client from reading it.
 pub fn shown(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let plain = url.trim_start_matches(|c: char| c <= ' ').replace(['\t', '\n', '\r'], "");
+    let Some((scheme, rest)) = plain.split_once(':') else { return url.to_owned() };
     let is_http = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
-    let rest = if is_http { rest.split(['?', '#']).next().unwrap_or_default() } else { rest };
-    let authority_end = rest.find('/').unwrap_or(rest.len());
+    let rest = match rest.strip_prefix("//") {
+        _ if is_http => rest.trim_start_matches(['/', '\\']),
+        Some(rest) => rest,
+        None => return url.to_owned(),
+    };
+    let is_key = matches!(scheme, "s3" | "gs" | "az" | "file");
+    let rest = if is_key { rest } else { rest.split(['?', '#']).next().unwrap_or_default() };
+    let authority_end = rest.find(['/', '\\']).filter(|_| !is_key).or(rest.find('/')).unwrap_or(rest.len());
     let host_at = rest[..authority_end].rfind('@').map_or(0, |at| at + 1);
     format!("{scheme}://{}", &rest[host_at..])
 }
@@ -193,6 +199,9 @@ mod tests {
         assert_eq!(shown("https://host?token=s"), "https://host");
         assert_eq!(shown("HTTP://u@host/p?q"), "HTTP://host/p");
         assert_eq!(shown("/a/local@dir"), "/a/local@dir");
+        assert_eq!(shown("\n ht\ttps:/u@host/p?sig"), "https://host/p");
+        assert_eq!(shown("ftp://u@host/p?sig"), "ftp://host/p");
+        assert_eq!(shown("c:\n"), "c:\n");
     }
 
     #[cfg(not(all(feature = "s3", feature = "gcs", feature = "azblob", feature = "http")))]
@@ -246,5 +255,35 @@ mod tests {
         assert_eq!(path("gs://bucket/a//b"), "a//b");
         assert_eq!(path("https://host:8080/a%20b/c?x#y"), "a b/c");
         assert_eq!(connect("s3://bucket/x", &options).unwrap().backend.describe(), "s3://bucket");
+    }
+
+    #[test]
+    fn fuzz_shown_url() {
+        let seeds: [&[u8]; 5] = [
+            b"https://u:secret@host:1/a?secret#secret",
+            b"s3://secret:secret@bucket/a@b",
+            b"HTTP://secret@host/p?secret",
+            b" http://secret@host/p?secret",
+            b"htt\np:/secret@host",
+        ];
+        let words = ["://", "@", "/", "?", "#", "secret@", "http", "[::1]"];
+        foreread_fuzz::fuzz("shown URL", &seeds, &words, |url| {
+            let url = String::from_utf8_lossy(url);
+            let shown = shown(&url);
+            // The path and the host are shown; `..` hides a part of the path from the parser.
+            if let Ok(parsed) = reqwest::Url::parse(&url)
+                && matches!(parsed.scheme(), "http" | "https")
+                && !parsed.path().contains("secret")
+                && !parsed.host_str().is_some_and(|host| host.contains("secret"))
+                && !url.contains("..")
+                && !url.to_ascii_lowercase().contains("%2e")
+            {
+                assert!(!shown.contains("secret"), "{shown}");
+            }
+            #[cfg(feature = "http")]
+            if let Ok((root, key)) = Web::place(&url) {
+                assert_eq!((root.path(), key.starts_with('/'), key.ends_with('/')), ("/", false, false), "{url}");
+            }
+        });
     }
 }

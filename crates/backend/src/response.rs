@@ -38,6 +38,11 @@ pub(crate) const SKIP_BYTES_MAX: u64 = 16 << 20;
 /// Higher: more to read of a page that is no cause.
 const CAUSE_BYTES_MAX: usize = 16 << 10;
 
+/// The longest wait that a response can ask for. It is longer than any caller's patience, and
+/// short enough to be added to any moment. Lower: a caller with more patience comes back too
+/// early. Higher: sums with it may overflow.
+const RETRY_AFTER_MAX: Duration = Duration::from_hours(24);
+
 /// Error codes that say that an object is in an archive.
 const ARCHIVED: [&str; 3] = ["InvalidObjectState", "BlobArchived", "BlobBeingRehydrated"];
 
@@ -227,8 +232,8 @@ impl<S: Stream<Item = reqwest::Result<Bytes>>> Stream for RangeBody<S> {
                     let message = format!("the body ended {} bytes early: {told}", self.remaining);
                     let mut error = Error::new(ErrorKind::Transient, Operation::Read, &*self.object, message)
                         .with_extent(self.range.clone());
-                    if let Some(failure) = failure {
-                        error = error.with_source(failure.cause);
+                    if let Some(cause) = failure.and_then(|failure| failure.cause) {
+                        error = error.with_source(cause);
                     }
                     self.remaining = 0;
                     return Poll::Ready(Some(Err(error)));
@@ -319,14 +324,17 @@ async fn prefix(mut response: reqwest::Response) -> Vec<u8> {
     body
 }
 
-/// `Retry-After`: seconds, or a date.
+/// `Retry-After`: seconds, or a date; at most [`RETRY_AFTER_MAX`].
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = text.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let at = httpdate::parse_http_date(text).ok()?;
-    Some(at.duration_since(SystemTime::now()).unwrap_or_default())
+    let wish = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        // More digits than a number holds are a long wait, too.
+        Duration::from_secs(text.parse().unwrap_or(u64::MAX))
+    } else {
+        let at = httpdate::parse_http_date(text).ok()?;
+        at.duration_since(SystemTime::now()).unwrap_or_default()
+    };
+    Some(wish.min(RETRY_AFTER_MAX))
 }
 
 /// A header that holds a plain number.
@@ -437,5 +445,96 @@ mod tests {
                 > Duration::from_mins(59)
         );
         assert_eq!(wish("soon"), None);
+    }
+
+    #[test]
+    fn a_wish_to_wait_is_bounded_however_it_is_written() {
+        let wish = |value: &str| retry_after(&head(&[("retry-after", value)]));
+        let far = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(253_402_300_799));
+        for long in ["18446744073709551615", "99999999999999999999999999", "86401", &far] {
+            let wish = wish(long).expect("a long wait");
+            assert_eq!(wish, RETRY_AFTER_MAX, "{long}");
+            assert!(std::time::Instant::now().checked_add(wish).is_some(), "{long}");
+        }
+        for no_wish in ["", "-1", "1e9", "+5", "0x10", "1.5", "Thu, 32 Jan 1970 00:00:00 GMT"] {
+            assert_eq!(wish(no_wish), None, "{no_wish:?}");
+        }
+    }
+
+    /// The fields of a head, as far as they are fields.
+    fn fields(text: &[u8]) -> HeaderMap {
+        let field = |line: &[u8]| {
+            let colon = line.iter().position(|&byte| byte == b':')?;
+            let name = HeaderName::from_bytes(&line[..colon]).ok()?;
+            Some((name, http::HeaderValue::from_bytes(line[colon + 1..].trim_ascii()).ok()?))
+        };
+        text.split(|&byte| byte == b'\n').filter_map(field).collect()
+    }
+
+    #[test]
+    fn fuzz_head_of_a_response() {
+        let seeds: [&[u8]; 4] = [
+            b"content-range: bytes 10-19/100\ncontent-length: 10\netag: \"t\"\nlast-modified: Thu, 01 Jan 1970 00:00:00 GMT",
+            b"content-length: 100\netag: W/\"t\"\ncontent-encoding: gzip",
+            b"content-range: bytes 18446744073709551615-18446744073709551615/*\netag: \"t\"",
+            b"content-range: bytes */100\nretry-after: 120",
+        ];
+        let words = [
+            "content-range: bytes ",
+            "content-length: ",
+            "etag: ",
+            "last-modified: ",
+            "W/",
+            "identity",
+            "10-19",
+            "/*",
+            "bytes",
+        ];
+        foreread_fuzz::fuzz("head of a response", &seeds, &words, |text| {
+            let headers = fields(text);
+            if let Some((start, end, _)) = content_range(&headers) {
+                assert!(start < end, "{start} to {end}");
+            }
+            for (tag, conditions_hold) in [(Some("\"t\""), true), (Some("\"t\""), false), (None, false)] {
+                let version = Version { size: 100, tag: tag.map(Into::into), modified: Some(UNIX_EPOCH) };
+                let asked = Asked {
+                    object: "a",
+                    version: &version,
+                    start: 10,
+                    end: 20,
+                    tag_header: &TagHeader::ETag,
+                    conditions_hold,
+                    coding: Coding::Transcoded,
+                };
+                for status in [StatusCode::OK, StatusCode::PARTIAL_CONTENT] {
+                    match verify(asked, status, &headers) {
+                        Ok(skip) => {
+                            assert_eq!(skip, if status == StatusCode::OK { 10 } else { 0 });
+                            let tagged = headers.get("etag").is_some_and(|tag| tag == "\"t\"");
+                            assert!(tagged || tag.is_none() || conditions_hold, "another version is taken");
+                        }
+                        Err(Refusal::Failed(_) | Refusal::Mismatch(_)) => {}
+                    }
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn fuzz_retry_after() {
+        let seeds: [&[u8]; 5] = [
+            b"120",
+            b"Thu, 01 Jan 1970 00:00:00 GMT",
+            b"Thursday, 01-Jan-70 00:00:00 GMT",
+            b"Fri, 31 Dec 9999 23:59:59 GMT",
+            b"18446744073709551615",
+        ];
+        let words = ["Thu, ", " Jan ", " GMT", ":", "00", "9999"];
+        foreread_fuzz::fuzz("Retry-After", &seeds, &words, |text| {
+            let headers = fields(&[b"retry-after:", text].concat());
+            if let Some(wish) = retry_after(&headers) {
+                assert!(wish <= RETRY_AFTER_MAX, "{wish:?}");
+            }
+        });
     }
 }

@@ -8,15 +8,16 @@
 //!
 //! *Invariant:* a link on an index page becomes a child only if it leads directly below that page.
 
+mod describe;
 mod index;
+mod indexes;
 
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures::FutureExt;
 use futures::future::BoxFuture;
-use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use http::header::{
     ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, IF_MATCH, IF_UNMODIFIED_SINCE, RANGE,
 };
@@ -27,23 +28,13 @@ use reqwest::Url;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::object::{Entry, Key, ListPage, Object, Version};
 use crate::response::{self, Asked, Coding, Refusal, Rejection, TagHeader};
-use crate::wire::{Failure, Redirects, Wire};
+use crate::web::indexes::Indexes;
+use crate::wire::{self, Failure, Redirects, Wire};
 use crate::{Backend, Body, Capabilities};
 
 /// Characters of a path that are not encoded. All others are, so that the server decodes exactly
 /// the key.
 const PATH: AsciiSet = NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-
-/// Files on a page of a listing; each costs a HEAD. Lower: more pages. Higher: the first page
-/// comes later.
-const PAGE_ENTRIES: usize = 1000;
-
-/// Index pages kept for their later pages. Lower: listings that run side by side read them again.
-/// Higher: more memory.
-const INDEXES_MAX: usize = 8;
-
-/// HEADs for one page at the same time. Lower: pages take longer. Higher: more load on the server.
-const DESCRIBED_AT_ONCE: usize = 16;
 
 /// The longest index page that is read, in bytes. Lower: large directories cannot be listed.
 /// Higher: more memory for a page that is no index.
@@ -56,14 +47,19 @@ pub(crate) struct Web {
     wire: Wire,
     /// Whether the server has answered a range with the whole object.
     ignores_ranges: AtomicBool,
-    /// Names on the index pages that are being listed, newest last. A page that was dropped is
-    /// read again.
-    indexes: Mutex<VecDeque<(String, Arc<Vec<String>>)>>,
+    indexes: Mutex<Indexes>,
 }
 
 impl Web {
     /// The server of a URL, and the key that its path names.
     pub(crate) fn new(url: &str) -> Result<(Self, String), String> {
+        let (root, key) = Self::place(url)?;
+        let wire = Wire::new(Redirects::Follow).map_err(|e| e.message().to_owned())?;
+        Ok((Self { root, wire, ignores_ranges: AtomicBool::new(false), indexes: Mutex::default() }, key))
+    }
+
+    /// The server's root of a URL, with its query, and the key that its path names.
+    pub(crate) fn place(url: &str) -> Result<(Url, String), String> {
         let mut root = Url::parse(url).map_err(|e| e.to_string())?;
         if root.host_str().is_none_or(str::is_empty) {
             return Err(String::from("the URL names no host"));
@@ -75,8 +71,7 @@ impl Web {
             return Err(String::from("an encoded slash (%2F) in the path cannot be told from a separator"));
         }
         root.set_path("/");
-        let wire = Wire::new(Redirects::Follow).map_err(|e| e.message().to_owned())?;
-        Ok((Self { root, wire, ignores_ranges: AtomicBool::new(false), indexes: Mutex::default() }, key))
+        Ok((root, key))
     }
 
     /// The URL of a key, or of a prefix.
@@ -177,33 +172,27 @@ impl Web {
         }
     }
 
+    /// One page of the children of `prefix`: those after the name `continuation`, in order. So the
+    /// pages of one listing fit together whatever has been added, removed or read meanwhile.
     async fn list(&self, prefix: &str, continuation: Option<&str>) -> Result<ListPage, Error> {
-        let fail = |kind, message: &str| Error::new(kind, Operation::List, prefix, message);
-        let skip: usize = continuation
-            .map_or(Ok(0), str::parse)
-            .map_err(|_| fail(ErrorKind::Invalid, "this continuation is not from a listing"))?;
-        let kept = self.indexes().iter().find(|(of, _)| of == prefix).map(|(_, names)| names.clone());
-        let names = match kept.filter(|_| skip > 0) {
+        let names = match continuation.and_then(|_| self.indexes().get(prefix)) {
             Some(names) => names,
             None => Arc::new(self.index(prefix).await?),
         };
-        let page: Vec<_> = names.iter().skip(skip).take(PAGE_ENTRIES).cloned().collect();
-        let more = names.len() > skip + PAGE_ENTRIES;
-        if more && skip == 0 {
-            let mut indexes = self.indexes();
-            indexes.retain(|(of, _)| of != prefix);
-            indexes.push_back((prefix.to_owned(), names));
-            if indexes.len() > INDEXES_MAX {
-                indexes.pop_front();
-            }
+        let from = continuation.map_or(0, |last| names.partition_point(|name| name.as_str() <= last));
+        let described = describe::page(&names[from..], |name| self.describe_child(prefix, name)).await?;
+        let next = from + described.len();
+        let last = names[..next].last().filter(|_| next < names.len());
+        if last.is_some() {
+            self.indexes().keep(prefix, &names);
+        } else {
+            self.indexes().forget(prefix, &names);
         }
-        let entries = stream::iter(page.into_iter().map(|name| self.describe_child(prefix, name)));
-        let entries: Vec<_> = entries.buffered(DESCRIBED_AT_ONCE).try_collect().await?;
-        let continuation = more.then(|| (skip + PAGE_ENTRIES).to_string());
-        Ok(ListPage { entries: entries.into_iter().flatten().collect(), continuation })
+        let continuation = last.cloned();
+        Ok(ListPage { entries: described.into_iter().flatten().collect(), continuation })
     }
 
-    fn indexes(&self) -> MutexGuard<'_, VecDeque<(String, Arc<Vec<String>>)>> {
+    fn indexes(&self) -> MutexGuard<'_, Indexes> {
         self.indexes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -223,13 +212,14 @@ impl Web {
         if !html || base.path() != asked.path() {
             return Err(not_an_index());
         }
-        let page = whole(response).await.map_err(|message| fail(ErrorKind::Transient, &message))?;
-        index::children(&page, &base).ok_or_else(not_an_index)
+        let page = wire::whole(response, INDEX_BYTES_MAX).await;
+        let page = page.map_err(|failure| failure.on(Operation::List, prefix))?;
+        index::children(&String::from_utf8_lossy(&page), &base).ok_or_else(not_an_index)
     }
 
     /// The child that an index page names; `None` for a link that leads nowhere or must not be
     /// followed.
-    async fn describe_child(&self, prefix: &str, name: String) -> Result<Option<Entry>, Error> {
+    async fn describe_child(&self, prefix: &str, name: &str) -> Result<Option<Entry>, Error> {
         let key = format!("{prefix}{name}");
         if name.ends_with('/') {
             return Ok(Some(Entry::Prefix(key)));
@@ -281,16 +271,4 @@ fn conditions(version: &Version, range: &Range<u64>) -> HeaderMap {
         (None, None) => {}
     }
     headers
-}
-
-/// The text of a page.
-async fn whole(mut response: reqwest::Response) -> Result<String, String> {
-    let mut page = Vec::new();
-    while let Some(bytes) = response.chunk().await.map_err(|e| Failure::of(e).message)? {
-        page.extend_from_slice(&bytes);
-        if page.len() > INDEX_BYTES_MAX {
-            return Err(format!("the index is longer than {} MiB", INDEX_BYTES_MAX >> 20));
-        }
-    }
-    Ok(String::from_utf8_lossy(&page).into_owned())
 }

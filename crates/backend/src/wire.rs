@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::{Bytes, BytesMut};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
@@ -106,8 +107,8 @@ fn builder(redirects: Redirects) -> reqwest::ClientBuilder {
 pub(crate) struct Failure {
     pub(crate) kind: ErrorKind,
     pub(crate) message: String,
-    /// What the client says; it does not hold the URL.
-    pub(crate) cause: reqwest::Error,
+    /// What the client says; it does not hold the URL. `None` where the client has no complaint.
+    pub(crate) cause: Option<reqwest::Error>,
 }
 
 impl Failure {
@@ -124,13 +125,37 @@ impl Failure {
         if kind == ErrorKind::Invalid && certificate_refused(&error) {
             message.push_str("; name the certificate authority with SSL_CERT_FILE or AWS_CA_BUNDLE");
         }
-        Self { kind, message, cause: error }
+        Self { kind, message, cause: Some(error) }
     }
 
     /// The same as an error of `operation` on `object`.
     pub(crate) fn on(self, operation: Operation, object: &str) -> Error {
-        Error::new(self.kind, operation, object, self.message).with_source(self.cause)
+        let error = Error::new(self.kind, operation, object, self.message);
+        match self.cause {
+            Some(cause) => error.with_source(cause),
+            None => error,
+        }
     }
+}
+
+/// The whole body of a response. One of more than `bytes_max` bytes is given up, and another
+/// attempt would not make it shorter.
+pub(crate) async fn whole(mut response: reqwest::Response, bytes_max: usize) -> Result<Bytes, Failure> {
+    let too_long = || {
+        let message = format!("the response is longer than {} KiB", bytes_max >> 10);
+        Failure { kind: ErrorKind::Unsupported, message, cause: None }
+    };
+    if response.content_length().is_some_and(|length| length > bytes_max as u64) {
+        return Err(too_long());
+    }
+    let mut body = BytesMut::new();
+    while let Some(bytes) = response.chunk().await.map_err(Failure::of)? {
+        if body.len() + bytes.len() > bytes_max {
+            return Err(too_long());
+        }
+        body.extend_from_slice(&bytes);
+    }
+    Ok(body.freeze())
 }
 
 /// An error's causes from the outermost in, each once.

@@ -124,9 +124,10 @@ impl Engine {
         self.driver.tap.start()
     }
 
-    /// The reads of a recording since this was last called, as many as fit into `bytes` of JSON;
-    /// `last` ends it. A recording also ends when this is not called for five seconds and another
-    /// read or recording comes: then this is `None`.
+    /// The reads of a recording since this was last called, as many as fit into `bytes` of JSON,
+    /// and at least one file or read. A name that does not fit is cut. `last` ends it. A recording
+    /// also ends when this is not called for five seconds and another read or recording comes:
+    /// then this is `None`.
     pub fn recorded(&self, recording: u64, bytes: usize, last: bool) -> Option<Recorded> {
         self.driver.tap.take(recording, bytes, last)
     }

@@ -171,7 +171,10 @@ where
         tracing::info!(error = %failure, "first contact failed");
         let pause = pauses.next().map(|pause| failure.retry_after().map_or(pause, |wish| wish.max(pause)));
         match pause {
-            Some(pause) if failure.is_retryable() && Instant::now() + pause < deadline => sleep(pause).await,
+            // The storage may ask for any wait: it is compared, and never added to a moment.
+            Some(pause) if failure.is_retryable() && pause < deadline.saturating_duration_since(Instant::now()) => {
+                sleep(pause).await;
+            }
             _ => return Err(ContactError::Failed(failure)),
         }
     }

@@ -142,7 +142,6 @@ impl Filesystem for Mount {
         self.spawn(|shared| async move {
             let Node::Directory(prefix) = &parent.node else { return reply.error(Errno::ENOTDIR) };
             let Some(name) = name.to_str() else { return reply.error(Errno::ENOENT) };
-            let asked = Instant::now();
             let named = tokio::select! {
                 named = shared.engine.look_up(prefix, name) => named,
                 () = killed(pid) => return reply.error(Errno::EINTR),
@@ -151,7 +150,8 @@ impl Filesystem for Mount {
                 Ok(Named { node, believed, .. }) => {
                     let inode = shared.inode(&node);
                     if matches!(node, engine::Node::File(_)) && believed.is_zero() {
-                        inode.confirm(asked);
+                        // From the answer on: the open that this look-up belongs to comes next.
+                        inode.confirm(Instant::now());
                     }
                     let attributes = shared.look.attributes(&inode);
                     reply.entry_with_ttls(&attribute_ttl(&inode), &believed, &attributes, Generation(0));

@@ -6,7 +6,8 @@
 //!   look-up of a later version ──> a new Inode; an open of the outdated one is ESTALE
 //! ```
 //!
-//! A look-up that asked the storage confirms the version for the open that follows it, once.
+//! A look-up that asked the storage confirms the version for the open that follows it, once,
+//! however long the storage took to answer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,27 +33,28 @@ pub(crate) struct Inode {
     pub(crate) node: Node,
     /// Look-ups that the kernel has not given back.
     lookups: AtomicU64,
-    /// When a look-up last asked the storage; `None` after an open has used that.
-    asked: Mutex<Option<Instant>>,
+    /// When the storage last answered a look-up; `None` after an open has used that.
+    answered: Mutex<Option<Instant>>,
     /// A later version is known.
     outdated: AtomicBool,
 }
 
 impl Inode {
-    /// The storage has just confirmed that this is the current version.
-    pub(crate) fn confirm(&self, asked: Instant) {
-        *self.asked.lock() = Some(asked);
+    /// The storage has confirmed, for a look-up that was answered at this moment, that this is the
+    /// current version.
+    pub(crate) fn confirm(&self, answered: Instant) {
+        *self.answered.lock() = Some(answered);
     }
 
     /// Withdraws a confirmation: the next open has to ask.
     pub(crate) fn unconfirm(&self) {
-        *self.asked.lock() = None;
+        *self.answered.lock() = None;
     }
 
     /// Whether the look-up that belongs to this open has confirmed the version. True once: an open
     /// without a look-up of its own has to ask.
     pub(crate) fn take_confirmation(&self) -> bool {
-        self.asked.lock().take().is_some_and(|at| at.elapsed() < CONFIRMED)
+        self.answered.lock().take().is_some_and(|at| at.elapsed() < CONFIRMED)
     }
 
     /// Whether a later version is known.
@@ -161,16 +163,16 @@ impl Table {
 }
 
 fn inode(number: u64, node: Node) -> Arc<Inode> {
-    let (lookups, asked) = (AtomicU64::new(0), Mutex::new(None));
-    Arc::new(Inode { number, node, lookups, asked, outdated: AtomicBool::new(false) })
+    let (lookups, answered) = (AtomicU64::new(0), Mutex::new(None));
+    Arc::new(Inode { number, node, lookups, answered, outdated: AtomicBool::new(false) })
 }
 
 /// The root's number, fixed by the protocol.
 pub(crate) const ROOT: u64 = 1;
 
-/// How long a confirmation holds. The kernel sends a look-up and its open back to back. Lower:
-/// opens on a loaded machine ask the storage again. Higher: an open may accept a version that is
-/// no longer current.
+/// How long a confirmation holds from the look-up's answer on. The kernel sends the open as soon
+/// as it has that. Lower: opens on a loaded machine ask the storage again. Higher: an open may
+/// accept a version that is no longer current.
 const CONFIRMED: Duration = Duration::from_millis(100);
 
 #[cfg(test)]

@@ -136,4 +136,13 @@ a line of some other kind
     fn this_processes_table_has_a_root() {
         assert!(at(Path::new("/")).expect("the table").is_some());
     }
+
+    #[test]
+    fn fuzz_mount_table() {
+        let words = [" - ", "\\040", "\\777", "\\", " ", "fuse.foreread"];
+        foreread_fuzz::fuzz("mount table", &[TABLE.as_bytes()], &words, |text| {
+            let text = String::from_utf8_lossy(text);
+            assert!(parse(&text).len() <= text.lines().count());
+        });
+    }
 }

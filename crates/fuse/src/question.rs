@@ -131,3 +131,22 @@ fn ask(dir: &Path, question: Question, text: &[u8]) -> Result<String, Error> {
     answer.truncate(len);
     String::from_utf8(answer).map_err(|e| not_a_mount(io::Error::new(io::ErrorKind::InvalidData, e)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fuzz_payload_of_an_ioctl() {
+        let seeds: [&[u8]; 3] = [b"17\0", b"a/b\0c d\0\0", b"18446744073709551615\0rest"];
+        foreread_fuzz::fuzz("payload of an ioctl", &seeds, &["\0", "../", "/", "a"], |text| {
+            let digits = text.split(|&byte| byte == 0).next().unwrap_or_default();
+            assert!(recording(text).is_none_or(|number| digits.ends_with(number.to_string().as_bytes())));
+            for path in paths(text) {
+                assert!(!path.is_empty() && !path.contains('\0'), "{path:?}");
+            }
+            let command = text.iter().fold(0u32, |command, byte| (command << 8) | u32::from(*byte));
+            assert!(Question::of(command).is_none_or(|question| question.command() == command));
+        });
+    }
+}

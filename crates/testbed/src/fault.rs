@@ -465,4 +465,23 @@ mod tests {
     fn a_percentage_is_a_probability() {
         assert_eq!("reset,probability=2.5%".parse::<Fault>().unwrap().per_million, 25_000);
     }
+
+    #[test]
+    fn fuzz_faults() {
+        let seeds: [&[u8]; 5] = [
+            b"status=503,retry-after=1,every=10",
+            b"reset-body=64KiB,key=a,count=3",
+            b"stall,p=0.5,kind=head,after=2",
+            b"late=300ms,every=18446744073709551615",
+            b"truncate=0B",
+        ];
+        let words =
+            ["status=", "=", ",", "every=", "count=", "p=", "kind=get", "KiB", "EiB", "ms", "retry-after=", "key="];
+        foreread_fuzz::fuzz("faults", &seeds, &words, |spec| {
+            let Ok(spec) = std::str::from_utf8(spec) else { return };
+            let Ok(fault) = spec.parse::<Fault>() else { return };
+            let again = fault.to_string();
+            assert_eq!(again.parse::<Fault>().as_ref(), Ok(&fault), "{again}");
+        });
+    }
 }

@@ -243,3 +243,42 @@ fn device(section: &mut Section<'_>) -> Result<Device, Error> {
         ceiling_min_bytes_per_s: section.optional_rate("ceiling_min")?.map(|rate| rate.value),
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fuzz_workload_files() {
+        let seeds: Vec<&[u8]> = crate::catalogue::TEXTS.iter().map(|(_, text)| text.as_bytes()).collect();
+        let words = [
+            "\n[pattern]\n",
+            "\n[device]\n",
+            "kind = ",
+            "threads = ",
+            "\"1EiB\"",
+            "\"18446744073709551615\"",
+            "\"0\"",
+            "record",
+            "stride",
+            "run = ",
+            "\n[tree]\n",
+            "\n[beside]\n",
+            "\n[expect]\n",
+            "e9",
+            "[[",
+            "= nan\n",
+        ];
+        foreread_fuzz::fuzz("workload files", &seeds, &words, |text| {
+            let Ok(text) = std::str::from_utf8(text) else { return };
+            let Ok(workload) = Workload::parse("fuzz.toml", text) else { return };
+            for thread in [0, workload.threads - 1] {
+                for op in workload.operations(thread).take(64) {
+                    let end = op.offset.checked_add(u64::from(op.len));
+                    assert!(op.len >= 1 && end.is_some_and(|end| end <= workload.files.size_bytes), "{op:?}");
+                    assert!(op.file < workload.files.count, "{op:?}");
+                }
+            }
+        });
+    }
+}

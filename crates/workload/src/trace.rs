@@ -500,4 +500,46 @@ mod tests {
         assert_eq!(Format::detect("x", b"hello\nworld\n"), None);
         assert_eq!(Format::detect("x", b""), None);
     }
+
+    #[test]
+    fn fuzz_recordings_of_every_format() {
+        let seeds: [&[u8]; 7] = [
+            b"foreread-trace 1\nfile 0 2147483648 models/a b\n15301 0 4 0 131072\nlost 3\n15302 0 4 131072 1\n",
+            b"fio version 2 iolog\n/a add\n/a open\n/a read 0 4096\n/a wait 5\n/a read 4096 4096\n/a close\n",
+            b"fio version 3 iolog\n1 /a add\n2 /a open\n3 /a read 0 4096\n4 /b read 18446744073709551615 1\n",
+            b"  8,0    1        1     0.000000000  1234  Q   R 2048 + 8 [dd]\n  8,0 1 2 0.5 1 Q RA 2056 + 8 [dd]\nTotal (8,0):\n",
+            b"Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n128166372003061629,src1,0,Read,0,4096,100\n",
+            b"128166372003061629,src1,0,Write,0,4096,100\n128166372003061630,src1,0,Read,18446744073709551615,4294967295,1\n",
+            b"\x01\0\0\0\x02\0\0\0\0\0\0\0\0\x10\0\0\xff\xff\xff\xff\xff\xff\xff\xff\x01\0\0\0\x02\0\0\0\0\0\0\0\xff\xff\xff\xff\0\0\0\0\0\0\0\0",
+        ];
+        let words = [
+            "file ",
+            "lost ",
+            "foreread-trace 1\n",
+            "fio version 3 iolog\n",
+            " read ",
+            " wait ",
+            ",Read,",
+            " Q ",
+            " R ",
+            " + ",
+            "8,0",
+            "\n0 0 0 0 0\n",
+        ];
+        foreread_fuzz::fuzz("recordings", &seeds, &words, |recording| {
+            let _ = Format::detect("a", recording);
+            for format in Format::ALL {
+                let mut last = 0;
+                for access in Trace::new(recording, format).map_while(Result::ok) {
+                    assert!(
+                        access.len >= 1 && access.offset.checked_add(u64::from(access.len)).is_some(),
+                        "{access:?}"
+                    );
+                    assert!(access.at_ns >= last, "time goes back: {access:?}");
+                    last = access.at_ns;
+                }
+                let _ = Survey::of(Trace::new(recording, format));
+            }
+        });
+    }
 }

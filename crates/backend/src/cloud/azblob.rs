@@ -108,3 +108,26 @@ impl Dialect for Azblob {
         Ok(Arc::new(service))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cloud::tests::{WORDS, check};
+
+    #[test]
+    fn fuzz_listing_of_azure() {
+        let azure = Azblob { container: String::from("c"), endpoint: None, anonymous: true };
+        let seeds: [&[u8]; 1] =
+            [b"\xef\xbb\xbf<?xml version=\"1.0\"?><EnumerationResults><Blobs><Blob><Name>p/a</Name><Properties>\
+              <Content-Length>5</Content-Length><Etag>0x8D</Etag>\
+              <Last-Modified>Thu, 01 Jan 1970 00:00:00 GMT</Last-Modified></Properties></Blob>\
+              <Blob><Name Encoded=\"true\">p%2F%01</Name><Properties><Content-Length>1</Content-Length></Properties>\
+              </Blob><BlobPrefix><Name>p/d/</Name></BlobPrefix></Blobs><NextMarker>m</NextMarker>\
+              </EnumerationResults>"];
+        foreread_fuzz::fuzz("listing of Azure", &seeds, &WORDS, |body| {
+            if let Ok(page) = azure.page(body) {
+                check(page);
+            }
+        });
+    }
+}

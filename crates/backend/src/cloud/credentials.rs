@@ -10,7 +10,11 @@ use reqsign_core::{Context, HttpSend, ProvideCredential};
 use super::deadline;
 #[cfg(feature = "s3")]
 use super::process::Processes;
-use crate::wire::{Failure, Wire};
+use crate::wire::{Failure, Wire, whole};
+
+/// The longest answer that holds credentials, in bytes: tokens are a few KiB. Lower: long tokens
+/// are refused. Higher: more memory for a server that sends without end.
+const BYTES_MAX: usize = 1 << 20;
 
 /// Sends the requests of signers: to instance metadata, STS, SSO, OAuth.
 #[derive(Clone)]
@@ -26,7 +30,7 @@ impl Courier {
             let request = request.try_into().map_err(Failure::of)?;
             let response = if on_link { self.0.send_directly(request).await? } else { self.0.send(request).await? };
             let (status, headers) = (response.status(), response.headers().clone());
-            Ok::<_, Failure>((status, headers, response.bytes().await.map_err(Failure::of)?))
+            Ok::<_, Failure>((status, headers, whole(response, BYTES_MAX).await?))
         };
         let (status, headers, body) = match tokio::time::timeout(timeout, exchange).await {
             Ok(exchange) => exchange.map_err(|failure| format!("{host}: {}", failure.message))?,

@@ -147,3 +147,38 @@ impl Dialect for Gcs {
         Ok(Arc::new(service))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cloud::tests::check;
+
+    #[test]
+    fn fuzz_listing_and_description_of_gcs() {
+        let gcs = Gcs { bucket: String::from("b"), endpoint: None, anonymous: true };
+        let seeds: [&[u8]; 3] = [
+            br#"{"items":[{"name":"p/a","size":"5","generation":"17","timeCreated":"2026-07-27T09:30:00.123Z"},
+                {"name":"p/b","size":"18446744073709551615"}],"prefixes":["p/d/"],"nextPageToken":"t="}"#,
+            br#"{"name":"p/a","size":"5","generation":"17","timeCreated":"+262142-12-31T23:59:59Z"}"#,
+            br#"{"error":{"message":"Rate limit\n","errors":[{"reason":"rateLimitExceeded"}]}}"#,
+        ];
+        let words = [
+            "\"name\":",
+            "\"size\":",
+            "\"items\":[",
+            "\"timeCreated\":\"",
+            "null",
+            "{",
+            "[",
+            "]}",
+            "\\u0000",
+            "\\ud800",
+        ];
+        foreread_fuzz::fuzz("listing of GCS", &seeds, &words, |body| {
+            let _ = (gcs.version(&HeaderMap::new(), body), gcs.cause(body));
+            if let Ok(page) = gcs.page(body) {
+                check(page);
+            }
+        });
+    }
+}

@@ -122,6 +122,7 @@ pub(super) fn whole_seconds(text: &str) -> Option<SystemTime> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cloud::tests::WORDS;
 
     fn leaves(xml: &str) -> Result<Vec<(String, String)>, String> {
         let mut leaves = Vec::new();
@@ -163,5 +164,17 @@ mod tests {
         let body = b"<Error><Code>NoSuchKey</Code><Message>line 1\nline 2</Message></Error>";
         assert_eq!(xml_cause(body), (Some("NoSuchKey".into()), Some("line 1".into())));
         assert_eq!(xml_cause(b"<html>"), (None, None));
+    }
+
+    #[test]
+    fn fuzz_cause_of_an_error() {
+        let seeds: [&[u8]; 2] = [
+            b"<?xml version=\"1.0\"?><Error><Code>SlowDown</Code><Message>Reduce &amp; wait\n</Message></Error>",
+            b"\xef\xbb\xbf<Error><Code>ServerBusy</Code><Message/></Error>",
+        ];
+        foreread_fuzz::fuzz("cause of an error", &seeds, &WORDS, |body| {
+            let (_, message) = xml_cause(body);
+            assert!(!message.is_some_and(|message| message.contains('\n')), "one line");
+        });
     }
 }

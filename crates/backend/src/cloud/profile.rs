@@ -86,4 +86,17 @@ mod tests {
         assert_eq!(of_profile(config, "other", "region"), None);
         assert_eq!(of_profile(config, "lab", "endpoint_url"), None);
     }
+
+    #[test]
+    fn fuzz_profiles() {
+        let seeds: [&[u8]; 1] =
+            [b"[default]\nregion = eu-west-1\n[profile lab]\ns3 =\n  region = no\nregion=us \n# x\n[sso-session s]\n"];
+        foreread_fuzz::fuzz("profiles", &seeds, &["[", "]", "=", "[profile ", "region", "default"], |config| {
+            let config = String::from_utf8_lossy(config);
+            for profile in ["default", "lab"] {
+                let found = of_profile(&config, profile, "region");
+                assert!(found.is_none_or(|found| !found.is_empty() && !found.contains('\n')), "one value");
+            }
+        });
+    }
 }

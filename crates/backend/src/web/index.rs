@@ -10,8 +10,9 @@ use reqwest::Url;
 /// How the title or heading of an index page begins, in lower case.
 const HEADINGS: [&str; 4] = ["index of", "directory listing for", "directory: ", "listing of"];
 
-/// The names of the direct children of `base` that a page links to, directories with a `/` at the
-/// end; `None` if the page is no index.
+/// The names of the direct children of `base` that a page links to, in order and each once,
+/// directories with a `/` at the end; `None` if the page is no index. Time grows with the page's
+/// length alone, whatever it holds.
 pub(super) fn children(page: &str, base: &Url) -> Option<Vec<String>> {
     let is_index = ["<title", "<h1", "<h2"].iter().any(|tag| {
         let heading = find_ignoring_case(page, tag).and_then(|at| page[at..].split_once('>')).map(|(_, rest)| rest);
@@ -23,22 +24,19 @@ pub(super) fn children(page: &str, base: &Url) -> Option<Vec<String>> {
     if !is_index {
         return None;
     }
-    let (mut names, mut seen) = (Vec::new(), std::collections::HashSet::new());
+    let mut names = std::collections::BTreeSet::new();
     let mut rest = page;
     while let Some(at) = find_ignoring_case(rest, "<a") {
-        let tag = &rest[at + 2..];
-        rest = tag;
-        if !tag.starts_with(|c: char| c.is_ascii_whitespace()) {
+        rest = &rest[at + 2..];
+        if !rest.starts_with(|c: char| c.is_ascii_whitespace()) {
             continue;
         }
-        let tag = &tag[..tag.find('>').unwrap_or(tag.len())];
-        if let Some(name) = href(tag).and_then(|href| child(&unescape(href), base))
-            && seen.insert(name.clone())
-        {
-            names.push(name);
-        }
+        // What looks like a tag inside of a tag is none; one without an end is the last.
+        let tag = &rest[..rest.find('>').unwrap_or(rest.len())];
+        rest = &rest[tag.len()..];
+        names.extend(href(tag).and_then(|href| child(&unescape(href), base)));
     }
-    Some(names)
+    Some(names.into_iter().collect())
 }
 
 /// The `href` of a tag's attributes.
@@ -91,7 +89,8 @@ fn unescape(text: &str) -> String {
     while let Some(at) = rest.find('&') {
         plain.push_str(&rest[..at]);
         rest = &rest[at..];
-        let reference = rest[1..].split_once(';').map(|(name, _)| name).filter(|name| name.len() <= 8);
+        let end = rest.bytes().take(REFERENCE_BYTES_MAX + 2).position(|byte| byte == b';');
+        let reference = end.map(|end| &rest[1..end]);
         let character = reference.and_then(|name| match name {
             "amp" => Some('&'),
             "lt" => Some('<'),
@@ -119,6 +118,10 @@ fn unescape(text: &str) -> String {
     plain
 }
 
+/// The longest name of a character reference, in bytes. Lower: the reference to a character of a
+/// high plane stays as it is. Higher: more to look at behind each `&`.
+const REFERENCE_BYTES_MAX: usize = 8;
+
 /// Where `needle`, in lower case, occurs first.
 fn find_ignoring_case(text: &str, needle: &str) -> Option<usize> {
     text.as_bytes().windows(needle.len()).position(|window| window.eq_ignore_ascii_case(needle.as_bytes()))
@@ -138,7 +141,7 @@ mod tests {
     #[test]
     fn children_are_the_links_directly_below() {
         let links = ["a", "b/", "./c", "/pub/d", "http://host:8080/pub/e", "a%20b", "x&amp;y", "%D0%96", "a"];
-        assert_eq!(listed(&links), ["a", "b/", "c", "d", "e", "a b", "x&y", "Ж"]);
+        assert_eq!(listed(&links), ["a", "a b", "b/", "c", "d", "e", "x&y", "Ж"]);
     }
 
     #[test]
@@ -180,11 +183,47 @@ mod tests {
         assert_eq!(children(python, &base).unwrap(), ["a#b", "c", "d", "e"]);
     }
 
+    /// Of a quadratic parser each of these pages would take hours.
+    #[test]
+    fn a_page_of_tags_without_ends_is_read_in_one_pass() {
+        let base = Url::parse("http://host/").unwrap();
+        let long = 16 << 20;
+        for part in ["<a ", "<a href", "<a href='&", "<a\n\n\n", "<a href= ", "<a href='x", "&;&", "<a data-href="] {
+            let page = format!("<h1>Index of /</h1>{}", part.repeat(long / part.len()));
+            assert!(children(&page, &base).is_some_and(|names| names.len() <= 1), "{part}");
+            assert!(children(&(page + ">"), &base).is_some_and(|names| names.len() <= 1), "{part}>");
+        }
+    }
+
     #[test]
     fn character_references_are_resolved() {
         assert_eq!(
             unescape("a&amp;amp;b&#x41;&#66;&nbsp;&;&lt;&unknownreference;&"),
             "a&amp;bAB&nbsp;&;<&unknownreference;&"
         );
+    }
+
+    #[test]
+    fn fuzz_index_of_a_web_server() {
+        let seeds: [&[u8]; 4] = [
+            b"<html><head><title>Index of /pub/</title></head><body><a href=\"../\">../</a><a href=\"a%20b&amp;c\">x</a>",
+            b"<H1>Directory listing for /pub/</H1><LI><A HREF='a%23b'>a#b</A><a class=x href=c><a data-href=no href=d>",
+            b"<h2>Listing of</h2><a href=/pub/d/><a href=http://host:8080/pub/e><a href=\"//other/pub/a\">",
+            b"<title>index of</title><a href=\"%2e%2e/\"><a href=\"a%00b\"><a href=\"&#x2e;&#46;/\">",
+        ];
+        let words = [
+            "<a ", "href", "=", "\"", "'", ">", "&#x2f;", "&#0;", "&", ";", "%2e", "/pub/", "//", "http://", "?", "#",
+            "\\", "@",
+        ];
+        let base = Url::parse("http://host:8080/pub/").unwrap();
+        foreread_fuzz::fuzz("index of a web server", &seeds, &words, |page| {
+            let names = children(&String::from_utf8_lossy(page), &base).unwrap_or_default();
+            assert!(names.is_sorted_by(|a, b| a < b), "in order, each once");
+            for name in names {
+                let plain = name.strip_suffix('/').unwrap_or(&name);
+                let possible = !plain.is_empty() && !plain.contains(['/', '\0']) && plain != "." && plain != "..";
+                assert!(possible, "{name:?} is a name");
+            }
+        });
     }
 }

@@ -199,3 +199,62 @@ async fn a_bucket_in_another_region_is_found() {
     assert_eq!(backend.stat(&Key::new("a")).await.unwrap().version.size, 3);
     assert_eq!(server.heads().len(), 3, "the region is asked for once: {:?}", server.heads());
 }
+
+/// A listing, a description or an index that does not end takes bounded memory and is no reason to
+/// ask again: with a length that is too long, and without any.
+#[tokio::test]
+async fn a_body_without_end_is_given_up() {
+    for with_length in [true, false] {
+        let server = Scripted::start(move |_, _| {
+            let body = "x".repeat(70 << 20);
+            if with_length {
+                return answer("200 OK\nContent-Type: text/html", &body);
+            }
+            format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n{body}")
+        })
+        .await;
+        let options = ConnectOptions::default().with_endpoint(server.endpoint.clone()).with_anonymous(true);
+        for url in ["s3://bucket", "gs://bucket", "az://bucket", &server.endpoint] {
+            let backend = connect(url, &options).unwrap().backend;
+            let error = backend.list("p/", None).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{url}: {error}");
+            assert!(error.to_string().contains("longer than"), "{url}: {error}");
+        }
+        let error = connect("gs://bucket", &options).unwrap().backend.stat(&Key::new("a")).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    }
+}
+
+/// While one reader is between two pages of an index, a file goes, another comes, and a second
+/// reader lists the directory anew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listing_goes_on_after_the_same_name_whatever_was_listed_meanwhile() {
+    let changed = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let now = changed.clone();
+    let server = Scripted::start(move |head, _| {
+        if head.starts_with("HEAD") {
+            return "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nETag: \"t\"\r\n\r\n".into();
+        }
+        // Two names fewer before the place where the first reader is, one more behind it.
+        let names = if now.load(std::sync::atomic::Ordering::Relaxed) { 2..2501 } else { 0..2500 };
+        let links = names.map(|n| format!("<a href=\"f{n:04}\">x</a>\n")).collect::<Vec<_>>().concat();
+        answer("200 OK\nContent-Type: text/html", &format!("<title>Index of /d/</title>{links}"))
+    })
+    .await;
+    let backend = connect(&server.endpoint, &ConnectOptions::default()).unwrap().backend;
+    let key = |entry: &foreread_backend::Entry| entry.key().to_owned();
+    let first = backend.list("d/", None).await.unwrap();
+    let mut found: Vec<_> = first.entries.iter().map(key).collect();
+    let mut token = first.continuation;
+    assert!(token.is_some() && found.len() >= 64, "{} of 2,500", found.len());
+    changed.store(true, std::sync::atomic::Ordering::Relaxed);
+    let other = backend.list("d/", None).await.unwrap();
+    assert_eq!(other.entries[0].key(), "d/f0002");
+    while let Some(from) = token {
+        let page = backend.list("d/", Some(&from)).await.unwrap();
+        found.extend(page.entries.iter().map(key));
+        token = page.continuation;
+    }
+    let expected: Vec<_> = (0..2501).map(|n| format!("d/f{n:04}")).collect();
+    assert_eq!(found, expected);
+}

@@ -288,11 +288,11 @@ impl Directories {
     /// Has a file fetched. Returns the errands that follow.
     fn fetch(self: &Arc<Self>, dir: DirId, place: u32, object: Option<Object>) -> VecDeque<Errand> {
         let asked = Instant::now();
-        let directories = Arc::clone(self);
+        let (directories, read) = (Arc::clone(self), object.clone());
         let done = move |came| {
             directories.enter(|state| {
-                if came {
-                    state.table.confirm(dir, place, asked);
+                if let Some(read) = read.as_ref().filter(|_| came) {
+                    state.table.confirm(dir, place, read, asked);
                 }
                 directories.settle(state, dir, place, came);
             });

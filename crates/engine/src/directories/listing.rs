@@ -7,15 +7,19 @@
 //!   records [end, size, time] ..    32 bytes each
 //! ```
 //!
+//! A name is found by bisection where the storage lists in order, else by a table of places.
+//!
 //! It only grows: an entry keeps its place, so a reader in the middle of it misses none and sees
 //! none twice. An object that is removed meanwhile is missing from the next listing.
 
 use std::cmp::Ordering;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use foreread_backend::{Entry, Key, ListPage, Object, Version};
 use foreread_policy::PAGE_BYTES;
+use hashbrown::HashTable;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -41,11 +45,18 @@ pub(crate) struct Listing {
 
 #[derive(Debug, Default)]
 struct State {
+    /// Those with entries, so that bisection by their last names works.
     pages: Vec<Page>,
+    /// When the first page was asked for.
+    first: Option<Instant>,
+    /// When the first page behind the last entry was asked for, if one has come without entries.
+    gap: Option<Instant>,
     complete: bool,
     failed: Option<Error>,
     /// The keys so far are in ascending order.
     sorted: bool,
+    /// Where names are, once they are not in order.
+    by_name: ByName,
     /// Objects whose names later names may extend: a prefix of the same name comes after those.
     shadows: Vec<(String, u32)>,
     skipped: u64,
@@ -55,6 +66,9 @@ struct State {
 #[derive(Debug)]
 struct Page {
     requested: Instant,
+    /// When names between the entry before it and its first one were asked for: earlier, where
+    /// pages without entries came between.
+    gap: Instant,
     /// Place of its first entry.
     first: u32,
     text: Box<str>,
@@ -186,8 +200,17 @@ impl Listing {
             records.push(Record { name_end, tag_end: text.len() as u32, kind, size, modified });
         }
         state.bytes += (text.len() + records.len() * size_of::<Record>() + size_of::<Page>()) as u64;
-        let (text, records) = (text.into_boxed_str(), records.into_boxed_slice());
-        state.pages.push(Page { requested, first, text, records });
+        state.first.get_or_insert(requested);
+        let gap = *state.gap.get_or_insert(requested);
+        if !records.is_empty() {
+            let (text, records) = (text.into_boxed_str(), records.into_boxed_slice());
+            state.pages.push(Page { requested, gap, first, text, records });
+            state.gap = None;
+        }
+        if !state.sorted {
+            state.by_name.add(&state.pages);
+        }
+        let bytes = state.bytes + state.by_name.places.allocation_size() as u64;
         state.complete = page.continuation.is_none();
         if state.complete {
             state.shadows = Vec::new();
@@ -197,7 +220,7 @@ impl Listing {
             }
         }
         self.news.notify_waiters();
-        Taken { children, from: first, last: state.complete, bytes: state.bytes }
+        Taken { children, from: first, last: state.complete, bytes }
     }
 
     /// Nothing more will come.
@@ -260,13 +283,11 @@ impl Listing {
         let state = self.state.lock();
         let found = |page: &Page, at: usize| Said::Present(self.node(page, at), page.first + at as u32, page.requested);
         if !state.sorted {
-            for page in &state.pages {
-                if let Some(at) = (0..page.records.len()).find(|&at| page.name(at) == name) {
-                    return found(page, at);
-                }
+            if let Some((page, at)) = state.by_name.find(name, &state.pages) {
+                return found(page, at);
             }
-            return match state.pages.first() {
-                Some(page) if state.complete => Said::Absent(page.requested),
+            return match state.first {
+                Some(first) if state.complete => Said::Absent(first),
                 _ => Said::Nothing,
             };
         }
@@ -334,8 +355,9 @@ impl State {
     fn find(&self, key: (&str, bool)) -> Result<(&Page, usize), Option<Instant>> {
         let at = self.pages.partition_point(|page| page.last().is_none_or(|last| order(last, key).is_lt()));
         match self.pages.get(at) {
-            Some(page) => page.find(key).map(|at| (page, at)).ok_or(Some(page.requested)),
-            None => Err(self.pages.last().filter(|_| self.complete).map(|page| page.requested)),
+            Some(page) => page.find(key).map(|at| (page, at)).ok_or(Some(page.gap)),
+            None if self.complete => Err(self.gap.or(self.pages.last().map(|page| page.requested))),
+            None => Err(None),
         }
     }
 
@@ -352,12 +374,57 @@ impl State {
     }
 }
 
+/// The places of names that are in no order.
+#[derive(Debug, Default)]
+struct ByName {
+    seeds: RandomState,
+    places: HashTable<u32>,
+    /// How many pages it knows.
+    pages: usize,
+}
+
+impl ByName {
+    /// Adds the names of those `pages` that it does not know. Of two entries with one name the
+    /// first counts.
+    fn add(&mut self, pages: &[Page]) {
+        let seeds = &self.seeds;
+        for page in &pages[self.pages..] {
+            for at in 0..page.records.len() {
+                let name = page.name(at);
+                let same = |&place: &u32| name_at(pages, place) == name;
+                let entry =
+                    self.places.entry(seeds.hash_one(name), same, |&place| seeds.hash_one(name_at(pages, place)));
+                entry.or_insert(page.first + at as u32);
+            }
+        }
+        self.pages = pages.len();
+    }
+
+    fn find<'a>(&self, name: &str, pages: &'a [Page]) -> Option<(&'a Page, usize)> {
+        let place = self.places.find(self.seeds.hash_one(name), |&place| name_at(pages, place) == name)?;
+        Some(locate(pages, *place))
+    }
+}
+
+/// The page of the entry at `place`, which has come, and where it is there.
+fn locate(pages: &[Page], place: u32) -> (&Page, usize) {
+    let page = &pages[pages.partition_point(|page| page.end() <= place)];
+    (page, (place - page.first) as usize)
+}
+
+fn name_at(pages: &[Page], place: u32) -> &str {
+    let (page, at) = locate(pages, place);
+    page.name(at)
+}
+
 impl Page {
     fn end(&self) -> u32 {
         self.first + self.records.len() as u32
     }
 
     fn name(&self, at: usize) -> &str {
+        #[cfg(test)]
+        tests::NAMES_READ.with(|read| read.set(read.get() + 1));
         let start = at.checked_sub(1).map_or(0, |before| self.records[before].tag_end);
         &self.text[start as usize..self.records[at].name_end as usize]
     }
@@ -405,4 +472,132 @@ fn nanos(time: SystemTime) -> Option<i64> {
 fn time(nanos: i64) -> SystemTime {
     let magnitude = Duration::from_nanos(nanos.unsigned_abs());
     if nanos < 0 { SystemTime::UNIX_EPOCH - magnitude } else { SystemTime::UNIX_EPOCH + magnitude }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    thread_local! {
+        /// Names that this thread has read from pages: what a look-up costs.
+        pub(super) static NAMES_READ: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// A listing of these names, in pages of a thousand.
+    fn listing(names: &[String]) -> (Arc<Listing>, u64) {
+        let listing = Listing::new(&Arc::from("d/"));
+        let mut bytes = 0;
+        let pages = names.chunks(1000);
+        for (at, names) in (1..).zip(pages.clone()) {
+            let version = Version { size: 1, tag: None, modified: None };
+            let entry =
+                |name: &String| Entry::Object(Object { key: Key::new(format!("d/{name}")), version: version.clone() });
+            let continuation = (at < pages.len()).then(String::new);
+            let page = ListPage { entries: names.iter().map(entry).collect(), continuation };
+            bytes = listing.take(page, Instant::now()).bytes;
+        }
+        (listing, bytes)
+    }
+
+    #[test]
+    fn a_look_up_reads_few_names_however_long_the_listing_and_whatever_its_order() {
+        let mut names: Vec<_> = (0..100_000u32).map(|n| format!("{:08x}", n.wrapping_mul(0x9e37_79b1))).collect();
+        for sorts in [false, true] {
+            if sorts {
+                names.sort();
+            }
+            let (listing, bytes) = listing(&names);
+            assert!(bytes < 100_000 * 64, "{bytes} bytes");
+            NAMES_READ.set(0);
+            for (place, name) in (0..).zip(&names).step_by(997) {
+                assert!(matches!(listing.look_up(name), Said::Present(_, at, _) if at == place), "{name}");
+                assert!(matches!(listing.look_up(&format!("{name}x")), Said::Absent(_)), "{name}x");
+            }
+            // Each answer makes the entry's key of its name.
+            let most = if sorts { 2 * 2 * 24 } else { 2 * 3 };
+            let each = NAMES_READ.get() / (100_000 / 997);
+            assert!(each <= most, "{each} names for two look-ups, sorted: {sorts}");
+        }
+    }
+
+    /// A store may answer with pages of which nothing is shown, between others and at the end.
+    #[test]
+    fn pages_without_entries_hide_no_name_and_tell_when_absence_was_asked_for() {
+        let listing = Listing::new(&Arc::from("d/"));
+        let began = Instant::now();
+        let at = |second: usize| began + Duration::from_secs(second as u64);
+        let pages = ["", "b", "", "", "d", "", ""];
+        for (second, name) in pages.iter().enumerate() {
+            let version = Version { size: 1, tag: None, modified: None };
+            let object = Entry::Object(Object { key: Key::new(format!("d/{name}")), version });
+            let entries = if name.is_empty() { Vec::new() } else { vec![object] };
+            let continuation = (second + 1 < pages.len()).then(String::new);
+            listing.take(ListPage { entries, continuation }, at(second));
+        }
+        for (name, place) in [("b", 0), ("d", 1)] {
+            assert!(matches!(listing.look_up(name), Said::Present(_, found, _) if found == place), "{name}");
+        }
+        for (name, second) in [("a", 0), ("c", 2), ("e", 5)] {
+            assert_eq!(listing.look_up(name), Said::Absent(at(second)), "{name}");
+        }
+    }
+
+    #[test]
+    fn of_two_entries_with_one_name_the_first_answers_wherever_order_ends() {
+        let names = ["b", "c", "a", "c", "b"].map(String::from);
+        let (listing, _) = listing(&names);
+        for (name, place) in [("b", 0), ("c", 1), ("a", 2)] {
+            assert!(matches!(listing.look_up(name), Said::Present(_, at, _) if at == place), "{name}");
+        }
+    }
+
+    /// A hostile storage's pages: a line an entry, an empty line between pages.
+    #[test]
+    fn fuzz_pages_of_a_listing() {
+        let seeds: [&[u8]; 6] = [
+            b"d/a\n\n\n\n",
+            b"d/a\n\n\nd/b\n\n",
+            b"d/a\nd/b/\nd/c\n\nd/c/\nd/d\n",
+            b"d/b\nd/a\n\nd/a\nd/\nd/../\nx\n",
+            b"d/a\nd/a/\nd/a-\nd/a/\n",
+            b"d/e 0\nd/e/\nd/f\n\nd/e/\n",
+        ];
+        foreread_fuzz::fuzz("pages of a listing", &seeds, &["d/", "\n\n", "/\n", "d/a", "d/a/\n", " 0\n"], |text| {
+            let text = String::from_utf8_lossy(text);
+            let pages: Vec<_> = text.split("\n\n").collect();
+            let listing = Listing::new(&Arc::from("d/"));
+            let (mut kept, requested) = (0, Instant::now());
+            for (at, page) in (1..).zip(&pages) {
+                let entry = |line: &str| {
+                    let (key, size) = line.strip_suffix(" 0").map_or((line, 1), |key| (key, 0));
+                    let version = Version { size, tag: (key.len() % 2 == 0).then(|| "t".into()), modified: None };
+                    if key.ends_with('/') {
+                        Entry::Prefix(key.to_owned())
+                    } else {
+                        Entry::Object(Object { key: Key::new(key), version })
+                    }
+                };
+                let continuation = (at < pages.len()).then(String::new);
+                let taken =
+                    listing.take(ListPage { entries: page.lines().map(entry).collect(), continuation }, requested);
+                assert_eq!((taken.from, taken.last), (kept, at == pages.len()));
+                kept += taken.children.len() as u32;
+            }
+            let mut shown = Vec::new();
+            listing.visit(0, |place, name, _, _| {
+                assert_eq!(place as usize, shown.len());
+                assert!(name::is_possible(name), "{name:?}");
+                shown.push(name.to_owned());
+                true
+            });
+            assert_eq!(shown.len() as u32, kept);
+            for name in &shown {
+                assert!(matches!(listing.look_up(name), Said::Present(..)), "{name:?} is shown, and there");
+                let longer = format!("{name}\u{1}");
+                assert!(shown.contains(&longer) || matches!(listing.look_up(&longer), Said::Absent(_)));
+            }
+        });
+    }
 }

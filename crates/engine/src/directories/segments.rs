@@ -324,4 +324,43 @@ mod tests {
             prop_assert_eq!(found, keys);
         }
     }
+
+    /// A hostile storage's answers: a line an answer; its first byte chooses the request, the
+    /// words are the keys, and `+` says that there are more.
+    #[test]
+    fn fuzz_answers_to_segments() {
+        let page = (0..120).map(|n| format!("f{n:03} ")).collect::<Vec<_>>().concat();
+        let (first, later) = (format!("0{page}+\n"), page.replace('f', "g"));
+        let seeds = [format!("{first}1{later}+\n2z\n0y +\n"), format!("{first}3a b\n1{later}\n0\n"), first.clone()];
+        let seeds: Vec<&[u8]> = seeds.iter().map(String::as_bytes).collect();
+        foreread_fuzz::fuzz(
+            "answers to segments",
+            &seeds,
+            &["+\n", "\n0", "\n1", "f", "g999 ", "\u{10ffff} "],
+            |text| {
+                let text = String::from_utf8_lossy(text);
+                let (mut segments, mut open, mut ended) = (Segments::new(true), Vec::new(), false);
+                for line in text.lines() {
+                    open.extend(segments.ask(8));
+                    assert!(open.len() <= 8 && segments.in_flight() == open.len(), "{} in flight", open.len());
+                    if open.is_empty() {
+                        assert!(ended, "it goes on or is over");
+                        return;
+                    }
+                    let (id, _) = open.remove(usize::from(line.as_bytes().first().copied().unwrap_or(0)) % open.len());
+                    let version = Version { size: 1, tag: None, modified: None };
+                    let words = line.get(1..).unwrap_or_default().split_ascii_whitespace().filter(|word| *word != "+");
+                    let entry = |key: &str| Entry::Object(Object { key: Key::new(key), version: version.clone() });
+                    let continuation = line.ends_with('+').then(|| line.to_owned());
+                    let page = ListPage { entries: words.map(entry).collect(), continuation };
+                    for (page, _) in segments.arrived(id, page, Instant::now()) {
+                        assert!(!ended, "nothing comes after the end");
+                        ended = page.continuation.is_none();
+                    }
+                    // A request whose segment has gone is not waited for.
+                    open.retain(|(id, _)| segments.queue.iter().any(|segment| segment.id == *id && segment.busy));
+                }
+            },
+        );
+    }
 }

@@ -19,6 +19,9 @@ use crate::directories::name;
 /// `prefix` that come after `after`, the prefix of a directory. Directories in `asked` are
 /// included even if they are empty.
 pub(crate) fn whole(prefix: &str, after: &str, page: ListPage, asked: &[String]) -> BTreeMap<String, Vec<Entry>> {
+    if page.entries.iter().any(|entry| entry.key().len() > KEY_BYTES_MAX) {
+        return BTreeMap::new();
+    }
     let is_end = page.continuation.is_none();
     let last = page.entries.last().map(|entry| entry.key().to_owned());
     let mut listings: BTreeMap<String, Vec<Entry>> = asked.iter().map(|asked| (asked.clone(), Vec::new())).collect();
@@ -51,6 +54,11 @@ pub(crate) fn whole(prefix: &str, after: &str, page: ListPage, asked: &[String])
     });
     listings
 }
+
+/// The longest key of a page that is split, in bytes: twice what S3 and GCS allow. Each directory
+/// on the way to a key is a text of its own. Lower: such pages are of no use. Higher: a hostile
+/// key takes memory that is quadratic in its length.
+const KEY_BYTES_MAX: usize = 2048;
 
 #[cfg(test)]
 mod tests {
@@ -125,5 +133,23 @@ mod tests {
                 keys.iter().flat_map(|key| key.match_indices('/').map(|(slash, _)| key[..=slash].to_owned())).collect();
             prop_assert_eq!(told.into_keys().collect::<BTreeSet<_>>(), directories);
         }
+    }
+
+    #[test]
+    fn fuzz_page_of_a_subtree() {
+        let seeds: [&[u8]; 2] = [b"p/b/1\np/b/2\np/b/x/1\np/c/1", b"p/b/\np//x\np/b/../y\nq\np/c"];
+        foreread_fuzz::fuzz("page of a subtree", &seeds, &["p/", "p/b/", "\n", "/", "//"], |text| {
+            let text = String::from_utf8_lossy(text);
+            for continuation in [None, Some(String::from("more"))] {
+                let entries = text.lines().map(object).collect();
+                let told = whole("p/", "p/b/", ListPage { entries, continuation }, &[String::from("p/b/")]);
+                for (directory, entries) in told {
+                    assert!(directory.starts_with("p/") && directory.ends_with('/'), "{directory:?}");
+                    assert!(
+                        entries.iter().all(|entry| entry.key().starts_with(&directory) && entry.key() != directory)
+                    );
+                }
+            }
+        });
     }
 }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use foreread_backend::Key;
+use foreread_backend::{Key, Object};
 use foreread_policy::DirId;
 
 use crate::directories::chain::Chain;
@@ -170,10 +170,15 @@ impl DirectoryTable {
         }
     }
 
-    /// The file at `place` was read, `at` this moment, under the version that the listing tells.
-    pub(crate) fn confirm(&mut self, dir: DirId, place: u32, at: Instant) {
+    /// `object` was read, `at` this moment. If the listing still has it at `place`, in this
+    /// version, that is confirmed. Another listing may have another file there by now.
+    pub(crate) fn confirm(&mut self, dir: DirId, place: u32, object: &Object, at: Instant) {
         let ttl = self.ttl;
         let Some(known) = self.known.get_mut(&dir) else { return };
+        let entry = known.chain.as_ref().and_then(|chain| chain.entry(place));
+        if !matches!(entry, Some(Node::File(listed)) if listed == *object) {
+            return;
+        }
         if known.confirmed.len() >= CONFIRMED_MAX {
             known.confirmed.retain(|_, at| !ttl.is_zero() && at.elapsed() <= ttl);
         }
@@ -225,3 +230,41 @@ impl Known {
 /// Confirmations of a directory before those that no longer count are removed. Lower removes more
 /// often; higher costs memory, 24 bytes each.
 const CONFIRMED_MAX: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use foreread_backend::{Entry, ListPage, Version};
+
+    use super::*;
+
+    fn object(key: &str, size: u64) -> Object {
+        Object { key: Key::new(key), version: Version { size, tag: None, modified: None } }
+    }
+
+    fn listed(table: &mut DirectoryTable, dir: DirId, objects: &[Object], at: Instant) {
+        let chain = table.begin(dir, false);
+        let entries = objects.iter().cloned().map(Entry::Object).collect();
+        chain.listing.take(ListPage { entries, continuation: None }, at);
+        chain.forget_before();
+    }
+
+    /// A file is fetched ahead; meanwhile the directory is listed again, and has another file, or
+    /// another version, at the same place.
+    #[test]
+    fn a_file_that_comes_after_a_new_listing_confirms_no_other() {
+        let mut table = DirectoryTable::new(Duration::from_secs(1), true);
+        let dir = table.identify("d/");
+        let long_ago = Instant::now();
+        let lately = long_ago + Duration::from_mins(1);
+        let (a, b, newer) = (object("d/a", 1), object("d/b", 1), object("d/a", 2));
+        for now in [std::slice::from_ref(&b), std::slice::from_ref(&newer)] {
+            listed(&mut table, dir, std::slice::from_ref(&a), long_ago);
+            listed(&mut table, dir, now, long_ago);
+            table.confirm(dir, 0, &a, lately);
+            let (_, at) = table.find(&now[0].key).expect("it is listed");
+            assert_eq!(at, long_ago, "{} is not what was read", now[0].key);
+        }
+        table.confirm(dir, 0, &newer, lately);
+        assert_eq!(table.find(&newer.key).expect("it is listed").1, lately);
+    }
+}

@@ -12,7 +12,7 @@ use std::any::Any;
 use std::io::{self, BufRead};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use foreread_policy::{ReadPath, RequestId};
+use foreread_policy::{Nanos, ReadPath, RequestId};
 
 use crate::records::log::{action_text, parse_event, parse_events_only, parse_head};
 
@@ -43,12 +43,14 @@ pub enum ReplayError {
         /// The line.
         text: String,
     },
-    /// Policy panics when it is told an event of the log.
-    #[error("line {line}: policy panics: {text}")]
+    /// Policy panicked: the log is of a panic, or of events that never happen together.
+    #[error("line {line}: policy panics: {what}: {text:?}")]
     Panicked {
         /// Counted from 1.
         line: u64,
-        /// The text of the panic.
+        /// What it said.
+        what: String,
+        /// The line.
         text: String,
     },
     /// Policy answered with another action than the recorded one.
@@ -68,37 +70,191 @@ pub enum ReplayError {
 pub fn replay(log: impl BufRead) -> Result<Replayed, ReplayError> {
     let mut lines = log.lines();
     let head = lines.next().transpose()?.unwrap_or_default();
-    let options = parse_head(&head);
-    let no_head = || ReplayError::Malformed { line: 1, what: "not the head of a log", text: head.clone() };
-    let options = options.ok_or_else(no_head)?;
+    let malformed = |line, what, text: &str| ReplayError::Malformed { line, what, text: text.to_owned() };
+    let options = parse_head(&head).ok_or_else(|| malformed(1, "not the head of a log", &head))?;
     let events_only = parse_events_only(&head);
-    let mut policy = ReadPath::starting_at(options, events_only.unwrap_or(RequestId(0)));
-    let mut replayed = Replayed::default();
+    let first = events_only.unwrap_or(RequestId(0));
+    let mut policy = guarded(1, &head, || ReadPath::starting_at(options, first))?;
+    let (mut replayed, mut last) = (Replayed::default(), Nanos(0));
     for (at, text) in lines.enumerate() {
         let (line, text) = (at as u64 + 2, text?);
+        let next = guarded(line, &text, || policy.poll_action())?;
         if let Some(recorded) = text.strip_prefix("! ") {
-            let action = policy.poll_action().map_or_else(|| "nothing".to_owned(), action_text);
+            let action = next.map_or_else(|| "nothing".to_owned(), action_text);
             if action != recorded {
                 return Err(ReplayError::Differs { line, recorded: recorded.to_owned(), replayed: action });
             }
             replayed.actions += 1;
             continue;
         }
-        if let Some(action) = policy.poll_action() {
+        if let Some(action) = next {
             return Err(ReplayError::Differs { line, recorded: "nothing".to_owned(), replayed: action_text(action) });
         }
-        let malformed = || ReplayError::Malformed { line, what: "neither an event nor an action", text: text.clone() };
-        let (now, event) = parse_event(&text).ok_or_else(malformed)?;
-        catch_unwind(AssertUnwindSafe(|| policy.handle(now, event)))
-            .map_err(|panic| ReplayError::Panicked { line, text: panic_text(&*panic) })?;
+        let parsed = parse_event(&text);
+        let (now, event) = parsed.ok_or_else(|| malformed(line, "neither an event nor an action", &text))?;
+        if now < last {
+            return Err(malformed(line, "an earlier time than that of the event before", &text));
+        }
+        last = now;
+        guarded(line, &text, || policy.handle(now, event))?;
         replayed.events += 1;
-        while events_only.is_some() && policy.poll_action().is_some() {}
+        if events_only.is_some() {
+            guarded(line, &text, || while policy.poll_action().is_some() {})?;
+        }
     }
     Ok(replayed)
+}
+
+/// Runs `f` of policy at a line. A log may hold what no driver does, and policy relies on drivers.
+fn guarded<T>(line: u64, text: &str, f: impl FnOnce() -> T) -> Result<T, ReplayError> {
+    // Policy is not used after a panic.
+    catch_unwind(AssertUnwindSafe(f)).map_err(|panic| ReplayError::Panicked {
+        line,
+        what: panic_text(&*panic),
+        text: text.to_owned(),
+    })
 }
 
 /// The text of a panic, as far as it has one.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a text".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs policy on the events of a log that has no actions.
+    fn replay_events(log: &[u8]) -> Option<()> {
+        let mut lines = std::str::from_utf8(log).ok()?.lines();
+        let mut policy = ReadPath::new(parse_head(lines.next()?)?);
+        let mut last = Nanos(0);
+        for line in lines {
+            let (now, event) = parse_event(line).filter(|(now, _)| *now >= last)?;
+            last = now;
+            let mut step = || {
+                policy.handle(now, event);
+                while policy.poll_action().is_some() {}
+            };
+            guarded(0, line, &mut step).ok()?;
+        }
+        Some(())
+    }
+
+    #[test]
+    fn what_no_driver_does_is_an_error_with_its_line() {
+        let head = "foreread-log 8 capacity_bytes=16777216 readahead=true replacement=s3-fifo rotational=false fair_queue=true";
+        let told = |rest: &str| replay(format!("{head}\n{rest}").as_bytes()).expect_err(rest).to_string();
+        assert!(
+            told("@2 open 0 1\n@1 release 0").starts_with("line 3: an earlier time"),
+            "{}",
+            told("@2 open 0 1\n@1 release 0")
+        );
+        assert!(told("@2 open 0 1\nrubbish").starts_with("line 3: neither an event"));
+    }
+
+    /// A log of this policy, with every event and every action that takes no second process.
+    fn log() -> Vec<u8> {
+        let options = foreread_policy::Options {
+            capacity_bytes: 16 << 20,
+            readahead: true,
+            replacement: foreread_policy::Replacement::default(),
+            rotational: false,
+            fair_queue: true,
+        };
+        let mut policy = ReadPath::new(options);
+        let mut lines = vec![crate::records::log::head_text(options)];
+        for event in [
+            "open 0 1000",
+            "read 1 0 0 32 absent -",
+            "completed 1 30000000 40000000",
+            "referenced 0 0 first",
+            "answered 1",
+            "read 2 0 32 64 in-flight marked",
+            "late 2",
+            "wants 2",
+            "failed 2",
+            "reserve 1048576",
+            "prefetch 0",
+            "discard 0",
+            "release 0",
+            "forget 0",
+        ]
+        .into_iter()
+        .zip(1..)
+        .map(|(event, at)| format!("@{at}000000 {event}"))
+        {
+            let (now, parsed) = parse_event(&event).expect(&event);
+            assert_eq!(format!("@{} {}", now.0, crate::records::log::event_text(parsed)), event);
+            policy.handle(now, parsed);
+            lines.push(event);
+            while let Some(action) = policy.poll_action() {
+                lines.push(format!("! {}", action_text(action)));
+            }
+        }
+        lines.join("\n").into_bytes()
+    }
+
+    #[test]
+    fn fuzz_replay_of_a_log() {
+        let log = log();
+        assert!(replay(&*log).is_ok_and(|replayed| replayed.events == 14));
+        let words = [
+            "\n@",
+            "open ",
+            "read ",
+            "release ",
+            "forget ",
+            "completed ",
+            "failed ",
+            "late ",
+            "wants ",
+            "reserve ",
+            "referenced ",
+            "prefetch ",
+            "discard ",
+            "\n! ",
+            "absent",
+            "resident",
+            "in-flight",
+            "capacity_bytes=",
+            "true",
+            "again",
+        ];
+        foreread_fuzz::fuzz("replay of a log", &[&log], &words, |log| {
+            let _ = replay(log);
+        });
+    }
+
+    /// The same, without the actions: policy is asked for all of them.
+    #[test]
+    fn fuzz_events_of_a_log() {
+        let log = log();
+        let words = [
+            "\n@9",
+            "open 0 ",
+            "open 1 5\n",
+            "read 3 0 ",
+            "answered 2",
+            "release 0",
+            "forget 0",
+            "completed 1 ",
+            "failed 3",
+            "late 2",
+            "wants 1",
+            "reserve ",
+            "referenced 0 ",
+            "prefetch 1",
+            "discard 1",
+            "absent -",
+            "resident -",
+            "in-flight marked",
+        ];
+        foreread_fuzz::fuzz("events of a log", &[&log], &words, |log| {
+            let Ok(text) = std::str::from_utf8(log) else { return };
+            let events: Vec<_> = text.lines().filter(|line| !line.starts_with('!')).collect();
+            let _ = replay_events(events.join("\n").as_bytes());
+        });
+    }
 }

@@ -62,6 +62,8 @@ struct Kept {
     known: HashSet<u64>,
     files: VecDeque<RecordedFile>,
     reads: VecDeque<RecordedRead>,
+    /// What the names in `files` take.
+    names_bytes: usize,
     lost: u64,
 }
 
@@ -78,13 +80,14 @@ impl Tap {
             kept.end();
             return;
         }
-        if kept.reads.len() >= READS_MAX {
+        if kept.reads.len() >= READS_MAX || kept.names_bytes >= NAMES_BYTES_MAX {
             kept.lost += 1;
             return;
         }
         let read = read();
         if kept.known.insert(read.1) {
             let (size, name) = describe();
+            kept.names_bytes += name.len();
             kept.files.push_back(RecordedFile { file: read.1, size, name });
         }
         kept.reads.push_back(read);
@@ -102,8 +105,9 @@ impl Tap {
         Some(recording)
     }
 
-    /// Takes the oldest reads of a recording, as many as fit into about `bytes` of JSON; `last`
-    /// ends it. `None` if it has ended: what another recorder keeps is not for this one.
+    /// Takes the oldest reads of a recording, as many as fit into about `bytes` of JSON, and at
+    /// least one file or read; `last` ends it. `None` if it has ended: what another recorder keeps
+    /// is not for this one.
     pub(crate) fn take(&self, recording: u64, bytes: usize, last: bool) -> Option<Recorded> {
         let mut kept = self.kept.lock();
         if kept.recording != recording || kept.asked.is_none() {
@@ -112,16 +116,24 @@ impl Tap {
         let mut taken = Recorded { lost: std::mem::take(&mut kept.lost), ..Recorded::default() };
         let mut left = bytes.saturating_sub(ENVELOPE_BYTES);
         // A file comes before its reads.
-        while let Some(file) = kept.files.front() {
-            let needed = FILE_BYTES + file.name.len() * ESCAPED_BYTES;
-            if needed > left {
+        while let Some(file) = kept.files.front_mut() {
+            let needed = FILE_BYTES + escaped_bytes(&file.name);
+            if needed > left && !taken.files.is_empty() {
                 break;
             }
-            left -= needed;
+            let bytes = file.name.len();
+            if needed > left {
+                // Reads name a file by its number: they need not wait for a name that never fits.
+                shorten(&mut file.name, left.saturating_sub(FILE_BYTES));
+            }
+            left = left.saturating_sub(needed);
             taken.files.extend(kept.files.pop_front());
+            kept.names_bytes -= bytes;
         }
-        while kept.files.is_empty() && left >= READ_BYTES && !kept.reads.is_empty() {
-            left -= READ_BYTES;
+        let fits =
+            |taken: &Recorded, left: usize| left >= READ_BYTES || (taken.files.is_empty() && taken.reads.is_empty());
+        while kept.files.is_empty() && fits(&taken, left) && !kept.reads.is_empty() {
+            left = left.saturating_sub(READ_BYTES);
             taken.reads.extend(kept.reads.pop_front());
         }
         taken.more = !kept.reads.is_empty();
@@ -146,16 +158,51 @@ impl Kept {
 /// higher takes more memory that the budget does not count.
 const READS_MAX: usize = 100_000;
 
+/// Names of files that are kept, in bytes. Lower loses reads of many files between two takes;
+/// higher takes more memory that the budget does not count.
+const NAMES_BYTES_MAX: usize = 4 << 20;
+
 /// A recording that has not been taken from for this long has ended. Lower ends slow ones; higher
 /// keeps reads that are not taken for longer.
 const GIVEN_UP: Duration = Duration::from_secs(5);
 
 /// The most bytes that a read takes as JSON, five numbers of twenty digits; that a file takes,
-/// without its name; that a byte of a name takes, escaped; and that the rest of a part takes.
+/// without its name; and that the rest of a part takes.
 const READ_BYTES: usize = 110;
 const FILE_BYTES: usize = 90;
-const ESCAPED_BYTES: usize = 6;
 const ENVELOPE_BYTES: usize = 100;
+
+/// What ends a name that was cut.
+const CUT: char = '…';
+
+/// The bytes that `text` takes as JSON, without its quotes.
+fn escaped_bytes(text: &str) -> usize {
+    text.chars().map(escaped).sum()
+}
+
+/// The bytes that a character takes as JSON.
+fn escaped(character: char) -> usize {
+    match character {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        '\0'..='\u{1f}' => 6,
+        other => other.len_utf8(),
+    }
+}
+
+/// Cuts `name` so that it takes at most `bytes` as JSON. One that is cut ends in [`CUT`], if there
+/// is room for that.
+fn shorten(name: &mut String, bytes: usize) {
+    let Some(room) = bytes.checked_sub(CUT.len_utf8()) else { return name.clear() };
+    let mut taken = 0;
+    let end = name.char_indices().find(|(_, character)| {
+        taken += escaped(*character);
+        taken > room
+    });
+    if let Some((end, _)) = end {
+        name.truncate(end);
+        name.push(CUT);
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -194,6 +241,55 @@ mod tests {
         }
         assert_eq!(files, 3);
         assert!(reads.iter().map(|read| read.0).eq(0..1_000));
+    }
+
+    #[test]
+    fn a_name_of_any_length_is_recorded_and_the_reads_after_it_too() {
+        // The longest name that a mount has, one that JSON makes six times as long, and one that
+        // fits into no part.
+        let names = ["n".repeat(1024), "\u{1}\"".repeat(1500), "ж".repeat(20_000), String::from("short")];
+        let tap = Tap::default();
+        let recording = tap.start().expect("the first");
+        for (at, name) in (0..).zip(&names) {
+            tap.note(|| (at, at, 1, 0, 4096), || (1, name.clone()));
+        }
+        let (mut files, mut reads) = (Vec::new(), 0);
+        for _ in 0..names.len() + 2 {
+            let taken = tap.take(recording, 16_000, false).expect("it is under way");
+            let bytes = serde_json::to_vec(&taken).unwrap().len();
+            assert!(bytes <= 16_000, "{bytes} bytes");
+            files.extend(taken.files);
+            reads += taken.reads.len();
+        }
+        assert_eq!((files.len(), reads), (names.len(), names.len()));
+        for (file, name) in files.iter().zip(&names) {
+            match file.name.strip_suffix(CUT) {
+                Some(start) => assert!(name.starts_with(start) && start.len() > 15_000, "{} bytes", start.len()),
+                None => assert_eq!(file.name, *name),
+            }
+        }
+    }
+
+    #[test]
+    fn each_take_takes_something_however_little_fits() {
+        let tap = Tap::default();
+        let recording = tap.start().expect("the first");
+        for at in 0..10 {
+            note(&tap, at, at % 2);
+        }
+        let takes = (0..100).take_while(|_| tap.take(recording, 0, false).expect("it is under way").more).count();
+        assert!(takes <= 12, "{takes}");
+    }
+
+    #[test]
+    fn names_that_are_kept_have_a_bound() {
+        let tap = Tap::default();
+        let recording = tap.start().expect("the first");
+        for at in 0..NAMES_BYTES_MAX as u64 / 1000 {
+            tap.note(|| (at, at, 1, 0, 4096), || (1, "n".repeat(4000)));
+        }
+        assert!(tap.kept.lock().names_bytes <= NAMES_BYTES_MAX + 4000);
+        assert!(tap.take(recording, 16_000, false).expect("it is under way").lost > 0);
     }
 
     #[test]

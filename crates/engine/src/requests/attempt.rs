@@ -66,7 +66,8 @@ pub(crate) fn silence(operation: &str, object: &str, patience: Duration) -> Erro
 
 /// The waits between attempts: longer each time, different for each request, and bounded.
 pub(crate) struct Backoff {
-    deadline: Instant,
+    began: Instant,
+    patience: Duration,
     attempts: u32,
     seed: u64,
 }
@@ -74,9 +75,8 @@ pub(crate) struct Backoff {
 impl Backoff {
     /// Gives up `patience` from now.
     pub(crate) fn new(patience: Duration) -> Self {
-        let now = Instant::now();
         let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0u8);
-        Self { deadline: now + patience, attempts: 0, seed }
+        Self { began: Instant::now(), patience, attempts: 0, seed }
     }
 
     /// Waits before the next attempt, or returns the error if there shall be none.
@@ -85,7 +85,8 @@ impl Backoff {
             return Err(failure.error);
         }
         let pause = self.pause(failure.retry_after);
-        if Instant::now() + pause >= self.deadline {
+        // The storage may ask for any wait: it is compared, and never added to a moment.
+        if pause >= self.patience.saturating_sub(self.began.elapsed()) {
             let text = format!("{} (after {} attempts)", failure.error, self.attempts);
             return Err(failure.error.with_text(text));
         }
@@ -124,5 +125,38 @@ pub(crate) async fn sooner_of<T, A: Future<Output = Result<T, Failure>>>(
     match select(first, pin!(ask())).await {
         Either::Left((Ok(answer), _)) | Either::Right((Ok(answer), _)) => Ok(answer),
         Either::Left((Err(_), other)) | Either::Right((Err(_), other)) => other.await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asks_to_wait(wish: Duration) -> Failure {
+        let error = Error::new(ErrorKind::Throttled, "slow down").with_key("a");
+        Failure { error, retryable: true, retry_after: Some(wish) }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_beyond_patience_is_an_error_at_once() {
+        for patience in [Duration::ZERO, Duration::from_secs(30)] {
+            for wish in [patience, Duration::from_secs(u64::MAX), Duration::MAX] {
+                let began = tokio::time::Instant::now();
+                let error = Backoff::new(patience).wait(asks_to_wait(wish)).await.expect_err("no time for that");
+                assert_eq!(error.to_string(), "slow down (after 1 attempts)");
+                let slept = began.elapsed();
+                assert_eq!(slept, Duration::ZERO, "of {wish:?}");
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_within_patience_is_as_long_as_the_storage_asks() {
+        for patience in [Duration::from_secs(30), Duration::MAX] {
+            let began = tokio::time::Instant::now();
+            Backoff::new(patience).wait(asks_to_wait(Duration::from_secs(7))).await.expect("another attempt");
+            let slept = began.elapsed();
+            assert_eq!(slept, Duration::from_secs(7));
+        }
     }
 }

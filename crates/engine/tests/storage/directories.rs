@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use foreread_engine::{Directory, ErrorKind, Key, Node, Options};
+use foreread_backend::{ConnectOptions, connect};
+use foreread_engine::{Directory, Engine, ErrorKind, Key, Node, Options};
 
 use super::{rig, rig_after};
 
@@ -263,4 +264,33 @@ fn a_directory_that_was_seen_to_hold_an_entry_exists() {
         tokio::time::sleep(Duration::from_millis(600)).await;
         assert!(rig.engine.look_up("d/", "b").await.is_err(), "not for longer than the listing is believed");
     });
+}
+
+/// A web server describes one file a request. However slow each answer is, a directory is listed,
+/// each file is asked for once, and nothing waits longer than its patience.
+#[test]
+fn a_directory_of_a_slow_web_server_is_listed_with_one_request_a_file() {
+    let keys: Vec<String> = (0..1000u32).map(|n| format!("d/f{n:04}")).collect();
+    let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 1)).collect();
+    let rig = rig_after(Duration::from_millis(200), &objects, &Options::default());
+    let connected = connect(&rig.testbed.endpoint(), &ConnectOptions::default()).expect("a backend");
+    let engine = Engine::new(connected.backend, &Options::default()).expect("an engine");
+    let found = engine.runtime().block_on(names(&engine.open_directory("http/d/")));
+    assert!(found.keys().map(String::as_str).eq(keys.iter().map(|key| &key[2..])));
+    assert_eq!((rig.testbed.counters().head, engine.stats().retries), (1000, 0));
+}
+
+/// One file cannot be described for a while: the others are not asked for again each time.
+#[test]
+fn one_file_that_fails_is_asked_for_again_by_itself() {
+    let keys: Vec<String> = (0..1000u32).map(|n| format!("d/f{n:04}")).collect();
+    let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 1)).collect();
+    let rig = rig(&objects, &Options::default());
+    rig.testbed.set_faults(vec!["status=500,kind=head,key=d/f0500,count=3".parse().expect("a fault")]);
+    let connected = connect(&rig.testbed.endpoint(), &ConnectOptions::default()).expect("a backend");
+    let engine = Engine::new(connected.backend, &Options::default()).expect("an engine");
+    let found = engine.runtime().block_on(names(&engine.open_directory("http/d/")));
+    assert_eq!(found.len(), 1000);
+    let heads = rig.testbed.counters().head;
+    assert!(heads <= 1000 + 4 * 64, "{heads} requests for 1,000 files and three failures");
 }

@@ -116,3 +116,19 @@ fn every_range_is_requested_on_condition_of_the_version() {
     let gets: Vec<_> = rig.testbed.requests().into_iter().filter(|r| r.status == 412).collect();
     assert!(!gets.is_empty(), "the storage refused on the condition");
 }
+
+/// The storage asks for a wait that no clock can hold, or that is longer than patience: an error
+/// for the read at once, and no panic.
+#[test]
+fn a_wait_that_is_too_long_fails_the_read_and_nothing_else() {
+    for wish in ["18446744073709551615", "4000000000", "3600"] {
+        let rig = faulty(&format!("status=503,retry-after={wish},key=a"));
+        let (a, b) = (rig.open("a"), rig.open("b"));
+        let failed = rig.read(&a, 0, 4096, 1).expect_err(wish);
+        assert_eq!(failed.kind(), ErrorKind::Throttled, "{wish}: {failed}");
+        assert!(failed.to_string().contains("after 1 attempts"), "{wish}: {failed}");
+        rig.read(&b, 0, 1 << 20, 1).expect("another object is not affected");
+        rig.testbed.set_faults(Vec::new());
+        rig.read(&a, 0, 4096, 1).expect("the read works once the storage does");
+    }
+}

@@ -102,3 +102,31 @@ fn text(status: StatusCode, text: String) -> Response<Body> {
     *response.status_mut() = status;
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fuzz_control_input() {
+        let seeds: [&[u8]; 4] = [
+            br#"["status=503,every=10","reset"]"#,
+            br#"[{"key":"a","size":"2GiB","generation":3},{"key":"b","size":5}]"#,
+            br#"{"key":"a"}"#,
+            br#"{"key":"a","size":18446744073709551615}"#,
+        ];
+        let words =
+            ["\"key\":", "\"size\":", "\"generation\":", "{", "[", "]", "}", ",", "null", "\"1EiB\"", "\\u0000"];
+        foreread_fuzz::fuzz("control input", &seeds, &words, |body| {
+            let _ = read_faults(body);
+            let _ = serde_json::from_slice::<ObjectName>(body);
+            if let Ok(specs) = serde_json::from_slice::<OneOrMany<ObjectSpec>>(body) {
+                let objects = crate::objects::Objects::new(&[], None).expect("no objects");
+                for spec in specs.into_vec() {
+                    objects.set(&spec);
+                    assert!(objects.get(&spec.key).is_some(), "{:?}", spec.key);
+                }
+            }
+        });
+    }
+}
