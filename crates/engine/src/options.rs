@@ -124,7 +124,7 @@ pub struct Patience {
     pub first_byte: Duration,
     /// Between two pieces of a body.
     pub idle: Duration,
-    /// For one read, stat or list altogether, retries included.
+    /// For one stat or list altogether, and for each 128 KiB of a read, retries included.
     pub total: Duration,
 }
 

@@ -75,8 +75,18 @@ pub(crate) struct Backoff {
 impl Backoff {
     /// Gives up `patience` from now.
     pub(crate) fn new(patience: Duration) -> Self {
+        Self::since(Instant::now(), patience)
+    }
+
+    /// Gives up `patience` after `began`.
+    pub(crate) fn since(began: Instant, patience: Duration) -> Self {
         let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0u8);
-        Self { began: Instant::now(), patience, attempts: 0, seed }
+        Self { began, patience, attempts: 0, seed }
+    }
+
+    /// Something has come of the request at `moment`: patience counts from then on.
+    pub(crate) fn progress(&mut self, moment: Instant) {
+        self.began = self.began.max(moment);
     }
 
     /// Waits before the next attempt, or returns the error if there shall be none.

@@ -70,7 +70,8 @@ async fn carry<O: Owner>(in_flight: InFlight<O>, joint: Joint, mut filling: Fill
             carried.joint = None;
             return;
         }
-        let backoff = backoff.get_or_insert_with(|| Backoff::new(storage.patience.total));
+        let backoff = backoff.get_or_insert_with(|| Backoff::since(submitted, storage.patience.total));
+        backoff.progress(filling.progress());
         if let Err(error) = backoff.wait(failure).await {
             storage.stats.demand_failed.fetch_add(1, Relaxed);
             carried.joint = None;
@@ -122,7 +123,9 @@ async fn read_body<O: Owner>(
     };
     while !filling.rest().is_empty() {
         let next = async { Ok(body.next().await) };
-        let Some(piece) = attempt(storage.patience.idle, "read", object.key.as_str(), next).await? else {
+        // A body of which a byte comes now and then is not waited for any longer than a silent one.
+        let left = storage.patience.total.saturating_sub(filling.progress().elapsed());
+        let Some(piece) = attempt(storage.patience.idle.min(left), "read", object.key.as_str(), next).await? else {
             return Err(wrong("the body ended early"));
         };
         let piece = piece?;

@@ -12,6 +12,7 @@
 use std::iter::Peekable;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::{Buf, Bytes};
 use foreread_policy::PAGE_BYTES;
@@ -30,12 +31,19 @@ pub(crate) struct Filling {
     current: Option<(Arc<Folio>, Buffer, usize)>,
     /// The bytes of the object still to come.
     rest: Range<u64>,
+    progress: Instant,
 }
 
 impl Filling {
     /// Fills `folios` with the bytes `rest` of the object.
     pub(crate) fn new(folios: Folios, rest: Range<u64>) -> Self {
-        Self { folios: folios.into_iter().peekable(), current: None, rest }
+        Self { folios: folios.into_iter().peekable(), current: None, rest, progress: Instant::now() }
+    }
+
+    /// When the last folio was full, or there was memory for the next one: the storage is waited
+    /// for since then.
+    pub(crate) fn progress(&self) -> Instant {
+        self.progress
     }
 
     /// The bytes of the object still to come.
@@ -59,7 +67,9 @@ impl Filling {
                     continue;
                 }
                 self.folios.next();
-                granted(owner, &folio.request, folio.extent.start).await;
+                if granted(owner, &folio.request, folio.extent.start).await {
+                    self.progress = Instant::now();
+                }
                 let end = (folio.extent.end * PAGE_BYTES).min(self.rest.end);
                 (folio, Buffer::new((end - start) as usize), 0)
             };
@@ -68,6 +78,7 @@ impl Filling {
             self.rest.start += count as u64;
             if at + count == buffer.len() {
                 folio.fill(Ok(buffer));
+                self.progress = Instant::now();
             } else {
                 self.current = Some((folio, buffer, at + count));
             }
@@ -87,12 +98,15 @@ impl Filling {
 }
 
 /// Waits until `page` may be taken in. The connection holds back the bytes that come meanwhile.
-async fn granted(owner: &Arc<impl Owner>, request: &Request, page: u64) {
+/// Returns whether there was something to wait for.
+async fn granted(owner: &Arc<impl Owner>, request: &Request, page: u64) -> bool {
+    let mut waited = false;
     loop {
         let granted = request.granted();
         if page < granted {
-            return;
+            return waited;
         }
+        waited = true;
         owner.wants(request.id());
         // The next grant may end before `page`, if the pages between are resident.
         request.outgrown(granted).await;

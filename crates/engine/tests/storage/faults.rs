@@ -5,7 +5,7 @@ use std::time::Duration;
 use foreread_engine::{ErrorKind, Options};
 use foreread_testbed::ObjectSpec;
 
-use crate::{Rig, patience, rig, rig_after};
+use crate::{Rig, patience, rig, rig_after, slow};
 
 fn faulty(fault: &str) -> Rig {
     let rig = rig(&[("a", 64 << 20), ("b", 1 << 20)], &Options::default().with_patience(patience()));
@@ -131,4 +131,17 @@ fn a_wait_that_is_too_long_fails_the_read_and_nothing_else() {
         rig.testbed.set_faults(Vec::new());
         rig.read(&a, 0, 4096, 1).expect("the read works once the storage does");
     }
+}
+
+#[test]
+fn a_body_that_trickles_is_given_up() {
+    // 128 KiB at 5 kB/s take 26 s. Something comes in each step of patience, and patience ends.
+    let rig = slow(5_000);
+    let a = rig.open("a");
+    let failed = rig.read(&a, 8 << 20, 128 << 10, 1).expect_err("it takes longer than patience");
+    assert_eq!((failed.kind(), failed.key()), (ErrorKind::TimedOut, Some("a")), "{failed}");
+    // A long read over a slow link is another thing: each of its pieces comes in time.
+    let rig = slow(200_000);
+    let a = rig.open("a");
+    rig.read(&a, 8 << 20, 1 << 20, 1).expect("it takes 5 s, longer than patience for one piece");
 }

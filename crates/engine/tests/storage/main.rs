@@ -43,11 +43,29 @@ fn rig_after(first_byte: Duration, objects: &[(&str, u64)], options: &Options) -
         anonymous: true,
         ..Config::default()
     };
+    rig_of(config, options)
+}
+
+fn rig_of(config: Config, options: &Options) -> Rig {
     let testbed = Testbed::start(config).expect("a testbed on loopback");
     let storage = ConnectOptions::default().with_endpoint(testbed.endpoint()).with_anonymous(true);
     let connected = connect("s3://testbed", &storage).expect("a backend");
     let engine = Engine::new(Arc::clone(&connected.backend), options).expect("an engine");
     Rig { testbed, engine }
+}
+
+/// A store with one object, whose connections carry so many bytes a second.
+fn slow(connection_rate: u64) -> Rig {
+    let config = Config {
+        objects: vec![ObjectSpec::new("a", 64 << 20)],
+        first_byte: Duration::ZERO,
+        jitter: Duration::ZERO,
+        connection_rate: Some(connection_rate),
+        total_rate: None,
+        anonymous: true,
+        ..Config::default()
+    };
+    rig_of(config, &Options::default().with_patience(patience()).with_readahead(false))
 }
 
 impl Rig {
