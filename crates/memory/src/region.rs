@@ -10,6 +10,7 @@
 
 mod carrier;
 mod cipher;
+mod held;
 mod orders;
 mod page_states;
 mod pager;

@@ -185,7 +185,7 @@ impl Shared {
             }
             self.uffd.read_touches(&mut touches);
             for touch in touches.drain(..) {
-                let page = self.mapping.page_of(touch.address);
+                let Some(page) = self.mapping.page_of(touch.address) else { continue };
                 self.tell(ViewEvent::Fault { page }, &[]);
             }
         }
@@ -290,7 +290,8 @@ impl Shared {
         // view's.
         let copied = unsafe { self.uffd.copy(state.pool.at(&frames).addr() as u64, self.mapping.range(pages), false) };
         state.pool.give(&frames);
-        Ok(copied?)
+        copied?;
+        Ok(())
     }
 }
 
