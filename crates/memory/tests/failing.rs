@@ -149,6 +149,59 @@ fn writes_that_fail_for_a_while_lose_nothing() {
 }
 
 #[test]
+fn an_outage_of_the_spill_that_is_over_soon_is_no_signal() {
+    let (spill, mut region) = faulty();
+    write_all(&mut region);
+    check(&region, 0..PAGES);
+    for _ in 0..3 {
+        // One write may meet all of them.
+        spill.writes_fail.store(10, Ordering::Relaxed);
+        write_all(&mut region);
+        check(&region, 0..PAGES);
+    }
+    let stats = region.stats();
+    assert!(stats.gauges.writes_failed == 30 && stats.gauges.pages_failed == 0, "{stats:?}");
+}
+
+#[test]
+fn a_page_that_was_refused_is_there_again_when_the_spill_works() {
+    const TEST: &str = "a_page_that_was_refused_is_there_again_when_the_spill_works";
+    if plays(TEST) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let spill = Arc::new(Faulty::default());
+        let given = Arc::clone(&spill) as Arc<dyn Spill>;
+        let builder = Region::anonymous(PAGES * PAGE).budget(BUDGET * PAGE).spill_to(given).kernel_faults(true);
+        let mut region = match builder.create() {
+            Err(Error::Forbidden { .. }) => return,
+            made => made.expect("a region"),
+        };
+        write_all(&mut region);
+        spill.bad.store(101, Ordering::Relaxed);
+        // The kernel reads the pages, so that the refusal is an error and no signal.
+        let path = dir.path().join("copy");
+        let page = |region: &Region, page: usize| std::fs::write(&path, &region[page * PAGE..][..PAGE]);
+        assert!(page(&region, 100).is_err());
+        spill.bad.store(0, Ordering::Relaxed);
+        while page(&region, 100).is_err() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        check(&region, 0..PAGES);
+        // Given up, a page that was refused is there at once.
+        region.set_budget(1 << 20).expect("less");
+        check(&region, 4000..PAGES);
+        spill.bad.store(201, Ordering::Relaxed);
+        assert!(page(&region, 200).is_err());
+        region.discard(200 * PAGE..201 * PAGE).expect("discarded");
+        assert!(region[200 * PAGE..][..PAGE].iter().all(|byte| *byte == 0));
+        check(&region, (0..200).chain(201..PAGES));
+        reached("the end");
+        return;
+    }
+    let output = again(TEST).output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
 fn a_file_system_without_room_is_an_error_at_creation() {
     const TEST: &str = "a_file_system_without_room_is_an_error_at_creation";
     if plays(TEST) {

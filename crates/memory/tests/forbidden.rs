@@ -172,11 +172,10 @@ fn lock_all(flags: i32) {
     }
 }
 
-fn two_rounds(region: &mut Region, budget: usize) {
-    for round in 0..2 {
-        write_all(region, round);
-        assert_eq!(wrong(region, round), 0);
-    }
+/// Writes and reads all of it; no more than the budget is in memory then.
+fn a_round(region: &mut Region, budget: usize) {
+    write_all(region, 4);
+    assert_eq!(wrong(region, 4), 0);
     let held = region.stats().gauges.mapped_pages + region.stats().gauges.staged_pages;
     assert!(held as usize <= budget / PAGE, "{:?}", region.stats());
     // What the kernel keeps of the region.
@@ -193,14 +192,13 @@ fn memory_locked_after_the_region_was_made_does_not_hold_its_pages() {
         return;
     }
     for kernel_faults in [false, true] {
-        let Some(mut region) = region(64 * MIB, 4 * MIB, kernel_faults) else { return };
+        let Some(mut region) = region(32 * MIB, 4 * MIB, kernel_faults) else { return };
         write_all(&mut region, 5);
         lock_all(libc::MCL_CURRENT | libc::MCL_FUTURE);
         assert_eq!(wrong(&region, 5), 0);
-        two_rounds(&mut region, 4 * MIB);
         // SAFETY: it changes no contents.
         unsafe { libc::munlockall() };
-        two_rounds(&mut region, 4 * MIB);
+        a_round(&mut region, 4 * MIB);
     }
 }
 
@@ -211,7 +209,7 @@ fn memory_locked_before_the_region_is_made_does_not_hold_its_pages() {
     }
     lock_all(libc::MCL_CURRENT | libc::MCL_FUTURE);
     let Some(mut region) = region(64 * MIB, 4 * MIB, true) else { return };
-    two_rounds(&mut region, 4 * MIB);
+    a_round(&mut region, 4 * MIB);
 }
 
 #[test]
@@ -224,5 +222,92 @@ fn a_lock_of_some_pages_does_not_hold_them() {
     // SAFETY: it changes no contents.
     unsafe { libc::mlock(region.as_ptr().add(3 * PAGE).cast(), MIB) };
     assert_eq!(wrong(&region, 3), 0);
-    two_rounds(&mut region, 2 * MIB);
+    a_round(&mut region, 2 * MIB);
+}
+
+/// A part of the region that begins in the middle of a cluster.
+fn part(region: &Region, page: usize) -> *mut libc::c_void {
+    region.as_mut_ptr().wrapping_add(page * PAGE).cast()
+}
+
+#[test]
+fn parts_with_advice_or_protection_of_their_own_come_and_go() {
+    if !plays("parts_with_advice_or_protection_of_their_own_come_and_go") {
+        return;
+    }
+    let Some(mut region) = region(16 * MIB, 4 * MIB, false) else { return };
+    write_all(&mut region, 1);
+    // Every 5 pages another kind: the kernel splits the mapping.
+    for page in (3..region.len() / PAGE - 5).step_by(10) {
+        // SAFETY: it changes no contents.
+        assert_eq!(unsafe { libc::madvise(part(&region, page), 5 * PAGE, libc::MADV_DONTDUMP) }, 0);
+    }
+    assert_eq!(wrong(&region, 1), 0);
+    write_all(&mut region, 2);
+    assert_eq!(wrong(&region, 2), 0);
+    // A part that may only be read.
+    // SAFETY: nothing writes there until it may be written again.
+    assert_eq!(unsafe { libc::mprotect(part(&region, 1000), 501 * PAGE, libc::PROT_READ) }, 0);
+    assert_eq!(wrong(&region, 2), 0);
+    // SAFETY: as it was.
+    assert_eq!(unsafe { libc::mprotect(part(&region, 1000), 501 * PAGE, libc::PROT_READ | libc::PROT_WRITE) }, 0);
+    write_all(&mut region, 3);
+    assert_eq!(wrong(&region, 3), 0);
+    assert_eq!(region.stats().gauges.pages_failed, 0);
+}
+
+#[test]
+fn pages_that_the_program_gives_up_by_itself_are_zeroes_or_as_before() {
+    if !plays("pages_that_the_program_gives_up_by_itself_are_zeroes_or_as_before") {
+        return;
+    }
+    let Some(mut region) = region(16 * MIB, 4 * MIB, false) else { return };
+    for round in 1..6 {
+        write_all(&mut region, round);
+        // SAFETY: nothing relies on these contents.
+        assert_eq!(unsafe { libc::madvise(part(&region, 3000), 900 * PAGE, libc::MADV_DONTNEED) }, 0);
+        for (page, bytes) in region.chunks(PAGE).enumerate() {
+            let value = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"));
+            let given_up = (3000..3900).contains(&page);
+            assert!(value == word(page, round) || (given_up && value == 0), "page {page}");
+        }
+    }
+    write_all(&mut region, 7);
+    assert_eq!(wrong(&region, 7), 0);
+}
+
+#[test]
+fn a_kernel_that_moves_no_pages_protects_them() {
+    if !plays("a_kernel_that_moves_no_pages_protects_them") {
+        return;
+    }
+    /// `UFFDIO_MOVE`.
+    const MOVE: u32 = 0xc028_aa05;
+    let step = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
+    let mut steps = [
+        // The call's number; the low half of its second argument; one answer or the other.
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 3, libc::SYS_ioctl as u32),
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 24),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, MOVE),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EINVAL as u32),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
+    // SAFETY: the program lives through the call, which copies it; it affects this thread and its
+    // future children.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
+    }
+    for io_uring in [true, false] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let builder = Region::anonymous(16 * MIB).budget(2 * MIB).spill(dir.path()).io_uring(io_uring);
+        let mut region = builder.encrypted(!io_uring).create().expect("a region");
+        for round in 0..3 {
+            write_all(&mut region, round);
+            assert_eq!(wrong(&region, round), 0);
+        }
+        assert!(region.stats().counters.pages_cleaned > 0);
+    }
 }

@@ -34,7 +34,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use foreread_policy::{Advice, CLEAN_PAGES_MAX, Extent, Nanos, PAGE_BYTES, RegionAction, RegionEvent, RegionPath, RequestId};
+use foreread_policy::{
+    Advice, CLEAN_PAGES_MAX, Extent, Nanos, PAGE_BYTES, RegionAction, RegionEvent, RegionPath, RequestId,
+};
 
 use crate::budget::BUDGET_BYTES_MIN;
 use crate::kernel::frames::{FRAME_BYTES, Frames, RUN_MAX};
@@ -88,11 +90,7 @@ struct Request {
 
 /// What one transfer moves.
 enum Piece {
-    Read {
-        request: RequestId,
-        pages: Extent,
-        frames: Frames,
-    },
+    Read { request: RequestId, pages: Extent, frames: Frames },
     Write(Write),
 }
 
