@@ -92,13 +92,12 @@ fn pages_that_a_device_writes_to_do_not_leave() {
         while at < bytes {
             // A piece that does not fit in the budget is refused; a smaller one is read.
             let piece = (MIB >> (refused % 5)).min(bytes - at);
-            match file.read_exact_at(&mut region[at..at + piece], at as u64) {
-                Ok(()) => at += piece,
-                Err(_) => {
-                    refused += 1;
-                    assert!(refused < 400, "nothing can be read with a budget of {budget}");
-                    std::thread::sleep(std::time::Duration::from_millis(50));
-                }
+            if file.read_exact_at(&mut region[at..at + piece], at as u64).is_ok() {
+                at += piece;
+            } else {
+                refused += 1;
+                assert!(refused < 400, "nothing can be read with a budget of {budget}");
+                std::thread::sleep(std::time::Duration::from_millis(50));
             }
         }
         assert!(refused == 0 || budget <= MIB, "{refused} reads were refused with a budget of {budget}");
@@ -276,13 +275,14 @@ fn pages_that_the_program_gives_up_by_itself_are_zeroes_or_as_before() {
     assert_eq!(wrong(&region, 7), 0);
 }
 
+/// `UFFDIO_MOVE`.
+const MOVE: u32 = 0xc028_aa05;
+
 #[test]
 fn a_kernel_that_moves_no_pages_protects_them() {
     if !plays("a_kernel_that_moves_no_pages_protects_them") {
         return;
     }
-    /// `UFFDIO_MOVE`.
-    const MOVE: u32 = 0xc028_aa05;
     let step = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
     let mut steps = [
         // The call's number; the low half of its second argument; one answer or the other.

@@ -131,3 +131,28 @@ fn a_page_that_the_storage_does_not_deliver_is_a_signal() {
     assert!(said.contains("reached the change") && !said.contains("behind it"), "{output:?}");
     assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{output:?}");
 }
+
+#[test]
+fn pages_that_the_program_gives_up_by_itself_are_read_again() {
+    const ROLE: &str = "FOREREAD_TEST_ROLE";
+    let test = "pages_that_the_program_gives_up_by_itself_are_read_again";
+    if std::env::var_os(ROLE).is_some() {
+        // SAFETY: it changes a timer of this process: a case that hangs ends.
+        unsafe { libc::alarm(60) };
+        let size = (4 << 20) + 1234;
+        let rig = rig(size as u64);
+        let view = Region::map(rig.open()).budget(1 << 20).create().expect("a view");
+        let bytes = expected(size);
+        for round in 0..4 {
+            assert!(view[..] == bytes[..], "round {round}");
+            let len = (size - 100 * PAGE).next_multiple_of(PAGE);
+            // SAFETY: the view reads the contents again.
+            let advised = unsafe { libc::madvise(view.as_ptr().add(100 * PAGE) as *mut _, len, libc::MADV_DONTNEED) };
+            assert_eq!(advised, 0);
+        }
+        return;
+    }
+    let mut command = std::process::Command::new(std::env::current_exe().expect("this program"));
+    let output = command.args([test, "--exact", "--nocapture"]).env(ROLE, "1").output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+}

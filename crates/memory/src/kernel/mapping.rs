@@ -176,11 +176,28 @@ impl Mapping {
         Ok(())
     }
 
-    /// Takes [`Mapping::forbid`] back.
+    /// Takes [`Mapping::forbid`] back, in a mapping that is written to.
     pub(crate) fn allow(&self, pages: Extent) -> io::Result<()> {
+        self.permit(pages, MprotectFlags::READ | MprotectFlags::WRITE)
+    }
+
+    /// Takes [`Mapping::forbid`] back, in a mapping that is read.
+    pub(crate) fn allow_reads(&self, pages: Extent) -> io::Result<()> {
+        self.permit(pages, MprotectFlags::READ)
+    }
+
+    /// Whether a page is in memory, and not absent. A page that the kernel has swapped may count
+    /// as absent.
+    pub(crate) fn is_there(&self, page: u64) -> bool {
+        let mut there = 0_u8;
+        // SAFETY: the page is inside the mapping; there is a byte for one page.
+        let asked = unsafe { libc::mincore(self.at(page).cast(), PAGE_BYTES as usize, &raw mut there) };
+        asked != 0 || there & 1 == 1
+    }
+
+    fn permit(&self, pages: Extent, protection: MprotectFlags) -> io::Result<()> {
         let range = self.range(pages);
-        let protection = MprotectFlags::READ | MprotectFlags::WRITE;
-        // SAFETY: the range is inside the mapping, which is readable and writable memory.
+        // SAFETY: the range is inside the mapping, and its owner answers for the contents.
         unsafe { rustix::mm::mprotect(self.at_end(pages.start).cast(), range.len as usize, protection)? };
         Ok(())
     }
