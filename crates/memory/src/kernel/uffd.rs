@@ -75,8 +75,9 @@ impl Uffd {
     /// while it works for a thread of this process.
     ///
     /// Errors: [`Error::Forbidden`], with advice; [`Error::Unsupported`] where the kernel is too
-    /// old.
+    /// old; [`Error::PageSize`].
     pub(crate) fn new(kernel: bool) -> Result<Self, Error> {
+        check_page_size(rustix::param::page_size())?;
         for (can_poison, can_move) in [(true, true), (true, false), (false, false)] {
             let poison = if can_poison { u64::from(raw::UFFD_FEATURE_POISON) } else { 0 };
             let move_ = if can_move { u64::from(raw::UFFD_FEATURE_MOVE) } else { 0 };
@@ -342,6 +343,12 @@ impl Touch {
     }
 }
 
+/// What is copied, protected and counted here is pages of 4096 bytes: a larger page would be asked
+/// for in parts, which the kernel refuses at the first touch.
+fn check_page_size(bytes: usize) -> Result<(), Error> {
+    if bytes as u64 == PAGE { Ok(()) } else { Err(Error::PageSize { bytes }) }
+}
+
 /// Blocks all signals in the calling thread, which answers faults: a handler that touched the
 /// region would wait for the thread that it interrupts.
 pub(crate) fn take_no_signals() {
@@ -424,6 +431,15 @@ const MESSAGES_MAX: usize = 32;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kernel_with_large_pages_is_refused() {
+        assert!(check_page_size(4096).is_ok());
+        for bytes in [16 << 10, 64 << 10] {
+            let refused = check_page_size(bytes).expect_err("refused").to_string();
+            assert!(refused.contains(&bytes.to_string()) && refused.contains("4096"), "{refused}");
+        }
+    }
 
     #[test]
     fn a_message_is_read_as_the_kernel_lays_it_out() {
