@@ -109,6 +109,8 @@ pub struct RegionBuilder {
 }
 
 enum Spills {
+    /// Where the system keeps temporary files, on storage.
+    Temporary,
     Dir(PathBuf),
     Given(Arc<dyn Spill>),
 }
@@ -116,6 +118,7 @@ enum Spills {
 impl std::fmt::Debug for Spills {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::Temporary => f.write_str("temporary"),
             Self::Dir(dir) => dir.fmt(f),
             Self::Given(_) => f.write_str("given"),
         }
@@ -134,8 +137,9 @@ impl RegionBuilder {
     }
 
     /// The directory whose file system holds the pages that do not fit: in a file without a name,
-    /// as long as the region. Default: the system's directory for temporary files, which may
-    /// itself be in memory.
+    /// as long as the region. Default: the system's directory for temporary files, or `/var/tmp`
+    /// where that is in memory (tmpfs). A directory in memory that is named here is used: the file
+    /// then takes memory beyond the budget.
     pub fn spill(mut self, dir: impl AsRef<Path>) -> Self {
         self.spill = Spills::Dir(dir.as_ref().to_owned());
         self
@@ -170,9 +174,11 @@ impl RegionBuilder {
 
     /// Makes the region.
     ///
-    /// Errors: [`Error::Invalid`] for an empty region or a budget that is too small;
-    /// [`Error::Forbidden`] and [`Error::Unsupported`] where page faults cannot be answered;
-    /// [`Error::Spill`] where the file system has no room for the whole region.
+    /// Errors: [`Error::Invalid`] for an empty region, one of 16 TiB or more, a budget that is too
+    /// small, or no directory for temporary files on storage; [`Error::Forbidden`],
+    /// [`Error::Unsupported`] and [`Error::PageSize`] where page faults cannot be answered;
+    /// [`Error::Spill`] where the file system has no room for the whole region;
+    /// [`Error::System`], without memory for the records of its pages too.
     pub fn create(self) -> Result<Region, Error> {
         if self.len == 0 {
             return Err(Error::Invalid { what: "a region holds at least one byte" });
@@ -180,13 +186,22 @@ impl RegionBuilder {
         let budget = self.budget.ok_or(Error::Invalid { what: "a region needs a budget" })?;
         let budget_pages = budget_pages(budget)?;
         let pages = (self.len as u64).div_ceil(PAGE_BYTES);
+        if pages >= PAGES_END {
+            return Err(Error::Invalid { what: "a region is shorter than 16 TiB" });
+        }
+        // Policy's records are allocated at once, and a failure there would end the process.
+        let records = Vec::<u8>::new().try_reserve_exact((pages * RECORD_BYTES) as usize);
+        let too_large = |_| Error::system("records of the region's pages")(std::io::ErrorKind::OutOfMemory);
+        records.map_err(too_large)?;
         let uffd = Arc::new(Uffd::new(self.kernel_faults)?);
+        let on_file = |dir: &Path| {
+            let file = SpillFile::new(dir, pages * PAGE_BYTES)?;
+            let direct = file.direct;
+            Ok::<_, Error>((Place::File(file), direct))
+        };
         let (place, direct) = match self.spill {
-            Spills::Dir(dir) => {
-                let file = SpillFile::new(&dir, pages * PAGE_BYTES)?;
-                let direct = file.direct;
-                (Place::File(file), direct)
-            }
+            Spills::Temporary => on_file(&spill::temporary_dir()?)?,
+            Spills::Dir(dir) => on_file(&dir)?,
             Spills::Given(spill) => (Place::Given(spill), true),
         };
         let cipher = self.encrypted.then(Cipher::new).transpose().map_err(Error::system("making a key"))?;
@@ -237,7 +252,7 @@ impl Region {
         RegionBuilder {
             len,
             budget: None,
-            spill: Spills::Dir(std::env::temp_dir()),
+            spill: Spills::Temporary,
             encrypted: false,
             kernel_faults: false,
             io_uring: true,
@@ -409,3 +424,10 @@ impl Drop for Region {
 fn budget_pages(bytes: usize) -> Result<u64, Error> {
     budget::budget_pages(bytes).ok_or(Error::Invalid { what: "a region's budget is 512 KiB at least" })
 }
+
+/// Pages of a region, at least one less: policy numbers them in 32 bits.
+const PAGES_END: u64 = u32::MAX as u64;
+
+/// Bytes that are kept of each page of a region's length: 16 in its record, 4 for its slot, and
+/// bits.
+const RECORD_BYTES: u64 = 21;

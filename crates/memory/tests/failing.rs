@@ -278,6 +278,70 @@ fn a_child_has_no_region() {
     assert!(output.status.success(), "{output:?}");
 }
 
+/// Files without a name that a process has open, and their lengths.
+fn nameless_files(process: i32) -> Vec<u64> {
+    let open = std::fs::read_dir(format!("/proc/{process}/fd")).expect("the process is there");
+    let nameless = open.filter_map(|entry| {
+        let path = entry.ok()?.path();
+        let to = std::fs::read_link(&path).ok()?;
+        to.to_string_lossy().ends_with("(deleted)").then(|| std::fs::metadata(&path).map_or(0, |about| about.len()))
+    });
+    nameless.collect()
+}
+
+#[test]
+fn a_child_does_not_keep_the_room_of_the_spill_file() {
+    const TEST: &str = "a_child_does_not_keep_the_room_of_the_spill_file";
+    if plays(TEST) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let region = Region::anonymous(1024 * PAGE).budget(160 * PAGE).spill(dir.path()).create().expect("a region");
+        assert_eq!(nameless_files(std::process::id() as i32), [1024 * PAGE as u64]);
+        // SAFETY: the children wait, and are ended.
+        let (fork, raw) = (|| unsafe { libc::fork() }, || unsafe { libc::syscall(libc::SYS_fork) as i32 });
+        let child = |child: i32| {
+            if child == 0 {
+                // SAFETY: the child does nothing else.
+                unsafe { libc::pause() };
+            }
+            child
+        };
+        let (one, other) = (child(fork()), child(raw()));
+        while !nameless_files(one).is_empty() {
+            std::thread::yield_now();
+        }
+        // A child that the C library knows nothing of keeps the file, which is cut to nothing.
+        assert_eq!(nameless_files(other), [1024 * PAGE as u64]);
+        drop(region);
+        assert_eq!(nameless_files(other), [0]);
+        for child in [one, other] {
+            // SAFETY: they are children of this process.
+            unsafe { libc::kill(child, libc::SIGKILL) };
+        }
+        return;
+    }
+    let output = again(TEST).output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn a_directory_for_temporary_files_in_memory_is_not_the_default() {
+    const TEST: &str = "a_directory_for_temporary_files_in_memory_is_not_the_default";
+    if plays(TEST) {
+        let region = Region::anonymous(1024 * PAGE).budget(160 * PAGE).create();
+        let open = std::fs::read_dir("/proc/self/fd").expect("this process");
+        let paths = open.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+        let in_memory = paths.filter(|path| path.starts_with("/dev/shm")).count();
+        assert_eq!(in_memory, 0);
+        match region {
+            Ok(_) => {}
+            Err(error) => assert!(error.to_string().contains("tmpfs"), "{error}"),
+        }
+        return;
+    }
+    let output = again(TEST).env("TMPDIR", "/dev/shm").output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+}
+
 #[test]
 fn a_process_that_is_killed_leaves_no_file() {
     const TEST: &str = "a_process_that_is_killed_leaves_no_file";
