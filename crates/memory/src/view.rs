@@ -322,7 +322,10 @@ impl Shared {
     /// A page that the program gave up has been read, if it `came`.
     fn refill(&self, page: Extent, came: bool, bytes: &[Pages]) {
         let mut state = self.state.lock();
-        if !state.closed && !(came && self.copy(&mut state, page, bytes).is_ok()) {
+        if state.closed {
+            return;
+        }
+        if !came || self.copy(&mut state, page, bytes).is_err() {
             self.refuse(&mut state, page);
         }
     }
