@@ -49,8 +49,9 @@ pub struct RegionOptions {
 /// An open request.
 #[derive(Debug, Clone, Copy)]
 enum Request {
-    /// Its start, if no other request was open then.
-    Read(Extent, Option<Nanos>),
+    /// Its start, if no other request was open then; and whether the program said that it will need
+    /// these pages.
+    Read(Extent, Option<Nanos>, bool),
     Clean(Extent),
 }
 
@@ -75,6 +76,8 @@ pub struct RegionPath {
     pending: VecDeque<(u64, Plan)>,
     /// Pages to read because the program will need them.
     wanted: VecDeque<Extent>,
+    /// Requests for such pages that are open.
+    wanted_open: u64,
     /// The advice for pages, the latest last.
     advice: Vec<(Extent, Advice)>,
     /// Pages that are kept ready to leave.
@@ -110,6 +113,7 @@ impl RegionPath {
             next_request: 0,
             pending: VecDeque::new(),
             wanted: VecDeque::new(),
+            wanted_open: 0,
             advice: Vec::new(),
             spare: spare(budget, 0),
             credit: spare(budget, 0),
@@ -249,18 +253,37 @@ impl RegionPath {
             }
         }
         while self.pending.is_empty()
+            && self.wanted_open < WANTED_REQUESTS
             && let Some(extent) = self.wanted.pop_front()
         {
-            let missing: Vec<_> = self.within(extent).filter(|&page| self.is_spilled(page)).collect();
-            let room = self.room(missing.len() as u64);
-            let mut chosen: Vec<_> = missing.into_iter().take(room as usize).collect();
-            for &page in &chosen {
-                self.pages.set(page, Flag::Expected, true);
-                self.pages.set_place(page, Place::Arriving);
-            }
-            self.read(&mut chosen);
+            self.read_wanted(extent);
         }
         self.make_ready();
+    }
+
+    /// Reads the start of pages that the program will need; the rest comes later.
+    fn read_wanted(&mut self, extent: Extent) {
+        let within = self.within(extent);
+        let missing = within.clone().filter(|&page| self.is_spilled(page));
+        let mut chosen: Vec<_> = missing.take(WANTED_PAGES as usize).collect();
+        let rest = chosen.last().map_or(within.end, |last| last + 1);
+        let room = self.room(chosen.len() as u64) as usize;
+        if room == chosen.len() && rest < within.end {
+            self.wanted.push_front(Extent::new(rest, within.end));
+        }
+        chosen.truncate(room);
+        for &page in &chosen {
+            self.pages.set(page, Flag::Expected, true);
+            self.pages.set_place(page, Place::Arriving);
+        }
+        let before = self.next_request;
+        self.read(&mut chosen);
+        self.wanted_open += self.next_request - before;
+        for request in before..self.next_request {
+            if let Some(Request::Read(_, _, wanted)) = self.requests.get_mut(&RequestId(request)) {
+                *wanted = true;
+            }
+        }
     }
 
     fn request(&mut self, what: Request) -> RequestId {
@@ -334,3 +357,11 @@ const SPARE_MAX: u64 = 512;
 /// changed again. Source: `many_threads_in_order_are_streams_as_few_are` in
 /// crates/sim/tests/regions.rs.
 const SPARE_OF_STREAM: u64 = 64;
+
+/// Pages of a piece of those that the program will need: 1 MiB, as the longest cluster. Lower: more
+/// requests. Higher: a fault waits behind longer requests. Source: `CLUSTER_MAX` of `readahead`.
+const WANTED_PAGES: u64 = 256;
+
+/// Open requests for such pages at which no further piece is asked for. Lower: the storage waits
+/// between two pieces. Higher: a fault waits behind more requests. Source: a guess, not measured.
+const WANTED_REQUESTS: u64 = 2;

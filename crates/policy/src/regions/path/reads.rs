@@ -121,7 +121,7 @@ impl RegionPath {
                 Class::Speculative => self.counters.reads_speculative += 1,
             }
             let since = self.requests.is_empty().then_some(self.now);
-            let request = self.request(Request::Read(extent, since));
+            let request = self.request(Request::Read(extent, since, false));
             self.act(RegionAction::Read { request, pages: extent, slot: self.slots.of(run[0]), class });
         }
     }
