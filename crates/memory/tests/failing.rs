@@ -34,7 +34,8 @@ struct Faulty {
     writes_fail: AtomicU64,
 }
 
-impl Spill for Faulty {
+// SAFETY: a read gives what was written, or fails.
+unsafe impl Spill for Faulty {
     fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         let pages = self.pages.lock().expect("no thread panicked");
         let bad = self.bad.load(Ordering::Relaxed);

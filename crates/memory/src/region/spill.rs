@@ -29,9 +29,16 @@ use crate::error::Error;
 /// Keeps pages and gives them back. Called from several threads, never at the same time for the
 /// same bytes.
 ///
-/// When a read fails, the thread that touches the page is sent SIGBUS; when a write fails, the
-/// page stays in memory.
-pub trait Spill: Send + Sync + 'static {
+/// When a read fails, the thread that touches the page is sent SIGBUS; when a write fails, it is
+/// tried again for about a second, and the page stays in memory.
+///
+/// # Safety
+///
+/// A read that succeeds gives the bytes that were written last at that place, and no others: the
+/// program may hold a reference to the memory that they come back to, and any value of any type
+/// may lie there. So what keeps the bytes is the implementation's alone: no other process, and no
+/// other code of this one, changes it.
+pub unsafe trait Spill: Send + Sync + 'static {
     /// Fills `into` with the bytes that were written at `offset`. Whole pages.
     fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()>;
 
@@ -179,7 +186,8 @@ fn go_direct(file: &File) -> bool {
     reads.is_ok()
 }
 
-impl Spill for SpillFile {
+// SAFETY: the file has no name and mode 0600, and nothing else writes to it.
+unsafe impl Spill for SpillFile {
     fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         self.file.read_exact_at(into, offset)
     }
