@@ -74,8 +74,15 @@ pub enum Advice {
 ///
 /// A thread that touches a page that the spill cannot give back is sent SIGBUS (before Linux 6.6
 /// SIGSEGV). So is a thread that touches a page for which there is no room because no page in
-/// memory can be written out any more. Memory never holds wrong bytes instead. A page that cannot
-/// be written to the spill stays in memory.
+/// memory can be written out any more. Memory never holds wrong bytes instead. A tenth of a second
+/// later a touch tries again. A page that cannot be written to the spill stays in memory.
+///
+/// # What is forbidden
+///
+/// Pins before Linux 6.8 (`O_DIRECT` reads into a region, fixed buffers), `MADV_DONTNEED` and the
+/// like of the program's own, same-page merging, huge pages, and changes of the mapping. The book's
+/// page on memory regions has the list, and says what becomes of each. `mlock` does not hold pages
+/// of a region.
 ///
 /// A system call that is given bytes of a region (`read` into it, `write` from it) fails with
 /// `EFAULT` where a page is not in memory, unless the region was made with
@@ -129,8 +136,8 @@ impl RegionBuilder {
     /// Bytes that may be in memory at the same time: at least [`crate::BUDGET_BYTES_MIN`], rounded
     /// down to pages. Required.
     ///
-    /// Pages that are mapped, read ahead or being read count. Book-keeping is extra: less than
-    /// half a percent of the region's length, and about one percent of the budget.
+    /// Pages that are mapped, read ahead or being read count. Book-keeping is extra: about 20.4 bytes
+    /// for each page of the region's length (half a percent of it), and one percent of the budget.
     pub fn budget(mut self, bytes: usize) -> Self {
         self.budget = Some(bytes);
         self
