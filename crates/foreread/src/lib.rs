@@ -221,7 +221,8 @@ pub mod backend {
 /// use foreread::memory::{Error, Region};
 ///
 /// let file = storage.block_on(storage.open(""))?;
-/// match Region::map(file).create() {
+/// // SAFETY: the storage has strong validators, so the bytes of a version never change.
+/// match unsafe { Region::map(file) }.create() {
 ///     Ok(view) => assert_eq!(view.len(), 1 << 20),
 ///     Err(Error::Forbidden { .. } | Error::Unsupported) => {}
 ///     Err(error) => return Err(error.into()),

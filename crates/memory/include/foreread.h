@@ -12,9 +12,26 @@
  * Link with the library that `cargo build --release -p foreread-memory` makes: -lforeread_memory.
  *
  * A thread that touches a page that the file cannot give back is sent SIGBUS (before Linux 6.6
- * SIGSEGV). After a fork the child has no region: a touch there is SIGSEGV. A system call that is
- * given memory of a region fails with EFAULT where a page is not in memory, unless the region was
- * made with FOREREAD_KERNEL_FAULTS. Linux 5.11 or later, 64 bits.
+ * SIGSEGV); a tenth of a second later a touch tries again. After a fork the child has no region: a
+ * touch there is SIGSEGV. A system call that is given memory of a region fails with EFAULT where a
+ * page is not in memory, unless the region was made with FOREREAD_KERNEL_FAULTS. Linux 5.11 or
+ * later, 64 bits, pages of 4096 bytes.
+ *
+ * What a program must not do with the memory of a region:
+ *
+ *   - pin it (O_DIRECT reads into it, io_uring fixed buffers, RDMA) before Linux 6.8, or by drivers
+ *     that hold pages without pinning them (vmsplice, O_DIRECT on some network file systems): what
+ *     the device writes may be lost. From Linux 6.8 on pinned pages stay in memory; when all of the
+ *     budget is pinned, what needs room waits a second and fails.
+ *   - rely on mlock or mlockall: the calls are allowed, and the budget still decides.
+ *   - use MADV_DONTNEED, MADV_FREE or MADV_PAGEOUT on it: the bytes are zero or what they were. Use
+ *     FOREREAD_DONT_NEED.
+ *   - switch on same-page merging (PR_SET_MEMORY_MERGE, MADV_MERGEABLE) or huge pages
+ *     (MADV_HUGEPAGE, MADV_COLLAPSE) for it.
+ *   - munmap or mremap it, map over it, or register it with another userfaultfd.
+ *
+ * mprotect, mbind and MADV_DONTDUMP of parts are allowed; a part that may not be written stays in
+ * memory while it is so.
  */
 #ifndef FOREREAD_H
 #define FOREREAD_H
@@ -61,7 +78,8 @@ typedef struct foreread_stats {
 
 /* Makes a region of len bytes, all zero, of which at most budget (512 KiB or more) are in memory.
  * spill_dir: a directory on the file system that holds the rest; NULL for the directory of
- * temporary files. Returns NULL where the region cannot be made; foreread_last_error says why. */
+ * temporary files, or /var/tmp where that is in memory. len is less than 16 TiB. Returns NULL where
+ * the region cannot be made; foreread_last_error says why. */
 foreread_region *foreread_region_create(size_t len, size_t budget, const char *spill_dir, uint32_t flags);
 
 /* The address of the first byte, valid until the region is destroyed. */

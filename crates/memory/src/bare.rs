@@ -57,7 +57,7 @@ impl Bare {
             loop {
                 uffd.read_touches(&mut touches);
                 for touch in touches.drain(..) {
-                    let page = serving.page_of(touch.address);
+                    let Some(page) = serving.page_of(touch.address) else { continue };
                     let first = page / CLUSTER * CLUSTER;
                     let pages = Extent::new(first, (first + CLUSTER).min(serving.all().end));
                     let bytes = &mut pool.bytes(&mut frames)[..(pages.pages() * PAGE_BYTES) as usize];

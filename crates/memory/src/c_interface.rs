@@ -1,6 +1,7 @@
 //! Regions for other languages: the functions of `include/foreread.h`, which documents them.
 //!
-//! To the caller a region is an opaque address. The last error of each thread is kept as text.
+//! To the caller a region is an opaque address. The last error of each thread is kept as text. No
+//! panic leaves a function: it is an error as any other.
 
 #![allow(unsafe_code, reason = "the caller is no Rust program")]
 
@@ -44,28 +45,22 @@ pub(crate) unsafe extern "C" fn foreread_region_create(
     spill_dir: *const c_char,
     flags: u32,
 ) -> *mut Region {
-    let mut builder = Region::anonymous(len).budget(budget);
-    if !spill_dir.is_null() {
-        // SAFETY: the caller's contract.
-        let dir = unsafe { CStr::from_ptr(spill_dir) };
-        builder = builder.spill(OsStr::from_bytes(dir.to_bytes()));
-    }
-    let known = FLAG_ENCRYPTED | FLAG_KERNEL_FAULTS | FLAG_NO_IO_URING;
-    let unknown = flags & !known != 0;
-    let created = if unknown {
-        Err(Error::Invalid { what: "an unknown flag" })
-    } else {
+    caught(|| {
+        let mut builder = Region::anonymous(len).budget(budget);
+        if !spill_dir.is_null() {
+            // SAFETY: the caller's contract.
+            let dir = unsafe { CStr::from_ptr(spill_dir) };
+            builder = builder.spill(OsStr::from_bytes(dir.to_bytes()));
+        }
+        let known = FLAG_ENCRYPTED | FLAG_KERNEL_FAULTS | FLAG_NO_IO_URING;
+        if flags & !known != 0 {
+            return Err(Error::Invalid { what: "an unknown flag" });
+        }
         let has = |flag: u32| flags & flag != 0;
         let builder = builder.encrypted(has(FLAG_ENCRYPTED)).kernel_faults(has(FLAG_KERNEL_FAULTS));
-        builder.io_uring(!has(FLAG_NO_IO_URING)).create()
-    };
-    match created {
-        Ok(region) => Box::into_raw(Box::new(region)),
-        Err(error) => {
-            keep(&error);
-            ptr::null_mut()
-        }
-    }
+        Ok(Box::into_raw(Box::new(builder.io_uring(!has(FLAG_NO_IO_URING)).create()?)))
+    })
+    .unwrap_or(ptr::null_mut())
 }
 
 /// See the header.
@@ -104,19 +99,20 @@ pub(crate) unsafe extern "C" fn foreread_region_advise(
 ) -> c_int {
     // SAFETY: the caller's contract.
     let region = unsafe { &*region };
-    let Some(end) = offset.checked_add(len).filter(|end| *end <= region.len()) else {
-        return told(Err(Error::Invalid { what: "the range does not lie in the region" }));
-    };
-    let advice = match advice {
-        0 => Advice::Normal,
-        1 => Advice::Sequential,
-        2 => Advice::Random,
-        3 => Advice::WillNeed,
-        // SAFETY: the range lies in the region; the rest is the caller's contract.
-        4 => return told(unsafe { region.discard_shared(offset..end) }),
-        _ => return told(Err(Error::Invalid { what: "unknown advice" })),
-    };
-    told(region.advise(offset..end, advice))
+    told(|| {
+        let end = offset.checked_add(len).filter(|end| *end <= region.len());
+        let end = end.ok_or(Error::Invalid { what: "the range does not lie in the region" })?;
+        let advice = match advice {
+            0 => Advice::Normal,
+            1 => Advice::Sequential,
+            2 => Advice::Random,
+            3 => Advice::WillNeed,
+            // SAFETY: the range lies in the region; the rest is the caller's contract.
+            4 => return unsafe { region.discard_shared(offset..end) },
+            _ => return Err(Error::Invalid { what: "unknown advice" }),
+        };
+        region.advise(offset..end, advice)
+    })
 }
 
 /// See the header.
@@ -127,7 +123,8 @@ pub(crate) unsafe extern "C" fn foreread_region_advise(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn foreread_region_resize(region: *const Region, budget: usize) -> c_int {
     // SAFETY: the caller's contract.
-    told(unsafe { &*region }.set_budget(budget))
+    let region = unsafe { &*region };
+    told(|| region.set_budget(budget))
 }
 
 /// See the header.
@@ -167,7 +164,11 @@ pub(crate) unsafe extern "C" fn foreread_region_stats(region: *const Region, sta
 pub(crate) unsafe extern "C" fn foreread_region_destroy(region: *mut Region) {
     if !region.is_null() {
         // SAFETY: `foreread_region_create` returned it; the rest is the caller's contract.
-        drop(unsafe { Box::from_raw(region) });
+        let region = unsafe { Box::from_raw(region) };
+        caught(|| {
+            drop(region);
+            Ok(())
+        });
     }
 }
 
@@ -177,14 +178,15 @@ pub(crate) extern "C" fn foreread_last_error() -> *const c_char {
     LAST_ERROR.with_borrow(|error| error.as_ptr())
 }
 
-fn told(result: Result<(), Error>) -> c_int {
-    match result {
-        Ok(()) => 0,
-        Err(error) => {
-            keep(&error);
-            -1
-        }
-    }
+fn told(work: impl FnOnce() -> Result<(), Error>) -> c_int {
+    if caught(work).is_some() { 0 } else { -1 }
+}
+
+/// Runs `work`. An error or a panic is kept as the thread's last error.
+fn caught<T>(work: impl FnOnce() -> Result<T, Error>) -> Option<T> {
+    let panicked = |_| Err(Error::Invalid { what: "an error in foreread itself (a panic): see standard error" });
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(panicked);
+    result.map_err(|error| keep(&error)).ok()
 }
 
 fn keep(error: &Error) {
@@ -195,3 +197,16 @@ fn keep(error: &Error) {
 const FLAG_ENCRYPTED: u32 = 1;
 const FLAG_KERNEL_FAULTS: u32 = 2;
 const FLAG_NO_IO_URING: u32 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_an_error_to_c() {
+        assert_eq!(told(|| panic!("planted")), -1);
+        // SAFETY: the text lives until the next call in this thread.
+        let text = unsafe { CStr::from_ptr(foreread_last_error()) };
+        assert!(text.to_str().expect("text").contains("panic"));
+    }
+}

@@ -25,6 +25,12 @@ pub enum Error {
         "the kernel has no userfaultfd with write protection: Linux 5.11 or later is needed, with CONFIG_USERFAULTFD"
     )]
     Unsupported,
+    /// The kernel's pages are not of 4096 bytes, as on some processors of other kinds than x86.
+    #[error("this kernel has pages of {bytes} bytes; regions and views need pages of 4096 bytes")]
+    PageSize {
+        /// The kernel's size of a page.
+        bytes: usize,
+    },
     /// A size or a range is not valid.
     #[error("{what}")]
     Invalid {

@@ -10,6 +10,7 @@
 
 mod carrier;
 mod cipher;
+mod held;
 mod orders;
 mod page_states;
 mod pager;
@@ -73,8 +74,15 @@ pub enum Advice {
 ///
 /// A thread that touches a page that the spill cannot give back is sent SIGBUS (before Linux 6.6
 /// SIGSEGV). So is a thread that touches a page for which there is no room because no page in
-/// memory can be written out any more. Memory never holds wrong bytes instead. A page that cannot
-/// be written to the spill stays in memory.
+/// memory can be written out any more. Memory never holds wrong bytes instead. A tenth of a second
+/// later a touch tries again. A page that cannot be written to the spill stays in memory.
+///
+/// # What is forbidden
+///
+/// Pins before Linux 6.8 (`O_DIRECT` reads into a region, fixed buffers), `MADV_DONTNEED` and the
+/// like of the program's own, same-page merging, huge pages, and changes of the mapping. The book's
+/// page on memory regions has the list, and says what becomes of each. `mlock` does not hold pages
+/// of a region.
 ///
 /// A system call that is given bytes of a region (`read` into it, `write` from it) fails with
 /// `EFAULT` where a page is not in memory, unless the region was made with
@@ -108,6 +116,8 @@ pub struct RegionBuilder {
 }
 
 enum Spills {
+    /// Where the system keeps temporary files, on storage.
+    Temporary,
     Dir(PathBuf),
     Given(Arc<dyn Spill>),
 }
@@ -115,6 +125,7 @@ enum Spills {
 impl std::fmt::Debug for Spills {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::Temporary => f.write_str("temporary"),
             Self::Dir(dir) => dir.fmt(f),
             Self::Given(_) => f.write_str("given"),
         }
@@ -125,16 +136,17 @@ impl RegionBuilder {
     /// Bytes that may be in memory at the same time: at least [`crate::BUDGET_BYTES_MIN`], rounded
     /// down to pages. Required.
     ///
-    /// Pages that are mapped, read ahead or being read count. Book-keeping is extra: less than
-    /// half a percent of the region's length, and about one percent of the budget.
+    /// Pages that are mapped, read ahead or being read count. Book-keeping is extra: about 20.4 bytes
+    /// for each page of the region's length (half a percent of it), and one percent of the budget.
     pub fn budget(mut self, bytes: usize) -> Self {
         self.budget = Some(bytes);
         self
     }
 
     /// The directory whose file system holds the pages that do not fit: in a file without a name,
-    /// as long as the region. Default: the system's directory for temporary files, which may
-    /// itself be in memory.
+    /// as long as the region. Default: the system's directory for temporary files, or `/var/tmp`
+    /// where that is in memory (tmpfs). A directory in memory that is named here is used: the file
+    /// then takes memory beyond the budget.
     pub fn spill(mut self, dir: impl AsRef<Path>) -> Self {
         self.spill = Spills::Dir(dir.as_ref().to_owned());
         self
@@ -169,9 +181,11 @@ impl RegionBuilder {
 
     /// Makes the region.
     ///
-    /// Errors: [`Error::Invalid`] for an empty region or a budget that is too small;
-    /// [`Error::Forbidden`] and [`Error::Unsupported`] where page faults cannot be answered;
-    /// [`Error::Spill`] where the file system has no room for the whole region.
+    /// Errors: [`Error::Invalid`] for an empty region, one of 16 TiB or more, a budget that is too
+    /// small, or no directory for temporary files on storage; [`Error::Forbidden`],
+    /// [`Error::Unsupported`] and [`Error::PageSize`] where page faults cannot be answered;
+    /// [`Error::Spill`] where the file system has no room for the whole region;
+    /// [`Error::System`], without memory for the records of its pages too.
     pub fn create(self) -> Result<Region, Error> {
         if self.len == 0 {
             return Err(Error::Invalid { what: "a region holds at least one byte" });
@@ -179,13 +193,22 @@ impl RegionBuilder {
         let budget = self.budget.ok_or(Error::Invalid { what: "a region needs a budget" })?;
         let budget_pages = budget_pages(budget)?;
         let pages = (self.len as u64).div_ceil(PAGE_BYTES);
+        if pages >= PAGES_END {
+            return Err(Error::Invalid { what: "a region is shorter than 16 TiB" });
+        }
+        // Policy's records are allocated at once, and a failure there would end the process.
+        let records = Vec::<u8>::new().try_reserve_exact((pages * RECORD_BYTES) as usize);
+        let too_large = |_| Error::system("records of the region's pages")(std::io::ErrorKind::OutOfMemory);
+        records.map_err(too_large)?;
         let uffd = Arc::new(Uffd::new(self.kernel_faults)?);
+        let on_file = |dir: &Path| {
+            let file = SpillFile::new(dir, pages * PAGE_BYTES)?;
+            let direct = file.direct;
+            Ok::<_, Error>((Place::File(file), direct))
+        };
         let (place, direct) = match self.spill {
-            Spills::Dir(dir) => {
-                let file = SpillFile::new(&dir, pages * PAGE_BYTES)?;
-                let direct = file.direct;
-                (Place::File(file), direct)
-            }
+            Spills::Temporary => on_file(&spill::temporary_dir()?)?,
+            Spills::Dir(dir) => on_file(&dir)?,
             Spills::Given(spill) => (Place::Given(spill), true),
         };
         let cipher = self.encrypted.then(Cipher::new).transpose().map_err(Error::system("making a key"))?;
@@ -236,7 +259,7 @@ impl Region {
         RegionBuilder {
             len,
             budget: None,
-            spill: Spills::Dir(std::env::temp_dir()),
+            spill: Spills::Temporary,
             encrypted: false,
             kernel_faults: false,
             io_uring: true,
@@ -245,7 +268,15 @@ impl Region {
 
     /// An object as read-only memory. Pages that are touched are read through the file's engine,
     /// within its budget and with its readahead.
-    pub fn map(file: foreread_engine::File) -> ViewBuilder {
+    ///
+    /// # Safety
+    ///
+    /// The bytes of one version of the object never change: a page that leaves and comes back shows
+    /// what the storage has then, beneath the view's `&[u8]`. Stores with strong validators (an
+    /// `ETag`, a generation) see to that: a read of another version fails, and the touch is a
+    /// signal. A local file does not: any process that may write to it can change it without a
+    /// new version, so nobody may write to it while it is mapped, as with any `mmap` of a file.
+    pub unsafe fn map(file: foreread_engine::File) -> ViewBuilder {
         ViewBuilder::new(file)
     }
 
@@ -408,3 +439,10 @@ impl Drop for Region {
 fn budget_pages(bytes: usize) -> Result<u64, Error> {
     budget::budget_pages(bytes).ok_or(Error::Invalid { what: "a region's budget is 512 KiB at least" })
 }
+
+/// Pages of a region, at least one less: policy numbers them in 32 bits.
+const PAGES_END: u64 = u32::MAX as u64;
+
+/// Bytes that are kept of each page of a region's length: 16 in its record, 4 for its slot, and
+/// bits.
+const RECORD_BYTES: u64 = 21;

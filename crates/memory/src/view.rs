@@ -11,6 +11,9 @@
 //! the engine's pages, within a budget of their own: a page that left too early may still be in
 //! the engine's memory.
 //!
+//! A thread that panics here gives the view up: touches of pages that are not there are signals,
+//! and no thread waits.
+//!
 //! Two threads or more use this: the one that reads touches (`Shared::serve`), and those that
 //! deliver reads. A lock holds policy; reads start after it is released, since a read of resident
 //! bytes delivers them at once, on the same thread.
@@ -20,11 +23,12 @@
 use std::ops::Deref;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use foreread_engine::{File, Pages};
 use foreread_policy::{Extent, PAGE_BYTES, ViewAction, ViewEvent, ViewOptions, ViewPath};
 use parking_lot::Mutex;
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::budget::budget_pages;
 use crate::error::Error;
@@ -86,6 +90,20 @@ struct State {
     pool: Pool,
     /// The view is dropped: no page is mapped from now on.
     closed: bool,
+    /// Blocks whose touch is a signal until they are read again, in the order of time.
+    refused: Vec<(Extent, Instant)>,
+    /// The next event is a panic.
+    #[cfg(test)]
+    fails: bool,
+}
+
+/// What a read of the file is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum For {
+    /// Policy asked for the block.
+    Policy,
+    /// To policy the block is mapped; the program gave pages of it up by itself (madvise).
+    Refill,
 }
 
 impl ViewBuilder {
@@ -119,12 +137,19 @@ impl ViewBuilder {
         let mapping = Mapping::registered(pages, false, &uffd)?;
         let bell = Bell::new().map_err(Error::system("making an eventfd"))?;
         let path = ViewPath::new(ViewOptions { pages, budget });
-        let state = State { path, pool: Pool::new(1), closed: false };
+        let state = State {
+            path,
+            pool: Pool::new(1),
+            closed: false,
+            refused: Vec::new(),
+            #[cfg(test)]
+            fails: false,
+        };
         let shared = Arc::new(Shared { mapping, uffd, file: self.file, state: Mutex::new(state) });
         let (serving, stop) = (Arc::clone(&shared), bell.clone());
         let serve = move || {
             take_no_signals();
-            serving.serve(&stop);
+            serving.or_give_up(|| serving.serve(&stop));
         };
         let thread = std::thread::Builder::new().name("foreread-view".to_owned()).spawn(serve);
         let thread = thread.map_err(Error::system("starting a thread"))?;
@@ -177,65 +202,104 @@ impl Shared {
         let mut touches = Vec::new();
         loop {
             let mut fds = [PollFd::new(&self.uffd, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
-            if rustix::event::poll(&mut fds, None).is_err() {
+            let until = self.state.lock().refused.first().map(|(_, since)| *since + REFUSED);
+            let until = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let timeout = until.map(|time| Timespec::try_from(time).unwrap_or_default());
+            if rustix::event::poll(&mut fds, timeout.as_ref()).is_err() {
                 continue;
             }
             if !fds[1].revents().is_empty() {
                 return;
             }
+            self.try_again();
             self.uffd.read_touches(&mut touches);
             for touch in touches.drain(..) {
-                let page = self.mapping.page_of(touch.address);
+                let Some(page) = self.mapping.page_of(touch.address) else { continue };
                 self.tell(ViewEvent::Fault { page }, &[]);
             }
+        }
+    }
+
+    /// Runs `work`. If it panics, no touch is answered any more: each is a signal at once.
+    fn or_give_up(&self, work: impl FnOnce()) {
+        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err() {
+            self.state.lock().closed = true;
+            let _ = self.mapping.forbid(self.mapping.all());
+            let _ = self.uffd.wake(self.mapping.range(self.mapping.all()));
+        }
+    }
+
+    /// A touch of blocks that could not be read is a fault again, where it is time for that.
+    fn try_again(&self) {
+        let mut state = self.state.lock();
+        let now = Instant::now();
+        for (pages, _) in state.refused.extract_if(.., |(_, since)| now >= *since + REFUSED) {
+            let _ = self.mapping.allow_reads(pages);
+            // SAFETY: the contents can be read again.
+            let _ = unsafe { self.mapping.forget(pages) };
         }
     }
 
     /// Tells policy of an event, and executes its actions. `bytes`: what has arrived, for
     /// `Completed`.
     fn tell(self: &Arc<Self>, event: ViewEvent, bytes: &[Pages]) {
-        let mut reads = None;
-        {
-            let mut state = self.state.lock();
-            if state.closed {
-                return;
-            }
-            state.path.handle(event);
-            while let Some(action) = state.path.poll_action() {
-                match action {
-                    ViewAction::Read { pages } => reads = Some(pages),
-                    ViewAction::Map { pages } => {
-                        if self.copy(&mut state, pages, bytes).is_err() {
-                            state.path.handle(ViewEvent::Lost { pages });
-                        }
-                    }
-                    ViewAction::Wake { page } => {
-                        let _ = self.uffd.wake(self.mapping.range(Extent::new(page, page + 1)));
-                    }
-                    ViewAction::Drop { pages } => {
-                        // SAFETY: the contents can be read again: the object's version does not
-                        // change.
-                        let _ = unsafe { self.mapping.forget(pages) };
-                    }
-                    ViewAction::Fail { pages } => {
-                        // SAFETY: the pages are this view's.
-                        if !unsafe { self.uffd.poison(self.mapping.range(pages)) } {
-                            let _ = self.mapping.forbid(pages);
-                        }
-                        let _ = self.uffd.wake(self.mapping.range(pages));
+        let mut read = None;
+        self.or_give_up(|| read = self.handle(event, bytes));
+        // Unlocked: bytes that the engine has are delivered at once, on this thread.
+        if let Some((pages, what)) = read {
+            self.read(pages, Vec::new(), 0, what);
+        }
+    }
+
+    /// Returns what is to be read.
+    fn handle(&self, event: ViewEvent, bytes: &[Pages]) -> Option<(Extent, For)> {
+        let mut read = None;
+        let mut state = self.state.lock();
+        if state.closed {
+            return None;
+        }
+        #[cfg(test)]
+        assert!(!state.fails, "a test wants this panic");
+        state.path.handle(event);
+        while let Some(action) = state.path.poll_action() {
+            match action {
+                ViewAction::Read { pages } => read = Some((pages, For::Policy)),
+                ViewAction::Map { pages } => {
+                    if self.copy(&mut state, pages, bytes).is_err() {
+                        state.path.handle(ViewEvent::Lost { pages });
                     }
                 }
+                ViewAction::Wake { page } => {
+                    let here = Extent::new(page, page + 1);
+                    if self.mapping.is_there(page) {
+                        let _ = self.uffd.wake(self.mapping.range(here));
+                    } else {
+                        read = Some((here, For::Refill));
+                    }
+                }
+                ViewAction::Drop { pages } => {
+                    // SAFETY: the contents can be read again: the object's version does not
+                    // change.
+                    let _ = unsafe { self.mapping.forget(pages) };
+                }
+                ViewAction::Fail { pages } => self.refuse(&mut state, pages),
             }
         }
-        // Unlocked: bytes that the engine has are delivered at once, on this thread.
-        if let Some(pages) = reads {
-            self.read(pages, Vec::new(), 0);
+        read
+    }
+
+    fn refuse(&self, state: &mut State, pages: Extent) {
+        // SAFETY: the pages are this view's.
+        if !unsafe { self.uffd.poison(self.mapping.range(pages)) } {
+            let _ = self.mapping.forbid(pages);
         }
+        let _ = self.uffd.wake(self.mapping.range(pages));
+        state.refused.push((pages, Instant::now()));
     }
 
     /// Reads the rest of a block, of which `got` bytes have arrived. A read may bring less than it
     /// was asked for.
-    fn read(self: &Arc<Self>, block: Extent, mut arrived: Vec<Pages>, got: u64) {
+    fn read(self: &Arc<Self>, block: Extent, mut arrived: Vec<Pages>, got: u64, what: For) {
         let start = block.start * PAGE_BYTES;
         let len = self.file.size().min(block.end * PAGE_BYTES) - start;
         let shared = Arc::clone(self);
@@ -246,11 +310,24 @@ impl Shared {
                 came
             });
             if came > 0 && got + came < len {
-                shared.read(block, arrived, got + came);
-            } else {
+                shared.read(block, arrived, got + came, what);
+            } else if what == For::Policy {
                 shared.tell(ViewEvent::Completed { pages: block, came: came > 0 }, &arrived);
+            } else {
+                shared.or_give_up(|| shared.refill(block, came > 0, &arrived));
             }
         });
+    }
+
+    /// A page that the program gave up has been read, if it `came`.
+    fn refill(&self, page: Extent, came: bool, bytes: &[Pages]) {
+        let mut state = self.state.lock();
+        if state.closed {
+            return;
+        }
+        if !came || self.copy(&mut state, page, bytes).is_err() {
+            self.refuse(&mut state, page);
+        }
     }
 
     fn copy(&self, state: &mut State, pages: Extent, bytes: &[Pages]) -> std::io::Result<()> {
@@ -290,10 +367,60 @@ impl Shared {
         // view's.
         let copied = unsafe { self.uffd.copy(state.pool.at(&frames).addr() as u64, self.mapping.range(pages), false) };
         state.pool.give(&frames);
-        Ok(copied?)
+        copied?;
+        Ok(())
     }
 }
 
 /// Default budget of a view, in bytes. Lower: threads that read in many places unmap each other's
 /// blocks. Higher: more copies of pages that the engine holds as well.
 const BUDGET_BYTES: usize = 32 << 20;
+
+/// How long a touch of a block that could not be read is a signal without another try, as for a
+/// region. Lower: a thread that is late waits for another try. Higher: the block is refused for
+/// longer after the storage works again.
+const REFUSED: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    use foreread_backend::{ConnectOptions, Key, connect};
+    use foreread_engine::{Engine, Options};
+
+    use crate::region::Region;
+
+    const ROLE: &str = "FOREREAD_TEST_ROLE";
+
+    #[test]
+    fn a_panic_in_the_views_thread_is_a_signal_to_those_who_touch_and_hangs_none() {
+        const TEST: &str = "view::tests::a_panic_in_the_views_thread_is_a_signal_to_those_who_touch_and_hangs_none";
+        if std::env::var_os(ROLE).is_some() {
+            // SAFETY: it changes a timer of this process.
+            unsafe { libc::alarm(60) };
+            let dir = tempfile::tempdir().expect("a directory");
+            std::fs::write(dir.path().join("object"), vec![7_u8; 1 << 20]).expect("written");
+            let url = format!("file://{}", dir.path().display());
+            let connected = connect(&url, &ConnectOptions::default()).expect("a backend");
+            let engine = Engine::new(connected.backend, &Options::default()).expect("an engine");
+            let object = engine.runtime().block_on(engine.stat(&Key::new("object"))).expect("an object");
+            // SAFETY: nothing writes to the file.
+            let view = unsafe { Region::map(engine.open(&object)) }.create().expect("a view");
+            assert_eq!(view[0], 7);
+            view.shared.state.lock().fails = true;
+            println!("reached the panic");
+            std::thread::scope(|scope| {
+                for thread in 0..4 {
+                    let view = &view;
+                    scope.spawn(move || std::hint::black_box(view[(1 << 20) - 1 - thread * 4096]));
+                }
+            });
+            return;
+        }
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        let output = command.args([TEST, "--exact", "--nocapture"]).env(ROLE, "1").output().expect("it runs");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("reached the panic"), "{output:?}");
+        assert_eq!(output.status.signal(), Some(libc::SIGSEGV), "{output:?}");
+    }
+}

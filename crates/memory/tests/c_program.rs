@@ -15,6 +15,8 @@ int main(int argc, char **argv) {
     CHECK(argc == 2);
     CHECK(!foreread_region_create(0, 1 << 20, argv[1], 0) && strlen(foreread_last_error()) > 0);
     CHECK(!foreread_region_create(1 << 20, 1 << 20, "/no/such/place", 0) && strstr(foreread_last_error(), "/no/such/place"));
+    CHECK(!foreread_region_create((size_t)1 << 44, 1 << 20, argv[1], 0) && strstr(foreread_last_error(), "16 TiB"));
+    CHECK(!foreread_region_create((size_t)-1, 1 << 20, argv[1], 0) && strstr(foreread_last_error(), "16 TiB"));
     CHECK(!foreread_region_create(1 << 20, 1 << 20, argv[1], 1 << 30) && strstr(foreread_last_error(), "flag"));
     foreread_region *region = foreread_region_create((size_t)PAGES * 4096, 1 << 20, argv[1], FOREREAD_ENCRYPTED);
     CHECK(region && foreread_region_len(region) == (size_t)PAGES * 4096);

@@ -34,7 +34,8 @@ struct Faulty {
     writes_fail: AtomicU64,
 }
 
-impl Spill for Faulty {
+// SAFETY: a read gives what was written, or fails.
+unsafe impl Spill for Faulty {
     fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         let pages = self.pages.lock().expect("no thread panicked");
         let bad = self.bad.load(Ordering::Relaxed);
@@ -149,6 +150,59 @@ fn writes_that_fail_for_a_while_lose_nothing() {
 }
 
 #[test]
+fn an_outage_of_the_spill_that_is_over_soon_is_no_signal() {
+    let (spill, mut region) = faulty();
+    write_all(&mut region);
+    check(&region, 0..PAGES);
+    for _ in 0..3 {
+        // One write may meet all of them.
+        spill.writes_fail.store(10, Ordering::Relaxed);
+        write_all(&mut region);
+        check(&region, 0..PAGES);
+    }
+    let stats = region.stats();
+    assert!(stats.gauges.writes_failed == 30 && stats.gauges.pages_failed == 0, "{stats:?}");
+}
+
+#[test]
+fn a_page_that_was_refused_is_there_again_when_the_spill_works() {
+    const TEST: &str = "a_page_that_was_refused_is_there_again_when_the_spill_works";
+    if plays(TEST) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let spill = Arc::new(Faulty::default());
+        let given = Arc::clone(&spill) as Arc<dyn Spill>;
+        let builder = Region::anonymous(PAGES * PAGE).budget(BUDGET * PAGE).spill_to(given).kernel_faults(true);
+        let mut region = match builder.create() {
+            Err(Error::Forbidden { .. }) => return,
+            made => made.expect("a region"),
+        };
+        write_all(&mut region);
+        spill.bad.store(101, Ordering::Relaxed);
+        // The kernel reads the pages, so that the refusal is an error and no signal.
+        let path = dir.path().join("copy");
+        let page = |region: &Region, page: usize| std::fs::write(&path, &region[page * PAGE..][..PAGE]);
+        assert!(page(&region, 100).is_err());
+        spill.bad.store(0, Ordering::Relaxed);
+        while page(&region, 100).is_err() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        check(&region, 0..PAGES);
+        // Given up, a page that was refused is there at once.
+        region.set_budget(1 << 20).expect("less");
+        check(&region, 4000..PAGES);
+        spill.bad.store(201, Ordering::Relaxed);
+        assert!(page(&region, 200).is_err());
+        region.discard(200 * PAGE..201 * PAGE).expect("discarded");
+        assert!(region[200 * PAGE..][..PAGE].iter().all(|byte| *byte == 0));
+        check(&region, (0..200).chain(201..PAGES));
+        reached("the end");
+        return;
+    }
+    let output = again(TEST).output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
 fn a_file_system_without_room_is_an_error_at_creation() {
     const TEST: &str = "a_file_system_without_room_is_an_error_at_creation";
     if plays(TEST) {
@@ -222,6 +276,70 @@ fn a_child_has_no_region() {
         return;
     }
     let output = again(TEST).output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// Files without a name that a process has open, and their lengths.
+fn nameless_files(process: i32) -> Vec<u64> {
+    let open = std::fs::read_dir(format!("/proc/{process}/fd")).expect("the process is there");
+    let nameless = open.filter_map(|entry| {
+        let path = entry.ok()?.path();
+        let to = std::fs::read_link(&path).ok()?;
+        to.to_string_lossy().ends_with("(deleted)").then(|| std::fs::metadata(&path).map_or(0, |about| about.len()))
+    });
+    nameless.collect()
+}
+
+#[test]
+fn a_child_does_not_keep_the_room_of_the_spill_file() {
+    const TEST: &str = "a_child_does_not_keep_the_room_of_the_spill_file";
+    if plays(TEST) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let region = Region::anonymous(1024 * PAGE).budget(160 * PAGE).spill(dir.path()).create().expect("a region");
+        assert_eq!(nameless_files(std::process::id() as i32), [1024 * PAGE as u64]);
+        // SAFETY: the children wait, and are ended.
+        let (fork, raw) = (|| unsafe { libc::fork() }, || unsafe { libc::syscall(libc::SYS_fork) as i32 });
+        let child = |child: i32| {
+            if child == 0 {
+                // SAFETY: the child does nothing else.
+                unsafe { libc::pause() };
+            }
+            child
+        };
+        let (one, other) = (child(fork()), child(raw()));
+        while !nameless_files(one).is_empty() {
+            std::thread::yield_now();
+        }
+        // A child that the C library knows nothing of keeps the file, which is cut to nothing.
+        assert_eq!(nameless_files(other), [1024 * PAGE as u64]);
+        drop(region);
+        assert_eq!(nameless_files(other), [0]);
+        for child in [one, other] {
+            // SAFETY: they are children of this process.
+            unsafe { libc::kill(child, libc::SIGKILL) };
+        }
+        return;
+    }
+    let output = again(TEST).output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn a_directory_for_temporary_files_in_memory_is_not_the_default() {
+    const TEST: &str = "a_directory_for_temporary_files_in_memory_is_not_the_default";
+    if plays(TEST) {
+        let region = Region::anonymous(1024 * PAGE).budget(160 * PAGE).create();
+        let open = std::fs::read_dir("/proc/self/fd").expect("this process");
+        let paths = open.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+        let in_memory = paths.filter(|path| path.starts_with("/dev/shm")).count();
+        assert_eq!(in_memory, 0);
+        match region {
+            Ok(_) => {}
+            Err(error) => assert!(error.to_string().contains("tmpfs"), "{error}"),
+        }
+        return;
+    }
+    let output = again(TEST).env("TMPDIR", "/dev/shm").output().expect("it runs");
     assert!(output.status.success(), "{output:?}");
 }
 

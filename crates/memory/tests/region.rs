@@ -132,6 +132,8 @@ fn invalid_sizes_and_places_are_refused() {
     assert!(matches!(Region::anonymous(1 << 20).create(), Err(Error::Invalid { .. })));
     let little = Region::anonymous(1 << 20).budget(BUDGET_BYTES_MIN - 1).spill(dir.path()).create();
     assert!(matches!(little, Err(Error::Invalid { .. })));
+    let endless = Region::anonymous(1 << 44).budget(1 << 20).spill(dir.path()).create();
+    assert!(matches!(endless, Err(Error::Invalid { .. })));
     let nowhere = Region::anonymous(1 << 20).budget(1 << 20).spill(dir.path().join("none")).create();
     assert!(matches!(nowhere, Err(Error::Spill { .. })));
 }

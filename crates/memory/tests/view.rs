@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use foreread_backend::{ConnectOptions, Key, connect};
 use foreread_engine::{Engine, File, Options, Patience};
-use foreread_memory::{Error, Region, View};
+use foreread_memory::{Error, Region, View, ViewBuilder};
 use foreread_testbed::{Config, ObjectSpec, Testbed, content};
 
 const PAGE: usize = 4096;
@@ -36,6 +36,12 @@ fn rig(size: u64) -> Rig {
     Rig { testbed, engine }
 }
 
+/// An object of the testbed as memory.
+fn map(file: File) -> ViewBuilder {
+    // SAFETY: the testbed has strong validators.
+    unsafe { Region::map(file) }
+}
+
 impl Rig {
     fn open(&self) -> File {
         let object = self.engine.runtime().block_on(self.engine.stat(&Key::new(NAME))).expect("the object is there");
@@ -54,7 +60,7 @@ fn every_byte_is_the_objects() {
     // Many times the budget, and the last page is not whole.
     let size = (40 << 20) + 1234;
     let rig = rig(size as u64);
-    let view = Region::map(rig.open()).budget(1 << 20).create().expect("a view");
+    let view = map(rig.open()).budget(1 << 20).create().expect("a view");
     let bytes = expected(size);
     assert_eq!(view.len(), size);
     assert!(view[..] == bytes[..], "forward");
@@ -70,7 +76,7 @@ fn every_byte_is_the_objects() {
 fn threads_share_a_view_and_each_block_is_read_once() {
     let size = 8 << 20;
     let rig = rig(size as u64);
-    let view = Region::map(rig.open()).budget(16 << 20).create().expect("a view");
+    let view = map(rig.open()).budget(16 << 20).create().expect("a view");
     let bytes = expected(size);
     std::thread::scope(|scope| {
         for thread in 0..8 {
@@ -93,7 +99,7 @@ fn a_loop_over_more_than_the_budget_reads_little_more_than_the_blocks_that_do_no
     // round.
     let size = 24 << 20;
     let rig = rig(size as u64);
-    let view = Region::map(rig.open()).budget(16 << 20).create().expect("a view");
+    let view = map(rig.open()).budget(16 << 20).create().expect("a view");
     let bytes = expected(size);
     for round in 0..12 {
         assert!(view[..] == bytes[..], "round {round}");
@@ -105,7 +111,7 @@ fn a_loop_over_more_than_the_budget_reads_little_more_than_the_blocks_that_do_no
 #[test]
 fn an_empty_object_cannot_be_mapped() {
     let rig = rig(0);
-    assert!(matches!(Region::map(rig.open()).create(), Err(Error::Invalid { .. })));
+    assert!(matches!(map(rig.open()).create(), Err(Error::Invalid { .. })));
 }
 
 #[test]
@@ -116,7 +122,7 @@ fn a_page_that_the_storage_does_not_deliver_is_a_signal() {
     const SIZE: usize = 256 << 20;
     if std::env::var_os(ROLE).is_some() {
         let rig = rig(SIZE as u64);
-        let view = Region::map(rig.open()).create().expect("a view");
+        let view = map(rig.open()).create().expect("a view");
         assert_eq!(view[0], expected(1)[0]);
         println!("reached the change");
         drop(rig.testbed);
@@ -130,4 +136,29 @@ fn a_page_that_the_storage_does_not_deliver_is_a_signal() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("reached the change") && !said.contains("behind it"), "{output:?}");
     assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{output:?}");
+}
+
+#[test]
+fn pages_that_the_program_gives_up_by_itself_are_read_again() {
+    const ROLE: &str = "FOREREAD_TEST_ROLE";
+    let test = "pages_that_the_program_gives_up_by_itself_are_read_again";
+    if std::env::var_os(ROLE).is_some() {
+        // SAFETY: it changes a timer of this process: a case that hangs ends.
+        unsafe { libc::alarm(60) };
+        let size = (4 << 20) + 1234;
+        let rig = rig(size as u64);
+        let view = map(rig.open()).budget(1 << 20).create().expect("a view");
+        let bytes = expected(size);
+        for round in 0..4 {
+            assert!(view[..] == bytes[..], "round {round}");
+            let len = (size - 100 * PAGE).next_multiple_of(PAGE);
+            // SAFETY: the view reads the contents again.
+            let advised = unsafe { libc::madvise(view.as_ptr().add(100 * PAGE) as *mut _, len, libc::MADV_DONTNEED) };
+            assert_eq!(advised, 0);
+        }
+        return;
+    }
+    let mut command = std::process::Command::new(std::env::current_exe().expect("this program"));
+    let output = command.args([test, "--exact", "--nocapture"]).env(ROLE, "1").output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
 }

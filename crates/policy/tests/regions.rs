@@ -450,3 +450,45 @@ fn a_page_that_is_read_and_then_written_takes_one_fault_while_most_do() {
     let share = protected(&mut driver, false);
     assert!(share > 90, "{share} % of the pages that are only read are protected");
 }
+
+#[test]
+fn pages_that_will_be_needed_are_asked_for_in_pieces_and_a_fault_is_served_before_them() {
+    let mut policy = RegionPath::new(RegionOptions { pages: 40_000, budget: 2_000 });
+    // Cleans at once, and returns what is read.
+    let mut tell = |event: RegionEvent| {
+        let (mut events, mut reads) = (vec![event], Vec::new());
+        while let Some(event) = events.pop() {
+            policy.handle(Nanos(0), event);
+            while let Some(action) = policy.poll_action() {
+                match action {
+                    RegionAction::Clean { request, .. } => events.push(RegionEvent::Cleaned { request, came: true }),
+                    RegionAction::Read { request, pages, .. } => reads.push((request, pages)),
+                    _ => {}
+                }
+            }
+        }
+        reads
+    };
+    for page in 0..40_000 {
+        assert_eq!(tell(RegionEvent::Fault { page, thread: 1, write: true }), []);
+    }
+    tell(RegionEvent::Budget { pages: 40_000 });
+    let mut open = tell(RegionEvent::Advised { pages: Extent::new(0, 40_000), advice: Advice::WillNeed });
+    let in_flight = |open: &[(RequestId, Extent)]| open.iter().map(|(_, pages)| pages.pages()).sum::<u64>();
+    assert!((1..=1_024).contains(&in_flight(&open)), "{} pages at once", in_flight(&open));
+    // Some of these pages are in memory.
+    let mut fault =
+        |page| Some(tell(RegionEvent::Fault { page, thread: 2, write: false })).filter(|reads| !reads.is_empty());
+    let waited = (20_000..40_000).step_by(1_000).find_map(|page| fault(page).map(|reads| (page, reads)));
+    let (page, waited) = waited.expect("a page that is away");
+    assert!(waited.iter().any(|(_, pages)| pages.contains(page)), "{page}: {waited:?}");
+    open.extend(waited);
+    let mut read = 0;
+    while let Some((request, pages)) = open.pop() {
+        read += pages.pages();
+        open.extend(tell(RegionEvent::Completed { request, came: true }));
+        assert!(in_flight(&open) <= 1_024, "{} pages at once", in_flight(&open));
+    }
+    // At most half of the budget, and nearly all of that.
+    assert!((18_000..=20_500).contains(&read), "{read} pages");
+}

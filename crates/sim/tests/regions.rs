@@ -184,3 +184,18 @@ fn the_figures_of_regions_are_pinned() {
     }
     insta::assert_snapshot!("regions", text);
 }
+
+/// Writes in order by many threads at once, each over its own part.
+fn in_order(threads: u32) -> Tally {
+    let mut workload = catalogue::find("region-sequential").unwrap();
+    workload.threads = threads;
+    run_of(&workload, "foreread")
+}
+
+#[test]
+fn many_threads_in_order_are_streams_as_few_are() {
+    let [one, many, more] = [1, 64, 200].map(in_order);
+    let seconds = |tally: &Tally| tally.figure(Metric::TouchTime).unwrap();
+    assert!(seconds(&many) <= 1.25 * seconds(&one), "{} s beside {}", seconds(&many), seconds(&one));
+    assert!(seconds(&more) <= 1.8 * seconds(&one), "{} s beside {}", seconds(&more), seconds(&one));
+}

@@ -48,7 +48,10 @@ pub(crate) fn view(plan: &Plan, endpoint: &str, key: &str, memory_bytes: u64) ->
     let content = Content::new(key, GENERATION);
     let start = Instant::now();
     let object = engine.runtime().block_on(engine.stat(&Key::new(key))).map_err(Error::protocol)?;
-    let view = Region::map(engine.open(&object)).create().map_err(Error::protocol)?;
+    // SAFETY: the testbed's objects have strong validators.
+    #[expect(unsafe_code, reason = "mapping an object")]
+    let view = unsafe { Region::map(engine.open(&object)) };
+    let view = view.create().map_err(Error::protocol)?;
     for (n, bytes) in view.chunks(READ_BYTES).enumerate() {
         for page in bytes.chunks(PAGE_BYTES) {
             std::hint::black_box(page[0]);

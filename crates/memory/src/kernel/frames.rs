@@ -7,14 +7,18 @@
 //!
 //! A free frame keeps its memory for the next read, up to a bound; beyond it the kernel gets the
 //! memory back, because free frames count in no budget.
+//!
+//! Frames of a *registered* pool are absent while they are free: pages are moved there.
 
 #![allow(unsafe_code, reason = "frames are handed out as bytes")]
 
 use std::io;
+use std::sync::Arc;
 
 use foreread_policy::{Extent, PAGE_BYTES};
 
 use crate::kernel::mapping::Mapping;
+use crate::kernel::uffd::{Range, Uffd};
 
 /// Adjacent frames of one arena. Only the owner of this value reads and writes there.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,6 +35,8 @@ pub(crate) struct Pool {
     /// Free frames that may keep their memory.
     idle_max: u64,
     idle: u64,
+    /// Where the arenas are registered.
+    uffd: Option<Arc<Uffd>>,
 }
 
 #[derive(Debug)]
@@ -66,7 +72,12 @@ impl Frames {
 impl Pool {
     /// At most `idle_max` free frames keep their memory.
     pub(crate) fn new(idle_max: u64) -> Self {
-        Self { arenas: Vec::new(), idle_max, idle: 0 }
+        Self { arenas: Vec::new(), idle_max, idle: 0, uffd: None }
+    }
+
+    /// Free frames are absent. A frame is touched only after a page was moved there.
+    pub(crate) fn registered(uffd: Arc<Uffd>) -> Self {
+        Self { uffd: Some(uffd), ..Self::new(0) }
     }
 
     /// Changes that bound. Frames beyond it lose their memory when further frames are given back.
@@ -81,7 +92,10 @@ impl Pool {
         let (arena, run) = if let Some(found) = found {
             found
         } else {
-            let mapping = Mapping::new(ARENA_FRAMES, true)?;
+            let mapping = match &self.uffd {
+                None => Mapping::new(ARENA_FRAMES, true)?,
+                Some(uffd) => Mapping::registered(ARENA_FRAMES, true, uffd).map_err(io::Error::other)?,
+            };
             self.arenas.push(Arena { mapping, used: [0; WORDS], idle: [0; WORDS] });
             (self.arenas.len() - 1, Extent::new(0, frames))
         };
@@ -108,6 +122,38 @@ impl Pool {
             // SAFETY: the frames are free: no code relies on their contents.
             let _ = unsafe { arena.mapping.forget(frames.run) };
         }
+        self.unmap_empty();
+    }
+
+    /// As [`Pool::give`] for each, with as few system calls as possible. None keeps its memory.
+    pub(crate) fn give_all(&mut self, frames: &mut Vec<Frames>) {
+        frames.sort_unstable_by_key(|frames| (frames.arena, frames.run.start));
+        for together in frames.chunk_by(|one, next| one.arena == next.arena) {
+            let arena = &mut self.arenas[together[0].arena as usize];
+            for frame in together.iter().flat_map(|frames| frames.run.start..frames.run.end) {
+                assert!(clear(&mut arena.used, frame), "frame {frame} was free");
+            }
+            let runs = together.chunk_by(Frames::is_before);
+            let runs: Vec<_> = runs.map(|run| Extent::new(run[0].run.start, run[run.len() - 1].run.end)).collect();
+            // SAFETY: the frames are free: no code relies on their contents.
+            unsafe { arena.mapping.forget_all(&runs) };
+        }
+        frames.clear();
+        self.unmap_empty();
+    }
+
+    /// Makes taken frames absent, in a registered pool.
+    pub(crate) fn empty(&self, frames: &Frames) {
+        // SAFETY: frames are absent until a page is moved there, so these have no contents.
+        let _ = unsafe { self.arenas[frames.arena as usize].mapping.forget(frames.run) };
+    }
+
+    /// Takes back locks of the frames' memory (mlockall).
+    pub(crate) fn unlock(&self) {
+        self.arenas.iter().for_each(|arena| arena.mapping.unlock(arena.mapping.all()));
+    }
+
+    fn unmap_empty(&mut self) {
         while let Some(last) = self.arenas.last()
             && last.used == [0; WORDS]
             && self.arenas.len() > 1
@@ -122,10 +168,16 @@ impl Pool {
         self.arenas[frames.arena as usize].mapping.at(frames.run.start)
     }
 
+    /// Their addresses.
+    pub(crate) fn range(&self, frames: &Frames) -> Range {
+        self.arenas[frames.arena as usize].mapping.range(frames.run)
+    }
+
     /// Their bytes. Not to be used while the kernel or another thread has the frames.
     pub(crate) fn bytes(&mut self, frames: &mut Frames) -> &mut [u8] {
-        // SAFETY: a run has one owner, which is borrowed mutably here. Pages of an arena are not
-        // registered with a userfaultfd, so they are there when touched.
+        // SAFETY: a run has one owner, which is borrowed mutably here. Pages of an arena that is
+        // not registered with a userfaultfd are there when touched; in a registered one a page was
+        // moved there.
         unsafe { self.arenas[frames.arena as usize].mapping.bytes(frames.run) }
     }
 

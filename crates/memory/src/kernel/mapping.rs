@@ -34,11 +34,20 @@ impl Mapping {
         let bytes = pages.checked_mul(PAGE_BYTES).and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(too_long)?;
         let protection = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // Without access at first: of a program that locks all its memory (`MCL_FUTURE`) the kernel
+        // would bring every page into memory here.
         // SAFETY: the kernel chooses a free place, so no memory in use changes.
-        let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, protection, flags)? };
+        let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::empty(), flags)? };
         let start = NonNull::new(start.cast()).ok_or_else(too_long)?;
         let mapping = Self { start, pages };
+        mapping.unlock(mapping.all());
+        let protection = MprotectFlags::from_bits_retain(protection.bits());
+        // SAFETY: the mapping is new.
+        unsafe { rustix::mm::mprotect(start.as_ptr().cast(), bytes, protection)? };
         mapping.advise(mapping.all(), Advice::LinuxDontFork)?;
+        // The kernel merges equal pages of a program that wants it, and forgets their protection.
+        // A kernel that cannot merge refuses this call.
+        let _ = mapping.advise(mapping.all(), Advice::LinuxUnmergeable);
         // A huge page would take 512 pages of the budget at one touch. A kernel without huge pages
         // refuses this call.
         let _ = mapping.advise(mapping.all(), Advice::LinuxNoHugepage);
@@ -75,9 +84,10 @@ impl Mapping {
         self.start.as_ptr().wrapping_add((page * PAGE_BYTES) as usize)
     }
 
-    /// The page of an address in the mapping.
-    pub(crate) fn page_of(&self, address: u64) -> u64 {
-        (address - self.start.addr().get() as u64) / PAGE_BYTES
+    /// The page of an address; `None` for one outside the mapping.
+    pub(crate) fn page_of(&self, address: u64) -> Option<u64> {
+        let page = address.checked_sub(self.start.addr().get() as u64)? / PAGE_BYTES;
+        (page < self.pages).then_some(page)
     }
 
     /// Gives pages back to the kernel: they are absent from now on.
@@ -86,7 +96,24 @@ impl Mapping {
     ///
     /// No code relies on their contents.
     pub(crate) unsafe fn forget(&self, pages: Extent) -> io::Result<()> {
-        self.advise(pages, Advice::LinuxDontNeed)
+        match self.advise(pages, Advice::LinuxDontNeed) {
+            // The program has locked them. A kernel before Linux 5.18 has no advice for that.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                self.advise(pages, Advice::LinuxDontneedLocked).or_else(|_| {
+                    self.unlock(pages);
+                    self.advise(pages, Advice::LinuxDontNeed)
+                })
+            }
+            result => result,
+        }
+    }
+
+    /// Takes back a lock of `pages` (mlock): the budget decides what is in memory.
+    pub(crate) fn unlock(&self, pages: Extent) {
+        let range = self.range(pages);
+        // SAFETY: the range is inside the mapping, and contents stay. It cannot fail for memory
+        // that is mapped, but for a want of memory for the kernel's records.
+        let _ = unsafe { rustix::mm::munlock(self.at_end(pages.start).cast(), range.len as usize) };
     }
 
     /// As [`Mapping::forget`] for each extent, with one flush of the processors' address caches
@@ -149,6 +176,32 @@ impl Mapping {
         Ok(())
     }
 
+    /// Takes [`Mapping::forbid`] back, in a mapping that is written to.
+    pub(crate) fn allow(&self, pages: Extent) -> io::Result<()> {
+        self.permit(pages, MprotectFlags::READ | MprotectFlags::WRITE)
+    }
+
+    /// Takes [`Mapping::forbid`] back, in a mapping that is read.
+    pub(crate) fn allow_reads(&self, pages: Extent) -> io::Result<()> {
+        self.permit(pages, MprotectFlags::READ)
+    }
+
+    /// Whether a page is in memory, and not absent. A page that the kernel has swapped may count
+    /// as absent.
+    pub(crate) fn is_there(&self, page: u64) -> bool {
+        let mut there = 0_u8;
+        // SAFETY: the page is inside the mapping; there is a byte for one page.
+        let asked = unsafe { libc::mincore(self.at(page).cast(), PAGE_BYTES as usize, &raw mut there) };
+        asked != 0 || there & 1 == 1
+    }
+
+    fn permit(&self, pages: Extent, protection: MprotectFlags) -> io::Result<()> {
+        let range = self.range(pages);
+        // SAFETY: the range is inside the mapping, and its owner answers for the contents.
+        unsafe { rustix::mm::mprotect(self.at_end(pages.start).cast(), range.len as usize, protection)? };
+        Ok(())
+    }
+
     /// As [`Mapping::at`], or just behind the last page.
     fn at_end(&self, page: u64) -> *mut u8 {
         self.start.as_ptr().wrapping_add((page * PAGE_BYTES) as usize)
@@ -160,8 +213,9 @@ impl Mapping {
     ///
     /// The page is not absent (the calling thread would wait for its own answer), and no thread
     /// writes to it meanwhile.
+    #[cfg(test)]
     #[expect(clippy::cast_ptr_alignment, reason = "a page starts with a word")]
-    pub(crate) unsafe fn is_zero(&self, page: u64) -> bool {
+    unsafe fn is_zero(&self, page: u64) -> bool {
         let words = self.at(page).cast::<u64>();
         // SAFETY: aligned, inside the mapping, and there. Volatile: the program holds references
         // to this memory, and the compiler must not draw conclusions from what is read here.
@@ -208,7 +262,9 @@ mod tests {
     fn pages_are_numbered_from_the_start() {
         let mapping = Mapping::new(4, true).expect("memory");
         let range = mapping.range(Extent::new(1, 3));
-        assert_eq!((mapping.page_of(range.start), mapping.page_of(range.start + range.len - 1)), (1, 2));
+        let page = |address| mapping.page_of(address);
+        assert_eq!((page(range.start), page(range.start + range.len - 1)), (Some(1), Some(2)));
+        assert_eq!((page(range.start - 2 * PAGE_BYTES), page(range.start + 3 * PAGE_BYTES)), (None, None));
     }
 
     #[test]

@@ -53,11 +53,21 @@ pub(crate) struct Range {
     pub(crate) len: u64,
 }
 
+/// How far [`Uffd::take_out`] came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Moved {
+    /// Bytes moved, from the start of the range.
+    pub(crate) bytes: u64,
+    /// Why the page behind them was not moved.
+    pub(crate) stopped: Option<Errno>,
+}
+
 /// See the head of this file.
 #[derive(Debug)]
 pub(crate) struct Uffd {
     fd: OwnedFd,
     can_poison: bool,
+    can_move: bool,
 }
 
 impl Uffd {
@@ -65,19 +75,26 @@ impl Uffd {
     /// while it works for a thread of this process.
     ///
     /// Errors: [`Error::Forbidden`], with advice; [`Error::Unsupported`] where the kernel is too
-    /// old.
+    /// old; [`Error::PageSize`].
     pub(crate) fn new(kernel: bool) -> Result<Self, Error> {
-        let fd = Self::open(kernel)?;
-        match Self::handshake(&fd, FEATURES | u64::from(raw::UFFD_FEATURE_POISON)) {
-            Ok(()) => Ok(Self { fd, can_poison: true }),
-            // A descriptor takes one handshake: the second needs another descriptor.
-            Err(Errno::INVAL) => {
-                let fd = Self::open(kernel)?;
-                Self::handshake(&fd, FEATURES).map_err(|_| Error::Unsupported)?;
-                Ok(Self { fd, can_poison: false })
+        check_page_size(rustix::param::page_size())?;
+        for (can_poison, can_move) in [(true, true), (true, false), (false, false)] {
+            let poison = if can_poison { u64::from(raw::UFFD_FEATURE_POISON) } else { 0 };
+            let move_ = if can_move { u64::from(raw::UFFD_FEATURE_MOVE) } else { 0 };
+            // A descriptor takes one handshake: the next needs another descriptor.
+            let fd = Self::open(kernel)?;
+            match Self::handshake(&fd, FEATURES | poison | move_) {
+                Ok(()) => return Ok(Self { fd, can_poison, can_move }),
+                Err(Errno::INVAL) => {}
+                Err(_) => break,
             }
-            Err(_) => Err(Error::Unsupported),
         }
+        Err(Error::Unsupported)
+    }
+
+    /// Whether the kernel says that it has [`Uffd::take_out`] (Linux 6.8).
+    pub(crate) fn can_move(&self) -> bool {
+        self.can_move
     }
 
     fn open(kernel: bool) -> Result<OwnedFd, Error> {
@@ -153,15 +170,15 @@ impl Uffd {
     /// Copies the bytes at `from` to the absent pages `to`, and wakes the threads that wait there.
     /// `protect`: the first write to each page is reported.
     ///
-    /// A page that is already there stays as it is.
+    /// A page that is already there stays as it is. Returns the bytes that were not.
     ///
     /// # Safety
     ///
     /// `[from, from + to.len)` is readable memory that does not change meanwhile; `to` lies in a
     /// range that the caller registered.
-    pub(crate) unsafe fn copy(&self, from: u64, to: Range, protect: bool) -> Result<(), Errno> {
+    pub(crate) unsafe fn copy(&self, from: u64, to: Range, protect: bool) -> Result<u64, Errno> {
         let mode = if protect { u64::from(raw::UFFDIO_COPY_MODE_WP) } else { 0 };
-        let mut done = 0;
+        let (mut done, mut there) = (0, 0);
         while done < to.len {
             let mut copy =
                 raw::uffdio_copy { dst: to.start + done, src: from + done, len: to.len - done, mode, copy: 0 };
@@ -174,11 +191,52 @@ impl Uffd {
                     done += copy.copy.max(0) as u64;
                     self.wake(Range { start: to.start + done, len: PAGE })?;
                     done += PAGE;
+                    there += PAGE;
+                }
+                // The program gave parts of the range a protection or advice of their own, and the
+                // kernel copies inside one part only.
+                Err(Errno::NOENT) if to.len - done > PAGE => {
+                    for start in (to.start + done..to.start + to.len).step_by(PAGE as usize) {
+                        let page = Range { start, len: PAGE };
+                        // SAFETY: the caller's contract, for one of the pages.
+                        there += PAGE - unsafe { self.copy(from + (start - to.start), page, protect)? };
+                    }
+                    done = to.len;
                 }
                 Err(errno) => return Err(errno),
             }
         }
-        Ok(())
+        Ok(to.len - there)
+    }
+
+    /// Moves pages: `from` is absent afterwards, and `to` has what it held. The step is atomic for
+    /// each page: no write is lost in between, and a page that a device may still write to is not
+    /// moved (`EBUSY`). So is one that another process or the kernel shares. `ENOENT`: the page is
+    /// absent.
+    ///
+    /// # Safety
+    ///
+    /// Both ranges lie in ranges that the caller registered; `to` is absent, and no code relies on
+    /// its contents.
+    pub(crate) unsafe fn take_out(&self, from: Range, to: u64) -> Moved {
+        let mut done = 0;
+        while done < from.len {
+            let mut request = raw::uffdio_move {
+                dst: to + done,
+                src: from.start + done,
+                len: from.len - done,
+                mode: u64::from(MOVE_MODE_DONTWAKE),
+                move_: 0,
+            };
+            // SAFETY: the caller's contract.
+            match unsafe { self::request::<MOVE, _>(self.fd.as_fd(), &mut request) } {
+                Ok(()) => done = from.len,
+                // The process's memory map is being changed, or the move stopped on its way.
+                Err(Errno::AGAIN) => done += request.move_.max(0) as u64,
+                Err(errno) => return Moved { bytes: done, stopped: Some(errno) },
+            }
+        }
+        Moved { bytes: done, stopped: None }
     }
 
     /// Protects pages that are there; or takes the protection away and wakes the threads that wait
@@ -194,6 +252,14 @@ impl Uffd {
             // SAFETY: the caller's contract; contents stay.
             match unsafe { request::<WRITEPROTECT, _>(self.fd.as_fd(), &mut change) } {
                 Err(Errno::AGAIN) => {}
+                // As for `copy`.
+                Err(Errno::NOENT) if range.len > PAGE => {
+                    for start in (range.start..range.start + range.len).step_by(PAGE as usize) {
+                        // SAFETY: the caller's contract, for one of the pages.
+                        unsafe { self.protect(Range { start, len: PAGE }, protect)? };
+                    }
+                    return Ok(());
+                }
                 result => return result,
             }
         }
@@ -216,12 +282,21 @@ impl Uffd {
         if !self.can_poison {
             return false;
         }
+        let mut done = 0;
         loop {
-            let mut poison = raw::uffdio_poison { range: range.into(), mode: 0, updated: 0 };
+            let rest = Range { start: range.start + done, len: range.len - done };
+            let mut poison = raw::uffdio_poison { range: rest.into(), mode: 0, updated: 0 };
             // SAFETY: the caller's contract.
             match unsafe { request::<POISON, _>(self.fd.as_fd(), &mut poison) } {
                 Ok(()) => return true,
-                Err(Errno::AGAIN) => {}
+                Err(Errno::AGAIN) => done += poison.updated.max(0) as u64,
+                // As for `copy`.
+                Err(Errno::NOENT) if rest.len > PAGE => {
+                    return (rest.start..rest.start + rest.len).step_by(PAGE as usize).all(|start| {
+                        // SAFETY: the caller's contract, for one of the pages.
+                        unsafe { self.poison(Range { start, len: PAGE }) }
+                    });
+                }
                 Err(_) => return false,
             }
         }
@@ -241,6 +316,11 @@ impl From<Range> for raw::uffdio_range {
 }
 
 impl Touch {
+    /// The page touched.
+    pub(crate) fn page(&self) -> Range {
+        Range { start: self.address / PAGE * PAGE, len: PAGE }
+    }
+
     /// Parses `struct uffd_msg` as words: the event's number in the first byte, then flags,
     /// address and thread.
     fn of(message: &[u64; MESSAGE_BYTES / 8]) -> Option<Self> {
@@ -261,6 +341,12 @@ impl Touch {
         let thread = u32::from_ne_bytes([thread[0], thread[1], thread[2], thread[3]]);
         Some(Self { address: message[2], thread, how })
     }
+}
+
+/// What is copied, protected and counted here is pages of 4096 bytes: a larger page would be asked
+/// for in parts, which the kernel refuses at the first touch.
+fn check_page_size(bytes: usize) -> Result<(), Error> {
+    if bytes as u64 == PAGE { Ok(()) } else { Err(Error::PageSize { bytes }) }
 }
 
 /// Blocks all signals in the calling thread, which answers faults: a handler that touched the
@@ -315,10 +401,14 @@ const REGISTER: Opcode = opcode::read_write::<raw::uffdio_register>(TYPE, raw::_
 const WAKE: Opcode = opcode::read::<raw::uffdio_range>(TYPE, raw::_UFFDIO_WAKE as u8);
 const COPY: Opcode = opcode::read_write::<raw::uffdio_copy>(TYPE, raw::_UFFDIO_COPY as u8);
 const WRITEPROTECT: Opcode = opcode::read_write::<raw::uffdio_writeprotect>(TYPE, raw::_UFFDIO_WRITEPROTECT as u8);
+const MOVE: Opcode = opcode::read_write::<raw::uffdio_move>(TYPE, raw::_UFFDIO_MOVE as u8);
 const POISON: Opcode = opcode::read_write::<raw::uffdio_poison>(TYPE, raw::_UFFDIO_POISON as u8);
 
 /// `UFFDIO_WRITEPROTECT_MODE_WP`.
 const WRITEPROTECT_MODE_WP: u32 = 1;
+
+/// `UFFDIO_MOVE_MODE_DONTWAKE`.
+const MOVE_MODE_DONTWAKE: u32 = 1;
 
 /// `UFFD_EVENT_PAGEFAULT`.
 const PAGEFAULT: u8 = raw::UFFD_EVENT_PAGEFAULT as u8;
@@ -341,6 +431,15 @@ const MESSAGES_MAX: usize = 32;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kernel_with_large_pages_is_refused() {
+        assert!(check_page_size(4096).is_ok());
+        for bytes in [16 << 10, 64 << 10] {
+            let refused = check_page_size(bytes).expect_err("refused").to_string();
+            assert!(refused.contains(&bytes.to_string()) && refused.contains("4096"), "{refused}");
+        }
+    }
 
     #[test]
     fn a_message_is_read_as_the_kernel_lays_it_out() {

@@ -11,6 +11,7 @@ mod threads;
 pub(crate) mod transfer;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::kernel::bell::Bell;
 use crate::kernel::uffd::Uffd;
@@ -49,21 +50,12 @@ impl Carrier {
         }
     }
 
-    /// Whether a write may take its bytes from memory that a program may write to meanwhile. Such
-    /// a write leaves useless bytes in the spill, and does no harm: policy learns of the program's
-    /// write.
-    pub(crate) fn takes_shared_memory(&self) -> bool {
-        matches!(self, Self::Ring(_))
-    }
-
     /// Starts a transfer.
     ///
     /// # Safety
     ///
     /// The memory stays mapped until the transfer ends, and belongs to the transfer: no thread
-    /// writes there, and during a read no thread reads there. The exception is a write by a
-    /// carrier that [takes shared memory](Carrier::takes_shared_memory), whose memory may be
-    /// written to meanwhile.
+    /// writes there, and during a read no thread reads there.
     #[expect(unsafe_code, reason = "the memory is named by address")]
     pub(crate) unsafe fn start(&mut self, transfer: Transfer) {
         match self {
@@ -85,12 +77,12 @@ impl Carrier {
         }
     }
 
-    /// Reports what there is to do; waits until there is something if `sleep`. `woken.touched` and
-    /// `woken.rung` may be set without need.
-    pub(crate) fn wait(&mut self, woken: &mut Woken, sleep: bool) {
+    /// Reports what there is to do; waits until there is something, or for `at_most`, if that is
+    /// given. `woken.touched` and `woken.rung` may be set without need.
+    pub(crate) fn wait(&mut self, woken: &mut Woken, at_most: Option<Duration>) {
         match self {
-            Self::Ring(ring) => ring.wait(woken, sleep),
-            Self::Threads(threads) => threads.wait(woken, sleep),
+            Self::Ring(ring) => ring.wait(woken, at_most),
+            Self::Threads(threads) => threads.wait(woken, at_most),
         }
     }
 }

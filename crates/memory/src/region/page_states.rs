@@ -85,7 +85,7 @@ impl Bits {
 
 /// Splits `pages` into the longest runs on which `is` has one value, in order, each with that
 /// value.
-pub(crate) fn runs(pages: Extent, is: impl Fn(u64) -> bool) -> impl Iterator<Item = (Extent, bool)> {
+pub(crate) fn runs(pages: Extent, mut is: impl FnMut(u64) -> bool) -> impl Iterator<Item = (Extent, bool)> {
     let mut start = pages.start;
     std::iter::from_fn(move || {
         if start >= pages.end {

@@ -17,6 +17,10 @@
 //!
 //! This thread owns all of it, so nothing happens between an event and its actions.
 //!
+//! A write that fails is tried again for about a second ([`RETRIES`]), before policy learns that
+//! its pages stay. When all pages that could leave are kept in memory by others (pinned), their
+//! requests are tried again for as long ([`PINNED_MAX`]): a device is done soon, most often.
+//!
 //! Work that a thread waits for comes first: reads are submitted before pages are cleaned, and
 //! pages that leave are unmapped together (`resident.rs`). Policy's budget is smaller by as many
 //! pages as may be leaving ([`budget_of_policy`]).
@@ -28,15 +32,18 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use foreread_policy::{CLEAN_PAGES_MAX, Extent, Nanos, PAGE_BYTES, RegionAction, RegionEvent, RegionPath, RequestId};
+use foreread_policy::{
+    Advice, CLEAN_PAGES_MAX, Extent, Nanos, PAGE_BYTES, RegionAction, RegionEvent, RegionPath, RequestId,
+};
 
 use crate::budget::BUDGET_BYTES_MIN;
 use crate::kernel::frames::{FRAME_BYTES, Frames, RUN_MAX};
 use crate::region::carrier::Carrier;
 use crate::region::carrier::transfer::{Transfer, Woken};
 use crate::region::cipher::Cipher;
+use crate::region::held::Taken;
 use crate::region::orders::{Done, Order, Orders};
 use crate::region::page_states::{pieces, runs};
 use crate::region::resident::{LEAVING_MAX, Resident};
@@ -57,6 +64,13 @@ pub(super) struct Pager {
     /// Requests to clean: their pages, and the first slot they are written to. They start after
     /// all reads.
     to_clean: VecDeque<(RequestId, Extent, u64)>,
+    /// Requests to clean whose pages are all pinned, and since when there is nothing else to clean.
+    pinned: Vec<(RequestId, Extent, u64)>,
+    pinned_since: Option<Instant>,
+    /// Pages found pinned since the last page that could leave.
+    pinned_pages: u64,
+    /// Writes that failed, and when each is tried again.
+    retries: Vec<(Instant, Write)>,
     /// Events that arose while actions were executed; policy is told after those actions.
     pending: VecDeque<RegionEvent>,
     gauges: Gauges,
@@ -76,17 +90,19 @@ struct Request {
 
 /// What one transfer moves.
 enum Piece {
-    Read {
-        request: RequestId,
-        pages: Extent,
-        frames: Frames,
-    },
-    /// Adjacent requests are written together.
-    Write {
-        requests: Vec<RequestId>,
-        /// Copies of the pages; `None` where they are written straight from the mapping.
-        frames: Option<Frames>,
-    },
+    Read { request: RequestId, pages: Extent, frames: Frames },
+    Write(Write),
+}
+
+/// Adjacent requests, written together.
+struct Write {
+    requests: Vec<RequestId>,
+    extents: Vec<Extent>,
+    slot: u64,
+    /// Encrypted copies of the pages; `None` where they are written as they are held.
+    frames: Option<Frames>,
+    /// How often it has failed.
+    failed: u32,
 }
 
 /// Pages of a request, and the first slot they are written to.
@@ -116,6 +132,10 @@ impl Pager {
             transfers: HashMap::new(),
             next_token: 0,
             to_clean: VecDeque::new(),
+            pinned: Vec::new(),
+            pinned_since: None,
+            pinned_pages: 0,
+            retries: Vec::new(),
             pending: VecDeque::new(),
             gauges: Gauges { budget_pages, ..Gauges::default() },
             started: Instant::now(),
@@ -128,7 +148,8 @@ impl Pager {
         let mut stopped = false;
         // Transfers in flight use memory that this thread owns.
         while !(stopped && self.transfers.is_empty()) {
-            self.carrier.wait(&mut woken, self.to_clean.is_empty());
+            self.carrier.wait(&mut woken, self.patience());
+            self.try_again(stopped);
             for (token, came) in woken.done.drain(..) {
                 self.transfer_ended(token, came);
             }
@@ -155,10 +176,42 @@ impl Pager {
         self.orders.closed();
     }
 
+    /// How long to wait for something to do; `None`: until there is something.
+    fn patience(&self) -> Option<Duration> {
+        if !self.to_clean.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let retry = self.retries.iter().map(|(at, _)| *at).min();
+        let first = [retry, self.resident.refused_until()].into_iter().flatten().min();
+        let first = first.map(|at| at.saturating_duration_since(Instant::now()));
+        let pinned = (!self.pinned.is_empty()).then_some(PINNED_PAUSE);
+        first.into_iter().chain(pinned).min()
+    }
+
+    /// Does again what could not be done.
+    fn try_again(&mut self, stopped: bool) {
+        if self.resident.refused_until().is_some_and(|until| until <= Instant::now()) {
+            self.resident.try_again(Extent::new(0, 0));
+        }
+        if stopped {
+            self.retries.clear();
+            return;
+        }
+        self.to_clean.extend(self.pinned.drain(..));
+        let now = Instant::now();
+        let due: Vec<_> = self.retries.extract_if(.., |(at, _)| *at <= now).collect();
+        for (_, write) in due {
+            self.start_write(write);
+        }
+    }
+
     /// Whether it is the last order.
     fn obey(&mut self, order: Order) -> bool {
         match order {
             Order::Advise { pages, advice, done } => {
+                if advice == Advice::DontNeed {
+                    self.resident.try_again(pages);
+                }
                 self.tell(RegionEvent::Advised { pages, advice });
                 self.discards.push(done);
             }
@@ -236,25 +289,36 @@ impl Pager {
 
     /// Starts the next requests to clean whose slots are adjacent.
     fn clean(&mut self) {
-        let (mut asked, mut parts) = (Vec::new(), Vec::new());
-        let mut end = self.to_clean.front().map_or(0, |&(_, _, slot)| slot);
-        let last = end + WRITE_MAX;
+        let start = self.to_clean.front().map_or(0, |&(_, _, slot)| slot);
+        let (mut end, mut batch) = (start, Vec::new());
         while let Some(&(request, pages, slot)) = self.to_clean.front()
             && slot == end
-            && end < last
+            && end < start + WRITE_MAX
         {
             self.to_clean.pop_front();
             end += pages.pages();
-            let came = self.resident.protect(pages, true);
-            asked.push((request, Request { pages, write: true, left: 0, came, arrived: Vec::new() }));
-            for (part, zeroes) in runs(pages, |page| self.resident.is_zero(page)).filter(|_| came).collect::<Vec<_>>() {
-                if zeroes {
-                    self.gauges.pages_blank += part.pages();
-                    self.pending.push_back(RegionEvent::Zeroes { pages: part });
-                } else {
-                    parts.push(Part { request, pages: part, slot: slot + part.start - pages.start });
+            batch.push((request, pages, slot));
+        }
+        let mut room = self.resident.room_to_hold(end - start).ok();
+        let (mut asked, mut parts) = (Vec::new(), Vec::new());
+        for (request, pages, slot) in batch {
+            let mut of_request = Request { pages, write: true, left: 0, came: false, arrived: Vec::new() };
+            if let Some(room) = &mut room {
+                let taken = self.resident.take_out(pages, room.split_to(pages.pages()));
+                let Some(came) = self.taken(&taken, (request, pages, slot)) else { continue };
+                of_request.came = came;
+                let out = taken.iter().filter(|(_, what)| *what == Taken::Out).map(|(pages, _)| *pages);
+                for out in out.collect::<Vec<_>>() {
+                    for (part, zeroes) in runs(out, |page| self.resident.is_zero(page)).collect::<Vec<_>>() {
+                        if zeroes {
+                            self.blank(part);
+                        } else {
+                            parts.push(Part { request, pages: part, slot: slot + part.start - pages.start });
+                        }
+                    }
                 }
             }
+            asked.push((request, of_request));
         }
         for together in parts.chunk_by(|part, next| part.slot + part.pages.pages() == next.slot) {
             let started = self.write(together);
@@ -270,22 +334,73 @@ impl Pager {
         }
     }
 
+    /// What became of the pages of a request to clean that were taken out. Whether the request
+    /// goes on; `None`: it is tried again later.
+    fn taken(&mut self, taken: &[(Extent, Taken)], asked: (RequestId, Extent, u64)) -> Option<bool> {
+        let kept = || taken.iter().filter(|(_, what)| *what == Taken::Kept).map(|(pages, _)| *pages);
+        let pages: u64 = kept().map(Extent::pages).sum();
+        self.gauges.pages_pinned += pages;
+        if pages == asked.1.pages() {
+            self.pinned_pages += pages;
+            if self.pinned_pages > self.resident.mapped_pages() {
+                // All pages have been tried. Policy would choose the same ones again.
+                let since = *self.pinned_since.get_or_insert_with(Instant::now);
+                if since.elapsed() > PINNED_MAX {
+                    self.pinned_since = None;
+                    return Some(false);
+                }
+                self.pinned.push(asked);
+                return None;
+            }
+        } else {
+            (self.pinned_pages, self.pinned_since) = (0, None);
+        }
+        for (pages, what) in taken {
+            match what {
+                Taken::Out => {}
+                // It may be written to at any time, and so may differ.
+                Taken::Kept => {
+                    self.pending.extend((pages.start..pages.end).map(|page| RegionEvent::Written { page }));
+                }
+                Taken::Absent => self.blank(*pages),
+            }
+        }
+        Some(true)
+    }
+
+    /// Pages that are to be cleaned hold only zeroes.
+    fn blank(&mut self, pages: Extent) {
+        self.gauges.pages_blank += pages.pages();
+        self.resident.written_out(pages);
+        self.pending.push_back(RegionEvent::Zeroes { pages });
+    }
+
     /// Writes parts whose slots are adjacent. Whether the transfer has started.
     fn write(&mut self, parts: &[Part]) -> bool {
-        let pages = parts.iter().map(|part| part.pages.pages()).sum();
         let requests = parts.iter().map(|part| part.request).collect();
-        let (memory, frames) = match parts {
-            [part] if self.cipher.is_none() && self.carrier.takes_shared_memory() => {
-                (self.resident.at(part.pages.start), None)
-            }
-            _ => {
-                let extents = parts.iter().map(|part| part.pages);
-                let Ok(frames) = self.resident.copies(extents, pages, self.cipher.as_ref()) else { return false };
-                (self.resident.pool.at(&frames), Some(frames))
+        let extents: Vec<_> = parts.iter().map(|part| part.pages).collect();
+        let frames = match &self.cipher {
+            None => None,
+            Some(cipher) => {
+                let pages = extents.iter().map(|extent| extent.pages()).sum();
+                match self.resident.encrypted(extents.iter().copied(), pages, cipher) {
+                    Ok(frames) => Some(frames),
+                    Err(_) => return false,
+                }
             }
         };
-        self.start(Piece::Write { requests, frames }, memory, pages, parts[0].slot);
+        self.start_write(Write { requests, extents, slot: parts[0].slot, frames, failed: 0 });
         true
+    }
+
+    fn start_write(&mut self, write: Write) {
+        let memory = match &write.frames {
+            Some(frames) => self.resident.pool.at(frames),
+            // Pages with adjacent slots were taken out to adjacent frames.
+            None => self.resident.held_at(write.extents[0].start),
+        };
+        let (pages, slot) = (write.extents.iter().map(|extent| extent.pages()).sum(), write.slot);
+        self.start(Piece::Write(write), memory, pages, slot);
     }
 
     /// Starts to move `pages` pages between `memory` and the spill.
@@ -293,12 +408,11 @@ impl Pager {
     fn start(&mut self, piece: Piece, memory: *mut u8, pages: u64, slot: u64) {
         let token = self.next_token;
         self.next_token += 1;
-        let write = matches!(piece, Piece::Write { .. });
+        let write = matches!(piece, Piece::Write(_));
         let (len, offset) = ((pages * PAGE_BYTES) as usize, slot * PAGE_BYTES);
         self.transfers.insert(token, piece);
-        // SAFETY: frames belong to the transfer until it ends, and stay mapped until then, as the
-        // region does (see `run`). Pages of the region are written only by a carrier that takes
-        // shared memory (see `write`).
+        // SAFETY: frames belong to the transfer until it ends, those of held pages included, and
+        // stay mapped until then (see `run`).
         unsafe { self.carrier.start(Transfer { token, write, memory, len, offset }) };
     }
 
@@ -314,11 +428,21 @@ impl Pager {
                 }
                 self.part_ended(request, came);
             }
-            Some(Piece::Write { requests, frames }) => {
-                if let Some(frames) = frames {
+            Some(Piece::Write(mut write)) => {
+                self.gauges.writes_failed += u64::from(!came);
+                if !came && write.failed < RETRIES {
+                    let pause = RETRY_PAUSE * 2_u32.pow(write.failed);
+                    write.failed += 1;
+                    self.retries.push((Instant::now() + pause, write));
+                    return;
+                }
+                if let Some(frames) = write.frames {
                     self.resident.pool.give(&frames);
                 }
-                for request in requests {
+                if came {
+                    write.extents.iter().for_each(|pages| self.resident.written_out(*pages));
+                }
+                for request in write.requests {
                     self.part_ended(request, came);
                 }
             }
@@ -353,9 +477,7 @@ impl Pager {
         let Request { pages, write, came, arrived, .. } = request;
         if write {
             if !came {
-                self.gauges.writes_failed += 1;
-                // The pages are still dirty: policy does not need to learn of further writes.
-                self.resident.protect(pages, false);
+                self.resident.put_back(pages);
             }
             return RegionEvent::Cleaned { request: id, came };
         }
@@ -399,8 +521,20 @@ const _: () = assert!(BUDGET_BYTES_MIN as u64 >= 2 * LEAVING_MAX * PAGE_BYTES);
 /// writes. Higher: a thread that touches a page meanwhile waits longer for the copies.
 const WRITE_MAX: u64 = 16;
 
-// Copies of pages that are written together are one run of frames.
+// Pages that are written together are held in one run of frames.
 const _: () = assert!(WRITE_MAX + CLEAN_PAGES_MAX as u64 <= RUN_MAX);
+
+/// How often a write that failed is tried again, and the first pause; each is twice as long as the
+/// one before, so they are a second together. Lower: an outage of the spill that is over soon is a
+/// signal to a thread. Higher: a thread waits longer for the signal.
+const RETRIES: u32 = 10;
+const RETRY_PAUSE: Duration = Duration::from_millis(1);
+
+/// How long a fault waits where all pages are pinned, and the pause between two tries. Lower: a
+/// slow device's transfer is an error to the program. Higher: a program that pins more than the
+/// budget waits longer for its error.
+const PINNED_MAX: Duration = Duration::from_secs(1);
+const PINNED_PAUSE: Duration = Duration::from_millis(1);
 
 /// Free frames that keep their memory: a hundredth of the budget, and at least what a few requests
 /// take. Lower: more page faults of the pager's own. Higher: more memory beside the budget.

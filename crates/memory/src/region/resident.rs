@@ -2,14 +2,18 @@
 //!
 //! ```text
 //!   absent ── map_zeroes ──────────> mapped <──> protected     a write to it is a fault
-//!     │                                ^  │
-//!     ├── stage ──> staged ── map ─────┘  │ drop_pages         staged: read, in a frame
-//!     │               │ drop_pages        v
-//!     ^───────────────┴──── unmap ──── leaving                 dropped by policy, still mapped
+//!     │                                ^  │  ^
+//!     │                                │  │  └── take_out ──> held        in a frame (held.rs)
+//!     ├── stage ──> staged ── map ─────┘  │ drop_pages          │          staged: read, in a frame
+//!     │               │ drop_pages        v                     │
+//!     ^───────────────┴──── unmap ──── leaving <── drop_pages ──┘          dropped by policy
 //! ```
 //!
+//! Policy knows no held pages: to it they are mapped and clean. A touch of one copies it back.
+//!
 //! Pages that leave are unmapped together, [`LEAVING_MAX`] at a time, with one flush of the
-//! processors' address caches. Until then a touch of such a page finds it there; the pager does
+//! processors' address caches. Until then a touch of a page that leaves from the mapping finds it
+//! there; the pager does
 //! not learn of it, and does not need to: the page is clean and protected, so the spill holds the
 //! same. A write to it waits for the pager, which answers it as a fault on an absent page.
 //!
@@ -19,15 +23,17 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use foreread_policy::{Extent, PAGE_BYTES, RegionEvent};
 use rustix::io::Errno;
 
 use crate::kernel::frames::{Frames, Pool};
 use crate::kernel::mapping::Mapping;
-use crate::kernel::uffd::{How, Touch, Uffd};
+use crate::kernel::uffd::{How, Range, Touch, Uffd};
 use crate::region::cipher::Cipher;
-use crate::region::page_states::{PageStates, pieces};
+use crate::region::held::{Held, Taken};
+use crate::region::page_states::{PageStates, pieces, runs};
 
 /// See the head of this file.
 pub(super) struct Resident {
@@ -40,6 +46,9 @@ pub(super) struct Resident {
     zeroes: Frames,
     /// Pages that were read and are not mapped yet, one frame each.
     staged: HashMap<u64, Frames>,
+    held: Held,
+    /// Pages given up, whose touch is a signal until they are tried again, in the order of time.
+    refused: Vec<(Extent, Instant)>,
     /// Pages that policy has dropped and that are still in the mapping.
     leaving: Vec<Extent>,
     leaving_pages: u64,
@@ -50,8 +59,13 @@ impl Resident {
     pub(super) fn new(mapping: Arc<Mapping>, uffd: Arc<Uffd>, idle_frames: u64) -> io::Result<Self> {
         let pages = mapping.all().pages();
         let mut pool = Pool::new(idle_frames);
-        let zeroes = pool.take(ZEROES)?;
+        let mut zeroes = pool.take(ZEROES)?;
+        // The kernel copies from there: with the pages in place it does not bring them in then.
+        pool.bytes(&mut zeroes).fill(0);
+        let held = Held::new(Arc::clone(&mapping), Arc::clone(&uffd))?;
         Ok(Self {
+            held,
+            refused: Vec::new(),
             mapping,
             uffd,
             states: PageStates::new(pages),
@@ -70,11 +84,27 @@ impl Resident {
 
     /// The event that policy learns of a touch by; `None` where the thread goes on without one.
     pub(super) fn touched(&mut self, touch: Touch) -> Option<RegionEvent> {
-        let page = self.mapping.page_of(touch.address);
+        let Some(page) = self.mapping.page_of(touch.address) else {
+            // The kernel brings a free frame of held pages in, for a program that locks all its
+            // memory. It is empty again before a page is moved there.
+            self.fill_if_absent(touch.page());
+            return None;
+        };
         let here = Extent::new(page, page + 1);
         let write = touch.how != How::Read;
         if !self.states.is_mapped(page) {
             return Some(RegionEvent::Fault { page, thread: touch.thread, write });
+        }
+        if let Some(back) = self.held.give_back(page, !write) {
+            self.came_in(back, here);
+            self.states.protect(here, !write);
+            return write.then_some(RegionEvent::Written { page });
+        }
+        if touch.how != How::WriteProtected && self.fill_if_absent(self.mapping.range(here)) {
+            // The program gave the page up by itself (madvise). It is zeroes now, and what the
+            // spill holds of it is of no use.
+            self.states.protect(here, false);
+            return Some(RegionEvent::Written { page });
         }
         if write && self.states.is_protected(page) {
             self.protect(here, false);
@@ -85,9 +115,17 @@ impl Resident {
         None
     }
 
-    /// Pages in the mapping, those that leave included.
+    /// Maps zeroes at a page if there is nothing. Whether there was nothing.
+    #[expect(unsafe_code, reason = "memory is named by address")]
+    fn fill_if_absent(&self, page: Range) -> bool {
+        let from = self.pool.at(&self.zeroes).addr() as u64;
+        // SAFETY: the zeroes are frames of this pool; the page is in a range that was registered.
+        unsafe { self.uffd.copy(from, page, false) }.is_ok_and(|copied| copied > 0)
+    }
+
+    /// Pages in the mapping or held, those that leave included.
     pub(super) fn mapped_pages(&self) -> u64 {
-        self.states.mapped_pages() + self.leaving_pages
+        self.states.mapped_pages() + self.leaving_pages + self.held.gone_pages()
     }
 
     pub(super) fn staged_pages(&self) -> u64 {
@@ -96,7 +134,7 @@ impl Resident {
 
     /// Whether enough pages leave that it is time to unmap them.
     pub(super) fn should_unmap(&self) -> bool {
-        self.leaving_pages >= LEAVING_MAX
+        self.leaving_pages + self.held.gone_pages() >= LEAVING_MAX
     }
 
     /// Unmaps the pages that leave.
@@ -107,6 +145,7 @@ impl Resident {
         unsafe { self.mapping.forget_all(&self.leaving) };
         self.leaving.clear();
         self.leaving_pages = 0;
+        self.held.free();
     }
 
     /// Pages can only be mapped where none is left.
@@ -166,6 +205,10 @@ impl Resident {
         // SAFETY: `from` is frames of this pool, as many as there are pages, and no transfer has
         // them; the pages are the region's.
         let copied = unsafe { self.uffd.copy(from.addr() as u64, self.mapping.range(pages), protect) };
+        self.came_in(copied.map(|_| ()), pages);
+    }
+
+    fn came_in(&self, copied: Result<(), Errno>, pages: Extent) {
         match copied {
             // SRCH: the process is ending, and no thread goes on here.
             Ok(()) | Err(Errno::SRCH) => {}
@@ -186,41 +229,72 @@ impl Resident {
         changed.is_ok()
     }
 
-    /// Whether a protected page holds only zeroes.
-    #[expect(unsafe_code, reason = "memory is named by address")]
-    pub(super) fn is_zero(&self, page: u64) -> bool {
-        // SAFETY: policy cleans mapped pages only, and this one is protected: a thread that writes
-        // to it waits for this thread.
-        self.states.is_mapped(page) && unsafe { self.mapping.is_zero(page) }
+    /// Room for `pages` pages that are taken out, side by side.
+    pub(super) fn room_to_hold(&mut self, pages: u64) -> io::Result<Frames> {
+        self.held.room(pages)
     }
 
-    /// The address of a page in the mapping.
-    pub(super) fn at(&self, page: u64) -> *mut u8 {
-        self.mapping.at(page)
+    /// Takes mapped pages out, to be written to the spill. `room`: for as many pages. Returns what
+    /// became of them, in order.
+    pub(super) fn take_out(&mut self, pages: Extent, room: Frames) -> Vec<(Extent, Taken)> {
+        if !self.held.moves() && !self.protect(pages, true) {
+            return vec![(pages, Taken::Kept)];
+        }
+        let taken = self.held.take(pages, room);
+        for (pages, what) in &taken {
+            match what {
+                Taken::Out => self.states.protect(*pages, true),
+                Taken::Kept => {}
+                Taken::Absent => self.map_zeroes(*pages, true),
+            }
+        }
+        taken
     }
 
-    /// Copies of protected pages, side by side, as the spill is to hold them. `pages`: how many in
-    /// all.
-    #[expect(unsafe_code, reason = "memory is named by address")]
-    pub(super) fn copies(
+    /// Whether a held page holds only zeroes.
+    pub(super) fn is_zero(&mut self, page: u64) -> bool {
+        // The first words decide most often.
+        let bytes = self.held.bytes(page);
+        bytes[..64].iter().all(|byte| *byte == 0) && bytes.iter().all(|byte| *byte == 0)
+    }
+
+    /// The address of pages that were taken out together.
+    pub(super) fn held_at(&self, page: u64) -> *mut u8 {
+        self.held.at(page)
+    }
+
+    /// Encrypted copies of held pages, side by side. `pages`: how many in all.
+    pub(super) fn encrypted(
         &mut self,
         extents: impl Iterator<Item = Extent>,
         pages: u64,
-        cipher: Option<&Cipher>,
+        cipher: &Cipher,
     ) -> io::Result<Frames> {
         let mut frames = self.pool.take(pages)?;
         let mut rest = self.pool.bytes(&mut frames);
-        for pages in extents {
-            let into = rest.split_off_mut(..(pages.pages() * PAGE_BYTES) as usize).expect("room for all extents");
-            let from = self.mapping.at(pages.start);
-            // SAFETY: as for `is_zero`: the pages are there, and no thread writes to them while
-            // this thread is here.
-            unsafe { from.copy_to_nonoverlapping(into.as_mut_ptr(), into.len()) };
-            if let Some(cipher) = cipher {
-                cipher.encrypt(into, pages.start);
-            }
+        for page in extents.flat_map(|pages| pages.start..pages.end) {
+            let into = rest.split_off_mut(..PAGE_BYTES as usize).expect("room for all pages");
+            into.copy_from_slice(self.held.bytes(page));
+            cipher.encrypt(into, page);
         }
         Ok(frames)
+    }
+
+    /// No transfer needs the held pages any more.
+    pub(super) fn written_out(&mut self, pages: Extent) {
+        self.held.written(pages);
+    }
+
+    /// Pages that could not be written go back to the mapping, and are dirty.
+    pub(super) fn put_back(&mut self, pages: Extent) {
+        for page in pages.start..pages.end {
+            let here = Extent::new(page, page + 1);
+            if let Some(back) = self.held.give_back(page, false) {
+                self.came_in(back, here);
+                self.states.protect(here, false);
+            }
+        }
+        self.held.written(pages);
     }
 
     /// Drops pages: a staged one gives its frame back, a mapped one leaves.
@@ -232,16 +306,44 @@ impl Resident {
                 }
             }
         }
-        if self.states.unmap(pages) {
-            self.leaving.push(pages);
-            self.leaving_pages += pages.pages();
+        let held = &self.held;
+        for (run, held) in runs(pages, |page| held.has(page)).collect::<Vec<_>>() {
+            if held {
+                (run.start..run.end).for_each(|page| _ = self.held.let_go(page));
+                self.states.unmap(run);
+            } else if self.states.unmap(run) {
+                self.leaving.push(run);
+                self.leaving_pages += run.pages();
+            }
         }
     }
 
-    /// Gives absent pages up: a thread that touches one is sent a signal.
+    /// Gives absent pages up: a thread that touches one is sent a signal, for a while.
     pub(super) fn fail(&mut self, pages: Extent) {
         self.unmap_if_leaving(pages);
         self.refuse(pages);
+        self.refused.push((pages, Instant::now()));
+    }
+
+    /// Until when the next page that was given up is given up.
+    pub(super) fn refused_until(&self) -> Option<Instant> {
+        self.refused.first().map(|(_, since)| *since + REFUSED)
+    }
+
+    /// A touch of pages that were given up is a fault again: of those that it is time for, and of
+    /// all that are in `also`.
+    #[expect(unsafe_code, reason = "memory is named by address")]
+    pub(super) fn try_again(&mut self, also: Extent) {
+        let now = Instant::now();
+        let over = |(pages, since): &(Extent, Instant)| now >= *since + REFUSED || pages.overlaps(also);
+        for (pages, _) in self.refused.extract_if(.., |refused| over(refused)) {
+            // Where the kernel has no poison.
+            let _ = self.mapping.allow(pages);
+            for page in (pages.start..pages.end).filter(|page| !self.states.is_mapped(*page)) {
+                // SAFETY: the page is not mapped, so there are no contents.
+                let _ = unsafe { self.mapping.forget(Extent::new(page, page + 1)) };
+            }
+        }
     }
 
     #[expect(unsafe_code, reason = "memory is named by address")]
@@ -258,6 +360,11 @@ impl Resident {
 /// Pages that are unmapped together. Lower: the other processors are interrupted more often.
 /// Higher: more of the budget holds pages that policy has dropped.
 pub(super) const LEAVING_MAX: u64 = 16;
+
+/// How long a touch of a page that was given up is answered by a signal without another try: long
+/// enough that the thread that waited for it has seen its signal. Lower: a thread that is late
+/// waits for another try. Higher: the page is refused for longer after the spill works again.
+const REFUSED: Duration = Duration::from_millis(100);
 
 /// Pages of zeroes that one system call maps. Lower: more calls for a long run of new pages.
 /// Higher: more memory that only holds zeroes (64 are 256 KiB).

@@ -6,12 +6,20 @@
 //! No other process can open it, and it ends with the process, in whichever way that ends. It is
 //! read and written past the kernel's page cache where the file system can: pages that the kernel
 //! cached would be memory beyond the budget.
+//!
+//! Its room is free when the region is dropped, also where a child made by fork still has the
+//! file: it is cut to nothing. A child closes it at the fork, so a child that outlives its parent
+//! keeps no room either.
+
+#![allow(unsafe_code, reason = "a child of a fork closes the file")]
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Once;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::fs::{CWD, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -21,9 +29,16 @@ use crate::error::Error;
 /// Keeps pages and gives them back. Called from several threads, never at the same time for the
 /// same bytes.
 ///
-/// When a read fails, the thread that touches the page is sent SIGBUS; when a write fails, the
-/// page stays in memory.
-pub trait Spill: Send + Sync + 'static {
+/// When a read fails, the thread that touches the page is sent SIGBUS; when a write fails, it is
+/// tried again for about a second, and the page stays in memory.
+///
+/// # Safety
+///
+/// A read that succeeds gives the bytes that were written last at that place, and no others: the
+/// program may hold a reference to the memory that they come back to, and any value of any type
+/// may lie there. So what keeps the bytes is the implementation's alone: no other process, and no
+/// other code of this one, changes it.
+pub unsafe trait Spill: Send + Sync + 'static {
     /// Fills `into` with the bytes that were written at `offset`. Whole pages.
     fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()>;
 
@@ -63,9 +78,66 @@ impl SpillFile {
         if !direct {
             tracing::info!(dir = %dir.display(), "the spill file is read through the kernel's page cache");
         }
+        close_in_children(file.as_raw_fd());
         Ok(Self { file, direct })
     }
 }
+
+impl Drop for SpillFile {
+    fn drop(&mut self) {
+        let own = self.file.as_raw_fd();
+        for fd in &OPEN {
+            let _ = fd.compare_exchange(own, NONE, Ordering::AcqRel, Ordering::Relaxed);
+        }
+        // A child may have the file as well.
+        let _ = self.file.set_len(0);
+    }
+}
+
+/// Has a child made by fork close a spill file.
+fn close_in_children(file: i32) {
+    static ASKED: Once = Once::new();
+    // SAFETY: the function makes only calls that are allowed after a fork.
+    ASKED.call_once(|| _ = unsafe { libc::pthread_atfork(None, None, Some(close_all)) });
+    // Without a free place the child keeps the file open, and harms nothing but room.
+    let _ = OPEN.iter().find(|fd| fd.compare_exchange(NONE, file, Ordering::AcqRel, Ordering::Relaxed).is_ok());
+}
+
+/// Runs in a child, at the fork.
+unsafe extern "C" fn close_all() {
+    for fd in &OPEN {
+        let file = fd.swap(NONE, Ordering::AcqRel);
+        if file != NONE {
+            // SAFETY: it is the child's copy of a spill file, which no code in a child uses.
+            unsafe { libc::close(file) };
+        }
+    }
+}
+
+/// The spill files of this process, and the number that stands for none.
+static OPEN: [AtomicI32; OPEN_MAX] = [const { AtomicI32::new(NONE) }; OPEN_MAX];
+const NONE: i32 = -1;
+
+/// Regions whose files a child closes. Lower: children of programs with many regions keep the
+/// others' room while they live. Higher: more memory (4 bytes each) and a longer fork.
+const OPEN_MAX: usize = 256;
+
+/// The directory of a region whose program named none: of temporary files, on storage.
+pub(crate) fn temporary_dir() -> Result<PathBuf, Error> {
+    let on_storage = |dir: &PathBuf| {
+        let about = rustix::fs::statfs(dir);
+        // A directory that cannot be asked is refused with its name when the file is made.
+        about.map_or(true, |about| !IN_MEMORY.contains(&(about.f_type as u32)))
+    };
+    let first = std::env::temp_dir();
+    let second = || Some(PathBuf::from("/var/tmp")).filter(|dir| dir.is_dir() && on_storage(dir));
+    Some(first).filter(on_storage).or_else(second).ok_or(Error::Invalid {
+        what: "the directories for temporary files are in memory (tmpfs): name a directory on storage for the spill file",
+    })
+}
+
+/// File systems in memory: tmpfs and ramfs.
+const IN_MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
 
 /// Creates a file and removes its name at once.
 fn unlinked(dir: &Path) -> io::Result<File> {
@@ -114,7 +186,8 @@ fn go_direct(file: &File) -> bool {
     reads.is_ok()
 }
 
-impl Spill for SpillFile {
+// SAFETY: the file has no name and mode 0600, and nothing else writes to it.
+unsafe impl Spill for SpillFile {
     fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         self.file.read_exact_at(into, offset)
     }

@@ -33,8 +33,12 @@ pub struct Gauges {
     pub pages_blank: u64,
     /// Read requests that failed. Only grows.
     pub reads_failed: u64,
-    /// Write requests that failed: their pages stay in memory. Only grows.
+    /// Writes that failed. Each is tried again for about a second; then its pages stay in memory.
+    /// Only grows.
     pub writes_failed: u64,
+    /// Pages that could not leave because a device, the kernel or another process had them as
+    /// well. Only grows.
+    pub pages_pinned: u64,
     /// Pages whose touch was answered by a signal. Only grows.
     pub pages_failed: u64,
 }

@@ -76,6 +76,8 @@ struct Stream {
     /// How often the thread came to where it was expected, and when last, in faults of no stream.
     proven: u32,
     last_heard: u64,
+    /// The same in turns, of all streams.
+    last_turn: u64,
 }
 
 /// The last faults of a thread that belong to no stream, the latest first.
@@ -92,6 +94,8 @@ pub(crate) struct RegionReadahead {
     streams: Vec<Stream>,
     tails: Vec<Tail>,
     named: u32,
+    /// How often a thread of any stream came to where it was expected.
+    turns: u64,
     /// The longest cluster.
     max: u64,
     /// The room of passing pages.
@@ -113,6 +117,7 @@ impl RegionReadahead {
             streams: Vec::new(),
             tails: Vec::new(),
             named: 0,
+            turns: 0,
             max: largest(budget),
             passing: passing(budget),
             lone: 0,
@@ -172,8 +177,9 @@ impl RegionReadahead {
     fn advance(&mut self, at: usize, write: bool) -> Stream {
         let max = self.stream_max();
         let mut stream = self.streams.remove(at);
+        self.turns += 1;
         stream.proven += 1;
-        stream.last_heard = self.lone;
+        (stream.last_heard, stream.last_turn) = (self.lone, self.turns);
         stream.size = (stream.size * 2).min(max);
         (stream.mark, stream.writes) = (None, write);
         self.streams.push(stream);
@@ -186,16 +192,25 @@ impl RegionReadahead {
         }
         self.named = self.named.wrapping_add(1);
         let size = CLUSTER_FIRST.min(self.max);
+        let (last_heard, last_turn) = (self.lone, self.turns);
         let stream =
-            Stream { name: self.named, delta, front, size, mark: None, writes, proven: 0, last_heard: self.lone };
+            Stream { name: self.named, delta, front, size, mark: None, writes, proven: 0, last_heard, last_turn };
         self.streams.push(stream);
         stream
     }
 
     /// The longest cluster of a stream: two of each stream must have room among the passing pages.
     fn stream_max(&self) -> u64 {
-        let streams = self.streams.iter().filter(|stream| stream.proven >= PROVEN_MIN).count() as u64;
-        (self.passing / (2 * streams.max(1))).clamp(1, self.max)
+        (self.passing / (2 * self.active().max(1))).clamp(1, self.max)
+    }
+
+    /// Proven streams that go on. Of so many that take turns, each is heard once in as many turns;
+    /// one that was not heard for several times as long is over, or waits.
+    pub(crate) fn active(&self) -> u64 {
+        let goes_on = |(later, stream): &(usize, &Stream)| {
+            stream.proven >= PROVEN_MIN && self.turns - stream.last_turn <= TURNS_MISSED * (*later as u64 + 4)
+        };
+        self.streams.iter().rev().enumerate().filter(goes_on).count() as u64
     }
 
     /// A plan was carried out up to `front`, with this mark.
@@ -225,7 +240,7 @@ impl RegionReadahead {
         let found = beside.or_else(|| (again && stride != 0 && stride.unsigned_abs() <= STRIDE_MAX).then_some(stride));
         tail.last.rotate_right(1);
         tail.last[0] = page;
-        if self.tails.len() == STREAMS_MAX {
+        if self.tails.len() == THREADS_MAX {
             self.tails.remove(0);
         }
         self.tails.push(tail);
@@ -291,9 +306,21 @@ const TAIL_FAULTS: usize = 4;
 /// any number far beyond 2^32 serves.
 const NOWHERE: u64 = u64::MAX / 2;
 
-/// Streams that are remembered, and threads. Lower: more streams at a time forget one another.
-/// Higher: a longer search at each fault. Source: a guess, not measured.
-const STREAMS_MAX: usize = 32;
+/// Streams that are remembered. Lower: more streams at a time forget one another: with 32, 64
+/// threads in order take 58.8 s in place of 31.4. Higher: a longer search at each fault. Source:
+/// `many_threads_in_order_are_streams_as_few_are` in crates/sim/tests/regions.rs.
+const STREAMS_MAX: usize = 256;
+
+/// Turns that a stream may miss, in turns of the streams that were heard since. Lower: of streams
+/// with unequal speeds the slow ones do not count, and clusters are longer than there is room for.
+/// Higher: streams that are over count for longer, and clusters stay short. Source: a guess, not
+/// measured.
+const TURNS_MISSED: u64 = 4;
+
+/// Threads whose last faults are remembered. Lower: more threads at a time forget one another, and
+/// begin no stream. Higher: a longer search at a fault of no stream. Source: as for streams; twice
+/// as many, so that threads that touch at random do not end the streams of others.
+const THREADS_MAX: usize = 512;
 
 /// Pages of the first cluster of a stream. Lower: more requests until clusters are long. Higher:
 /// more pages are read for a stream that is none. Source: a guess, not measured.

@@ -147,15 +147,18 @@ impl Ring {
     }
 
     /// See [`crate::region::carrier::Carrier::wait`].
-    pub(crate) fn wait(&mut self, woken: &mut Woken, sleep: bool) {
+    pub(crate) fn wait(&mut self, woken: &mut Woken, at_most: Option<Duration>) {
         // Failures are: an interruption, a full completion queue, or no completion within no time.
         // None matters here.
-        if sleep {
+        if at_most.is_none_or(|time| !time.is_zero()) {
             self.look_out();
-            let _ = self.uring.submit_and_wait(1);
-        } else {
-            let at_once = types::Timespec::new();
-            let _ = self.uring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(&at_once));
+        }
+        match at_most {
+            None => _ = self.uring.submit_and_wait(1),
+            Some(time) => {
+                let time = types::Timespec::from(time);
+                let _ = self.uring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(&time));
+            }
         }
         let mut again = Vec::new();
         let mut unwatched = [None; 2];

@@ -10,6 +10,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -80,9 +81,9 @@ impl Threads {
     }
 
     /// See [`crate::region::carrier::Carrier::wait`].
-    pub(crate) fn wait(&mut self, woken: &mut Woken, sleep: bool) {
+    pub(crate) fn wait(&mut self, woken: &mut Woken, at_most: Option<Duration>) {
         let mut fds = [PollFd::new(&*self.uffd, PollFlags::IN), PollFd::new(&self.bell, PollFlags::IN)];
-        let timeout = (!sleep).then(Timespec::default);
+        let timeout = at_most.map(|time| Timespec::try_from(time).unwrap_or_default());
         if rustix::event::poll(&mut fds, timeout.as_ref()).is_err() {
             return;
         }

@@ -22,7 +22,7 @@
 
 use alloc::vec::Vec;
 
-use super::{RegionPath, Request, one, spare};
+use super::{RegionPath, Request, one};
 use crate::regions::event::RegionAction;
 use crate::regions::page::{Flag, List, Place};
 use crate::regions::replacement::Eviction;
@@ -62,7 +62,7 @@ impl RegionPath {
     pub(super) fn room(&mut self, wanted: u64) -> u64 {
         if self.budget.saturating_sub(self.pages.held()) < wanted {
             // Dropping a few adjacent pages costs a driver as much as one.
-            let few = DROPPED_FEW.min(spare(self.budget) / DROPPED_FEW);
+            let few = DROPPED_FEW.min(self.spare / DROPPED_FEW);
             while self.budget.saturating_sub(self.pages.held()) < wanted + few && self.drop_one() {}
         }
         self.budget.saturating_sub(self.pages.held()).min(wanted)
@@ -81,7 +81,7 @@ impl RegionPath {
             self.writes.seen(false);
         }
         self.eviction.evicted(&mut self.pages, page);
-        self.credit = (self.credit + 2).min(2 * spare(self.budget));
+        self.credit = (self.credit + 2).min(2 * self.spare);
         self.act(RegionAction::Drop { pages: one(page) });
         true
     }
@@ -90,7 +90,7 @@ impl RegionPath {
     pub(super) fn make_ready(&mut self) {
         let free = self.budget.saturating_sub(self.pages.held());
         let over = self.pages.held().saturating_sub(self.budget);
-        let wanted = (spare(self.budget) + over).saturating_sub(free);
+        let wanted = (self.spare + over).saturating_sub(free);
         let ready = self.pages.on(List::Ready) + self.pages.on(List::Leaving);
         let pressed = over > 0 || !self.pending.is_empty();
         if self.failing || ready * 2 >= wanted {

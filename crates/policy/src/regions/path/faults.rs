@@ -99,8 +99,9 @@ impl RegionPath {
     }
 
     pub(super) fn completed(&mut self, request: RequestId, came: bool) {
-        let Some(&Request::Read(extent, since)) = self.requests.get(&request) else { return };
+        let Some(&Request::Read(extent, since, wanted)) = self.requests.get(&request) else { return };
         self.requests.remove(&request);
+        self.wanted_open -= u64::from(wanted);
         if let Some(since) = since.filter(|_| came && self.requests.is_empty()) {
             self.cost.took(extent.pages(), self.now.since(since));
             self.ahead.set_pages_of_request(self.cost.pages_of_request());

@@ -27,11 +27,17 @@ impl RegionPath {
     /// zeroes. `waited` is the page that a thread waits for.
     pub(super) fn carry_out(&mut self, waited: Option<u64>, plan: &Plan) {
         let zeroes = waited.is_some_and(|page| !self.pages.has(page, Flag::Copy));
-        let (chosen, front, mark) = self.choose(waited, plan, zeroes && plan.stream.is_some());
+        let (mut chosen, mut front, mut mark) = self.choose(waited, plan, zeroes && plan.stream.is_some());
         let writes = waited.map_or(plan.writes, |page| self.pages.has(page, Flag::Write));
-        let room = self.room(chosen.len() as u64);
+        let room = self.room(chosen.len() as u64) as usize;
+        if let (true, Some(&first)) = (plan.stream.is_some(), chosen.get(room)) {
+            // The stream goes on where room ended, and not behind pages that were not read.
+            front = first;
+            chosen.truncate(room);
+            mark = mark.filter(|page| chosen.contains(page));
+        }
         let mut read = Vec::new();
-        for page in chosen.into_iter().take(room as usize) {
+        for page in chosen.into_iter().take(room) {
             if self.pages.has(page, Flag::Copy) {
                 let seen = plan.mark.is_some() && mark != Some(page);
                 if !self.pages.has(page, Flag::Waited) {
@@ -115,7 +121,7 @@ impl RegionPath {
                 Class::Speculative => self.counters.reads_speculative += 1,
             }
             let since = self.requests.is_empty().then_some(self.now);
-            let request = self.request(Request::Read(extent, since));
+            let request = self.request(Request::Read(extent, since, false));
             self.act(RegionAction::Read { request, pages: extent, slot: self.slots.of(run[0]), class });
         }
     }
