@@ -19,6 +19,8 @@ use crate::verify::tree::{Kind, below};
 
 /// The generation that a testbed's objects begin with.
 const FIRST_GENERATION: u64 = 1;
+/// Longer names are not shown by a mount: the kernel refuses them.
+const NAME_BYTES_MAX: usize = 1024;
 /// Attempts of a request to storage, and the time between two.
 const ATTEMPTS: usize = 20;
 const BETWEEN: Duration = Duration::from_millis(100);
@@ -185,7 +187,7 @@ async fn list_prefix(backend: &dyn Backend, prefix: &str) -> Result<Vec<(String,
         for entry in page.entries {
             let name = entry.key().strip_prefix(prefix).unwrap_or_default().trim_end_matches('/').to_owned();
             // A key that is no file name.
-            if name.is_empty() || name == "." || name == ".." || name.contains(['/', '\0']) {
+            if name.is_empty() || name == "." || name == ".." || name.len() > NAME_BYTES_MAX || name.contains(['/', '\0']) {
                 continue;
             }
             let kind = match entry {

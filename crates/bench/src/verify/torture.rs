@@ -1,7 +1,7 @@
 //! The parent: it starts the workers, looks at their boards, ends them and reports.
 //!
 //! ```text
-//!   survey (a process) ──> workers ──── a look each 50 ms ────┬─ the time is over, all have ended
+//!   check, survey ───────> workers ──── a look each 50 ms ────┬─ the time is over, all have ended
 //!                            ^   │ a signal ended one         ├─ the user has interrupted
 //!                            └───┘                            └─ a call waits longer than the grace
 //!                                                                      │
@@ -30,7 +30,7 @@ use crate::verify::finding::{Finding, Kind, Operation};
 use crate::verify::report::{Engine, Found, Report, compared};
 use crate::verify::source::Source;
 use crate::verify::tree::Tree;
-use crate::verify::worker::{self, Order, Survey, finding};
+use crate::verify::worker::{self, Checked, Order, Survey, finding};
 
 /// The time between two looks at the boards.
 const LOOK: Duration = Duration::from_millis(50);
@@ -69,6 +69,7 @@ impl Torture {
     pub fn run(&self, interrupt: &Interrupt, status: &dyn Fn(&str)) -> Result<Report, Error> {
         let home = TempDir::new().map_err(Error::io("making a temporary directory"))?;
         let file = |name: &str| home.path().join(name);
+        self.check(&file("check"), interrupt)?;
         status("listing the source");
         let (files, file_bytes) = self.survey(&file("names"), &file("survey"), interrupt)?;
         let text = fs::read(file("names")).map_err(Error::io("reading the names"))?;
@@ -120,19 +121,24 @@ impl Torture {
         })
     }
 
+    /// An error where the directory cannot be read, or does not answer.
+    fn check(&self, plan: &Path, interrupt: &Interrupt) -> Result<(), Error> {
+        let path = || self.dir.display().to_string();
+        let answer = ask(&Order::Check { dir: self.dir.clone() }, plan, path(), self.grace, interrupt)?;
+        let checked: Checked = serde_json::from_str(&answer).map_err(Error::protocol)?;
+        let failed = |errno| Error::Unverifiable { path: path(), cause: std::io::Error::from_raw_os_error(errno) };
+        checked.map_or(Ok(()), |errno| Err(failed(errno)))
+    }
+
     /// The number of files and their bytes; their names are in `to`.
     fn survey(&self, to: &Path, plan: &Path, interrupt: &Interrupt) -> Result<(u64, u64), Error> {
-        let order = Order::Survey { dir: self.dir.clone(), source: self.source.clone(), to: to.to_owned() };
-        let path = self.dir.display().to_string();
-        let answer = match start(&order, plan)?.answer(SURVEY_MAX, interrupt) {
-            Err(Error::TimedOut { seconds, .. }) => return Err(Error::NoAnswer { path, seconds }),
-            answer => answer?,
-        };
+        let order = Order::Survey { source: self.source.clone(), to: to.to_owned() };
+        let path = self.source.shown();
+        let answer = ask(&order, plan, path.clone(), SURVEY_MAX, interrupt)?;
         match serde_json::from_str(&answer).map_err(Error::protocol)? {
-            Survey::Done { files: 0, .. } => Err(Error::NothingToCompare { path: self.source.shown() }),
+            Survey::Done { files: 0, .. } => Err(Error::NothingToCompare { path }),
             Survey::Done { files, bytes } => Ok((files, bytes)),
-            Survey::Dir { errno } => Err(Error::Unverifiable { path, cause: std::io::Error::from_raw_os_error(errno) }),
-            Survey::Source { said } => Err(Error::Source { path: self.source.shown(), said }),
+            Survey::Failed { said } => Err(Error::Source { path, said }),
         }
     }
 
@@ -269,6 +275,14 @@ fn start(order: &Order, plan: &Path) -> Result<Process, Error> {
     let program = std::env::current_exe().map_err(Error::io("finding this program"))?;
     let mut command = Command::new(program);
     Process::start(command.args(["bench", "--verifier"]).arg(plan), "foreread bench --verifier".to_owned())
+}
+
+/// What a process answers that is about `path`.
+fn ask(order: &Order, plan: &Path, path: String, limit: Duration, interrupt: &Interrupt) -> Result<String, Error> {
+    match start(order, plan)?.answer(limit, interrupt) {
+        Err(Error::TimedOut { seconds, .. }) => Err(Error::NoAnswer { path, seconds }),
+        answer => answer,
+    }
 }
 
 /// What the engine behind the directory says; `Null` if it is silent, `None` if there is none.

@@ -42,8 +42,10 @@ const STATS_MAX: usize = 64;
 /// What a worker is to do, from its parent.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// Check that `dir` is a directory, and write the source's tree to `to`.
-    Survey { dir: PathBuf, source: Source, to: PathBuf },
+    /// Check that `dir` is a directory that can be read.
+    Check { dir: PathBuf },
+    /// Write the source's tree to `to`.
+    Survey { source: Source, to: PathBuf },
     /// Read and compare until the board says stop, or until a time or a number of reads.
     Torture(Torture),
 }
@@ -63,36 +65,31 @@ pub(crate) struct Torture {
     pub(crate) bound_ns: u64,
 }
 
+/// The answer to a check: the number of the error, if there is one.
+pub(crate) type Checked = Option<i32>;
+
 /// The answer to a survey.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Survey {
-    Done {
-        files: u64,
-        bytes: u64,
-    },
-    /// The directory that is to be verified cannot be opened, or is none.
-    Dir {
-        errno: i32,
-    },
-    Source {
-        said: String,
-    },
+    Done { files: u64, bytes: u64 },
+    Failed { said: String },
 }
 
 /// Obeys; returns an answer in JSON.
 pub(crate) fn run(order: &Order) -> Result<String, Error> {
     match order {
-        Order::Survey { dir, source, to } => {
-            let answer = match fs::read_dir(dir) {
-                Err(cause) => Survey::Dir { errno: cause.raw_os_error().unwrap_or_default() },
-                Ok(_) => survey(source).map_or_else(
-                    |cause| Ok(Survey::Source { said: cause.to_string() }),
-                    |tree| {
-                        let text = serde_json::to_vec(&tree).map_err(Error::protocol)?;
-                        fs::write(to, text).map_err(Error::io("writing the names"))?;
-                        Ok(Survey::Done { files: tree.files.len() as u64, bytes: tree.bytes() })
-                    },
-                )?,
+        Order::Check { dir } => {
+            let checked: Checked = fs::read_dir(dir).err().map(|cause| cause.raw_os_error().unwrap_or_default());
+            serde_json::to_string(&checked).map_err(Error::protocol)
+        }
+        Order::Survey { source, to } => {
+            let answer = match survey(source) {
+                Err(cause) => Survey::Failed { said: cause.to_string() },
+                Ok(tree) => {
+                    let text = serde_json::to_vec(&tree).map_err(Error::protocol)?;
+                    fs::write(to, text).map_err(Error::io("writing the names"))?;
+                    Survey::Done { files: tree.files.len() as u64, bytes: tree.bytes() }
+                }
             };
             serde_json::to_string(&answer).map_err(Error::protocol)
         }

@@ -206,7 +206,11 @@ fn table(report: &Report) -> String {
     let (bytes, in_order) = (Size(report.bytes).to_string(), Size(report.sequential_bytes).to_string());
     line("all", &report.reads.to_string(), &bytes, &in_order, "");
     if let Some(engine) = &report.engine {
-        let _ = writeln!(text, "\nThe mount was asked for {}; the kernel held the rest.", Size(engine.served_bytes));
+        let _ = writeln!(
+            text,
+            "\nThe kernel asked the mount for {}: what it did not hold, and what it read ahead.",
+            Size(engine.served_bytes)
+        );
         if engine.stats == Value::Null {
             let _ = writeln!(text, "It does not answer any more.");
         } else if report.stuck.count > 0 {
