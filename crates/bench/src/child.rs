@@ -1,5 +1,6 @@
 //! The processes that the benchmark starts of this program: `foreread bench --reader PLAN`,
-//! `foreread bench --toucher PLAN` and `foreread bench --verifier PLAN`. Each returns its result, one line of JSON for stdout.
+//! `foreread bench --toucher PLAN` and `foreread bench --verifier PLAN`. Each returns its result,
+//! one line of JSON for stdout.
 
 use std::fs;
 use std::io::Write as _;

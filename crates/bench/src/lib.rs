@@ -17,8 +17,8 @@
 //!
 //! Everything that is measured is a process of its own. The benchmark ends each by its number.
 //! Those processes are the calling program itself, `current_exe()`: it must be the `foreread`
-//! command, which passes `bench --reader`, `--toucher` and `--verifier` to [`child`]. Workloads and their
-//! figures come from the `workload` crate; this crate starts, measures and compares.
+//! command, which passes `bench --reader`, `--toucher` and `--verifier` to [`child`]. Workloads
+//! and their figures come from the `workload` crate; this crate starts, measures and compares.
 //!
 //! *Invariant:* nothing here parses arguments or writes to the terminal. A measurement reports its
 //! progress through the `status` of [`Setup`]; results are values, or text for the caller to

@@ -173,8 +173,8 @@ impl Drop for Process {
         let _ = rustix::process::kill_process_group(Pid::from_child(&self.child), Signal::TERM);
         if !self.gone_within(GRACE) {
             self.kill();
-            // Not without a bound: a process whose read a dead mount holds survives SIGKILL until the
-            // mount is aborted, and must not hold this one.
+            // Not without a bound: a process whose read a dead mount holds survives SIGKILL until
+            // the mount is aborted, and must not hold this one.
             self.gone_within(GRACE);
         }
     }

@@ -22,9 +22,9 @@
 //! | `report.rs` | the result of a run |
 //! | `torture.rs` | the parent: start, watch, end, report |
 //!
-//! *Invariant:* the parent makes no system call on the directory or on the source. A read that never
-//! returns can be killed no more than waited for, so it holds a worker, which is left behind and
-//! named in the report.
+//! *Invariant:* the parent makes no system call on the directory or on the source. A read that
+//! never returns can be killed no more than waited for, so it holds a worker, which is left behind
+//! and named in the report.
 
 pub(crate) mod board;
 pub mod finding;

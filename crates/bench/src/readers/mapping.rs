@@ -1,5 +1,5 @@
-//! A file, or a window of it, mapped for reading: to measure what a page fault costs, and to compare
-//! what faults bring.
+//! A file, or a window of it, mapped for reading: to measure what a page fault costs, and to
+//! compare what faults bring.
 //!
 //! The only unsafe code of this crate: the mapping, and its bytes.
 

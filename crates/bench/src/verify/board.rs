@@ -6,8 +6,8 @@
 //!   words 1..       the worker's: the state below, written before and after each call
 //! ```
 //!
-//! A file, so that it outlives a worker that a signal ends and can be read while the worker is held
-//! by the kernel. Times are those of `CLOCK_MONOTONIC`, which all processes share.
+//! A file, so that it outlives a worker that a signal ends and can be read while the worker is
+//! held by the kernel. Times are those of `CLOCK_MONOTONIC`, which all processes share.
 
 use std::fs::{File, OpenOptions};
 use std::io;

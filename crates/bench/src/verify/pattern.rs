@@ -1,5 +1,5 @@
-//! The patterns in which a worker reads. Each is one that has a mechanism of its own in front of it:
-//! in policy, in the kernel, or in the mount.
+//! The patterns in which a worker reads. Each is one that has a mechanism of its own in front of
+//! it: in policy, in the kernel, or in the mount.
 
 use std::fmt;
 

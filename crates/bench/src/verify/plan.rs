@@ -6,9 +6,9 @@
 //!   seed, process, number ──> the files, offsets and lengths of that task
 //! ```
 //!
-//! A task follows from seed, process and number alone, so a worker that was killed goes on with the
-//! next task, and a run can be repeated. Half of the files are chosen by their bytes, half by their
-//! number: large and small ones are both read.
+//! A task follows from seed, process and number alone, so a worker that was killed goes on with
+//! the next task, and a run can be repeated. Half of the files are chosen by their bytes, half by
+//! their number: large and small ones are both read.
 
 use foreread_device::Random;
 
@@ -50,8 +50,8 @@ pub(crate) enum Step {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Task {
     pub(crate) pattern: Pattern,
-    /// The kernel is told to drop what it holds of a file when it is opened, so the reads reach the
-    /// mount.
+    /// The kernel is told to drop what it holds of a file when it is opened, so the reads reach
+    /// the mount.
     pub(crate) dropping: bool,
     pub(crate) steps: Vec<Step>,
 }

@@ -1,8 +1,8 @@
 //! Where the right bytes come from: a directory, or storage that is read without an engine.
 //!
 //! A directory is read with `pread`, so what the kernel holds of it costs a copy. Storage is read
-//! through its backend, a request for each comparison. What a testbed generates need not be read at
-//! all: it is a function of key and offset.
+//! through its backend, a request for each comparison. What a testbed generates need not be read
+//! at all: it is a function of key and offset.
 
 use std::fs::{self, File};
 use std::io;
@@ -187,7 +187,12 @@ async fn list_prefix(backend: &dyn Backend, prefix: &str) -> Result<Vec<(String,
         for entry in page.entries {
             let name = entry.key().strip_prefix(prefix).unwrap_or_default().trim_end_matches('/').to_owned();
             // A key that is no file name.
-            if name.is_empty() || name == "." || name == ".." || name.len() > NAME_BYTES_MAX || name.contains(['/', '\0']) {
+            if name.is_empty()
+                || name == "."
+                || name == ".."
+                || name.len() > NAME_BYTES_MAX
+                || name.contains(['/', '\0'])
+            {
                 continue;
             }
             let kind = match entry {

@@ -3,7 +3,7 @@
 //! ```text
 //!   check, survey ───────> workers ──── a look each 50 ms ────┬─ the time is over, all have ended
 //!                            ^   │ a signal ended one         ├─ the user has interrupted
-//!                            └───┘                            └─ a call waits longer than the grace
+//!                            └───┘                            └─ a call waits beyond the grace
 //!                                                                      │
 //!                  report <── SIGKILL what is left <── the engine's figures (a process)
 //! ```
@@ -92,8 +92,8 @@ impl Torture {
         let mut findings: Vec<Finding> = Vec::new();
         for worker in &mut workers {
             findings.append(&mut worker.seen);
-            // Absent: the worker ended before its first call. A last line that is not whole belongs
-            // to a worker that was killed.
+            // Absent: the worker ended before its first call. A last line that is not whole
+            // belongs to a worker that was killed.
             let text = fs::read_to_string(&worker.findings).unwrap_or_default();
             findings.extend(text.lines().filter_map(|line| serde_json::from_str(line).ok()));
         }

@@ -5,9 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Directories are listed until this many names are known; the one that reaches it is listed to its
-/// end. Lower, and less of a large tree is read; higher, and each worker holds more names. Source:
-/// about 100 bytes a name, in each of 48 workers.
+/// Directories are listed until this many names are known; the one that reaches it is listed to
+/// its end. Lower, and less of a large tree is read; higher, and each worker holds more names.
+/// Source: about 100 bytes a name, in each of 48 workers.
 pub(crate) const NAMES_MAX: usize = 200_000;
 
 /// A file, with its path below the top and its length.

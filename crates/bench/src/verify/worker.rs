@@ -5,8 +5,9 @@
 //!               source ──> compare ──> a difference, an error, a long wait: a line of findings
 //! ```
 //!
-//! A page of a mapping that cannot be delivered ends the process by SIGBUS. Its parent reads from the
-//! board which one, and starts the next process of this number, which goes on with the next task.
+//! A page of a mapping that cannot be delivered ends the process by SIGBUS. Its parent reads from
+//! the board which one, and starts the next process of this number, which goes on with the next
+//! task.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -112,6 +113,8 @@ fn survey(source: &Source) -> io::Result<Tree> {
 /// A file, open on both sides.
 struct Pair<'s> {
     file: File,
+    /// The length of the file that is verified, when it was opened.
+    size_bytes: u64,
     original: Original<'s>,
 }
 
@@ -235,7 +238,7 @@ impl<'s> Worker<'s> {
         }
         let source = self.source;
         match self.timed(Operation::Source, file, 0, 0, |_, _| source.open(&name.path))? {
-            Ok(original) => Ok(Some(Pair { file: opened, original })),
+            Ok(original) => Ok(Some(Pair { file: opened, size_bytes, original })),
             Err(cause) => {
                 self.failed(Operation::Source, file, 0, 0, &cause)?;
                 Ok(None)
@@ -296,7 +299,9 @@ impl<'s> Worker<'s> {
         };
         let (got_hash, expected_hash) = (hash(bytes), hash(expected));
         let mut finding = self.finding(Kind::Wrong, operation, file, offset, len as u64, message);
-        finding.differs_at = Some(offset + first as u64);
+        // All that a truncated file lacks is missing from one place on.
+        let missing = first == got && offset + got as u64 >= pair.size_bytes;
+        finding.differs_at = Some(if missing { pair.size_bytes } else { offset + first as u64 });
         finding.differing_bytes = Some(differing as u64);
         (finding.got_hash, finding.expected_hash) = (Some(got_hash), Some(expected_hash));
         self.tell(&finding)?;
@@ -485,8 +490,8 @@ fn aligned(buffer: &[u8]) -> usize {
     buffer.as_ptr().align_offset(PAGE_BYTES)
 }
 
-/// Reads until `out` is full or the file ends, which a count that is no multiple of `unit` says too.
-/// Returns how many bytes there were.
+/// Reads until `out` is full or the file ends, which a count that is no multiple of `unit` says
+/// too. Returns how many bytes there were.
 fn read(file: &File, offset: u64, unit: usize, out: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while done < out.len() {
