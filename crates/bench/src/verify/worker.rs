@@ -313,6 +313,7 @@ impl<'s> Worker<'s> {
         let listing = &self.tree.listings[index];
         let path = self.orders.dir.join(&listing.path);
         let from = self.state.task as usize * STATS_MAX % listing.entries.len().max(1);
+        let before = Instant::now();
         let listed = self.timed(Operation::List, index, 0, 0, |_, _| {
             let mut names = Vec::new();
             for entry in fs::read_dir(&path)? {
@@ -321,6 +322,7 @@ impl<'s> Worker<'s> {
             names.sort();
             Ok(names)
         })?;
+        let elapsed_ns = before.elapsed().as_nanos() as u64;
         let names = match listed {
             Ok(names) => names,
             Err(cause) => {
@@ -328,7 +330,9 @@ impl<'s> Worker<'s> {
                 return Ok(false);
             }
         };
-        self.state.tallies[self.state.pattern].reads += 1;
+        let tally = &mut self.state.tallies[self.state.pattern];
+        tally.reads += 1;
+        tally.longest_ns = tally.longest_ns.max(elapsed_ns);
         let known = |name: &String| listing.entries.binary_search_by(|entry| entry.0.cmp(name)).is_ok();
         let mut wrong: Vec<(String, String)> = Vec::new();
         wrong

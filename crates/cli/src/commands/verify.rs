@@ -69,7 +69,7 @@ pub(crate) struct VerifyArgs {
 
     /// A read that takes longer is stuck, and ends the run
     ///
-    /// A mount gives up a request to its storage after 30 s; less than that takes an outage of the
+    /// A mount gives up a request to its storage after 30 s; a shorter time takes an outage of the
     /// storage for a read that hangs.
     #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "40s")]
     grace: Duration,

@@ -160,7 +160,7 @@ fn a_mount_that_stops_is_reported_and_holds_nobody() {
     let stuck = &report["stuck"]["places"][0];
     assert!(stuck["waited_ms"].as_u64() >= Some(1000) && stuck["pid"].is_u64(), "{report:#}");
     assert_eq!(report["engine"]["stats"], Value::Null, "it does not answer");
-    // A request that the mount has read holds its process through SIGKILL; one that it has not does
-    // not.
+    // A request that the mount has read holds its process through SIGKILL; one that it has not
+    // does not.
     assert!(report["left_pids"].is_array(), "{report:#}");
 }
