@@ -1,5 +1,6 @@
-//! The processes that the benchmark starts of this program: `foreread bench --reader PLAN` and
-//! `foreread bench --toucher PLAN`. Each returns its result, one line of JSON for stdout.
+//! The processes that the benchmark starts of this program: `foreread bench --reader PLAN`,
+//! `foreread bench --toucher PLAN` and `foreread bench --verifier PLAN`. Each returns its result,
+//! one line of JSON for stdout.
 
 use std::fs;
 use std::io::Write as _;
@@ -10,6 +11,7 @@ use crate::readers::plan::{Plan, READY};
 use crate::readers::reader;
 use crate::regions::toucher;
 use crate::submission::submitter;
+use crate::verify::worker;
 
 /// Reads as the plan in this file says. A reader of a mount first writes a line to stdout and
 /// waits for the end of its stdin, so that all readers of a run begin together.
@@ -27,6 +29,13 @@ pub fn read(plan: &Path) -> Result<String, Error> {
 pub fn touch(plan: &str) -> Result<String, Error> {
     let plan = serde_json::from_str(plan).map_err(Error::protocol)?;
     serde_json::to_string(&toucher::run(&plan)?).map_err(Error::protocol)
+}
+
+/// Reads and compares as the plan in this file says.
+pub fn verify(plan: &Path) -> Result<String, Error> {
+    let text = fs::read(plan).map_err(Error::io("reading the verifier's plan"))?;
+    let order = serde_json::from_slice(&text).map_err(Error::protocol)?;
+    worker::run(&order)
 }
 
 fn wait_for_start() -> Result<(), Error> {

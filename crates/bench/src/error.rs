@@ -94,6 +94,22 @@ pub enum Error {
     #[error("killed for memory: {killed} processes in the workload's memory cgroup")]
     OutOfMemory { killed: u64 },
 
+    #[error("{path}: cannot be verified")]
+    Unverifiable {
+        path: String,
+        #[source]
+        cause: std::io::Error,
+    },
+
+    #[error("{path}: there is no file to compare with")]
+    NothingToCompare { path: String },
+
+    #[error("{path}: the source of the comparison cannot be read: {said}")]
+    Source { path: String, said: String },
+
+    #[error("{path}: no answer within {seconds} s")]
+    NoAnswer { path: String, seconds: u64 },
+
     #[error("the testbed cannot be read by the bare client")]
     Bare(#[source] foreread_testbed::Error),
 }

@@ -12,10 +12,13 @@
 //! submitted to the library has neither testbed nor mount (`submission/`). Regions of memory have
 //! rows of their own ([`Regions`]).
 //!
+//! `verify/` measures nothing: its processes read a directory in mixed patterns and compare each
+//! byte with a second source ([`verify::torture::Torture`]).
+//!
 //! Everything that is measured is a process of its own. The benchmark ends each by its number.
 //! Those processes are the calling program itself, `current_exe()`: it must be the `foreread`
-//! command, which passes `bench --reader` and `bench --toucher` to [`child`]. Workloads and their
-//! figures come from the `workload` crate; this crate starts, measures and compares.
+//! command, which passes `bench --reader`, `--toucher` and `--verifier` to [`child`]. Workloads
+//! and their figures come from the `workload` crate; this crate starts, measures and compares.
 //!
 //! *Invariant:* nothing here parses arguments or writes to the terminal. A measurement reports its
 //! progress through the `status` of [`Setup`]; results are values, or text for the caller to
@@ -41,6 +44,7 @@ mod site;
 mod subject;
 mod submission;
 mod usage;
+pub mod verify;
 
 pub use bench::Bench;
 pub use column::Column;

@@ -47,6 +47,7 @@ pub(crate) struct Process {
     child: Child,
     shown: String,
     stderr: File,
+    abandoned: bool,
 }
 
 impl Process {
@@ -63,7 +64,7 @@ impl Process {
         command.env_remove("RUST_BACKTRACE");
         let child = command.stdin(stdin).stdout(Stdio::piped()).stderr(to).process_group(0).spawn();
         let child = child.map_err(|cause| Error::Spawn { command: shown.clone(), cause })?;
-        Ok(Self { child, shown, stderr })
+        Ok(Self { child, shown, stderr, abandoned: false })
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -114,7 +115,23 @@ impl Process {
         Error::TimedOut { command: self.shown.clone(), what, seconds: limit.as_secs(), said: self.said() }
     }
 
-    fn ended(&mut self, status: ExitStatus) -> Error {
+    /// How it has ended, if it has.
+    pub(crate) fn status(&mut self) -> Result<Option<ExitStatus>, Error> {
+        self.child.try_wait().map_err(Error::io("waiting for a child"))
+    }
+
+    /// Sends SIGKILL to its group, and does not wait.
+    pub(crate) fn kill(&self) {
+        let _ = rustix::process::kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+    }
+
+    /// Leaves it as it is: nothing waits for it again.
+    pub(crate) fn abandon(&mut self) {
+        self.abandoned = true;
+    }
+
+    /// The error of a process that has ended in this way, which it should not have.
+    pub(crate) fn ended(&mut self, status: ExitStatus) -> Error {
         Error::Ended { command: self.shown.clone(), status: status.to_string(), said: self.said() }
     }
 
@@ -149,14 +166,16 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if self.gone_within(Duration::ZERO) {
+        if self.abandoned || self.gone_within(Duration::ZERO) {
             return;
         }
         // The whole group: a shell that is ended leaves its children behind.
         let _ = rustix::process::kill_process_group(Pid::from_child(&self.child), Signal::TERM);
         if !self.gone_within(GRACE) {
-            let _ = rustix::process::kill_process_group(Pid::from_child(&self.child), Signal::KILL);
-            let _ = self.child.wait();
+            self.kill();
+            // Not without a bound: a process whose read a dead mount holds survives SIGKILL until
+            // the mount is aborted, and must not hold this one.
+            self.gone_within(GRACE);
         }
     }
 }

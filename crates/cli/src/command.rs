@@ -4,7 +4,7 @@
 use clap::{ArgAction, Parser, Subcommand};
 
 use crate::commands::{
-    bench, cat, completions, demo, man, mount, prefetch, record, replay, simulate, stats, testbed, umount,
+    bench, cat, completions, demo, man, mount, prefetch, record, replay, simulate, stats, testbed, umount, verify,
 };
 
 /// Mount remote storage and read it at full speed.
@@ -41,6 +41,7 @@ pub(crate) enum Command {
     Prefetch(prefetch::Args),
     Testbed(testbed::Args),
     Demo(demo::DemoArgs),
+    Verify(verify::VerifyArgs),
     Bench(Box<bench::BenchArgs>),
     Simulate(simulate::SimulateArgs),
     Record(record::RecordArgs),

@@ -13,3 +13,4 @@ pub(crate) mod simulate;
 pub(crate) mod stats;
 pub(crate) mod testbed;
 pub(crate) mod umount;
+pub(crate) mod verify;

@@ -18,7 +18,9 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 use command::{Cli, Command};
-use commands::{bench, cat, completions, demo, man, mount, prefetch, record, replay, simulate, stats, testbed, umount};
+use commands::{
+    bench, cat, completions, demo, man, mount, prefetch, record, replay, simulate, stats, testbed, umount, verify,
+};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -39,6 +41,7 @@ fn run(cli: &Cli) -> miette::Result<ExitCode> {
         Command::Prefetch(args) => prefetch::run(args),
         Command::Testbed(args) => testbed::run(args, cli.verbose),
         Command::Demo(args) => demo::run(args),
+        Command::Verify(args) => verify::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Simulate(args) => simulate::run(args),
         Command::Record(args) => record::run(args),

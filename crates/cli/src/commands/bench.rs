@@ -77,6 +77,10 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "PLAN", hide = true, exclusive = true)]
     reader: Option<PathBuf>,
 
+    /// Read and compare as this plan says (used by `foreread verify`)
+    #[arg(long, value_name = "PLAN", hide = true, exclusive = true)]
+    verifier: Option<PathBuf>,
+
     // Last: its heading holds for everything after it.
     #[command(flatten)]
     storage: StorageArgs,
@@ -110,6 +114,9 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
     }
     if let Some(plan) = &args.toucher {
         return answer(child::touch(plan));
+    }
+    if let Some(plan) = &args.verifier {
+        return answer(child::verify(plan));
     }
     let is_memory = |name: &String| name.split('/').next() == Some(Regions::NAME) && !Path::new(name).exists();
     if !args.workloads.is_empty() && args.workloads.iter().all(is_memory) {

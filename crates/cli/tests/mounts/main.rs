@@ -14,3 +14,4 @@ mod privileges;
 mod programs;
 mod record;
 mod stats;
+mod verify;
