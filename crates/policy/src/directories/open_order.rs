@@ -47,13 +47,17 @@ pub(crate) struct OpenOrder {
     matches: u32,
     /// The latest entry of the log was told, not opened.
     told: bool,
+    /// Opens in the log at most.
+    most: usize,
     pub(crate) confidence: Confidence,
 }
 
-impl Default for OpenOrder {
-    fn default() -> Self {
+impl OpenOrder {
+    /// An empty log of at most `most` opens.
+    pub(crate) fn new(most: usize) -> Self {
         let confidence = Confidence::closed(AHEAD_MAX);
         Self {
+            most: most.clamp(1, LOG_MAX),
             log: VecDeque::new(),
             base: 0,
             last: BTreeMap::new(),
@@ -64,12 +68,10 @@ impl Default for OpenOrder {
             confidence,
         }
     }
-}
 
-impl OpenOrder {
     /// Logs `file` after all others.
     pub(crate) fn push(&mut self, file: FileRef) {
-        if self.log.len() == LOG_MAX
+        if self.log.len() == self.most
             && let Some(oldest) = self.log.pop_front()
         {
             if self.last.get(&oldest) == Some(&self.base) {
@@ -158,7 +160,7 @@ impl OpenOrder {
     }
 }
 
-/// Opens in the log: an epoch of a million files, in 64 MiB. Lower: a larger epoch is not
+/// Opens in the log at most: an epoch of a million files, in 64 MiB. Lower: a larger epoch is not
 /// recognised. Higher: the log takes more of the memory for listings. Source: a guess, not
 /// measured.
 const LOG_MAX: usize = 1 << 20;
@@ -204,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_second_epoch_is_predicted_while_readers_are_a_little_apart() {
-        let mut epoch = OpenOrder::default();
+        let mut epoch = OpenOrder::new(LOG_MAX);
         (0..500).for_each(|n| assert!(!epoch.opened(file(n))));
         assert!(!epoch.is_repeated());
         for n in [1, 0, 2, 4, 3, 6, 5] {
@@ -216,7 +218,7 @@ mod tests {
 
     #[test]
     fn an_order_that_is_told_is_expected_from_its_start() {
-        let mut epoch = OpenOrder::default();
+        let mut epoch = OpenOrder::new(LOG_MAX);
         (0..100).for_each(|n| _ = epoch.opened(file(n)));
         for n in [70, 10, 40] {
             epoch.expect(file(n));
@@ -229,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_file_passed_over_is_expected_until_it_is_far_behind() {
-        let mut epoch = OpenOrder::default();
+        let mut epoch = OpenOrder::new(LOG_MAX);
         (0..2000).for_each(|n| epoch.push(file(n)));
         (0..900).filter(|&n| n != 5).for_each(|n| _ = epoch.opened(file(n)));
         assert!(!epoch.expected().take(10).any(|expected| expected == file(5)));
@@ -238,7 +240,7 @@ mod tests {
 
     #[test]
     fn another_order_is_no_epoch() {
-        let mut epoch = OpenOrder::default();
+        let mut epoch = OpenOrder::new(LOG_MAX);
         (0..2000).for_each(|n| epoch.push(file(n)));
         (0..2000).for_each(|n| _ = epoch.opened(file(n * 1117 % 2000)));
         assert!(!epoch.is_repeated());
@@ -246,11 +248,14 @@ mod tests {
 
     #[test]
     fn a_log_is_bounded_and_forgets_directories() {
-        let mut epoch = OpenOrder::default();
+        let mut epoch = OpenOrder::new(LOG_MAX);
         (0..LOG_MAX as u64 + 10).for_each(|n| epoch.push((DirId(1), n as u32)));
         assert_eq!(epoch.len(), LOG_MAX);
         assert_eq!(epoch.last.len(), LOG_MAX);
         epoch.forget(DirId(1));
         assert_eq!(epoch.expected().count(), 0);
+        let mut short = OpenOrder::new(100);
+        (0..1000).for_each(|n| _ = short.opened(file(n)));
+        assert_eq!((short.len(), short.last.len()), (100, 100));
     }
 }
