@@ -162,8 +162,9 @@ impl Driver {
         }
     }
 
-    /// Tells policy of requests that were answered in place, and, while reads lack memory, of reads
-    /// that were answered; unless another thread has the shard: that one does, when it leaves it.
+    /// Tells policy of requests that were answered in place, and, while reads lack memory, of
+    /// reads that were answered; unless another thread has the shard: that one does, when it
+    /// leaves it.
     ///
     /// No answer is left untold while a read lacks memory: the thread that has the shard stores
     /// `lacking` before it looks for answers here, and the thread that answers a read leaves word

@@ -84,9 +84,9 @@ impl File {
     }
 
     /// Reads up to `len` bytes at `offset` and calls `done` with them: at once on this thread if
-    /// they are resident, else later from another. Never waits for storage. Fewer bytes come at the
-    /// end of the object, none beyond it, and fewer where a read is longer than an eighth of the
-    /// memory budget.
+    /// they are resident, else later from another. Never waits for storage. Fewer bytes come at
+    /// the end of the object, none beyond it, and fewer where a read is longer than an eighth of
+    /// the memory budget.
     ///
     /// Errors: [`ErrorKind::Changed`](crate::ErrorKind::Changed) when the object is no longer the
     /// version that was opened; others as the storage has them, after retries within

@@ -173,6 +173,7 @@ pub(crate) unsafe extern "C" fn foreread_region_destroy(region: *mut Region) {
 }
 
 /// See the header.
+// SAFETY: no other function of this library has the name.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn foreread_last_error() -> *const c_char {
     LAST_ERROR.with_borrow(|error| error.as_ptr())

@@ -80,9 +80,9 @@ pub enum Advice {
 /// # What is forbidden
 ///
 /// Pins before Linux 6.8 (`O_DIRECT` reads into a region, fixed buffers), `MADV_DONTNEED` and the
-/// like of the program's own, same-page merging, huge pages, and changes of the mapping. The book's
-/// page on memory regions has the list, and says what becomes of each. `mlock` does not hold pages
-/// of a region.
+/// like of the program's own, same-page merging, huge pages, and changes of the mapping. The
+/// book's page on memory regions has the list, and says what becomes of each. `mlock` does not
+/// hold pages of a region.
 ///
 /// A system call that is given bytes of a region (`read` into it, `write` from it) fails with
 /// `EFAULT` where a page is not in memory, unless the region was made with
@@ -136,8 +136,9 @@ impl RegionBuilder {
     /// Bytes that may be in memory at the same time: at least [`crate::BUDGET_BYTES_MIN`], rounded
     /// down to pages. Required.
     ///
-    /// Pages that are mapped, read ahead or being read count. Book-keeping is extra: about 20.4 bytes
-    /// for each page of the region's length (half a percent of it), and one percent of the budget.
+    /// Pages that are mapped, read ahead or being read count. Book-keeping is extra: about 20.4
+    /// bytes for each page of the region's length (half a percent of it), and one percent of the
+    /// budget.
     pub fn budget(mut self, bytes: usize) -> Self {
         self.budget = Some(bytes);
         self
@@ -271,11 +272,11 @@ impl Region {
     ///
     /// # Safety
     ///
-    /// The bytes of one version of the object never change: a page that leaves and comes back shows
-    /// what the storage has then, beneath the view's `&[u8]`. Stores with strong validators (an
-    /// `ETag`, a generation) see to that: a read of another version fails, and the touch is a
-    /// signal. A local file does not: any process that may write to it can change it without a
-    /// new version, so nobody may write to it while it is mapped, as with any `mmap` of a file.
+    /// The bytes of one version of the object never change: a page that leaves and comes back
+    /// shows what the storage has then, beneath the view's `&[u8]`. Stores with strong validators
+    /// (an `ETag`, a generation) see to that: a read of another version fails, and the touch is a
+    /// signal. A local file does not: any process that may write to it can change it without a new
+    /// version, so nobody may write to it while it is mapped, as with any `mmap` of a file.
     pub unsafe fn map(file: foreread_engine::File) -> ViewBuilder {
         ViewBuilder::new(file)
     }

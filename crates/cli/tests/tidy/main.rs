@@ -166,6 +166,8 @@ fn unsafe_code_of_memory_regions_is_where_the_kernel_is_called_or_bytes_are_show
         "kernel/uffd.rs",
         "region/carrier/ring.rs",
         "region/carrier/threads.rs",
+        "region/held.rs",
+        "region/spill.rs",
         "region.rs",
         "view.rs",
     ];

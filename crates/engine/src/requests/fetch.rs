@@ -123,7 +123,8 @@ async fn read_body<O: Owner>(
     };
     while !filling.rest().is_empty() {
         let next = async { Ok(body.next().await) };
-        // A body of which a byte comes now and then is not waited for any longer than a silent one.
+        // A body of which a byte comes now and then is not waited for any longer than a silent
+        // one.
         let left = storage.patience.total.saturating_sub(filling.progress().elapsed());
         let Some(piece) = attempt(storage.patience.idle.min(left), "read", object.key.as_str(), next).await? else {
             return Err(wrong("the body ended early"));

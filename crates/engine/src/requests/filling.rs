@@ -115,7 +115,8 @@ async fn granted(owner: &Arc<impl Owner>, request: &Request, page: u64) -> bool 
 
 impl Drop for Filling {
     /// The task has ended early, maybe before it began: the engine is gone, or the task panicked.
-    /// Reads that still wait are told so by a thread of its own, since this one may hold the shard.
+    /// Reads that still wait are told so by a thread of its own, since this one may hold the
+    /// shard.
     fn drop(&mut self) {
         let error = if std::thread::panicking() { failed_itself() } else { shut_down() };
         let mut waited_for = Vec::new();

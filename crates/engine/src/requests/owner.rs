@@ -39,8 +39,8 @@ pub(crate) trait Owner: Send + Sync + Sized + 'static {
     /// shard. `last` of the requests that the storage tells of together.
     fn completed(self: &Arc<Self>, in_place: Arc<InPlace>, took: Nanos, last: bool);
 
-    /// The task of `joint` has ended without a word: it has panicked, or was aborted. May be called
-    /// with the shard held, and does not wait for it.
+    /// The task of `joint` has ended without a word: it has panicked, or was aborted. May be
+    /// called with the shard held, and does not wait for it.
     fn broken(self: &Arc<Self>, joint: Joint, panicked: bool);
 
     /// `joint` cannot be read in place: a task carries it, unless all of it has been given up.

@@ -34,9 +34,9 @@ impl Mapping {
         let bytes = pages.checked_mul(PAGE_BYTES).and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(too_long)?;
         let protection = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // Without access at first: of a program that locks all its memory (`MCL_FUTURE`) the kernel
-        // would bring every page into memory here.
-        // SAFETY: the kernel chooses a free place, so no memory in use changes.
+        // Without access at first: of a program that locks all its memory (`MCL_FUTURE`) the
+        // kernel would bring every page into memory here. SAFETY: the kernel chooses a free place,
+        // so no memory in use changes.
         let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::empty(), flags)? };
         let start = NonNull::new(start.cast()).ok_or_else(too_long)?;
         let mapping = Self { start, pages };

@@ -64,7 +64,8 @@ pub(super) struct Pager {
     /// Requests to clean: their pages, and the first slot they are written to. They start after
     /// all reads.
     to_clean: VecDeque<(RequestId, Extent, u64)>,
-    /// Requests to clean whose pages are all pinned, and since when there is nothing else to clean.
+    /// Requests to clean whose pages are all pinned, and since when there is nothing else to
+    /// clean.
     pinned: Vec<(RequestId, Extent, u64)>,
     pinned_since: Option<Instant>,
     /// Pages found pinned since the last page that could leave.

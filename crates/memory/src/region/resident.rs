@@ -4,7 +4,7 @@
 //!   absent ── map_zeroes ──────────> mapped <──> protected     a write to it is a fault
 //!     │                                ^  │  ^
 //!     │                                │  │  └── take_out ──> held        in a frame (held.rs)
-//!     ├── stage ──> staged ── map ─────┘  │ drop_pages          │          staged: read, in a frame
+//!     ├── stage ──> staged ── map ─────┘  │ drop_pages          │          staged: in a frame
 //!     │               │ drop_pages        v                     │
 //!     ^───────────────┴──── unmap ──── leaving <── drop_pages ──┘          dropped by policy
 //! ```
@@ -13,9 +13,9 @@
 //!
 //! Pages that leave are unmapped together, [`LEAVING_MAX`] at a time, with one flush of the
 //! processors' address caches. Until then a touch of a page that leaves from the mapping finds it
-//! there; the pager does
-//! not learn of it, and does not need to: the page is clean and protected, so the spill holds the
-//! same. A write to it waits for the pager, which answers it as a fault on an absent page.
+//! there; the pager does not learn of it, and does not need to: the page is clean and protected,
+//! so the spill holds the same. A write to it waits for the pager, which answers it as a fault on
+//! an absent page.
 //!
 //! *Invariant:* nothing here touches a page of the region that is absent: the pager would wait for
 //! itself. Which page goes where is decided in `policy`.

@@ -27,7 +27,6 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use crate::collections::request_map::RequestMap;
-use crate::residency::folio::{charges, connection};
 use crate::units::{Class, Extent, FOLIO_PAGES_MAX, FileId, RequestId};
 
 /// One request.
@@ -73,25 +72,15 @@ impl Request {
         self.granted > self.extent.start
     }
 
-    /// Bytes that its connection takes from its first grant on, if that is still to come.
-    pub(crate) fn connection(self) -> u64 {
-        if self.has_begun() { 0 } else { connection(self.extent) }
-    }
-
     fn is_granted_whole(self) -> bool {
         self.granted >= self.extent.end
     }
 }
 
 /// The pages of a grant to a request for `extent` that begins at page `from`.
-fn grant_from(extent: Extent, from: u64) -> Extent {
+pub(crate) fn grant_from(extent: Extent, from: u64) -> Extent {
     let end = (from + GRANT_PAGES) / FOLIO_PAGES_MAX * FOLIO_PAGES_MAX;
     Extent::new(from, end.min(extent.end))
-}
-
-/// Bytes that a request for `extent` needs to start: its first grant and its connection.
-pub(crate) fn first_bytes(extent: Extent) -> u64 {
-    charges(grant_from(extent, extent.start)) + connection(extent)
 }
 
 /// All requests in flight.

@@ -42,8 +42,8 @@ pub enum Event {
         /// The file.
         file: FileId,
     },
-    /// A reader asked for `extent` (within the file, not empty), and it was not a plain hit. Unless
-    /// all its pages are resident, the read waits until [`Action::Ready`] answers it.
+    /// A reader asked for `extent` (within the file, not empty), and it was not a plain hit.
+    /// Unless all its pages are resident, the read waits until [`Action::Ready`] answers it.
     Read {
         /// The read.
         read: ReadId,

@@ -49,8 +49,8 @@ pub struct RegionOptions {
 /// An open request.
 #[derive(Debug, Clone, Copy)]
 enum Request {
-    /// Its start, if no other request was open then; and whether the program said that it will need
-    /// these pages.
+    /// Its start, if no other request was open then; and whether the program said that it will
+    /// need these pages.
     Read(Extent, Option<Nanos>, bool),
     Clean(Extent),
 }
@@ -358,8 +358,9 @@ const SPARE_MAX: u64 = 512;
 /// crates/sim/tests/regions.rs.
 const SPARE_OF_STREAM: u64 = 64;
 
-/// Pages of a piece of those that the program will need: 1 MiB, as the longest cluster. Lower: more
-/// requests. Higher: a fault waits behind longer requests. Source: `CLUSTER_MAX` of `readahead`.
+/// Pages of a piece of those that the program will need: 1 MiB, as the longest cluster. Lower:
+/// more requests. Higher: a fault waits behind longer requests. Source: `CLUSTER_MAX` of
+/// `readahead`.
 const WANTED_PAGES: u64 = 256;
 
 /// Open requests for such pages at which no further piece is asked for. Lower: the storage waits

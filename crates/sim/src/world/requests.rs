@@ -230,18 +230,17 @@ impl World<'_> {
     fn act(&mut self, by: Reading, action: Action) -> Result<(), Violation> {
         match action {
             Action::Hedge { request } => self.hedge(request),
-            Action::Submit { request, file, extent, class, mark, granted, late } => {
+            Action::Submit { request, file, extent, class, .. } => {
                 if let Some(picture) = &mut self.tally.picture {
                     picture.submitted(self.now_ns, request, file, extent, class);
                 }
-                self.submit(by, request, file, extent, class, mark, late)?;
-                self.grant(request, granted);
+                self.submit(by, action)?;
             }
-            Action::Ready { read, end } => self.ready(read, end)?,
             Action::Grant { request, granted } => {
                 self.grant(request, granted);
                 self.granted.push_back(request);
             }
+            Action::Ready { read, end } => self.ready(read, end)?,
             Action::Join { request, with } => self.join(request, with),
             Action::Cancel { request } => {
                 let carrier = self.carrier(request);
@@ -299,16 +298,8 @@ impl World<'_> {
         }
     }
 
-    fn submit(
-        &mut self,
-        by: Reading,
-        request: RequestId,
-        file: FileId,
-        extent: Extent,
-        class: Class,
-        mark: Option<u64>,
-        late: Option<Nanos>,
-    ) -> Result<(), Violation> {
+    fn submit(&mut self, by: Reading, action: Action) -> Result<(), Violation> {
+        let Action::Submit { request, file, extent, class, mark, granted, late } = action else { return Ok(()) };
         let size = self.sizes[self.index(file)];
         let (pages, at_ns) = (size.div_ceil(PAGE_BYTES), self.now_ns);
         if extent.end > pages || extent.is_empty() {
@@ -357,6 +348,7 @@ impl World<'_> {
         };
         self.requests.insert(request, in_flight);
         self.tally.submitted(at_ns, extent.pages());
+        self.grant(request, granted);
         Ok(())
     }
 

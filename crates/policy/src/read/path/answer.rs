@@ -29,8 +29,8 @@
 //! The file does not order turns (`queue`) or victims (`residency`). Source: docs/decisions/0043.
 
 use super::ReadPath;
+use super::room::bytes_until;
 use crate::read::event::Action;
-use crate::residency::folio::charges;
 use crate::units::{Extent, FOLIO_PAGES_MAX, FileId, PAGE_BYTES, ReadId, RequestId};
 
 impl ReadPath {
@@ -109,7 +109,8 @@ impl ReadPath {
             return true;
         }
         let until = extent.end.div_ceil(FOLIO_PAGES_MAX) * FOLIO_PAGES_MAX;
-        let bytes = pending.iter().map(|&request| self.bytes_until(request, until)).sum();
+        let requests = pending.iter().filter_map(|&request| self.requests.get(request));
+        let bytes = requests.map(|request| bytes_until(request, until)).sum();
         // Room is not made at the cost of what the read stands on.
         self.keep(file, extent);
         let made = self.make_room(bytes, true)
@@ -124,14 +125,6 @@ impl ReadPath {
             self.ready(read);
         }
         made
-    }
-
-    /// Bytes that `request` needs to receive its pages before `until`, and at least its next
-    /// grant.
-    fn bytes_until(&self, request: RequestId, until: u64) -> u64 {
-        self.requests.get(request).map_or(0, |request| {
-            charges(Extent::new(request.granted, request.next_grant_until(until))) + request.connection()
-        })
     }
 
     /// All pages of `read` have memory: they stay until it is answered.

@@ -18,13 +18,13 @@
 //! (`files::hot_block`). Source: docs/decisions/0010 (hot blocks), 0013 (crowds), 0015 (streams
 //! wait for a free request).
 
+use super::room::first_bytes;
 use super::submit::DEMAND_PAGES_MAX;
 use super::{File, ReadPath};
 use crate::files::hot_block::{self, FileRead};
 use crate::files::streams::{Read, Shown};
 use crate::files::window::Part;
 use crate::queue::fair_queue::Owner;
-use crate::queue::requests::first_bytes;
 use crate::residency::folio::Ahead;
 use crate::units::{Class, Extent, FileId, Found, Nanos, ReadId};
 

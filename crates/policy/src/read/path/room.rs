@@ -16,10 +16,25 @@
 //! does not retry: the next event does. Source: docs/decisions/0003, 0043.
 
 use super::ReadPath;
-use crate::queue::requests::{Met, Request};
+use crate::queue::requests::{Met, Request, grant_from};
 use crate::read::event::Action;
-use crate::residency::folio::{Ahead, charges, wasted};
+use crate::residency::folio::{Ahead, charges, connection, wasted};
 use crate::units::{Class, Extent, PAGE_BYTES, RequestId};
+
+/// Bytes that a request for `extent` needs to start: its first grant and its connection.
+pub(super) fn first_bytes(extent: Extent) -> u64 {
+    charges(grant_from(extent, extent.start)) + connection(extent)
+}
+
+/// Bytes that a request needs to receive its pages before `until`, and at least its next grant: a
+/// request that starts with it needs its connection as well.
+pub(super) fn bytes_until(request: Request, until: u64) -> u64 {
+    charges(Extent::new(request.granted, request.next_grant_until(until))) + connection_to_come(request)
+}
+
+fn connection_to_come(request: Request) -> u64 {
+    if request.has_begun() { 0 } else { connection(request.extent) }
+}
 
 impl ReadPath {
     /// Grants pages to reads and requests that want them, as far as there is memory.
@@ -28,7 +43,7 @@ impl ReadPath {
             return;
         }
         while let Some((id, request)) = self.requests.first_wanting() {
-            let bytes = charges(request.next_grant()) + request.connection();
+            let bytes = bytes_until(request, 0);
             let left = self.requests.left_to_older(id) * PAGE_BYTES;
             if self.resident.free_bytes() < left + bytes || !self.make_room(bytes, false) {
                 return;
@@ -57,7 +72,7 @@ impl ReadPath {
         let request = self.requests.get(id)?;
         let end = request.next_grant_until(until);
         if request.granted < end {
-            self.resident.connect(request.connection());
+            self.resident.connect(connection_to_come(request));
             self.resident.grant(request.file, Extent::new(request.granted, end), id);
             self.requests.grant(id, end, self.met_by(request));
             self.changed.extend(self.waits.of(id));

@@ -16,8 +16,9 @@
 //! docs/decisions/0003 (grants), 0017 (when a request is late), 0021 (turns), 0023 (coalescing).
 
 use super::ReadPath;
+use super::room::first_bytes;
 use crate::queue::fair_queue::Owner;
-use crate::queue::requests::{Request, first_bytes};
+use crate::queue::requests::Request;
 use crate::read::event::Action;
 use crate::residency::folio::{Ahead, charges};
 use crate::units::{Class, Extent, FileId, RequestId};
@@ -33,8 +34,8 @@ impl ReadPath {
         }
     }
 
-    /// Makes a request for `extent`. It starts now, or waits for its turn. Demand is granted memory
-    /// for its reads; for speculation room has been made.
+    /// Makes a request for `extent`. It starts now, or waits for its turn. Demand is granted
+    /// memory for its reads; for speculation room has been made.
     pub(super) fn submit(
         &mut self,
         file: FileId,
