@@ -92,6 +92,7 @@ impl File {
     /// version that was opened; others as the storage has them, after retries within
     /// [`crate::Patience`]. `len` is at most 8 MiB; longer reads are cut (see [`File::read_at`]).
     pub fn read(&self, offset: u64, len: usize, done: impl FnOnce(Result<Pages, Error>) + Send + 'static) {
+        self.driver.storage.planted.read();
         if let Err((len, done)) = self.read_resident(offset, len, done) {
             self.driver.read_missing([self.clone().missed(offset, len, done)]);
         }

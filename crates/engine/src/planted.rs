@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   policy:1000   while policy is told of its 1,000th event
-//!   task:50       in the task of the 50th request, after its first piece
+//!   task:50       in the task of a request, as the 50th piece of a body comes
+//!   read:7        in the 7th read, on the thread that reads
 //! ```
 
 use std::str::FromStr;
@@ -14,20 +15,23 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub enum Panic {
     /// Policy, at the event of this number, counted from 1.
     Policy(u64),
-    /// The task of a request, at the request of this number, counted from 1.
+    /// The task of a request, when the piece of this number comes, counted from 1.
     Task(u64),
+    /// The read of this number, counted from 1, on the thread that reads.
+    Read(u64),
 }
 
 impl FromStr for Panic {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is not policy:NUMBER or task:NUMBER");
+        let wrong = || format!("{text:?} is not policy:NUMBER, task:NUMBER or read:NUMBER");
         let (place, number) = text.split_once(':').ok_or_else(wrong)?;
         let number = number.parse().map_err(|_| wrong())?;
         match place {
             "policy" => Ok(Self::Policy(number)),
             "task" => Ok(Self::Task(number)),
+            "read" => Ok(Self::Read(number)),
             _ => Err(wrong()),
         }
     }
@@ -39,6 +43,7 @@ pub(crate) struct Planted {
     panics: Vec<Panic>,
     events: AtomicU64,
     tasks: AtomicU64,
+    reads: AtomicU64,
 }
 
 impl Planted {
@@ -54,6 +59,11 @@ impl Planted {
     /// A task has received something.
     pub(crate) fn task(&self) {
         self.pass(&self.tasks, Panic::Task);
+    }
+
+    /// A thread reads.
+    pub(crate) fn read(&self) {
+        self.pass(&self.reads, Panic::Read);
     }
 
     fn pass(&self, count: &AtomicU64, place: impl Fn(u64) -> Panic) {

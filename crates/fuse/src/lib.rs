@@ -20,6 +20,7 @@ mod attributes;
 mod errno;
 mod error;
 mod filesystem;
+mod guarded;
 mod inode;
 mod killed;
 mod mount;

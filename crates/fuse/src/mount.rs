@@ -20,6 +20,7 @@ use rustix::mount::{MountFlags, UnmountFlags};
 
 use crate::error::Error;
 use crate::filesystem::Mount;
+use crate::guarded::Guarded;
 use crate::options::MountOptions;
 
 /// A mount that works. Dropping it unmounts.
@@ -81,7 +82,7 @@ pub fn mount(engine: Engine, prefix: &str, dir: &Path, options: &MountOptions) -
     config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
     config.n_threads = Some(THREADS);
     config.clone_fd = true;
-    let filesystem = Mount::new(engine, prefix, options);
+    let filesystem = Guarded(Mount::new(engine, prefix, options));
     let session = match mount_directly(dir, options).map_err(failed)? {
         Some(device) => Session::from_fd(filesystem, device, config.acl, config),
         None => Session::new(filesystem, dir, &config),

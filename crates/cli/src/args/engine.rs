@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use foreread::Options;
+use foreread::{Options, Panic};
 use miette::Diagnostic;
 use thiserror::Error;
 
@@ -40,6 +40,11 @@ pub(crate) struct EngineArgs {
     /// Write every event to this file, for `foreread replay`
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
+
+    /// Panic in this place: `policy:N`, `task:N` or `read:N`, the Nth time it is passed. For tests
+    /// of what a panic does. Repeatable
+    #[arg(long, value_name = "PLACE:N", hide = true)]
+    pub(crate) plant_panic: Vec<Panic>,
 }
 
 /// Whether to read ahead.
@@ -71,7 +76,7 @@ impl EngineArgs {
         let record = self.record.as_deref().map(absolute).transpose()?;
         let readahead = self.readahead == Readahead::On;
         let fair_queue = self.fair_queue == FairQueue::On;
-        let mut options = Options::default().with_memory_bytes(memory.0);
+        let mut options = Options::default().with_memory_bytes(memory.0).with_panics(&self.plant_panic);
         (options.readahead, options.fair_queue, options.record) = (readahead, fair_queue, record);
         Ok(options)
     }
@@ -112,6 +117,7 @@ mod tests {
             readahead: Readahead::On,
             fair_queue: FairQueue::On,
             record: None,
+            plant_panic: Vec::new(),
         };
         assert!(matches!(args.options(), Err(Error::MemoryTooSmall { .. })));
     }

@@ -164,3 +164,49 @@ fn a_mount_that_stops_is_reported_and_holds_nobody() {
     // does not.
     assert!(report["left_pids"].is_array(), "{report:#}");
 }
+
+/// Faults that a mount gets over: no read may notice them.
+const PASSING: [&str; 5] = [
+    "status=500,probability=0.01",
+    "reset,probability=0.01",
+    "reset-body=20KiB,probability=0.01",
+    "truncate=10KiB,probability=0.01",
+    "slow=20,probability=0.01",
+];
+
+/// Seconds of torture for each budget, with faults and without: 4, or as many as
+/// `FOREREAD_TORTURE_SECONDS` says.
+fn torture_seconds() -> u64 {
+    let given = std::env::var("FOREREAD_TORTURE_SECONDS").ok();
+    given.map_or(4, |text| text.parse().expect("FOREREAD_TORTURE_SECONDS is a number"))
+}
+
+fn torture(memory: &str, faults: &[&str]) {
+    let mut objects: Vec<ObjectSpec> = (0..300).map(|nth| ObjectSpec::new(&format!("d/f{nth}"), 128 << 10)).collect();
+    objects.extend((0..3).map(|nth| ObjectSpec::new(&format!("big{nth}"), 256 << 20)));
+    let faults = faults.iter().map(|fault| fault.parse().expect("a fault")).collect();
+    let store = Store::start(Config { objects, faults, first_byte: Duration::from_millis(5), ..Config::default() });
+    let mounted = Mount::foreground(store.foreread(), "s3://testbed", &["--memory", memory]);
+    let time = format!("{}s", torture_seconds());
+    let options = ["--for", &time, "--processes", "48", "--seed", "5"];
+    let (finished, report) = verify(&mut store.foreread(), mounted.path(), "testbed:s3://testbed", &options);
+    for kind in ["wrong", "errors", "stuck"] {
+        assert_eq!(report[kind]["count"], 0, "{memory}, {kind}: {report:#}");
+    }
+    assert!(finished.status.success(), "{memory}: {report:#}");
+    assert!(report["reads"].as_u64() > Some(48), "{memory}: {report:#}");
+}
+
+#[test]
+fn torture_of_mounts_of_any_memory() {
+    for memory in ["16M", "64M", "256M"] {
+        torture(memory, &[]);
+    }
+}
+
+#[test]
+fn torture_of_mounts_behind_faulty_storage() {
+    for memory in ["16M", "64M", "256M"] {
+        torture(memory, &PASSING);
+    }
+}

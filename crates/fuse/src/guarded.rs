@@ -1,0 +1,159 @@
+//! A panic of one call is that call's error: without this, it would end the thread that asks the
+//! kernel for calls, and with it the mount.
+//!
+//! ```text
+//!   kernel ── call ──> Guarded ──> file system ── panic ──> the reply is dropped: EIO
+//! ```
+//!
+//! What a call does later, on the engine's runtime, needs no guard: a task that panics drops its
+//! reply as well.
+
+use std::ffi::OsStr;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use fuser::{
+    FileHandle, Filesystem, INodeNo, IoctlFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyOpen, ReplyStatfs, ReplyXattr,
+    Request,
+};
+
+/// A file system whose calls may panic.
+pub(crate) struct Guarded<F>(pub(crate) F);
+
+/// Runs one call.
+fn survive(call: impl FnOnce()) {
+    // Locks are not poisoned, and what a call shares with others it changes in one step.
+    if catch_unwind(AssertUnwindSafe(call)).is_err() {
+        tracing::error!("a call of the kernel has panicked, and fails with EIO: please report it");
+    }
+}
+
+impl<F: Filesystem> Filesystem for Guarded<F> {
+    fn init(&mut self, req: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        self.0.init(req, config)
+    }
+
+    fn lookup(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        survive(|| self.0.lookup(req, parent, name, reply));
+    }
+
+    fn forget(&self, req: &Request, ino: INodeNo, nlookup: u64) {
+        survive(|| self.0.forget(req, ino, nlookup));
+    }
+
+    fn getattr(&self, req: &Request, ino: INodeNo, fh: Option<FileHandle>, reply: ReplyAttr) {
+        survive(|| self.0.getattr(req, ino, fh, reply));
+    }
+
+    fn open(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        survive(|| self.0.open(req, ino, flags, reply));
+    }
+
+    fn read(
+        &self,
+        req: &Request,
+        ino: INodeNo,
+        fh: FileHandle,
+        offset: u64,
+        size: u32,
+        flags: OpenFlags,
+        lock_owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        survive(|| self.0.read(req, ino, fh, offset, size, flags, lock_owner, reply));
+    }
+
+    fn release(
+        &self,
+        req: &Request,
+        ino: INodeNo,
+        fh: FileHandle,
+        flags: OpenFlags,
+        lock_owner: Option<LockOwner>,
+        flush: bool,
+        reply: ReplyEmpty,
+    ) {
+        survive(|| self.0.release(req, ino, fh, flags, lock_owner, flush, reply));
+    }
+
+    fn opendir(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        survive(|| self.0.opendir(req, ino, flags, reply));
+    }
+
+    fn readdir(&self, req: &Request, ino: INodeNo, fh: FileHandle, offset: u64, reply: ReplyDirectory) {
+        survive(|| self.0.readdir(req, ino, fh, offset, reply));
+    }
+
+    fn readdirplus(&self, req: &Request, ino: INodeNo, fh: FileHandle, offset: u64, reply: ReplyDirectoryPlus) {
+        survive(|| self.0.readdirplus(req, ino, fh, offset, reply));
+    }
+
+    fn releasedir(&self, req: &Request, ino: INodeNo, fh: FileHandle, flags: OpenFlags, reply: ReplyEmpty) {
+        survive(|| self.0.releasedir(req, ino, fh, flags, reply));
+    }
+
+    fn statfs(&self, req: &Request, ino: INodeNo, reply: ReplyStatfs) {
+        survive(|| self.0.statfs(req, ino, reply));
+    }
+
+    fn ioctl(
+        &self,
+        req: &Request,
+        ino: INodeNo,
+        fh: FileHandle,
+        flags: IoctlFlags,
+        cmd: u32,
+        in_data: &[u8],
+        out_size: u32,
+        reply: ReplyIoctl,
+    ) {
+        survive(|| self.0.ioctl(req, ino, fh, flags, cmd, in_data, out_size, reply));
+    }
+
+    fn getxattr(&self, req: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        survive(|| self.0.getxattr(req, ino, name, size, reply));
+    }
+
+    fn listxattr(&self, req: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        survive(|| self.0.listxattr(req, ino, size, reply));
+    }
+
+    fn setxattr(
+        &self,
+        req: &Request,
+        ino: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        position: u32,
+        reply: ReplyEmpty,
+    ) {
+        survive(|| self.0.setxattr(req, ino, name, value, flags, position, reply));
+    }
+
+    fn flush(&self, req: &Request, ino: INodeNo, fh: FileHandle, lock_owner: LockOwner, reply: ReplyEmpty) {
+        survive(|| self.0.flush(req, ino, fh, lock_owner, reply));
+    }
+
+    fn lseek(&self, req: &Request, ino: INodeNo, fh: FileHandle, offset: i64, whence: i32, reply: fuser::ReplyLseek) {
+        survive(|| self.0.lseek(req, ino, fh, offset, whence, reply));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// The names of the calls that a source answers.
+    fn calls(source: &str) -> Vec<&str> {
+        let (_, calls) = source.split_once(" Filesystem for ").expect("an implementation");
+        let (calls, _) = calls.split_once("\n}\n").expect("its end");
+        calls.lines().filter_map(|line| line.strip_prefix("    fn ")?.split('(').next()).collect()
+    }
+
+    #[test]
+    fn every_call_of_the_file_system_is_guarded() {
+        let guarded = calls(include_str!("guarded.rs"));
+        assert!(guarded.len() > 10, "{guarded:?}");
+        assert_eq!(guarded, calls(include_str!("filesystem.rs")));
+    }
+}
