@@ -325,3 +325,25 @@ fn a_silent_disk_is_given_up_on_and_its_late_bytes_are_dropped() {
     done(Ok(buffers).into());
     assert_eq!(receive.recv().unwrap().expect("in time"), Some(vec![7; 4096]));
 }
+
+#[test]
+fn answers_that_come_at_once_take_no_deeper_stack_than_one() {
+    each(|site| {
+        site.put("a", 32 << 20);
+        let (engine, file) = (site.engine.clone(), site.open("a"));
+        // Each request that waits for its turn starts as the one before is answered, on the same
+        // thread: the kernel has all of the file.
+        let submit = move || {
+            let submissions = engine.submissions(8000);
+            let mut operations = (0..8000).map(|nth| page(&file, nth * 7919 % 8192)).collect();
+            assert_eq!(submissions.submit_all(&mut operations, None).len(), 8000);
+            let mut completions = Vec::new();
+            while completions.len() < 8000 {
+                assert!(submissions.wait_all(&mut completions, Duration::from_secs(30)) > 0, "reads that end");
+            }
+            assert!(completions.iter().all(|completion| completion.outcome.is_ok()));
+        };
+        let thread = thread::Builder::new().stack_size(256 << 10).spawn(submit).expect("a thread");
+        thread.join().expect("it has room on its stack");
+    });
+}
