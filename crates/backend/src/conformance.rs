@@ -308,7 +308,12 @@ pub async fn listings_have_pages(backend: &dyn Backend, seeder: &dyn Seeder) {
     if let Some(token) = &first.continuation {
         let second = page(Some(token)).await.expect("the second page");
         let again = page(Some(token)).await.expect("the second page again");
-        assert_eq!(second, again, "a page can be asked for again");
+        // Where each file is described by a request of its own, a page ends where patience does.
+        let both = second.entries.len().min(again.entries.len());
+        assert!(both > 0, "a page that is not the last one has entries");
+        assert_eq!(second.entries[..both], again.entries[..both], "a page can be asked for again");
+        let same_end = second.entries.len() == again.entries.len();
+        assert!(!same_end || second.continuation == again.continuation, "and leads to the same next one");
     }
 }
 

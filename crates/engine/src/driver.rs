@@ -20,7 +20,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use foreread_backend::{Object, Submitter};
 use foreread_policy::{Event, Extent, Found, Nanos, PAGE_BYTES, ReadId, RequestId};
@@ -28,6 +28,7 @@ use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use crate::pages::opened::Opened;
 use crate::pages::pinned::Pages;
@@ -37,10 +38,10 @@ use crate::records::tap::Tap;
 use crate::requests::attempt::silence;
 use crate::requests::carrier::{Carrier, InPlace};
 use crate::requests::fetch::fetch;
-use crate::requests::filling::shut_down;
+use crate::requests::filling::{failed_itself, shut_down};
 use crate::requests::in_place::begin;
 use crate::requests::joint::{End, Joint};
-use crate::requests::owner::{InFlight, Owner};
+use crate::requests::owner::{Broken, InFlight, Owner};
 use crate::requests::storage::Storage;
 use crate::shard::Shard;
 
@@ -64,8 +65,7 @@ pub(crate) struct Driver {
 struct News {
     /// Requests in place that have been answered, and after how long.
     completed: Vec<(Arc<InPlace>, Nanos)>,
-    /// Requests whose tasks have ended without a word.
-    broken: Vec<Joint>,
+    broken: Vec<Broken>,
 }
 
 impl News {
@@ -179,14 +179,18 @@ impl Driver {
                     let end = End { arrived: u64::MAX, first_byte: *took, total: *took };
                     self.settle(shard, &in_place.joint, end);
                 }
-                for joint in &news.broken {
-                    self.settle(shard, joint, End { arrived: 0, first_byte: Nanos(0), total: Nanos(0) });
+                for broken in &news.broken {
+                    self.settle(shard, &broken.joint, End { arrived: 0, first_byte: Nanos(0), total: Nanos(0) });
                 }
                 if news.is_empty() {
                     self.tell_answered(shard);
                 }
                 news
             });
+            for broken in told.broken {
+                let error = if broken.panicked { failed_itself() } else { shut_down() };
+                broken.unfilled.iter().for_each(|folio| folio.fill(Err(error.clone())));
+            }
             // What they hold is dropped without the shard, and their list is used again.
             told.completed.clear();
             let mut next = self.news.lock();
@@ -418,9 +422,9 @@ impl Owner for Driver {
         }
     }
 
-    fn broken(self: &Arc<Self>, joint: Joint, panicked: bool) {
-        self.storage.stats.panics.fetch_add(u64::from(panicked), Relaxed);
-        self.news.lock().broken.push(joint);
+    fn broken(self: &Arc<Self>, broken: Broken) {
+        self.storage.stats.panics.fetch_add(u64::from(broken.panicked), Relaxed);
+        self.news.lock().broken.push(broken);
         if !Within::is_inside(self) {
             self.catch_up();
         }

@@ -52,6 +52,24 @@ impl Engine {
     /// Errors: [`ErrorKind::Invalid`] for a budget below 16 MiB; [`ErrorKind::Io`] when threads or
     /// the record cannot be made.
     pub fn new(backend: Arc<dyn Backend>, options: &Options) -> Result<Self, Error> {
+        let threads = std::thread::available_parallelism().map_or(2, usize::from).min(THREADS_MAX);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(threads)
+            .thread_name("foreread-io")
+            .enable_all()
+            .build()
+            .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start threads: {e}")))?;
+        let mut engine = Self::on_runtime_of(runtime.handle(), backend, options)?;
+        engine.runtime = Arc::new(Owned(Some(runtime)));
+        Ok(engine)
+    }
+
+    /// The same on a runtime of the caller's, which has its timers and sockets enabled and outlives
+    /// the engine. On a runtime of one thread with a paused clock, an engine is deterministic.
+    ///
+    /// Errors: [`ErrorKind::Invalid`] for a budget below 16 MiB; [`ErrorKind::Io`] when the record
+    /// cannot be made.
+    pub fn on_runtime_of(runtime: &Handle, backend: Arc<dyn Backend>, options: &Options) -> Result<Self, Error> {
         if options.memory_bytes < MEMORY_BYTES_MIN {
             let text =
                 format!("a memory budget of {} bytes is below the least of {MEMORY_BYTES_MIN}", options.memory_bytes);
@@ -72,20 +90,13 @@ impl Engine {
             ),
             None => None,
         };
-        let threads = std::thread::available_parallelism().map_or(2, usize::from).min(THREADS_MAX);
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(threads)
-            .thread_name("foreread-io")
-            .enable_all()
-            .build()
-            .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start threads: {e}")))?;
         let planted = Arc::new(Planted::new(&options.panics));
-        let storage = Storage::new(backend, options.patience, Arc::clone(&planted));
+        let storage = Storage::new(backend, options.patience, Arc::clone(&planted), options.seed);
         let lives = Lives::new(policy, options.events_folder.clone(), planted, Arc::clone(&storage.stats));
         let shard = Shard::new(lives, recorder);
-        let driver = Driver::new(storage, runtime.handle().clone(), shard);
+        let driver = Driver::new(storage, runtime.clone(), shard);
         let directories = Directories::new(&driver, options, capabilities.list_after);
-        Ok(Self { driver, directories, runtime: Arc::new(Owned(Some(runtime))) })
+        Ok(Self { driver, directories, runtime: Arc::new(Owned(None)) })
     }
 
     /// The runtime that carries requests; front doors spawn on it.

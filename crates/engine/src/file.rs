@@ -11,13 +11,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use bytes::Bytes;
 use foreread_backend::Object;
 use foreread_policy::{Extent, ReadId};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::driver::Driver;
 use crate::error::Error;

@@ -3,6 +3,7 @@
 //! Both types will grow, so they are made from their defaults:
 //! `Options::default().with_readahead(false)`.
 
+use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -37,6 +38,9 @@ pub struct Options {
     pub metadata_ttl: Duration,
     /// Where to write the last events if policy panics. The system's folder for temporary files.
     pub events_folder: PathBuf,
+    /// From it follow the waits between attempts. Random, so that many clients do not come back in
+    /// step; fixed in tests that are repeated.
+    pub seed: u64,
     /// Panics to plant, for tests of what they do.
     pub panics: Vec<Panic>,
 }
@@ -51,6 +55,7 @@ impl Default for Options {
             patience: Patience::default(),
             metadata_ttl: Duration::from_secs(1),
             events_folder: std::env::temp_dir(),
+            seed: RandomState::new().hash_one(0_u8),
             panics: Vec::new(),
         }
     }
@@ -105,6 +110,13 @@ impl Options {
     #[must_use]
     pub fn with_events_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.events_folder = folder.into();
+        self
+    }
+
+    /// With this seed of the waits between attempts.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
         self
     }
 

@@ -13,11 +13,11 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Instant;
 
 use foreread_backend::{Entry, ListPage};
 use foreread_policy::DirId;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::directories::listing::{Listing, Node, Said, Taken};
 use crate::directories::segments::{SegmentId, Segments};

@@ -15,13 +15,14 @@
 use std::cmp::Ordering;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use foreread_backend::{Entry, Key, ListPage, Object, Version};
 use foreread_policy::PAGE_BYTES;
 use hashbrown::HashTable;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::directories::name;
 use crate::error::Error;

@@ -11,9 +11,9 @@
 //! begin where it is asked to is listed in one chain from then on.
 
 use std::collections::VecDeque;
-use std::time::Instant;
 
 use foreread_backend::ListPage;
+use tokio::time::Instant;
 
 use crate::directories::key_space::Progression;
 use crate::requests::storage::Cursor;

@@ -8,10 +8,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use foreread_backend::{Key, Object};
 use foreread_policy::DirId;
+use tokio::time::Instant;
 
 use crate::directories::chain::Chain;
 use crate::directories::listing::{Node, Said};

@@ -120,11 +120,6 @@ impl Folio {
         waiting.as_mut().map(|waiting| waiting.push(Arc::<R>::clone(read))).is_some()
     }
 
-    /// Whether reads wait for its outcome.
-    pub(crate) fn is_waited_for(&self) -> bool {
-        self.waiting.lock().as_ref().is_some_and(|waiting| !waiting.is_empty())
-    }
-
     /// Its bytes, if they have come.
     pub(crate) fn bytes(&self) -> Option<&[u8]> {
         match self.outcome.get() {

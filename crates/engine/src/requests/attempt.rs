@@ -15,10 +15,11 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use foreread_backend as backend;
 use futures::future::{Either, select};
+use tokio::time::Instant;
 
 use crate::error::{Error, ErrorKind};
 use crate::numbers::{STEP, mixed};
@@ -73,14 +74,8 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// Gives up `patience` from now.
-    pub(crate) fn new(patience: Duration) -> Self {
-        Self::since(Instant::now(), patience)
-    }
-
-    /// Gives up `patience` after `began`.
-    pub(crate) fn since(began: Instant, patience: Duration) -> Self {
-        let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0u8);
+    /// Gives up `patience` after `began`. Different seeds wait differently.
+    pub(crate) fn new(began: Instant, patience: Duration, seed: u64) -> Self {
         Self { began, patience, attempts: 0, seed }
     }
 
@@ -152,7 +147,10 @@ mod tests {
         for patience in [Duration::ZERO, Duration::from_secs(30)] {
             for wish in [patience, Duration::from_secs(u64::MAX), Duration::MAX] {
                 let began = tokio::time::Instant::now();
-                let error = Backoff::new(patience).wait(asks_to_wait(wish)).await.expect_err("no time for that");
+                let error = Backoff::new(Instant::now(), patience, 1)
+                    .wait(asks_to_wait(wish))
+                    .await
+                    .expect_err("no time for that");
                 assert_eq!(error.to_string(), "slow down (after 1 attempts)");
                 let slept = began.elapsed();
                 assert_eq!(slept, Duration::ZERO, "of {wish:?}");
@@ -164,7 +162,10 @@ mod tests {
     async fn a_wait_within_patience_is_as_long_as_the_storage_asks() {
         for patience in [Duration::from_secs(30), Duration::MAX] {
             let began = tokio::time::Instant::now();
-            Backoff::new(patience).wait(asks_to_wait(Duration::from_secs(7))).await.expect("another attempt");
+            Backoff::new(Instant::now(), patience, 1)
+                .wait(asks_to_wait(Duration::from_secs(7)))
+                .await
+                .expect("another attempt");
             let slept = began.elapsed();
             assert_eq!(slept, Duration::from_secs(7));
         }

@@ -7,9 +7,10 @@
 //! ```
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::requests::joint::Joint;

@@ -13,16 +13,17 @@
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use foreread_policy::{Nanos, PAGE_BYTES};
 use futures::StreamExt;
+use tokio::time::Instant;
 
 use crate::error::{Error, ErrorKind};
 use crate::requests::attempt::{Backoff, Failure, attempt, sooner_of};
 use crate::requests::filling::Filling;
 use crate::requests::joint::{End, Joint};
-use crate::requests::owner::{InFlight, Owner};
+use crate::requests::owner::{Broken, InFlight, Owner};
 
 /// Carries `joint` to its end.
 pub(crate) fn fetch<O: Owner>(in_flight: InFlight<O>, mut joint: Joint) -> impl Future<Output = ()> + Send {
@@ -31,59 +32,64 @@ pub(crate) fn fetch<O: Owner>(in_flight: InFlight<O>, mut joint: Joint) -> impl 
     // Each folio is let go of when it is full: one that is evicted before the request ends is
     // memory again.
     let filling = Filling::new(std::mem::take(&mut joint.folios), rest);
-    let carried = Carried { owner: Arc::clone(in_flight.owner()), joint: Some(joint.clone()) };
-    carry(in_flight, joint, filling, carried)
+    let owner = Arc::clone(in_flight.owner());
+    carry(in_flight, Carried { owner, joint, filling, ended: false })
 }
 
-/// A joint request whose task has not told how it ended. However the task ends, policy hears of
-/// it: else memory, a place at the storage and folios would stay taken.
+/// A joint request, while a task carries it. However the task ends, its owner hears of it: else
+/// memory, a place at the storage and folios would stay taken.
 struct Carried<O: Owner> {
     owner: Arc<O>,
-    joint: Option<Joint>,
+    joint: Joint,
+    filling: Filling,
+    /// The owner has been told.
+    ended: bool,
 }
 
 impl<O: Owner> Drop for Carried<O> {
     fn drop(&mut self) {
-        if let Some(joint) = self.joint.take() {
-            self.owner.broken(joint, std::thread::panicking());
+        if !self.ended {
+            let unfilled = self.filling.unfilled().collect();
+            self.owner.broken(Broken { joint: self.joint.clone(), unfilled, panicked: std::thread::panicking() });
         }
     }
 }
 
-async fn carry<O: Owner>(in_flight: InFlight<O>, joint: Joint, mut filling: Filling, mut carried: Carried<O>) {
+async fn carry<O: Owner>(in_flight: InFlight<O>, mut carried: Carried<O>) {
     let owner = Arc::clone(in_flight.owner());
     let storage = owner.storage();
+    let Carried { joint, filling, ended, .. } = &mut carried;
     let mut backoff: Option<Backoff> = None;
     let submitted = Instant::now();
     let mut first_byte = None;
     // Lateness counts for the first attempt only: a later one is a second chance already.
     let mut late = joint.lead().late();
     loop {
-        let read = read_body(&owner, &joint, &mut filling, submitted, &mut first_byte, late.take());
+        let read = read_body(&owner, joint, filling, submitted, &mut first_byte, late.take());
         let failure = match read.await {
             Ok(()) => break,
             Err(failure) => failure,
         };
         let end = end(filling.rest().start, first_byte, submitted);
-        if !joint.is_demanded(end.arrived) && owner.over_unless_demanded(&joint, end) {
+        if !joint.is_demanded(end.arrived) && owner.over_unless_demanded(joint, end) {
             tracing::debug!(error = %failure.error, "speculation failed");
-            carried.joint = None;
+            *ended = true;
             return;
         }
-        let backoff = backoff.get_or_insert_with(|| Backoff::since(submitted, storage.patience.total));
+        let backoff = backoff.get_or_insert_with(|| storage.backoff(submitted));
         backoff.progress(filling.progress());
         if let Err(error) = backoff.wait(failure).await {
             storage.stats.demand_failed.fetch_add(1, Relaxed);
-            carried.joint = None;
-            owner.over(&joint, end);
+            *ended = true;
+            owner.over(joint, end);
             filling.fail(&error);
             return;
         }
         storage.stats.retries.fetch_add(1, Relaxed);
     }
     storage.stats.first_byte.record(first_byte.unwrap_or_default());
-    carried.joint = None;
-    owner.over(&joint, end(filling.rest().end, first_byte, submitted));
+    *ended = true;
+    owner.over(joint, end(filling.rest().end, first_byte, submitted));
 }
 
 fn end(arrived: u64, first_byte: Option<Duration>, submitted: Instant) -> End {

@@ -12,10 +12,10 @@
 use std::iter::Peekable;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
 
 use bytes::{Buf, Bytes};
 use foreread_policy::PAGE_BYTES;
+use tokio::time::Instant;
 
 use crate::error::{Error, ErrorKind};
 use crate::pages::buffer::Buffer;
@@ -92,7 +92,7 @@ impl Filling {
     }
 
     /// Takes out the folios that are not full.
-    fn unfilled(&mut self) -> impl Iterator<Item = Arc<Folio>> {
+    pub(crate) fn unfilled(&mut self) -> impl Iterator<Item = Arc<Folio>> {
         self.current.take().map(|(folio, ..)| folio).into_iter().chain(self.folios.by_ref())
     }
 }
@@ -113,28 +113,8 @@ async fn granted(owner: &Arc<impl Owner>, request: &Request, page: u64) -> bool 
     }
 }
 
-impl Drop for Filling {
-    /// The task has ended early, maybe before it began: the engine is gone, or the task panicked.
-    /// Reads that still wait are told so by a thread of its own, since this one may hold the
-    /// shard.
-    fn drop(&mut self) {
-        let error = if std::thread::panicking() { failed_itself() } else { shut_down() };
-        let mut waited_for = Vec::new();
-        for folio in self.unfilled() {
-            if folio.is_waited_for() {
-                waited_for.push(folio);
-            } else {
-                folio.fill(Err(error.clone()));
-            }
-        }
-        if !waited_for.is_empty() {
-            std::thread::spawn(move || waited_for.iter().for_each(|folio| folio.fill(Err(error.clone()))));
-        }
-    }
-}
-
 /// Why the bytes of a request will not come, whose task panicked.
-fn failed_itself() -> Error {
+pub(crate) fn failed_itself() -> Error {
     Error::new(ErrorKind::Io, "an error of the engine itself ended the request: please report it")
 }
 

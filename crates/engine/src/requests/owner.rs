@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use foreread_policy::{Nanos, RequestId};
 
+use crate::pages::folio::Folios;
 use crate::requests::carrier::InPlace;
 use crate::requests::joint::{End, Joint};
 use crate::requests::storage::Storage;
@@ -39,12 +40,20 @@ pub(crate) trait Owner: Send + Sync + Sized + 'static {
     /// shard. `last` of the requests that the storage tells of together.
     fn completed(self: &Arc<Self>, in_place: Arc<InPlace>, took: Nanos, last: bool);
 
-    /// The task of `joint` has ended without a word: it has panicked, or was aborted. May be
-    /// called with the shard held, and does not wait for it.
-    fn broken(self: &Arc<Self>, joint: Joint, panicked: bool);
+    /// A task has ended without a word. May be called with the shard held, and does not wait for
+    /// it.
+    fn broken(self: &Arc<Self>, broken: Broken);
 
     /// `joint` cannot be read in place: a task carries it, unless all of it has been given up.
     fn carry_by_task(in_flight: InFlight<Self>, joint: &Joint);
+}
+
+/// A request whose task has ended without a word: it has panicked, was aborted, or never began.
+pub(crate) struct Broken {
+    pub(crate) joint: Joint,
+    /// The folios whose bytes will not come.
+    pub(crate) unfilled: Folios,
+    pub(crate) panicked: bool,
 }
 
 /// Counts a request as in flight until it is over, however it ends: also if its task is cancelled

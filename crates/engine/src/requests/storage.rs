@@ -4,11 +4,14 @@
 //! own (`fetch.rs`, `in_place.rs`).
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use foreread_backend::{Backend, Error as BackendError, Key, ListPage, Object};
+use tokio::time::Instant;
 
 use crate::error::Error;
+use crate::numbers::{STEP, mixed};
 use crate::options::Patience;
 use crate::planted::Planted;
 use crate::requests::attempt::{Backoff, attempt};
@@ -20,6 +23,8 @@ pub(crate) struct Storage {
     pub(crate) patience: Patience,
     pub(crate) stats: Arc<Counters>,
     pub(crate) planted: Arc<Planted>,
+    /// From it follow the waits between attempts.
+    seed: AtomicU64,
 }
 
 /// Where a page of a listing begins.
@@ -33,8 +38,13 @@ pub(crate) enum Cursor {
 }
 
 impl Storage {
-    pub(crate) fn new(backend: Arc<dyn Backend>, patience: Patience, planted: Arc<Planted>) -> Self {
-        Self { backend, patience, stats: Arc::default(), planted }
+    pub(crate) fn new(backend: Arc<dyn Backend>, patience: Patience, planted: Arc<Planted>, seed: u64) -> Self {
+        Self { backend, patience, stats: Arc::default(), planted, seed: AtomicU64::new(seed) }
+    }
+
+    /// The waits of an operation that began at `began`, unlike those of the others.
+    pub(crate) fn backoff(&self, began: Instant) -> Backoff {
+        Backoff::new(began, self.patience.total, mixed(self.seed.fetch_add(STEP, Relaxed)))
     }
 
     /// Describes an object.
@@ -71,7 +81,7 @@ impl Storage {
         object: &str,
         call: impl Fn() -> A,
     ) -> Result<T, Error> {
-        let mut backoff = Backoff::new(self.patience.total);
+        let mut backoff = self.backoff(Instant::now());
         loop {
             match attempt(self.patience.first_byte, operation, object, call()).await {
                 Ok(answer) => return Ok(answer),
