@@ -64,8 +64,9 @@ impl Engine {
         Ok(engine)
     }
 
-    /// The same on a runtime of the caller's, which has its timers and sockets enabled and outlives
-    /// the engine. On a runtime of one thread with a paused clock, an engine is deterministic.
+    /// The same on a runtime of the caller's, which has its timers and sockets enabled and
+    /// outlives the engine. On a runtime of one thread with a paused clock, an engine is
+    /// deterministic.
     ///
     /// Errors: [`ErrorKind::Invalid`] for a budget below 16 MiB; [`ErrorKind::Io`] when the record
     /// cannot be made.

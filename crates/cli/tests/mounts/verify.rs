@@ -182,8 +182,8 @@ fn torture_seconds() -> u64 {
 }
 
 fn torture(memory: &str, faults: &[&str]) {
-    let mut objects: Vec<ObjectSpec> = (0..300).map(|nth| ObjectSpec::new(&format!("d/f{nth}"), 128 << 10)).collect();
-    objects.extend((0..3).map(|nth| ObjectSpec::new(&format!("big{nth}"), 256 << 20)));
+    let mut objects: Vec<ObjectSpec> = (0..300).map(|nth| ObjectSpec::new(format!("d/f{nth}"), 128 << 10)).collect();
+    objects.extend((0..3).map(|nth| ObjectSpec::new(format!("big{nth}"), 256 << 20)));
     let faults = faults.iter().map(|fault| fault.parse().expect("a fault")).collect();
     let store = Store::start(Config { objects, faults, first_byte: Duration::from_millis(5), ..Config::default() });
     let mounted = Mount::foreground(store.foreread(), "s3://testbed", &["--memory", memory]);

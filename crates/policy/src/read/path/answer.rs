@@ -16,6 +16,9 @@
 //! When a read is reserved its memory, those of its requests that wait for their turn start too: a
 //! request that holds memory never waits for one that does not.
 //!
+//! A request that brings many pages before those of the read is granted those first, piece by
+//! piece: it need not have memory for all of them at once.
+//!
 //! *Why every read is answered.* Memory is held by four: folios that are not kept, which are
 //! evicted for the oldest read; speculation in flight, which is cancelled for it; requests in
 //! flight that other lacking reads wait for, which are cancelled for it if they wait for memory
@@ -27,6 +30,8 @@
 //! unless its file is released.
 //!
 //! The file does not order turns (`queue`) or victims (`residency`). Source: docs/decisions/0043.
+
+use alloc::vec::Vec;
 
 use super::ReadPath;
 use super::room::bytes_until;
@@ -108,6 +113,13 @@ impl ReadPath {
             self.waits.unwant(read);
             return true;
         }
+        let is_far = |&request: &RequestId| {
+            self.requests.get(request).is_some_and(|request| request.next_grant().end <= extent.start)
+        };
+        let far: Vec<RequestId> = pending.iter().copied().filter(is_far).collect();
+        if !far.is_empty() {
+            return self.bring_near(read, &far);
+        }
         let until = extent.end.div_ceil(FOLIO_PAGES_MAX) * FOLIO_PAGES_MAX;
         let requests = pending.iter().filter_map(|&request| self.requests.get(request));
         let bytes = requests.map(|request| bytes_until(request, until)).sum();
@@ -125,6 +137,26 @@ impl ReadPath {
             self.ready(read);
         }
         made
+    }
+
+    /// Grants `requests`, which bring many pages before those of `read`, their next pages: what
+    /// has come of them may be evicted again, so they get there in whatever memory there is.
+    /// `false` if there is no room.
+    fn bring_near(&mut self, read: ReadId, requests: &[RequestId]) -> bool {
+        for &id in requests {
+            let Some(request) = self.requests.get(id).filter(|_| self.requests.is_wanting(id)) else { continue };
+            let bytes = bytes_until(request, 0);
+            let made = self.make_room(bytes, true)
+                || self.cancel_speculation(bytes)
+                || self.cancel_stalled(bytes, |other| !requests.contains(&other));
+            if !made {
+                return false;
+            }
+            self.give(id, 0);
+        }
+        // The read could use memory again when these pages have come.
+        self.waits.unwant(read);
+        true
     }
 
     /// All pages of `read` have memory: they stay until it is answered.
