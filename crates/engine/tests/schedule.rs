@@ -94,10 +94,10 @@ impl Backend for Store {
             self.reads.fetch_add(1, Relaxed);
             let (refused, breaks, silent, late, piece) = {
                 let random = &mut *self.random.lock();
-                if random.chance(self.rates.replaced) {
-                    if let Some(object) = self.objects.lock().get_mut(key.as_str()) {
-                        object.1 += 1;
-                    }
+                if random.chance(self.rates.replaced)
+                    && let Some(object) = self.objects.lock().get_mut(key.as_str())
+                {
+                    object.1 += 1;
                 }
                 let len = range.end - range.start;
                 let breaks = random.chance(self.rates.broken).then(|| random.below(len));
@@ -237,7 +237,7 @@ fn run(seed: u64) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("it");
     let mut random = Random::new(seed);
     let keys: Arc<[String]> = match random.below(3) {
-        0 => (0..1 + random.below(3)).map(|nth| format!("big{nth}")).collect(),
+        0 => (0..=random.below(3)).map(|nth| format!("big{nth}")).collect(),
         1 => (0..20 + random.below(200)).map(|nth| format!("small{nth}")).collect(),
         _ => ["one".to_owned()].into(),
     };
@@ -305,7 +305,7 @@ fn run(seed: u64) -> Outcome {
 }
 
 /// Virtual time after which a run counts as hung: far more than its patience and its bytes take.
-const HANGS: Duration = Duration::from_secs(24 * 3600);
+const HANGS: Duration = Duration::from_hours(24);
 
 /// The seeds to run: those of CI, or others.
 fn seeds() -> Range<u64> {
@@ -340,7 +340,9 @@ fn no_seed_breaks_a_promise() {
     std::thread::scope(|scope| {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        running.into_iter().for_each(|thread| thread.join().expect("no promise is broken"));
+        for thread in running {
+            thread.join().expect("no promise is broken");
+        }
     });
     println!("seeds {seeds:?}: {:?}", total.lock());
     let total = total.lock();
