@@ -4,7 +4,7 @@
 use clap::{ArgAction, Parser, Subcommand};
 
 use crate::commands::{
-    bench, cat, completions, demo, man, mount, prefetch, record, replay, simulate, stats, testbed, umount, verify,
+    bench, cat, completions, demo, man, mount, prefetch, record, replay, set, simulate, stats, testbed, umount, verify,
 };
 
 /// Mount remote storage and read it at full speed.
@@ -38,6 +38,7 @@ pub(crate) enum Command {
     Umount(umount::Args),
     Cat(cat::Args),
     Stats(stats::Args),
+    Set(set::Args),
     Prefetch(prefetch::Args),
     Testbed(testbed::Args),
     Demo(demo::DemoArgs),
@@ -54,6 +55,7 @@ const EXAMPLES: &str = "\
 Examples:
   foreread mount s3://bucket/prefix /mnt/data   mount, in the background
   foreread stats /mnt/data --watch              see what it does
+  foreread set /mnt/data memory=4GiB            change its budget
   foreread umount /mnt/data                     unmount
   foreread cat s3://bucket/key --range 0-1023   read without a mount
   foreread demo                                 try it against an emulated store

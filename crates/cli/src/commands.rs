@@ -9,6 +9,7 @@ pub(crate) mod mount;
 pub(crate) mod prefetch;
 pub(crate) mod record;
 pub(crate) mod replay;
+pub(crate) mod set;
 pub(crate) mod simulate;
 pub(crate) mod stats;
 pub(crate) mod testbed;

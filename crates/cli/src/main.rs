@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 use command::{Cli, Command};
 use commands::{
-    bench, cat, completions, demo, man, mount, prefetch, record, replay, simulate, stats, testbed, umount, verify,
+    bench, cat, completions, demo, man, mount, prefetch, record, replay, set, simulate, stats, testbed, umount, verify,
 };
 
 fn main() -> ExitCode {
@@ -43,6 +43,7 @@ fn run(cli: &Cli) -> miette::Result<ExitCode> {
         Command::Demo(args) => demo::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Set(args) => set::run(args),
         Command::Simulate(args) => simulate::run(args),
         Command::Record(args) => record::run(args),
         Command::Replay(args) => replay::run(args),

@@ -12,24 +12,48 @@ use std::time::Duration;
 
 use foreread_backend::{Key, Object};
 use futures::StreamExt;
+use parking_lot::Mutex;
 
-use crate::directories::chain::{Chain, EMPTY, EMPTY_MAX, endless};
+use crate::directories::chain::{Chain, EMPTY, EMPTY_MAX, Last, endless};
 use crate::directories::driver::Directories;
-use crate::directories::listing::Node;
+use crate::directories::listing::{Node, Standing};
 use crate::directories::name;
 use crate::directories::table::{Named, Unknown};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 
-/// An open directory: its entries as they come, each in its place, from one listing.
+/// An open directory: its entries as they come, each in its place, from one listing. A reader that
+/// goes back, or is slow, may find that entries are gone where memory is short: they are listed
+/// again for it, from the last one that it was given on.
 pub struct Directory {
     directories: Arc<Directories>,
+    reading: Mutex<Reading>,
+}
+
+/// How far an open directory has been read.
+struct Reading {
     chain: Arc<Chain>,
+    /// The place of the first entry that the latest visit gave out.
+    first: u32,
+    /// The names that it gave out, one after the other; where each one ends, and whether it is of
+    /// a directory.
+    names: String,
+    ends: Vec<(u32, bool)>,
+}
+
+impl Reading {
+    /// The entry before `place`, if it was given out lately.
+    fn last(&self, place: u32) -> Option<Last> {
+        let at = place.checked_sub(self.first)?.checked_sub(1)? as usize;
+        let &(end, directory) = self.ends.get(at)?;
+        let start = at.checked_sub(1).map_or(0, |before| self.ends[before].0);
+        Some(Last { name: self.names[start as usize..end as usize].to_owned(), directory })
+    }
 }
 
 impl std::fmt::Debug for Directory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Directory").field("prefix", &self.chain.listing.prefix()).finish_non_exhaustive()
+        f.debug_struct("Directory").field("prefix", &self.chain().listing.prefix()).finish_non_exhaustive()
     }
 }
 
@@ -40,18 +64,50 @@ impl Directory {
     /// Errors: as the storage has them, after retries within [`crate::Patience`];
     /// [`ErrorKind::Io`] for a listing that would never end.
     pub async fn wait(&self, place: u32) -> Result<bool, Error> {
-        let ask = || self.directories.read(&self.chain, place);
-        ask();
-        self.chain.listing.wait(place, ask).await
+        loop {
+            let chain = self.chain();
+            let ask = || self.directories.read(&chain, place);
+            ask();
+            match chain.listing.wait(place, ask).await? {
+                Standing::There => return Ok(true),
+                Standing::Beyond => return Ok(false),
+                Standing::Gone => self.resume(&chain, place),
+            }
+        }
     }
 
     /// Calls `visit` with the entries from `place` on that have come, until it returns `false`:
-    /// place, name, what the name stands for, and how long that may be believed.
-    pub fn visit(&self, place: u32, mut visit: impl FnMut(u32, &str, Node, Duration) -> bool) {
+    /// place, name, what the name stands for, and how long that may be believed. Returns `false`,
+    /// without a call, if the entry at `place` is gone meanwhile: then [`Directory::wait`] for it
+    /// again.
+    #[must_use]
+    pub fn visit(&self, place: u32, mut visit: impl FnMut(u32, &str, Node, Duration) -> bool) -> bool {
         let ttl = self.directories.ttl;
-        self.chain
-            .listing
-            .visit(place, |place, name, node, at| visit(place, name, node, ttl.saturating_sub(at.elapsed())));
+        let reading = &mut *self.reading.lock();
+        let Reading { chain, first, names, ends } = reading;
+        let mut begun = false;
+        chain.listing.visit(place, |place, name, node, at| {
+            if !std::mem::replace(&mut begun, true) {
+                *first = place;
+                names.clear();
+                ends.clear();
+            }
+            names.push_str(name);
+            ends.push((names.len() as u32, matches!(node, Node::Directory(_))));
+            visit(place, name, node, ttl.saturating_sub(at.elapsed()))
+        })
+    }
+
+    fn chain(&self) -> Arc<Chain> {
+        Arc::clone(&self.reading.lock().chain)
+    }
+
+    /// The entry at `place` is gone from `chain`: goes on with a listing that has it.
+    fn resume(&self, chain: &Arc<Chain>, place: u32) {
+        let reading = &mut *self.reading.lock();
+        if Arc::ptr_eq(&reading.chain, chain) {
+            reading.chain = self.directories.resume(chain, place, reading.last(place).as_ref());
+        }
     }
 }
 
@@ -60,7 +116,9 @@ impl Engine {
     /// not wait for storage.
     pub fn open_directory(&self, prefix: &str) -> Directory {
         let directories = self.directories();
-        Directory { directories: Arc::clone(directories), chain: directories.open(prefix) }
+        let (chain, first, names, ends) = (directories.open(prefix), 0, String::new(), Vec::new());
+        let reading = Mutex::new(Reading { chain, first, names, ends });
+        Directory { directories: Arc::clone(directories), reading }
     }
 
     /// What `name` in `prefix` is: the object of that name, else the prefix. An empty object with

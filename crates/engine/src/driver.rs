@@ -213,8 +213,12 @@ impl Driver {
     /// Opens an object. The file has one handle more.
     pub(crate) fn open(self: &Arc<Self>, object: &Object) -> Arc<Opened> {
         self.enter(|shard| {
-            if let Some(opened) = shard.files.revive(object) {
+            if let Some((opened, was_idle)) = shard.files.revive(object) {
                 opened.handles.fetch_add(1, AcqRel);
+                if was_idle {
+                    let pages = opened.size().div_ceil(PAGE_BYTES);
+                    self.tell(shard, Event::Open { file: opened.id, pages });
+                }
                 return opened;
             }
             let positioned = self.storage.backend.positioned(object);
@@ -237,11 +241,8 @@ impl Driver {
             if opened.handles.load(Relaxed) > 0 {
                 return;
             }
+            shard.files.rest(opened);
             self.tell(shard, Event::Release { file: opened.id });
-            for file in shard.files.rest(opened) {
-                self.tell(shard, Event::Forget { file });
-                shard.files.forget(file);
-            }
         });
     }
 

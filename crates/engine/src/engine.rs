@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use foreread_backend::{Backend, Key, ListPage, Object, Submitter};
-use foreread_policy::Replacement;
+use foreread_policy::{Event, Replacement};
 use tokio::runtime::{Handle, Runtime};
 
 use crate::directories::driver::Directories;
@@ -71,11 +71,9 @@ impl Engine {
     /// Errors: [`ErrorKind::Invalid`] for a budget below 16 MiB; [`ErrorKind::Io`] when the record
     /// cannot be made.
     pub fn on_runtime_of(runtime: &Handle, backend: Arc<dyn Backend>, options: &Options) -> Result<Self, Error> {
-        if options.memory_bytes < MEMORY_BYTES_MIN {
-            let text =
-                format!("a memory budget of {} bytes is below the least of {MEMORY_BYTES_MIN}", options.memory_bytes);
-            return Err(Error::new(ErrorKind::Invalid, text));
-        }
+        check_memory(options.memory_bytes)?;
+        // The engine's clock is the runtime's from the start, also where that one stands still.
+        let _entered = runtime.enter();
         let capabilities = backend.capabilities();
         let policy = foreread_policy::Options {
             capacity_bytes: options.memory_bytes,
@@ -144,6 +142,17 @@ impl Engine {
         self.driver.tap.take(recording, bytes, last)
     }
 
+    /// Changes the budget, up or down. What does not fit any more goes at once, but for what
+    /// readers are about to be given.
+    ///
+    /// Errors: [`ErrorKind::Invalid`] for a budget below 16 MiB.
+    pub fn set_memory_bytes(&self, bytes: u64) -> Result<(), Error> {
+        check_memory(bytes)?;
+        self.driver.enter(|shard| self.driver.tell(shard, Event::Capacity { bytes }));
+        self.directories.set_memory(bytes);
+        Ok(())
+    }
+
     /// What it has done so far and holds now.
     pub fn stats(&self) -> Stats {
         let (counters, memory) = self.driver.enter(|shard| shard.decided());
@@ -172,6 +181,14 @@ impl Drop for Engine {
             self.driver.shut_down();
         }
     }
+}
+
+fn check_memory(bytes: u64) -> Result<(), Error> {
+    if bytes < MEMORY_BYTES_MIN {
+        let text = format!("a memory budget of {bytes} bytes is below the least of {MEMORY_BYTES_MIN}");
+        return Err(Error::new(ErrorKind::Invalid, text));
+    }
+    Ok(())
 }
 
 /// Threads for requests. Four carry more than a 10 Gbit/s link; higher costs memory and switches

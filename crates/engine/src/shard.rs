@@ -145,6 +145,7 @@ impl Shard {
                     self.deferred.gone.extend(opened.table.remove(folio.start));
                 }
             }
+            Action::Forget { file } => self.files.forget(file),
         }
     }
 

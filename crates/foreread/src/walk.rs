@@ -49,10 +49,14 @@ impl Walk {
                 }
             }
             let mut found = None;
-            directory.visit(*place, |place, _, node, _| {
+            let visited = directory.visit(*place, |place, _, node, _| {
                 found = Some((place, node));
                 false
             });
+            if !visited {
+                // Memory is so short that the entry is gone again.
+                continue;
+            }
             // An entry that has come is visited; a gap is passed over rather than waited for
             // again.
             let Some((at, node)) = found else {

@@ -43,6 +43,18 @@ pub enum Error {
         /// The directory.
         dir: PathBuf,
     },
+    /// The budget is less than the least one.
+    #[error("{}: the budget is too little", dir.display())]
+    TooLittle {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The mount is another user's.
+    #[error("{}: only root and the user who mounted it may change its budget", dir.display())]
+    NotYours {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// The session with the kernel ended with an error.
     #[error("the FUSE session failed: {0}")]
     Session(io::Error),

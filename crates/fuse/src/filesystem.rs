@@ -269,18 +269,18 @@ impl Filesystem for Mount {
         let pid = req.pid();
         self.spawn(|_| async move {
             let place = place(offset);
-            if let Some(errno) = awaited(&directory, place, pid).await {
-                return reply.error(errno);
-            }
-            directory.visit(place, |place, name, node, _| {
+            let mut add = |place, name: &str, node, _| {
                 let kind = match node {
                     engine::Node::Directory(_) => FileType::Directory,
                     engine::Node::File(_) => FileType::RegularFile,
                 };
                 // Not a look-up: any number but 0 will do.
                 !reply.add(INodeNo(UNKNOWN_INODE), u64::from(place) + FIRST_CHILD + 1, kind, name)
-            });
-            reply.ok();
+            };
+            match given(&directory, place, pid, &mut add).await {
+                Ok(()) => reply.ok(),
+                Err(errno) => reply.error(errno),
+            }
         });
     }
 
@@ -295,10 +295,7 @@ impl Filesystem for Mount {
         let pid = req.pid();
         self.spawn(|shared| async move {
             let place = place(offset);
-            if let Some(errno) = awaited(&directory, place, pid).await {
-                return reply.error(errno);
-            }
-            directory.visit(place, |place, name, node, believed| {
+            let mut add = |place, name: &str, node, believed: Duration| {
                 let inode = shared.inode(&node);
                 inode.unconfirm();
                 let (number, attributes) = (INodeNo(inode.number), shared.look.attributes(&inode));
@@ -308,8 +305,11 @@ impl Filesystem for Mount {
                     shared.inodes.forget(inode.number, 1);
                 }
                 !full
-            });
-            reply.ok();
+            };
+            match given(&directory, place, pid, &mut add).await {
+                Ok(()) => reply.ok(),
+                Err(errno) => reply.error(errno),
+            }
         });
     }
 
@@ -324,7 +324,7 @@ impl Filesystem for Mount {
 
     fn ioctl(
         &self,
-        _req: &Request,
+        req: &Request,
         ino: INodeNo,
         _fh: FileHandle,
         _flags: IoctlFlags,
@@ -346,12 +346,22 @@ impl Filesystem for Mount {
             },
             Question::Recorded | Question::RecordedLast => {
                 let last = question == Question::RecordedLast;
-                let recording = question::recording(in_data);
+                let recording = question::number_in(in_data);
                 let bytes = (out_size as usize).saturating_sub(1);
                 match recording.and_then(|recording| engine.recorded(recording, bytes, last)) {
                     // It overwrites the question, and ends with a zero byte.
                     Some(recorded) => serde_json::to_vec(&recorded).map(|text| [text, vec![0]].concat()),
                     None => return reply.error(Errno::ESTALE),
+                }
+            }
+            Question::Memory => {
+                let user = req.uid();
+                if user != 0 && user != rustix::process::geteuid().as_raw() {
+                    return reply.error(Errno::EPERM);
+                }
+                match question::number_in(in_data).map(|bytes| (bytes, engine.set_memory_bytes(bytes))) {
+                    Some((bytes, Ok(()))) => Ok(format!("{bytes}\0").into_bytes()),
+                    Some((_, Err(_))) | None => return reply.error(Errno::EINVAL),
                 }
             }
             Question::Expect => Ok(Vec::new()),
@@ -427,16 +437,28 @@ thread_local! {
     static GATHERED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Waits until a directory has an entry at `place`. Returns the error for the program, if any.
-async fn awaited(directory: &Directory, place: u32, pid: u32) -> Option<Errno> {
-    let there = tokio::select! {
-        there = directory.wait(place) => there,
-        () = killed(pid) => return Some(Errno::EINTR),
-    };
-    there.err().map(|error| {
-        tracing::warn!(%error, "listing failed");
-        errno::of_name(&error)
-    })
+/// Waits until a directory has an entry at `place`, and gives it and those behind it to `add`,
+/// until that returns `false`. Returns the error for the program, if any.
+async fn given(
+    directory: &Directory,
+    place: u32,
+    pid: u32,
+    add: &mut (impl FnMut(u32, &str, engine::Node, Duration) -> bool + Send),
+) -> Result<(), Errno> {
+    loop {
+        let there = tokio::select! {
+            there = directory.wait(place) => there,
+            () = killed(pid) => return Err(Errno::EINTR),
+        };
+        if let Err(error) = there {
+            tracing::warn!(%error, "listing failed");
+            return Err(errno::of_name(&error));
+        }
+        // Memory may be so short that the entry is gone again.
+        if directory.visit(place, &mut *add) {
+            return Ok(());
+        }
+    }
 }
 
 /// The place of the entry that the kernel calls `offset`.

@@ -1,5 +1,5 @@
 //! Questions to a mount, by an ioctl on any of its directories: its statistics, a record of its
-//! reads, and the announcement of files in the order in which they will be read.
+//! reads, the announcement of files in the order in which they will be read, and another budget.
 //!
 //! ```text
 //!   command ── ioctl(directory, question, text) ──> filesystem.rs ──> engine
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! An ioctl needs no name in the file system that an object could have. Every user who may read
-//! the directory may ask.
+//! the directory may ask; only root and the user of the mount's process may change its budget.
 
 use std::fs::File;
 use std::io;
@@ -31,14 +31,16 @@ pub(crate) enum Question {
     RecordedLast,
     /// These files will be read, in this order.
     Expect,
+    /// The budget is so many bytes from now on. The answer is the number again.
+    Memory,
 }
 
 impl Question {
-    const ALL: [Self; 5] = [Self::Stats, Self::Record, Self::Recorded, Self::RecordedLast, Self::Expect];
+    const ALL: [Self; 6] = [Self::Stats, Self::Record, Self::Recorded, Self::RecordedLast, Self::Expect, Self::Memory];
 
     /// `_IOR(0xf5, n, char[16383])`, or `_IOWR` where the question has a text.
     const fn command(self) -> u32 {
-        let direction = if matches!(self, Self::Recorded | Self::RecordedLast | Self::Expect) { 3 } else { 2 };
+        let direction = if matches!(self, Self::Stats | Self::Record) { 2 } else { 3 };
         (direction << 30) | ((BYTES_MAX as u32) << 16) | (0xf5 << 8) | (self as u32 + 1)
     }
 
@@ -92,13 +94,21 @@ pub fn expect_files<'a>(dir: &Path, paths: impl IntoIterator<Item = &'a str>) ->
     Ok(known + tell(&mut text)?)
 }
 
+/// Changes the budget of the mount at `dir`, up or down. It holds at once.
+///
+/// Errors: as [`query_stats`]; [`Error::TooLittle`] below the least budget; [`Error::NotYours`]
+/// where neither root nor the user of the mount's process asks.
+pub fn set_memory_bytes(dir: &Path, bytes: u64) -> Result<(), Error> {
+    ask(dir, Question::Memory, format!("{bytes}\0").as_bytes()).map(drop)
+}
+
 /// The number that an answer is.
 fn number(dir: &Path, answer: &str) -> Result<u64, Error> {
     answer.parse().map_err(|_| Error::NotAMount { dir: dir.to_owned(), cause: io::ErrorKind::InvalidData.into() })
 }
 
-/// The recording that a text of [`query_recorded`] names.
-pub(crate) fn recording(text: &[u8]) -> Option<u64> {
+/// The number that a text of [`query_recorded`] or [`set_memory_bytes`] is.
+pub(crate) fn number_in(text: &[u8]) -> Option<u64> {
     let digits = text.split(|&byte| byte == 0).next()?;
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
@@ -124,6 +134,8 @@ fn ask(dir: &Path, question: Question, text: &[u8]) -> Result<String, Error> {
         return Err(match cause.kind() {
             io::ErrorKind::ResourceBusy => Error::Busy { dir: dir.to_owned() },
             io::ErrorKind::StaleNetworkFileHandle => Error::Ended { dir: dir.to_owned() },
+            io::ErrorKind::PermissionDenied if question == Question::Memory => Error::NotYours { dir: dir.to_owned() },
+            io::ErrorKind::InvalidInput if question == Question::Memory => Error::TooLittle { dir: dir.to_owned() },
             _ => not_a_mount(cause),
         });
     }
@@ -141,7 +153,7 @@ mod tests {
         let seeds: [&[u8]; 3] = [b"17\0", b"a/b\0c d\0\0", b"18446744073709551615\0rest"];
         foreread_fuzz::fuzz("payload of an ioctl", &seeds, &["\0", "../", "/", "a"], |text| {
             let digits = text.split(|&byte| byte == 0).next().unwrap_or_default();
-            assert!(recording(text).is_none_or(|number| digits.ends_with(number.to_string().as_bytes())));
+            assert!(number_in(text).is_none_or(|number| digits.ends_with(number.to_string().as_bytes())));
             for path in paths(text) {
                 assert!(!path.is_empty() && !path.contains('\0'), "{path:?}");
             }

@@ -70,6 +70,10 @@ struct Driver {
     next_read: u64,
     /// Requests of which all that was granted has arrived.
     drained: BTreeSet<RequestId>,
+    /// Files that were released, and not opened since.
+    closed: BTreeSet<FileId>,
+    capacity_bytes: u64,
+    charged_bytes: u64,
 }
 
 impl Driver {
@@ -95,6 +99,9 @@ impl Driver {
             reads: BTreeMap::new(),
             next_read: 0,
             drained: BTreeSet::new(),
+            closed: BTreeSet::new(),
+            capacity_bytes: options.capacity_bytes,
+            charged_bytes: 0,
         }
     }
 
@@ -112,7 +119,6 @@ impl Driver {
         let granted = |request, start| self.requests.get(request).is_none_or(|r| start < r.2);
         let held = self.folios.iter().filter(|(k, f)| f.2 || granted(&f.1, k.1));
         let held: u64 = held.map(|(&(_, start), &(end, ..))| (end - start) * PAGE_BYTES).sum();
-        assert!(held <= CAPACITY_BYTES, "{held} bytes held");
         let waiting = || self.requests.values().filter(|(_, extent, granted)| *granted == extent.start);
         let works = self.requests.iter().any(|(id, (_, extent, granted))| {
             *granted > extent.start && !(self.drained.contains(id) && *granted < extent.end)
@@ -120,7 +126,8 @@ impl Driver {
         let memory = self.policy.memory();
         // Of the budget, or of the part that speculation may have.
         let full = |bytes, capacity| bytes + (300 << 10) > capacity;
-        let full = full(memory.charged_bytes, CAPACITY_BYTES) || full(memory.ahead_bytes, CAPACITY_BYTES / 8 * 7);
+        let capacity = self.capacity_bytes;
+        let full = full(memory.charged_bytes, capacity) || full(memory.ahead_bytes, capacity / 8 * 7);
         let answers = self.reads.values().any(|(.., ready)| *ready);
         assert!(works || full || answers || waiting().count() == 0, "requests wait, and the storage is idle");
         assert!(works || answers || self.reads.is_empty(), "reads wait for ever: {:?}", self.reads);
@@ -132,7 +139,10 @@ impl Driver {
                 assert!(there || granted(&self.folios[&(file, start)].1, start), "{read:?} has no memory for {start}");
             }
         }
-        assert!(memory.charged_bytes >= held && memory.charged_bytes <= CAPACITY_BYTES, "{memory:?} for {held}");
+        // After the budget was reduced, what readers are about to be given stays for so long.
+        let most = capacity.max(self.charged_bytes);
+        assert!(memory.charged_bytes >= held && memory.charged_bytes <= most, "{memory:?} for {held}");
+        self.charged_bytes = memory.charged_bytes;
     }
 
     fn execute(&mut self, action: Action) {
@@ -201,6 +211,11 @@ impl Driver {
                 let gone = self.folios.remove(&(file, folio.start));
                 assert_eq!(gone.map(|(end, ..)| end), Some(folio.end), "dropped a folio that is not there");
                 self.marks.remove(&(file, folio.start));
+            }
+            Action::Forget { file } => {
+                assert!(self.closed.remove(&file), "{file:?} is forgotten while it is open");
+                assert!(self.folios.keys().all(|key| key.0 != file), "{file:?} is forgotten, and pages of it are left");
+                self.files.remove(&file);
             }
         }
     }
@@ -409,6 +424,7 @@ enum Step {
     Late { nth: usize },
     Answer,
     Release { file: u64 },
+    Capacity { mib: u64 },
     Forget { file: u64 },
 }
 
@@ -423,6 +439,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => any::<usize>().prop_map(|nth| Step::Late { nth }),
         6 => Just(Step::Answer),
         1 => file.clone().prop_map(|file| Step::Release { file }),
+        1 => (16..40u64).prop_map(|mib| Step::Capacity { mib }),
         1 => file.prop_map(|file| Step::Forget { file }),
     ]
 }
@@ -470,13 +487,20 @@ fn run_on(driver: &mut Driver, steps: &[Step]) {
             Step::Release { file } => {
                 if driver.files.contains_key(&FileId(file)) {
                     driver.end_reads(FileId(file));
+                    driver.closed.insert(FileId(file));
                     driver.tell(Event::Release { file: FileId(file) });
                     assert!(driver.requests.values().all(|r| r.0 != FileId(file)), "a released file is still fetched");
                 }
                 continue;
             }
+            Step::Capacity { mib } => {
+                driver.capacity_bytes = mib << 20;
+                driver.tell(Event::Capacity { bytes: mib << 20 });
+                continue;
+            }
             Step::Forget { file } => {
                 if driver.files.remove(&FileId(file)).is_some() {
+                    driver.closed.remove(&FileId(file));
                     driver.end_reads(FileId(file));
                     driver.tell(Event::Forget { file: FileId(file) });
                     assert!(driver.folios.keys().all(|k| k.0 != FileId(file)), "a forgotten file leaves pages behind");
@@ -485,7 +509,7 @@ fn run_on(driver: &mut Driver, steps: &[Step]) {
             }
         };
         let (file, size) = (FileId(index), SIZES[index as usize]);
-        if driver.files.insert(file, size).is_none() {
+        if driver.files.insert(file, size).is_none() | driver.closed.remove(&file) {
             driver.tell(Event::Open { file, pages: size });
         }
         let start = start % size;
@@ -546,6 +570,7 @@ proptest! {
         prop_assert_eq!(driver.policy.counters().requests_coalesced, driver.joined);
         prop_assert!(driver.joined > 0, "no request was coalesced");
         for file in driver.files.keys().copied().collect::<Vec<_>>() {
+            driver.closed.insert(file);
             driver.tell(Event::Release { file });
             driver.tell(Event::Forget { file });
         }

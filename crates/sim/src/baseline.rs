@@ -186,6 +186,7 @@ impl<R: Readahead> Policy for Baseline<R> {
             | Event::Forget { .. }
             | Event::Prefetch { .. }
             | Event::Discard { .. }
+            | Event::Capacity { .. }
             | Event::Reserve { .. }
             | Event::Answered { .. }
             | Event::Wants { .. }

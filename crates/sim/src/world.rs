@@ -63,6 +63,8 @@ pub(crate) struct World<'w> {
     /// The file number that policy knows, by the index of the file.
     ids: Vec<u64>,
     opened: Vec<bool>,
+    /// Files that were released, and not opened since.
+    closed: Vec<bool>,
     faults: Option<Faults>,
     /// Attempts that fail, and when.
     trouble: BinaryHeap<Reverse<(u64, RequestId)>>,
@@ -124,6 +126,7 @@ impl<'w> World<'w> {
             front,
             storage,
             opened: vec![false; sizes.len()],
+            closed: vec![false; sizes.len()],
             ids: (0..sizes.len() as u64).collect(),
             faults: None,
             trouble: BinaryHeap::new(),

@@ -10,6 +10,7 @@ mod consistency;
 mod directories;
 mod fixture;
 mod lifecycle;
+mod memory;
 mod panics;
 mod privileges;
 mod programs;

@@ -6,6 +6,9 @@
 //!     └── along ──> no requests: it comes with others, by one request for a subtree
 //! ```
 //!
+//! A reader whose next entry is gone begins a chain of its own there: after the last name that it
+//! was given, where the storage can be asked for that, or else past as many entries.
+//!
 //! Until it has come, the listing before it answers in its place, as far as that may still be
 //! believed.
 
@@ -14,7 +17,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use foreread_backend::{Entry, ListPage};
+use foreread_backend::{Entry, ListPage, Object};
 use foreread_policy::DirId;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -35,6 +38,13 @@ pub(crate) struct Chain {
     seen: Mutex<Seen>,
     /// The listing that it replaces, until it is known whether both are alike.
     before: Mutex<Option<Arc<Listing>>>,
+}
+
+/// The last entry that a reader was given.
+#[derive(Debug, Clone)]
+pub(crate) struct Last {
+    pub(crate) name: String,
+    pub(crate) directory: bool,
 }
 
 /// The continuations seen so far: one that comes back leads nowhere.
@@ -63,6 +73,28 @@ impl Chain {
             segments: Mutex::new(Segments::new(divisible)),
             seen: Mutex::default(),
             before: Mutex::new(before),
+        })
+    }
+
+    /// A listing of what follows the entries before `place`, of which `last` is the last one, if
+    /// that is known.
+    pub(crate) fn rest(dir: DirId, prefix: &Arc<str>, place: u32, last: Option<&Last>, divisible: bool) -> Arc<Self> {
+        let (passes, segments) = match last {
+            Some(Last { name, directory: false }) if divisible => (0, Segments::after(format!("{prefix}{name}"))),
+            // Behind all that is in the directory.
+            Some(Last { name, directory: true }) if divisible => {
+                (0, Segments::after(format!("{prefix}{name}/{}", char::MAX)))
+            }
+            _ => (place, Segments::new(divisible)),
+        };
+        Arc::new(Self {
+            dir,
+            listing: Listing::rest(prefix, place, passes, last.map(|last| last.name.as_str())),
+            began: Instant::now(),
+            along: AtomicBool::new(false),
+            segments: Mutex::new(segments),
+            seen: Mutex::default(),
+            before: Mutex::new(None),
         })
     }
 
@@ -123,15 +155,20 @@ impl Chain {
         let page = storage.list(self.listing.prefix(), cursor).await?;
         self.advances(segment, &page)?;
         // Pages are taken in in the order in which they are given out: the lock is held for both.
-        let mut segments = self.segments.lock();
-        let pages = segments.arrived(segment, page, requested);
-        Ok(pages.into_iter().map(|(page, at)| self.listing.take(page, at)).collect())
+        let taken = {
+            let mut segments = self.segments.lock();
+            let pages = segments.arrived(segment, page, requested);
+            pages.into_iter().map(|(page, at)| self.listing.take(page, at)).collect()
+        };
+        self.settle();
+        Ok(taken)
     }
 
     /// Takes in all of it, which has come with others.
     pub(crate) fn take_whole(&self, entries: Vec<Entry>, requested: Instant) -> Taken {
         let taken = self.listing.take(ListPage { entries, continuation: None }, requested);
         self.leave();
+        self.settle();
         taken
     }
 
@@ -141,9 +178,43 @@ impl Chain {
         before.is_some_and(|before| self.listing.is_like(&before, taken.from, taken.children.len() as u32))
     }
 
+    /// The file at `place`, which is `object`, was read at `at`. If the listing, or the one
+    /// before, has it there in this version, that is confirmed.
+    pub(crate) fn confirm(&self, place: u32, object: &Object, at: Instant) {
+        let is_it = |listing: &Listing| matches!(listing.entry(place), Some(Node::File(listed)) if listed == *object);
+        let before = self.before.lock().clone();
+        match (self.listing.has(place), before) {
+            (false, Some(before)) if is_it(&before) => before.confirm(place, at),
+            _ if is_it(&self.listing) => self.listing.confirm(place, at),
+            _ => {}
+        }
+    }
+
+    /// Whether this listing, or the one before it, has a directory of this name.
+    pub(crate) fn names(&self, name: &str) -> bool {
+        let before = self.before.lock().clone();
+        self.listing.names(name) || before.is_some_and(|before| before.names(name))
+    }
+
+    /// Memory that the entries before `to` take is given back.
+    pub(crate) fn trim(&self, to: u32) {
+        self.listing.trim(to);
+        if let Some(before) = &*self.before.lock() {
+            before.trim(to);
+        }
+    }
+
+    /// All of it has come: what is needed to ask for more is not kept.
+    fn settle(&self) {
+        if self.listing.is_over() {
+            *self.seen.lock() = Seen::default();
+            *self.segments.lock() = Segments::over();
+        }
+    }
+
     /// The listing before is of no use any more.
-    pub(crate) fn forget_before(&self) {
-        *self.before.lock() = None;
+    pub(crate) fn forget_before(&self) -> Option<Arc<Listing>> {
+        self.before.lock().take()
     }
 
     /// Fails if `page` leads nowhere.

@@ -22,7 +22,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::directories::chain::Chain;
-use crate::directories::listing::{Node, Taken, TakenChild};
+use crate::directories::listing::{Node, Taken, TakenChild, identity_bytes};
 use crate::directories::prefetch::{Prefetched, discard, prefetch};
 use crate::directories::segments::SegmentId;
 use crate::directories::subtree;
@@ -35,6 +35,8 @@ use crate::requests::storage::Cursor;
 pub(crate) struct Directories {
     pub(crate) driver: Arc<Driver>,
     pub(crate) ttl: Duration,
+    /// Whether the storage can be asked for what follows a key.
+    pub(super) divisible: bool,
     state: Mutex<State>,
     /// A file is no longer being fetched.
     fetched: Notify,
@@ -70,8 +72,8 @@ impl Directories {
     pub(crate) fn new(driver: &Arc<Driver>, options: &Options, divisible: bool) -> Arc<Self> {
         let ttl = options.metadata_ttl;
         let policy = DirReadahead::new(DirOptions {
-            capacity_bytes: options.memory_bytes / 2,
-            contents_bytes: options.memory_bytes / 4,
+            capacity_bytes: options.memory_bytes / DIRECTORIES_SHARE,
+            contents_bytes: options.memory_bytes / CONTENTS_SHARE,
             ttl: Nanos(u64::try_from(ttl.as_nanos()).unwrap_or(u64::MAX)),
             readahead: options.readahead,
             below: divisible,
@@ -83,13 +85,19 @@ impl Directories {
             reserved_bytes: 0,
             errands: VecDeque::new(),
         };
-        Arc::new(Self { driver: Arc::clone(driver), ttl, state: Mutex::new(state), fetched: Notify::new() })
+        Arc::new(Self { driver: Arc::clone(driver), ttl, divisible, state: Mutex::new(state), fetched: Notify::new() })
     }
 
     /// What policy has counted, and the memory that it charges.
     pub(crate) fn counters(&self) -> (DirCounters, u64) {
         let state = self.state.lock();
         (state.policy.counters(), state.policy.charged_bytes())
+    }
+
+    /// The engine's budget is so many bytes from now on.
+    pub(crate) fn set_memory(self: &Arc<Self>, bytes: u64) {
+        let (bytes, contents) = (bytes / DIRECTORIES_SHARE, bytes / CONTENTS_SHARE);
+        self.enter(|state| self.tell(state, DirEvent::Capacity { bytes, contents }));
     }
 
     /// Locks the state for a look that tells policy nothing.
@@ -143,7 +151,14 @@ impl Directories {
                         state.errands.push_back(Errand::Discard(object));
                     }
                 }
-                DirAction::Drop { dir } => state.table.drop(dir),
+                DirAction::Trim { dir, to } => {
+                    let State { table, policy, .. } = state;
+                    table.trim(dir, to, |dir| policy.knows(dir));
+                }
+                DirAction::Drop { dir } => {
+                    let State { table, policy, .. } = state;
+                    table.drop(dir, |dir| policy.knows(dir));
+                }
             }
         }
     }
@@ -193,25 +208,18 @@ impl Directories {
             }
             let same = chain.is_like_before(&taken);
             let Taken { children, from, last, bytes } = taken;
-            let mut subdirs = 0;
             let children: Vec<Child> = children
                 .iter()
                 .map(|child| match child {
-                    TakenChild::Directory(prefix) => {
-                        subdirs += 1;
-                        Child::Directory(state.table.identify(prefix))
-                    }
+                    TakenChild::Directory(prefix) => Child::Directory(state.table.identify(prefix).0),
                     TakenChild::File(pages) => Child::File { pages: *pages },
                 })
                 .collect();
-            if !same {
-                state.table.unconfirm(chain.dir);
-            }
-            let bytes = bytes + subdirs * IDENTITY_BYTES;
             let event = DirEvent::Listed { dir: chain.dir, first: from == 0, same, children: &children, last, bytes };
             self.tell(state, event);
             if last || !same {
-                chain.forget_before();
+                let State { table, policy, .. } = state;
+                table.replaced(chain, |dir| policy.knows(dir));
             }
         });
     }
@@ -222,16 +230,10 @@ impl Directories {
         let (mut prefixes, mut prefix) = (Vec::new(), Arc::from(""));
         if let Some(above) = state.table.chain(dir) {
             prefix = above.listing.shared_prefix();
-            above.listing.visit(from, |place, _, node, _| {
-                prefixes.extend(match node {
-                    Node::Directory(prefix) if place < to => Some(prefix),
-                    _ => None,
-                });
-                place < to
-            });
+            prefixes = above.listing.directories(from, to);
         }
         let chains = prefixes.iter().map(|prefix| {
-            let dir = state.table.identify(prefix);
+            let (dir, _) = state.table.identify(prefix);
             state.table.begin(dir, true)
         });
         let below = Below { dir, from, prefix, chains: chains.collect() };
@@ -270,7 +272,10 @@ impl Directories {
     /// it is known.
     fn begin_along(self: &Arc<Self>, prefix: &str, requested: Instant) -> Option<Arc<Chain>> {
         self.enter(|state| {
-            let dir = state.table.identify(prefix);
+            let (dir, new) = state.table.identify(prefix);
+            if new {
+                self.tell(state, DirEvent::Met { dir, bytes: identity_bytes(prefix.len()) });
+            }
             if state.table.chain(dir).is_some_and(|chain| chain.is_busy() || state.table.is_fresh(chain.began)) {
                 return None;
             }
@@ -347,8 +352,11 @@ impl State {
     }
 }
 
-/// Memory that the name and the number of a directory take, in bytes: an estimate.
-const IDENTITY_BYTES: u64 = 160;
+/// Divisors of the budget: what is known of directories may take a half of it, files fetched and
+/// not opened a quarter. Lower leaves fewer pages to readers; higher forgets listings, or fetches
+/// less ahead.
+const DIRECTORIES_SHARE: u64 = 2;
+const CONTENTS_SHARE: u64 = 4;
 
 /// The shard's policy is told of the memory that directories take in steps of 1 MiB. Lower tells
 /// it more often; higher lets the budget be exceeded by more meanwhile.

@@ -4,13 +4,14 @@
 //! ```text
 //!   page 0 (asked for at t0)        page 1 (t1)
 //!   names  a.jpg"e71f.."b"..        one text: each name and its version's tag
-//!   records [end, size, time] ..    32 bytes each
+//!   records [end, size, time] ..    40 bytes each
 //! ```
 //!
 //! A name is found by bisection where the storage lists in order, else by a table of places.
 //!
-//! It only grows: an entry keeps its place, so a reader in the middle of it misses none and sees
-//! none twice. An object that is removed meanwhile is missing from the next listing.
+//! An entry keeps its place, so a reader in the middle of it misses none and sees none twice. An
+//! object that is removed meanwhile is missing from the next listing. Where memory is short, pages
+//! go from the first one on; a reader that wants one of them begins a listing of its own.
 
 use std::cmp::Ordering;
 use std::hash::{BuildHasher, RandomState};
@@ -61,6 +62,10 @@ struct State {
     /// Objects whose names later names may extend: a prefix of the same name comes after those.
     shadows: Vec<(String, u32)>,
     skipped: u64,
+    /// The place of the first entry that is not gone.
+    gone: u32,
+    /// Entries to pass over before the first one that is taken in.
+    passes: u32,
     bytes: u64,
 }
 
@@ -74,6 +79,8 @@ struct Page {
     first: u32,
     text: Box<str>,
     records: Box<[Record]>,
+    /// Memory that the numbers of its directories take.
+    identity_bytes: u64,
 }
 
 /// One entry. Its name and its tag end at these places of the page's text.
@@ -82,6 +89,9 @@ struct Record {
     name_end: u32,
     tag_end: u32,
     kind: Kind,
+    /// When it was last read in this version: milliseconds after its page was asked for, and one
+    /// more; 0 if it was not.
+    confirmed: u32,
     size: u64,
     /// Nanoseconds from 1970 on.
     modified: Option<i64>,
@@ -109,6 +119,17 @@ pub(crate) enum Said {
     Present(Node, u32, Instant),
 }
 
+/// What is known of an entry that a reader waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It has come.
+    There,
+    /// There is no such entry: the listing ends before.
+    Beyond,
+    /// It had come, and is gone.
+    Gone,
+}
+
 /// A page that has been taken in.
 pub(crate) struct Taken {
     pub(crate) children: Vec<TakenChild>,
@@ -129,6 +150,15 @@ pub(crate) enum TakenChild {
 impl Listing {
     pub(crate) fn new(prefix: &Arc<str>) -> Arc<Self> {
         let state = Mutex::new(State { sorted: true, ..State::default() });
+        Arc::new(Self { prefix: Arc::clone(prefix), state, news: Notify::new() })
+    }
+
+    /// The rest of a listing, from the entry `gone` on: the one that the storage tells after
+    /// `passes` others. The entry before it has the name `last`, if that is known.
+    pub(crate) fn rest(prefix: &Arc<str>, gone: u32, passes: u32, last: Option<&str>) -> Arc<Self> {
+        // An object and a directory of one name are one entry.
+        let shadows = last.map(|last| (last.to_owned(), gone.saturating_sub(1))).into_iter().collect();
+        let state = Mutex::new(State { sorted: true, gone, passes, shadows, ..State::default() });
         Arc::new(Self { prefix: Arc::clone(prefix), state, news: Notify::new() })
     }
 
@@ -166,6 +196,10 @@ impl Listing {
                 state.skipped += 1;
                 continue;
             };
+            if state.passes > 0 {
+                state.passes -= 1;
+                continue;
+            }
             state.shadows.retain(|(shadow, _)| name.starts_with(shadow.as_str()));
             if let Some(&(_, place)) = state.shadows.iter().find(|(shadow, _)| shadow == name) {
                 // An empty object with something below it is the mark of a directory.
@@ -198,14 +232,13 @@ impl Listing {
                     (Kind::File { tagged: version.tag.is_some() }, version.size, version.modified.and_then(nanos))
                 }
             };
-            records.push(Record { name_end, tag_end: text.len() as u32, kind, size, modified });
+            records.push(Record { name_end, tag_end: text.len() as u32, kind, confirmed: 0, size, modified });
         }
-        state.bytes += (text.len() + records.len() * size_of::<Record>() + size_of::<Page>()) as u64;
         state.first.get_or_insert(requested);
         let gap = *state.gap.get_or_insert(requested);
         if !records.is_empty() {
             let (text, records) = (text.into_boxed_str(), records.into_boxed_slice());
-            state.pages.push(Page { requested, gap, first, text, records });
+            state.push(Page { requested, gap, first, text, records, identity_bytes: 0 }, self.prefix.len());
             state.gap = None;
         }
         if !state.sorted {
@@ -224,6 +257,38 @@ impl Listing {
         Taken { children, from: first, last: state.complete, bytes }
     }
 
+    /// Forgets the pages before the one with the entry at `to`.
+    pub(crate) fn trim(&self, to: u32) {
+        let gone: Vec<Page> = {
+            let state = &mut *self.state.lock();
+            let count = state.pages.partition_point(|page| page.end() <= to);
+            let gone = state.pages.drain(..count).collect::<Vec<_>>();
+            let Some(last) = gone.last() else { return };
+            state.gone = last.end();
+            state.bytes -= gone.iter().map(Page::bytes).sum::<u64>();
+            state.by_name.forget(state.gone);
+            gone
+        };
+        drop(gone);
+        self.news.notify_waiters();
+    }
+
+    /// The place of the first entry that is not gone.
+    pub(crate) fn gone(&self) -> u32 {
+        self.state.lock().gone
+    }
+
+    /// The file at `place` was read at `at`, in the version that the listing tells.
+    pub(crate) fn confirm(&self, place: u32, at: Instant) {
+        let state = &mut *self.state.lock();
+        let found = state.pages.partition_point(|page| page.end() <= place);
+        let Some(page) = state.pages.get_mut(found).filter(|page| page.first <= place) else { return };
+        let since = at.saturating_duration_since(page.requested).as_millis();
+        let confirmed = u32::try_from(since).unwrap_or(u32::MAX - 1) + 1;
+        let record = &mut page.records[(place - page.first) as usize];
+        record.confirmed = record.confirmed.max(confirmed);
+    }
+
     /// Nothing more will come.
     pub(crate) fn fail(&self, error: Error) {
         self.state.lock().failed = Some(error);
@@ -236,8 +301,8 @@ impl Listing {
     }
 
     /// Waits until the entry at `place` has come, or it is known that there is none. Calls `ask`
-    /// whenever more entries are needed. Returns whether there is one.
-    pub(crate) async fn wait(&self, place: u32, ask: impl Fn()) -> Result<bool, Error> {
+    /// whenever more entries are needed.
+    pub(crate) async fn wait(&self, place: u32, ask: impl Fn()) -> Result<Standing, Error> {
         loop {
             let news = self.news.notified();
             tokio::pin!(news);
@@ -256,17 +321,40 @@ impl Listing {
     }
 
     /// Calls `visit` with the entries from `place` on that have come, until it returns `false`.
-    pub(crate) fn visit(&self, place: u32, mut visit: impl FnMut(u32, &str, Node, Instant) -> bool) {
+    /// Returns `false`, without a call, if the entry at `place` is gone.
+    pub(crate) fn visit(&self, place: u32, mut visit: impl FnMut(u32, &str, Node, Instant) -> bool) -> bool {
         let state = self.state.lock();
+        if place < state.gone {
+            return false;
+        }
         let from = state.pages.partition_point(|page| page.end() <= place);
         for page in &state.pages[from..] {
             for at in place.saturating_sub(page.first) as usize..page.records.len() {
                 let node = self.node(page, at);
-                if !visit(page.first + at as u32, page.name(at), node, page.requested) {
-                    return;
+                if !visit(page.first + at as u32, page.name(at), node, page.told(at)) {
+                    return true;
                 }
             }
         }
+        true
+    }
+
+    /// Whether it has a directory of this name.
+    pub(crate) fn names(&self, name: &str) -> bool {
+        matches!(self.look_up(name), Said::Present(Node::Directory(_), ..))
+    }
+
+    /// The prefixes of the directories in it, from the entry `from` on and before `to`.
+    pub(crate) fn directories(&self, from: u32, to: u32) -> Vec<String> {
+        let mut prefixes = Vec::new();
+        self.visit(from.max(self.gone()), |place, _, node, _| {
+            prefixes.extend(match node {
+                Node::Directory(prefix) if place < to => Some(prefix),
+                _ => None,
+            });
+            place < to
+        });
+        prefixes
     }
 
     /// The entry at `place`.
@@ -282,13 +370,13 @@ impl Listing {
     /// What it tells of `name`, as far as it has come.
     pub(crate) fn look_up(&self, name: &str) -> Said {
         let state = self.state.lock();
-        let found = |page: &Page, at: usize| Said::Present(self.node(page, at), page.first + at as u32, page.requested);
+        let found = |page: &Page, at: usize| Said::Present(self.node(page, at), page.first + at as u32, page.told(at));
         if !state.sorted {
             if let Some((page, at)) = state.by_name.find(name, &state.pages) {
                 return found(page, at);
             }
             return match state.first {
-                Some(first) if state.complete => Said::Absent(first),
+                Some(first) if state.complete && state.gone == 0 => Said::Absent(first),
                 _ => Said::Nothing,
             };
         }
@@ -318,7 +406,7 @@ impl Listing {
             seen += 1;
             same
         });
-        same && seen == mine.len()
+        same && seen == mine.len() && seen == count as usize
     }
 
     fn node(&self, page: &Page, at: usize) -> Node {
@@ -337,24 +425,62 @@ impl Listing {
 
 impl State {
     /// Whether there is an entry at `place`, if that is known.
-    fn standing(&self, place: u32) -> Option<Result<bool, Error>> {
+    fn standing(&self, place: u32) -> Option<Result<Standing, Error>> {
+        if place < self.gone {
+            return Some(Ok(Standing::Gone));
+        }
         if place < self.len() {
-            return Some(Ok(true));
+            return Some(Ok(Standing::There));
         }
         if self.complete {
-            return Some(Ok(false));
+            return Some(Ok(Standing::Beyond));
         }
         self.failed.clone().map(Err)
     }
 
     fn len(&self) -> u32 {
-        self.pages.last().map_or(0, Page::end)
+        self.pages.last().map_or(self.gone, Page::end)
+    }
+
+    /// Adds a page, which is not empty. A very long one becomes several, which can go one by one.
+    fn push(&mut self, page: Page, prefix_len: usize) {
+        let before = self.pages.len();
+        if page.records.len() <= RECORDS_MAX {
+            self.pages.push(page);
+        } else {
+            let (mut text_from, mut first) = (0, page.first);
+            for (nth, records) in page.records.chunks(RECORDS_MAX).enumerate() {
+                let text_end = records.last().map_or(text_from, |last| last.tag_end);
+                let text = page.text[text_from as usize..text_end as usize].into();
+                let moved = |record: &Record| Record {
+                    name_end: record.name_end - text_from,
+                    tag_end: record.tag_end - text_from,
+                    ..*record
+                };
+                let gap = if nth == 0 { page.gap } else { page.requested };
+                let records: Box<[Record]> = records.iter().map(moved).collect();
+                let count = records.len() as u32;
+                self.pages.push(Page { requested: page.requested, gap, first, text, records, identity_bytes: 0 });
+                (text_from, first) = (text_end, first + count);
+            }
+        }
+        for page in &mut self.pages[before..] {
+            let is_directory = |&at: &usize| !matches!(page.records[at].kind, Kind::File { .. });
+            let directories = (0..page.records.len()).filter(is_directory);
+            page.identity_bytes = directories.map(|at| identity_bytes(prefix_len + page.name(at).len() + 1)).sum();
+        }
+        self.bytes += self.pages[before..].iter().map(Page::bytes).sum::<u64>();
     }
 
     /// Where a key is, in a sorted listing; or when its absence was asked for, if it would have
     /// come.
     fn find(&self, key: (&str, bool)) -> Result<(&Page, usize), Option<Instant>> {
         let at = self.pages.partition_point(|page| page.last().is_none_or(|last| order(last, key).is_lt()));
+        let is_before = |page: &Page| page.records.is_empty() || order(key, page.key(0)).is_lt();
+        if self.gone > 0 && at == 0 && self.pages.first().is_none_or(is_before) {
+            // It may have been before the first entry that is left.
+            return Err(None);
+        }
         match self.pages.get(at) {
             Some(page) => page.find(key).map(|at| (page, at)).ok_or(Some(page.gap)),
             None if self.complete => Err(self.gap.or(self.pages.last().map(|page| page.requested))),
@@ -366,7 +492,7 @@ impl State {
     /// it have seen the name.
     fn mark_directory(&mut self, place: u32) {
         let at = self.pages.partition_point(|page| page.end() <= place);
-        if let Some(page) = self.pages.get_mut(at) {
+        if let Some(page) = self.pages.get_mut(at).filter(|page| page.first <= place) {
             let record = &mut page.records[(place - page.first) as usize];
             if record.size == 0 {
                 record.kind = Kind::Mark;
@@ -380,8 +506,8 @@ impl State {
 struct ByName {
     seeds: RandomState,
     places: HashTable<u32>,
-    /// How many pages it knows.
-    pages: usize,
+    /// The place after the last one that it knows.
+    end: u32,
 }
 
 impl ByName {
@@ -389,7 +515,8 @@ impl ByName {
     /// first counts.
     fn add(&mut self, pages: &[Page]) {
         let seeds = &self.seeds;
-        for page in &pages[self.pages..] {
+        let known = pages.partition_point(|page| page.end() <= self.end);
+        for page in &pages[known..] {
             for at in 0..page.records.len() {
                 let name = page.name(at);
                 let same = |&place: &u32| name_at(pages, place) == name;
@@ -398,7 +525,12 @@ impl ByName {
                 entry.or_insert(page.first + at as u32);
             }
         }
-        self.pages = pages.len();
+        self.end = pages.last().map_or(self.end, Page::end);
+    }
+
+    /// The entries before `place` are gone.
+    fn forget(&mut self, place: u32) {
+        self.places.retain(|&mut at| at >= place);
     }
 
     fn find<'a>(&self, name: &str, pages: &'a [Page]) -> Option<(&'a Page, usize)> {
@@ -421,6 +553,17 @@ fn name_at(pages: &[Page], place: u32) -> &str {
 impl Page {
     fn end(&self) -> u32 {
         self.first + self.records.len() as u32
+    }
+
+    /// Memory that it takes.
+    fn bytes(&self) -> u64 {
+        (self.text.len() + self.records.len() * size_of::<Record>() + size_of::<Self>()) as u64 + self.identity_bytes
+    }
+
+    /// When an entry was asked for, or last confirmed.
+    fn told(&self, at: usize) -> Instant {
+        let confirmed = self.records[at].confirmed.checked_sub(1);
+        self.requested + Duration::from_millis(confirmed.unwrap_or(0).into())
     }
 
     fn name(&self, at: usize) -> &str {
@@ -462,6 +605,20 @@ fn order((a, a_slash): (&str, bool), (b, b_slash): (&str, bool)) -> Ordering {
         None => with(a, a_slash).cmp(&with(b, b_slash)),
     }
 }
+
+/// Memory that the number of a directory takes whose prefix has this length, in bytes: an
+/// estimate.
+pub(crate) fn identity_bytes(prefix_len: usize) -> u64 {
+    IDENTITY_BYTES + prefix_len as u64
+}
+
+/// Memory that the number of a directory takes beside its prefix, in bytes: entries of two tables,
+/// and an allocation. Lower, and more is kept than is charged; higher, and fewer listings fit.
+const IDENTITY_BYTES: u64 = 160;
+
+/// Entries of a page that is kept as one. Lower: more pages to search. Higher: more is forgotten
+/// at a time where memory is short, and a page longer than that stays whole.
+const RECORDS_MAX: usize = 8192;
 
 fn nanos(time: SystemTime) -> Option<i64> {
     match time.duration_since(SystemTime::UNIX_EPOCH) {

@@ -10,18 +10,18 @@
 use std::sync::Arc;
 
 use foreread_backend::{Key, Object};
-use foreread_policy::{DirEvent, Found};
+use foreread_policy::{DirEvent, DirId, Found};
 
-use crate::directories::chain::Chain;
-use crate::directories::driver::Directories;
-use crate::directories::listing::Node;
+use crate::directories::chain::{Chain, Last};
+use crate::directories::driver::{Directories, State};
+use crate::directories::listing::{Node, identity_bytes};
 use crate::directories::table::{Named, Unknown};
 
 impl Directories {
     /// Opens a directory for reading: a listing that is known and fresh, or one that begins now.
     pub(crate) fn open(self: &Arc<Self>, prefix: &str) -> Arc<Chain> {
         self.enter(|state| {
-            let dir = state.table.identify(prefix);
+            let dir = self.meet(state, prefix);
             let found = match state.table.chain(dir) {
                 Some(chain) if state.table.is_fresh(chain.began) && !chain.listing.has_failed() => {
                     if chain.listing.has(0) { Found::Resident } else { Found::InFlight }
@@ -35,6 +35,23 @@ impl Directories {
         })
     }
 
+    /// The number of a directory that a reader names.
+    fn meet(self: &Arc<Self>, state: &mut State, prefix: &str) -> DirId {
+        let (dir, new) = state.table.identify(prefix);
+        if new {
+            self.tell(state, DirEvent::Met { dir, bytes: identity_bytes(prefix.len()) });
+        }
+        dir
+    }
+
+    /// A reader that was given the entries before `place` of a listing, of which `last` is the
+    /// last one, goes on with a listing of its own: the next ones are gone.
+    pub(crate) fn resume(self: &Arc<Self>, chain: &Chain, place: u32, last: Option<&Last>) -> Arc<Chain> {
+        let rest = Chain::rest(chain.dir, &chain.listing.shared_prefix(), place, last, self.divisible);
+        self.go_on(&rest, 1);
+        rest
+    }
+
     /// A reader of `chain` wants the entry at `place`, and what follows.
     pub(crate) fn read(self: &Arc<Self>, chain: &Arc<Chain>, place: u32) {
         self.enter(|state| {
@@ -46,6 +63,10 @@ impl Directories {
             if state.table.is_latest(chain) {
                 self.tell(state, DirEvent::Read { dir: chain.dir, entry: place, found });
             }
+            if !state.table.is_latest(chain) {
+                // Nobody else reads it from its start on: it is kept from this entry on.
+                chain.listing.trim(place);
+            }
             if found == Found::Absent && !chain.is_busy() && !chain.listing.is_over() {
                 self.go_on(chain, 1);
             }
@@ -56,7 +77,7 @@ impl Directories {
     /// come, or will not.
     pub(crate) fn look_up(self: &Arc<Self>, prefix: &str, name: &str, again: bool) -> Result<Option<Named>, Unknown> {
         self.enter(|state| {
-            let dir = state.table.identify(prefix);
+            let dir = self.meet(state, prefix);
             let said = state.table.look_up(dir, name, again);
             if again {
                 return said;

@@ -61,17 +61,30 @@ pub(crate) struct Segments {
 impl Segments {
     /// One segment of all keys. `divisible` tells whether the storage can begin after a key.
     pub(crate) fn new(divisible: bool) -> Self {
-        let mut segments = Self {
+        let mut segments = Self { divisible, ended: false, ..Self::over() };
+        segments.push(None);
+        segments
+    }
+
+    /// One segment of all keys after `after`.
+    pub(crate) fn after(after: String) -> Self {
+        let mut segments = Self::over();
+        (segments.divisible, segments.ended) = (true, false);
+        segments.push(Some(after));
+        segments
+    }
+
+    /// Nothing is left to be asked for.
+    pub(crate) fn over() -> Self {
+        Self {
             queue: VecDeque::new(),
             next: 0,
             progression: None,
             steps: 0,
             per_mille: 1000,
-            divisible,
-            ended: false,
-        };
-        segments.push(None);
-        segments
+            divisible: false,
+            ended: true,
+        }
     }
 
     fn push(&mut self, after: Option<String>) {

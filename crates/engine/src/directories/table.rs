@@ -34,8 +34,6 @@ struct Known {
     prefix: Arc<str>,
     /// The latest listing.
     chain: Option<Arc<Chain>>,
-    /// When files of the listing were last read under the version that it tells, by their places.
-    confirmed: HashMap<u32, Instant>,
 }
 
 /// What a name is now.
@@ -68,16 +66,16 @@ impl DirectoryTable {
         !self.ttl.is_zero() && at.elapsed() <= self.ttl
     }
 
-    /// The number of a directory.
-    pub(crate) fn identify(&mut self, prefix: &str) -> DirId {
+    /// The number of a directory, and whether it is new.
+    pub(crate) fn identify(&mut self, prefix: &str) -> (DirId, bool) {
         if let Some(&dir) = self.by_prefix.get(prefix) {
-            return dir;
+            return (dir, false);
         }
         self.next += 1;
         let (dir, prefix) = (DirId(self.next), Arc::<str>::from(prefix));
         self.by_prefix.insert(Arc::clone(&prefix), dir);
-        self.known.insert(dir, Known { prefix, chain: None, confirmed: HashMap::new() });
-        dir
+        self.known.insert(dir, Known { prefix, chain: None });
+        (dir, true)
     }
 
     /// The latest listing of a directory.
@@ -93,7 +91,9 @@ impl DirectoryTable {
     /// A new listing of `dir` that has not been asked for. `along`: it will come with others.
     pub(crate) fn begin(&mut self, dir: DirId, along: bool) -> Arc<Chain> {
         let known = self.known.get_mut(&dir);
-        let prefix = known.as_ref().map_or_else(|| Arc::from(""), |known| Arc::clone(&known.prefix));
+        // A number that is not known names nothing: policy does not ask for such a directory.
+        debug_assert!(known.is_some(), "{dir:?} has no name");
+        let prefix = known.as_ref().map_or_else(|| Arc::from(NOWHERE), |known| Arc::clone(&known.prefix));
         let before = known.as_ref().and_then(|known| known.chain.as_ref()).map(|chain| Arc::clone(&chain.listing));
         let chain = Chain::new(dir, &prefix, before, along, self.divisible);
         if let Some(known) = known {
@@ -104,13 +104,13 @@ impl DirectoryTable {
 
     /// What `name` in `dir` is. `again`: what was in flight for it has come, or will not.
     pub(crate) fn look_up(&self, dir: DirId, name: &str, again: bool) -> Result<Option<Named>, Unknown> {
-        let Some((known, chain)) = self.known.get(&dir).and_then(|known| Some((known, known.chain.as_ref()?))) else {
+        let Some(chain) = self.known.get(&dir).and_then(|known| known.chain.as_ref()) else {
             return Err(Unknown::Nothing);
         };
         match chain.look_up(name) {
             Said::Absent(at) if self.is_fresh(at) => Ok(None),
             Said::Present(node, place, at) => {
-                let at = known.latest(place, at).max(self.seen_inside(&node).unwrap_or(at));
+                let at = at.max(self.seen_inside(&node).unwrap_or(at));
                 let believed = self.ttl.saturating_sub(at.elapsed());
                 match believed.is_zero() {
                     false => Ok(Some(Named { node, believed })),
@@ -141,8 +141,8 @@ impl DirectoryTable {
 
     /// When the directory's own listing last showed an entry in it: it is there.
     fn seen_inside(&self, node: &Node) -> Option<Instant> {
-        let mut seen = None;
-        self.inside(node)?.listing.visit(0, |_, _, _, at| {
+        let (mut seen, chain) = (None, self.inside(node)?);
+        chain.listing.visit(chain.listing.gone(), |_, _, _, at| {
             seen = Some(at);
             false
         });
@@ -151,86 +151,91 @@ impl DirectoryTable {
 
     /// What the listing says of an object, and when that was last confirmed.
     pub(crate) fn find(&self, key: &Key) -> Option<(Node, Instant)> {
-        let (known, node, place, at) = self.said(key)?;
-        Some((node, known.latest(place, at)))
+        self.said(key).map(|(node, _, at)| (node, at))
     }
 
     /// The directory that an object is in, and its place there.
     pub(crate) fn place(&self, key: &Key) -> Option<(DirId, u32)> {
-        let (_, _, place, _) = self.said(key)?;
+        let (_, place, _) = self.said(key)?;
         let (prefix, _) = name::split(key.as_str());
         Some((*self.by_prefix.get(prefix)?, place))
     }
 
-    fn said(&self, key: &Key) -> Option<(&Known, Node, u32, Instant)> {
+    fn said(&self, key: &Key) -> Option<(Node, u32, Instant)> {
         let (prefix, name) = name::split(key.as_str());
         let known = self.known.get(self.by_prefix.get(prefix)?)?;
         match known.chain.as_ref()?.look_up(name) {
-            Said::Present(node, place, at) => Some((known, node, place, at)),
+            Said::Present(node, place, at) => Some((node, place, at)),
             Said::Nothing | Said::Absent(_) => None,
         }
     }
 
     /// `object` was read, `at` this moment. If the listing still has it at `place`, in this
     /// version, that is confirmed. Another listing may have another file there by now.
-    pub(crate) fn confirm(&mut self, dir: DirId, place: u32, object: &Object, at: Instant) {
-        let ttl = self.ttl;
-        let Some(known) = self.known.get_mut(&dir) else { return };
-        let entry = known.chain.as_ref().and_then(|chain| chain.entry(place));
-        if !matches!(entry, Some(Node::File(listed)) if listed == *object) {
-            return;
-        }
-        if known.confirmed.len() >= CONFIRMED_MAX {
-            known.confirmed.retain(|_, at| !ttl.is_zero() && at.elapsed() <= ttl);
-        }
-        known.confirmed.insert(place, at);
-    }
-
-    /// The entries of `dir` have changed: no file of it is confirmed.
-    pub(crate) fn unconfirm(&mut self, dir: DirId) {
-        if let Some(known) = self.known.get_mut(&dir) {
-            known.confirmed = HashMap::new();
+    pub(crate) fn confirm(&self, dir: DirId, place: u32, object: &Object, at: Instant) {
+        if let Some(chain) = self.known.get(&dir).and_then(|known| known.chain.as_ref()) {
+            chain.confirm(place, object, at);
         }
     }
 
-    /// Drops what is known of `dir`, and the numbers that nothing leads to any more.
-    pub(crate) fn drop(&mut self, dir: DirId) {
+    /// Drops the entries of `dir` before `to`, and the numbers that only they lead to. `kept`
+    /// tells of which directories more is known.
+    pub(crate) fn trim(&mut self, dir: DirId, to: u32, kept: impl Fn(DirId) -> bool) {
+        let Some(chain) = self.chain(dir) else { return };
+        let gone = chain.listing.directories(0, to);
+        chain.trim(to);
+        self.let_go_all(&gone, &kept);
+    }
+
+    /// Drops what is known of `dir`, and the numbers that nothing leads to any more. A reader that
+    /// is in the middle of it lists the rest again.
+    pub(crate) fn drop(&mut self, dir: DirId, kept: impl Fn(DirId) -> bool) {
         let Some(known) = self.known.get_mut(&dir) else { return };
         let (chain, prefix) = (known.chain.take(), Arc::clone(&known.prefix));
-        known.confirmed = HashMap::new();
-        let mut orphans = Vec::new();
         if let Some(chain) = chain {
-            chain.listing.visit(0, |_, _, node, _| {
-                orphans.extend(if let Node::Directory(prefix) = node { Some(prefix) } else { None });
-                true
-            });
+            let gone = chain.listing.directories(0, u32::MAX);
+            chain.forget_before();
+            chain.trim(u32::MAX);
+            self.let_go_all(&gone, &kept);
         }
-        let (parent, _) = name::split(prefix.strip_suffix('/').unwrap_or(&prefix));
-        let parent = self.by_prefix.get(parent).and_then(|parent| self.known.get(parent));
-        if parent.is_none_or(|parent| parent.chain.is_none()) {
-            orphans.push(prefix.to_string());
+        self.let_go(&prefix, &kept);
+    }
+
+    /// The listing before the latest one of `dir` is forgotten, and the numbers that only it leads
+    /// to.
+    pub(crate) fn replaced(&mut self, chain: &Chain, kept: impl Fn(DirId) -> bool) {
+        let Some(before) = chain.forget_before() else { return };
+        let gone = before.directories(0, u32::MAX);
+        self.let_go_all(&gone, &kept);
+    }
+
+    fn let_go_all(&mut self, prefixes: &[String], kept: &impl Fn(DirId) -> bool) {
+        for prefix in prefixes {
+            self.let_go(prefix, kept);
         }
-        for prefix in orphans {
-            if let Some(dir) = self.by_prefix.get(&*prefix)
-                && self.known.get(dir).is_some_and(|known| known.chain.is_none())
-            {
-                self.known.remove(dir);
-                self.by_prefix.remove(&*prefix);
-            }
+    }
+
+    /// Forgets the number of a directory of which nothing is known, and that no listing names.
+    fn let_go(&mut self, prefix: &str, kept: &impl Fn(DirId) -> bool) {
+        let Some(&dir) = self.by_prefix.get(prefix) else { return };
+        let is_known = kept(dir) || self.known.get(&dir).is_some_and(|known| known.chain.is_some());
+        if is_known || self.is_listed(prefix) {
+            return;
         }
+        self.known.remove(&dir);
+        self.by_prefix.remove(prefix);
+    }
+
+    /// Whether the listing of its parent names the directory.
+    fn is_listed(&self, prefix: &str) -> bool {
+        let (parent, name) = name::split(prefix.strip_suffix('/').unwrap_or(prefix));
+        let above = self.by_prefix.get(parent).and_then(|parent| self.known.get(parent));
+        above.and_then(|above| above.chain.as_ref()).is_some_and(|chain| chain.names(name))
     }
 }
 
-impl Known {
-    /// When the entry at `place`, which was asked for at `at`, was last confirmed.
-    fn latest(&self, place: u32, at: Instant) -> Instant {
-        self.confirmed.get(&place).map_or(at, |confirmed| at.max(*confirmed))
-    }
-}
-
-/// Confirmations of a directory before those that no longer count are removed. Lower removes more
-/// often; higher costs memory, 24 bytes each.
-const CONFIRMED_MAX: usize = 4096;
+/// A prefix that no object has: a name in it would begin with a slash.
+const NOWHERE: &str = "//";
 
 #[cfg(test)]
 mod tests {
@@ -254,7 +259,7 @@ mod tests {
     #[test]
     fn a_file_that_comes_after_a_new_listing_confirms_no_other() {
         let mut table = DirectoryTable::new(Duration::from_secs(1), true);
-        let dir = table.identify("d/");
+        let (dir, _) = table.identify("d/");
         let long_ago = Instant::now();
         let lately = long_ago + Duration::from_mins(1);
         let (a, b, newer) = (object("d/a", 1), object("d/b", 1), object("d/a", 2));

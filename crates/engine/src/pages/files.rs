@@ -1,13 +1,14 @@
 //! The files that are known: open ones, and those closed lately.
 //!
 //! ```text
-//!   add ──> open ── last handle dropped ──> idle ── too many ──> forgotten
+//!   add ──> open ── last handle dropped ──> idle ── policy says so ──> forgotten
 //!             └──────── opened again ─────────┘
 //! ```
 //!
-//! An idle file keeps its pages, so an epoch that comes back to it finds them.
+//! An idle file keeps its pages, so an epoch that comes back to it finds them. Policy has it
+//! forgotten once it has none.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -25,8 +26,8 @@ type Identity = (Key, Version);
 pub(crate) struct Files {
     known: Numbers<FileId, Arc<Opened>>,
     by_identity: HashMap<Identity, FileId>,
-    /// Files without a handle, the longest idle first.
-    idle: VecDeque<FileId>,
+    /// Files that policy was told are released.
+    idle: HashSet<FileId>,
     next: u64,
 }
 
@@ -56,11 +57,18 @@ impl Files {
         self.known.values()
     }
 
-    /// This version of the object, if it is known; no longer idle.
-    pub(crate) fn revive(&mut self, object: &Object) -> Option<Arc<Opened>> {
+    /// The files that are idle.
+    pub(crate) fn all_idle(&self) -> Vec<FileId> {
+        let mut idle: Vec<_> = self.idle.iter().copied().collect();
+        idle.sort_unstable();
+        idle
+    }
+
+    /// This version of the object, if it is known; no longer idle. And whether it was.
+    pub(crate) fn revive(&mut self, object: &Object) -> Option<(Arc<Opened>, bool)> {
         let id = *self.by_identity.get(&identity(object))?;
-        self.idle.retain(|&file| file != id);
-        self.known.get(&id).map(Arc::clone)
+        let was_idle = self.idle.remove(&id);
+        self.known.get(&id).map(|opened| (Arc::clone(opened), was_idle))
     }
 
     /// This version of the object, if it is known and has no handle.
@@ -70,24 +78,16 @@ impl Files {
         (opened.handles.load(Relaxed) == 0).then_some(file)
     }
 
-    /// `opened` has no handle. Returns the files to forget now.
-    pub(crate) fn rest(&mut self, opened: &Opened) -> Vec<FileId> {
-        if !self.idle.contains(&opened.id) {
-            self.idle.push_back(opened.id);
-        }
-        let over = self.idle.len().saturating_sub(IDLE_FILES_MAX);
-        self.idle.drain(..over).collect()
+    /// `opened` has no handle.
+    pub(crate) fn rest(&mut self, opened: &Opened) {
+        self.idle.insert(opened.id);
     }
 
     /// The file is no longer known.
     pub(crate) fn forget(&mut self, file: FileId) {
+        self.idle.remove(&file);
         if let Some(opened) = self.known.remove(&file) {
             self.by_identity.remove(&identity(&opened.object));
         }
     }
 }
-
-/// Files remembered after their last close, with what is resident of them. Lower, and an epoch
-/// over more files finds none of its pages; higher costs memory: under a kilobyte each, without
-/// pages.
-const IDLE_FILES_MAX: usize = 4096;

@@ -1,7 +1,7 @@
 //! The form of a log: events and actions as text, and back.
 //!
 //! ```text
-//!   foreread-log 8 capacity_bytes=268435456 readahead=true ..
+//!   foreread-log 9 capacity_bytes=268435456 readahead=true ..
 //!   @1200345 read 5 1 0 32 absent -     an event: time in ns, name, read, file, pages, what was
 //!                                       found, a mark touched or not
 //!   ! submit 0 1 0 64 demand 32 64 -    an action, after the event that caused it
@@ -14,7 +14,7 @@ use foreread_policy::{
 };
 
 /// How a log begins. The number counts changes of its form.
-const MAGIC: &str = "foreread-log 8";
+const MAGIC: &str = "foreread-log 9";
 
 /// The first line of a log.
 pub(crate) fn head_text(options: Options) -> String {
@@ -65,6 +65,7 @@ pub(crate) fn event_text(event: Event) -> String {
         Event::Answered { read } => format!("answered {}", read.0),
         Event::Prefetch { file } => format!("prefetch {}", file.0),
         Event::Discard { file } => format!("discard {}", file.0),
+        Event::Capacity { bytes } => format!("capacity {bytes}"),
         Event::Reserve { bytes } => format!("reserve {bytes}"),
         Event::Referenced { file, start, touch } => {
             format!("referenced {} {start} {}", file.0, touch_text(touch))
@@ -112,6 +113,7 @@ pub(crate) fn action_text(action: Action) -> String {
         Action::Join { request, with } => format!("join {} {}", request.0, with.0),
         Action::Cancel { request } => format!("cancel {}", request.0),
         Action::Clear { file, start } => format!("clear {} {start}", file.0),
+        Action::Forget { file } => format!("forget {}", file.0),
         Action::Drop { file, folio } => format!("drop {} {} {}", file.0, folio.start, folio.end),
     }
 }
@@ -139,6 +141,7 @@ pub(crate) fn parse_event(text: &str) -> Option<(Nanos, Event)> {
         ("answered", 1) => Event::Answered { read: ReadId(number(0)?) },
         ("prefetch", 1) => Event::Prefetch { file: FileId(number(0)?) },
         ("discard", 1) => Event::Discard { file: FileId(number(0)?) },
+        ("capacity", 1) => Event::Capacity { bytes: number(0)? },
         ("reserve", 1) => Event::Reserve { bytes: number(0)? },
         ("referenced", 3) => Event::Referenced {
             file: FileId(number(0)?),

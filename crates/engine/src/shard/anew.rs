@@ -61,6 +61,9 @@ impl Shard {
         for (file, pages) in files.collect::<Vec<_>>() {
             self.tell(now, Event::Open { file, pages }, spawn);
         }
+        for file in self.files.all_idle() {
+            self.tell(now, Event::Release { file }, spawn);
+        }
         self.tell(now, Event::Reserve { bytes: self.lives.reserved() }, spawn);
         let mut lacking: Vec<_> = self.lacking.iter().map(|(&id, read)| (id, read.file(), read.extent())).collect();
         lacking.sort_unstable_by_key(|&(id, ..)| id);

@@ -68,8 +68,10 @@ impl Lives {
 
     /// Policy is about to be told of an event.
     pub(crate) fn note(&mut self, now: Nanos, event: Event) {
-        if let Event::Reserve { bytes } = event {
-            self.reserved = bytes;
+        match event {
+            Event::Reserve { bytes } => self.reserved = bytes,
+            Event::Capacity { bytes } => self.options.capacity_bytes = bytes,
+            _ => {}
         }
         self.last.note(now, event);
     }

@@ -9,15 +9,20 @@
 //!     entries   | new | new | old | old | old |    a new entry keeps whether the file at its
 //!                           ^ listed               place was fetched; the last page drops the
 //!                                                  old entries that are left
+//!
+//!   a directory that alone takes more than its share is trimmed, from its first page on:
+//!     entries   |  gone  | kept | kept | coming ..    places stay what they are
+//!                        ^ gone
 //! ```
 //!
-//! *Invariants:* `listed` is at most the number of entries. `pages` holds the ends of the pages of
-//! the latest listing only. Entries have places, not names: the driver knows the names.
+//! *Invariants:* `gone <= listed <=` the place after the last entry. `pages` holds the ends of the
+//! pages of the latest listing only. Entries have places, not names: the driver knows the names.
 //!
 //! A listing is believed for a time to live from the moment at which it was requested, read ahead
 //! or not. This file does not decide when to list or to fetch (`path`). Source:
 //! docs/decisions/0029 (the time to live) and 0035 (small files).
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::directories::event::Child;
@@ -27,14 +32,22 @@ use crate::units::{Nanos, PAGE_BYTES};
 /// What is known of one directory.
 #[derive(Debug, Default)]
 pub(crate) struct Dir {
-    pub(crate) entries: Vec<Entry>,
-    /// How many entries are of the latest listing. The others are of the one before, and stay
-    /// until the latest has come so far.
-    pub(crate) listed: usize,
+    /// The entries from the place `gone` on.
+    entries: Vec<Entry>,
+    /// The place of the first entry that is not forgotten.
+    pub(crate) gone: u32,
+    /// The place after the last entry of the latest listing. Those behind it are of the one
+    /// before, and stay until the latest has come so far.
+    pub(crate) listed: u32,
     /// The entries that are directories.
     pub(crate) subdirs: Vec<u32>,
     /// The entry after the last one of each page that has come.
     pub(crate) pages: Vec<u32>,
+    /// What the driver keeps for each of the last pages, in bytes: of those that are not gone.
+    page_bytes: VecDeque<u64>,
+    /// What the driver keeps for the directory itself, and for its listing, in bytes.
+    pub(crate) identity_bytes: u64,
+    listing_bytes: u64,
     /// All of the listing has come.
     pub(crate) complete: bool,
     /// What of the listing is in flight.
@@ -58,8 +71,10 @@ pub(crate) struct Dir {
     pub(crate) names: u32,
     /// Names looked up since then that it answered.
     pub(crate) answered: u32,
-    /// Bytes that it takes, in the driver and here.
-    pub(crate) bytes: u64,
+    /// How often it has been trimmed: a listing of it does not fit.
+    pub(crate) trims: u32,
+    /// Bytes that it is charged for.
+    pub(crate) charged_bytes: u64,
     /// What one request for its subtree has covered, or would.
     pub(crate) subtree: Subtree,
     /// When it was last used: a number that grows with each use of any directory.
@@ -126,19 +141,111 @@ impl Dir {
         self.pages.partition_point(|&end| end <= entry) + 1
     }
 
+    /// The entry at a place, unless it is gone or has not come.
+    pub(crate) fn get(&self, entry: u32) -> Option<&Entry> {
+        self.entries.get(entry.checked_sub(self.gone)? as usize)
+    }
+
     pub(crate) fn entry(&mut self, entry: u32) -> Option<&mut Entry> {
-        self.entries.get_mut(entry as usize)
+        self.entries.get_mut(entry.checked_sub(self.gone)? as usize)
+    }
+
+    /// The place after the last entry, of this listing or the one before.
+    pub(crate) fn end(&self) -> u32 {
+        self.gone + self.entries.len() as u32
+    }
+
+    /// Its entries that are known, each with its place.
+    pub(crate) fn into_entries(self) -> impl Iterator<Item = (u32, Entry)> {
+        (self.gone..).zip(self.entries)
+    }
+
+    /// The first page of a new listing is to be taken in. Returns the entries that it cannot
+    /// replace: a listing that has been trimmed is not continued.
+    pub(crate) fn relist(&mut self) -> Vec<(u32, Entry)> {
+        self.pages.clear();
+        self.page_bytes.clear();
+        self.listed = 0;
+        if self.gone == 0 {
+            return Vec::new();
+        }
+        let left = (self.gone..).zip(core::mem::take(&mut self.entries)).collect();
+        self.gone = 0;
+        self.subdirs.clear();
+        left
+    }
+
+    /// Takes in the next page. The driver keeps `bytes` for the listing so far.
+    pub(crate) fn take(&mut self, children: &[Child], bytes: u64) {
+        for &child in children {
+            let entry = self.listed;
+            if matches!(child, Child::Directory(_)) && self.subdirs.last().is_none_or(|&last| last < entry) {
+                self.subdirs.push(entry);
+            }
+            match self.entry(entry) {
+                // A file that was fetched under this name is still resident.
+                Some(state) => (state.child, state.opened) = (child, false),
+                None => self.entries.push(Entry { child, fetched: false, named: false, opened: false }),
+            }
+            self.listed += 1;
+        }
+        self.pages.push(self.listed);
+        let before = if self.pages.len() == 1 { 0 } else { self.listing_bytes };
+        self.page_bytes.push_back(bytes.saturating_sub(before));
+        self.listing_bytes = bytes;
+    }
+
+    /// Forgets the entries behind the latest listing's end.
+    pub(crate) fn cut(&mut self) -> Vec<(u32, Entry)> {
+        let end = self.listed;
+        self.subdirs.truncate(self.subdirs.partition_point(|&entry| entry < end));
+        let kept = end.saturating_sub(self.gone) as usize;
+        if self.entries.len() > kept {
+            (self.opened, self.entered, self.unordered) = (None, None, 0);
+        }
+        (end..).zip(self.entries.drain(kept.min(self.entries.len())..)).collect()
+    }
+
+    /// Forgets its first pages, but never the last one, until what it takes has shrunk by `bytes`.
+    /// Returns their entries.
+    pub(crate) fn trim(&mut self, bytes: u64) -> Vec<(u32, Entry)> {
+        let (mut freed, mut to) = (0, self.gone);
+        while freed < bytes && self.page_bytes.len() > 1 {
+            let page = self.pages.len() - self.page_bytes.len();
+            let end = self.pages[page];
+            let own = u64::from(end - to) * ENTRY_BYTES;
+            let kept = self.page_bytes.pop_front().unwrap_or(0);
+            self.listing_bytes = self.listing_bytes.saturating_sub(kept);
+            freed += kept + own;
+            to = end;
+        }
+        let from = core::mem::replace(&mut self.gone, to);
+        self.trims = self.trims.saturating_add(u32::from(to > from));
+        self.subdirs.drain(..self.subdirs.partition_point(|&entry| entry < to));
+        let gone = (from..).zip(self.entries.drain(..((to - from) as usize).min(self.entries.len()))).collect();
+        self.entries.shrink_to(self.entries.len() * 2);
+        gone
+    }
+
+    /// What it takes in all, here and in the driver.
+    pub(crate) fn bytes(&self) -> u64 {
+        let own = self.entries.capacity() as u64 * ENTRY_BYTES + self.subdirs.len() as u64 * SUBDIR_BYTES;
+        DIRECTORY_BYTES + self.identity_bytes + self.listing_bytes + own
+    }
+
+    /// The mean page, in bytes.
+    pub(crate) fn mean_page_bytes(&self) -> u64 {
+        (self.bytes() / self.page_bytes.len().max(1) as u64).max(1)
     }
 
     /// The next file after `entry` in a direction, past subdirectories.
     pub(crate) fn next_file(&self, entry: u32, backward: bool) -> Option<u32> {
-        let is_file = |&at: &usize| matches!(self.entries[at].child, Child::File { .. });
-        let at = if backward {
-            (0..(entry as usize).min(self.entries.len())).rev().take(NEAR).find(is_file)
+        let is_file = |&at: &u32| matches!(self.get(at), Some(Entry { child: Child::File { .. }, .. }));
+        if backward {
+            (self.gone..entry.min(self.end())).rev().take(NEAR).find(is_file)
         } else {
-            (entry as usize + 1..self.entries.len()).take(NEAR).find(is_file)
-        };
-        at.map(|at| at as u32)
+            (entry + 1..self.end()).take(NEAR).find(is_file)
+        }
     }
 }
 
@@ -152,3 +259,17 @@ const SMALL_PAGES: u64 = (256 << 10) / PAGE_BYTES;
 /// subdirectories between them count as opened in no order. Higher: each open searches further.
 /// Source: a guess, not measured.
 const NEAR: usize = 64;
+
+/// Memory that an entry takes here, in bytes. Lower: more is known than is charged. Higher: fewer
+/// listings fit. Source: the size of the type.
+const ENTRY_BYTES: u64 = size_of::<Entry>() as u64;
+
+/// Memory that a subdirectory takes here beside its entry, in bytes: its place, and its parent in
+/// a map. Lower: more is known than is charged. Higher: fewer listings fit. Source: a guess, not
+/// measured.
+const SUBDIR_BYTES: u64 = 48;
+
+/// Memory that a directory takes beside its entries and its names, in bytes, here and in the
+/// driver. Lower: more is known than is charged. Higher: fewer listings fit. Source: measured with
+/// an allocator that counts (`crates/engine/tests/memory.rs`).
+const DIRECTORY_BYTES: u64 = 1536;

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   Read, Named, Opened, Expected ──> policy ──┬─> List ──────> Listed, once a page, or Failed
-//!                                              ├─> ListBelow ─> Listed and Along, any number,
+//!   Met, Capacity ───────────────────>         ├─> ListBelow ─> Listed and Along, any number,
 //!                                              │                then ListedBelow
 //!                                              ├─> Fetch ─────> Fetched
-//!                                              └─> Discard, Drop: no answer
+//!                                              └─> Discard, Trim, Drop: no answer
 //! ```
 //!
 //! *Invariants:* an entry is identified by its place in the listing, from 0 on. `ListBelow` ends
@@ -33,6 +33,20 @@ pub enum Child {
 /// Something that happened. An entry is identified by its place in the listing, from 0 on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DirEvent<'a> {
+    /// The budget has changed.
+    Capacity {
+        /// Bytes that all that is known of directories may take, from now on.
+        bytes: u64,
+        /// Bytes of files that were fetched and not opened yet, at most.
+        contents: u64,
+    },
+    /// The driver keeps the name of a directory that no listing names.
+    Met {
+        /// The directory.
+        dir: DirId,
+        /// Bytes that the driver keeps for it.
+        bytes: u64,
+    },
     /// A reader asks for the entries of `dir` from `entry` on.
     Read {
         /// The directory.
@@ -157,6 +171,14 @@ pub enum DirAction {
         dir: DirId,
         /// Which of its entries.
         entry: u32,
+    },
+    /// Forget the entries of `dir` before a place: they take more than their share of memory. The
+    /// others keep their places.
+    Trim {
+        /// The directory.
+        dir: DirId,
+        /// The first entry to keep.
+        to: u32,
     },
     /// Forget what is known of `dir`.
     Drop {

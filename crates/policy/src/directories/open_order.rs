@@ -71,16 +71,29 @@ impl OpenOrder {
 
     /// Logs `file` after all others.
     pub(crate) fn push(&mut self, file: FileRef) {
-        if self.log.len() == self.most
-            && let Some(oldest) = self.log.pop_front()
-        {
-            if self.last.get(&oldest) == Some(&self.base) {
-                self.last.remove(&oldest);
-            }
-            self.base += 1;
+        if self.log.len() == self.most {
+            self.pop();
         }
         self.last.insert(file, self.base + self.log.len() as u64);
         self.log.push_back(file);
+    }
+
+    /// Forgets the oldest open.
+    fn pop(&mut self) {
+        let Some(oldest) = self.log.pop_front() else { return };
+        if self.last.get(&oldest) == Some(&self.base) {
+            self.last.remove(&oldest);
+        }
+        self.base += 1;
+    }
+
+    /// The log holds at most `most` opens from now on.
+    pub(crate) fn set_most(&mut self, most: usize) {
+        self.most = most.clamp(1, LOG_MAX);
+        while self.log.len() > self.most {
+            self.pop();
+        }
+        self.log.shrink_to(self.most);
     }
 
     /// `file` will be opened, after the files of the calls before.

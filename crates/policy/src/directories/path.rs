@@ -17,10 +17,13 @@
 //! after wrong ones. Pages are requested ahead from the first one on, since a program that reads a
 //! directory reads all of it.
 //!
+//! One directory takes at most a half of what directories may take: a larger one is trimmed behind
+//! its reader ([`DirAction::Trim`]).
+//!
 //! *Invariants:* every event is followed by a drain of the actions. The listing that a reader
 //! waits for is requested at once, unless it is in flight. What is known fits
-//! [`DirOptions::capacity_bytes`], or is one directory: the least recently used ones are forgotten
-//! first. Without [`DirOptions::readahead`] nothing is listed or fetched ahead. Where
+//! [`DirOptions::capacity_bytes`], or is one page: the least recently used directories are
+//! forgotten first. Without [`DirOptions::readahead`] nothing is listed or fetched ahead. Where
 //! [`DirOptions::ttl`] is 0, no directory is listed before it is read.
 //!
 //! No rule estimates whether a reader comes within the time to live: a listing that has expired by
@@ -32,7 +35,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use crate::directories::directory::{Coming, Dir};
-use crate::directories::event::{Child, DirAction, DirCounters, DirEvent};
+use crate::directories::event::{DirAction, DirCounters, DirEvent};
 use crate::directories::open_after_lookup::OpenAfterLookup;
 use crate::directories::open_order::{FileRef, OpenOrder};
 use crate::directories::walk::Walk;
@@ -137,6 +140,11 @@ impl DirReadahead {
             _ => false,
         };
         match event {
+            DirEvent::Capacity { bytes, contents } => self.set_capacity(bytes, contents),
+            DirEvent::Met { dir, bytes } => {
+                self.dirs.entry(dir).or_default().identity_bytes = bytes;
+                self.touch(dir);
+            }
             DirEvent::Read { dir, entry, found } => self.read(dir, entry, found),
             DirEvent::Named { dir, entry, found } => self.named(dir, entry, found),
             DirEvent::Opened { dir, entry, found } => self.opened(dir, entry, found),
@@ -202,6 +210,32 @@ impl DirReadahead {
         self.by_use.remove(&(known.used, dir));
         known.used = self.uses;
         self.by_use.insert((known.used, dir));
+        self.charge(dir);
+    }
+
+    /// Counts what `dir` takes now.
+    fn charge(&mut self, dir: DirId) {
+        let Some(known) = self.dirs.get_mut(&dir) else { return };
+        let bytes = known.bytes();
+        let before = core::mem::replace(&mut known.charged_bytes, bytes);
+        self.bytes = (self.bytes + bytes).saturating_sub(before);
+    }
+
+    /// Another budget: what does not fit any more is forgotten.
+    fn set_capacity(&mut self, bytes: u64, contents: u64) {
+        (self.options.capacity_bytes, self.options.contents_bytes) = (bytes, contents);
+        self.open_order.set_most((bytes / LOG_SHARE / EPOCH_BYTES) as usize);
+        self.shrink();
+        let dirs: Vec<_> = self.dirs.keys().copied().collect();
+        for dir in dirs {
+            self.trim(dir);
+        }
+    }
+
+    /// Whether anything is known of `dir`: the driver keeps its number until this is dropped
+    /// ([`DirAction::Drop`]).
+    pub fn knows(&self, dir: DirId) -> bool {
+        self.dirs.contains_key(&dir)
     }
 
     /// Forgets the least recently used directories until the others fit.
@@ -216,17 +250,10 @@ impl DirReadahead {
     fn forget(&mut self, dir: DirId) {
         let Some(known) = self.dirs.remove(&dir) else { return };
         self.by_use.remove(&(known.used, dir));
-        self.bytes = self.bytes.saturating_sub(known.bytes);
+        self.bytes = self.bytes.saturating_sub(known.charged_bytes);
         self.listings -= u32::from(known.coming == Coming::Alone);
         self.open_order.forget(dir);
-        for (entry, state) in (0..).zip(known.entries) {
-            if let Child::Directory(below) = state.child {
-                self.parents.remove(&below);
-            }
-            if state.fetched {
-                self.discarded((dir, entry), state);
-            }
-        }
+        self.entries_gone(dir, known.into_entries());
     }
 }
 

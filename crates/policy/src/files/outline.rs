@@ -92,6 +92,10 @@ impl Streams {
         place.expect("each stream has a place in by_last")
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Stream> {
         self.all.iter()
     }

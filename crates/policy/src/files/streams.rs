@@ -70,6 +70,11 @@ impl FileReadahead {
         Self { streams: Streams::default(), starts: Starts::default(), next_id: 0, distrust: 0, held_back: false }
     }
 
+    /// How many streams and runs there are.
+    pub(crate) fn len(&self) -> usize {
+        self.streams.len()
+    }
+
     /// Takes note of `read`. Returns which stream to plan for, if any, and whether it is new.
     pub(crate) fn observe(&mut self, now: Nanos, read: Read) -> (Option<u64>, Shown) {
         if let Some(at) = self.streams.expecting(read.extent, read.skipped) {

@@ -68,6 +68,12 @@ pub enum Event {
         /// The file.
         file: FileId,
     },
+    /// The budget has changed. What does not fit any more goes at once, but for what a reader is
+    /// about to be given.
+    Capacity {
+        /// The budget in bytes, from now on.
+        bytes: u64,
+    },
     /// Bytes of the budget that something other than pages takes: what is known of directories.
     Reserve {
         /// The sum, which replaces the one before.
@@ -201,6 +207,12 @@ pub enum Action {
         file: FileId,
         /// The folio, whole.
         folio: Extent,
+    },
+    /// Nothing is held any more of a file that was released: its number is not used again. A later
+    /// open is one of a new file.
+    Forget {
+        /// The file.
+        file: FileId,
     },
 }
 

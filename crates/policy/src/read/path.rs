@@ -24,9 +24,11 @@
 //! a wake-up: drivers report time by events only (docs/decisions/0017).
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
 
 use crate::files::share::{Round, Shares};
 use crate::files::streams::FileReadahead;
+use crate::files::window::Stream;
 use crate::queue::fair_queue::FairQueue;
 use crate::queue::hedge::Hedge;
 use crate::queue::link::Link;
@@ -34,7 +36,7 @@ use crate::queue::requests::{Request, Requests};
 use crate::read::event::{Action, Counters, Event};
 use crate::read::waits::Waits;
 use crate::residency::budget::{Resident, Room};
-use crate::residency::folio::{connection, wasted};
+use crate::residency::folio::{Evicted, connection, wasted};
 use crate::residency::replacement::Replacement;
 use crate::units::{Class, Extent, FileId, Nanos, ReadId, RequestId, Touch};
 
@@ -76,6 +78,10 @@ pub struct Memory {
 
 struct File {
     pages: u64,
+    /// Some program has it open.
+    is_open: bool,
+    /// It is closed, has no folio, and stands in `empty`.
+    is_empty: bool,
     readahead: FileReadahead,
     /// Pages that random reads asked for, less those fetched with them as hot blocks: how many
     /// more may be.
@@ -88,6 +94,13 @@ pub struct ReadPath {
     options: Options,
     files: BTreeMap<FileId, File>,
     resident: Resident,
+    /// Closed files without a folio, the oldest first. May name files that are open by now, or
+    /// gone.
+    empty: VecDeque<FileId>,
+    /// Streams and runs of all files.
+    streams: usize,
+    /// Bytes that directories take.
+    reserved_bytes: u64,
     requests: Requests,
     queue: FairQueue,
     link: Link,
@@ -117,6 +130,9 @@ impl ReadPath {
             options,
             files: BTreeMap::new(),
             resident: Resident::new(options.capacity_bytes, options.replacement),
+            empty: VecDeque::new(),
+            streams: 0,
+            reserved_bytes: 0,
             requests: Requests::default(),
             queue: queue(options.rotational),
             link: Link::default(),
@@ -152,7 +168,10 @@ impl ReadPath {
         self.resident.pass(now);
         match event {
             Event::Open { file, pages } => {
-                self.files.insert(file, File { pages, readahead: FileReadahead::new(), random_pages: 0 });
+                let (readahead, random_pages) = (FileReadahead::new(), 0);
+                let new = File { pages, is_open: true, is_empty: false, readahead, random_pages };
+                let known = self.files.entry(file).or_insert(new);
+                (known.is_open, known.is_empty) = (true, false);
             }
             Event::Release { file } => self.release(file),
             Event::Forget { file } => self.forget(file),
@@ -161,17 +180,17 @@ impl ReadPath {
             Event::Prefetch { file } => self.prefetch(file),
             Event::Discard { file } => {
                 let pages = self.files.get(&file).map_or(0, |file| file.pages);
-                for gone in self.resident.discarded(file, pages) {
-                    self.counters.pages_wasted += wasted(gone);
-                    self.actions.push_back(Action::Drop { file, folio: gone.folio });
+                let gone = self.resident.discarded(file, pages);
+                self.gone(gone);
+            }
+            Event::Capacity { bytes } => {
+                self.options.capacity_bytes = bytes;
+                self.share_memory();
+                if !self.make_room(0, true) {
+                    self.cancel_speculation(0);
                 }
             }
-            Event::Reserve { bytes } => {
-                let least = self.options.capacity_bytes / PAGES_SHARE_MIN;
-                self.resident.set_capacity(self.options.capacity_bytes.saturating_sub(bytes).max(least));
-                // Folios in flight cannot be evicted now; they leave once they have arrived.
-                self.make_room(0, true);
-            }
+            Event::Reserve { bytes } => self.reserved_bytes = bytes,
             Event::Referenced { file, start, touch } => {
                 self.referenced(file, start, touch);
                 self.resume(now, file);
@@ -211,6 +230,7 @@ impl ReadPath {
                 }
             }
         }
+        self.share_memory();
         self.take_turns(now);
         loop {
             self.check_again();
@@ -220,6 +240,7 @@ impl ReadPath {
                 break;
             }
         }
+        self.forget_empty();
     }
 
     /// The next thing to do, until `None`.
@@ -259,9 +280,58 @@ impl ReadPath {
 
     /// Drops the folios of an ended request that no reader has touched.
     fn abandon(&mut self, file: FileId, extent: Extent, request: RequestId) {
-        for gone in self.resident.abandoned(file, extent, request) {
+        let gone = self.resident.abandoned(file, extent, request);
+        self.gone(gone);
+    }
+
+    /// Folios are no longer resident or in flight.
+    fn gone(&mut self, gone: Vec<Evicted>) {
+        for gone in gone {
             self.counters.pages_wasted += wasted(gone);
-            self.actions.push_back(Action::Drop { file, folio: gone.folio });
+            self.actions.push_back(Action::Drop { file: gone.file, folio: gone.folio });
+            self.rests(gone.file);
+        }
+    }
+
+    /// If `file` is closed and has no folio, it is among the next to be forgotten.
+    fn rests(&mut self, file: FileId) {
+        if let Some(known) = self.files.get_mut(&file)
+            && !known.is_open
+            && !known.is_empty
+            && self.resident.is_empty(file)
+        {
+            known.is_empty = true;
+            self.empty.push_back(file);
+        }
+    }
+
+    /// Forgets closed files without folios, the oldest first, until few are left. Those few are
+    /// kept since the names of folios that were evicted name their files.
+    fn forget_empty(&mut self) {
+        let most = self.options.capacity_bytes / BYTES_PER_EMPTY_FILE;
+        while self.empty.len() as u64 > most {
+            let Some(file) = self.empty.pop_front() else { return };
+            if self.files.get(&file).is_some_and(|known| known.is_empty) {
+                self.forget(file);
+                self.actions.push_back(Action::Forget { file });
+            }
+        }
+    }
+
+    /// Gives pages what is left of the budget, and at least their least share. What does not fit
+    /// is evicted; folios in flight leave once they have arrived.
+    fn share_memory(&mut self) {
+        let own = self.files.len() as u64 * FILE_BYTES
+            + self.streams as u64 * STREAM_BYTES
+            + self.waits.len() as u64 * WAIT_BYTES;
+        let taken = self.reserved_bytes + own / BOOKKEEPING_STEP * BOOKKEEPING_STEP;
+        let least = self.options.capacity_bytes / PAGES_SHARE_MIN;
+        let pages = self.options.capacity_bytes.saturating_sub(taken).max(least);
+        if pages != self.resident.capacity_bytes() {
+            self.resident.set_capacity(pages);
+        }
+        if self.resident.charged_bytes() > pages {
+            self.make_room(0, true);
         }
     }
 
@@ -282,19 +352,20 @@ impl ReadPath {
             self.cancel(request);
         }
         if let Some(file) = self.files.get_mut(&file) {
+            self.streams -= file.readahead.len();
             file.readahead = FileReadahead::new();
+            file.is_open = false;
         }
         self.queue.close(file);
+        self.rests(file);
     }
 
     /// `file` will not be read again: everything of it goes.
     fn forget(&mut self, file: FileId) {
         self.release(file);
         let pages = self.files.remove(&file).map_or(0, |file| file.pages);
-        for gone in self.resident.close(file, pages) {
-            self.counters.pages_wasted += wasted(gone);
-            self.actions.push_back(Action::Drop { file, folio: gone.folio });
-        }
+        let gone = self.resident.close(file, pages);
+        self.gone(gone);
     }
 
     /// A request has ended in any way. Returns it, and whether it was the last of those that the
@@ -313,3 +384,26 @@ impl ReadPath {
 /// of directories may leave reads no memory. Higher: less is known of directories. Source: a
 /// guess, not measured.
 const PAGES_SHARE_MIN: u64 = 2;
+
+/// Memory that a file takes beside its pages, in bytes, here and in the driver. Lower: more is
+/// held than is charged. Higher: fewer small files stay. Source: measured with an allocator that
+/// counts (`crates/engine/tests/memory.rs`).
+const FILE_BYTES: u64 = 1536;
+
+/// Memory that a stream or a run takes, in bytes. Lower: more is held than is charged. Higher:
+/// many streams have fewer pages. Source: the size of the type, and its outline.
+const STREAM_BYTES: u64 = size_of::<Stream>() as u64 + 32;
+
+/// Memory that a read takes while it waits, in bytes, here and in the driver. Lower: more is held
+/// than is charged. Higher: many readers have fewer pages. Source: a guess, not measured.
+const WAIT_BYTES: u64 = 1024;
+
+/// Steps in which the memory of files, streams and waiting reads is charged, 256 KiB. Lower: the
+/// budget of pages changes with each open. Higher: more is held than is charged. Source: a guess,
+/// not measured.
+const BOOKKEEPING_STEP: u64 = 256 << 10;
+
+/// Bytes of the budget for each closed file without a folio that is remembered: 4,096 in 256 MiB.
+/// Lower: more memory for them. Higher: a file that comes back is new, and what is known of its
+/// folios that were evicted does not count. Source: a guess, not measured.
+const BYTES_PER_EMPTY_FILE: u64 = 64 << 10;

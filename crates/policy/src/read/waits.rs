@@ -59,6 +59,11 @@ impl Waits {
         debug_assert!(before.is_none(), "{read:?} waits already");
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.reads.len()
+    }
+
     /// The read, if it waits and is not ready.
     pub(crate) fn lacking(&self, read: ReadId) -> Option<Wait> {
         self.reads.get(&read).map(|linked| linked.wait).filter(|wait| !wait.ready)

@@ -425,6 +425,11 @@ impl Resident {
         gone
     }
 
+    /// Whether nothing of `file` is resident or in flight.
+    pub(crate) fn is_empty(&self, file: FileId) -> bool {
+        self.files.get(&file).is_none_or(|held| held.folios == 0)
+    }
+
     /// Removes the folio at `start`, and releases its charge.
     fn remove(&mut self, file: FileId, start: u64) -> Option<Evicted> {
         let folio = self.folios.0.remove(file, start)?;

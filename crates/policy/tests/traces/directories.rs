@@ -67,6 +67,7 @@ impl Driver {
                 DirAction::ListBelow { .. } => {}
                 DirAction::Fetch { dir, entry } => drop(self.fetching.insert((dir.0, entry))),
                 DirAction::Discard { dir, entry } => drop(self.fetched.remove(&(dir.0, entry))),
+                DirAction::Trim { .. } => {}
                 DirAction::Drop { dir } => drop(self.known.remove(&dir.0)),
             }
         }
@@ -140,6 +141,8 @@ impl Driver {
 
 fn event_text(event: DirEvent<'_>) -> String {
     match event {
+        DirEvent::Capacity { bytes, contents } => format!("Capacity {bytes}, contents {contents}"),
+        DirEvent::Met { dir, bytes } => format!("Met d{} {bytes}", dir.0),
         DirEvent::Read { dir, entry, found } => format!("Read d{} from {entry} {found:?}", dir.0),
         DirEvent::Named { dir, entry: Some(entry), found } => format!("Named d{}/{entry} {found:?}", dir.0),
         DirEvent::Named { dir, entry: None, found } => format!("Named d{}/? {found:?}", dir.0),
@@ -164,6 +167,7 @@ fn action_text(action: DirAction) -> String {
         DirAction::ListBelow { dir, from, to } => format!("ListBelow d{} [{from},{to})", dir.0),
         DirAction::Fetch { dir, entry } => format!("Fetch d{}/{entry}", dir.0),
         DirAction::Discard { dir, entry } => format!("Discard d{}/{entry}", dir.0),
+        DirAction::Trim { dir, to } => format!("Trim d{} {to}", dir.0),
         DirAction::Drop { dir } => format!("Drop d{}", dir.0),
     }
 }

@@ -169,6 +169,7 @@ impl Reader {
                 self.folios.get_mut(&(file, start)).expect("a folio").touched = Some(Touch::Finished);
             }
             Action::Drop { file, folio } => drop(self.folios.remove(&(file, folio.start))),
+            Action::Forget { .. } => {}
         }
     }
 
@@ -343,6 +344,7 @@ fn event_text(event: Event) -> String {
         Event::Answered { read } => format!("Answered n{}", read.0),
         Event::Prefetch { file } => format!("Prefetch f{}", file.0),
         Event::Discard { file } => format!("Discard f{}", file.0),
+        Event::Capacity { bytes } => format!("Capacity {bytes}"),
         Event::Reserve { bytes } => format!("Reserve {bytes}"),
         Event::Referenced { file, start, touch } => format!("Referenced f{} {start} {touch:?}", file.0),
         Event::Wants { request } => format!("Wants r{}", request.0),
@@ -394,6 +396,7 @@ fn action_text(action: Action) -> String {
         Action::Join { request, with } => format!("Join r{} with r{}", request.0, with.0),
         Action::Cancel { request } => format!("Cancel r{}", request.0),
         Action::Clear { file, start } => format!("Clear f{} {start}", file.0),
+        Action::Forget { file } => format!("Forget f{}", file.0),
         Action::Drop { file, folio } => format!("Drop f{} {}", file.0, trace::pages(folio)),
     }
 }

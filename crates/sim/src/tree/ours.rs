@@ -68,7 +68,10 @@ impl Ours {
                     Job { dir: dir.0 as u32, context, class: Class::Speculative, what: What::Fetch { entry } }
                 }
                 // Memory is not modelled here, and a disk has no listing of a subtree.
-                DirAction::ListBelow { .. } | DirAction::Discard { .. } | DirAction::Drop { .. } => continue,
+                DirAction::ListBelow { .. }
+                | DirAction::Discard { .. }
+                | DirAction::Trim { .. }
+                | DirAction::Drop { .. } => continue,
             };
             self.jobs.push(job);
         }

@@ -109,6 +109,7 @@ impl World<'_> {
             self.opened[index] = false;
         } else if others.is_empty() {
             self.release(file)?;
+            self.closed[index] = true;
         }
         Ok(())
     }

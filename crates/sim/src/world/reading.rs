@@ -81,7 +81,8 @@ impl World<'_> {
         let index = op.file as usize;
         self.before_read(number, index)?;
         let file = self.id(index);
-        if !std::mem::replace(&mut self.opened[index], true) {
+        let closed = std::mem::take(&mut self.closed[index]);
+        if !std::mem::replace(&mut self.opened[index], true) || closed {
             let pages = self.sizes[index].div_ceil(PAGE_BYTES);
             self.tell(Reading::default(), Event::Open { file, pages })?;
         }

@@ -265,6 +265,10 @@ impl World<'_> {
                 self.pages.fill(file, folio, Page::default());
                 *self.known.entry(file).or_default() -= folio.pages();
             }
+            Action::Forget { file } if self.known.get(&file).is_some_and(|&pages| pages > 0) => {
+                return Err(Violation::LeftBehind { file: file.0, at_ns: self.now_ns });
+            }
+            Action::Forget { .. } => {}
         }
         Ok(())
     }

@@ -141,7 +141,7 @@ impl DirReadahead {
                 if left == 0 || bytes > self.options.contents_bytes / 2 || wanted.len() >= free {
                     break;
                 }
-                let Some(state) = self.dirs.get(&dir).and_then(|dir| dir.entries.get(entry as usize)) else { continue };
+                let Some(state) = self.dirs.get(&dir).and_then(|dir| dir.get(entry)) else { continue };
                 if !state.is_small_file() {
                     continue;
                 }
@@ -207,10 +207,10 @@ impl DirReadahead {
         let mut below: Vec<(DirId, u32)> = Vec::new();
         for (at, Frame { dir, next }) in walk.frames().enumerate() {
             if at == 0 && walk.backward {
-                let entries = self.dirs.get(&dir).map_or(&[][..], |dir| &dir.entries);
-                let rest = entries.iter().enumerate().take(next as usize).rev().take(STEPS_MAX);
-                for (entry, &state) in rest.filter(|(_, state)| state.is_small_file() && !state.opened) {
-                    if !visit((dir, entry as u32), state) {
+                let Some(known) = self.dirs.get(&dir) else { continue };
+                let rest = (known.gone..next.min(known.end())).rev().take(STEPS_MAX);
+                for (entry, &state) in rest.filter_map(|entry| Some((entry, known.get(entry)?))) {
+                    if state.is_small_file() && !state.opened && !visit((dir, entry), state) {
                         return;
                     }
                 }
@@ -218,7 +218,7 @@ impl DirReadahead {
             }
             below.push((dir, next));
             while let Some((dir, entry)) = below.pop() {
-                let Some(&state) = self.dirs.get(&dir).and_then(|dir| dir.entries.get(entry as usize)) else {
+                let Some(&state) = self.dirs.get(&dir).and_then(|dir| dir.get(entry)) else {
                     continue;
                 };
                 below.push((dir, entry + 1));

@@ -39,22 +39,28 @@ use crate::units::{Class, DirId};
 impl DirReadahead {
     /// The first entries of a new listing have come.
     pub(super) fn relisted(&mut self, dir: DirId) {
-        let known = self.dirs.entry(dir).or_default();
-        known.listed = 0;
-        known.pages.clear();
+        let gone = self.dirs.entry(dir).or_default().relist();
+        self.entries_gone(dir, gone);
     }
 
     /// Drops the entries of an earlier listing from the latest one's end on.
     pub(super) fn discard(&mut self, dir: DirId) {
-        let Some(known) = self.dirs.get_mut(&dir) else { return };
-        let end = known.listed as u32;
-        known.subdirs.truncate(known.subdirs.partition_point(|&entry| entry < end));
-        if known.entries.len() > known.listed {
-            (known.opened, known.entered, known.unordered) = (None, None, 0);
-        }
-        let gone: Vec<_> = known.entries.drain(known.listed..).zip(known.listed as u32..).collect();
-        for (state, entry) in gone.into_iter().filter(|(state, _)| state.fetched) {
-            self.discarded((dir, entry), state);
+        let gone = self.dirs.get_mut(&dir).map_or_else(Vec::new, Dir::cut);
+        self.entries_gone(dir, gone);
+    }
+
+    /// Entries of `dir` are forgotten.
+    pub(super) fn entries_gone(&mut self, dir: DirId, gone: impl IntoIterator<Item = (u32, Entry)>) {
+        for (entry, state) in gone {
+            match state.child {
+                Child::Directory(below) if self.parents.get(&below) == Some(&(dir, entry)) => {
+                    self.parents.remove(&below);
+                }
+                Child::Directory(_) | Child::File { .. } => {}
+            }
+            if state.fetched {
+                self.discarded((dir, entry), state);
+            }
         }
     }
 
@@ -64,37 +70,47 @@ impl DirReadahead {
         let known = self.dirs.entry(dir).or_default();
         known.complete = last;
         let at = known.listed;
-        for &child in children {
-            let entry = known.listed as u32;
-            if matches!(child, Child::Directory(_)) && known.subdirs.last().is_none_or(|&last| last < entry) {
-                known.subdirs.push(entry);
-            }
-            match known.entries.get_mut(known.listed) {
-                // A file that was fetched under this name is still resident.
-                Some(state) => (state.child, state.opened) = (child, false),
-                None => known.entries.push(Entry { child, fetched: false, named: false, opened: false }),
-            }
-            known.listed += 1;
-        }
-        known.pages.push(known.listed as u32);
-        let own = (known.entries.capacity() * size_of::<Entry>()) as u64;
-        let before = core::mem::replace(&mut known.bytes, bytes + own);
-        self.bytes = (self.bytes + bytes + own).saturating_sub(before);
-        let subdirs = children.iter().enumerate().filter_map(|(n, child)| match child {
-            Child::Directory(below) => Some((*below, (at + n) as u32)),
+        known.take(children, bytes);
+        let subdirs = (at..).zip(children).filter_map(|(entry, child)| match child {
+            Child::Directory(below) => Some((*below, (dir, entry))),
             Child::File { .. } => None,
         });
-        self.parents.extend(subdirs.map(|(below, entry)| (below, (dir, entry))));
+        self.parents.extend(subdirs);
         if last {
             self.discard(dir);
-            let entries = self.dirs.get(&dir).map_or(0, |known| known.entries.len());
+            let entries = self.dirs.get(&dir).map_or(0, |known| known.listed as usize);
             let above = self.parents.get(&dir).and_then(|(parent, _)| self.dirs.get_mut(parent));
             if let Some(above) = above.filter(|_| alone) {
                 above.subtree.listed(entries);
             }
         }
         self.touch(dir);
+        self.trim(dir);
         self.go_on(dir, false);
+    }
+
+    /// Forgets the first pages of a directory that takes more than its share. Readers that want
+    /// them again have them listed again.
+    pub(super) fn trim(&mut self, dir: DirId) {
+        let most = self.options.capacity_bytes / DIRECTORY_SHARE;
+        let Some(known) = self.dirs.get_mut(&dir) else { return };
+        if known.bytes() <= most {
+            return;
+        }
+        // A little more than it must, so that not every page moves all entries.
+        let gone = known.trim(known.bytes() - most + most / TRIM_PART);
+        let to = known.gone;
+        if gone.is_empty() {
+            return;
+        }
+        self.entries_gone(dir, gone);
+        self.charge(dir);
+        self.actions.push_back(DirAction::Trim { dir, to });
+    }
+
+    /// Pages of a directory that may be ahead of its reader.
+    fn pages_ahead_max(&self, dir: &Dir) -> usize {
+        (self.options.capacity_bytes / AHEAD_SHARE / dir.mean_page_bytes()).max(1) as usize
     }
 
     /// Asks for more of a directory if fewer pages have come than twice those read, or a reader
@@ -107,8 +123,8 @@ impl DirReadahead {
         // A directory that was listed ahead counts as read up to its first page: so much its
         // reader will ask for first.
         let read = known.pages_read.max(usize::from(known.ahead));
-        let wanted = if self.options.readahead { read * 2 } else { read };
-        let ahead = wanted.saturating_sub(known.pages.len()) as u32;
+        let more = if self.options.readahead { read.min(self.pages_ahead_max(known)) } else { 0 };
+        let ahead = (read + more).saturating_sub(known.pages.len()) as u32;
         if ahead > 0 || waits {
             self.list(dir, if waits { Class::Demand } else { Class::Speculative }, false);
         }
@@ -118,6 +134,7 @@ impl DirReadahead {
     /// does not wait for an older one to end.
     pub(super) fn list(&mut self, dir: DirId, class: Class, restarts: bool) {
         let readahead = self.options.readahead;
+        let most = self.dirs.get(&dir).map_or(1, |known| self.pages_ahead_max(known));
         let known = self.dirs.entry(dir).or_default();
         if known.is_coming() && !(restarts && class == Class::Demand) {
             return;
@@ -128,7 +145,7 @@ impl DirReadahead {
         let before = core::mem::replace(&mut known.coming, Coming::Alone);
         self.listings += u32::from(before != Coming::Alone);
         known.ahead |= restarts && class == Class::Speculative;
-        let ahead = (known.pages_read * 2).saturating_sub(known.pages.len()) as u32;
+        let ahead = (known.pages_read + known.pages_read.min(most)).saturating_sub(known.pages.len()) as u32;
         let parallel = if restarts || !readahead { 1 } else { ahead.clamp(1, PARALLEL_MAX) };
         match class {
             Class::Demand => self.counters.lists_demand += 1,
@@ -227,7 +244,7 @@ impl DirReadahead {
         let ids = above.subdirs.iter().skip_while(|&&entry| entry < from).take(covers as usize);
         let (mut to, mut along) = (from, Vec::new());
         for &entry in ids {
-            let Child::Directory(id) = above.entries[entry as usize].child else { continue };
+            let Some(Child::Directory(id)) = above.get(entry).map(|entry| entry.child) else { continue };
             if self.dirs.get(&id).is_some_and(|dir| dir.is_known(self.now, self.options.ttl)) {
                 break;
             }
@@ -260,7 +277,7 @@ impl DirReadahead {
             below.push((dir, known.subdirs.partition_point(|&entry| entry < next)));
             while let Some((dir, at)) = below.pop() {
                 let Some(known) = self.dirs.get(&dir) else { continue };
-                let Some(entry) = known.subdirs.get(at).and_then(|&entry| known.entries.get(entry as usize)) else {
+                let Some(entry) = known.subdirs.get(at).and_then(|&entry| known.get(entry)) else {
                     continue;
                 };
                 below.push((dir, at + 1));
@@ -300,3 +317,17 @@ const NEAR_FRAMES: usize = 4;
 /// longer. Higher: more requests beyond the end of a directory of unknown size. Source:
 /// docs/decisions/0030.
 const PARALLEL_MAX: u32 = 32;
+
+/// Divisor of the memory for directories: what one of them may take, a half. Lower: large
+/// directories are known whole less often. Higher: one of them has all others forgotten. Source: a
+/// guess, not measured.
+const DIRECTORY_SHARE: u64 = 2;
+
+/// Divisor of a directory's share: what is forgotten of it beyond what must be, an eighth. Lower:
+/// more is forgotten early. Higher: entries are moved more often. Source: a guess, not measured.
+const TRIM_PART: u64 = 8;
+
+/// Divisor of the memory for directories: what one of them may be ahead of its reader, an eighth.
+/// Lower: a large directory is listed with fewer requests side by side. Higher: pages ahead are
+/// forgotten before they are read. Source: a guess, not measured.
+const AHEAD_SHARE: u64 = 8;

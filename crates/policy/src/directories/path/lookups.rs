@@ -123,6 +123,10 @@ impl DirReadahead {
             return;
         }
         let Some(known) = self.dirs.get_mut(&dir) else { return };
+        if known.trims > 0 {
+            // A listing of it is not kept for long.
+            return;
+        }
         // A page answers for a thousand names. If it has answered some, it will answer more.
         let answers = known.complete && known.pages.len() == 1 && known.answered >= NAMES_MIN;
         if known.is_known(now, ttl) {

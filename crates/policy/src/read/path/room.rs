@@ -97,6 +97,7 @@ impl ReadPath {
         for gone in room.evicted.drain(..) {
             self.actions.push_back(Action::Drop { file: gone.file, folio: gone.folio });
             self.counters.pages_wasted += wasted(gone);
+            self.rests(gone.file);
             let Some(file) = self.files.get_mut(&gone.file) else { continue };
             match gone.wasted_for {
                 Some(Ahead::Stream(stream)) => {

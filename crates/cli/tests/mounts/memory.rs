@@ -1,0 +1,90 @@
+//! The budget of a mount: changed while it is mounted, and kept by directories that do not fit.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::process::CommandExt;
+
+use foreread_testbed::{Config, ObjectSpec};
+use serde_json::Value;
+
+use crate::fixture::{Mount, Store, expected, foreread, run, shell};
+
+fn stats(mounted: &Mount) -> Value {
+    let text = run(foreread().args(["stats", "--json"]).arg(mounted.path())).ok().text();
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn set(mounted: &Mount, setting: &str) -> crate::fixture::Finished {
+    run(foreread().arg("set").arg(mounted.path()).arg(setting))
+}
+
+#[test]
+fn the_budget_changes_while_mounted() {
+    let store = Store::with(&[("file", 60 << 20)]);
+    let mounted = Mount::of(&store);
+    let read = || assert!(fs::read(mounted.file("file")).expect("the file") == expected("file", 0, 60 << 20));
+    read();
+    let charged = stats(&mounted)["memory_charged_bytes"].as_u64();
+    assert!(charged > Some(32 << 20), "{charged:?} bytes are charged");
+    set(&mounted, "memory=16M").ok();
+    let less = stats(&mounted);
+    assert_eq!(less["memory_budget_bytes"], 16 << 20);
+    assert!(less["memory_charged_bytes"].as_u64() <= Some(16 << 20), "{less}");
+    read();
+    set(&mounted, "memory=1GiB").ok();
+    assert_eq!(stats(&mounted)["memory_budget_bytes"], 1 << 30);
+    read();
+}
+
+#[test]
+fn what_cannot_be_set_is_refused_and_changes_nothing() {
+    let store = Store::with(&[("file", 1)]);
+    let mounted = Mount::of(&store);
+    set(&mounted, "memory=1M").failed_saying(&["1 MiB", "too little", "16 MiB"]);
+    for (setting, words) in
+        [("memory", "NAME=VALUE, such as memory=4GiB"), ("colour=red", "`colour` cannot be changed")]
+    {
+        let finished = set(&mounted, setting);
+        assert_eq!(finished.status.code(), Some(2), "{setting}");
+        assert!(finished.stderr.contains(words), "{}", finished.stderr);
+    }
+    run(foreread().args(["set", "/", "memory=1G"])).failed_saying(&["nothing was changed", "grep fuse.foreread"]);
+    if rustix::process::geteuid().is_root() {
+        let other = Mount::background(store.foreread(), "s3://testbed", &["--allow-other", "--memory", "64M"]);
+        // The command under test may lie where another user cannot run it: the ioctl is what
+        // counts.
+        let mut command = foreread();
+        command.arg("set").arg(other.path()).arg("memory=32M").uid(65_534);
+        if let Ok(output) = command.output() {
+            assert!(!output.status.success(), "another user has changed the budget");
+        }
+        assert_eq!(stats(&other)["memory_budget_bytes"], 64 << 20);
+    }
+    assert_eq!(stats(&mounted)["memory_budget_bytes"], 64 << 20);
+}
+
+/// A directory that takes several times what directories may: it is listed whole, each name once,
+/// by readers side by side, and its files open.
+#[test]
+fn a_directory_larger_than_the_memory_is_listed_and_read() {
+    let names: BTreeSet<String> = (0..120_000).map(|n| format!("a-rather-long-name-of-a-file-{n:08}")).collect();
+    let objects = names.iter().map(|name| ObjectSpec::new(format!("flat/{name}"), 1)).collect();
+    let store = Store::start(Config { objects, ..Config::default() });
+    let options = ["--memory", "16M", "--metadata-ttl", "1h"];
+    let mounted = Mount::background(store.foreread(), "s3://testbed", &options);
+    let script = r#"cd "$1"; for i in 1 2 3; do find . -type f | sort | md5sum & done; wait"#;
+    let sums = shell(script, &[&mounted.file("flat")]).ok().text();
+    let sums: BTreeSet<&str> = sums.lines().collect();
+    assert_eq!(sums.len(), 1, "three readers have seen different names");
+    let found = shell(r#"find "$1" -type f | sed 's|.*/|./|'"#, &[&mounted.file("flat")]).ok().text();
+    let mut found: Vec<&str> = found.lines().collect();
+    found.sort_unstable();
+    let all = names.iter().map(|name| format!("./{name}"));
+    assert!(found.iter().copied().eq(all), "{} names, and {} are there", found.len(), names.len());
+    let directories = stats(&mounted)["memory_directories_bytes"].as_u64();
+    assert!(directories <= Some(8 << 20), "{directories:?} bytes are charged to directories");
+    for name in names.iter().step_by(40_000) {
+        let bytes = fs::read(mounted.file("flat").join(name)).expect("a file");
+        assert_eq!(bytes, expected(&format!("flat/{name}"), 0, 1));
+    }
+}

@@ -1,0 +1,328 @@
+//! Memory under loads that grow without end: names, directories, files and opens by the hundred
+//! thousand within the least budget, counted by the allocator.
+//!
+//! ```text
+//!   Names: a storage that makes its listings up ──> engine, 16 MiB ──> readers
+//!                                                     └─ allocated: never more than the budget
+//! ```
+//!
+//! One thread, virtual time: the figures are the same each time. `FOREREAD_NAMES=5000000` runs as
+//! many names as that instead.
+
+use std::alloc::System;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use cap::Cap;
+use foreread_backend::{
+    Backend, Body, Capabilities, Entry, Error, ErrorKind, Key, ListPage, Object, Operation, Version,
+};
+use foreread_engine::{Directory, Engine, ErrorKind as Failed, Node, Options};
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, stream};
+use tokio::runtime::Runtime;
+
+#[global_allocator]
+static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
+
+/// `flat/f<n>`: so many files. `dirs/d<n>/data`: as many directories with one file each.
+struct Names(u64);
+
+const PAGE: u64 = 1000;
+const FILE_BYTES: u64 = 8192;
+const BUDGET: u64 = 16 << 20;
+const LARGE: u64 = 96 << 20;
+
+/// Names of each kind.
+const NAMES: u64 = 100_000;
+
+/// What the engine has besides its budget: threads of the runtime, tables that are empty.
+const SLACK: u64 = 4 << 20;
+
+impl Names {
+    fn object(key: String) -> Object {
+        let tag = format!("\"{:032x}\"", key.len());
+        Object { key: Key::new(key), version: Version { size: FILE_BYTES, tag: Some(tag.into()), modified: None } }
+    }
+
+    fn entry(prefix: &str, n: u64) -> Entry {
+        match prefix {
+            "dirs/" => Entry::Prefix(format!("dirs/d{n:08}/")),
+            "flat/" => Entry::Object(Self::object(format!("flat/f{n:08}"))),
+            inside => Entry::Object(Self::object(format!("{inside}data"))),
+        }
+    }
+
+    /// The page of `prefix` from entry `from` on.
+    fn page(&self, prefix: &str, from: u64) -> ListPage {
+        let count = match prefix {
+            "dirs/" | "flat/" => self.0,
+            inside => u64::from(inside.starts_with("dirs/d")),
+        };
+        let to = (from + PAGE).min(count);
+        let continuation = (to < count).then(|| to.to_string());
+        ListPage { entries: (from..to).map(|n| Self::entry(prefix, n)).collect(), continuation }
+    }
+
+    fn error(operation: Operation, name: &str) -> Error {
+        Error::new(ErrorKind::NotFound, operation, name, "there is no such name")
+    }
+}
+
+async fn first_byte() {
+    tokio::time::sleep(Duration::from_millis(5)).await;
+}
+
+impl Backend for Names {
+    fn describe(&self) -> String {
+        "made up".to_owned()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default().with_conditional_read(true).with_range(true).with_list_after(true)
+    }
+
+    fn stat<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Object, Error>> {
+        async move {
+            first_byte().await;
+            let name = key.as_str();
+            let is_file = name.starts_with("flat/f") || name.ends_with("/data");
+            is_file.then(|| Self::object(name.to_owned())).ok_or_else(|| Self::error(Operation::Stat, name))
+        }
+        .boxed()
+    }
+
+    fn read<'a>(&'a self, _: &'a Key, _: &'a Version, range: Range<u64>) -> BoxFuture<'a, Result<Body, Error>> {
+        async move {
+            first_byte().await;
+            let bytes = vec![7; (range.end - range.start) as usize];
+            Ok(stream::iter([Ok(Bytes::from(bytes))]).boxed())
+        }
+        .boxed()
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str, from: Option<&'a str>) -> BoxFuture<'a, Result<ListPage, Error>> {
+        async move {
+            first_byte().await;
+            Ok(self.page(prefix, from.map_or(0, |from| from.parse().expect("a token"))))
+        }
+        .boxed()
+    }
+
+    fn list_after<'a>(&'a self, prefix: &'a str, after: &'a str) -> BoxFuture<'a, Result<ListPage, Error>> {
+        async move {
+            first_byte().await;
+            let (mut low, mut high) = (0, self.0);
+            while low < high {
+                let middle = u64::midpoint(low, high);
+                if Self::entry(prefix, middle).key() <= after { low = middle + 1 } else { high = middle }
+            }
+            Ok(self.page(prefix, low))
+        }
+        .boxed()
+    }
+
+    fn list_below<'a>(&'a self, prefix: &'a str, after: &'a str) -> BoxFuture<'a, Result<ListPage, Error>> {
+        async move {
+            first_byte().await;
+            let from = after.trim_start_matches("dirs/d").trim_end_matches('/').parse().unwrap_or(0);
+            let to = (from + PAGE).min(self.0);
+            let entries = (from..to).map(|n| Entry::Object(Self::object(format!("{prefix}d{n:08}/data")))).collect();
+            Ok(ListPage { entries, continuation: (to < self.0).then(|| to.to_string()) })
+        }
+        .boxed()
+    }
+}
+
+/// An engine in front of so many names, and the most that was allocated since it began.
+struct Rig {
+    runtime: Runtime,
+    engine: Engine,
+    names: u64,
+    before: u64,
+    peak: u64,
+}
+
+impl Rig {
+    /// Runs `test` with a new one, in its virtual time.
+    fn with(budget: u64, test: fn(&mut Self)) {
+        let before = ALLOCATOR.allocated() as u64;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+        let runtime = runtime.expect("a runtime");
+        let handle = runtime.handle().clone();
+        let _entered = handle.enter();
+        let options = Options::default().with_memory_bytes(budget).with_metadata_ttl(Duration::from_hours(1));
+        let names = std::env::var("FOREREAD_NAMES").map_or(NAMES, |names| names.parse().expect("a number of names"));
+        let engine = Engine::on_runtime_of(&handle, Arc::new(Names(names)), &options).expect("an engine");
+        test(&mut Self { runtime, engine, names, before, peak: 0 });
+    }
+
+    fn allocated(&mut self) -> u64 {
+        let bytes = (ALLOCATOR.allocated() as u64).saturating_sub(self.before);
+        self.peak = self.peak.max(bytes);
+        bytes
+    }
+
+    /// The next entries of an open directory, from `place` on.
+    fn next(&mut self, directory: &Directory, place: u32, most: usize) -> Vec<(String, Node)> {
+        let mut found = Vec::new();
+        self.runtime.block_on(async {
+            loop {
+                if !directory.wait(place).await.expect("a listing") {
+                    return;
+                }
+                let visited = directory.visit(place, |_, name, node, _| {
+                    found.push((name.to_owned(), node));
+                    found.len() < most
+                });
+                if visited {
+                    return;
+                }
+            }
+        });
+        self.allocated();
+        found
+    }
+
+    /// Reads a directory to its end, checks that its names are those of `0..count`, each once.
+    fn read_all(&mut self, prefix: &str, letter: char, count: u64) {
+        let directory = self.engine.open_directory(prefix);
+        let mut place = 0;
+        loop {
+            let found = self.next(&directory, place, 700);
+            for (n, (name, _)) in (u64::from(place)..).zip(&found) {
+                assert_eq!(*name, format!("{letter}{n:08}"));
+            }
+            place += found.len() as u32;
+            if found.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(u64::from(place), count);
+    }
+
+    fn check(&mut self, what: &str, budget: u64) {
+        self.allocated();
+        let charged = self.engine.stats().memory_directories_bytes;
+        println!("{what}: at most {} KiB allocated, {} KiB charged to directories", self.peak >> 10, charged >> 10);
+        assert!(self.peak <= budget + SLACK, "{what}: {} bytes allocated with a budget of {budget}", self.peak);
+    }
+}
+
+/// One test, so that nothing else allocates meanwhile.
+#[test]
+fn what_grows_with_use_stays_within_the_budget() {
+    let tests: [fn(&mut Rig); 5] = [
+        a_flat_directory_is_read_to_its_end,
+        readers_far_apart_see_each_name_once,
+        directories_with_a_file_each_are_walked,
+        names_are_looked_up_in_many_directories,
+        files_are_opened_and_read,
+    ];
+    for test in tests {
+        Rig::with(BUDGET, test);
+    }
+    Rig::with(LARGE, the_budget_changes);
+}
+
+fn a_flat_directory_is_read_to_its_end(rig: &mut Rig) {
+    let count = rig.names;
+    rig.read_all("flat/", 'f', count);
+    rig.check("a flat directory", BUDGET);
+    let lists = rig.engine.stats().lists;
+    assert!(lists <= count / PAGE * 5 / 4 + 64, "{lists} requests for {} pages", count / PAGE);
+    // Its names are found all the same.
+    let found = rig.runtime.block_on(rig.engine.look_up("flat/", "f00000001")).expect("it is there");
+    assert!(matches!(found.node, Node::File(object) if object.key.as_str() == "flat/f00000001"));
+}
+
+fn readers_far_apart_see_each_name_once(rig: &mut Rig) {
+    let count = rig.names;
+    let directory = rig.engine.open_directory("flat/");
+    let mut seen = rig.next(&directory, 0, 300);
+    // Meanwhile others read on, and beyond what is kept.
+    rig.read_all("flat/", 'f', count);
+    loop {
+        let found = rig.next(&directory, seen.len() as u32, 900);
+        if found.is_empty() {
+            break;
+        }
+        seen.extend(found);
+        let (last, _) = &seen[seen.len() - 1];
+        assert_eq!(*last, format!("f{:08}", seen.len() - 1));
+        if seen.len() > 20_000 {
+            break;
+        }
+    }
+    // From the start again, and from a place that it was not at lately.
+    assert_eq!(rig.next(&directory, 0, 1)[0].0, "f00000000");
+    assert_eq!(rig.next(&directory, 5_000, 1)[0].0, "f00005000");
+    rig.check("readers far apart", BUDGET + (4 << 20));
+}
+
+fn directories_with_a_file_each_are_walked(rig: &mut Rig) {
+    let count = rig.names;
+    rig.read_all("dirs/", 'd', count);
+    rig.check("a directory of directories", BUDGET);
+    for n in 0..count {
+        let directory = rig.engine.open_directory(&format!("dirs/d{n:08}/"));
+        let found = rig.next(&directory, 0, 10);
+        assert_eq!(found.len(), 1, "directory {n}");
+        assert_eq!(found[0].0, "data");
+    }
+    rig.check("directories with a file each", BUDGET);
+}
+
+fn names_are_looked_up_in_many_directories(rig: &mut Rig) {
+    let count = rig.names;
+    for n in 0..count {
+        let prefix = format!("elsewhere/{n:08}/some/deep/directory/");
+        let found = rig.runtime.block_on(rig.engine.look_up(&prefix, "no"));
+        assert_eq!(found.expect_err("there is no such name").kind(), Failed::NotFound);
+        if n % 100 == 0 {
+            rig.allocated();
+        }
+    }
+    rig.check("names in directories that are not listed", BUDGET);
+}
+
+fn files_are_opened_and_read(rig: &mut Rig) {
+    let count = rig.names;
+    for n in 0..count {
+        let file = rig.engine.open(&Names::object(format!("flat/f{n:08}")));
+        if n % 8 == 0 {
+            let bytes = rig.runtime.block_on(file.read_at(0, 4096)).expect("bytes");
+            assert_eq!(bytes.len(), 4096);
+        }
+        rig.allocated();
+    }
+    rig.check("opens", BUDGET);
+}
+
+fn the_budget_changes(rig: &mut Rig) {
+    let fill = |rig: &mut Rig| {
+        rig.read_all("flat/", 'f', rig.names);
+        for n in 0..10_000 {
+            let file = rig.engine.open(&Names::object(format!("flat/f{n:08}")));
+            rig.runtime.block_on(file.read_at(0, 8192)).expect("bytes");
+        }
+        rig.allocated()
+    };
+    let before = fill(rig);
+    assert!(before > 60 << 20, "{before} bytes are allocated");
+    rig.check("a large budget", LARGE);
+    rig.engine.set_memory_bytes(BUDGET).expect("a budget");
+    let after = rig.allocated();
+    assert!(after <= BUDGET + SLACK, "{after} bytes are allocated at once, with a budget of {BUDGET}");
+    assert_eq!(rig.engine.stats().memory_budget_bytes, BUDGET);
+    fill(rig);
+    let after = rig.allocated();
+    assert!(after <= BUDGET + SLACK, "{after} bytes are allocated later, with a budget of {BUDGET}");
+    rig.engine.set_memory_bytes(LARGE).expect("a budget");
+    let again = fill(rig);
+    assert!(again > 60 << 20, "{again} bytes are allocated");
+    let error = rig.engine.set_memory_bytes(1 << 20).expect_err("too little");
+    assert_eq!(error.kind(), Failed::Invalid);
+}
