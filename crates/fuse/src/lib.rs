@@ -20,6 +20,7 @@ mod attributes;
 mod errno;
 mod error;
 mod filesystem;
+mod forgetting;
 mod guarded;
 mod inode;
 mod killed;

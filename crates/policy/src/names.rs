@@ -187,6 +187,11 @@ impl Names {
         self.find(name).filter(|&at| !self.names[at as usize].is_gone).map(|at| at as usize)
     }
 
+    /// The name with this [`Names::index`].
+    pub fn at(&self, index: usize) -> NameId {
+        NameId::new(index as u32, self.names[index].generation)
+    }
+
     /// The directory that a name is in.
     pub fn parent(&self, name: NameId) -> Option<NameId> {
         let parent = self.names[self.find(name)? as usize].parent;

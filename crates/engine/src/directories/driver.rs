@@ -13,6 +13,7 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use foreread_backend::{Entry, Object};
@@ -38,6 +39,8 @@ pub(crate) struct Directories {
     state: Mutex<State>,
     /// A file is no longer being fetched.
     fetched: Notify,
+    /// Memory that front doors need for names, in bytes.
+    pub(crate) names_bytes: AtomicU64,
 }
 
 /// What the lock protects.
@@ -46,7 +49,7 @@ pub(super) struct State {
     pub(super) table: DirectoryTable,
     /// Files that policy has had fetched, and that have not come yet.
     pub(super) fetching: HashSet<(DirId, u32)>,
-    /// What the shard's policy was last told that directories take.
+    /// What the shard's policy was last told that directories and names take.
     reserved_bytes: u64,
     errands: VecDeque<Errand>,
 }
@@ -83,7 +86,8 @@ impl Directories {
             reserved_bytes: 0,
             errands: VecDeque::new(),
         };
-        Arc::new(Self { driver: Arc::clone(driver), ttl, state: Mutex::new(state), fetched: Notify::new() })
+        let (state, fetched, names_bytes) = (Mutex::new(state), Notify::new(), AtomicU64::new(0));
+        Arc::new(Self { driver: Arc::clone(driver), ttl, state, fetched, names_bytes })
     }
 
     /// What policy has counted, and the memory that it charges.
@@ -102,7 +106,7 @@ impl Directories {
         let (result, reserved, mut errands) = {
             let state = &mut *self.state.lock();
             let result = f(state);
-            (result, state.reserve(), std::mem::take(&mut state.errands))
+            (result, state.reserve(self.names_bytes.load(Relaxed)), std::mem::take(&mut state.errands))
         };
         if let Some(bytes) = reserved {
             self.driver.enter(|shard| self.driver.tell(shard, Event::Reserve { bytes }));
@@ -114,6 +118,13 @@ impl Directories {
             }
         }
         result
+    }
+
+    /// A front door needs so many bytes for names, and no longer `before`.
+    pub(crate) fn reserve_names(self: &Arc<Self>, before: u64, bytes: u64) {
+        // The sum wraps around, as the difference does.
+        self.names_bytes.fetch_add(bytes.wrapping_sub(before), Relaxed);
+        self.enter(|_| ());
     }
 
     /// Tells policy of `event` and executes its actions. Files to fetch become errands.
@@ -336,9 +347,10 @@ impl Directories {
 }
 
 impl State {
-    /// What the shard's policy is to be told that directories take, if that has changed enough.
-    fn reserve(&mut self) -> Option<u64> {
-        let bytes = self.policy.charged_bytes();
+    /// What the shard's policy is to be told that directories and names of front doors take, if
+    /// that has changed enough.
+    fn reserve(&mut self, names_bytes: u64) -> Option<u64> {
+        let bytes = self.policy.charged_bytes() + names_bytes;
         let differs = bytes.abs_diff(self.reserved_bytes) >= RESERVE_BYTES;
         differs.then(|| {
             self.reserved_bytes = bytes;
