@@ -10,6 +10,7 @@ mod consistency;
 mod directories;
 mod fixture;
 mod lifecycle;
+mod names;
 mod panics;
 mod privileges;
 mod programs;
