@@ -12,6 +12,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::ffi::OsStr;
 use std::io;
 use std::sync::Arc;
@@ -163,6 +164,7 @@ impl Filesystem for Mount {
             let named = tokio::select! {
                 named = shared.engine.look_up(prefix, name) => named,
                 () = killed(pid) => return reply.error(Errno::EINTR),
+                never = waits(&shared.inodes, parent) => match never {},
             };
             match named {
                 Ok(Named { node, believed, .. }) => {
@@ -292,9 +294,9 @@ impl Filesystem for Mount {
             let _ = reply.add(ino, at + 1, FileType::Directory, name);
         }
         let pid = req.pid();
-        self.spawn(|_| async move {
+        self.spawn(|shared| async move {
             let place = place(offset);
-            if let Some(errno) = awaited(&directory, place, pid).await {
+            if let Some(errno) = awaited(&shared.inodes, ino, &directory, place, pid).await {
                 return reply.error(errno);
             }
             directory.visit(place, |place, name, node, _| {
@@ -320,7 +322,7 @@ impl Filesystem for Mount {
         let pid = req.pid();
         self.spawn(|shared| async move {
             let place = place(offset);
-            if let Some(errno) = awaited(&directory, place, pid).await {
+            if let Some(errno) = awaited(&shared.inodes, ino, &directory, place, pid).await {
                 return reply.error(errno);
             }
             directory.visit(place, |place, name, node, believed| {
@@ -459,11 +461,20 @@ thread_local! {
     static GATHERED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
+/// After a while, counts a call that the kernel makes under its lock of a directory, as long as
+/// this is polled.
+async fn waits(inodes: &Inodes, directory: INodeNo) -> Infallible {
+    tokio::time::sleep(WAITS_LONG).await;
+    let _waits = inodes.wait_in(directory.0);
+    std::future::pending().await
+}
+
 /// Waits until a directory has an entry at `place`. Returns the error for the program, if any.
-async fn awaited(directory: &Directory, place: u32, pid: u32) -> Option<Errno> {
+async fn awaited(inodes: &Inodes, ino: INodeNo, directory: &Directory, place: u32, pid: u32) -> Option<Errno> {
     let there = tokio::select! {
         there = directory.wait(place) => there,
         () = killed(pid) => return Some(Errno::EINTR),
+        never = waits(inodes, ino) => match never {},
     };
     there.err().map(|error| {
         tracing::warn!(%error, "listing failed");
@@ -485,6 +496,11 @@ const REQUEST_BYTES_MAX: u32 = 1 << 20;
 /// Requests that the kernel may have in flight in the background. Lower: the kernel's default of
 /// 12 limits sixteen readers to a few hundred reads a second. Higher: more memory of the kernel.
 const BACKGROUND_MAX: u16 = 512;
+
+/// Time after which the kernel is not asked to forget names in a directory where a call waits.
+/// Lower: fewer names are forgotten in a directory where calls are slow. Higher: a call that is
+/// stuck at the storage may delay others in the directory.
+const WAITS_LONG: Duration = Duration::from_millis(200);
 
 /// The first protocol with `FUSE_NOTIFY_PRUNE`: Linux 6.18.
 const PRUNE_SINCE: Version = Version(7, 45);

@@ -38,7 +38,7 @@ pub(crate) fn start(
         let mut prunes = prunes;
         let mut batch = Vec::new();
         while inodes.to_forget(&mut batch, BATCH) {
-            let asked = if prunes { prune(&device, &batch) } else { invalidate(&notifier, &batch) };
+            let asked = if prunes { prune(&device, &batch) } else { invalidate(&notifier, &inodes, &batch) };
             if let Err(error) = asked {
                 tracing::debug!(%error, prunes, "the kernel does not forget names");
                 // A kernel that says 7.45 and does not know the message refuses all of it.
@@ -69,8 +69,12 @@ fn prune_message(numbers: impl ExactSizeIterator<Item = u64>) -> Vec<u8> {
     message
 }
 
-fn invalidate(notifier: &Notifier, batch: &[Forgettable]) -> io::Result<()> {
+fn invalidate(notifier: &Notifier, inodes: &Inodes, batch: &[Forgettable]) -> io::Result<()> {
     for inode in batch.iter().filter(|inode| !inode.name.is_empty()) {
+        // This would wait for that call, and all later ones in the directory for this.
+        if inodes.waits_in(inode.parent) {
+            continue;
+        }
         match notifier.inval_entry(INodeNo(inode.parent), OsStr::new(&inode.name)) {
             // The mount has ended.
             Err(error) if error.kind() == io::ErrorKind::NotConnected => return Err(error),

@@ -64,6 +64,18 @@ pub(crate) struct Inodes {
     reserved_bytes: AtomicU64,
 }
 
+/// A call that waits for the storage.
+pub(crate) struct Waits<'a> {
+    inodes: &'a Inodes,
+    number: u64,
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.inodes.count_wait(self.number, |waits| waits.saturating_sub(1));
+    }
+}
+
 #[derive(Debug)]
 struct Table {
     names: Names,
@@ -90,6 +102,8 @@ struct Record {
     modified: Option<SystemTime>,
     /// Look-ups that the kernel has not given back.
     lookups: u64,
+    /// Calls that wait for the storage under the kernel's lock of this directory.
+    waits: u32,
     /// When the storage last answered a look-up, in nanoseconds since the mount; 0 after an open
     /// has used that.
     answered: u64,
@@ -213,6 +227,26 @@ impl Inodes {
         self.tell(table);
     }
 
+    /// A call that the kernel makes under its lock of this directory waits for the storage, until
+    /// what this returns is dropped.
+    pub(crate) fn wait_in(&self, number: u64) -> Waits<'_> {
+        self.count_wait(number, |waits| waits + 1);
+        Waits { inodes: self, number }
+    }
+
+    /// Whether such a call waits.
+    pub(crate) fn waits_in(&self, number: u64) -> bool {
+        self.table.lock().find(number).is_some_and(|(_, record)| record.waits > 0)
+    }
+
+    fn count_wait(&self, number: u64, count: impl FnOnce(u32) -> u32) {
+        let table = &mut *self.table.lock();
+        if let Some(at) = table.names.index(NameId(number)) {
+            let waits = &mut table.records[at].waits;
+            *waits = count(*waits);
+        }
+    }
+
     fn tell(&self, table: &Table) {
         if table.names.is_over() {
             self.news.notify_one();
@@ -328,6 +362,7 @@ impl Record {
             size: 0,
             modified: None,
             lookups: 0,
+            waits: 0,
             answered: 0,
         }
     }
@@ -477,6 +512,16 @@ mod tests {
         assert_eq!((names[1].1, names[1].2, names[2].2), (above.number, "file", "0"));
         inodes.end();
         assert!(!inodes.to_forget(&mut batch, 3));
+    }
+
+    #[test]
+    fn a_directory_is_waited_in_until_its_last_call_is_answered() {
+        let inodes = inodes();
+        let (first, second) = (inodes.wait_in(ROOT), inodes.wait_in(ROOT));
+        drop(first);
+        assert!(inodes.waits_in(ROOT));
+        drop(second);
+        assert!(!inodes.waits_in(ROOT));
     }
 
     #[test]

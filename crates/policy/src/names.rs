@@ -101,7 +101,7 @@ struct Queue {
 /// The names of one mount.
 #[derive(Debug)]
 pub struct Names {
-    names: Vec<Name>,
+    all: Vec<Name>,
     free: u32,
     queues: [Queue; QUEUES.len()],
     /// Bytes of all names and handles.
@@ -121,7 +121,7 @@ impl Names {
     /// itself takes `bytes`.
     pub fn new(budget_bytes: u64, bytes: u64) -> Self {
         let mut names = Self {
-            names: Vec::new(),
+            all: Vec::new(),
             free: NONE,
             queues: [Queue { first: NONE, last: NONE, bytes: 0 }; QUEUES.len()],
             bytes: 0,
@@ -159,43 +159,43 @@ impl Names {
             is_gone: false,
         };
         let at = if self.free == NONE {
-            if self.names.len() == self.names.capacity() {
-                self.names.reserve_exact((self.names.len() / 8).max(64));
+            if self.all.len() == self.all.capacity() {
+                self.all.reserve_exact((self.all.len() / 8).max(64));
             }
-            self.names.push(name(0));
-            (self.names.len() - 1) as u32
+            self.all.push(name(0));
+            (self.all.len() - 1) as u32
         } else {
             let at = self.free;
-            let generation = self.names[at as usize].generation.wrapping_add(1);
-            self.free = self.names[at as usize].next;
-            self.names[at as usize] = name(generation);
+            let generation = self.all[at as usize].generation.wrapping_add(1);
+            self.free = self.all[at as usize].next;
+            self.all[at as usize] = name(generation);
             at
         };
         self.bytes += u64::from(bytes);
         if parent == NONE {
-            self.names[at as usize].holds = 1;
+            self.all[at as usize].holds = 1;
         } else {
             self.hold(parent);
         }
         self.enqueue(at, self.queue_of(at));
-        NameId::new(at, self.names[at as usize].generation)
+        NameId::new(at, self.all[at as usize].generation)
     }
 
     /// Where a driver keeps what it knows of a name, if the kernel has not forgotten it. Places
     /// are used again, and lie close together.
     pub fn index(&self, name: NameId) -> Option<usize> {
-        self.find(name).filter(|&at| !self.names[at as usize].is_gone).map(|at| at as usize)
+        self.find(name).filter(|&at| !self.all[at as usize].is_gone).map(|at| at as usize)
     }
 
     /// The name with this [`Names::index`].
     pub fn at(&self, index: usize) -> NameId {
-        NameId::new(index as u32, self.names[index].generation)
+        NameId::new(index as u32, self.all[index].generation)
     }
 
     /// The directory that a name is in.
     pub fn parent(&self, name: NameId) -> Option<NameId> {
-        let parent = self.names[self.find(name)? as usize].parent;
-        (parent != NONE).then(|| NameId::new(parent, self.names[parent as usize].generation))
+        let parent = self.all[self.find(name)? as usize].parent;
+        (parent != NONE).then(|| NameId::new(parent, self.all[parent as usize].generation))
     }
 
     /// A name that is known has been looked up again.
@@ -223,9 +223,9 @@ impl Names {
 
     /// The kernel has forgotten a name.
     pub fn remove(&mut self, name: NameId) {
-        let Some(at) = self.find(name).filter(|&at| !self.names[at as usize].is_gone) else { return };
+        let Some(at) = self.find(name).filter(|&at| !self.all[at as usize].is_gone) else { return };
         self.dequeue(at);
-        self.names[at as usize].is_gone = true;
+        self.all[at as usize].is_gone = true;
         self.free_if_unheld(at);
     }
 
@@ -262,7 +262,7 @@ impl Names {
             if first != NONE {
                 self.dequeue(first);
                 self.enqueue(first, self.asked);
-                return Next::Forget(NameId::new(first, self.names[first as usize].generation));
+                return Next::Forget(NameId::new(first, self.all[first as usize].generation));
             }
         }
         if self.awaited_bytes() + self.queue(Place::Kept).bytes == 0 {
@@ -302,18 +302,18 @@ impl Names {
     /// The place of a name, forgotten but held included.
     fn find(&self, name: NameId) -> Option<u32> {
         let at = name.place();
-        let there = self.names.get(at as usize)?;
+        let there = self.all.get(at as usize)?;
         let is_free = there.is_gone && there.holds == 0;
         (there.generation == name.generation() && !is_free).then_some(at)
     }
 
     fn hold(&mut self, at: u32) {
-        self.names[at as usize].holds += 1;
+        self.all[at as usize].holds += 1;
         self.requeue(at);
     }
 
     fn unhold(&mut self, at: u32) {
-        self.names[at as usize].holds -= 1;
+        self.all[at as usize].holds -= 1;
         self.requeue(at);
         self.free_if_unheld(at);
     }
@@ -321,14 +321,14 @@ impl Names {
     fn free_if_unheld(&mut self, at: u32) {
         let mut at = at;
         // A parent may be held by nothing but this child.
-        while at != NONE && self.names[at as usize].is_gone && self.names[at as usize].holds == 0 {
-            let name = &mut self.names[at as usize];
+        while at != NONE && self.all[at as usize].is_gone && self.all[at as usize].holds == 0 {
+            let name = &mut self.all[at as usize];
             let parent = core::mem::replace(&mut name.parent, NONE);
             self.bytes -= u64::from(name.bytes);
             name.next = self.free;
             self.free = at;
             if parent != NONE {
-                self.names[parent as usize].holds -= 1;
+                self.all[parent as usize].holds -= 1;
                 self.requeue(parent);
             }
             at = parent;
@@ -336,7 +336,7 @@ impl Names {
     }
 
     fn queue_of(&self, at: u32) -> Place {
-        match &self.names[at as usize] {
+        match &self.all[at as usize] {
             name if name.holds > 0 => Place::Held,
             name if name.is_directory => Place::Leaves,
             _ => Place::Files,
@@ -345,7 +345,7 @@ impl Names {
 
     /// Puts a name that has been used at the end of its queue.
     fn requeue(&mut self, at: u32) {
-        if !self.names[at as usize].is_gone {
+        if !self.all[at as usize].is_gone {
             self.dequeue(at);
             self.enqueue(at, self.queue_of(at));
         }
@@ -361,30 +361,30 @@ impl Names {
         if last == NONE {
             queue.first = at;
         } else {
-            self.names[last as usize].next = at;
+            self.all[last as usize].next = at;
         }
-        let name = &mut self.names[at as usize];
+        let name = &mut self.all[at as usize];
         (name.previous, name.next, name.place) = (last, NONE, place);
         queue.bytes += u64::from(name.bytes);
     }
 
     fn dequeue(&mut self, at: u32) {
-        let &Name { previous, next, place, bytes, .. } = &self.names[at as usize];
+        let &Name { previous, next, place, bytes, .. } = &self.all[at as usize];
         let queue = &mut self.queues[place as usize];
         queue.bytes -= u64::from(bytes);
         match previous {
             NONE => queue.first = next,
-            _ => self.names[previous as usize].next = next,
+            _ => self.all[previous as usize].next = next,
         }
         let queue = &mut self.queues[place as usize];
         match next {
             NONE => queue.last = previous,
-            _ => self.names[next as usize].previous = previous,
+            _ => self.all[next as usize].previous = previous,
         }
     }
 }
 
-/// No place in [`Names::names`]: the largest number. Lower: fewer names are possible. Higher: there
+/// No place in [`Names::all`]: the largest number. Lower: fewer names are possible. Higher: there
 /// is none. Source: the type.
 const NONE: u32 = u32::MAX;
 
@@ -517,7 +517,7 @@ mod tests {
         let mut names = names();
         let all = files(&mut names, NameId::ROOT, MANY);
         let first = asked(&mut names, Nanos(0)).len();
-        assert!(first < MANY && first >= MANY / 4 * 3);
+        assert!((MANY / 4 * 3..MANY).contains(&first));
         assert_eq!(names.next(Nanos(0)), Next::At(SETTLE), "what was asked for may be going");
         // Nothing goes: the others are asked for in place of these, and then nothing.
         assert_eq!(first + asked(&mut names, seconds(2)).len(), MANY);
