@@ -1,18 +1,18 @@
 //! The thread that asks the kernel to forget inodes that take too much memory.
 //!
 //! ```text
-//!   Inodes::to_forget ──> a batch ── Linux 6.18 ──> FUSE_NOTIFY_PRUNE: what nothing uses, by number
+//!   Inodes::to_forget ──> a batch ── Linux 6.18 ──> FUSE_NOTIFY_PRUNE: the unused, by number
 //!         ^                   └───── before ──────> FUSE_NOTIFY_INVAL_ENTRY: each, by name
 //!         └── FORGET <── kernel <───────────────────────────────────┘
 //! ```
 //!
-//! The kernel prunes only what nothing uses. An invalidated name goes in any case: the kernel keeps
-//! the inode of an open file or of a program's directory, but knows no path to it until the name is
-//! looked up again.
+//! The kernel prunes only what nothing uses. An invalidated name goes in any case: the kernel
+//! keeps the inode of an open file or of a program's directory, but knows no path to it until the
+//! name is looked up again.
 //!
 //! *Invariant:* no thread that answers requests does this. The kernel invalidates a name under the
-//! lock of its directory, which a look-up in the directory has until it is answered; and it forgets
-//! a file once its pages have come.
+//! lock of its directory, which a look-up in the directory has until it is answered; and it
+//! forgets a file once its pages have come.
 //!
 //! Which inodes go is policy's rule. The messages are those of `include/uapi/linux/fuse.h`, 7.45.
 

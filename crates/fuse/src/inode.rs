@@ -12,8 +12,8 @@
 //! A look-up that asked the storage confirms the version for the open that follows it, once,
 //! however long the storage took to answer.
 //!
-//! All of it is counted, and so are open files and directories. Which inodes the kernel is asked to
-//! forget is policy's ([`Names`]); [`Inodes::to_forget`] waits for it.
+//! All of it is counted, and so are open files and directories. Which inodes the kernel is asked
+//! to forget is policy's ([`Names`]); [`Inodes::to_forget`] waits for it.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -142,8 +142,8 @@ impl Inodes {
         self.looked_up(table, at)
     }
 
-    /// The inode in `parent` of this version of an object, with one look-up more. Other versions of
-    /// the object are outdated from now on.
+    /// The inode in `parent` of this version of an object, with one look-up more. Other versions
+    /// of the object are outdated from now on.
     pub(crate) fn file(&self, parent: u64, object: &Object) -> Inode {
         let table = &mut *self.table.lock();
         let current = table.current(object.key.as_str());

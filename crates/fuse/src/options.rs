@@ -17,8 +17,8 @@ pub struct MountOptions {
     pub file_mode: u16,
     /// Permission bits of directories.
     pub dir_mode: u16,
-    /// Whether a kernel that can prune names is asked to. Without it, it is asked as kernels before
-    /// Linux 6.18 are: for tests.
+    /// Whether a kernel that can prune names is asked to. Without it, it is asked as kernels
+    /// before Linux 6.18 are: for tests.
     pub prunes: bool,
 }
 

@@ -398,9 +398,9 @@ const SHARE: u64 = 8;
 /// docs/decisions/0048.
 const SLACK: u64 = 8;
 
-/// How long, at least, a name that was asked for counts as gone: 1 s. The kernel tells at once what
-/// it forgets, but the threads that hear of it may be busy. Lower: names go in place of others that
-/// are going. Higher: names that the kernel keeps are made up for later. Source:
+/// How long, at least, a name that was asked for counts as gone: 1 s. The kernel tells at once
+/// what it forgets, but the threads that hear of it may be busy. Lower: names go in place of
+/// others that are going. Higher: names that the kernel keeps are made up for later. Source:
 /// docs/decisions/0048.
 const SETTLE: Nanos = Nanos::from_millis(1000);
 
@@ -414,8 +414,8 @@ const TRIAL_MIN: Nanos = Nanos::from_millis(1000);
 const TRIAL_MAX: Nanos = Nanos::from_millis(64_000);
 
 /// Memory that this file needs for a name, in bytes, with the room that a growing list leaves.
-/// Lower: the budget is exceeded. Higher: fewer names than there is memory for. Source: the size of
-/// the type, and an eighth.
+/// Lower: the budget is exceeded. Higher: fewer names than there is memory for. Source: the size
+/// of the type, and an eighth.
 const NAME_BYTES: u64 = size_of::<Name>() as u64 * 9 / 8;
 
 #[cfg(test)]
