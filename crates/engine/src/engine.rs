@@ -7,6 +7,7 @@
 //! ```
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use foreread_backend::{Backend, Key, ListPage, Object, Submitter};
 use foreread_policy::{Event, Replacement};
@@ -32,6 +33,33 @@ pub struct Engine {
     driver: Arc<Driver>,
     directories: Arc<Directories>,
     runtime: Arc<Owned>,
+}
+
+/// Memory that a front door needs beside the engine. Pages have so much less of the budget, but at
+/// least half of it. Given back when it is dropped.
+pub struct Reserved {
+    directories: Arc<Directories>,
+    bytes: AtomicU64,
+}
+
+impl Reserved {
+    /// The front door needs so many bytes from now on. Not for every few bytes: it takes the
+    /// engine's locks, and policy may evict pages.
+    pub fn set(&self, bytes: u64) {
+        self.directories.reserve_names(self.bytes.swap(bytes, Relaxed), bytes);
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+impl std::fmt::Debug for Reserved {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reserved").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
 }
 
 /// The runtime, ended without waiting for storage: the last engine may be dropped on one of its
@@ -153,11 +181,22 @@ impl Engine {
         Ok(())
     }
 
+    /// A part of the budget, for memory that a front door needs for names: nothing yet.
+    pub fn reserve(&self) -> Reserved {
+        Reserved { directories: Arc::clone(&self.directories), bytes: AtomicU64::new(0) }
+    }
+
+    /// The budget for everything, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.driver.enter(|shard| shard.decided()).1.capacity_bytes
+    }
+
     /// What it has done so far and holds now.
     pub fn stats(&self) -> Stats {
         let (counters, memory) = self.driver.enter(|shard| shard.decided());
+        let names_bytes = self.directories.names_bytes.load(Relaxed);
         let mechanism = self.backend().submission().map(Submitter::mechanism);
-        self.driver.storage.stats.snapshot(counters, memory, self.directories.counters(), mechanism)
+        self.driver.storage.stats.snapshot(counters, memory, self.directories.counters(), names_bytes, mechanism)
     }
 
     pub(crate) fn driver(&self) -> &Arc<Driver> {

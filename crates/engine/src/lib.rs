@@ -58,7 +58,7 @@ pub use directories::listing::Node;
 pub use directories::name::NAME_BYTES_MAX;
 pub use directories::table::Named;
 pub use directory::Directory;
-pub use engine::Engine;
+pub use engine::{Engine, Reserved};
 pub use error::{Error, ErrorKind};
 pub use file::File;
 pub use foreread_backend::{Backend, Capabilities, Entry, Key, ListPage, Mechanism, Object, Version};

@@ -95,6 +95,7 @@ impl Counters {
         policy: foreread_policy::Counters,
         memory: foreread_policy::Memory,
         directories: (foreread_policy::DirCounters, u64),
+        names_bytes: u64,
         submission: Option<foreread_backend::Mechanism>,
     ) -> Stats {
         let page = foreread_policy::PAGE_BYTES;
@@ -129,6 +130,7 @@ impl Counters {
             files_ahead_used: directories.0.fetches_hit,
             walks: directories.0.walks,
             memory_directories_bytes: directories.1,
+            memory_names_bytes: names_bytes,
             memory_budget_bytes: memory.capacity_bytes,
             memory_charged_bytes: memory.charged_bytes,
             memory_ahead_bytes: memory.ahead_bytes,
@@ -203,6 +205,8 @@ pub struct Stats {
     pub walks: u64,
     /// Memory that directories take.
     pub memory_directories_bytes: u64,
+    /// Memory that a mount needs for names that the kernel remembers, and for open files.
+    pub memory_names_bytes: u64,
     /// The budget.
     pub memory_budget_bytes: u64,
     /// Resident or in flight, bookkeeping included.

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use fuser::{FileAttr, FileType, INodeNo};
 
-use crate::inode::{Inode, Node, ROOT};
+use crate::inode::{Inode, ROOT};
 use crate::options::MountOptions;
 
 /// Attributes that all files share.
@@ -30,16 +30,15 @@ impl Look {
     }
 
     pub(crate) fn attributes(&self, inode: &Inode) -> FileAttr {
-        let (kind, perm, nlink, size, modified) = match &inode.node {
-            Node::Directory(_) => (FileType::Directory, self.dir_mode, 2, 0, None),
-            Node::File(object) => {
-                let version = &object.version;
-                (FileType::RegularFile, self.file_mode, 1, version.size, version.modified)
-            }
+        let Inode { number, is_directory, size, modified } = *inode;
+        let (kind, perm, nlink) = if is_directory {
+            (FileType::Directory, self.dir_mode, 2)
+        } else {
+            (FileType::RegularFile, self.file_mode, 1)
         };
         let time = modified.unwrap_or(self.mounted);
         FileAttr {
-            ino: INodeNo(inode.number),
+            ino: INodeNo(number),
             size,
             blocks: size.div_ceil(512),
             atime: time,

@@ -12,10 +12,11 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::ffi::OsStr;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use foreread_engine::{
@@ -24,7 +25,7 @@ use foreread_engine::{
 use fuser::{
     Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig,
     LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl,
-    ReplyOpen, ReplyStatfs, ReplyXattr, Request,
+    ReplyOpen, ReplyStatfs, ReplyXattr, Request, Version,
 };
 use parking_lot::Mutex;
 
@@ -38,11 +39,13 @@ use crate::question::{self, Question};
 /// A prefix as a file system.
 pub(crate) struct Mount {
     shared: Arc<Shared>,
+    /// Whether the kernel takes a notification of names that it is to prune.
+    prunes: Arc<AtomicBool>,
 }
 
 struct Shared {
     engine: Engine,
-    inodes: Inodes,
+    inodes: Arc<Inodes>,
     look: Look,
     files: Mutex<HashMap<u64, File>>,
     directories: Mutex<HashMap<u64, Arc<Directory>>>,
@@ -51,15 +54,22 @@ struct Shared {
 
 impl Mount {
     pub(crate) fn new(engine: Engine, prefix: &str, options: &MountOptions) -> Self {
+        let inodes = Arc::new(Inodes::new(prefix, engine.memory_bytes(), engine.reserve()));
         let shared = Shared {
             engine,
-            inodes: Inodes::new(prefix),
+            inodes,
             look: Look::new(options),
             files: Mutex::default(),
             directories: Mutex::default(),
             next_handle: AtomicU64::new(1),
         };
-        Self { shared: Arc::new(shared) }
+        Self { shared: Arc::new(shared), prunes: Arc::new(AtomicBool::new(options.prunes)) }
+    }
+
+    /// What the thread needs that asks the kernel to forget inodes. Whether it may prune is known
+    /// once the kernel has accepted the mount.
+    pub(crate) fn forgetting(&self) -> (Arc<Inodes>, Arc<AtomicBool>) {
+        (Arc::clone(&self.shared.inodes), Arc::clone(&self.prunes))
     }
 
     /// Runs `f` on the engine's runtime, so that the FUSE thread goes on.
@@ -68,11 +78,17 @@ impl Mount {
     }
 }
 
+impl Drop for Mount {
+    fn drop(&mut self) {
+        self.shared.inodes.end();
+    }
+}
+
 impl Mount {
     /// Announces files below a directory, in the order in which they will be read.
     fn expect(&self, ino: INodeNo, paths: &[u8], reply: ReplyIoctl) {
-        let Some(inode) = self.shared.inodes.get(ino.0) else { return reply.error(Errno::ESTALE) };
-        let Node::Directory(prefix) = &inode.node else { return reply.error(Errno::ENOTTY) };
+        let Some(node) = self.shared.inodes.node(ino.0) else { return reply.error(Errno::ESTALE) };
+        let Node::Directory(prefix) = node else { return reply.error(Errno::ENOTTY) };
         let keys: Vec<_> = question::paths(paths).map(|path| Key::new(format!("{prefix}{path}"))).collect();
         self.spawn(|shared| async move {
             match shared.engine.expect(keys).await {
@@ -88,20 +104,20 @@ impl Mount {
 }
 
 impl Shared {
-    /// The inode that a name stands for, with one look-up more.
-    fn inode(&self, node: &engine::Node) -> Arc<Inode> {
+    /// The inode that a name in `parent` stands for, with one look-up more.
+    fn inode(&self, parent: INodeNo, node: &engine::Node) -> Inode {
         match node {
-            engine::Node::Directory(prefix) => self.inodes.directory(prefix),
-            engine::Node::File(object) => self.inodes.file(object),
+            engine::Node::Directory(prefix) => self.inodes.directory(parent.0, prefix),
+            engine::Node::File(object) => self.inodes.file(parent.0, object),
         }
     }
 
     /// Opens the object of an inode, if it still has that version.
-    async fn open(&self, inode: &Inode, object: &Object) -> Result<File, Errno> {
-        if inode.is_outdated() {
+    async fn open(&self, number: u64, object: &Object) -> Result<File, Errno> {
+        if self.inodes.is_outdated(number) {
             return Err(Errno::ESTALE);
         }
-        if !inode.take_confirmation() && !self.engine.is_current(object) {
+        if !self.inodes.take_confirmation(number) && !self.engine.is_current(object) {
             let now = self.engine.stat(&object.key).await.map_err(|e| errno::of_read(&e))?;
             if now.version != object.version {
                 return Err(Errno::ESTALE);
@@ -117,6 +133,9 @@ impl Shared {
 
 impl Filesystem for Mount {
     fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        if config.kernel_abi() < PRUNE_SINCE {
+            self.prunes.store(false, Relaxed);
+        }
         for wanted in [
             InitFlags::FUSE_ASYNC_READ,
             InitFlags::FUSE_PARALLEL_DIROPS,
@@ -137,24 +156,26 @@ impl Filesystem for Mount {
     }
 
     fn lookup(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let Some(parent) = self.shared.inodes.get(parent.0) else { return reply.error(Errno::ESTALE) };
+        let Some(node) = self.shared.inodes.node(parent.0) else { return reply.error(Errno::ESTALE) };
         let (name, pid) = (name.to_owned(), req.pid());
         self.spawn(|shared| async move {
-            let Node::Directory(prefix) = &parent.node else { return reply.error(Errno::ENOTDIR) };
+            let Node::Directory(prefix) = &node else { return reply.error(Errno::ENOTDIR) };
             let Some(name) = name.to_str() else { return reply.error(Errno::ENOENT) };
             let named = tokio::select! {
                 named = shared.engine.look_up(prefix, name) => named,
                 () = killed(pid) => return reply.error(Errno::EINTR),
+                never = waits(&shared.inodes, parent) => match never {},
             };
             match named {
                 Ok(Named { node, believed, .. }) => {
-                    let inode = shared.inode(&node);
-                    if matches!(node, engine::Node::File(_)) && believed.is_zero() {
+                    let inode = shared.inode(parent, &node);
+                    if !inode.is_directory && believed.is_zero() {
                         // From the answer on: the open that this look-up belongs to comes next.
-                        inode.confirm(Instant::now());
+                        shared.inodes.confirm(inode.number, Instant::now());
                     }
                     let attributes = shared.look.attributes(&inode);
                     reply.entry_with_ttls(&attribute_ttl(&inode), &believed, &attributes, Generation(0));
+                    shared.inodes.reserve();
                 }
                 Err(error) => {
                     if error.kind() != ErrorKind::NotFound {
@@ -168,6 +189,7 @@ impl Filesystem for Mount {
 
     fn forget(&self, _req: &Request, ino: INodeNo, nlookup: u64) {
         self.shared.inodes.forget(ino.0, nlookup);
+        self.shared.inodes.reserve();
     }
 
     fn getattr(&self, _req: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
@@ -178,21 +200,22 @@ impl Filesystem for Mount {
     }
 
     fn open(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let Some(inode) = self.shared.inodes.get(ino.0) else { return reply.error(Errno::ESTALE) };
+        let Some(node) = self.shared.inodes.node(ino.0) else { return reply.error(Errno::ESTALE) };
         if flags.0 & libc::O_ACCMODE != libc::O_RDONLY {
             return reply.error(Errno::EROFS);
         }
         let pid = req.pid();
         self.spawn(|shared| async move {
-            let Node::File(object) = &inode.node else { return reply.error(Errno::EISDIR) };
+            let Node::File(object) = &node else { return reply.error(Errno::EISDIR) };
             let opened = tokio::select! {
-                opened = shared.open(&inode, object) => opened,
+                opened = shared.open(ino.0, object) => opened,
                 () = killed(pid) => return reply.error(Errno::EINTR),
             };
             match opened {
                 Ok(file) => {
                     let handle = shared.handle();
                     shared.files.lock().insert(handle, file);
+                    shared.inodes.opened(ino.0);
                     // The inode is the version, so the kernel's cached pages of it stay right.
                     let flags = FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH;
                     reply.opened(FileHandle(handle), flags);
@@ -239,7 +262,7 @@ impl Filesystem for Mount {
     fn release(
         &self,
         _req: &Request,
-        _ino: INodeNo,
+        ino: INodeNo,
         fh: FileHandle,
         _flags: OpenFlags,
         _lock_owner: Option<LockOwner>,
@@ -247,16 +270,20 @@ impl Filesystem for Mount {
         reply: ReplyEmpty,
     ) {
         let file = self.shared.files.lock().remove(&fh.0);
+        if file.is_some() {
+            self.shared.inodes.closed(ino.0);
+        }
         drop(file);
         reply.ok();
     }
 
     fn opendir(&self, _req: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        let Some(inode) = self.shared.inodes.get(ino.0) else { return reply.error(Errno::ESTALE) };
-        let Node::Directory(prefix) = &inode.node else { return reply.error(Errno::ENOTDIR) };
+        let Some(node) = self.shared.inodes.node(ino.0) else { return reply.error(Errno::ESTALE) };
+        let Node::Directory(prefix) = &node else { return reply.error(Errno::ENOTDIR) };
         let handle = self.shared.handle();
         let directory = Arc::new(self.shared.engine.open_directory(prefix));
         self.shared.directories.lock().insert(handle, directory);
+        self.shared.inodes.opened(ino.0);
         reply.opened(FileHandle(handle), FopenFlags::empty());
     }
 
@@ -267,7 +294,7 @@ impl Filesystem for Mount {
             let _ = reply.add(ino, at + 1, FileType::Directory, name);
         }
         let pid = req.pid();
-        self.spawn(|_| async move {
+        self.spawn(|shared| async move {
             let place = place(offset);
             let mut add = |place, name: &str, node, _| {
                 let kind = match node {
@@ -277,7 +304,7 @@ impl Filesystem for Mount {
                 // Not a look-up: any number but 0 will do.
                 !reply.add(INodeNo(UNKNOWN_INODE), u64::from(place) + FIRST_CHILD + 1, kind, name)
             };
-            match given(&directory, place, pid, &mut add).await {
+            match given(&shared.inodes, ino, &directory, place, pid, &mut add).await {
                 Ok(()) => reply.ok(),
                 Err(errno) => reply.error(errno),
             }
@@ -296,8 +323,8 @@ impl Filesystem for Mount {
         self.spawn(|shared| async move {
             let place = place(offset);
             let mut add = |place, name: &str, node, believed: Duration| {
-                let inode = shared.inode(&node);
-                inode.unconfirm();
+                let inode = shared.inode(ino, &node);
+                shared.inodes.unconfirm(inode.number);
                 let (number, attributes) = (INodeNo(inode.number), shared.look.attributes(&inode));
                 let next = u64::from(place) + FIRST_CHILD + 1;
                 let full = reply.add(number, next, name, &believed, &attributes, Generation(0));
@@ -306,15 +333,19 @@ impl Filesystem for Mount {
                 }
                 !full
             };
-            match given(&directory, place, pid, &mut add).await {
+            match given(&shared.inodes, ino, &directory, place, pid, &mut add).await {
                 Ok(()) => reply.ok(),
                 Err(errno) => reply.error(errno),
             }
+            shared.inodes.reserve();
         });
     }
 
-    fn releasedir(&self, _req: &Request, _ino: INodeNo, fh: FileHandle, _flags: OpenFlags, reply: ReplyEmpty) {
-        self.shared.directories.lock().remove(&fh.0);
+    fn releasedir(&self, _req: &Request, ino: INodeNo, fh: FileHandle, _flags: OpenFlags, reply: ReplyEmpty) {
+        let directory = self.shared.directories.lock().remove(&fh.0);
+        if directory.is_some() {
+            self.shared.inodes.closed(ino.0);
+        }
         reply.ok();
     }
 
@@ -339,7 +370,10 @@ impl Filesystem for Mount {
         }
         let engine = &self.shared.engine;
         let answer = match question {
-            Question::Stats => serde_json::to_vec(&engine.stats()),
+            Question::Stats => {
+                self.shared.inodes.reserve_now();
+                serde_json::to_vec(&engine.stats())
+            }
             Question::Record => match engine.start_recording() {
                 Some(recording) => Ok(format!("{recording}\0").into_bytes()),
                 None => return reply.error(Errno::EBUSY),
@@ -359,10 +393,12 @@ impl Filesystem for Mount {
                 if user != 0 && user != rustix::process::geteuid().as_raw() {
                     return reply.error(Errno::EPERM);
                 }
-                match question::number_in(in_data).map(|bytes| (bytes, engine.set_memory_bytes(bytes))) {
-                    Some((bytes, Ok(()))) => Ok(format!("{bytes}\0").into_bytes()),
-                    Some((_, Err(_))) | None => return reply.error(Errno::EINVAL),
+                let Some(bytes) = question::number_in(in_data) else { return reply.error(Errno::EINVAL) };
+                if engine.set_memory_bytes(bytes).is_err() {
+                    return reply.error(Errno::EINVAL);
                 }
+                self.shared.inodes.set_budget(bytes);
+                Ok(format!("{bytes}\0").into_bytes())
             }
             Question::Expect => Ok(Vec::new()),
         };
@@ -437,9 +473,19 @@ thread_local! {
     static GATHERED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
+/// After a while, counts a call that the kernel makes under its lock of a directory, as long as
+/// this is polled.
+async fn waits(inodes: &Inodes, directory: INodeNo) -> Infallible {
+    tokio::time::sleep(WAITS_LONG).await;
+    let _waits = inodes.wait_in(directory.0);
+    std::future::pending().await
+}
+
 /// Waits until a directory has an entry at `place`, and gives it and those behind it to `add`,
 /// until that returns `false`. Returns the error for the program, if any.
 async fn given(
+    inodes: &Inodes,
+    ino: INodeNo,
     directory: &Directory,
     place: u32,
     pid: u32,
@@ -449,6 +495,7 @@ async fn given(
         let there = tokio::select! {
             there = directory.wait(place) => there,
             () = killed(pid) => return Err(Errno::EINTR),
+            never = waits(inodes, ino) => match never {},
         };
         if let Err(error) = there {
             tracing::warn!(%error, "listing failed");
@@ -475,6 +522,14 @@ const REQUEST_BYTES_MAX: u32 = 1 << 20;
 /// Requests that the kernel may have in flight in the background. Lower: the kernel's default of
 /// 12 limits sixteen readers to a few hundred reads a second. Higher: more memory of the kernel.
 const BACKGROUND_MAX: u16 = 512;
+
+/// Time after which the kernel is not asked to forget names in a directory where a call waits.
+/// Lower: fewer names are forgotten in a directory where calls are slow. Higher: a call that is
+/// stuck at the storage may delay others in the directory.
+const WAITS_LONG: Duration = Duration::from_millis(200);
+
+/// The first protocol with `FUSE_NOTIFY_PRUNE`: Linux 6.18.
+const PRUNE_SINCE: Version = Version(7, 45);
 
 /// The protocol's number for an entry without an inode.
 const UNKNOWN_INODE: u64 = 0xffff_ffff;

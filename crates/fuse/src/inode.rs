@@ -4,18 +4,25 @@
 //! ```text
 //!   look-up ──> Inode { lookups + 1 } ── forget(n): lookups - n ──> 0: gone (but the root)
 //!   look-up of a later version ──> a new Inode; an open of the outdated one is ESTALE
+//!
+//!   table    key, tag ── one string ──> by number: one record each, in the place that policy says
+//!                                       by key: the places of the current versions
 //! ```
 //!
 //! A look-up that asked the storage confirms the version for the open that follows it, once,
 //! however long the storage took to answer.
+//!
+//! All of it is counted, and so are open files and directories. Which inodes the kernel is asked
+//! to forget is policy's ([`Names`]); [`Inodes::to_forget`] waits for it.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant, SystemTime};
 
-use foreread_engine::{Key, Object};
-use parking_lot::Mutex;
+use foreread_engine::{Directory, File, Key, Object, Reserved, Version};
+use foreread_policy::{NameId, Names, Nanos, Next};
+use hashbrown::HashTable;
+use parking_lot::{Condvar, Mutex};
 
 /// What an inode stands for.
 #[derive(Debug)]
@@ -26,195 +33,521 @@ pub(crate) enum Node {
     File(Object),
 }
 
-/// One inode.
-#[derive(Debug)]
+/// What the kernel is told of an inode.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Inode {
     pub(crate) number: u64,
-    pub(crate) node: Node,
-    /// Look-ups that the kernel has not given back.
-    lookups: AtomicU64,
-    /// When the storage last answered a look-up; `None` after an open has used that.
-    answered: Mutex<Option<Instant>>,
-    /// A later version is known.
-    outdated: AtomicBool,
+    pub(crate) is_directory: bool,
+    /// In bytes; 0 of a directory.
+    pub(crate) size: u64,
+    pub(crate) modified: Option<SystemTime>,
 }
 
-impl Inode {
-    /// The storage has confirmed, for a look-up that was answered at this moment, that this is the
-    /// current version.
-    pub(crate) fn confirm(&self, answered: Instant) {
-        *self.answered.lock() = Some(answered);
-    }
-
-    /// Withdraws a confirmation: the next open has to ask.
-    pub(crate) fn unconfirm(&self) {
-        *self.answered.lock() = None;
-    }
-
-    /// Whether the look-up that belongs to this open has confirmed the version. True once: an open
-    /// without a look-up of its own has to ask.
-    pub(crate) fn take_confirmation(&self) -> bool {
-        self.answered.lock().take().is_some_and(|at| at.elapsed() < CONFIRMED)
-    }
-
-    /// Whether a later version is known.
-    pub(crate) fn is_outdated(&self) -> bool {
-        self.outdated.load(Relaxed)
-    }
+/// An inode that the kernel is to forget.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Forgettable {
+    pub(crate) number: u64,
+    pub(crate) parent: u64,
+    /// Its name in the parent; empty if another inode has that name by now.
+    pub(crate) name: String,
 }
 
 /// All inodes of a mount.
 #[derive(Debug)]
 pub(crate) struct Inodes {
     table: Mutex<Table>,
+    /// There may be something to forget, or the mount has ended.
+    news: Condvar,
+    started: Instant,
+    /// What the engine knows that this takes.
+    reserved: Reserved,
+    reserved_bytes: AtomicU64,
+}
+
+/// A call that waits for the storage.
+pub(crate) struct Waits<'a> {
+    inodes: &'a Inodes,
+    number: u64,
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.inodes.count_wait(self.number, |waits| waits.saturating_sub(1));
+    }
 }
 
 #[derive(Debug)]
 struct Table {
-    by_number: HashMap<u64, Arc<Inode>>,
-    directories: HashMap<String, u64>,
-    /// The version last seen of each key that has an inode. A version that comes back after
-    /// another one gets a new inode.
-    current: HashMap<Key, u64>,
-    next: u64,
+    names: Names,
+    /// By the places that `names` says.
+    records: Vec<Record>,
+    /// The places of directories, and of the version last seen of each key. A version that comes
+    /// back after another one gets a new inode.
+    by_key: HashTable<u32>,
+    hasher: RandomState,
+    has_ended: bool,
+}
+
+/// What is known of an inode.
+#[derive(Debug)]
+struct Record {
+    /// The key or the prefix, and the version's tag after it.
+    text: Box<str>,
+    key_bytes: u32,
+    has_tag: bool,
+    is_directory: bool,
+    /// A later version is known.
+    is_outdated: bool,
+    size: u64,
+    modified: Option<SystemTime>,
+    /// Look-ups that the kernel has not given back.
+    lookups: u64,
+    /// Calls that wait for the storage under the kernel's lock of this directory.
+    waits: u32,
+    /// When the storage last answered a look-up, in nanoseconds since the mount; 0 after an open
+    /// has used that.
+    answered: u64,
 }
 
 impl Inodes {
-    /// With the root, number 1, for `prefix`.
-    pub(crate) fn new(prefix: &str) -> Self {
-        let root = inode(ROOT, Node::Directory(prefix.to_owned()));
-        let table = Table {
-            by_number: HashMap::from([(ROOT, root)]),
-            directories: HashMap::from([(prefix.to_owned(), ROOT)]),
-            current: HashMap::new(),
-            next: ROOT + 1,
+    /// With the root, number 1, for `prefix`, in a budget of so many bytes for everything.
+    pub(crate) fn new(prefix: &str, budget_bytes: u64, reserved: Reserved) -> Self {
+        let root = Record::directory(prefix);
+        let mut table = Table {
+            names: Names::new(budget_bytes, root.bytes()),
+            records: vec![root],
+            by_key: HashTable::new(),
+            hasher: RandomState::new(),
+            has_ended: false,
         };
-        Self { table: Mutex::new(table) }
+        table.enter(0);
+        let (table, news, started) = (Mutex::new(table), Condvar::new(), Instant::now());
+        Self { table, news, started, reserved, reserved_bytes: AtomicU64::new(0) }
     }
 
     /// The inode with this number.
-    pub(crate) fn get(&self, number: u64) -> Option<Arc<Inode>> {
-        self.table.lock().by_number.get(&number).map(Arc::clone)
+    pub(crate) fn get(&self, number: u64) -> Option<Inode> {
+        self.table.lock().find(number).map(|(_, record)| record.inode(number))
     }
 
-    /// The inode of a directory, with one look-up more.
-    pub(crate) fn directory(&self, prefix: &str) -> Arc<Inode> {
-        let table = &mut *self.table.lock();
-        let known = table.directories.get(prefix).and_then(|n| table.by_number.get(n)).map(Arc::clone);
-        let inode = known.unwrap_or_else(|| {
-            let inode = table.add(Node::Directory(prefix.to_owned()));
-            table.directories.insert(prefix.to_owned(), inode.number);
-            inode
-        });
-        inode.lookups.fetch_add(1, Relaxed);
-        inode
+    /// What the inode with this number stands for.
+    pub(crate) fn node(&self, number: u64) -> Option<Node> {
+        self.table.lock().find(number).map(|(_, record)| record.node())
     }
 
-    /// The inode of this version of an object, with one look-up more. Other versions of the object
-    /// are outdated from now on.
-    pub(crate) fn file(&self, object: &Object) -> Arc<Inode> {
+    /// The inode of a directory in `parent`, with one look-up more.
+    pub(crate) fn directory(&self, parent: u64, prefix: &str) -> Inode {
         let table = &mut *self.table.lock();
-        let current = table.current.get(&object.key).and_then(|number| table.by_number.get(number)).map(Arc::clone);
-        let is_it = |inode: &Arc<Inode>| matches!(&inode.node, Node::File(known) if known.version == object.version);
-        let inode = match current {
-            Some(inode) if is_it(&inode) => inode,
+        let at = table.current(prefix).unwrap_or_else(|| table.add(parent, Record::directory(prefix)));
+        self.looked_up(table, at)
+    }
+
+    /// The inode in `parent` of this version of an object, with one look-up more. Other versions
+    /// of the object are outdated from now on.
+    pub(crate) fn file(&self, parent: u64, object: &Object) -> Inode {
+        let table = &mut *self.table.lock();
+        let current = table.current(object.key.as_str());
+        let at = match current {
+            Some(at) if table.records[at].is_version(&object.version) => at,
             before => {
                 if let Some(before) = before {
-                    before.outdated.store(true, Relaxed);
+                    table.records[before].is_outdated = true;
+                    table.leave(before);
                 }
-                let inode = table.add(Node::File(object.clone()));
-                table.current.insert(object.key.clone(), inode.number);
-                inode
+                table.add(parent, Record::file(object))
             }
         };
-        inode.lookups.fetch_add(1, Relaxed);
+        self.looked_up(table, at)
+    }
+
+    fn looked_up(&self, table: &mut Table, at: usize) -> Inode {
+        let record = &mut table.records[at];
+        record.lookups += 1;
+        let number = table.names.at(at);
+        let inode = record.inode(number.0);
+        table.names.looked_up(number);
+        self.tell(table);
         inode
     }
 
     /// The kernel gives `count` look-ups back.
     pub(crate) fn forget(&self, number: u64, count: u64) {
         let table = &mut *self.table.lock();
-        let Some(inode) = table.by_number.get(&number) else { return };
-        let before = inode.lookups.fetch_sub(count.min(inode.lookups.load(Relaxed)), Relaxed);
-        if before > count || number == ROOT {
+        let Some(at) = table.names.index(NameId(number)) else { return };
+        let record = &mut table.records[at];
+        record.lookups = record.lookups.saturating_sub(count);
+        if record.lookups > 0 || NameId(number) == NameId::ROOT {
             return;
         }
-        let Some(inode) = table.by_number.remove(&number) else { return };
-        match &inode.node {
-            Node::Directory(prefix) => {
-                table.directories.remove(prefix);
-            }
-            Node::File(object) => {
-                if table.current.get(&object.key) == Some(&number) {
-                    table.current.remove(&object.key);
+        table.leave(at);
+        table.records[at] = Record::directory("");
+        table.names.remove(NameId(number));
+    }
+
+    /// The storage has confirmed, for a look-up that was answered at this moment, that this is the
+    /// current version.
+    pub(crate) fn confirm(&self, number: u64, answered: Instant) {
+        self.set_answered(number, answered.saturating_duration_since(self.started).as_nanos() as u64);
+    }
+
+    /// Withdraws a confirmation: the next open has to ask.
+    pub(crate) fn unconfirm(&self, number: u64) {
+        self.set_answered(number, 0);
+    }
+
+    /// Whether the look-up that belongs to this open has confirmed the version. True once: an open
+    /// without a look-up of its own has to ask.
+    pub(crate) fn take_confirmation(&self, number: u64) -> bool {
+        let answered = Duration::from_nanos(self.set_answered(number, 0));
+        !answered.is_zero() && self.started.elapsed().saturating_sub(answered) < CONFIRMED
+    }
+
+    fn set_answered(&self, number: u64, answered: u64) -> u64 {
+        let table = &mut *self.table.lock();
+        let at = table.names.index(NameId(number));
+        at.map_or(0, |at| std::mem::replace(&mut table.records[at].answered, answered))
+    }
+
+    /// Whether a later version than that of the inode is known, or the inode is not.
+    pub(crate) fn is_outdated(&self, number: u64) -> bool {
+        self.table.lock().find(number).is_none_or(|(_, record)| record.is_outdated)
+    }
+
+    /// A file or directory has been opened.
+    pub(crate) fn opened(&self, number: u64) {
+        let table = &mut *self.table.lock();
+        table.names.opened(NameId(number), HANDLE_BYTES);
+        self.tell(table);
+    }
+
+    /// It has been closed.
+    pub(crate) fn closed(&self, number: u64) {
+        let table = &mut *self.table.lock();
+        table.names.closed(NameId(number), HANDLE_BYTES);
+        self.tell(table);
+    }
+
+    /// A call that the kernel makes under its lock of this directory waits for the storage, until
+    /// what this returns is dropped.
+    pub(crate) fn wait_in(&self, number: u64) -> Waits<'_> {
+        self.count_wait(number, |waits| waits + 1);
+        Waits { inodes: self, number }
+    }
+
+    /// Whether such a call waits.
+    pub(crate) fn waits_in(&self, number: u64) -> bool {
+        self.table.lock().find(number).is_some_and(|(_, record)| record.waits > 0)
+    }
+
+    fn count_wait(&self, number: u64, count: impl FnOnce(u32) -> u32) {
+        let table = &mut *self.table.lock();
+        if let Some(at) = table.names.index(NameId(number)) {
+            let waits = &mut table.records[at].waits;
+            *waits = count(*waits);
+        }
+    }
+
+    fn tell(&self, table: &Table) {
+        if table.names.is_over() {
+            self.news.notify_one();
+        }
+    }
+
+    /// Tells the engine what all this takes, if that has changed by much. To be called without a
+    /// lock of the engine.
+    pub(crate) fn reserve(&self) {
+        let (bytes, step) = {
+            let names = &self.table.lock().names;
+            (names.charged_bytes(), names.capacity_bytes() / RESERVE_STEPS)
+        };
+        if bytes.abs_diff(self.reserved_bytes.load(Relaxed)) >= step {
+            self.reserve_now();
+        }
+    }
+
+    /// The same, however little has changed.
+    pub(crate) fn reserve_now(&self) {
+        let bytes = self.table.lock().names.charged_bytes();
+        self.reserved_bytes.store(bytes, Relaxed);
+        self.reserved.set(bytes);
+    }
+
+    /// The engine's budget is so many bytes from now on.
+    pub(crate) fn set_budget(&self, bytes: u64) {
+        self.table.lock().names.set_budget(bytes);
+        self.news.notify_all();
+    }
+
+    /// Waits until the kernel is to forget inodes, and fills `batch` with up to `most` of them.
+    /// Returns `false` when the mount has ended.
+    pub(crate) fn to_forget(&self, batch: &mut Vec<Forgettable>, most: usize) -> bool {
+        batch.clear();
+        let table = &mut self.table.lock();
+        while !table.has_ended {
+            match table.names.next(Nanos(self.started.elapsed().as_nanos() as u64)) {
+                Next::Forget(name) => {
+                    batch.extend(table.forgettable(name));
+                    if batch.len() >= most {
+                        return true;
+                    }
                 }
+                _ if !batch.is_empty() => return true,
+                Next::At(at) => _ = self.news.wait_until(table, self.started + Duration::from_nanos(at.0)),
+                Next::Idle => self.news.wait(table),
             }
         }
+        false
+    }
+
+    /// The mount has ended.
+    pub(crate) fn end(&self) {
+        self.table.lock().has_ended = true;
+        self.news.notify_all();
     }
 }
 
 impl Table {
-    fn add(&mut self, node: Node) -> Arc<Inode> {
-        let inode = inode(self.next, node);
-        self.next += 1;
-        self.by_number.insert(inode.number, Arc::clone(&inode));
-        inode
+    fn find(&self, number: u64) -> Option<(usize, &Record)> {
+        let at = self.names.index(NameId(number))?;
+        Some((at, &self.records[at]))
+    }
+
+    /// The place of the directory or the current version with this key.
+    fn current(&self, key: &str) -> Option<usize> {
+        let is_it = |at: &u32| self.records[*at as usize].key() == key;
+        self.by_key.find(self.hasher.hash_one(key), is_it).map(|at| *at as usize)
+    }
+
+    fn add(&mut self, parent: u64, record: Record) -> usize {
+        let name = self.names.add(Some(NameId(parent)), record.is_directory, record.bytes());
+        let at = self.names.index(name).unwrap_or_default();
+        if at < self.records.len() {
+            self.records[at] = record;
+        } else {
+            if self.records.len() == self.records.capacity() {
+                self.records.reserve_exact((self.records.len() / 8).max(64));
+            }
+            self.records.push(record);
+        }
+        self.enter(at);
+        at
+    }
+
+    fn enter(&mut self, at: usize) {
+        let (records, hasher) = (&self.records, &self.hasher);
+        let hash = |at: &u32| hasher.hash_one(records[*at as usize].key());
+        self.by_key.insert_unique(hash(&(at as u32)), at as u32, hash);
+    }
+
+    /// What is at `at` is no longer current, if it was.
+    fn leave(&mut self, at: usize) {
+        let hash = self.hasher.hash_one(self.records[at].key());
+        if let Ok(entry) = self.by_key.find_entry(hash, |other| *other as usize == at) {
+            entry.remove();
+        }
+    }
+
+    fn forgettable(&self, name: NameId) -> Option<Forgettable> {
+        let (at, record) = self.find(name.0)?;
+        let parent = self.names.parent(name)?;
+        let (_, above) = self.find(parent.0)?;
+        let is_current = self.current(record.key()) == Some(at);
+        let own = record.key().strip_prefix(above.key()).filter(|_| is_current).unwrap_or_default();
+        Some(Forgettable { number: name.0, parent: parent.0, name: own.trim_end_matches('/').to_owned() })
     }
 }
 
-fn inode(number: u64, node: Node) -> Arc<Inode> {
-    let (lookups, answered) = (AtomicU64::new(0), Mutex::new(None));
-    Arc::new(Inode { number, node, lookups, answered, outdated: AtomicBool::new(false) })
+impl Record {
+    fn directory(prefix: &str) -> Self {
+        Self {
+            text: prefix.into(),
+            key_bytes: prefix.len() as u32,
+            has_tag: false,
+            is_directory: true,
+            is_outdated: false,
+            size: 0,
+            modified: None,
+            lookups: 0,
+            waits: 0,
+            answered: 0,
+        }
+    }
+
+    fn file(object: &Object) -> Self {
+        let Object { key, version: Version { size, tag, modified } } = object;
+        let text = [key.as_str(), tag.as_deref().unwrap_or_default()].concat().into_boxed_str();
+        let (has_tag, key_bytes) = (tag.is_some(), key.as_str().len() as u32);
+        Self { text, key_bytes, has_tag, size: *size, modified: *modified, is_directory: false, ..Self::directory("") }
+    }
+
+    fn key(&self) -> &str {
+        &self.text[..self.key_bytes as usize]
+    }
+
+    fn tag(&self) -> Option<&str> {
+        self.has_tag.then(|| &self.text[self.key_bytes as usize..])
+    }
+
+    fn is_version(&self, version: &Version) -> bool {
+        !self.is_directory
+            && self.size == version.size
+            && self.modified == version.modified
+            && self.tag() == version.tag.as_deref()
+    }
+
+    fn node(&self) -> Node {
+        if self.is_directory {
+            return Node::Directory(self.key().to_owned());
+        }
+        let version = Version { size: self.size, tag: self.tag().map(Into::into), modified: self.modified };
+        Node::File(Object { key: Key::new(self.key()), version })
+    }
+
+    fn inode(&self, number: u64) -> Inode {
+        Inode { number, is_directory: self.is_directory, size: self.size, modified: self.modified }
+    }
+
+    /// What it takes, its places in the table included.
+    fn bytes(&self) -> u64 {
+        // The allocator adds eight bytes, and rounds up to multiples of 16.
+        let text = (self.text.len() as u64 + 8).next_multiple_of(16).max(32);
+        RECORD_BYTES + text
+    }
 }
 
 /// The root's number, fixed by the protocol.
-pub(crate) const ROOT: u64 = 1;
+pub(crate) const ROOT: u64 = NameId::ROOT.0;
 
 /// How long a confirmation holds from the look-up's answer on. The kernel sends the open as soon
 /// as it has that. Lower: opens on a loaded machine ask the storage again. Higher: an open may
 /// accept a version that is no longer current.
 const CONFIRMED: Duration = Duration::from_millis(100);
 
+/// What an inode takes beside its text, in bytes: its record, with the eighth more that a growing
+/// list has room for, and its place in a table by key that is between 7/16 and 7/8 full.
+const RECORD_BYTES: u64 = size_of::<Record>() as u64 * 9 / 8 + (size_of::<u32>() as u64 + 1) * 2;
+
+/// What an open file or directory takes here, in bytes: the number and the handle, in a table
+/// between 7/16 and 7/8 full, and the shared part of a directory.
+const HANDLE_BYTES: u64 = (size_of::<(u64, File)>() * 2 + size_of::<Directory>() + 16) as u64;
+
+/// Steps in which the engine is told what the share is used for. Lower: the budget is exceeded by
+/// more meanwhile. Higher: the engine's locks are taken more often.
+const RESERVE_STEPS: u64 = 16;
+
 #[cfg(test)]
 mod tests {
-    use foreread_engine::Version;
+    use std::sync::Arc;
+
+    use foreread_backend::{ConnectOptions, connect};
+    use foreread_engine::{Engine, Options};
 
     use super::*;
+
+    const BUDGET: u64 = 16 << 20;
 
     fn object(key: &str, tag: &str) -> Object {
         Object { key: Key::new(key), version: Version { size: 1, tag: Some(tag.into()), modified: None } }
     }
 
+    fn inodes() -> Inodes {
+        let connected = connect("/", &ConnectOptions::default()).expect("a local directory");
+        let engine = Engine::new(connected.backend, &Options::default().with_memory_bytes(BUDGET)).expect("an engine");
+        Inodes::new("", BUDGET, engine.reserve())
+    }
+
     #[test]
     fn each_version_has_its_own_number_and_the_latest_one_is_current() {
-        let inodes = Inodes::new("");
-        let old = inodes.file(&object("a", "1"));
-        assert_eq!(inodes.file(&object("a", "1")).number, old.number);
-        let new = inodes.file(&object("a", "2"));
-        assert_ne!(new.number, old.number);
-        assert!(old.is_outdated() && !new.is_outdated());
+        let inodes = inodes();
+        let old = inodes.file(ROOT, &object("a", "1")).number;
+        assert_eq!(inodes.file(ROOT, &object("a", "1")).number, old);
+        let new = inodes.file(ROOT, &object("a", "2")).number;
+        assert_ne!(new, old);
+        assert!(inodes.is_outdated(old) && !inodes.is_outdated(new));
+        let back = inodes.file(ROOT, &object("a", "1")).number;
+        assert!(back != old && inodes.is_outdated(new));
+        // What the kernel forgets was not the current one.
+        inodes.forget(new, 1);
+        assert_eq!(inodes.file(ROOT, &object("a", "1")).number, back);
+        let Some(Node::File(known)) = inodes.node(back) else { panic!("a file") };
+        assert_eq!(known, object("a", "1"));
     }
 
     #[test]
     fn an_inode_lives_until_all_its_lookups_are_given_back() {
-        let inodes = Inodes::new("");
-        let number = inodes.file(&object("a", "1")).number;
-        inodes.file(&object("a", "1"));
+        let inodes = inodes();
+        let number = inodes.file(ROOT, &object("a", "1")).number;
+        inodes.file(ROOT, &object("a", "1"));
         inodes.forget(number, 1);
         assert!(inodes.get(number).is_some());
         inodes.forget(number, 1);
-        assert!(inodes.get(number).is_none());
+        assert!(inodes.get(number).is_none() && inodes.is_outdated(number));
+        assert_ne!(inodes.file(ROOT, &object("a", "1")).number, number, "a number is not used again");
         inodes.forget(ROOT, 1000);
         assert!(inodes.get(ROOT).is_some());
     }
 
     #[test]
     fn a_confirmation_serves_one_open() {
-        let inodes = Inodes::new("");
-        let inode = inodes.file(&object("a", "1"));
-        assert!(!inode.take_confirmation());
-        inode.confirm(Instant::now());
-        assert!(inode.take_confirmation());
-        assert!(!inode.take_confirmation());
+        let inodes = inodes();
+        let number = inodes.file(ROOT, &object("a", "1")).number;
+        assert!(!inodes.take_confirmation(number));
+        inodes.confirm(number, Instant::now());
+        assert!(inodes.take_confirmation(number));
+        assert!(!inodes.take_confirmation(number));
+    }
+
+    #[test]
+    fn what_is_to_be_forgotten_has_its_name_unless_another_inode_has_it() {
+        let inodes = Arc::new(inodes());
+        let above = inodes.directory(ROOT, "dir/");
+        let old = inodes.file(above.number, &object("dir/file", "1"));
+        inodes.file(above.number, &object("dir/file", "2"));
+        let count = BUDGET / 8 / 128;
+        for nth in 0..count {
+            inodes.directory(ROOT, &format!("{nth}/"));
+        }
+        // As many as take the share in files, which are forgotten first.
+        for nth in 0..count {
+            inodes.file(above.number, &object(&format!("dir/{nth}"), "1"));
+        }
+        let mut batch = Vec::new();
+        assert!(inodes.to_forget(&mut batch, 3));
+        let names: Vec<_> = batch.iter().map(|f| (f.number, f.parent, f.name.as_str())).collect();
+        assert_eq!(names[0], (old.number, above.number, ""));
+        assert_eq!((names[1].1, names[1].2, names[2].2), (above.number, "file", "0"));
+        inodes.end();
+        assert!(!inodes.to_forget(&mut batch, 3));
+    }
+
+    #[test]
+    fn a_directory_is_waited_in_until_its_last_call_is_answered() {
+        let inodes = inodes();
+        let (first, second) = (inodes.wait_in(ROOT), inodes.wait_in(ROOT));
+        drop(first);
+        assert!(inodes.waits_in(ROOT));
+        drop(second);
+        assert!(!inodes.waits_in(ROOT));
+    }
+
+    #[test]
+    fn all_that_is_counted_is_given_back() {
+        let inodes = inodes();
+        let charged = || inodes.table.lock().names.charged_bytes();
+        let none = charged();
+        let numbers: Vec<u64> =
+            (0..10_000).map(|n| inodes.file(ROOT, &object(&format!("{n:08}"), "0123456789")).number).collect();
+        let each = (charged() - none) / 10_000;
+        assert!((128..=256).contains(&each), "{each} bytes a file");
+        for number in &numbers {
+            inodes.opened(*number);
+        }
+        for number in numbers {
+            inodes.forget(number, 1);
+            inodes.closed(number);
+        }
+        assert_eq!(charged(), none);
+        let table = inodes.table.lock();
+        assert_eq!((table.by_key.len(), table.records.len()), (1, 10_001), "but places, which are used again");
     }
 }

@@ -13,6 +13,9 @@
 //! cache is right without further checks: pages may stay after a close, and one number never holds
 //! pages of two versions.
 //!
+//! What the kernel remembers takes memory here. It is counted in the budget, and beyond its share
+//! the kernel is asked to forget (`forgetting`), by a rule of policy.
+//!
 //! *Invariant:* this crate translates. The engine and policy decide what to fetch, when and how
 //! much; a heuristic here is a bug. A FUSE thread never waits for storage.
 
@@ -20,6 +23,7 @@ mod attributes;
 mod errno;
 mod error;
 mod filesystem;
+mod forgetting;
 mod guarded;
 mod inode;
 mod killed;

@@ -8,11 +8,13 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::JoinHandle;
 
 use foreread_engine::Engine;
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
@@ -20,6 +22,7 @@ use rustix::mount::{MountFlags, UnmountFlags};
 
 use crate::error::Error;
 use crate::filesystem::Mount;
+use crate::forgetting;
 use crate::guarded::Guarded;
 use crate::options::MountOptions;
 
@@ -29,6 +32,8 @@ pub struct Mounted {
     dir: PathBuf,
     /// `None` once a thread waits for the end of the mount.
     session: Option<BackgroundSession>,
+    /// The thread that asks the kernel to forget inodes. It ends with the session.
+    forgetting: Option<JoinHandle<()>>,
 }
 
 /// Unmounts from another thread.
@@ -48,7 +53,10 @@ impl Unmounter {
 impl Mounted {
     /// Waits until the mount is unmounted, from here or from outside.
     pub fn wait(mut self) -> Result<(), Error> {
-        self.session.take().map_or(Ok(()), BackgroundSession::join).map_err(Error::Session)
+        self.session.take().map_or(Ok(()), BackgroundSession::join).map_err(Error::Session)?;
+        // The kernel has ended the mount: no call of that thread waits for it any more.
+        let _ = self.forgetting.take().map(JoinHandle::join);
+        Ok(())
     }
 
     /// A handle that unmounts.
@@ -82,18 +90,24 @@ pub fn mount(engine: Engine, prefix: &str, dir: &Path, options: &MountOptions) -
     config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
     config.n_threads = Some(THREADS);
     config.clone_fd = true;
-    let filesystem = Guarded(Mount::new(engine, prefix, options));
+    let filesystem = Mount::new(engine, prefix, options);
+    let (inodes, prunes) = filesystem.forgetting();
+    let filesystem = Guarded(filesystem);
     let session = match mount_directly(dir, options).map_err(failed)? {
         Some(device) => Session::from_fd(filesystem, device, config.acl, config),
         None => Session::new(filesystem, dir, &config),
     };
-    let spawned = session.and_then(Session::spawn);
-    let session = spawned.map_err(|cause| {
+    let spawned = session.and_then(|session| {
+        let device = session.as_fd().try_clone_to_owned()?;
+        let forgetting = forgetting::start(inodes, device, session.notifier(), prunes.load(Relaxed))?;
+        Ok((session.spawn()?, forgetting))
+    });
+    let (session, forgetting) = spawned.map_err(|cause| {
         // A session made from a descriptor does not unmount when it fails.
         let _ = unmount(dir, true);
         failed(cause)
     })?;
-    Ok(Mounted { dir: dir.to_owned(), session: Some(session) })
+    Ok(Mounted { dir: dir.to_owned(), session: Some(session), forgetting: Some(forgetting) })
 }
 
 /// Mounts by the system call, where this process may; `None` where `fusermount3` is needed.

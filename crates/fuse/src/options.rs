@@ -17,12 +17,15 @@ pub struct MountOptions {
     pub file_mode: u16,
     /// Permission bits of directories.
     pub dir_mode: u16,
+    /// Whether a kernel that can prune names is asked to. Without it, it is asked as kernels
+    /// before Linux 6.18 are: for tests.
+    pub prunes: bool,
 }
 
 impl Default for MountOptions {
     fn default() -> Self {
         let source = "foreread".to_owned();
-        Self { source, allow_other: false, uid: None, gid: None, file_mode: 0o444, dir_mode: 0o555 }
+        Self { source, allow_other: false, uid: None, gid: None, file_mode: 0o444, dir_mode: 0o555, prunes: true }
     }
 }
 
@@ -52,6 +55,13 @@ impl MountOptions {
     #[must_use]
     pub fn with_modes(mut self, file_mode: u16, dir_mode: u16) -> Self {
         (self.file_mode, self.dir_mode) = (file_mode, dir_mode);
+        self
+    }
+
+    /// With or without pruning of names.
+    #[must_use]
+    pub fn with_prunes(mut self, prunes: bool) -> Self {
+        self.prunes = prunes;
         self
     }
 }

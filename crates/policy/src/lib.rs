@@ -34,6 +34,7 @@
 //! - `directories`: what is listed and which small files are fetched ahead; a contract of its own.
 //! - `regions`: memory larger than its budget; a contract of its own.
 //! - `views`: an object as memory; a contract of its own.
+//! - `names`: which names a kernel is asked to forget; a contract of its own.
 //! - `collections`: maps that the folders above stand on.
 //!
 //! The header of each file names the source of its rule. Each constant states its unit, what a
@@ -46,6 +47,7 @@ extern crate alloc;
 mod collections;
 mod directories;
 mod files;
+mod names;
 mod queue;
 mod read;
 mod regions;
@@ -55,6 +57,7 @@ mod views;
 
 pub use directories::event::{Child, DirAction, DirCounters, DirEvent};
 pub use directories::path::{DirOptions, DirReadahead};
+pub use names::{NameId, Names, Next};
 pub use read::event::{Action, Counters, Event};
 pub use read::path::{Memory, Options, ReadPath};
 pub use regions::event::{Advice, RegionAction, RegionCounters, RegionEvent};

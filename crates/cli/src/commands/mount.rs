@@ -100,6 +100,10 @@ pub(crate) struct Args {
     /// Mode of directories, in octal
     #[arg(long, value_name = "MODE", value_parser = mode, default_value = "555", help_heading = "Owner and modes")]
     dir_mode: u16,
+
+    /// Ask the kernel to forget names as kernels before Linux 6.18 are asked. For tests
+    #[arg(long, hide = true)]
+    forget_by_name: bool,
 }
 
 /// Mounts; returns when the mount answers (background) or has ended (foreground).
@@ -153,7 +157,8 @@ fn serve(args: &Args, options: &Options, point: &MountPoint, herald: &mut Herald
         .with_source(shown(&url))
         .with_allow_other(args.allow_other)
         .with_owner(args.uid, args.gid)
-        .with_modes(args.file_mode, args.dir_mode);
+        .with_modes(args.file_mode, args.dir_mode)
+        .with_prunes(!args.forget_by_name);
     let runtime = engine.runtime().clone();
     let mounted = foreread::mount::mount(engine, &prefix, dir, &mount_options)
         .map_err(|cause| Error::Mount { dir: dir.clone(), cause })?;

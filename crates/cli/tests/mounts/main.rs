@@ -11,6 +11,7 @@ mod directories;
 mod fixture;
 mod lifecycle;
 mod memory;
+mod names;
 mod panics;
 mod privileges;
 mod programs;

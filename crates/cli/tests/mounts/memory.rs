@@ -82,7 +82,7 @@ fn a_directory_larger_than_the_memory_is_listed_and_read() {
     let all = names.iter().map(|name| format!("./{name}"));
     assert!(found.iter().copied().eq(all), "{} names, and {} are there", found.len(), names.len());
     let directories = stats(&mounted)["memory_directories_bytes"].as_u64();
-    assert!(directories <= Some(8 << 20), "{directories:?} bytes are charged to directories");
+    assert!(directories <= Some(6 << 20), "{directories:?} bytes are charged to directories");
     for name in names.iter().step_by(40_000) {
         let bytes = fs::read(mounted.file("flat").join(name)).expect("a file");
         assert_eq!(bytes, expected(&format!("flat/{name}"), 0, 1));

@@ -65,6 +65,7 @@ const FOLDERS: &[(&str, &[&str])] = &[
     ("queue", &["collections"]),
     ("read", &["files", "residency", "queue"]),
     ("directories", &[]),
+    ("names", &[]),
     ("regions", &[]),
     ("views", &["regions"]),
 ];

@@ -13,6 +13,7 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use foreread_backend::{Entry, Object};
@@ -40,6 +41,8 @@ pub(crate) struct Directories {
     state: Mutex<State>,
     /// A file is no longer being fetched.
     fetched: Notify,
+    /// Memory that front doors need for names, in bytes.
+    pub(crate) names_bytes: AtomicU64,
 }
 
 /// What the lock protects.
@@ -48,7 +51,7 @@ pub(super) struct State {
     pub(super) table: DirectoryTable,
     /// Files that policy has had fetched, and that have not come yet.
     pub(super) fetching: HashSet<(DirId, u32)>,
-    /// What the shard's policy was last told that directories take.
+    /// What the shard's policy was last told that directories and names take.
     reserved_bytes: u64,
     errands: VecDeque<Errand>,
 }
@@ -72,7 +75,7 @@ impl Directories {
     pub(crate) fn new(driver: &Arc<Driver>, options: &Options, divisible: bool) -> Arc<Self> {
         let ttl = options.metadata_ttl;
         let policy = DirReadahead::new(DirOptions {
-            capacity_bytes: options.memory_bytes / DIRECTORIES_SHARE,
+            capacity_bytes: directories_share(options.memory_bytes),
             contents_bytes: options.memory_bytes / CONTENTS_SHARE,
             ttl: Nanos(u64::try_from(ttl.as_nanos()).unwrap_or(u64::MAX)),
             readahead: options.readahead,
@@ -85,7 +88,8 @@ impl Directories {
             reserved_bytes: 0,
             errands: VecDeque::new(),
         };
-        Arc::new(Self { driver: Arc::clone(driver), ttl, divisible, state: Mutex::new(state), fetched: Notify::new() })
+        let (state, fetched, names_bytes) = (Mutex::new(state), Notify::new(), AtomicU64::new(0));
+        Arc::new(Self { driver: Arc::clone(driver), ttl, divisible, state, fetched, names_bytes })
     }
 
     /// What policy has counted, and the memory that it charges.
@@ -96,7 +100,7 @@ impl Directories {
 
     /// The engine's budget is so many bytes from now on.
     pub(crate) fn set_memory(self: &Arc<Self>, bytes: u64) {
-        let (bytes, contents) = (bytes / DIRECTORIES_SHARE, bytes / CONTENTS_SHARE);
+        let (bytes, contents) = (directories_share(bytes), bytes / CONTENTS_SHARE);
         self.enter(|state| self.tell(state, DirEvent::Capacity { bytes, contents }));
     }
 
@@ -110,7 +114,7 @@ impl Directories {
         let (result, reserved, mut errands) = {
             let state = &mut *self.state.lock();
             let result = f(state);
-            (result, state.reserve(), std::mem::take(&mut state.errands))
+            (result, state.reserve(self.names_bytes.load(Relaxed)), std::mem::take(&mut state.errands))
         };
         if let Some(bytes) = reserved {
             self.driver.enter(|shard| self.driver.tell(shard, Event::Reserve { bytes }));
@@ -122,6 +126,13 @@ impl Directories {
             }
         }
         result
+    }
+
+    /// A front door needs so many bytes for names, and no longer `before`.
+    pub(crate) fn reserve_names(self: &Arc<Self>, before: u64, bytes: u64) {
+        // The sum wraps around, as the difference does.
+        self.names_bytes.fetch_add(bytes.wrapping_sub(before), Relaxed);
+        self.enter(|_| ());
     }
 
     /// Tells policy of `event` and executes its actions. Files to fetch become errands.
@@ -341,9 +352,10 @@ impl Directories {
 }
 
 impl State {
-    /// What the shard's policy is to be told that directories take, if that has changed enough.
-    fn reserve(&mut self) -> Option<u64> {
-        let bytes = self.policy.charged_bytes();
+    /// What the shard's policy is to be told that directories and names of front doors take, if
+    /// that has changed enough.
+    fn reserve(&mut self, names_bytes: u64) -> Option<u64> {
+        let bytes = self.policy.charged_bytes() + names_bytes;
         let differs = bytes.abs_diff(self.reserved_bytes) >= RESERVE_BYTES;
         differs.then(|| {
             self.reserved_bytes = bytes;
@@ -352,10 +364,14 @@ impl State {
     }
 }
 
-/// Divisors of the budget: what is known of directories may take a half of it, files fetched and
-/// not opened a quarter. Lower leaves fewer pages to readers; higher forgets listings, or fetches
-/// less ahead.
-const DIRECTORIES_SHARE: u64 = 2;
+/// What of a budget may be taken by what is known of directories: three eighths. Pages keep a half,
+/// and names that a kernel remembers may take the last eighth.
+fn directories_share(bytes: u64) -> u64 {
+    bytes / 8 * 3
+}
+
+/// Divisor of the budget: files fetched and not opened may take a quarter of it. Lower has more
+/// pages evicted for them; higher fetches less ahead.
 const CONTENTS_SHARE: u64 = 4;
 
 /// The shard's policy is told of the memory that directories take in steps of 1 MiB. Lower tells

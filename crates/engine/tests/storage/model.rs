@@ -150,3 +150,28 @@ fn the_rest_of_a_hot_block_comes_with_few_requests() {
     let fetched = rig.engine.stats().fetched_bytes;
     assert!(fetched <= 8 << 20, "{fetched} bytes for 4 MiB");
 }
+
+/// Pages have what front doors leave them of the budget, and at least half of it.
+#[test]
+fn what_a_front_door_reserves_is_taken_from_pages() {
+    let options = Options::default().with_memory_bytes(16 << 20);
+    let rig = rig_after(Duration::ZERO, &[("a", 32 << 20)], &options);
+    let file = rig.open("a");
+    let charged = || {
+        for nth in 0..32 << 3 {
+            rig.read(&file, nth * (128 << 10), 128 << 10, 1).expect("a read");
+        }
+        rig.engine.stats().memory_charged_bytes
+    };
+    let (first, second) = (rig.engine.reserve(), rig.engine.reserve());
+    assert!(charged() > 12 << 20, "all of it is for pages");
+    first.set(3 << 20);
+    second.set(2 << 20);
+    assert_eq!(rig.engine.stats().memory_names_bytes, 5 << 20);
+    assert!(charged() <= 11 << 20);
+    first.set(300 << 20);
+    assert!((6 << 20..=8 << 20).contains(&charged()), "half stays");
+    drop((first, second));
+    assert_eq!(rig.engine.stats().memory_names_bytes, 0);
+    assert!(charged() > 12 << 20, "it is given back");
+}

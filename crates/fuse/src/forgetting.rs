@@ -1,0 +1,112 @@
+//! The thread that asks the kernel to forget inodes that take too much memory.
+//!
+//! ```text
+//!   Inodes::to_forget ──> a batch ── Linux 6.18 ──> FUSE_NOTIFY_PRUNE: the unused, by number
+//!         ^                   └───── before ──────> FUSE_NOTIFY_INVAL_ENTRY: each, by name
+//!         └── FORGET <── kernel <───────────────────────────────────┘
+//! ```
+//!
+//! The kernel prunes only what nothing uses. An invalidated name goes in any case: the kernel
+//! keeps the inode of an open file or of a program's directory, but knows no path to it until the
+//! name is looked up again.
+//!
+//! *Invariant:* no thread that answers requests does this. The kernel invalidates a name under the
+//! lock of its directory, which a look-up in the directory has until it is answered; and it
+//! forgets a file once its pages have come.
+//!
+//! Which inodes go is policy's rule. The messages are those of `include/uapi/linux/fuse.h`, 7.45.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use fuser::{INodeNo, Notifier};
+
+use crate::inode::{Forgettable, Inodes};
+
+/// Starts the thread, which ends when the mount ends. `device` is that of the mount, and
+/// `prunes` says whether its kernel knows `FUSE_NOTIFY_PRUNE`.
+pub(crate) fn start(
+    inodes: Arc<Inodes>,
+    device: OwnedFd,
+    notifier: Notifier,
+    prunes: bool,
+) -> io::Result<JoinHandle<()>> {
+    let ask = move || {
+        let mut prunes = prunes;
+        let mut batch = Vec::new();
+        while inodes.to_forget(&mut batch, BATCH) {
+            let asked = if prunes { prune(&device, &batch) } else { invalidate(&notifier, &inodes, &batch) };
+            if let Err(error) = asked {
+                tracing::debug!(%error, prunes, "the kernel does not forget names");
+                // A kernel that says 7.45 and does not know the message refuses all of it.
+                prunes &= error.raw_os_error() != Some(libc::EINVAL);
+            }
+        }
+    };
+    thread::Builder::new().name("foreread-forget".to_owned()).spawn(ask)
+}
+
+fn prune(device: &OwnedFd, batch: &[Forgettable]) -> io::Result<()> {
+    let message = prune_message(batch.iter().map(|inode| inode.number));
+    rustix::io::write(device, &message)?;
+    Ok(())
+}
+
+/// `fuse_out_header`, `fuse_notify_prune_out`, and the numbers.
+fn prune_message(numbers: impl ExactSizeIterator<Item = u64>) -> Vec<u8> {
+    let count = numbers.len();
+    let mut message = Vec::with_capacity(HEADER_BYTES + PRUNE_BYTES + count * size_of::<u64>());
+    message.extend(((HEADER_BYTES + PRUNE_BYTES + count * size_of::<u64>()) as u32).to_ne_bytes());
+    message.extend(FUSE_NOTIFY_PRUNE.to_ne_bytes());
+    // No request has number 0: this is not an answer.
+    message.extend(0_u64.to_ne_bytes());
+    message.extend((count as u32).to_ne_bytes());
+    message.extend([0; PRUNE_BYTES - size_of::<u32>()]);
+    message.extend(numbers.flat_map(u64::to_ne_bytes));
+    message
+}
+
+fn invalidate(notifier: &Notifier, inodes: &Inodes, batch: &[Forgettable]) -> io::Result<()> {
+    for inode in batch.iter().filter(|inode| !inode.name.is_empty()) {
+        // This would wait for that call, and all later ones in the directory for this.
+        if inodes.waits_in(inode.parent) {
+            continue;
+        }
+        match notifier.inval_entry(INodeNo(inode.parent), OsStr::new(&inode.name)) {
+            // The mount has ended.
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => return Err(error),
+            Err(error) => tracing::debug!(%error, inode.name, "the kernel does not forget a name"),
+            Ok(()) => {}
+        }
+    }
+    Ok(())
+}
+
+/// `struct fuse_out_header`: length, code and the number of the request.
+const HEADER_BYTES: usize = 16;
+
+/// `struct fuse_notify_prune_out`: a count and what is not used yet.
+const PRUNE_BYTES: usize = 16;
+
+const FUSE_NOTIFY_PRUNE: i32 = 9;
+
+/// Inodes asked for at a time, as many as the kernel takes in one step. Lower: more calls. Higher:
+/// they are chosen earlier than they are asked for.
+const BATCH: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_as_the_kernel_has_it() {
+        let message = prune_message([0x42, 0x1_0000_0007].into_iter());
+        let words: Vec<u32> =
+            message.chunks(4).map(|word| u32::from_ne_bytes(word.try_into().expect("four bytes"))).collect();
+        let body = if cfg!(target_endian = "little") { [0x42, 0, 7, 1] } else { [0, 0x42, 1, 7] };
+        assert_eq!(words, [[48, 9, 0, 0, 2, 0, 0, 0].as_slice(), &body].concat());
+    }
+}
