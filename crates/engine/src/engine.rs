@@ -176,7 +176,10 @@ impl Engine {
     /// Errors: [`ErrorKind::Invalid`] for a budget below 16 MiB.
     pub fn set_memory_bytes(&self, bytes: u64) -> Result<(), Error> {
         check_memory(bytes)?;
-        self.driver.enter(|shard| self.driver.tell(shard, Event::Capacity { bytes }));
+        self.driver.enter(|shard| {
+            self.driver.tell(shard, Event::Capacity { bytes });
+            shard.files.shrink();
+        });
         self.directories.set_memory(bytes);
         Ok(())
     }

@@ -83,6 +83,13 @@ impl Files {
         self.idle.insert(opened.id);
     }
 
+    /// Gives back the memory that more files needed.
+    pub(crate) fn shrink(&mut self) {
+        self.known.shrink_to_fit();
+        self.by_identity.shrink_to_fit();
+        self.idle.shrink_to_fit();
+    }
+
     /// The file is no longer known.
     pub(crate) fn forget(&mut self, file: FileId) {
         self.idle.remove(&file);

@@ -189,6 +189,7 @@ impl ReadPath {
                 if !self.make_room(0, true) {
                     self.cancel_speculation(0);
                 }
+                self.resident.shrink();
             }
             Event::Reserve { bytes } => self.reserved_bytes = bytes,
             Event::Referenced { file, start, touch } => {

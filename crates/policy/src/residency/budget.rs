@@ -155,6 +155,13 @@ impl Resident {
         self.capacity_bytes = bytes;
     }
 
+    /// Gives back the memory that its queues needed for a larger budget.
+    pub(crate) fn shrink(&mut self) {
+        self.forget_stale();
+        self.partly.shrink_to_fit();
+        self.unread.shrink_to_fit();
+    }
+
     /// Bytes that speculation may hold granted and untouched, at most.
     pub(crate) fn ahead_bytes_max(&self) -> u64 {
         self.capacity_bytes - (self.capacity_bytes / DEMAND_SHARE).min(DEMAND_BYTES_MAX)
