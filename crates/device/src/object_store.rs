@@ -175,12 +175,8 @@ enum Stage {
 impl ObjectStore {
     /// An idle store.
     pub fn new(config: Config) -> Self {
-        let slowest = [config.connection_rate, config.total_rate].into_iter().flatten().min();
-        let quantum_bytes = slowest
-            .map_or(QUANTUM_BYTES_MAX, |rate| rate.bytes_in(QUANTUM_NS))
-            .clamp(QUANTUM_BYTES_MIN, QUANTUM_BYTES_MAX);
         Self {
-            quantum_bytes,
+            quantum_bytes: quantum_bytes(&config),
             random: Random::new(config.seed),
             config,
             now_ns: 0,
@@ -211,6 +207,18 @@ impl ObjectStore {
         }
         // An unlimited store grants at the very moment of the event.
         self.advance(now_ns);
+    }
+
+    /// The store has the latency and the rates of `config` from now on, for quanta that have not
+    /// entered a pipe or the link yet.
+    pub fn become_other(&mut self, config: Config) {
+        self.quantum_bytes = quantum_bytes(&config);
+        self.config = config;
+        let waits_with_its_last = |id: &&RequestId| {
+            let response = self.requests.get(*id).filter(|response| response.stage == Stage::Linked);
+            response.is_some_and(|response| response.left <= self.quantum_bytes)
+        };
+        self.link_last = self.link.iter().filter(waits_with_its_last).count();
     }
 
     /// The next action in the order of time; call until `None`.
@@ -382,6 +390,13 @@ impl ObjectStore {
         deadlines.push(Reverse((at_ns.saturating_add(time_ns), self.deadlines_pushed, id)));
         self.deadlines_pushed += 1;
     }
+}
+
+/// The size of the quanta of a store.
+fn quantum_bytes(config: &Config) -> u64 {
+    let slowest = [config.connection_rate, config.total_rate].into_iter().flatten().min();
+    let bytes = slowest.map_or(QUANTUM_BYTES_MAX, |rate| rate.bytes_in(QUANTUM_NS));
+    bytes.clamp(QUANTUM_BYTES_MIN, QUANTUM_BYTES_MAX)
 }
 
 fn earliest(deadlines: &Deadlines) -> Option<u64> {

@@ -25,4 +25,5 @@
 
 pub(crate) mod event;
 pub(crate) mod path;
+pub(crate) mod turns;
 pub(crate) mod waits;

@@ -16,6 +16,7 @@
 //! | `baseline` | the rules that policy is compared with |
 //! | `outcome` | what is reported: tally, pictures, curves, violations |
 //! | `search` | random scenarios with faults |
+//! | `grid` | links, readers and budgets, and the throughput that each allows |
 //!
 //! *Invariant:* no clock, no thread, no I/O; the same scenario gives the same events and figures,
 //! bit for bit.
@@ -24,6 +25,7 @@
 
 mod baseline;
 mod error;
+pub mod grid;
 mod outcome;
 mod page_map;
 mod policy;
@@ -37,12 +39,14 @@ mod world;
 
 pub use error::Error;
 pub use foreread_device::Profile;
+pub use outcome::course::{Course, Watch};
 pub use outcome::service::Curve;
 pub use outcome::tally::{Second, Tally};
 pub use outcome::violation::Violation;
 pub use outcome::{optimum, picture};
 pub use policy::{Grain, Policy, Reading};
 pub use region::Swapped;
+pub use scenario::change::Change;
 pub use scenario::{Beside, Reads, Scenario, simulate};
 pub use stack::Stack;
 pub use stack::policy_name::PolicyName;

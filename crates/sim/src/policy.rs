@@ -35,6 +35,11 @@ pub trait Policy {
         false
     }
 
+    /// Bytes charged to its budget; 0 for a policy without one.
+    fn charged_bytes(&self) -> u64 {
+        0
+    }
+
     /// Takes an event.
     fn handle(&mut self, now: Nanos, by: Reading, event: Event);
 
@@ -45,6 +50,10 @@ pub trait Policy {
 impl Policy for ReadPath {
     fn grain(&self) -> Grain {
         Grain::Folio
+    }
+
+    fn charged_bytes(&self) -> u64 {
+        self.memory().charged_bytes
     }
 
     fn handle(&mut self, now: Nanos, _: Reading, event: Event) {

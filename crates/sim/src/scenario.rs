@@ -3,6 +3,7 @@
 //! A workload of reads runs in `world`, one with a tree of directories in `tree`, one with a
 //! region of memory in `region`.
 
+pub(crate) mod change;
 mod policies;
 
 use foreread_device::latency::{FirstByte, SlowTail};
@@ -14,6 +15,7 @@ use foreread_workload::{Descriptor, Device, Op, Pattern, Reader, Workload};
 use crate::baseline::Baseline;
 use crate::baseline::linux::Linux;
 use crate::error::Error;
+use crate::outcome::course::Watch;
 use crate::outcome::tally::Tally;
 use crate::policy::Grain;
 use crate::region::Swapped;
@@ -25,6 +27,7 @@ use crate::tree::Forest;
 use crate::world::World;
 use crate::world::front::{Front, MOUNT_PIECE_NS, MOUNT_PIECE_PAGES, PAGE_NS, PIECE_BYTES};
 use crate::world::reader::Start;
+use change::Change;
 
 /// The reads of all readers. A reader has one read at a time.
 pub enum Reads<'w> {
@@ -79,6 +82,10 @@ pub struct Scenario<'w> {
     pub page_cache_bytes: Option<u64>,
     /// Whether to keep the dots and curves of pictures.
     pub picture: bool,
+    /// Changes of the device, in the order of time.
+    pub changes: Vec<Change>,
+    /// Whether to keep the course of the run.
+    pub watch: Option<Watch>,
 }
 
 impl<'w> Scenario<'w> {
@@ -105,6 +112,8 @@ impl<'w> Scenario<'w> {
             device: device.map_or_else(|| profile_of(&workload.device), |profile| Ok(profile.clone()))?,
             page_cache_bytes: None,
             picture: false,
+            changes: Vec::new(),
+            watch: None,
         })
     }
 
@@ -162,6 +171,7 @@ impl<'w> Scenario<'w> {
         if self.picture {
             world = world.with_picture();
         }
+        world = world.with_changes(self.changes, self.watch);
         let ran = match self.reads {
             Reads::Each(readers) => world.run((0..).zip(readers).map(start).collect(), None),
             Reads::Together(readers, reads) => {

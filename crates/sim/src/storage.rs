@@ -52,6 +52,14 @@ impl Storage {
         }
     }
 
+    /// An object store becomes another one. Other devices stay as they are.
+    pub(crate) fn change(&mut self, now_ns: u64, config: object_store::Config) {
+        if let Self::Store(store) = self {
+            store.handle(now_ns, object_store::Event::Tick);
+            store.become_other(config);
+        }
+    }
+
     /// The open file `context` was closed.
     pub(crate) fn close(&mut self, now_ns: u64, context: u32) {
         if let Self::Blocks(blocks) = self {

@@ -32,11 +32,13 @@ mod serve;
 use foreread_policy::{Event, FileId, ReadId, RequestId};
 use foreread_workload::Op;
 
+use crate::outcome::course::Watch;
 use crate::outcome::picture::Picture;
 use crate::outcome::tally::Tally;
 use crate::outcome::violation::Violation;
 use crate::page_map::PageMap;
 use crate::policy::{Grain, Policy};
+use crate::scenario::change::Change;
 use crate::storage::Storage;
 use crate::storage::delivery::Delivery;
 use fate::Faults;
@@ -109,6 +111,9 @@ pub(crate) struct World<'w> {
     /// Idle readers of a mount, and the requests that readers have served.
     resting: Vec<usize>,
     served: VecDeque<Delivery>,
+    /// Changes of the storage that are to come.
+    changes: VecDeque<Change>,
+    watch: Option<Watch>,
     tally: Tally,
 }
 
@@ -158,6 +163,8 @@ impl<'w> World<'w> {
             woken: VecDeque::new(),
             resting: Vec::new(),
             served: VecDeque::new(),
+            changes: VecDeque::new(),
+            watch: None,
             tally: Tally::default(),
         }
     }
@@ -166,6 +173,11 @@ impl<'w> World<'w> {
     pub(crate) fn with_picture(mut self) -> Self {
         self.tally.picture = Some(Picture::default());
         self
+    }
+
+    /// Adds changes of the storage, and keeps the course of the run.
+    pub(crate) fn with_changes(self, changes: Vec<Change>, watch: Option<Watch>) -> Self {
+        Self { changes: changes.into(), watch, ..self }
     }
 
     /// Adds faults, and a budget in pages that resident pages must never exceed.
@@ -178,6 +190,9 @@ impl<'w> World<'w> {
         self.reading = readers.len();
         self.beside = readers.iter().filter(|start| start.beside).count();
         self.tally.readers(readers.iter().map(|start| (start.pattern.period_ns(), start.beside)));
+        if let Some(watch) = self.watch {
+            self.tally.watch(watch);
+        }
         self.together = together;
         self.come();
         for (number, start) in readers.into_iter().enumerate() {
@@ -204,6 +219,10 @@ impl<'w> World<'w> {
     fn told(mut self) -> Tally {
         let unread = self.pages.values().filter(|page| page.back == 0 && page.is_unread());
         unread.for_each(|page| self.tally.wasted(RequestId(u64::from(page.request)), u64::from(page.pages)));
+        if let Some(course) = &mut self.tally.course {
+            let ahead = self.pages.values().filter(|page| page.back == 0 && page.is_ahead());
+            course.ended(ahead.map(|page| u64::from(page.pages)).sum());
+        }
         if let Storage::Mount(mount) = self.storage {
             self.tally.through(mount.told());
         }
@@ -218,13 +237,17 @@ impl<'w> World<'w> {
         let trouble_ns = self.trouble.peek().map(|Reverse((at_ns, _))| *at_ns);
         let late_ns = self.late.peek().map(|Reverse((at_ns, _))| *at_ns);
         let storage_ns = self.storage.next_deadline();
-        let deadlines = [reader_ns, storage_ns, refused_ns, coming_ns, trouble_ns, late_ns];
+        let change_ns = self.changes.front().map(|change| change.at_ns);
+        let deadlines = [change_ns, reader_ns, storage_ns, refused_ns, coming_ns, trouble_ns, late_ns];
         deadlines.into_iter().flatten().min()
     }
 
     /// Does everything due at `next_ns`, or earlier.
     fn step(&mut self, next_ns: u64) -> Result<(), Violation> {
         self.now_ns = self.now_ns.max(next_ns);
+        while let Some(change) = self.changes.pop_front_if(|change| change.at_ns <= next_ns) {
+            self.storage.change(self.now_ns, change.device);
+        }
         self.deliver()?;
         self.in_trouble()?;
         self.tell_late()?;

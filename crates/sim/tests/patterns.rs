@@ -70,6 +70,8 @@ fn run(memory_bytes: u64, file_pages: u64, readers: Vec<(u64, Vec<Extent>, u64)>
         }),
         page_cache_bytes: None,
         picture: false,
+        changes: Vec::new(),
+        watch: None,
     };
     let tally = scenario.run(PolicyName::Foreread).unwrap_or_else(|error| panic!("{error:?}"));
     let amplification = tally.figure(Metric::Amp).unwrap();

@@ -195,6 +195,8 @@ fn scenario<'w, R: BufRead + 'w>(
         device,
         page_cache_bytes: None,
         picture: false,
+        changes: Vec::new(),
+        watch: None,
     }
 }
 

@@ -30,7 +30,7 @@
 //! (the read path asks for that before it joins). Source: docs/decisions/0023; front and back
 //! merges of the kernel's block layer, at the moment of dispatch.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::units::{Extent, FileId, RequestId};
@@ -49,6 +49,8 @@ pub(crate) struct Coalesce {
     waiting: BTreeMap<(FileId, u64), Waiting>,
     /// Each joined request, and the request of its group that holds the group's place.
     joined: BTreeMap<RequestId, RequestId>,
+    /// The holder of each place, and the requests that joined it, if any.
+    groups: BTreeMap<RequestId, BTreeSet<RequestId>>,
 }
 
 impl Coalesce {
@@ -89,6 +91,7 @@ impl Coalesce {
     /// `id` starts with `lead`.
     pub(crate) fn join(&mut self, id: RequestId, lead: RequestId) {
         self.joined.insert(id, lead);
+        self.groups.entry(lead).or_default().insert(id);
     }
 
     /// How many requests have no place of their own at the storage.
@@ -98,24 +101,29 @@ impl Coalesce {
 
     /// The request that takes over the place of `id` when `id` ends: one of its group, if any.
     pub(crate) fn heir(&self, id: RequestId) -> Option<RequestId> {
-        self.joined.iter().find(|(_, lead)| **lead == id).map(|(&other, _)| other)
+        self.groups.get(&id)?.first().copied()
     }
 
     /// A started request is over. Returns whether a place at the storage is free now.
     pub(crate) fn finish(&mut self, id: RequestId) -> bool {
-        if self.joined.remove(&id).is_some() {
+        if let Some(lead) = self.joined.remove(&id) {
+            if let Some(group) = self.groups.get_mut(&lead) {
+                group.remove(&id);
+            }
             return false;
         }
-        let Some(next) = self.heir(id) else { return true };
+        let mut group = self.groups.remove(&id).unwrap_or_default();
+        let Some(next) = group.pop_first() else { return true };
         self.joined.remove(&next);
-        self.joined.values_mut().filter(|lead| **lead == id).for_each(|lead| *lead = next);
+        self.joined.extend(group.iter().map(|&other| (other, next)));
+        self.groups.insert(next, group);
         false
     }
 
     /// No request waits, and none is joined.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.joined.is_empty()
+        self.waiting.is_empty() && self.joined.is_empty() && self.groups.is_empty()
     }
 }
 

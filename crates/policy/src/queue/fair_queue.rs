@@ -49,7 +49,10 @@ use crate::queue::concurrency::Concurrency;
 use crate::queue::link::Cost;
 use crate::units::{Class, Extent, FileId, Nanos, RequestId};
 
+mod ready;
 mod turn;
+
+use ready::{Ready, State};
 
 /// The owner of a queue: a stream of a file, or all reads of the file that belong to no stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,6 +76,11 @@ struct Queue {
     /// The time that it has had, in ns.
     tag: u64,
     waiting: BTreeMap<RequestId, Waiting>,
+    /// How many of them are demand.
+    demanded: usize,
+    /// The waiting ones in the order of their turns: those that are not urgent last, then by
+    /// position on a disk, then the oldest.
+    order: BTreeSet<(bool, u64, RequestId)>,
     /// Requests that have been started; `true` for long ones.
     started: BTreeMap<RequestId, bool>,
     /// The page after the request that was started last.
@@ -86,17 +94,48 @@ impl Queue {
 
     /// Whether a demand request waits here.
     fn is_demanded(&self) -> bool {
-        self.waiting.values().any(|waiting| waiting.class == Class::Demand)
+        self.demanded > 0
     }
 
-    /// Whether a waiting request is demand, or so old that it counts as demand.
-    fn is_urgent(&self, now: Nanos) -> bool {
-        let oldest = self.waiting.first_key_value();
-        self.is_demanded() || oldest.is_some_and(|(_, waiting)| now.since(waiting.since) >= AGE)
+    /// The place of a waiting request in `order`. All long requests of a stream on a disk are needed
+    /// soon, and two in order of position are read as one.
+    fn place(id: RequestId, waiting: &Waiting, rotational: bool) -> (bool, u64, RequestId) {
+        let patient = waiting.class != Class::Demand && !(rotational && is_long(waiting.extent));
+        (patient, if rotational { waiting.extent.start } else { 0 }, id)
     }
 
-    fn has_started(&self, long: bool, mut which: impl FnMut(RequestId) -> bool) -> bool {
-        self.started.iter().any(|(&id, &is_long)| is_long == long && which(id))
+    fn insert(&mut self, id: RequestId, waiting: Waiting, rotational: bool) {
+        self.demanded += usize::from(waiting.class == Class::Demand);
+        self.order.insert(Self::place(id, &waiting, rotational));
+        self.waiting.insert(id, waiting);
+    }
+
+    fn remove(&mut self, id: RequestId, rotational: bool) -> Option<Waiting> {
+        let waiting = self.waiting.remove(&id)?;
+        self.demanded -= usize::from(waiting.class == Class::Demand);
+        self.order.remove(&Self::place(id, &waiting, rotational));
+        Some(waiting)
+    }
+
+    /// The waiting request to start first. On a disk: by position, from the end of the last one on.
+    /// Elsewhere: demand, then the oldest.
+    fn first(&self) -> Option<RequestId> {
+        let &(patient, ..) = self.order.first()?;
+        let behind = self.order.range((patient, self.end, RequestId(0))..).next();
+        let behind = behind.filter(|(other, ..)| *other == patient);
+        behind.or(self.order.first()).map(|&(_, _, id)| id)
+    }
+
+    /// What the place of the queue among all depends on; `None` if no request waits.
+    fn state(&self, rotational: bool) -> Option<State> {
+        let (_, oldest) = self.waiting.first_key_value()?;
+        let is_first_long = || self.waiting.get(&self.first()?).map(|waiting| is_long(waiting.extent));
+        Some(State {
+            tag: self.tag,
+            is_demanded: self.is_demanded(),
+            is_long: rotational && is_first_long().unwrap_or(false),
+            since: oldest.since,
+        })
     }
 }
 
@@ -110,12 +149,20 @@ pub(crate) struct FairQueue {
     /// Queues that have requests, and queues that had some.
     queues: BTreeMap<Owner, Queue>,
     idle: BTreeMap<Owner, Queue>,
+    /// The idle ones by tag.
+    idle_tags: BTreeSet<(u64, Owner)>,
+    /// Those in which requests wait, in the order of their turns.
+    ready: Ready,
     owners: RequestMap<Owner>,
     coalesce: Coalesce,
     /// Requests started beyond the limit.
     beyond: BTreeSet<RequestId>,
-    /// Requests that have not been started.
+    /// Requests that have not been started, and how many of them are demand.
     waiting: usize,
+    demanded: usize,
+    /// Requests that have been started: how many short ones, and the long ones.
+    short: usize,
+    long: BTreeSet<(Owner, RequestId)>,
     /// The tag at which the latest turn began, in ns: a queue that comes back from a pause starts
     /// here. It never goes back.
     now_ns: u64,
@@ -140,23 +187,36 @@ impl FairQueue {
 
     /// A request of `owner` waits from now on.
     pub(crate) fn enter(&mut self, now: Nanos, id: RequestId, owner: Owner, extent: Extent, class: Class, cost: Cost) {
-        self.queue_of(owner).waiting.insert(id, Waiting { extent, class, cost, since: now });
+        let rotational = self.rotational;
+        self.queue_of(owner).insert(id, Waiting { extent, class, cost, since: now }, rotational);
         if class == Class::Demand {
             self.coalesce.enter(id, owner.file, extent);
+            self.demanded += 1;
         }
         self.owners.push(id, owner);
         self.waiting += 1;
+        self.changed(owner);
     }
 
     /// A reader waits for `id`: it is a demand request from now on.
     pub(crate) fn promote(&mut self, id: RequestId) {
-        if let Some(owner) = self.owners.get(id)
-            && let Some(queue) = self.queues.get_mut(owner)
-            && let Some(waiting) = queue.waiting.get_mut(&id)
+        if let Some(&owner) = self.owners.get(id)
+            && let Some(queue) = self.queues.get_mut(&owner)
+            && let Some(waiting) = queue.waiting.get(&id).filter(|waiting| waiting.class != Class::Demand)
         {
-            waiting.class = Class::Demand;
+            let waiting = Waiting { class: Class::Demand, ..*waiting };
+            queue.remove(id, self.rotational);
+            queue.insert(id, waiting, self.rotational);
+            self.demanded += 1;
             self.coalesce.enter(id, owner.file, waiting.extent);
+            self.changed(owner);
         }
+    }
+
+    /// The requests or the tag of a queue have changed.
+    fn changed(&mut self, owner: Owner) {
+        let state = self.queues.get(&owner).and_then(|queue| queue.state(self.rotational));
+        self.ready.set(owner, state);
     }
 
     /// A request for `pages` is complete; its first byte came `first_byte` after it was started.
@@ -172,13 +232,27 @@ impl FairQueue {
     pub(crate) fn finish(&mut self, id: RequestId) -> bool {
         let Some(owner) = self.owners.remove(id) else { return false };
         let Some(queue) = self.queues.get_mut(&owner) else { return false };
-        let waited = queue.waiting.remove(&id);
-        queue.started.remove(&id);
-        if queue.is_idle() {
-            self.idle.extend(self.queues.remove(&owner).map(|queue| (owner, queue)));
+        let waited = queue.remove(id, self.rotational);
+        match queue.started.remove(&id) {
+            Some(true) => {
+                self.long.remove(&(owner, id));
+            }
+            Some(false) => self.short -= 1,
+            None => {}
+        }
+        if queue.is_idle()
+            && let Some(queue) = self.queues.remove(&owner)
+        {
+            self.idle_tags.insert((queue.tag, owner));
+            self.idle.insert(owner, queue);
+        }
+        self.changed(owner);
+        if waited.is_none() {
+            self.ready.ended(owner.file);
         }
         if let Some(waiting) = waited {
             self.waiting -= 1;
+            self.demanded -= usize::from(waiting.class == Class::Demand);
             self.coalesce.leave(id, owner.file, waiting.extent.start);
             return false;
         }
@@ -190,7 +264,11 @@ impl FairQueue {
 
     /// No reader has `file` open, and none of its requests is left: its queues are forgotten.
     pub(crate) fn close(&mut self, file: FileId) {
-        self.idle.retain(|owner, _| owner.file != file);
+        let of_file = self.idle.range(Owner { file, stream: None }..).take_while(|(owner, _)| owner.file == file);
+        for (owner, tag) in of_file.map(|(&owner, queue)| (owner, queue.tag)).collect::<Vec<_>>() {
+            self.idle.remove(&owner);
+            self.idle_tags.remove(&(tag, owner));
+        }
         self.slice = self.slice.filter(|(owner, _)| owner.file != file);
     }
 
@@ -211,11 +289,7 @@ impl FairQueue {
 
     /// Demand requests that have not been started.
     pub(crate) fn demanded(&self) -> usize {
-        if self.waiting == 0 {
-            return 0;
-        }
-        let waiting = self.queues.values().flat_map(|queue| queue.waiting.values());
-        waiting.filter(|waiting| waiting.class == Class::Demand).count()
+        self.demanded
     }
 
     /// The time that `owner` has had, to compare with that of others. Switched off, it is 0 for
@@ -238,9 +312,10 @@ impl FairQueue {
     /// The queue of an `owner` that has a request now.
     fn queue_of(&mut self, owner: Owner) -> &mut Queue {
         self.forget_idle();
-        let (now_ns, idle) = (self.now_ns, &mut self.idle);
+        let (now_ns, idle, idle_tags) = (self.now_ns, &mut self.idle, &mut self.idle_tags);
         self.queues.entry(owner).or_insert_with(|| {
             let queue = idle.remove(&owner).unwrap_or_default();
+            idle_tags.remove(&(queue.tag, owner));
             Queue { tag: queue.tag.max(now_ns), ..queue }
         })
     }
@@ -272,8 +347,9 @@ impl FairQueue {
 
     fn start_waiting(&mut self, owner: Owner, id: RequestId, is_turn: bool) {
         let Some(queue) = self.queues.get_mut(&owner) else { return };
-        let Some(Waiting { extent, cost, .. }) = queue.waiting.remove(&id) else { return };
+        let Some(Waiting { extent, cost, class, .. }) = queue.remove(id, self.rotational) else { return };
         self.waiting -= 1;
+        self.demanded -= usize::from(class == Class::Demand);
         self.coalesce.leave(id, owner.file, extent.start);
         self.start(owner, id, extent, cost, is_turn);
     }
@@ -288,6 +364,11 @@ impl FairQueue {
         }
         let is_long = is_long(extent);
         queue.started.insert(id, is_long);
+        if is_long {
+            self.long.insert((owner, id));
+        } else {
+            self.short += 1;
+        }
         let follows = self.slice.is_some_and(|(last, _)| last == owner) && extent.start == queue.end;
         queue.end = extent.end;
         let Cost { positioning_ns, transfer_ns } = cost;
@@ -299,15 +380,22 @@ impl FairQueue {
             let used_ns = self.slice.filter(|&(last, used_ns)| last == owner && used_ns < SLICE_NS);
             self.slice = Some((owner, used_ns.map_or(0, |(_, used_ns)| used_ns) + cost_ns));
         }
+        self.ready.started(owner.file);
+        self.changed(owner);
         self.concurrency.in_flight(self.started());
     }
 
     /// Once many queues are idle, forgets those with tags not ahead of the latest turn: they would
     /// start there anyway.
     fn forget_idle(&mut self) {
-        if self.idle.len() > IDLE_MAX {
-            let now_ns = self.now_ns;
-            self.idle.retain(|_, queue| queue.tag > now_ns);
+        if self.idle.len() <= IDLE_MAX {
+            return;
+        }
+        while let Some(&(tag, owner)) = self.idle_tags.first()
+            && tag <= self.now_ns
+        {
+            self.idle_tags.pop_first();
+            self.idle.remove(&owner);
         }
     }
 }

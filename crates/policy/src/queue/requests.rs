@@ -41,6 +41,10 @@ pub(crate) struct Request {
     pub(crate) arrived: u64,
     /// How many times ready reads keep folios that it fills: it is not cancelled then.
     kept: u32,
+    /// How many reads wait for it that have no memory for all of their pages.
+    waited: u32,
+    /// It waits for its next grant.
+    wants: bool,
     /// What else was at the storage when it came there.
     pub(crate) met: Met,
 }
@@ -72,6 +76,17 @@ impl Request {
         self.granted > self.extent.start
     }
 
+    /// Its places in the sets of [`Requests`]: `wanting_demand`, `partial`, `spare`, `stalled`.
+    fn places(self) -> [bool; 4] {
+        let unkept = self.has_begun() && self.kept == 0;
+        [
+            self.wants && self.class == Class::Demand,
+            self.has_begun() && !self.is_granted_whole(),
+            unkept && self.waited == 0,
+            unkept && self.wants,
+        ]
+    }
+
     fn is_granted_whole(self) -> bool {
         self.granted >= self.extent.end
     }
@@ -88,8 +103,15 @@ pub(crate) fn grant_from(extent: Extent, from: u64) -> Extent {
 pub(crate) struct Requests {
     /// In the order in which they were made.
     made: RequestMap<Request>,
-    /// The requests that wait for a further grant.
+    /// The requests that wait for a further grant, and those of them that are demand.
     wanting: BTreeSet<RequestId>,
+    wanting_demand: BTreeSet<RequestId>,
+    /// Those that have begun and are not granted whole.
+    partial: BTreeSet<RequestId>,
+    /// Those that hold memory which no read stands on, speculation last: it is cancelled first.
+    spare: BTreeSet<(bool, RequestId)>,
+    /// Those that hold memory which no ready read stands on, and wait for more of it.
+    stalled: BTreeSet<(bool, RequestId)>,
     speculative: usize,
     next: u64,
     /// How many requests have come to the storage.
@@ -117,7 +139,10 @@ impl Requests {
         let id = RequestId(self.next);
         self.next += 1;
         let (granted, arrived) = (extent.start, extent.start);
-        self.made.push(id, Request { file, extent, class, granted, arrived, kept: 0, met: Met::default() });
+        self.made.push(
+            id,
+            Request { file, extent, class, granted, arrived, kept: 0, waited: 0, wants: false, met: Met::default() },
+        );
         self.speculative += usize::from(class == Class::Speculative);
         id
     }
@@ -130,17 +155,51 @@ impl Requests {
     pub(crate) fn finish(&mut self, id: RequestId) -> Option<Request> {
         let request = self.made.remove(id)?;
         self.wanting.remove(&id);
+        self.place(id, request, request.places(), [false; 4]);
         self.speculative -= usize::from(request.class == Class::Speculative);
         Some(request)
     }
 
     /// A reader waits for `id`: it is a demand request from now on.
     pub(crate) fn promote(&mut self, id: RequestId) {
-        if let Some(request) = self.made.get_mut(id)
-            && request.class == Class::Speculative
-        {
-            request.class = Class::Demand;
+        if let Some(request) = self.get(id).filter(|request| request.class == Class::Speculative) {
+            // Its places depend on its class.
+            self.place(id, request, request.places(), [false; 4]);
+            let demand = Request { class: Class::Demand, ..request };
+            self.place(id, demand, [false; 4], demand.places());
+            self.made.get_mut(id).into_iter().for_each(|request| *request = demand);
             self.speculative -= 1;
+        }
+    }
+
+    /// Changes a request, and its places in the sets with it.
+    fn change(&mut self, id: RequestId, change: impl FnOnce(&mut Request)) {
+        let Some(request) = self.made.get_mut(id) else { return };
+        let before = request.places();
+        change(request);
+        let (request, after) = (*request, request.places());
+        if before != after {
+            self.place(id, request, before, after);
+        }
+    }
+
+    fn place(&mut self, id: RequestId, request: Request, before: [bool; 4], after: [bool; 4]) {
+        let key = (request.class == Class::Speculative, id);
+        let single = [&mut self.wanting_demand, &mut self.partial].into_iter().zip(before.into_iter().zip(after));
+        for (set, (was, is)) in single {
+            match (was, is) {
+                (false, true) => _ = set.insert(id),
+                (true, false) => _ = set.remove(&id),
+                _ => {}
+            }
+        }
+        let pairs = before[2..].iter().zip(&after[2..]);
+        for (set, (was, is)) in [&mut self.spare, &mut self.stalled].into_iter().zip(pairs) {
+            match (was, is) {
+                (false, true) => _ = set.insert(key),
+                (true, false) => _ = set.remove(&key),
+                _ => {}
+            }
         }
     }
 
@@ -149,6 +208,7 @@ impl Requests {
     pub(crate) fn wants(&mut self, id: RequestId) {
         if self.made.get(id).is_some_and(|r| !r.is_granted_whole()) {
             self.wanting.insert(id);
+            self.change(id, |request| request.wants = true);
         }
     }
 
@@ -165,22 +225,27 @@ impl Requests {
 
     /// A ready read keeps a folio that `id` fills.
     pub(crate) fn keep(&mut self, id: RequestId) {
-        if let Some(request) = self.made.get_mut(id) {
-            request.kept += 1;
-        }
+        self.change(id, |request| request.kept += 1);
     }
 
     /// The reverse of [`Requests::keep`].
     pub(crate) fn unkeep(&mut self, id: RequestId) {
-        if let Some(request) = self.made.get_mut(id) {
-            request.kept -= 1;
-        }
+        self.change(id, |request| request.kept -= 1);
+    }
+
+    /// One more read that has no memory for all of its pages waits for `id`.
+    pub(crate) fn waited_for(&mut self, id: RequestId) {
+        self.change(id, |request| request.waited += 1);
+    }
+
+    /// The reverse of [`Requests::waited_for`].
+    pub(crate) fn not_waited_for(&mut self, id: RequestId) {
+        self.change(id, |request| request.waited -= 1);
     }
 
     /// The request that is granted memory next.
     pub(crate) fn first_wanting(&self) -> Option<(RequestId, Request)> {
-        let demanded = |id: &&RequestId| self.made.get(**id).is_some_and(|r| r.class == Class::Demand);
-        let id = *self.wanting.iter().find(demanded).or_else(|| self.wanting.first())?;
+        let id = *self.wanting_demand.first().or_else(|| self.wanting.first())?;
         Some((id, self.get(id)?))
     }
 
@@ -188,22 +253,24 @@ impl Requests {
     /// `met` others there.
     pub(crate) fn grant(&mut self, id: RequestId, end: u64, met: Met) {
         self.wanting.remove(&id);
-        if let Some(request) = self.made.get_mut(id) {
-            if request.granted == request.extent.start {
-                self.came += 1;
-                request.met = Met { came: self.came, ..met };
+        let came = self.came + 1;
+        if self.made.get(id).is_some_and(|request| !request.has_begun()) {
+            self.came = came;
+        }
+        self.change(id, |request| {
+            if !request.has_begun() {
+                request.met = Met { came, ..met };
             }
             request.granted = end;
-        }
+            request.wants = false;
+        });
     }
 
     /// The pages to leave free for requests that are older than `id`, have begun and are not
     /// granted whole. Otherwise a reader that reaches the oldest request finds its memory given to
     /// the pages that it needs last.
     pub(crate) fn left_to_older(&self, id: RequestId) -> u64 {
-        let begun = |r: &Request| r.granted > r.extent.start && !r.is_granted_whole();
-        let older = self.made.iter().take_while(|(other, _)| *other < id).filter(|(_, r)| begun(r));
-        older.take(OLDER_MAX).count() as u64 * GRANT_PAGES
+        self.partial.range(..id).take(OLDER_MAX).count() as u64 * GRANT_PAGES
     }
 
     /// The requests that wait for memory.
@@ -216,12 +283,16 @@ impl Requests {
         self.speculative >= SPECULATIVE_MAX
     }
 
-    /// The latest request that was granted memory, that no ready read keeps, and that `may` be
-    /// cancelled; one that no reader has waited for before one that was waited for once.
-    pub(crate) fn latest_unkept(&self, may: impl Fn(RequestId) -> bool) -> Option<RequestId> {
-        let begun = || self.made.iter().rev().filter(|(id, r)| r.has_begun() && r.kept == 0 && may(*id));
-        let speculative = begun().find(|(_, r)| r.class == Class::Speculative);
-        speculative.or_else(|| begun().next()).map(|(id, _)| id)
+    /// The latest request that holds memory and that no read waits for or stands on; speculation
+    /// before what was waited for once.
+    pub(crate) fn latest_spare(&self) -> Option<RequestId> {
+        self.spare.last().map(|&(_, id)| id)
+    }
+
+    /// The latest request that holds memory, that waits for more, that no ready read stands on, and
+    /// that `may` be cancelled; speculation first. Costs a step for each that may not.
+    pub(crate) fn latest_stalled(&self, may: impl Fn(RequestId) -> bool) -> Option<RequestId> {
+        self.stalled.iter().rev().map(|&(_, id)| id).find(|&id| may(id))
     }
 
     /// All requests for `file`.
@@ -276,6 +347,8 @@ mod tests {
             granted: 5,
             arrived: 5,
             kept: 0,
+            waited: 0,
+            wants: false,
             met: Met::default(),
         };
         assert_eq!(request.next_grant(), Extent::new(5, 64));
@@ -302,16 +375,22 @@ mod tests {
     fn speculation_is_counted_until_it_is_over_or_demand() {
         let mut requests = Requests::default();
         let ids: Vec<_> = (0..64).map(|at| make(&mut requests, at * 256, Class::Speculative)).collect();
-        assert_eq!(requests.latest_unkept(|_| true), None, "no request holds memory");
+        assert_eq!(requests.latest_spare(), None, "no request holds memory");
         ids[..63].iter().zip(0..).for_each(|(&id, at)| requests.grant(id, at * 256 + 64, Met::default()));
         assert!(requests.is_speculation_full());
         requests.promote(ids[63]);
         requests.promote(ids[63]);
         assert!(!requests.is_speculation_full());
-        assert_eq!(requests.latest_unkept(|_| true), Some(ids[62]));
+        assert_eq!(requests.latest_spare(), Some(ids[62]));
         requests.keep(ids[62]);
-        assert_eq!(requests.latest_unkept(|_| true), Some(ids[61]), "a read keeps the latest");
-        assert_eq!(requests.latest_unkept(|id| id < ids[3]), Some(ids[2]));
+        assert_eq!(requests.latest_spare(), Some(ids[61]), "a read keeps the latest");
+        requests.waited_for(ids[61]);
+        assert_eq!(requests.latest_spare(), Some(ids[60]), "a read waits for that one");
+        requests.not_waited_for(ids[61]);
+        assert_eq!(requests.latest_stalled(|_| true), None, "all have been granted what they wanted");
+        requests.wants(ids[5]);
+        assert_eq!(requests.latest_stalled(|_| true), Some(ids[5]));
+        assert_eq!(requests.latest_stalled(|id| id < ids[3]), None);
         requests.unkeep(ids[62]);
         requests.finish(ids[63]);
         make(&mut requests, 1 << 20, Class::Speculative);

@@ -34,6 +34,7 @@ use crate::queue::hedge::Hedge;
 use crate::queue::link::Link;
 use crate::queue::requests::{Request, Requests};
 use crate::read::event::{Action, Counters, Event};
+use crate::read::turns::Turns;
 use crate::read::waits::Waits;
 use crate::residency::budget::{Resident, Room};
 use crate::residency::folio::{Evicted, connection, wasted};
@@ -114,7 +115,7 @@ pub struct ReadPath {
     changed: BTreeSet<ReadId>,
     /// Streams that found the speculative requests at their limit. They plan again as
     /// requests end.
-    turns: VecDeque<(FileId, u64)>,
+    turns: Turns,
     /// How far ahead all streams want to be, in pages, as counted at `shares_at`.
     shares: Shares,
     shares_at: Option<Nanos>,
@@ -142,7 +143,7 @@ impl ReadPath {
             room: Room::default(),
             waits: Waits::default(),
             changed: BTreeSet::new(),
-            turns: VecDeque::new(),
+            turns: Turns::default(),
             shares: Shares::default(),
             shares_at: None,
             round: Round::default(),
@@ -348,7 +349,7 @@ impl ReadPath {
     /// needed.
     fn release(&mut self, file: FileId) {
         self.drop_reads(file);
-        self.turns.retain(|&(f, _)| f != file);
+        self.turns.remove(file);
         for request in self.requests.of_file(file) {
             self.cancel(request);
         }

@@ -49,12 +49,15 @@ pub(crate) struct Waits {
     /// Each lacking read, with each request that brings pages for which it has no memory.
     links: BTreeSet<(RequestId, ReadId)>,
     wanting: BTreeSet<ReadId>,
+    /// Each read with its file.
+    of_file: BTreeSet<(FileId, ReadId)>,
 }
 
 impl Waits {
     /// A read waits from now on, for all its pages.
     pub(crate) fn insert(&mut self, read: ReadId, file: FileId, extent: Extent) {
         let linked = Linked { wait: Wait { file, extent, ready: false }, requests: Vec::new() };
+        self.of_file.insert((file, read));
         let before = self.reads.insert(read, linked);
         debug_assert!(before.is_none(), "{read:?} waits already");
     }
@@ -76,13 +79,14 @@ impl Waits {
         }
     }
 
-    /// `request` brings pages that `read` has no memory for.
-    pub(crate) fn link(&mut self, read: ReadId, request: RequestId) {
-        if let Some(linked) = self.reads.get_mut(&read)
-            && self.links.insert((request, read))
-        {
+    /// `request` brings pages that `read` has no memory for. `false` if that was known.
+    pub(crate) fn link(&mut self, read: ReadId, request: RequestId) -> bool {
+        let Some(linked) = self.reads.get_mut(&read) else { return false };
+        let is_new = self.links.insert((request, read));
+        if is_new {
             linked.requests.push(request);
         }
+        is_new
     }
 
     /// Whether lacking reads wait for `request`.
@@ -130,22 +134,23 @@ impl Waits {
         self.wanting.first().copied()
     }
 
-    /// There is memory for all of `read`.
-    pub(crate) fn ready(&mut self, read: ReadId) -> Option<Wait> {
+    /// There is memory for all of `read`. Returns it, and the requests that it was linked with.
+    pub(crate) fn ready(&mut self, read: ReadId) -> Option<(Wait, Vec<RequestId>)> {
         let linked = self.reads.get_mut(&read).filter(|linked| !linked.wait.ready)?;
         linked.wait.ready = true;
         let (wait, requests) = (linked.wait, core::mem::take(&mut linked.requests));
         self.lacks_no_more(read, &requests);
-        Some(wait)
+        Some((wait, requests))
     }
 
-    /// `read` waits no longer.
-    pub(crate) fn remove(&mut self, read: ReadId) -> Option<Wait> {
+    /// `read` waits no longer. Returns it, and the requests that it was linked with.
+    pub(crate) fn remove(&mut self, read: ReadId) -> Option<(Wait, Vec<RequestId>)> {
         let Linked { wait, requests } = self.reads.remove(&read)?;
+        self.of_file.remove(&(wait.file, read));
         if !wait.ready {
             self.lacks_no_more(read, &requests);
         }
-        Some(wait)
+        Some((wait, requests))
     }
 
     fn lacks_no_more(&mut self, read: ReadId, requests: &[RequestId]) {
@@ -157,8 +162,9 @@ impl Waits {
 
     /// The reads of `file` that wait for some of `extent`.
     pub(crate) fn within(&self, file: FileId, extent: Extent) -> Vec<(ReadId, Wait)> {
-        let waits = self.reads.iter().map(|(&read, linked)| (read, linked.wait));
-        waits.filter(|(_, wait)| wait.file == file && wait.extent.overlaps(extent)).collect()
+        let of_file = self.of_file.range((file, ReadId(0))..=(file, ReadId(u64::MAX)));
+        let waits = of_file.filter_map(|&(_, read)| Some((read, self.reads.get(&read)?.wait)));
+        waits.filter(|(_, wait)| wait.extent.overlaps(extent)).collect()
     }
 }
 

@@ -7,6 +7,7 @@ use foreread_policy::RequestId;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use crate::outcome::course::{Course, Watch};
 use crate::outcome::picture::Picture;
 use crate::outcome::service::{Curve, Service};
 
@@ -25,6 +26,7 @@ pub struct Tally {
     sizes: [u64; SIZES],
     pub(crate) picture: Option<Picture>,
     service: Option<Service>,
+    pub(crate) course: Option<Course>,
     /// Time of each read of the main readers, in ns.
     took_ns: Histogram<u64>,
     /// Time of each read of the readers beside, in ns.
@@ -128,6 +130,7 @@ impl Tally {
             sizes: [0; SIZES],
             picture: None,
             service: None,
+            course: None,
             took_ns: none(),
             beside_ns: none(),
             tree: None,
@@ -141,6 +144,16 @@ impl Tally {
         self.readers = readers.map(|(period_ns, beside)| Reader { period_ns, beside, ..Reader::default() }).collect();
         // Service curves are kept where pictures are.
         self.service = self.picture.as_ref().map(|_| Service::new(self.readers.len()));
+    }
+
+    /// Keeps the course of the run. After [`Tally::readers`].
+    pub(crate) fn watch(&mut self, watch: Watch) {
+        self.course = Some(Course::new(watch, self.readers.len()));
+    }
+
+    /// The course of the run, if it was watched.
+    pub fn course(&self) -> Option<&Course> {
+        self.course.as_ref()
     }
 
     /// The tally of a tree, with its requests and their pages.
@@ -203,6 +216,9 @@ impl Tally {
         second.took_ns += took_ns;
         second.took_max_ns = second.took_max_ns.max(took_ns);
         self.second(done_ns).read_bytes += bytes;
+        if let Some(course) = &mut self.course {
+            course.read(reader, bytes, began_ns, done_ns);
+        }
         if let Some(service) = &mut self.service {
             service.give(reader, done_ns, bytes);
         }
@@ -258,6 +274,16 @@ impl Tally {
     /// The run, second by second.
     pub fn seconds(&self) -> &[Second] {
         &self.seconds
+    }
+
+    /// Pages that reads asked for.
+    pub fn asked_pages(&self) -> u64 {
+        self.asked_pages
+    }
+
+    /// Pages of all requests to the device.
+    pub fn fetched_pages(&self) -> u64 {
+        self.fetched_pages
     }
 
     /// Requests to the device.

@@ -31,6 +31,11 @@ impl Page {
         self.is(THERE) && self.flags & (TOUCHED | FINISHED) == 0
     }
 
+    /// Whether its folio is resident or in flight, and unread. For the first page of a folio only.
+    pub(super) fn is_ahead(self) -> bool {
+        self.is(KNOWN) && self.flags & (TOUCHED | FINISHED) == 0
+    }
+
     pub(super) fn is(self, flags: u8) -> bool {
         self.flags & flags == flags
     }

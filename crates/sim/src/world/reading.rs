@@ -6,6 +6,7 @@ use foreread_policy::{Event, Extent, FileId, Found, Nanos, PAGE_BYTES, ReadId, R
 use super::World;
 use super::page::{AGAIN, FINISHED, KNOWN, MARKED, Page, THERE, TOUCHED};
 use super::reader::Reader;
+use crate::outcome::course::Course;
 use crate::outcome::violation::Violation;
 use crate::policy::{Grain, Reading};
 
@@ -39,6 +40,11 @@ impl World<'_> {
             };
             let due_ns = op.not_before_ns + reader.delay_ns;
             reader.began_ns = 0;
+            let pause = self.tally.course.as_ref().and_then(Course::pause_ns);
+            let due_ns = match pause {
+                Some((from_ns, until_ns)) if (from_ns..until_ns).contains(&self.now_ns.max(due_ns)) => until_ns,
+                _ => due_ns,
+            };
             if due_ns > self.now_ns {
                 self.enter(due_ns, number);
                 return Ok(());

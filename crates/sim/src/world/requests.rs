@@ -197,6 +197,9 @@ impl World<'_> {
     pub(super) fn tell(&mut self, by: Reading, event: Event) -> Result<(), Violation> {
         self.tell_answered()?;
         self.handle(by, event)?;
+        if let Some(course) = &mut self.tally.course {
+            course.charged(self.policy.charged_bytes());
+        }
         if self.held > self.budget {
             return Err(Violation::OverBudget { pages: self.held, budget: self.budget, at_ns: self.now_ns });
         }

@@ -347,6 +347,7 @@ proptest::proptest! {
             queue.finish(id);
         }
         proptest::prop_assert_eq!((queue.waiting, queue.started(), queue.coalesce.is_empty()), (0, 0, true));
+        proptest::prop_assert!(queue.ready.is_empty());
         let tags: u64 = queue.idle.values().map(|queue| queue.tag).max().unwrap_or(0);
         proptest::prop_assert!(tags <= spent, "charged more than was spent");
     }

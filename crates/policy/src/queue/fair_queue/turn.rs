@@ -36,8 +36,8 @@
 
 use alloc::collections::BTreeSet;
 
-use super::{FairQueue, Owner, Queue, SLICE_NS, Waiting, is_long};
-use crate::units::{Class, FileId, Nanos, RequestId};
+use super::{AGE, FairQueue, Owner, Queue, SLICE_NS};
+use crate::units::{Nanos, RequestId};
 
 impl FairQueue {
     /// The request to start now, if any. `stalled` requests wait for memory: those of them that
@@ -46,25 +46,32 @@ impl FairQueue {
         if self.waiting == 0 {
             return None;
         }
-        // If started requests find no memory, speculation would find none either.
-        let has_started = |id: &&RequestId| self.queues.values().any(|queue| queue.started.contains_key(id));
-        let stalling = stalled.iter().filter(has_started).count();
+        // If started requests find no memory, speculation would find none either. A request that waits
+        // for memory has been started.
+        let stalling = stalled.len();
         let short_of_memory = stalling > 0;
-        let ready = |queue: &Queue| !queue.waiting.is_empty() && (!short_of_memory || queue.is_demanded());
-        let is_served = |queue: &&Queue| self.rotational && queue.has_started(true, |id| !stalled.contains(&id));
-        let served = self.queues.values().find(is_served).map(|queue| queue.tag.max(self.now_ns));
+        let served = if self.rotational {
+            let served = self.long.iter().find(|(_, id)| !stalled.contains(id));
+            served.and_then(|(owner, _)| self.queues.get(owner)).map(|queue| queue.tag.max(self.now_ns))
+        } else {
+            None
+        };
+        if let Some(before_ns) = now.0.checked_sub(AGE.0) {
+            self.ready.age(Nanos(before_ns));
+        }
         // The storage does not work on stalled requests, and only a demand request may be able to
         // make room.
-        let stalling_within = stalling - self.beyond.intersection(stalled).count();
+        let beyond = if stalling == 0 { 0 } else { self.beyond.iter().filter(|id| stalled.contains(id)).count() };
+        let stalling_within = stalling - beyond;
         let goes_beyond = !self.rotational && self.within() - stalling_within >= self.concurrency.limit();
         let owner = if self.rotational {
-            self.next_on_disk(now, served, ready)?
+            self.next_on_disk(served, short_of_memory)?
         } else if goes_beyond {
             self.next_beyond()?
         } else {
-            self.least(now, ready)?
+            self.ready.next(short_of_memory, Some(u64::MAX), None)?
         };
-        let id = self.first(self.queues.get(&owner)?)?;
+        let id = self.queues.get(&owner)?.first()?;
         if goes_beyond {
             self.beyond.insert(id);
         }
@@ -76,26 +83,21 @@ impl FairQueue {
 
     /// The queue that may start a request on a disk. `served` is the tag of the queue that has its
     /// long request served, if any.
-    fn next_on_disk(&self, now: Nanos, served: Option<u64>, ready: impl Fn(&Queue) -> bool) -> Option<Owner> {
+    fn next_on_disk(&self, served: Option<u64>, short_of_memory: bool) -> Option<Owner> {
+        let ready = |queue: &Queue| !queue.waiting.is_empty() && (!short_of_memory || queue.is_demanded());
         if served.is_none()
             && let Some((owner, used_ns)) = self.slice
             && used_ns < SLICE_NS
-            && self.queues.get(&owner).is_some_and(&ready)
+            && self.queues.get(&owner).is_some_and(ready)
         {
             return Some(owner);
         }
-        let short: usize =
-            self.queues.values().map(|queue| queue.started.values().filter(|&&long| !long).count()).sum();
-        let sorted = short - self.joined();
-        self.least(now, |queue| {
-            let long =
-                self.first(queue).and_then(|id| queue.waiting.get(&id)).is_some_and(|waiting| is_long(waiting.extent));
-            let may = match served {
-                Some(tag) => !long && queue.tag <= tag + SLICE_NS,
-                None => true,
-            };
-            may && (long || sorted < SORTED_MAX) && ready(queue)
-        })
+        let sorted = self.short.saturating_sub(self.joined());
+        let (short, long) = match served {
+            Some(tag) => (Some(tag + SLICE_NS), None),
+            None => (Some(u64::MAX), Some(u64::MAX)),
+        };
+        self.ready.next(short_of_memory, short.filter(|_| sorted < SORTED_MAX), long)
     }
 
     /// The queue that may start a request though the limit is reached: the least tag among queues
@@ -105,29 +107,7 @@ impl FairQueue {
         if self.beyond.len() >= (self.concurrency.limit() / BEYOND_PART).max(1) {
             return None;
         }
-        let has_started = self.queues.iter().filter(|(_, queue)| !queue.started.is_empty());
-        let there: BTreeSet<FileId> = has_started.map(|(owner, _)| owner.file).collect();
-        let beside = self.queues.iter().filter(|(owner, queue)| queue.is_demanded() && !there.contains(&owner.file));
-        beside.min_by_key(|(owner, queue)| (queue.tag, **owner)).map(|(&owner, _)| owner)
-    }
-
-    /// Of the queues that `may` start a request, an urgent one, and among those the least tag.
-    fn least(&self, now: Nanos, may: impl Fn(&Queue) -> bool) -> Option<Owner> {
-        let ready = self.queues.iter().filter(|(_, queue)| may(queue));
-        ready.min_by_key(|(owner, queue)| (!queue.is_urgent(now), queue.tag, **owner)).map(|(&owner, _)| owner)
-    }
-
-    /// The request of a queue to start first. On a disk: by position, from the end of the last one
-    /// on. Elsewhere: demand, then the oldest.
-    fn first(&self, queue: &Queue) -> Option<RequestId> {
-        let place = |(id, waiting): &(&RequestId, &Waiting)| {
-            let start = waiting.extent.start;
-            let (behind, start) = if self.rotational { (start < queue.end, start) } else { (false, 0) };
-            // All long requests of a stream are needed soon, and two in order of position are read
-            // as one.
-            (waiting.class != Class::Demand && !(self.rotational && is_long(waiting.extent)), behind, start, **id)
-        };
-        queue.waiting.iter().min_by_key(place).map(|(&id, _)| id)
+        self.ready.next_beside()
     }
 }
 

@@ -66,7 +66,9 @@ impl ReadPath {
         for request in pending {
             self.requests.promote(request);
             self.queue.promote(request);
-            self.waits.link(read, request);
+            if self.waits.link(read, request) {
+                self.requests.waited_for(request);
+            }
             if self.requests.is_wanting(request) {
                 self.waits.want(read);
             }
@@ -161,7 +163,8 @@ impl ReadPath {
 
     /// All pages of `read` have memory: they stay until it is answered.
     fn ready(&mut self, read: ReadId) {
-        if let Some(wait) = self.waits.ready(read) {
+        if let Some((wait, requests)) = self.waits.ready(read) {
+            self.unlinked(&requests);
             self.keep(wait.file, wait.extent);
             self.actions.push_back(Action::Ready { read, end: wait.extent.end });
         }
@@ -169,11 +172,17 @@ impl ReadPath {
 
     /// `read` was answered, or is not wanted any more.
     pub(super) fn answered(&mut self, read: ReadId) {
-        if let Some(wait) = self.waits.remove(read)
-            && wait.ready
-        {
-            self.unkeep(wait.file, wait.extent);
+        if let Some((wait, requests)) = self.waits.remove(read) {
+            self.unlinked(&requests);
+            if wait.ready {
+                self.unkeep(wait.file, wait.extent);
+            }
         }
+    }
+
+    /// A read waits no more for memory of `requests`.
+    fn unlinked(&mut self, requests: &[RequestId]) {
+        requests.iter().for_each(|&request| self.requests.not_waited_for(request));
     }
 
     /// `request` for `extent` of `file` has failed: ready reads that wait for it are over.

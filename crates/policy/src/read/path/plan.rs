@@ -136,11 +136,8 @@ impl ReadPath {
     /// least of the storage's time first.
     pub(super) fn take_turns(&mut self, now: Nanos) {
         while !self.requests.is_speculation_full() {
-            let tag = |&(at, &(file, stream)): &(usize, &(FileId, u64))| {
-                (self.queue.tag(Owner { file, stream: Some(stream) }), at)
-            };
-            let Some((at, &(file, stream))) = self.turns.iter().enumerate().min_by_key(tag) else { return };
-            self.turns.remove(at);
+            let had_ns = |(file, stream)| self.queue.tag(Owner { file, stream: Some(stream) });
+            let Some((file, stream)) = self.turns.pop(had_ns) else { return };
             self.plan_ahead(now, file, stream);
         }
     }
@@ -177,10 +174,8 @@ impl ReadPath {
         while let Some(hole) = self.resident.next_hole(file, Extent::new(from, part.extent.end)) {
             let class = if hole.overlaps(read) { Class::Demand } else { Class::Speculative };
             if class == Class::Speculative && self.requests.is_speculation_full() {
-                if let Ahead::Stream(stream) = ahead
-                    && !self.turns.contains(&(file, stream))
-                {
-                    self.turns.push_back((file, stream));
+                if let Ahead::Stream(stream) = ahead {
+                    self.turns.insert((file, stream), self.queue.tag(Owner { file, stream: Some(stream) }));
                 }
                 return false;
             }

@@ -115,7 +115,7 @@ impl ReadPath {
     /// room for `bytes`. `false` if that is not enough.
     pub(super) fn cancel_speculation(&mut self, bytes: u64) -> bool {
         loop {
-            let Some(latest) = self.requests.latest_unkept(|id| !self.waits.has(id)) else { return false };
+            let Some(latest) = self.requests.latest_spare() else { return false };
             self.cancel(latest);
             if self.make_room(bytes, true) {
                 return true;
@@ -128,8 +128,7 @@ impl ReadPath {
     /// not enough. The reads that wait for them have them made again.
     pub(super) fn cancel_stalled(&mut self, bytes: u64, may: impl Fn(RequestId) -> bool) -> bool {
         loop {
-            let stalled = |id| may(id) && self.requests.is_wanting(id);
-            let Some(latest) = self.requests.latest_unkept(stalled) else { return false };
+            let Some(latest) = self.requests.latest_stalled(&may) else { return false };
             self.cancel(latest);
             if self.make_room(bytes, true) {
                 return true;
