@@ -2,8 +2,10 @@
 //! runtime with its reply.
 //!
 //! ```text
-//!   answered on the FUSE thread     getattr, forget, release, opendir, ioctl, a read that hits
-//!   on the engine's runtime         lookup, open, readdir, readdirplus: they may ask the storage
+//!   answered on the FUSE thread     getattr, forget, release, ioctl, a read that hits, an opendir
+//!                                   of the root, or of a directory whose listing is known
+//!   on the engine's runtime         lookup, open, opendir, readdir, readdirplus: they may ask the
+//!                                   storage
 //!   by the read's last byte         a read that misses
 //! ```
 //!
@@ -30,7 +32,7 @@ use parking_lot::Mutex;
 
 use crate::attributes::{BLOCK_BYTES, Look, attribute_ttl};
 use crate::errno;
-use crate::inode::{Inode, Inodes, Node};
+use crate::inode::{Inode, Inodes, Node, ROOT};
 use crate::killed::{killed, killed_while};
 use crate::options::MountOptions;
 use crate::question::{self, Question};
@@ -108,6 +110,13 @@ impl Shared {
             }
         }
         Ok(self.engine.open(object))
+    }
+
+    /// Hands an open directory to the kernel.
+    fn opened(&self, directory: Arc<Directory>, reply: ReplyOpen) {
+        let handle = self.handle();
+        self.directories.lock().insert(handle, directory);
+        reply.opened(FileHandle(handle), FopenFlags::empty());
     }
 
     fn handle(&self) -> u64 {
@@ -251,13 +260,22 @@ impl Filesystem for Mount {
         reply.ok();
     }
 
-    fn opendir(&self, _req: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+    fn opendir(&self, req: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         let Some(inode) = self.shared.inodes.get(ino.0) else { return reply.error(Errno::ESTALE) };
         let Node::Directory(prefix) = &inode.node else { return reply.error(Errno::ENOTDIR) };
-        let handle = self.shared.handle();
         let directory = Arc::new(self.shared.engine.open_directory(prefix));
-        self.shared.directories.lock().insert(handle, directory);
-        reply.opened(FileHandle(handle), FopenFlags::empty());
+        // The root is opened for questions about the mount, which wait for no storage.
+        if ino.0 == ROOT || directory.has_begun() {
+            return self.shared.opened(directory, reply);
+        }
+        let pid = req.pid();
+        self.spawn(move |shared| async move {
+            // A program that opens what it takes for a file learns here that it may not.
+            match awaited(directory.begun(), pid).await {
+                Some(errno) => reply.error(errno),
+                None => shared.opened(directory, reply),
+            }
+        });
     }
 
     fn readdir(&self, req: &Request, ino: INodeNo, fh: FileHandle, offset: u64, mut reply: ReplyDirectory) {
@@ -269,7 +287,7 @@ impl Filesystem for Mount {
         let pid = req.pid();
         self.spawn(|_| async move {
             let place = place(offset);
-            if let Some(errno) = awaited(&directory, place, pid).await {
+            if let Some(errno) = awaited(directory.wait(place), pid).await {
                 return reply.error(errno);
             }
             directory.visit(place, |place, name, node, _| {
@@ -295,7 +313,7 @@ impl Filesystem for Mount {
         let pid = req.pid();
         self.spawn(|shared| async move {
             let place = place(offset);
-            if let Some(errno) = awaited(&directory, place, pid).await {
+            if let Some(errno) = awaited(directory.wait(place), pid).await {
                 return reply.error(errno);
             }
             directory.visit(place, |place, name, node, believed| {
@@ -427,10 +445,10 @@ thread_local! {
     static GATHERED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Waits until a directory has an entry at `place`. Returns the error for the program, if any.
-async fn awaited(directory: &Directory, place: u32, pid: u32) -> Option<Errno> {
+/// Waits for an entry of a directory. Returns the error for the program, if any.
+async fn awaited(entry: impl Future<Output = Result<bool, Error>>, pid: u32) -> Option<Errno> {
     let there = tokio::select! {
-        there = directory.wait(place) => there,
+        there = entry => there,
         () = killed(pid) => return Some(Errno::EINTR),
     };
     there.err().map(|error| {

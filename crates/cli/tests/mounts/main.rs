@@ -15,4 +15,5 @@ mod privileges;
 mod programs;
 mod record;
 mod stats;
+mod unlisted;
 mod verify;
