@@ -10,6 +10,7 @@ mod consistency;
 mod directories;
 mod fixture;
 mod lifecycle;
+mod outage;
 mod panics;
 mod privileges;
 mod programs;
