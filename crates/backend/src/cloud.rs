@@ -11,8 +11,8 @@
 //! is, and never lets them send (docs/decisions/0002). A key that HTTP cannot carry unchanged (a
 //! segment `.` or `..`, a leading `/`) is refused, so that it never names another object.
 //!
-//! A request that is answered by "wrong region" or "expired token" is sent once more, with a new
-//! service. Nothing else is tried twice.
+//! A request that is answered by "wrong region", "expired token" or "signed too long ago" is sent
+//! once more, with a new service. Nothing else is tried twice.
 
 #[cfg(feature = "s3")]
 mod aws;
@@ -116,7 +116,11 @@ impl Cloud {
             }
             let region = region_hint(&response);
             let rejection = Rejection::read(response, |body| self.dialect.cause(body)).await;
-            let expired = matches!(rejection.code.as_deref(), Some("ExpiredToken" | "TokenRefreshRequired"));
+            // A process that was stopped sends what it had signed before.
+            let expired = matches!(
+                rejection.code.as_deref(),
+                Some("ExpiredToken" | "TokenRefreshRequired" | "RequestTimeTooSkewed")
+            );
             let elsewhere = region.filter(|hint| service.region.as_ref().is_some_and(|region| region != hint));
             if renewed || !(expired || elsewhere.is_some()) {
                 return Err(rejection.on(operation, object));
@@ -136,7 +140,7 @@ impl Cloud {
             return Error::new(ErrorKind::Transient, operation, object, message);
         }
         let message = format!("{cause}; {}", self.dialect.credential_sources());
-        Error::new(ErrorKind::PermissionDenied, operation, object, message)
+        Error::new(ErrorKind::Unauthenticated, operation, object, message)
     }
 
     async fn stat(&self, key: &Key) -> Result<Object, Error> {

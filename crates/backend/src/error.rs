@@ -39,8 +39,11 @@ impl fmt::Display for Operation {
 pub enum ErrorKind {
     /// There is no such object (or bucket). Retrying does not help.
     NotFound,
-    /// Credentials are missing, wrong or not allowed to do this. Retrying does not help.
+    /// The credentials are known, or none are needed, and this is not allowed. Retrying does not
+    /// help.
     PermissionDenied,
+    /// Credentials are missing, wrong or expired, so nothing is allowed. Retrying does not help.
+    Unauthenticated,
     /// The object is no longer the version that was asked for.
     Changed,
     /// The storage asks for fewer requests (429, 503). Retry, not before [`Error::retry_after`].

@@ -21,7 +21,7 @@ use bytes::{Buf, Bytes};
 use futures::Stream;
 use http::StatusCode;
 use http::header::{
-    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED, RETRY_AFTER,
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED, RETRY_AFTER,
 };
 
 use crate::Body;
@@ -45,6 +45,17 @@ const RETRY_AFTER_MAX: Duration = Duration::from_hours(24);
 
 /// Error codes that say that an object is in an archive.
 const ARCHIVED: [&str; 3] = ["InvalidObjectState", "BlobArchived", "BlobBeingRehydrated"];
+
+/// Error codes that say that credentials are wrong or expired, whatever their owner may do.
+const UNAUTHENTICATED: [&str; 7] = [
+    "ExpiredToken",
+    "InvalidToken",
+    "InvalidAccessKeyId",
+    "SignatureDoesNotMatch",
+    "RequestTimeTooSkewed",
+    "TokenRefreshRequired",
+    "AuthenticationFailed",
+];
 
 /// A read, to check its response against.
 #[derive(Debug, Clone, Copy)]
@@ -281,15 +292,14 @@ impl Rejection {
         match self.code.as_deref() {
             Some(code) if ARCHIVED.contains(&code) => return ErrorKind::Unsupported,
             Some("SlowDown" | "ServerBusy" | "TooManyRequests" | "Throttling") => return ErrorKind::Throttled,
-            Some("ExpiredToken" | "InvalidToken" | "InvalidAccessKeyId" | "RequestTimeTooSkewed") => {
-                return ErrorKind::PermissionDenied;
-            }
+            Some(code) if UNAUTHENTICATED.contains(&code) => return ErrorKind::Unauthenticated,
             Some("RequestTimeout") => return ErrorKind::Transient,
             _ => {}
         }
         match self.status.as_u16() {
             404 | 410 => ErrorKind::NotFound,
-            401 | 403 | 407 => ErrorKind::PermissionDenied,
+            401 | 407 => ErrorKind::Unauthenticated,
+            403 => ErrorKind::PermissionDenied,
             412 | 416 => ErrorKind::Changed,
             429 | 503 => ErrorKind::Throttled,
             501 | 505 => ErrorKind::Unsupported,
@@ -324,7 +334,8 @@ async fn prefix(mut response: reqwest::Response) -> Vec<u8> {
     body
 }
 
-/// `Retry-After`: seconds, or a date; at most [`RETRY_AFTER_MAX`].
+/// `Retry-After`: seconds, or a date; at most [`RETRY_AFTER_MAX`]. A date is of the server's
+/// clock: its `Date` says what that shows now. The clock here may be wrong, or was set.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     let wish = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -332,7 +343,8 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
         Duration::from_secs(text.parse().unwrap_or(u64::MAX))
     } else {
         let at = httpdate::parse_http_date(text).ok()?;
-        at.duration_since(SystemTime::now()).unwrap_or_default()
+        let date = headers.get(DATE).and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
+        at.duration_since(date.unwrap_or_else(SystemTime::now)).unwrap_or_default()
     };
     Some(wish.min(RETRY_AFTER_MAX))
 }
@@ -445,6 +457,23 @@ mod tests {
                 > Duration::from_mins(59)
         );
         assert_eq!(wish("soon"), None);
+    }
+
+    #[test]
+    fn a_date_to_wait_for_is_of_the_servers_clock() {
+        let wish = |at: &str, date: &str| retry_after(&head(&[("retry-after", at), ("date", date)]));
+        // Years away from the clock of this machine, either way.
+        assert_eq!(
+            wish("Wed, 21 Oct 2099 07:28:10 GMT", "Wed, 21 Oct 2099 07:28:00 GMT"),
+            Some(Duration::from_secs(10))
+        );
+        assert_eq!(
+            wish("Wed, 21 Oct 2015 07:28:10 GMT", "Wed, 21 Oct 2015 07:28:00 GMT"),
+            Some(Duration::from_secs(10))
+        );
+        assert_eq!(wish("Wed, 21 Oct 2015 07:27:00 GMT", "Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::ZERO));
+        // A date that is none does not count.
+        assert_eq!(wish("Wed, 21 Oct 2015 07:28:10 GMT", "lately"), Some(Duration::ZERO));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! retries of failures that may pass. Here a failure gets its cause and the next step: a missing
 //! bucket, wrong credentials, an endpoint that refuses or one that does not answer.
 
-use foreread::backend::{ConnectOptions, Connected, ErrorKind, shown};
+use foreread::backend::{ConnectOptions, Connected, Error as BackendError, ErrorKind, Operation, shown};
 use foreread::contact::{self, ContactError};
 use foreread::{Object, Target};
 use miette::Diagnostic;
@@ -27,11 +27,22 @@ pub(crate) fn connect(url: &str, args: &StorageArgs) -> Result<Connected, Error>
     })
 }
 
-/// Finds out what `connected` names: an object, or a prefix with an object below.
-pub(crate) async fn locate(url: &str, connected: &Connected) -> Result<Target, Error> {
+/// Finds out what `connected` names: an object, or a prefix with an object below. `unlisted`: what
+/// may not be listed is a prefix.
+pub(crate) async fn locate(url: &str, connected: &Connected, unlisted: bool) -> Result<Target, Error> {
     let slash = if url.ends_with('/') && !connected.path.is_empty() { "/" } else { "" };
     let path = format!("{}{slash}", connected.path);
-    contact::locate(&*connected.backend, &path).await.map_err(|cause| explained(url, cause))
+    match contact::locate(&*connected.backend, &path).await {
+        Err(ContactError::Failed(cause)) if unlisted && is_unlisted(&cause) => {
+            Ok(Target::Prefix(if path.is_empty() { path } else { format!("{}/", connected.path) }))
+        }
+        target => target.map_err(|cause| explained(url, cause)),
+    }
+}
+
+/// Whether the storage knows the credentials, or needs none, and forbids a listing.
+fn is_unlisted(cause: &BackendError) -> bool {
+    (cause.kind(), cause.operation()) == (ErrorKind::PermissionDenied, Operation::List)
 }
 
 /// Describes the one object that `connected` names.
@@ -49,10 +60,13 @@ fn explained(url: &str, contact: ContactError) -> Error {
         // No answer; also any kind that the library adds later.
         _ => return Error::Silent { url, seconds: contact::CONTACT_MAX.as_secs() },
     };
-    let (kind, cause) = (cause.kind(), Told::from(&cause));
+    let (kind, unlisted, cause) = (cause.kind(), is_unlisted(&cause), Told::from(&cause));
     match kind {
         ErrorKind::NotFound => Error::BucketMissing { url, cause },
-        ErrorKind::PermissionDenied => Error::Denied { url, help: credentials_help(scheme), cause },
+        ErrorKind::PermissionDenied if unlisted => Error::Unlisted { url, help: credentials_help(scheme), cause },
+        ErrorKind::PermissionDenied | ErrorKind::Unauthenticated => {
+            Error::Denied { url, help: credentials_help(scheme), cause }
+        }
         ErrorKind::Invalid => Error::Url { url, cause },
         ErrorKind::Unsupported => Error::Unsupported { url, cause },
         _ => Error::Unreachable { url, cause },
@@ -127,6 +141,18 @@ pub(crate) enum Error {
     #[error("{url}: access denied")]
     #[diagnostic(code(foreread::storage::denied), help("{help}"))]
     Denied {
+        url: String,
+        help: &'static str,
+        #[source]
+        cause: Told,
+    },
+
+    #[error("{url}: access denied: it may not be listed")]
+    #[diagnostic(
+        code(foreread::storage::unlisted),
+        help("{help}. If names may be read that may not be listed, `foreread mount --unlisted` mounts all the same")
+    )]
+    Unlisted {
         url: String,
         help: &'static str,
         #[source]

@@ -5,6 +5,10 @@
 //!      ├── the listing, or the file, is in flight ──> waits for it, then asks again
 //!      └── otherwise ──> the storage: stat, and a listing of what lies below
 //! ```
+//!
+//! A storage may allow reads of names that it does not list. Whether something lies below such a
+//! name cannot be found out, so unless an object has the name, it is taken for a directory: names
+//! below it can be looked up, and reading it fails.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -76,6 +80,21 @@ impl Directory {
         }
     }
 
+    /// Waits until something is known of the entries: that there is one, or none. Tells policy of
+    /// no read.
+    ///
+    /// Errors: as [`Directory::wait`].
+    pub async fn begun(&self) -> Result<bool, Error> {
+        let chain = self.chain();
+        let standing = chain.listing.wait(0, || self.directories.go_on(&chain, 1)).await?;
+        Ok(standing != Standing::Beyond)
+    }
+
+    /// Whether the first entry has come.
+    pub fn has_begun(&self) -> bool {
+        self.chain().listing.has(0)
+    }
+
     /// Calls `visit` with the entries from `place` on that have come, until it returns `false`:
     /// place, name, what the name stands for, and how long that may be believed. Returns `false`,
     /// without a call, if the entry at `place` is gone meanwhile: then [`Directory::wait`] for it
@@ -124,6 +143,7 @@ impl Engine {
     /// What `name` in `prefix` is: the object of that name, else the prefix. An empty object with
     /// something below it is the mark of a directory. Answered by a listing that was requested at
     /// most [`crate::Options::metadata_ttl`] ago; else by one request for a file, two for a
+    /// directory. A name that is no object, and below which the storage forbids a listing, is a
     /// directory.
     ///
     /// Errors: [`ErrorKind::NotFound`]; others as the storage has them.
@@ -203,8 +223,9 @@ impl Engine {
         let named = |node, believed| Ok(Named { node, believed });
         let object = match self.stat(&Key::new(key)).await {
             Ok(object) if object.version.size > 0 => return named(Node::File(object), Duration::ZERO),
-            Ok(object) => Some(object),
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Ok(object) => Ok(object),
+            // S3 forbids to describe a missing object where it forbids to list.
+            Err(error) if error.kind() == ErrorKind::NotFound || error.is_forbidden() => Err(error),
             Err(error) => return Err(error),
         };
         let below = format!("{key}/");
@@ -212,14 +233,16 @@ impl Engine {
             Ok(has_children) => has_children,
             // A storage that cannot list has no directories.
             Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::NotFound) => false,
+            Err(error) if error.is_forbidden() => object.is_err(),
             Err(error) => return Err(error),
         };
         let ttl = self.directories().ttl;
         match object {
             _ if has_children => named(Node::Directory(below), ttl),
-            Some(object) => named(Node::File(object), Duration::ZERO),
+            Ok(object) => named(Node::File(object), Duration::ZERO),
+            Err(error) if error.is_forbidden() => Err(error),
             // A directory without children is an object whose key ends in a slash.
-            None => self.stat(&Key::new(below.as_str())).await.and_then(|_| named(Node::Directory(below), ttl)),
+            Err(_) => self.stat(&Key::new(below.as_str())).await.and_then(|_| named(Node::Directory(below), ttl)),
         }
     }
 }

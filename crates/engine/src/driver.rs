@@ -35,7 +35,7 @@ use crate::pages::pinned::Pages;
 use crate::pages::table::Lookup;
 use crate::pages::waiting::Missed;
 use crate::records::tap::Tap;
-use crate::requests::attempt::silence;
+use crate::requests::attempt::{silence, was_stopped};
 use crate::requests::carrier::{Carrier, InPlace};
 use crate::requests::fetch::fetch;
 use crate::requests::filling::{failed_itself, shut_down};
@@ -300,16 +300,23 @@ impl Driver {
         }
     }
 
-    /// Gives up on requests in place that have no answer when patience ends. Runs until the engine
-    /// is gone.
+    /// Gives up on requests in place that have no answer when patience ends, counted anew after
+    /// the process was stopped. Runs until the engine is gone.
     fn watch(self: &Arc<Self>) {
         let (driver, patience) = (Arc::downgrade(self), self.storage.patience.total);
         let step = (patience / 8).clamp(Duration::from_millis(10), Duration::from_secs(1));
         self.runtime.spawn(async move {
+            let mut awake_since = Instant::now();
             loop {
+                let began = Instant::now();
                 tokio::time::sleep(step).await;
+                if was_stopped(began, step) {
+                    awake_since = Instant::now();
+                }
                 let Some(driver) = driver.upgrade() else { return };
-                driver.give_up_silent(patience);
+                if awake_since.elapsed() >= patience {
+                    driver.give_up_silent(patience);
+                }
             }
         });
     }

@@ -102,6 +102,11 @@ impl Error {
         self.0.retryable
     }
 
+    /// Whether the storage knows the credentials, or needs none, and does not allow this.
+    pub(crate) fn is_forbidden(&self) -> bool {
+        self.0.source.as_ref().is_some_and(|source| source.kind() == foreread_backend::ErrorKind::PermissionDenied)
+    }
+
     /// How long the storage asked to wait before the next attempt.
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.retry_after
@@ -134,7 +139,7 @@ impl From<foreread_backend::Error> for Error {
         use foreread_backend::ErrorKind as Backend;
         let kind = match error.kind() {
             Backend::NotFound => ErrorKind::NotFound,
-            Backend::PermissionDenied => ErrorKind::PermissionDenied,
+            Backend::PermissionDenied | Backend::Unauthenticated => ErrorKind::PermissionDenied,
             Backend::Changed => ErrorKind::Changed,
             Backend::Throttled => ErrorKind::Throttled,
             Backend::Unsupported => ErrorKind::Unsupported,
@@ -192,9 +197,17 @@ mod tests {
 
     #[test]
     fn only_what_may_pass_is_worth_a_retry() {
-        for kind in [Backend::NotFound, Backend::PermissionDenied, Backend::Changed, Backend::Unsupported] {
+        for kind in [
+            Backend::NotFound,
+            Backend::PermissionDenied,
+            Backend::Unauthenticated,
+            Backend::Changed,
+            Backend::Unsupported,
+        ] {
             assert!(!told(kind).is_retryable(), "{kind:?}");
         }
+        assert!(told(Backend::PermissionDenied).is_forbidden() && !told(Backend::Unauthenticated).is_forbidden());
+        assert_eq!(told(Backend::Unauthenticated).kind(), ErrorKind::PermissionDenied);
         assert!(told(Backend::Transient).is_retryable());
         assert!(!Error::new(ErrorKind::Io, "the engine has been shut down").is_retryable());
         assert!(Error::new(ErrorKind::TimedOut, "silence").is_retryable());

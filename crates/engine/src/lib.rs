@@ -53,6 +53,7 @@ mod requests;
 mod shard;
 mod stats;
 mod submission;
+mod sync;
 
 pub use directories::listing::Node;
 pub use directories::name::NAME_BYTES_MAX;

@@ -12,6 +12,7 @@
 //! The log is everything that policy was told, so it replays exactly. A recording holds reads
 //! only, and is taken from a running engine.
 
+pub(crate) mod bounds;
 pub(crate) mod last;
 pub(crate) mod log;
 pub(crate) mod recorder;

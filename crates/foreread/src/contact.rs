@@ -117,7 +117,8 @@ pub async fn locate(backend: &dyn Backend, path: &str) -> Result<Target, Contact
             }
             // Credentials that allow a listing and no stat are common; only the listing decides
             // then.
-            Err(ContactError::Failed(cause)) if cause.kind() == ErrorKind::PermissionDenied && can_list => {}
+            Err(ContactError::Failed(cause))
+                if matches!(cause.kind(), ErrorKind::PermissionDenied | ErrorKind::Unauthenticated) && can_list => {}
             Err(contact) => return Err(contact),
         }
     }

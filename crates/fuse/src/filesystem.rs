@@ -2,8 +2,10 @@
 //! runtime with its reply.
 //!
 //! ```text
-//!   answered on the FUSE thread     getattr, forget, release, opendir, ioctl, a read that hits
-//!   on the engine's runtime         lookup, open, readdir, readdirplus: they may ask the storage
+//!   answered on the FUSE thread     getattr, forget, release, ioctl, a read that hits, an opendir
+//!                                   of the root, or of a directory whose listing is known
+//!   on the engine's runtime         lookup, open, opendir, readdir, readdirplus: they may ask the
+//!                                   storage
 //!   by the read's last byte         a read that misses
 //! ```
 //!
@@ -31,7 +33,7 @@ use parking_lot::Mutex;
 
 use crate::attributes::{BLOCK_BYTES, Look, attribute_ttl};
 use crate::errno;
-use crate::inode::{Inode, Inodes, Node};
+use crate::inode::{Inode, Inodes, Node, ROOT};
 use crate::killed::{killed, killed_while};
 use crate::options::MountOptions;
 use crate::question::{self, Question};
@@ -124,6 +126,14 @@ impl Shared {
             }
         }
         Ok(self.engine.open(object))
+    }
+
+    /// Hands an open directory to the kernel.
+    fn opened(&self, ino: INodeNo, directory: Arc<Directory>, reply: ReplyOpen) {
+        let handle = self.handle();
+        self.directories.lock().insert(handle, directory);
+        self.inodes.opened(ino.0);
+        reply.opened(FileHandle(handle), FopenFlags::empty());
     }
 
     fn handle(&self) -> u64 {
@@ -277,14 +287,22 @@ impl Filesystem for Mount {
         reply.ok();
     }
 
-    fn opendir(&self, _req: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+    fn opendir(&self, req: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         let Some(node) = self.shared.inodes.node(ino.0) else { return reply.error(Errno::ESTALE) };
         let Node::Directory(prefix) = &node else { return reply.error(Errno::ENOTDIR) };
-        let handle = self.shared.handle();
         let directory = Arc::new(self.shared.engine.open_directory(prefix));
-        self.shared.directories.lock().insert(handle, directory);
-        self.shared.inodes.opened(ino.0);
-        reply.opened(FileHandle(handle), FopenFlags::empty());
+        // The root is opened for questions about the mount, which wait for no storage.
+        if ino.0 == ROOT || directory.has_begun() {
+            return self.shared.opened(ino, directory, reply);
+        }
+        let pid = req.pid();
+        self.spawn(move |shared| async move {
+            // A program that opens what it takes for a file learns here that it may not.
+            match awaited(&shared.inodes, ino, directory.begun(), pid).await {
+                Ok(()) => shared.opened(ino, directory, reply),
+                Err(errno) => reply.error(errno),
+            }
+        });
     }
 
     fn readdir(&self, req: &Request, ino: INodeNo, fh: FileHandle, offset: u64, mut reply: ReplyDirectory) {
@@ -492,20 +510,30 @@ async fn given(
     add: &mut (impl FnMut(u32, &str, engine::Node, Duration) -> bool + Send),
 ) -> Result<(), Errno> {
     loop {
-        let there = tokio::select! {
-            there = directory.wait(place) => there,
-            () = killed(pid) => return Err(Errno::EINTR),
-            never = waits(inodes, ino) => match never {},
-        };
-        if let Err(error) = there {
-            tracing::warn!(%error, "listing failed");
-            return Err(errno::of_name(&error));
-        }
+        awaited(inodes, ino, directory.wait(place), pid).await?;
         // Memory may be so short that the entry is gone again.
         if directory.visit(place, &mut *add) {
             return Ok(());
         }
     }
+}
+
+/// Waits for an entry of a directory. Returns the error for the program, if any.
+async fn awaited(
+    inodes: &Inodes,
+    ino: INodeNo,
+    entry: impl Future<Output = Result<bool, Error>>,
+    pid: u32,
+) -> Result<(), Errno> {
+    let there = tokio::select! {
+        there = entry => there,
+        () = killed(pid) => return Err(Errno::EINTR),
+        never = waits(inodes, ino) => match never {},
+    };
+    there.map(drop).map_err(|error| {
+        tracing::warn!(%error, "listing failed");
+        errno::of_name(&error)
+    })
 }
 
 /// The place of the entry that the kernel calls `offset`.

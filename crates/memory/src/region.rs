@@ -113,6 +113,7 @@ pub struct RegionBuilder {
     encrypted: bool,
     kernel_faults: bool,
     io_uring: bool,
+    panics_after: u64,
 }
 
 enum Spills {
@@ -180,6 +181,13 @@ impl RegionBuilder {
         self
     }
 
+    /// Has the thread that answers faults panic at so many events: for tests of what that does. It
+    /// ends the process.
+    pub fn panic_after(mut self, events: u64) -> Self {
+        self.panics_after = events;
+        self
+    }
+
     /// Makes the region.
     ///
     /// Errors: [`Error::Invalid`] for an empty region, one of 16 TiB or more, a budget that is too
@@ -219,7 +227,7 @@ impl RegionBuilder {
         let policy = RegionPath::new(RegionOptions { pages, budget: budget_of_policy(budget_pages) });
         let (ready, told) = mpsc::sync_channel(1);
         let (mapping_of_pager, orders_of_pager) = (Arc::clone(&mapping), Arc::clone(&orders));
-        let may_ring = self.io_uring;
+        let (may_ring, panics_after) = (self.io_uring, self.panics_after);
         let serve = move || {
             take_no_signals();
             // A ring belongs to the thread that makes it.
@@ -228,7 +236,8 @@ impl RegionBuilder {
             match Resident::new(mapping_of_pager, uffd, idle_frames(budget_pages)) {
                 Ok(resident) => {
                     if ready.send(Ok(io_uring)).is_ok() {
-                        Pager::new(resident, orders_of_pager, policy, carrier, cipher, budget_pages).run();
+                        let pager = Pager::new(resident, orders_of_pager, policy, carrier, cipher, budget_pages);
+                        pager.that_panics(panics_after).run();
                     }
                 }
                 Err(error) => {
@@ -264,6 +273,7 @@ impl Region {
             encrypted: false,
             kernel_faults: false,
             io_uring: true,
+            panics_after: 0,
         }
     }
 

@@ -449,3 +449,36 @@ fn the_privileged_kind_answers_the_kernel_too() {
         Err(other) => panic!("{other}"),
     }
 }
+
+#[test]
+fn a_panic_of_the_thread_that_answers_faults_ends_the_process_and_says_why() {
+    const TEST: &str = "a_panic_of_the_thread_that_answers_faults_ends_the_process_and_says_why";
+    if plays(TEST) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let builder = Region::anonymous(PAGES * PAGE).budget(BUDGET / 4 * PAGE).spill(dir.path());
+        let mut region = builder.panic_after(5_000).create().expect("a region");
+        // Ends a process that waits for ever instead.
+        // SAFETY: it changes a timer of this process.
+        #[allow(unsafe_code, reason = "an alarm")]
+        unsafe {
+            libc::alarm(120);
+        }
+        std::thread::scope(|scope| {
+            for part in region.chunks_mut(PAGES / 4 * PAGE) {
+                scope.spawn(|| {
+                    for round in 0..100_u64 {
+                        part.chunks_mut(PAGE).for_each(|page| page[..8].copy_from_slice(&round.to_le_bytes()));
+                    }
+                    reached("the end");
+                });
+            }
+        });
+        return;
+    }
+    let output = again(TEST).output().expect("it runs");
+    let (said, why) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{output:?}");
+    assert!(why.contains("a planted panic") && why.contains("foreread-pager"), "{why}");
+    assert!(why.contains("page faults of a memory region has failed") && why.contains("report"), "{why}");
+    assert!(!said.contains("reached the end"), "{said}");
+}

@@ -82,9 +82,9 @@ fn pages_that_a_device_writes_to_do_not_leave() {
         return;
     }
     let dir = tempfile::tempdir().expect("a directory");
-    let bytes = 16 * MIB;
-    let file = direct_file(dir.path(), bytes);
-    for budget in [MIB / 2, MIB, 2 * MIB, 4 * MIB, 8 * MIB, 32 * MIB] {
+    let file = direct_file(dir.path(), 128 * MIB);
+    for budget in [MIB / 2, MIB, 2 * MIB, 4 * MIB, 8 * MIB, 32 * MIB, 64 * MIB] {
+        let bytes = (2 * budget).max(16 * MIB);
         let Some(mut region) = region(bytes, budget, true) else { return };
         write_all(&mut region, 1);
         let mut refused = 0;
@@ -273,6 +273,58 @@ fn pages_that_the_program_gives_up_by_itself_are_zeroes_or_as_before() {
     }
     write_all(&mut region, 7);
     assert_eq!(wrong(&region, 7), 0);
+}
+
+/// The flags that the kernel keeps of the mapping with this address.
+fn flags_of(address: *const u8) -> Vec<String> {
+    let maps = std::fs::read_to_string("/proc/self/smaps").expect("it is always there");
+    let mut inside = false;
+    for line in maps.lines() {
+        let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+        let range = range.and_then(|(start, end)| {
+            Some((usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?))
+        });
+        if let Some((start, end)) = range {
+            inside = (start..end).contains(&address.addr());
+        }
+        if let Some(flags) = line.strip_prefix("VmFlags:").filter(|_| inside) {
+            return flags.split_whitespace().map(str::to_owned).collect();
+        }
+    }
+    panic!("nothing is mapped at {address:?}");
+}
+
+/// `PR_SET_MEMORY_MERGE`, of Linux 6.4.
+const SET_MEMORY_MERGE: libc::c_int = 67;
+
+#[test]
+fn a_program_that_merges_equal_pages_does_not_merge_those_of_a_region() {
+    if !plays("a_program_that_merges_equal_pages_does_not_merge_those_of_a_region") {
+        return;
+    }
+    // SAFETY: it changes how memory of this process is kept, and no contents.
+    if unsafe { libc::prctl(SET_MEMORY_MERGE, 1, 0, 0, 0) } != 0 {
+        println!("skipped: this kernel cannot merge pages, or this user may not ask for it");
+        return;
+    }
+    let (prot, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: new memory.
+    let other = unsafe { libc::mmap(std::ptr::null_mut(), MIB, prot, flags, -1, 0) };
+    assert_ne!(other, libc::MAP_FAILED);
+    assert!(flags_of(other.cast()).contains(&"mg".to_owned()), "other memory of the program is merged");
+    let Some(mut region) = region(16 * MIB, 4 * MIB, false) else { return };
+    for address in [region.as_ptr(), region.as_ptr().wrapping_add(region.len() - PAGE)] {
+        let flags = flags_of(address);
+        assert!(!flags.contains(&"mg".to_owned()), "{flags:?}");
+        assert!(flags.contains(&"um".to_owned()) || flags.contains(&"uw".to_owned()), "it is the region: {flags:?}");
+    }
+    // Equal pages, which leave, come back, and are written to.
+    for round in 0..3 {
+        region.chunks_mut(PAGE).for_each(|page| page.fill(7));
+        assert!(region.chunks(PAGE).all(|page| page.iter().all(|byte| *byte == 7)));
+        write_all(&mut region, round);
+        assert_eq!(wrong(&region, round), 0);
+    }
 }
 
 /// `UFFDIO_MOVE`.

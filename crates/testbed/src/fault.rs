@@ -18,6 +18,7 @@
 //! | `ignore-range` | the whole object with 200 |
 //! | `gzip` | 200, the whole object as `Content-Encoding: gzip`, a weak `ETag`, no length |
 //! | `archived` | 403 `InvalidObjectState`, as of an object in an archive |
+//! | `forbid-missing` | 403 where it would be 404, as S3 answers clients that may not list |
 //! | `slow=20` | a first byte that takes 20 times as long |
 //! | `repeat-token` | a page of a listing whose continuation leads to the same page again |
 //! | `endless` | an empty page of a listing, and a continuation that has not been there before |
@@ -120,6 +121,8 @@ pub enum Effect {
     Gzip,
     /// The object is in an archive and cannot be read.
     Archived,
+    /// 403 for a key without an object: what S3 tells a client that may not list.
+    ForbidMissing,
     /// The first byte takes longer.
     Slow {
         /// How many times as long.
@@ -142,7 +145,7 @@ pub enum FaultError {
     /// The first term is no effect.
     #[error(
         "unknown fault {0:?}: expected one of status, reset, reset-body, stall, stall-body, truncate, short, wrong-range, \
-         wrong-etag, no-etag, ignore-range, gzip, archived, slow, repeat-token, endless, garbage, replace"
+         wrong-etag, no-etag, ignore-range, gzip, archived, forbid-missing, slow, repeat-token, endless, garbage, replace"
     )]
     Effect(String),
     /// A term is no condition, or does not go with the effect.
@@ -257,6 +260,7 @@ fn parse_effect(text: &str) -> Result<Effect, FaultError> {
         "ignore-range" => Effect::IgnoreRange,
         "gzip" => Effect::Gzip,
         "archived" => Effect::Archived,
+        "forbid-missing" => Effect::ForbidMissing,
         "repeat-token" => Effect::RepeatToken,
         "endless" => Effect::Endless,
         "garbage" => Effect::Garbage,
@@ -350,6 +354,7 @@ impl fmt::Display for Effect {
             Self::IgnoreRange => f.write_str("ignore-range"),
             Self::Gzip => f.write_str("gzip"),
             Self::Archived => f.write_str("archived"),
+            Self::ForbidMissing => f.write_str("forbid-missing"),
             Self::Slow { factor } => write!(f, "slow={factor}"),
             Self::RepeatToken => f.write_str("repeat-token"),
             Self::Endless => f.write_str("endless"),
@@ -427,6 +432,7 @@ mod tests {
             "ignore-range",
             "gzip",
             "archived",
+            "forbid-missing,kind=get+head",
             "slow=20",
             "repeat-token,kind=list,key=a/*",
             "endless,kind=list",

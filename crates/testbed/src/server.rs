@@ -228,6 +228,9 @@ async fn serve(state: Arc<State>, cut: Cut, request: Request<Incoming>) -> io::R
             plain::answer(&state.objects, &parts, &topic.key, effect)?
         }
     };
+    if effect == Some(Effect::ForbidMissing) && answer.status() == StatusCode::NOT_FOUND {
+        answer = answer::status_error(topic.s3, 403, None);
+    }
     if head_only && answer.status().is_client_error() | answer.status().is_server_error() {
         *answer.body_mut() = Payload::Bytes(bytes::Bytes::new());
     }

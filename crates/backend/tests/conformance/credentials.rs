@@ -39,7 +39,7 @@ async fn missing_credentials_name_the_sources_that_were_tried() {
     let server = Scripted::start(|_, _| OBJECT.into()).await;
     let backend = connect("s3://bucket", &options(&server)).unwrap().backend;
     let error = backend.stat(&Key::new("a")).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unauthenticated, "{error}");
     for part in ["AWS_ACCESS_KEY_ID", "profile lab", "SSO", "instance metadata", "--anonymous"] {
         assert!(error.to_string().contains(part), "{part} is not in: {error}");
     }
@@ -55,7 +55,7 @@ async fn other_clouds_name_the_sources_as_well() {
     let server = Scripted::start(|_, _| OBJECT.into()).await;
     for (url, part) in [("gs://bucket", "GOOGLE_APPLICATION_CREDENTIALS"), ("az://container", "AZURE_STORAGE_KEY")] {
         let error = connect(url, &options(&server)).unwrap().backend.stat(&Key::new("a")).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Unauthenticated, "{error}");
         assert!(error.to_string().contains(part), "{error}");
     }
     assert_eq!(server.heads().len(), 0, "nothing is sent unsigned");

@@ -45,15 +45,15 @@ async fn the_testbed_conforms() {
 }
 
 #[tokio::test]
-async fn a_wrong_secret_is_permission_denied() {
+async fn a_wrong_secret_is_no_authentication() {
     let credentials = [("AWS_ACCESS_KEY_ID", "testbed"), ("AWS_SECRET_ACCESS_KEY", "wrong")];
-    if !with_environment("s3::a_wrong_secret_is_permission_denied", &credentials) {
+    if !with_environment("s3::a_wrong_secret_is_no_authentication", &credentials) {
         return;
     }
     let testbed = seed::testbed(Config::default());
     let options = ConnectOptions::default().with_endpoint(testbed.endpoint());
     let error = connect("s3://testbed", &options).unwrap().backend.list("", None).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unauthenticated, "{error}");
     assert!(error.to_string().contains("SignatureDoesNotMatch"), "{error}");
     assert!(!error.to_string().contains("wrong"), "{error}");
 }

@@ -68,6 +68,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "1s")]
     metadata_ttl: Duration,
 
+    /// Mount although the storage forbids listings: names that are known open, `ls` fails
+    ///
+    /// A name that no object has is a directory then, which cannot be read. Nothing can be checked
+    /// beforehand: if names may not be read either, they fail one by one.
+    #[arg(long)]
+    unlisted: bool,
+
     /// Stay in the foreground; Ctrl-C unmounts
     #[arg(short, long)]
     foreground: bool,
@@ -187,7 +194,7 @@ fn first_contact(url: &str, args: &Args) -> Result<Target, Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|cause| Error::Background { cause })?;
     let connected = storage::connect(url, &args.storage)?;
-    let target = runtime.block_on(storage::locate(url, &connected));
+    let target = runtime.block_on(storage::locate(url, &connected, args.unlisted));
     // A name lookup that hangs must not delay the result.
     runtime.shutdown_background();
     Ok(target?)

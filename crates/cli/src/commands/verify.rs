@@ -176,7 +176,7 @@ fn source(args: &VerifyArgs) -> miette::Result<Source> {
         .enable_all()
         .build()
         .map_err(|cause| Failed(Error::Io { action: "starting", cause }))?;
-    if let Target::Object(_) = runtime.block_on(storage::locate(url, &connected))? {
+    if let Target::Object(_) = runtime.block_on(storage::locate(url, &connected, false))? {
         return Err(Unusable::SingleObject { url: foreread::backend::shown(url) }.into());
     }
     let StorageArgs { endpoint, region, profile, anonymous, .. } = args.storage.clone();

@@ -10,16 +10,16 @@
 //! is removed while a reader holds it lives until that reader drops it.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use foreread_policy::{Extent, Touch};
-use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use crate::error::Error;
 use crate::pages::buffer::Buffer;
 use crate::pages::request::Request;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Mutex, OnceLock};
 
 /// A read that waits for folios.
 pub(crate) trait Waits: fmt::Debug + Send + Sync {

@@ -9,13 +9,13 @@
 
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use foreread_policy::{Extent, Nanos, RequestId};
-use parking_lot::Mutex;
-use tokio::sync::Notify;
+
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::atomic::{AtomicBool, AtomicU64};
+use crate::sync::{Mutex, Notify};
 
 /// The state of one request.
 pub(crate) struct Request {

@@ -12,12 +12,12 @@
 use std::sync::Arc;
 
 use foreread_policy::{Extent, FOLIO_PAGES_MAX};
-use parking_lot::RwLock;
 use smallvec::SmallVec;
 
 use crate::numbers::Numbers;
 use crate::pages::folio::{Folio, Folios};
 use crate::pages::pinned::Pages;
+use crate::sync::RwLock;
 
 /// What a look-up found.
 pub(crate) enum Lookup {

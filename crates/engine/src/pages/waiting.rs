@@ -9,16 +9,16 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use foreread_policy::{Extent, FileId, PAGE_BYTES, ReadId};
-use parking_lot::Mutex;
 
 use crate::error::Error;
 use crate::pages::folio::Waits;
 use crate::pages::opened::Opened;
 use crate::pages::pinned::Pages;
 use crate::pages::table::Lookup;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The one that a waiting read answers.
 pub(crate) trait Reader: Send + Sync + 'static {

@@ -14,6 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use foreread_policy::{Nanos, ReadPath, RequestId};
 
+use crate::records::bounds::Bounds;
 use crate::records::log::{action_text, parse_event, parse_events_only, parse_head};
 
 /// How much a replay has compared.
@@ -72,6 +73,8 @@ pub fn replay(log: impl BufRead) -> Result<Replayed, ReplayError> {
     let head = lines.next().transpose()?.unwrap_or_default();
     let malformed = |line, what, text: &str| ReplayError::Malformed { line, what, text: text.to_owned() };
     let options = parse_head(&head).ok_or_else(|| malformed(1, "not the head of a log", &head))?;
+    Bounds::head(&options).map_err(|what| malformed(1, what, &head))?;
+    let mut bounds = Bounds::default();
     let events_only = parse_events_only(&head);
     let first = events_only.unwrap_or(RequestId(0));
     let mut policy = guarded(1, &head, || ReadPath::starting_at(options, first))?;
@@ -96,6 +99,7 @@ pub fn replay(log: impl BufRead) -> Result<Replayed, ReplayError> {
             return Err(malformed(line, "an earlier time than that of the event before", &text));
         }
         last = now;
+        bounds.event(now, event).map_err(|what| malformed(line, what, &text))?;
         guarded(line, &text, || policy.handle(now, event))?;
         replayed.events += 1;
         if events_only.is_some() {
@@ -125,23 +129,6 @@ pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
 mod tests {
     use super::*;
 
-    /// Runs policy on the events of a log that has no actions.
-    fn replay_events(log: &[u8]) -> Option<()> {
-        let mut lines = std::str::from_utf8(log).ok()?.lines();
-        let mut policy = ReadPath::new(parse_head(lines.next()?)?);
-        let mut last = Nanos(0);
-        for line in lines {
-            let (now, event) = parse_event(line).filter(|(now, _)| *now >= last)?;
-            last = now;
-            let mut step = || {
-                policy.handle(now, event);
-                while policy.poll_action().is_some() {}
-            };
-            guarded(0, line, &mut step).ok()?;
-        }
-        Some(())
-    }
-
     #[test]
     fn what_no_driver_does_is_an_error_with_its_line() {
         let head = "foreread-log 9 capacity_bytes=16777216 readahead=true replacement=s3-fifo rotational=false fair_queue=true";
@@ -152,6 +139,13 @@ mod tests {
             told("@2 open 0 1\n@1 release 0")
         );
         assert!(told("@2 open 0 1\nrubbish").starts_with("line 3: neither an event"));
+        let long = told("@2 open 0 18014398509481984\n@3 read 1 0 0 18014398509481984 absent -");
+        assert!(long.starts_with("line 2: a file of more than 8 EiB"), "{long}");
+        let long = told("@2 open 0 100000000\n@3 read 1 0 0 100000000 absent -");
+        assert!(long.starts_with("line 3: a read of more than 8 MiB"), "{long}");
+        let budget = format!("{}\n", head.replace("16777216", "18446744073709551615"));
+        let budget = replay(budget.as_bytes()).expect_err("no machine has it").to_string();
+        assert!(budget.starts_with("line 1: a budget of more than 16 TiB"), "{budget}");
     }
 
     /// A log of this policy, with every event and every action that takes no second process.
@@ -253,8 +247,10 @@ mod tests {
         ];
         foreread_fuzz::fuzz("events of a log", &[&log], &words, |log| {
             let Ok(text) = std::str::from_utf8(log) else { return };
-            let events: Vec<_> = text.lines().filter(|line| !line.starts_with('!')).collect();
-            let _ = replay_events(events.join("\n").as_bytes());
+            let mut lines = text.lines().filter(|line| !line.starts_with('!'));
+            let head = format!("{} events_only=0", lines.next().unwrap_or_default());
+            let events: Vec<_> = std::iter::once(&*head).chain(lines).collect();
+            let _ = replay(events.join("\n").as_bytes());
         });
     }
 }

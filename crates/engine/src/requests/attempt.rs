@@ -6,6 +6,8 @@
 //!      └─ failed, and that may pass ───────┴─> Backoff: 50 ms, 100 ms, .. 3.2 s, with jitter
 //!                                                 └─ beyond the deadline: the error
 //!
+//!   a timer that fires STOPPED_MIN too late: the process was stopped; patience begins anew
+//!
 //!   sooner_of   |---- first -------x        late, and hedged: the request is made once more,
 //!                     |---- again ----|     and the first answer counts
 //! ```
@@ -31,18 +33,21 @@ pub(crate) struct Failure {
     retryable: bool,
     /// The storage asked for no attempt before this.
     retry_after: Option<Duration>,
+    /// The process was stopped while the attempt was under way.
+    stopped: bool,
 }
 
 impl Failure {
     /// The attempt failed, and another one may not.
     pub(crate) fn passing(error: Error) -> Self {
-        Self { error, retryable: true, retry_after: None }
+        Self { error, retryable: true, retry_after: None, stopped: false }
     }
 }
 
 impl From<backend::Error> for Failure {
     fn from(error: backend::Error) -> Self {
-        Self { retryable: error.kind().is_retryable(), retry_after: error.retry_after(), error: error.into() }
+        let (retryable, retry_after) = (error.kind().is_retryable(), error.retry_after());
+        Self { retryable, retry_after, error: error.into(), stopped: false }
     }
 }
 
@@ -53,10 +58,20 @@ pub(crate) async fn attempt<T>(
     object: &str,
     call: impl Future<Output = Result<T, backend::Error>>,
 ) -> Result<T, Failure> {
-    if let Ok(result) = tokio::time::timeout(patience, call).await {
-        return result.map_err(Failure::from);
-    }
-    Err(Failure::passing(silence(operation, object, patience)))
+    let began = Instant::now();
+    let mut failure = match tokio::time::timeout(patience, call).await {
+        Ok(Ok(answer)) => return Ok(answer),
+        Ok(Err(error)) => Failure::from(error),
+        Err(_) => Failure::passing(silence(operation, object, patience)),
+    };
+    failure.stopped = was_stopped(began, patience);
+    Err(failure)
+}
+
+/// Whether the process was stopped (SIGSTOP, a frozen cgroup, a suspended virtual machine) since
+/// `began`, when a timer was set to `wait`.
+pub(crate) fn was_stopped(began: Instant, wait: Duration) -> bool {
+    began.elapsed().saturating_sub(wait) >= STOPPED_MIN
 }
 
 /// The storage did not answer for as long as `patience` allows.
@@ -84,10 +99,19 @@ impl Backoff {
         self.began = self.began.max(moment);
     }
 
+    /// The moment from which patience counts.
+    pub(crate) fn began(&self) -> Instant {
+        self.began
+    }
+
     /// Waits before the next attempt, or returns the error if there shall be none.
     pub(crate) async fn wait(&mut self, failure: Failure) -> Result<(), Error> {
         if !failure.retryable {
             return Err(failure.error);
+        }
+        // A stopped process has not waited, and what it waited for may be lost since long ago.
+        if failure.stopped {
+            self.began = Instant::now();
         }
         let pause = self.pause(failure.retry_after);
         // The storage may ask for any wait: it is compared, and never added to a moment.
@@ -96,7 +120,11 @@ impl Backoff {
             return Err(failure.error.with_text(text));
         }
         tracing::debug!(error = %failure.error, ?pause, "trying again");
+        let pause_began = Instant::now();
         tokio::time::sleep(pause).await;
+        if was_stopped(pause_began, pause) {
+            self.began = Instant::now();
+        }
         Ok(())
     }
 
@@ -133,13 +161,17 @@ pub(crate) async fn sooner_of<T, A: Future<Output = Result<T, Failure>>>(
     }
 }
 
+/// How late a timer fires at least for its process to count as stopped. Lower: a loaded machine
+/// has more patience with storage than it should. Higher: shorter stops count as waits.
+const STOPPED_MIN: Duration = Duration::from_secs(5);
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn asks_to_wait(wish: Duration) -> Failure {
         let error = Error::new(ErrorKind::Throttled, "slow down").with_key("a");
-        Failure { error, retryable: true, retry_after: Some(wish) }
+        Failure { error, retryable: true, retry_after: Some(wish), stopped: false }
     }
 
     #[tokio::test(start_paused = true)]

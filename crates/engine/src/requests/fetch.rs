@@ -20,7 +20,7 @@ use futures::StreamExt;
 use tokio::time::Instant;
 
 use crate::error::{Error, ErrorKind};
-use crate::requests::attempt::{Backoff, Failure, attempt, sooner_of};
+use crate::requests::attempt::{Backoff, Failure, attempt, sooner_of, was_stopped};
 use crate::requests::filling::Filling;
 use crate::requests::joint::{End, Joint};
 use crate::requests::owner::{Broken, InFlight, Owner};
@@ -85,6 +85,7 @@ async fn carry<O: Owner>(in_flight: InFlight<O>, mut carried: Carried<O>) {
             filling.fail(&error);
             return;
         }
+        filling.wait_since(backoff.began());
         storage.stats.retries.fetch_add(1, Relaxed);
     }
     storage.stats.first_byte.record(first_byte.unwrap_or_default());
@@ -113,6 +114,7 @@ async fn read_body<O: Owner>(
         let read = storage.backend.read(&object.key, &object.version, wanted.clone());
         attempt(storage.patience.first_byte, "read", object.key.as_str(), read)
     };
+    let (began, longest) = (Instant::now(), storage.patience.first_byte + late.unwrap_or_default());
     let mut body = match late {
         Some(late) => {
             let hedged = || {
@@ -123,6 +125,9 @@ async fn read_body<O: Owner>(
         }
         None => ask().await?,
     };
+    if was_stopped(began, longest) {
+        filling.wait_since(Instant::now());
+    }
     let wrong = |what: &str| {
         let text = format!("read {} [{}, {}): {what}", object.key, wanted.start, wanted.end);
         Failure::passing(Error::new(ErrorKind::Io, text).with_key(object.key.as_str()).with_retry())
@@ -132,9 +137,13 @@ async fn read_body<O: Owner>(
         // A body of which a byte comes now and then is not waited for any longer than a silent
         // one.
         let left = storage.patience.total.saturating_sub(filling.progress().elapsed());
-        let Some(piece) = attempt(storage.patience.idle.min(left), "read", object.key.as_str(), next).await? else {
+        let (began, patience) = (Instant::now(), storage.patience.idle.min(left));
+        let Some(piece) = attempt(patience, "read", object.key.as_str(), next).await? else {
             return Err(wrong("the body ended early"));
         };
+        if was_stopped(began, patience) {
+            filling.wait_since(Instant::now());
+        }
         let piece = piece?;
         first_byte.get_or_insert_with(|| submitted.elapsed());
         storage.stats.fetched_bytes.fetch_add(piece.len() as u64, Relaxed);

@@ -46,6 +46,11 @@ impl Filling {
         self.progress
     }
 
+    /// The storage is waited for since `moment`, or later.
+    pub(crate) fn wait_since(&mut self, moment: Instant) {
+        self.progress = self.progress.max(moment);
+    }
+
     /// The bytes of the object still to come.
     pub(crate) fn rest(&self) -> &Range<u64> {
         &self.rest

@@ -28,6 +28,11 @@
 //! This thread does not log: a program may hold its log's lock while it touches a page. Failures
 //! are counted ([`Gauges`]).
 //!
+//! A panic of this thread ends the process (SIGABRT), after a line on standard error. Which slot
+//! of the spill holds a page is known to policy alone, so no successor could give back the pages
+//! that are not in memory, and a part of the program's own memory would be gone. Threads that wait
+//! for pages would wait for ever, or read zeroes.
+//!
 //! *Invariant:* no rule about what to read, write or drop is here.
 
 use std::collections::{HashMap, VecDeque};
@@ -76,6 +81,8 @@ pub(super) struct Pager {
     pending: VecDeque<RegionEvent>,
     gauges: Gauges,
     started: Instant,
+    /// Events after which it panics; 0: never.
+    panics_after: u64,
 }
 
 /// A request of policy's in flight.
@@ -140,7 +147,14 @@ impl Pager {
             pending: VecDeque::new(),
             gauges: Gauges { budget_pages, ..Gauges::default() },
             started: Instant::now(),
+            panics_after: 0,
         }
+    }
+
+    /// The same, which panics when policy is told of so many events, unless 0.
+    pub(super) fn that_panics(mut self, after: u64) -> Self {
+        self.panics_after = after;
+        self
     }
 
     /// Answers faults until it is told to stop.
@@ -236,6 +250,10 @@ impl Pager {
 
     fn tell_pending(&mut self) {
         while let Some(event) = self.pending.pop_front() {
+            if self.panics_after > 0 {
+                self.panics_after -= 1;
+                assert!(self.panics_after > 0, "a planted panic");
+            }
             let now = Nanos(self.started.elapsed().as_nanos() as u64);
             self.policy.handle(now, event);
             while let Some(action) = self.policy.poll_action() {
@@ -503,13 +521,17 @@ impl Pager {
 impl Drop for Pager {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // A thread that waits for a page would wait for ever, and memory that a transfer
-            // writes to would be unmapped.
-            tracing::error!("the thread that answers page faults has failed");
+            // Memory that a transfer writes to must not be unmapped, either. No lock is taken: a
+            // thread that waits for a page may hold it.
+            let _ = rustix::io::write(rustix::stdio::stderr(), FAILED.as_bytes());
             std::process::abort();
         }
     }
 }
+
+/// The last words of a process whose pager has panicked; the panic's own come before.
+const FAILED: &str = "foreread: the thread that answers page faults of a memory region has failed, and the process \
+                      ends: pages of the region that are not in memory cannot be given back. Please report it.\n";
 
 /// The part of a budget that policy may fill: the rest holds pages that are leaving.
 pub(super) fn budget_of_policy(pages: u64) -> u64 {

@@ -145,6 +145,21 @@ fn archived() {
 }
 
 #[test]
+fn forbid_missing() {
+    let testbed = testbed(&[("k", SIZE)], &["forbid-missing,kind=get+head"]);
+    for path in ["/testbed/none", "/http/none"] {
+        let reply = get(testbed.address(), path, &[]);
+        assert_eq!(reply.status, 403, "{path}");
+        assert_eq!(head(testbed.address(), path, &[]).status, 403, "{path}");
+    }
+    assert!(get(testbed.address(), "/testbed/none", &[]).text().contains("<Code>AccessDenied</Code>"));
+    assert_eq!(
+        (get(testbed.address(), "/testbed/k", &[]).status, head(testbed.address(), "/testbed/k", &[]).status),
+        (200, 200)
+    );
+}
+
+#[test]
 fn slow() {
     // Without a latency to multiply nothing but the count shows; how the model multiplies it is
     // tested there.
