@@ -22,7 +22,7 @@
 //! without end.
 //!
 //! The rule knows no names and no kernel. A driver adds what is looked up, removes what the kernel
-//! forgets, and asks for what [`Names::next`] says. Source: docs/decisions/0048.
+//! forgets, and asks for what [`Names::next`] says. Source: docs/decisions/0047.
 
 use alloc::vec::Vec;
 
@@ -390,18 +390,18 @@ const NONE: u32 = u32::MAX;
 
 /// The part of the budget that names may take, an eighth: 41,000 names of 60 bytes in 64 MiB.
 /// Lower: the kernel is asked to forget names that programs use again, and each look-up asks the
-/// listing or the storage. Higher: less memory for pages. Source: docs/decisions/0048.
+/// listing or the storage. Higher: less memory for pages. Source: docs/decisions/0047.
 const SHARE: u64 = 8;
 
 /// The part of the capacity that is emptied at a time, an eighth. Lower: more names go at a time,
 /// some before they are used again. Higher: smaller batches, more calls of the kernel. Source:
-/// docs/decisions/0048.
+/// docs/decisions/0047.
 const SLACK: u64 = 8;
 
 /// How long, at least, a name that was asked for counts as gone: 1 s. The kernel tells at once
 /// what it forgets, but the threads that hear of it may be busy. Lower: names go in place of
 /// others that are going. Higher: names that the kernel keeps are made up for later. Source:
-/// docs/decisions/0048.
+/// docs/decisions/0047.
 const SETTLE: Nanos = Nanos::from_millis(1000);
 
 /// Time before a name that the kernel has kept is asked for again, 1 s; it doubles from then on.

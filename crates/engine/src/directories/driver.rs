@@ -364,8 +364,8 @@ impl State {
     }
 }
 
-/// What of a budget may be taken by what is known of directories: three eighths. Pages keep a half,
-/// and names that a kernel remembers may take the last eighth.
+/// What of a budget may be taken by what is known of directories: three eighths. Pages keep a
+/// half, and names that a kernel remembers may take the last eighth.
 fn directories_share(bytes: u64) -> u64 {
     bytes / 8 * 3
 }

@@ -49,17 +49,12 @@ use crate::queue::concurrency::Concurrency;
 use crate::queue::link::Cost;
 use crate::units::{Class, Extent, FileId, Nanos, RequestId};
 
+mod owner;
 mod ready;
 mod turn;
 
+pub(crate) use owner::Owner;
 use ready::{Ready, State};
-
-/// The owner of a queue: a stream of a file, or all reads of the file that belong to no stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Owner {
-    pub(crate) file: FileId,
-    pub(crate) stream: Option<u64>,
-}
 
 /// A request that has not been started.
 #[derive(Debug, Clone, Copy)]
@@ -97,8 +92,8 @@ impl Queue {
         self.demanded > 0
     }
 
-    /// The place of a waiting request in `order`. All long requests of a stream on a disk are needed
-    /// soon, and two in order of position are read as one.
+    /// The place of a waiting request in `order`. All long requests of a stream on a disk are
+    /// needed soon, and two in order of position are read as one.
     fn place(id: RequestId, waiting: &Waiting, rotational: bool) -> (bool, u64, RequestId) {
         let patient = waiting.class != Class::Demand && !(rotational && is_long(waiting.extent));
         (patient, if rotational { waiting.extent.start } else { 0 }, id)
@@ -117,8 +112,8 @@ impl Queue {
         Some(waiting)
     }
 
-    /// The waiting request to start first. On a disk: by position, from the end of the last one on.
-    /// Elsewhere: demand, then the oldest.
+    /// The waiting request to start first. On a disk: by position, from the end of the last one
+    /// on. Elsewhere: demand, then the oldest.
     fn first(&self) -> Option<RequestId> {
         let &(patient, ..) = self.order.first()?;
         let behind = self.order.range((patient, self.end, RequestId(0))..).next();

@@ -289,8 +289,8 @@ impl Requests {
         self.spare.last().map(|&(_, id)| id)
     }
 
-    /// The latest request that holds memory, that waits for more, that no ready read stands on, and
-    /// that `may` be cancelled; speculation first. Costs a step for each that may not.
+    /// The latest request that holds memory, that waits for more, that no ready read stands on,
+    /// and that `may` be cancelled; speculation first. Costs a step for each that may not.
     pub(crate) fn latest_stalled(&self, may: impl Fn(RequestId) -> bool) -> Option<RequestId> {
         self.stalled.iter().rev().map(|&(_, id)| id).find(|&id| may(id))
     }

@@ -8,7 +8,7 @@
 //! *Invariant:* a stream waits once.
 //!
 //! The file does not know how much a stream has had (`queue::fair_queue`). Source:
-//! docs/decisions/0015, 0047.
+//! docs/decisions/0015.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;

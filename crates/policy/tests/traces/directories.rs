@@ -64,10 +64,9 @@ impl Driver {
                     let from = if restarts { 0 } else { self.known.get(&dir.0).map_or(0, |known| known.0) };
                     self.listing.insert(dir.0, from);
                 }
-                DirAction::ListBelow { .. } => {}
+                DirAction::ListBelow { .. } | DirAction::Trim { .. } => {}
                 DirAction::Fetch { dir, entry } => drop(self.fetching.insert((dir.0, entry))),
                 DirAction::Discard { dir, entry } => drop(self.fetched.remove(&(dir.0, entry))),
-                DirAction::Trim { .. } => {}
                 DirAction::Drop { dir } => drop(self.known.remove(&dir.0)),
             }
         }

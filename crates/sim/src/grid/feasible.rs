@@ -10,10 +10,10 @@
 //!   feasible = the least of them
 //! ```
 //!
-//! A reader that reads in order is served from memory, so its own speed is that of a copy. One that
-//! jumps has one record under way at a time. Memory holds a record from its request to its end: by
-//! Little's law M' bytes in flight, each for L + record / b, pass at that rate. The record counts
-//! and not the part: how large a part is, is the policy's choice.
+//! A reader that reads in order is served from memory, so its own speed is that of a copy. One
+//! that jumps has one record under way at a time. Memory holds a record from its request to its
+//! end: by Little's law M' bytes in flight, each for L + record / b, pass at that rate. The record
+//! counts and not the part: how large a part is, is the policy's choice.
 
 use foreread_policy::PAGE_BYTES;
 use serde::Serialize;
@@ -63,5 +63,6 @@ impl Feasible {
     }
 }
 
-/// Bytes of bookkeeping beside each folio that a budget is charged with, as `foreread-policy` does.
+/// Bytes of bookkeeping beside each folio that a budget is charged with, as `foreread-policy`
+/// does.
 const BOOKKEEPING_BYTES: u64 = 512;

@@ -5,9 +5,9 @@
 //!   |------------------|-----------------------|................|----------|
 //! ```
 //!
-//! Spans are multiples of a *round*: the time in which each reader reads one record at the feasible
-//! rate, at least a round trip. They are just long enough for a steady state, so that the largest
-//! cells take seconds.
+//! Spans are multiples of a *round*: the time in which each reader reads one record at the
+//! feasible rate, at least a round trip. They are just long enough for a steady state, so that the
+//! largest cells take seconds.
 
 use foreread_device::Profile;
 use foreread_workload::{Descriptor, Op, Pattern};
@@ -53,6 +53,7 @@ pub struct Outcome {
 
 /// When each span of a run ends, in ns.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_field_names, reason = "each is a time in ns")]
 struct Spans {
     bin_ns: u64,
     from_ns: u64,
@@ -205,8 +206,8 @@ const STEADY_NS: u64 = 500_000_000;
 /// not seen on quick links. Higher: cells take longer. Source: chosen here.
 const READS_MAX: u64 = 100_000;
 
-/// Round trips of the pause. Lower: requests of before are under way at its end. Higher: cells take
-/// longer. Source: chosen here.
+/// Round trips of the pause. Lower: requests of before are under way at its end. Higher: cells
+/// take longer. Source: chosen here.
 const PAUSE_ROUND_TRIPS: u64 = 10;
 
 /// Round trips after the pause. Lower: a ramp of the length that is wanted is cut off. Higher:

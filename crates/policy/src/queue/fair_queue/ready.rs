@@ -1,24 +1,25 @@
 //! The queues with waiting requests, in the order in which they are next.
 //!
 //! ```text
-//!                  demanded        aged           patient        each in the order of tags, and
-//!   short first    A  C  F         B              D  E           twice: queues whose first request
-//!   long first     G                              H              is short, and long (disks only)
-//!                     urgent <─────────┘ age ────────┘
-//!   beside         A  F            of each file with nothing at the storage, the first demanded one
+//!                  demanded     aged        patient     each in the order of tags, and twice:
+//!   short first    A  C  F      B           D  E        queues whose first request is short,
+//!   long first     G                        H           and long (disks only)
+//!                     urgent <──────┘ age ─────┘
+//!   beside         A  F     of each file with nothing at the storage, the first demanded one
 //! ```
 //!
 //! Every step costs O(log n) for n queues. A queue that only speculation waits in becomes urgent
-//! with time; `patient` queues are kept by the time of their oldest request, too, and move when the
-//! next one is asked for.
+//! with time; `patient` queues are kept by the time of their oldest request, too, and move when
+//! the next one is asked for.
 //!
 //! *Invariant:* a queue with a waiting request has one place, that of its present state.
 //!
-//! This file does not decide which of the orders is asked for (`turn`). Source: docs/decisions/0047.
+//! This file does not decide which of the orders is asked for (`turn`). Source:
+//! docs/decisions/0021.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use super::Owner;
+use crate::queue::fair_queue::owner::Owner;
 use crate::units::{FileId, Nanos};
 
 /// Why a queue is next, the most urgent first.
@@ -145,8 +146,8 @@ impl Ready {
     }
 
     /// The next queue: urgent ones first, then the least tag. `demanded`: only queues with demand.
-    /// `short` and `long`: whether queues whose first request is of that length are asked for, up to
-    /// that tag.
+    /// `short` and `long`: whether queues whose first request is of that length are asked for, up
+    /// to that tag.
     pub(super) fn next(&self, demanded: bool, short: Option<u64>, long: Option<u64>) -> Option<Owner> {
         let first = |urgency, is_long, most: Option<u64>| {
             let least = Owner { file: FileId(0), stream: None };

@@ -46,8 +46,8 @@ impl FairQueue {
         if self.waiting == 0 {
             return None;
         }
-        // If started requests find no memory, speculation would find none either. A request that waits
-        // for memory has been started.
+        // If started requests find no memory, speculation would find none either. A request that
+        // waits for memory has been started.
         let stalling = stalled.len();
         let short_of_memory = stalling > 0;
         let served = if self.rotational {

@@ -182,7 +182,9 @@ impl ReadPath {
 
     /// A read waits no more for memory of `requests`.
     fn unlinked(&mut self, requests: &[RequestId]) {
-        requests.iter().for_each(|&request| self.requests.not_waited_for(request));
+        for &request in requests {
+            self.requests.not_waited_for(request);
+        }
     }
 
     /// `request` for `extent` of `file` has failed: ready reads that wait for it are over.
