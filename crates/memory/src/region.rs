@@ -236,8 +236,8 @@ impl RegionBuilder {
             match Resident::new(mapping_of_pager, uffd, idle_frames(budget_pages)) {
                 Ok(resident) => {
                     if ready.send(Ok(io_uring)).is_ok() {
-                        let pager = Pager::new(resident, orders_of_pager, policy, carrier, cipher, budget_pages);
-                        pager.that_panics(panics_after).run();
+                        let answers = Pager::new(resident, orders_of_pager, policy, carrier, cipher, budget_pages);
+                        answers.that_panics(panics_after).run();
                     }
                 }
                 Err(error) => {
