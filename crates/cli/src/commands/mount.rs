@@ -44,6 +44,7 @@ use single::SingleObject;
 /// Mount a bucket, a prefix, a single object, a web server's file or a directory
 #[derive(Debug, clap::Args)]
 #[command(after_help = "More, with examples: `foreread mount --help`.", after_long_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command")]
 pub(crate) struct Args {
     /// What to mount: `s3://BUCKET[/PREFIX]`, `gs://`, `az://`, `http(s)://HOST/FILE` or a local
     /// directory

@@ -13,7 +13,7 @@
 //! This is no test of the harness, so that the files' own tests, which need no loom, are not in
 //! it. An argument runs the models with that in their names.
 
-#![allow(unreachable_pub, dead_code, unreachable_pub, reason = "the models use a part of the engine's files")]
+#![allow(dead_code, unreachable_pub, unused_imports, reason = "the models use a part of the engine's files")]
 
 #[path = "../../src/error.rs"]
 mod error;
@@ -62,7 +62,7 @@ const PREEMPTIONS_MAX: usize = 3;
 /// A reader that notes how its read ended: the first byte of each folio, or an error.
 struct Noted {
     opened: Arc<Opened>,
-    ends: Arc<Plain<Vec<Result<Vec<u8>, ErrorKind>>>>,
+    ends: Ends,
 }
 
 impl Reader for Noted {
@@ -80,7 +80,10 @@ impl Reader for Noted {
     }
 }
 
-type Ends = Arc<Plain<Vec<Result<Vec<u8>, ErrorKind>>>>;
+/// The first byte of each folio of a read, or its error.
+type End = Result<Vec<u8>, ErrorKind>;
+
+type Ends = Arc<Plain<Vec<End>>>;
 
 fn opened(pages: u64) -> Arc<Opened> {
     let version = Version { size: pages * PAGE_BYTES, tag: None, modified: None };
@@ -123,7 +126,7 @@ fn present(missed: &dyn Missed) -> Option<Pages> {
     }
 }
 
-fn ends(ends: &Ends) -> Vec<Result<Vec<u8>, ErrorKind>> {
+fn ends(ends: &Ends) -> Vec<End> {
     ends.lock().expect("no panic").clone()
 }
 
@@ -136,7 +139,9 @@ fn a_read_is_answered_once_by_the_last_of_its_folios() {
     let threads: Vec<_> =
         two.into_iter().zip(1..).map(|(folio, with)| thread::spawn(move || filled(&folio, with))).collect();
     read.wait_for(pages);
-    threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
+    for thread in threads {
+        thread.join().expect("it ends");
+    }
     assert_eq!(ends(&ended), [Ok(vec![1, 2])]);
 }
 
