@@ -70,6 +70,10 @@ impl Reader for Noted {
         &self.opened
     }
 
+    fn begins_anew(&self, _: u64, _: usize, _: Option<ReadId>) -> bool {
+        false
+    }
+
     fn finish(&self, result: Result<Pages, Error>, read: Option<ReadId>) {
         assert_eq!(read, Some(ReadId(7)));
         let bytes = result.map(|pages| {
