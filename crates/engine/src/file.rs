@@ -133,7 +133,7 @@ impl File {
     where
         D: FnOnce(Result<Pages, Error>) + Send + 'static,
     {
-        let answer = Answer { file: self, since: Instant::now(), done: Mutex::new(Some(done)) };
+        let answer = Answer { file: self, since: Instant::now(), is_anew: false, done: Mutex::new(Some(done)) };
         Waiting::new(answer, offset, len)
     }
 
@@ -161,12 +161,28 @@ impl File {
 struct Answer<D> {
     file: File,
     since: Instant,
+    /// It has been made anew.
+    is_anew: bool,
     done: Mutex<Option<D>>,
 }
 
 impl<D: FnOnce(Result<Pages, Error>) + Send + 'static> Reader for Answer<D> {
     fn opened(&self) -> &Opened {
         &self.file.opened
+    }
+
+    fn begins_anew(&self, offset: u64, len: usize, read: Option<ReadId>) -> bool {
+        let driver = &self.file.driver;
+        // One attempt of the older request may have been under way when storage came back. A read
+        // that has waited for longer ends with it: reads of a storage that stays away end, too.
+        if self.is_anew || self.since.elapsed() > driver.storage.patience.first_byte {
+            return false;
+        }
+        driver.answered(&self.file.opened, None, read);
+        let done = self.done.lock().take();
+        let anew = Self { file: self.file.clone(), since: self.since, is_anew: true, done: Mutex::new(done) };
+        driver.read_missing([Waiting::new(anew, offset, len) as Arc<dyn Missed>]);
+        true
     }
 
     fn finish(&self, result: Result<Pages, Error>, read: Option<ReadId>) {

@@ -79,7 +79,8 @@ impl Store {
     }
 
     fn come_back(&self) {
-        self.state.send_modify(|state| state.line = Line::Up);
+        // Requests of meanwhile are old as well.
+        self.state.send_modify(|state| *state = State { line: Line::Up, outages: state.outages + 1, ..*state });
     }
 
     /// Something of a request that began after so many outages may pass now, or never will.
@@ -212,6 +213,33 @@ const GOES_ON: Duration = Duration::from_secs(30);
 
 /// Patience is 30 s; the attempt under way when it ends may take 10 s, and so may the one before.
 const LONGEST: Duration = Duration::from_secs(45);
+
+/// The storage comes back while a request is under way that was lost, and has not much patience
+/// left. A read of the same bytes that begins now has patience of its own.
+#[test]
+fn a_read_that_joins_a_request_of_before_the_outage_has_its_bytes() {
+    for gone in [5, 12, 22, 26, 28, 29] {
+        let (runtime, store) = (runtime(), Store::new());
+        let engine = engine(&runtime, &store, gone);
+        runtime.block_on(async {
+            store.go_down(Line::Swallows, Fate::IsLost);
+            let file = engine.open(&object("f"));
+            let read = |file: foreread_engine::File| async move {
+                let began = Instant::now();
+                (file.read_at(1 << 20, 4096).await, began.elapsed())
+            };
+            let early = tokio::spawn(read(file.clone()));
+            sleep(Duration::from_secs(gone)).await;
+            store.come_back();
+            let (late, took) = read(file).await;
+            let bytes = late.unwrap_or_else(|error| panic!("back after {gone} s, failed after {took:?}: {error}"));
+            assert!(bytes == content(1 << 20..(1 << 20) + 4096) && took <= LONGEST, "{gone}: {took:?}");
+            let (_, took) = early.await.expect("it ends");
+            assert!(took <= LONGEST, "{gone}: {took:?}");
+            settled(&engine).await;
+        });
+    }
+}
 
 /// All reads of a run in which the storage goes after [`GOES`], for `gone`.
 fn outage(line: Line, fate: Fate, gone: Duration, seed: u64) {

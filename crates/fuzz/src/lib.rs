@@ -15,7 +15,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
@@ -29,7 +29,7 @@ pub fn fuzz(target: &str, seeds: &[&[u8]], words: &[&str], check: impl Fn(&[u8])
     }
     let time = std::env::var("FOREREAD_FUZZ_SECONDS").ok();
     let time = time.map(|seconds| seconds.parse().expect("FOREREAD_FUZZ_SECONDS is a number of seconds"));
-    let (began, slowest) = (Instant::now(), Cell::new((Duration::ZERO, 0)));
+    let (began, slowest) = (Instant::now(), RefCell::new((Duration::ZERO, Vec::new())));
     let mut inputs = 0u64;
     loop {
         let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
@@ -41,7 +41,10 @@ pub fn fuzz(target: &str, seeds: &[&[u8]], words: &[&str], check: impl Fn(&[u8])
             let bytes = input.bytes(seeds, words);
             let started = Instant::now();
             check(&bytes);
-            slowest.set(slowest.get().max((started.elapsed(), bytes.len())));
+            let took = started.elapsed();
+            if took > slowest.borrow().0 {
+                slowest.replace((took, bytes));
+            }
             Ok(())
         });
         if let Err(proptest::test_runner::TestError::Fail(reason, input)) = &result {
@@ -55,8 +58,12 @@ pub fn fuzz(target: &str, seeds: &[&[u8]], words: &[&str], check: impl Fn(&[u8])
             break;
         }
     }
-    let (longest, bytes) = slowest.get();
-    println!("{target}: {inputs} inputs in {:.0?}; the slowest took {longest:.1?}, {bytes} bytes", began.elapsed());
+    let (longest, bytes) = slowest.into_inner();
+    let (time, len) = (began.elapsed(), bytes.len());
+    println!("{target}: {inputs} inputs in {time:.0?}; the slowest took {longest:.1?}, {len} bytes");
+    if longest > SLOW {
+        println!("{target}: it took {longest:.1?}: b\"{}\"", bytes.escape_ascii());
+    }
 }
 
 /// A seed and what is done to it.
@@ -158,6 +165,10 @@ impl Edit {
         }
     }
 }
+
+/// The slowest input of a target is printed if it took longer. Lower: more is printed. Higher: an
+/// input that takes far longer than its length explains is not seen.
+const SLOW: Duration = Duration::from_secs(1);
 
 /// Inputs of a target in an ordinary run of the tests. Lower finds less there; higher takes
 /// longer.

@@ -130,6 +130,29 @@ async fn credentials_are_renewed_when_they_expire() {
     assert_eq!(keys, ["KEY1", "KEY2", "KEY3", "KEY3", "KEY3", "KEY4", "KEY4"]);
 }
 
+/// A process that was stopped between signing and sending, or a clock that was set.
+#[tokio::test]
+async fn a_request_that_was_signed_too_long_ago_is_signed_once_more() {
+    const NAME: &str = "credentials::a_request_that_was_signed_too_long_ago_is_signed_once_more";
+    if !with_environment(NAME, &[("AWS_ACCESS_KEY_ID", "KEY"), ("AWS_SECRET_ACCESS_KEY", "s")]) {
+        return;
+    }
+    for (refusals, sent) in [(1, 2), (9, 2)] {
+        let server = Scripted::start(move |_, number| {
+            if number <= refusals {
+                return answer("403 Forbidden", "<Error><Code>RequestTimeTooSkewed</Code></Error>");
+            }
+            answer("200 OK", "<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>")
+        })
+        .await;
+        let backend = connect("s3://bucket", &options(&server)).unwrap().backend;
+        let listed = backend.list("", None).await.map_err(|error| error.kind());
+        // A clock that stays wrong is an error of its own.
+        assert_eq!(listed.err(), (refusals > 1).then_some(ErrorKind::Unauthenticated));
+        assert_eq!(server.heads().len(), sent);
+    }
+}
+
 /// A time in AWS's format.
 pub(crate) fn rfc3339(time: SystemTime) -> String {
     opendal::raw::Timestamp::try_from(time).unwrap().to_string()

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foreread_policy::{Extent, Nanos, RequestId};
+use tokio::time::Instant;
 
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicBool, AtomicU64};
@@ -21,6 +22,7 @@ use crate::sync::{Mutex, Notify};
 pub(crate) struct Request {
     id: RequestId,
     extent: Extent,
+    made: Instant,
     demanded: AtomicBool,
     /// There is memory for the pages before this one.
     granted: AtomicU64,
@@ -47,7 +49,8 @@ impl Request {
         let (demanded, granted) = (AtomicBool::new(demanded), AtomicU64::new(granted));
         let late = late.map(|late| Duration::from_nanos(late.0));
         let hedged = AtomicBool::new(false);
-        Arc::new(Self { id, extent, demanded, granted, grown: Notify::new(), late, hedged, held: Mutex::default() })
+        let (made, grown, held) = (Instant::now(), Notify::new(), Mutex::default());
+        Arc::new(Self { id, extent, made, demanded, granted, grown, late, hedged, held })
     }
 
     pub(crate) fn id(&self) -> RequestId {
@@ -56,6 +59,11 @@ impl Request {
 
     pub(crate) fn extent(&self) -> Extent {
         self.extent
+    }
+
+    /// When policy made it.
+    pub(crate) fn made(&self) -> Instant {
+        self.made
     }
 
     /// How long it may be without a first byte.

@@ -5,12 +5,15 @@
 //!   wait_for ── the last folio has an outcome ──> Reader::finish ──> policy: answered
 //! ```
 //!
-//! The thread that fills the last folio finishes the read, without the shard.
+//! The thread that fills the last folio finishes the read, without the shard. A read that waited
+//! for a request of before it, which failed, may be made anew: the patience that ended was not its
+//! own.
 
 use std::fmt;
 use std::sync::Arc;
 
 use foreread_policy::{Extent, FileId, PAGE_BYTES, ReadId};
+use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::pages::folio::Waits;
@@ -24,6 +27,11 @@ use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 pub(crate) trait Reader: Send + Sync + 'static {
     /// The file that is read.
     fn opened(&self) -> &Opened;
+
+    /// Makes a read of `len` bytes at `offset` anew, which policy knows as `read`, if it was told
+    /// of it: a request that is older than the read has failed. Returns whether it does; then the
+    /// read is not finished.
+    fn begins_anew(&self, offset: u64, len: usize, read: Option<ReadId>) -> bool;
 
     /// The read is over, which policy knows as `read`, if it was told of it. Called once.
     fn finish(&self, result: Result<Pages, Error>, read: Option<ReadId>);
@@ -54,6 +62,7 @@ pub(crate) trait Missed: Waits {
 pub(crate) struct Waiting<R> {
     offset: u64,
     len: usize,
+    made: Instant,
     /// Folios without an outcome, and one more until all of them have been asked.
     missing: AtomicUsize,
     pages: Mutex<Option<Pages>>,
@@ -66,12 +75,15 @@ impl<R: Reader> Waiting<R> {
     /// A read that `reader` is told the end of.
     pub(crate) fn new(reader: R, offset: u64, len: usize) -> Arc<Self> {
         let (missing, pages, read) = (AtomicUsize::new(0), Mutex::new(None), AtomicU64::new(0));
-        Arc::new(Self { offset, len, missing, pages, read, reader })
+        Arc::new(Self { offset, len, made: Instant::now(), missing, pages, read, reader })
     }
 
     fn finish(&self, result: Result<Pages, Error>) {
-        let read = Some(ReadId(self.read.load(Ordering::Relaxed))).filter(|read| read.0 > 0);
-        self.reader.finish(result, read);
+        self.reader.finish(result, self.known());
+    }
+
+    fn known(&self) -> Option<ReadId> {
+        Some(ReadId(self.read.load(Ordering::Relaxed))).filter(|read| read.0 > 0)
     }
 }
 
@@ -87,10 +99,12 @@ impl<R: Reader> Waits for Waiting<R> {
             return;
         }
         let Some(pages) = self.pages.lock().take() else { return };
-        self.finish(match pages.folios().iter().find_map(|folio| folio.failure().cloned()) {
-            Some(failure) => Err(failure),
-            None => Ok(pages),
-        });
+        let failed = pages.folios().iter().find_map(|folio| Some((folio, folio.failure()?)));
+        let Some((folio, failure)) = failed else { return self.finish(Ok(pages)) };
+        let joined = folio.request.made() < self.made && failure.is_retryable();
+        if !(joined && self.reader.begins_anew(self.offset, self.len, self.known())) {
+            self.finish(Err(failure.clone()));
+        }
     }
 }
 

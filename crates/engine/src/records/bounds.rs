@@ -50,6 +50,10 @@ impl Bounds {
                 let pages = self.files.get(&file).map_or(FILE_PAGES_MAX, |&pages| pages);
                 require(end <= pages, "a read past the end of its file")?;
             }
+            Event::Prefetch { file } | Event::Discard { file } => {
+                let pages = self.files.get(&file).copied().unwrap_or_default();
+                require(pages <= PREFETCH_PAGES_MAX, "a prefetch, or its end, of more than 64 MiB")?;
+            }
             Event::Referenced { start, .. } => require(start < FILE_PAGES_MAX, "a page beyond 8 EiB")?,
             Event::Reserve { bytes } => require(bytes <= BUDGET_BYTES_MAX, "directories of more than 16 TiB")?,
             Event::Completed { first_byte, total, .. } => {
@@ -70,6 +74,10 @@ fn require(is_so: bool, otherwise: &'static str) -> Checked {
 
 /// Pages of one read: 8 MiB that begin and end within a page.
 const READ_PAGES_MAX: u64 = READ_BYTES_MAX / PAGE_BYTES + 1;
+
+/// Pages of a file that is fetched before it is opened: many times what counts as small. Policy
+/// looks at each of its blocks.
+const PREFETCH_PAGES_MAX: u64 = (64 << 20) / PAGE_BYTES;
 
 /// Pages of a file: lengths are signed numbers of 64 bits in every system.
 const FILE_PAGES_MAX: u64 = (1 << 63) / PAGE_BYTES;
@@ -109,7 +117,11 @@ mod tests {
         let open = |pages| Event::Open { file: FileId(0), pages };
         assert_eq!(checked(u64::MAX, open(1)), Err("a time of more than 30 years"));
         assert_eq!(checked(1, open(u64::MAX)), Err("a file of more than 8 EiB"));
+        assert_eq!(checked(1, open(PREFETCH_PAGES_MAX + 1)), Ok(()));
+        assert_eq!(checked(1, Event::Prefetch { file: FileId(0) }), Err("a prefetch, or its end, of more than 64 MiB"));
+        assert!(checked(1, Event::Discard { file: FileId(0) }).is_err());
         assert_eq!(checked(1, open(10_000)), Ok(()));
+        assert_eq!(checked(1, Event::Prefetch { file: FileId(0) }), Ok(()));
         assert_eq!(checked(1, read(0, 5, 5)), Err("a read of no page"));
         assert_eq!(checked(1, read(0, 0, READ_PAGES_MAX + 1)), Err("a read of more than 8 MiB"));
         assert_eq!(checked(1, read(0, 9_999, 10_001)), Err("a read past the end of its file"));

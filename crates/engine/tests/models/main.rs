@@ -13,7 +13,7 @@
 //! This is no test of the harness, so that the files' own tests, which need no loom, are not in
 //! it. An argument runs the models with that in their names.
 
-#![allow(unreachable_pub, dead_code, unused_imports, reason = "the models use a part of the engine's files")]
+#![allow(dead_code, unreachable_pub, unused_imports, reason = "the models use a part of the engine's files")]
 
 #[path = "../../src/error.rs"]
 mod error;
@@ -62,15 +62,16 @@ const PREEMPTIONS_MAX: usize = 3;
 /// A reader that notes how its read ended: the first byte of each folio, or an error.
 struct Noted {
     opened: Arc<Opened>,
-    ends: Arc<Plain<Vec<End>>>,
+    ends: Ends,
 }
-
-/// How a read ended.
-type End = Result<Vec<u8>, ErrorKind>;
 
 impl Reader for Noted {
     fn opened(&self) -> &Opened {
         &self.opened
+    }
+
+    fn begins_anew(&self, _: u64, _: usize, _: Option<ReadId>) -> bool {
+        false
     }
 
     fn finish(&self, result: Result<Pages, Error>, read: Option<ReadId>) {
@@ -82,6 +83,9 @@ impl Reader for Noted {
         self.ends.lock().expect("no panic").push(bytes.map_err(|error| error.kind()));
     }
 }
+
+/// The first byte of each folio of a read, or its error.
+type End = Result<Vec<u8>, ErrorKind>;
 
 type Ends = Arc<Plain<Vec<End>>>;
 
