@@ -185,6 +185,11 @@ impl DirReadahead {
             self.list_ahead();
             self.fetch_ahead();
         }
+        if let DirEvent::Read { dir, .. } = event {
+            // What is listed ahead is used before the reader's own directory, not after it: the
+            // reader waits for that one, which must not be forgotten for the others.
+            self.touch(dir);
+        }
         self.shrink();
     }
 
