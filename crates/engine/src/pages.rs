@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Files ──> Opened ──> PageTable ──> Folio ──> Request   its demand, its grant
-//!    by identity  one version  by block     │ Buffer      its bytes, once they have come
+//!    by identity  one version  by block     │ Frames      its bytes, once they have come
 //!                                           └ Waits       reads to answer then
 //!
 //!   a read:  look up ── all resident ──> Pages, which pin the folios until dropped
@@ -13,7 +13,6 @@
 //! reads that wait for it through [`folio::Waits`], a waiting read tells its reader through
 //! [`waiting::Reader`].
 
-pub(crate) mod buffer;
 pub(crate) mod files;
 pub(crate) mod folio;
 pub(crate) mod opened;

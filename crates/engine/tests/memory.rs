@@ -17,7 +17,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use cap::Cap;
 use foreread_backend::{
-    Backend, Body, Capabilities, Entry, Error, ErrorKind, Key, ListPage, Object, Operation, Version,
+    Backend, Body, Capabilities, Entry, Error, ErrorKind, Frames, Key, ListPage, Object, Operation, Version,
 };
 use foreread_engine::{Directory, Engine, ErrorKind as Failed, Node, Options};
 use futures::future::BoxFuture;
@@ -136,6 +136,13 @@ impl Backend for Names {
     }
 }
 
+/// Memory of the process, in bytes: of the allocator, and of pages in use or kept for the next
+/// use.
+fn allocated() -> u64 {
+    let (used, idle) = Frames::process_bytes();
+    ALLOCATOR.allocated() as u64 + used + idle
+}
+
 /// An engine in front of so many names, and the most that was allocated since it began.
 struct Rig {
     runtime: Runtime,
@@ -148,7 +155,7 @@ struct Rig {
 impl Rig {
     /// Runs `test` with a new one, in its virtual time.
     fn with(budget: u64, test: fn(&mut Self)) {
-        let before = ALLOCATOR.allocated() as u64;
+        let before = allocated();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
         let runtime = runtime.expect("a runtime");
         let handle = runtime.handle().clone();
@@ -160,7 +167,7 @@ impl Rig {
     }
 
     fn allocated(&mut self) -> u64 {
-        let bytes = (ALLOCATOR.allocated() as u64).saturating_sub(self.before);
+        let bytes = allocated().saturating_sub(self.before);
         self.peak = self.peak.max(bytes);
         bytes
     }

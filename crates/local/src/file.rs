@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::cached;
-use crate::frames::FRAME_BYTES;
+use crate::frames::runs::FRAME_BYTES;
 
 /// A file to read.
 #[derive(Debug)]

@@ -19,8 +19,8 @@
 //!
 //! *Invariant:* buffers belong to a read from submission to completion: dropping a reader or the
 //! submitter frees no buffer that the kernel may still write to. The number of reads in flight is
-//! bounded; a read beyond it is refused, never queued. Unsafe code is in `ring.rs` and `cached.rs`
-//! alone.
+//! bounded; a read beyond it is refused, never queued. Unsafe code is in `ring.rs`, `cached.rs`
+//! and `frames.rs` with its arena alone.
 
 #![deny(unsafe_code)]
 

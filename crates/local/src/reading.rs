@@ -18,7 +18,8 @@ use std::sync::Arc;
 use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::file::LocalFile;
-use crate::frames::{Buffers, FRAME_BYTES, Frames};
+use crate::frames::runs::FRAME_BYTES;
+use crate::frames::{Buffers, Frames};
 
 /// The end of a read.
 #[derive(Debug)]

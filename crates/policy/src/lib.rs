@@ -55,7 +55,7 @@ mod residency;
 pub mod units;
 mod views;
 
-pub use directories::event::{Child, DirAction, DirCounters, DirEvent};
+pub use directories::event::{Child, DirAction, DirCounters, DirEvent, DirShares};
 pub use directories::path::{DirOptions, DirReadahead};
 pub use names::{NameId, Names, Next};
 pub use read::event::{Action, Counters, Event};

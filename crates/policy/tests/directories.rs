@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use foreread_policy::{Child, DirAction, DirCounters, DirEvent, DirId, DirOptions, DirReadahead, Found, Nanos};
+use foreread_policy::{
+    Child, DirAction, DirCounters, DirEvent, DirId, DirOptions, DirReadahead, DirShares, Found, Nanos,
+};
 use proptest::prelude::*;
 
 /// The entries of each directory, by its number.
@@ -19,8 +21,7 @@ const PAGE_BYTES: u64 = 2_000;
 const BELOW: usize = 100;
 
 const OPTIONS: DirOptions = DirOptions {
-    capacity_bytes: 1 << 20,
-    contents_bytes: 64 << 20,
+    shares: DirShares { known_bytes: 1 << 20, contents_bytes: 64 << 20 },
     ttl: Nanos::from_millis(1_000),
     readahead: true,
     below: false,
@@ -132,7 +133,7 @@ impl Driver {
         }
         assert!(self.fetching.len() <= 64);
         let charged = self.policy.charged_bytes();
-        assert!(charged <= self.options.capacity_bytes, "{charged} bytes are charged");
+        assert!(charged <= self.options.shares.known_bytes, "{charged} bytes are charged");
         let files = self.fetched.len() + self.fetching.len();
         assert!(files <= 256 + 64, "{files} files are ahead");
     }
@@ -322,8 +323,8 @@ fn a_directory_larger_than_the_memory_is_read_once_and_forgotten_behind_its_read
     assert_eq!(driver.gone[&0] as usize, gone);
     assert!(driver.known.contains_key(&0) && driver.known.contains_key(&1));
     // A smaller budget holds at once.
-    driver.options.capacity_bytes = OPTIONS.capacity_bytes / 4;
-    driver.tell(DirEvent::Capacity { bytes: OPTIONS.capacity_bytes / 4, contents: 0 });
+    driver.options.shares = DirShares { known_bytes: OPTIONS.shares.known_bytes / 4, contents_bytes: 0 };
+    driver.tell(DirEvent::Capacity(driver.options.shares));
     assert!(!driver.known.contains_key(&0), "the directory used least recently went");
 }
 
@@ -335,7 +336,7 @@ fn directories_of_which_only_names_were_looked_up_are_charged() {
         driver.tell(DirEvent::Named { dir: DirId(dir), entry: None, found: Found::Absent });
     }
     let known = (0..10_000).filter(|&dir| driver.policy.knows(DirId(dir))).count() as u64;
-    assert!(known > 0 && known * 1000 <= OPTIONS.capacity_bytes, "{known} directories are known");
+    assert!(known > 0 && known * 1000 <= OPTIONS.shares.known_bytes, "{known} directories are known");
 }
 
 #[test]
@@ -531,8 +532,9 @@ proptest! {
     #[test]
     fn what_is_known_and_ahead_is_bounded_whatever_readers_do(steps in prop::collection::vec(step(), 1..300), small in any::<bool>(), flat in any::<bool>()) {
         // The small one holds all directories of the flat tree, and few of their entries.
-        let capacity_bytes = if small { 50_000 } else { 1 << 20 };
-        let options = DirOptions { capacity_bytes, contents_bytes: 300_000, below: flat, ..OPTIONS };
+        let known_bytes = if small { 50_000 } else { 1 << 20 };
+        let shares = DirShares { known_bytes, contents_bytes: 300_000 };
+        let options = DirOptions { shares, below: flat, ..OPTIONS };
         let mut driver = Driver::new(if flat { tree(1, 20, 3, 20) } else { tree(2, 4, 30, 20) }, options);
         for step in steps {
             match step {
@@ -586,7 +588,7 @@ proptest! {
                 Step::Wait(millis) => driver.now = Nanos(driver.now.0 + millis * 1_000_000),
             }
             let bytes = driver.policy.charged_bytes();
-            prop_assert!(bytes <= capacity_bytes, "{bytes} of {capacity_bytes} bytes");
+            prop_assert!(bytes <= known_bytes, "{bytes} of {known_bytes} bytes");
         }
     }
 }

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use foreread_testbed::{Config, ObjectSpec, Testbed, content};
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// The secret of the testbed's key; no output may have it.
@@ -120,8 +121,23 @@ impl Mount {
         self.dir.path().join(name)
     }
 
+    /// The counters.
+    pub(crate) fn stats(&self) -> Value {
+        let text = run(foreread().args(["stats", "--json"]).arg(self.path())).ok().text();
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+
     pub(crate) fn process(&mut self) -> &mut Child {
         self.process.as_mut().expect("a mount in the foreground")
+    }
+
+    /// Memory of the process that is resident, in bytes.
+    pub(crate) fn resident_bytes(&mut self) -> u64 {
+        let path = format!("/proc/{}/statm", self.process().id());
+        let statm = fs::read_to_string(&path).expect("a process");
+        // proc(5): the second field, in pages.
+        let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
+        pages.unwrap_or_else(|| panic!("{path}: {statm}")) * rustix::param::page_size() as u64
     }
 
     /// Sends a signal to the process.

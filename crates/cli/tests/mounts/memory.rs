@@ -2,17 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Read;
 use std::os::unix::process::CommandExt;
+use std::thread;
+use std::time::Duration;
 
 use foreread_testbed::{Config, ObjectSpec};
-use serde_json::Value;
 
 use crate::fixture::{Mount, Store, expected, foreread, run, shell};
-
-fn stats(mounted: &Mount) -> Value {
-    let text = run(foreread().args(["stats", "--json"]).arg(mounted.path())).ok().text();
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
-}
 
 fn set(mounted: &Mount, setting: &str) -> crate::fixture::Finished {
     run(foreread().arg("set").arg(mounted.path()).arg(setting))
@@ -24,15 +21,15 @@ fn the_budget_changes_while_mounted() {
     let mounted = Mount::of(&store);
     let read = || assert!(fs::read(mounted.file("file")).expect("the file") == expected("file", 0, 60 << 20));
     read();
-    let charged = stats(&mounted)["memory_charged_bytes"].as_u64();
+    let charged = mounted.stats()["memory_charged_bytes"].as_u64();
     assert!(charged > Some(32 << 20), "{charged:?} bytes are charged");
     set(&mounted, "memory=16M").ok();
-    let less = stats(&mounted);
+    let less = mounted.stats();
     assert_eq!(less["memory_budget_bytes"], 16 << 20);
     assert!(less["memory_charged_bytes"].as_u64() <= Some(16 << 20), "{less}");
     read();
     set(&mounted, "memory=1GiB").ok();
-    assert_eq!(stats(&mounted)["memory_budget_bytes"], 1 << 30);
+    assert_eq!(mounted.stats()["memory_budget_bytes"], 1 << 30);
     read();
 }
 
@@ -58,9 +55,36 @@ fn what_cannot_be_set_is_refused_and_changes_nothing() {
         if let Ok(output) = command.output() {
             assert!(!output.status.success(), "another user has changed the budget");
         }
-        assert_eq!(stats(&other)["memory_budget_bytes"], 64 << 20);
+        assert_eq!(other.stats()["memory_budget_bytes"], 64 << 20);
     }
-    assert_eq!(stats(&mounted)["memory_budget_bytes"], 64 << 20);
+    assert_eq!(mounted.stats()["memory_budget_bytes"], 64 << 20);
+}
+
+/// Heads of many files, as `file` and `head` read them, leave small pieces of memory in any order.
+/// What of it goes is no longer resident.
+#[test]
+fn the_heads_of_many_files_leave_nothing_resident_beyond_the_budget() {
+    const FILES: usize = 8_000;
+    let objects = (0..FILES).map(|n| ObjectSpec::new(format!("d/{n}"), 128 << 10)).collect();
+    let store = Store::start(Config { objects, first_byte: Duration::ZERO, ..Config::default() });
+    let mut mounted = Mount::foreground(store.foreread(), "s3://testbed", &["--memory", "64M"]);
+    let before = mounted.resident_bytes();
+    let dir = mounted.file("d");
+    thread::scope(|scope| {
+        for reader in 0..8 {
+            let dir = &dir;
+            scope.spawn(move || {
+                for n in (reader..FILES).step_by(8) {
+                    let mut head = [0; 1000];
+                    let mut file = fs::File::open(dir.join(n.to_string())).expect("a file");
+                    file.read_exact(&mut head).expect("its head");
+                    assert!(head == *expected(&format!("d/{n}"), 0, 1000), "file {n}");
+                }
+            });
+        }
+    });
+    let grown = mounted.resident_bytes() - before;
+    assert!(grown <= 80 << 20, "{} MiB became resident with a budget of 64 MiB", grown >> 20);
 }
 
 /// A directory that takes several times what directories may: it is listed whole, each name once,
@@ -81,7 +105,7 @@ fn a_directory_larger_than_the_memory_is_listed_and_read() {
     found.sort_unstable();
     let all = names.iter().map(|name| format!("./{name}"));
     assert!(found.iter().copied().eq(all), "{} names, and {} are there", found.len(), names.len());
-    let directories = stats(&mounted)["memory_directories_bytes"].as_u64();
+    let directories = mounted.stats()["memory_directories_bytes"].as_u64();
     assert!(directories <= Some(6 << 20), "{directories:?} bytes are charged to directories");
     for name in names.iter().step_by(40_000) {
         let bytes = fs::read(mounted.file("flat").join(name)).expect("a file");

@@ -10,7 +10,6 @@ use std::process::{Child, Command, Stdio};
 
 use foreread_testbed::{Config, ObjectSpec};
 use rustix::io::Errno;
-use serde_json::Value;
 
 use crate::fixture::{Mount, Store, expected, foreread, is_mounted, run, until};
 
@@ -39,10 +38,8 @@ fn store() -> Store {
     })
 }
 
-fn names_bytes(mounted: &Path) -> u64 {
-    let text = run(foreread().args(["stats", "--json"]).arg(mounted)).ok().text();
-    let stats: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
-    stats["memory_names_bytes"].as_u64().expect("a figure")
+fn names_bytes(mounted: &Mount) -> u64 {
+    mounted.stats()["memory_names_bytes"].as_u64().expect("a figure")
 }
 
 /// Asks for the attributes of all files: by readers of directories and by name. Returns the most
@@ -59,7 +56,7 @@ fn stat_all(mounted: &Mount) -> u64 {
             assert_eq!(fs::metadata(mounted.file(&key(directory, file))).expect("a file").len(), BYTES);
         }
         if directory % 4 == 0 {
-            most = most.max(names_bytes(mounted.path()));
+            most = most.max(names_bytes(mounted));
         }
     }
     most
@@ -67,7 +64,7 @@ fn stat_all(mounted: &Mount) -> u64 {
 
 /// The kernel forgets what it was asked to: that comes when it comes.
 fn within_the_share(mounted: &Mount) {
-    until("names take no more than their share", || names_bytes(mounted.path()) <= SHARE);
+    until("names take no more than their share", || names_bytes(mounted) <= SHARE);
 }
 
 /// A program that stands in a directory.
@@ -176,7 +173,7 @@ fn an_unmount_amid_forgetting_ends_the_mount() {
                 Command::new("du").arg(&dir).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("du");
             let mut taken = 0;
             until("names take almost their share", || {
-                taken = taken.max(names_bytes(&dir));
+                taken = taken.max(names_bytes(&mounted));
                 let ended = reader.try_wait().expect("a child of this process");
                 assert!(ended.is_none() || taken > SHARE / 2, "{way:?}: {ended:?} with {taken} bytes of names");
                 taken > SHARE / 4 * 3 || ended.is_some()

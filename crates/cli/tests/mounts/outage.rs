@@ -15,7 +15,7 @@ use foreread_testbed::{Config, ObjectSpec};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::fixture::{Mount, SECRET, Store, expected, foreread, run, until};
+use crate::fixture::{Mount, SECRET, Store, expected, foreread, until};
 
 const SIZE: u64 = 1 << 30;
 
@@ -112,15 +112,10 @@ impl Readers {
     }
 }
 
-fn stats(mounted: &Mount) -> Value {
-    let text = run(foreread().args(["stats", "--json"]).arg(mounted.path())).ok().text();
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
-}
-
 /// All readers have gone: nothing is in flight, and nothing is charged beyond the budget.
 fn settled(mounted: &Mount) {
-    until("no request is in flight", || stats(mounted)["in_flight"] == 0);
-    let stats = stats(mounted);
+    until("no request is in flight", || mounted.stats()["in_flight"] == 0);
+    let stats = mounted.stats();
     assert!(stats["memory_charged_bytes"].as_u64() <= stats["memory_budget_bytes"].as_u64(), "{stats}");
     assert_eq!((&stats["read_errors"], &stats["panics"]), (&Value::from(0), &Value::from(0)), "{stats}");
 }
@@ -135,9 +130,9 @@ fn storage_that_is_killed_and_started_again_is_waited_for() {
         let port = storage.port();
         storage.kill();
         // `stats` answers although nothing else does.
-        let before = stats(&mounted);
+        let before = mounted.stats();
         until("requests fail and are made again", || {
-            stats(&mounted)["retries"].as_u64() > before["retries"].as_u64().map(|retries| retries + 8)
+            mounted.stats()["retries"].as_u64() > before["retries"].as_u64().map(|retries| retries + 8)
         });
         storage = Process::start(port);
     }

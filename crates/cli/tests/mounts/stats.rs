@@ -3,22 +3,15 @@
 use std::fs;
 use std::path::Path;
 
-use serde_json::Value;
-
 use crate::fixture::{Mount, Store, foreread, run, shell};
-
-fn stats(mounted: &Mount) -> Value {
-    let text = run(foreread().args(["stats", "--json"]).arg(mounted.path())).ok().text();
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
-}
 
 #[test]
 fn counters_follow_what_is_read() {
     let store = Store::with(&[("file", 20 << 20)]);
     let mounted = Mount::of(&store);
-    let before = stats(&mounted);
+    let before = mounted.stats();
     fs::read(mounted.file("file")).expect("the file");
-    let after = stats(&mounted);
+    let after = mounted.stats();
     let grown = |name: &str| after[name].as_u64().unwrap_or_default() - before[name].as_u64().unwrap_or_default();
     assert_eq!(grown("read_bytes"), 20 << 20);
     assert_eq!(grown("fetched_bytes"), 20 << 20, "a sequential reader fetches each byte once");

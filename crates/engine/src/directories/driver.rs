@@ -17,7 +17,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use foreread_backend::{Entry, Object};
-use foreread_policy::{Child, DirAction, DirCounters, DirEvent, DirId, DirOptions, DirReadahead, Event, Found, Nanos};
+use foreread_policy::{
+    Child, DirAction, DirCounters, DirEvent, DirId, DirOptions, DirReadahead, DirShares, Event, Found, Nanos,
+};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -75,8 +77,7 @@ impl Directories {
     pub(crate) fn new(driver: &Arc<Driver>, options: &Options, divisible: bool) -> Arc<Self> {
         let ttl = options.metadata_ttl;
         let policy = DirReadahead::new(DirOptions {
-            capacity_bytes: directories_share(options.memory_bytes),
-            contents_bytes: options.memory_bytes / CONTENTS_SHARE,
+            shares: DirShares::of_budget(options.memory_bytes),
             ttl: Nanos(u64::try_from(ttl.as_nanos()).unwrap_or(u64::MAX)),
             readahead: options.readahead,
             below: divisible,
@@ -100,8 +101,7 @@ impl Directories {
 
     /// The engine's budget is so many bytes from now on.
     pub(crate) fn set_memory(self: &Arc<Self>, bytes: u64) {
-        let (bytes, contents) = (directories_share(bytes), bytes / CONTENTS_SHARE);
-        self.enter(|state| self.tell(state, DirEvent::Capacity { bytes, contents }));
+        self.enter(|state| self.tell(state, DirEvent::Capacity(DirShares::of_budget(bytes))));
     }
 
     /// Locks the state for a look that tells policy nothing.
@@ -363,16 +363,6 @@ impl State {
         })
     }
 }
-
-/// What of a budget may be taken by what is known of directories: three eighths. Pages keep a
-/// half, and names that a kernel remembers may take the last eighth.
-fn directories_share(bytes: u64) -> u64 {
-    bytes / 8 * 3
-}
-
-/// Divisor of the budget: files fetched and not opened may take a quarter of it. Lower has more
-/// pages evicted for them; higher fetches less ahead.
-const CONTENTS_SHARE: u64 = 4;
 
 /// The shard's policy is told of the memory that directories take in steps of 1 MiB. Lower tells
 /// it more often; higher lets the budget be exceeded by more meanwhile.

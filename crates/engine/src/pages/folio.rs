@@ -12,11 +12,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use foreread_backend::Frames;
 use foreread_policy::{Extent, Touch};
 use smallvec::SmallVec;
 
 use crate::error::Error;
-use crate::pages::buffer::Buffer;
 use crate::pages::request::Request;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, OnceLock};
@@ -33,7 +33,7 @@ pub(crate) struct Folio {
     pub(crate) extent: Extent,
     /// The request that fills it.
     pub(crate) request: Arc<Request>,
-    outcome: OnceLock<Result<Buffer, Error>>,
+    outcome: OnceLock<Result<Frames, Error>>,
     /// A read of it is an event for policy.
     marked: AtomicBool,
     /// A reader was given some of it.
@@ -103,7 +103,7 @@ impl Folio {
 
     /// Its bytes have come, or never will. Completes the reads that wait for nothing else, on this
     /// thread. Later outcomes are ignored.
-    pub(crate) fn fill(&self, outcome: Result<Buffer, Error>) {
+    pub(crate) fn fill(&self, outcome: Result<Frames, Error>) {
         if self.outcome.set(outcome).is_err() {
             return;
         }
@@ -123,7 +123,7 @@ impl Folio {
     /// Its bytes, if they have come.
     pub(crate) fn bytes(&self) -> Option<&[u8]> {
         match self.outcome.get() {
-            Some(Ok(buffer)) => Some(buffer),
+            Some(Ok(frames)) => Some(frames),
             _ => None,
         }
     }

@@ -55,6 +55,7 @@ impl Bounds {
                 require(pages <= PREFETCH_PAGES_MAX, "a prefetch, or its end, of more than 64 MiB")?;
             }
             Event::Referenced { start, .. } => require(start < FILE_PAGES_MAX, "a page beyond 8 EiB")?,
+            Event::Capacity { bytes } => require(bytes <= BUDGET_BYTES_MAX, "a budget of more than 16 TiB")?,
             Event::Reserve { bytes } => require(bytes <= BUDGET_BYTES_MAX, "directories of more than 16 TiB")?,
             Event::Completed { first_byte, total, .. } => {
                 require(

@@ -14,11 +14,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
+use foreread_backend::Frames;
 use foreread_policy::PAGE_BYTES;
 use tokio::time::Instant;
 
 use crate::error::{Error, ErrorKind};
-use crate::pages::buffer::Buffer;
 use crate::pages::folio::{Folio, Folios};
 use crate::pages::request::Request;
 use crate::requests::owner::Owner;
@@ -28,7 +28,7 @@ use crate::requests::owner::Owner;
 pub(crate) struct Filling {
     folios: Peekable<smallvec::IntoIter<[Arc<Folio>; 1]>>,
     /// The folio that is being filled, its memory, and how much of that is full.
-    current: Option<(Arc<Folio>, Buffer, usize)>,
+    current: Option<(Arc<Folio>, Frames, usize)>,
     /// The bytes of the object still to come.
     rest: Range<u64>,
     progress: Instant,
@@ -60,7 +60,7 @@ impl Filling {
     /// bytes than were asked for.
     pub(crate) async fn take(&mut self, owner: &Arc<impl Owner>, mut piece: Bytes) -> bool {
         while !piece.is_empty() {
-            let (folio, mut buffer, at) = if let Some(current) = self.current.take() {
+            let (folio, mut frames, at) = if let Some(current) = self.current.take() {
                 current
             } else {
                 let Some(folio) = self.folios.peek().map(Arc::clone) else { return false };
@@ -76,16 +76,16 @@ impl Filling {
                     self.progress = Instant::now();
                 }
                 let end = (folio.extent.end * PAGE_BYTES).min(self.rest.end);
-                (folio, Buffer::new((end - start) as usize), 0)
+                (folio, Frames::new((end - start) as usize), 0)
             };
-            let count = piece.len().min(buffer.len() - at);
-            buffer[at..at + count].copy_from_slice(&piece.split_to(count));
+            let count = piece.len().min(frames.len() - at);
+            frames[at..at + count].copy_from_slice(&piece.split_to(count));
             self.rest.start += count as u64;
-            if at + count == buffer.len() {
-                folio.fill(Ok(buffer));
+            if at + count == frames.len() {
+                folio.fill(Ok(frames));
                 self.progress = Instant::now();
             } else {
-                self.current = Some((folio, buffer, at + count));
+                self.current = Some((folio, frames, at + count));
             }
         }
         true

@@ -15,10 +15,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use foreread_backend::Told;
+use foreread_backend::{Frames, Told};
 use foreread_policy::{Nanos, PAGE_BYTES};
 
-use crate::pages::buffer::{Buffer, frames};
 use crate::pages::folio::Folio;
 use crate::requests::carrier::InPlace;
 use crate::requests::owner::{InFlight, Owner};
@@ -30,7 +29,7 @@ pub(crate) fn begin<O: Owner>(in_place: &Arc<InPlace>, in_flight: InFlight<O>) {
     let size = joint.opened.size();
     let bytes = |folio: &Arc<Folio>| {
         let end = (folio.extent.end * PAGE_BYTES).min(size);
-        frames((end - folio.extent.start * PAGE_BYTES) as usize)
+        Frames::new((end - folio.extent.start * PAGE_BYTES) as usize)
     };
     let buffers = joint.folios.iter().map(bytes).collect();
     let offset = joint.extent().start * PAGE_BYTES;
@@ -55,7 +54,7 @@ fn take<O: Owner>(in_place: Arc<InPlace>, in_flight: InFlight<O>, told: Told) {
     stats.fetched_bytes.fetch_add(buffers.iter().map(|b| b.len() as u64).sum(), Relaxed);
     stats.first_byte.record(took);
     for (folio, bytes) in in_place.joint.folios.iter().zip(buffers) {
-        folio.fill(Ok(Buffer::of(bytes)));
+        folio.fill(Ok(bytes));
     }
     in_flight.owner().completed(in_place, Nanos(took.as_nanos() as u64), told.rest == 0);
 }

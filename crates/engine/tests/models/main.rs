@@ -23,7 +23,6 @@ mod sync;
 
 #[path = "../../src/pages"]
 mod pages {
-    pub(crate) mod buffer;
     pub(crate) mod folio;
     pub(crate) mod opened;
     pub(crate) mod pinned;
@@ -40,12 +39,11 @@ mod requests {
 use std::sync::Arc;
 use std::sync::Mutex as Plain;
 
-use foreread_backend::{Key, Object, Version};
+use foreread_backend::{Frames, Key, Object, Version};
 use foreread_policy::{Extent, FileId, PAGE_BYTES, ReadId, RequestId, Touch};
 use loom::thread;
 
 use error::{Error, ErrorKind};
-use pages::buffer::Buffer;
 use pages::folio::Folio;
 use pages::opened::Opened;
 use pages::pinned::Pages;
@@ -114,9 +112,9 @@ fn read(opened: &Arc<Opened>, pages: u64) -> (Arc<Waiting<Noted>>, Ends) {
 }
 
 fn filled(folio: &Folio, with: u8) {
-    let mut buffer = Buffer::new((folio.extent.pages() * PAGE_BYTES) as usize);
-    buffer.fill(with);
-    folio.fill(Ok(buffer));
+    let mut frames = Frames::new((folio.extent.pages() * PAGE_BYTES) as usize);
+    frames.fill(with);
+    folio.fill(Ok(frames));
 }
 
 fn broken(folio: &Folio) {

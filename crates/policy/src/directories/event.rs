@@ -30,16 +30,37 @@ pub enum Child {
     },
 }
 
+/// What directories may take of a budget, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DirShares {
+    /// All that is known of directories.
+    pub known_bytes: u64,
+    /// Files that were fetched and not opened yet. Pages of the budget hold them.
+    pub contents_bytes: u64,
+}
+
+impl DirShares {
+    /// The shares of a budget: pages keep a half of it, and names that a kernel remembers may take
+    /// the last eighth.
+    pub const fn of_budget(bytes: u64) -> Self {
+        Self { known_bytes: bytes / 8 * KNOWN_EIGHTHS, contents_bytes: bytes / CONTENTS_SHARE }
+    }
+}
+
+/// What may be known of directories, in eighths of the budget. Lower: less than a million names is
+/// known in 1 GiB. Higher: pages, which have what is left, are evicted earlier. Source:
+/// docs/decisions/0046.
+const KNOWN_EIGHTHS: u64 = 3;
+
+/// Divisor of the budget: files fetched and not opened may take a quarter of it. Lower: pages are
+/// evicted for them. Higher: less is fetched ahead. Source: a guess, not measured.
+const CONTENTS_SHARE: u64 = 4;
+
 /// Something that happened. An entry is identified by its place in the listing, from 0 on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DirEvent<'a> {
-    /// The budget has changed.
-    Capacity {
-        /// Bytes that all that is known of directories may take, from now on.
-        bytes: u64,
-        /// Bytes of files that were fetched and not opened yet, at most.
-        contents: u64,
-    },
+    /// The budget has changed: the shares from now on.
+    Capacity(DirShares),
     /// The driver keeps the name of a directory that no listing names.
     Met {
         /// The directory.

@@ -22,7 +22,7 @@
 //!
 //! *Invariants:* every event is followed by a drain of the actions. The listing that a reader
 //! waits for is requested at once, unless it is in flight. What is known fits
-//! [`DirOptions::capacity_bytes`], or is one page: the least recently used directories are
+//! [`DirShares::known_bytes`], or is one page: the least recently used directories are
 //! forgotten first. Without [`DirOptions::readahead`] nothing is listed or fetched ahead. Where
 //! [`DirOptions::ttl`] is 0, no directory is listed before it is read.
 //!
@@ -35,7 +35,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use crate::directories::directory::{Coming, Dir};
-use crate::directories::event::{DirAction, DirCounters, DirEvent};
+use crate::directories::event::{DirAction, DirCounters, DirEvent, DirShares};
 use crate::directories::open_after_lookup::OpenAfterLookup;
 use crate::directories::open_order::{FileRef, OpenOrder};
 use crate::directories::walk::Walk;
@@ -48,10 +48,8 @@ mod lookups;
 /// What a driver chooses once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirOptions {
-    /// Bytes that all that is known of directories may take.
-    pub capacity_bytes: u64,
-    /// Bytes of files that were fetched and not opened yet, at most.
-    pub contents_bytes: u64,
+    /// What directories may take of the budget.
+    pub shares: DirShares,
     /// How long a listing is valid, from when it was requested.
     pub ttl: Nanos,
     /// Whether anything is listed or fetched ahead at all.
@@ -113,7 +111,7 @@ impl DirReadahead {
             uses: 0,
             bytes: 0,
             walks: Vec::new(),
-            open_order: OpenOrder::new((options.capacity_bytes / LOG_SHARE / EPOCH_BYTES) as usize),
+            open_order: OpenOrder::new((options.shares.known_bytes / LOG_SHARE / EPOCH_BYTES) as usize),
             after_lookup: OpenAfterLookup::default(),
             listings: 0,
             belows: Vec::new(),
@@ -140,7 +138,7 @@ impl DirReadahead {
             _ => false,
         };
         match event {
-            DirEvent::Capacity { bytes, contents } => self.set_capacity(bytes, contents),
+            DirEvent::Capacity(shares) => self.set_shares(shares),
             DirEvent::Met { dir, bytes } => {
                 self.dirs.entry(dir).or_default().identity_bytes = bytes;
                 self.touch(dir);
@@ -227,9 +225,9 @@ impl DirReadahead {
     }
 
     /// Another budget: what does not fit any more is forgotten.
-    fn set_capacity(&mut self, bytes: u64, contents: u64) {
-        (self.options.capacity_bytes, self.options.contents_bytes) = (bytes, contents);
-        self.open_order.set_most((bytes / LOG_SHARE / EPOCH_BYTES) as usize);
+    fn set_shares(&mut self, shares: DirShares) {
+        self.options.shares = shares;
+        self.open_order.set_most((shares.known_bytes / LOG_SHARE / EPOCH_BYTES) as usize);
         self.shrink();
         let dirs: Vec<_> = self.dirs.keys().copied().collect();
         for dir in dirs {
@@ -245,7 +243,7 @@ impl DirReadahead {
 
     /// Forgets the least recently used directories until the others fit.
     fn shrink(&mut self) {
-        while self.charged_bytes() > self.options.capacity_bytes && self.by_use.len() > 1 {
+        while self.charged_bytes() > self.options.shares.known_bytes && self.by_use.len() > 1 {
             let Some(&(_, dir)) = self.by_use.first() else { return };
             self.forget(dir);
             self.actions.push_back(DirAction::Drop { dir });

@@ -3,13 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use foreread_policy::{Child, DirAction, DirEvent, DirId, DirOptions, DirReadahead, Found, Nanos};
+use foreread_policy::{Child, DirAction, DirEvent, DirId, DirOptions, DirReadahead, DirShares, Found, Nanos};
 
 use crate::trace::{self, Trace};
 
 const OPTIONS: DirOptions = DirOptions {
-    capacity_bytes: 1 << 20,
-    contents_bytes: 64 << 20,
+    shares: DirShares { known_bytes: 1 << 20, contents_bytes: 64 << 20 },
     ttl: Nanos::from_millis(1_000),
     readahead: true,
     below: false,
@@ -140,7 +139,9 @@ impl Driver {
 
 fn event_text(event: DirEvent<'_>) -> String {
     match event {
-        DirEvent::Capacity { bytes, contents } => format!("Capacity {bytes}, contents {contents}"),
+        DirEvent::Capacity(DirShares { known_bytes, contents_bytes }) => {
+            format!("Capacity {known_bytes}, contents {contents_bytes}")
+        }
         DirEvent::Met { dir, bytes } => format!("Met d{} {bytes}", dir.0),
         DirEvent::Read { dir, entry, found } => format!("Read d{} from {entry} {found:?}", dir.0),
         DirEvent::Named { dir, entry: Some(entry), found } => format!("Named d{}/{entry} {found:?}", dir.0),

@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use foreread_policy::{Class, DirAction, DirEvent, DirId, DirOptions, DirReadahead, Found, Nanos};
+use foreread_policy::{Class, DirAction, DirEvent, DirId, DirOptions, DirReadahead, DirShares, Found, Nanos};
 
 use super::cache::{Ahead, Cache};
 use super::layout::{Child, Dir, Layout};
@@ -45,8 +45,8 @@ struct Job {
 impl Ours {
     pub(crate) fn new(misplaced: bool) -> Self {
         let ttl = Nanos(u64::MAX / 2);
-        let options =
-            DirOptions { capacity_bytes: 1 << 30, contents_bytes: 64 << 20, ttl, readahead: true, below: false };
+        let shares = DirShares { known_bytes: 1 << 30, contents_bytes: 64 << 20 };
+        let options = DirOptions { shares, ttl, readahead: true, below: false };
         let policy = DirReadahead::new(options);
         Self { policy, jobs: Vec::new(), listed: BTreeMap::new(), misplaced }
     }

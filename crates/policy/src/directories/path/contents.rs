@@ -18,7 +18,7 @@
 //!
 //! *Invariants:* a file is not fetched again while it counts as fetched or is in flight. At most
 //! [`FETCHES_MAX`] files are in flight. When more may be fetched, fetched files above
-//! [`FETCHED_MAX`] or [`DirOptions::contents_bytes`] are discarded. A file that was looked up
+//! [`FETCHED_MAX`] or [`DirShares::contents_bytes`] are discarded. A file that was looked up
 //! first is no prediction: it is neither a hit nor a miss of a walk.
 //!
 //! This file does not say which files are small (`directory`) or how many are ahead
@@ -26,7 +26,7 @@
 //! path drops its unread pages. Source: docs/decisions/0029 (files in order, kept until they are
 //! opened) and 0035 (lookups).
 //!
-//! [`DirOptions::contents_bytes`]: crate::DirOptions::contents_bytes
+//! [`DirShares::contents_bytes`]: crate::DirShares::contents_bytes
 
 use alloc::vec::Vec;
 
@@ -138,7 +138,7 @@ impl DirReadahead {
             let mut left = self.open_order.confidence.size();
             let mut bytes = 0;
             for (dir, entry) in self.open_order.expected().take(STEPS_MAX) {
-                if left == 0 || bytes > self.options.contents_bytes / 2 || wanted.len() >= free {
+                if left == 0 || bytes > self.options.shares.contents_bytes / 2 || wanted.len() >= free {
                     break;
                 }
                 let Some(state) = self.dirs.get(&dir).and_then(|dir| dir.get(entry)) else { continue };
@@ -156,7 +156,7 @@ impl DirReadahead {
             let mut left = walk.contents.size();
             let mut bytes = 0;
             self.next_files(walk, |file, state| {
-                if left == 0 || bytes > self.options.contents_bytes / 2 || wanted.len() >= free {
+                if left == 0 || bytes > self.options.shares.contents_bytes / 2 || wanted.len() >= free {
                     return false;
                 }
                 left -= 1;
@@ -171,7 +171,7 @@ impl DirReadahead {
             self.fetch(file);
         }
         // The files that were expected longest ago and not opened are no longer expected.
-        while self.fetched_bytes > self.options.contents_bytes || self.fetched.len() > FETCHED_MAX {
+        while self.fetched_bytes > self.options.shares.contents_bytes || self.fetched.len() > FETCHED_MAX {
             let Some(&file @ (dir, entry)) = self.fetched.front() else { return };
             self.take_fetched(file);
             self.actions.push_back(DirAction::Discard { dir, entry });

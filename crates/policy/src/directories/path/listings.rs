@@ -92,7 +92,7 @@ impl DirReadahead {
     /// Forgets the first pages of a directory that takes more than its share. Readers that want
     /// them again have them listed again.
     pub(super) fn trim(&mut self, dir: DirId) {
-        let most = self.options.capacity_bytes / DIRECTORY_SHARE;
+        let most = self.options.shares.known_bytes / DIRECTORY_SHARE;
         let Some(known) = self.dirs.get_mut(&dir) else { return };
         if known.bytes() <= most {
             return;
@@ -110,7 +110,7 @@ impl DirReadahead {
 
     /// Pages of a directory that may be ahead of its reader.
     fn pages_ahead_max(&self, dir: &Dir) -> usize {
-        (self.options.capacity_bytes / AHEAD_SHARE / dir.mean_page_bytes()).max(1) as usize
+        (self.options.shares.known_bytes / AHEAD_SHARE / dir.mean_page_bytes()).max(1) as usize
     }
 
     /// Asks for more of a directory if fewer pages have come than twice those read, or a reader
