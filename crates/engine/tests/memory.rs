@@ -232,6 +232,7 @@ fn what_grows_with_use_stays_within_the_budget() {
         Rig::with(BUDGET, test);
     }
     Rig::with(LARGE, the_budget_changes);
+    Rig::with(LARGE, files_that_fit_are_fetched_once);
 }
 
 fn a_flat_directory_is_read_to_its_end(rig: &mut Rig) {
@@ -332,4 +333,19 @@ fn the_budget_changes(rig: &mut Rig) {
     assert!(again > 60 << 20, "{again} bytes are allocated");
     let error = rig.engine.set_memory_bytes(1 << 20).expect_err("too little");
     assert_eq!(error.kind(), Failed::Invalid);
+}
+
+/// An epoch over small files, and two more: what is closed stays known as long as it is resident.
+fn files_that_fit_are_fetched_once(rig: &mut Rig) {
+    const FILES: u64 = 8_000;
+    for epoch in 0..3 {
+        for n in 0..FILES {
+            let file = rig.engine.open(&Names::object(format!("flat/f{n:08}")));
+            let bytes = rig.runtime.block_on(file.read_at(0, FILE_BYTES as usize)).expect("bytes");
+            assert_eq!(bytes.len(), FILE_BYTES as usize);
+        }
+        let stats = rig.engine.stats();
+        assert_eq!((stats.requests, stats.fetched_bytes), (FILES, FILES * FILE_BYTES), "epoch {epoch}");
+    }
+    rig.check("files that fit", LARGE);
 }
