@@ -3,7 +3,8 @@
 //! ```text
 //!   look_up ── the listing tells ──> answered
 //!      ├── the listing, or the file, is in flight ──> waits for it, then asks again
-//!      └── otherwise ──> the storage: stat, and a listing of what lies below
+//!      └── otherwise ──> the storage: stat, and a listing of what lies below, at once or after
+//!                        it; one that is whole is the directory's listing from then on
 //! ```
 //!
 //! A storage may allow reads of names that it does not list. Whether something lies below such a
@@ -11,12 +12,15 @@
 //! below it can be looked up, and reading it fails.
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foreread_backend::{Key, Object};
+use foreread_backend::{Key, ListPage, Object};
 use futures::StreamExt;
+use futures::future::{Either, select};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::directories::chain::{Chain, EMPTY, EMPTY_MAX, Last, endless};
 use crate::directories::driver::Directories;
@@ -143,7 +147,8 @@ impl Engine {
     /// What `name` in `prefix` is: the object of that name, else the prefix. An empty object with
     /// something below it is the mark of a directory. Answered by a listing that was requested at
     /// most [`crate::Options::metadata_ttl`] ago; else by one request for a file, two for a
-    /// directory. A name that is no object, and below which the storage forbids a listing, is a
+    /// directory. Of the first name in a directory both are asked at once. A directory whose
+    /// listing is one page is then known. A name that is no object, and below which the storage forbids a listing, is a
     /// directory.
     ///
     /// Errors: [`ErrorKind::NotFound`]; others as the storage has them.
@@ -178,7 +183,10 @@ impl Engine {
                 let absent = Error::not_found("the directory has no entry of this name");
                 Err(absent.with_key(&format!("{prefix}{name}")))
             }
-            Err(_) => self.resolve(&format!("{prefix}{name}")).await,
+            Err(_) => {
+                let at_once = directories.may_ask_at_once(prefix);
+                self.resolve(&format!("{prefix}{name}"), at_once).await
+            }
         }
     }
 
@@ -206,31 +214,62 @@ impl Engine {
         Ok(keys.iter().filter(|key| self.directories().expect(key)).count())
     }
 
-    /// Whether anything lies below `prefix`. The first pages of a listing may be empty.
-    async fn has_children(&self, prefix: &str) -> Result<bool, Error> {
+    /// What lies below `prefix`, and when that was asked for: the first page that has entries, or
+    /// the last one.
+    async fn first_page(&self, prefix: &str) -> Page {
+        let requested = Instant::now();
         let mut page = self.list(prefix, None).await?;
         for _ in 0..EMPTY_MAX {
             match page.continuation {
                 Some(token) if page.entries.is_empty() => page = self.list(prefix, Some(&token)).await?,
-                _ => return Ok(!page.entries.is_empty()),
+                _ => return Ok((page, requested)),
             }
         }
         Err(endless(prefix, EMPTY))
     }
 
-    /// Asks the storage what `key` is.
-    async fn resolve(&self, key: &str) -> Result<Named, Error> {
-        let named = |node, believed| Ok(Named { node, believed });
-        let object = match self.stat(&Key::new(key)).await {
-            Ok(object) if object.version.size > 0 => return named(Node::File(object), Duration::ZERO),
-            Ok(object) => Ok(object),
-            // S3 forbids to describe a missing object where it forbids to list.
-            Err(error) if error.kind() == ErrorKind::NotFound || error.is_forbidden() => Err(error),
-            Err(error) => return Err(error),
+    /// Asks the storage for the object `key`, and for what lies `below` it: `at_once`, or if the
+    /// object is none that has bytes.
+    async fn ask(&self, key: &Key, below: &str, at_once: bool) -> (Result<Object, Error>, Option<Page>) {
+        let (describe, list) = (self.stat(key), self.first_page(below));
+        let (described, listed, list) = if at_once {
+            let mut list = Box::pin(list);
+            match select(pin!(describe), list.as_mut()).await {
+                Either::Left((described, _)) => (described, None, list),
+                Either::Right((listed, describe)) => (describe.await, Some(listed), list),
+            }
+        } else {
+            (describe.await, None, Box::pin(list))
         };
-        let below = format!("{key}/");
-        let has_children = match self.has_children(&below).await {
-            Ok(has_children) => has_children,
+        // S3 forbids to describe a missing object where it forbids to list.
+        let may_be_directory = match &described {
+            Ok(object) => object.version.size == 0,
+            Err(error) => error.kind() == ErrorKind::NotFound || error.is_forbidden(),
+        };
+        match listed {
+            _ if !may_be_directory => (described, None),
+            Some(listed) => (described, Some(listed)),
+            None => (described, Some(list.await)),
+        }
+    }
+
+    /// Asks the storage what `key` is.
+    async fn resolve(&self, key: &str, at_once: bool) -> Result<Named, Error> {
+        let named = |node, believed| Ok(Named { node, believed });
+        let (key, below) = (Key::new(key), format!("{key}/"));
+        let (object, listed) = match self.ask(&key, &below, at_once).await {
+            (object, Some(listed)) => (object, listed),
+            (object, None) => return object.and_then(|object| named(Node::File(object), Duration::ZERO)),
+        };
+        let has_children = match listed {
+            Ok((page, requested)) => {
+                let has_children = !page.entries.is_empty();
+                if has_children && page.continuation.is_none() {
+                    // What is there is known by the same answer.
+                    self.directories().came_whole(&below, page.entries, requested);
+                }
+                has_children
+            }
             // A storage that cannot list has no directories.
             Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::NotFound) => false,
             Err(error) if error.is_forbidden() => object.is_err(),
@@ -246,6 +285,9 @@ impl Engine {
         }
     }
 }
+
+/// A page of a listing, and when it was asked for.
+type Page = Result<(ListPage, Instant), Error>;
 
 /// Directories listed at the same time to find the files of an order. Lower takes longer; higher
 /// makes more requests at once.

@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use foreread_testbed::{Config, Fault, ObjectSpec, content};
 use rustix::io::Errno;
 
-use crate::fixture::{Mount, Store, expected, run};
+use crate::fixture::{Mount, Store, expected, run, until};
 
 const MIB: u64 = 1 << 20;
 
@@ -57,17 +57,22 @@ fn an_object_replaced_under_an_open_file_is_stale_never_mixed() {
     }
 }
 
+/// At once where nothing is believed; else when what the storage said earlier is no longer
+/// believed.
 #[test]
 fn a_removed_object_is_gone_for_the_next_open() {
-    let store = Store::with(&[("dir/key", 10), ("dir/other", 10)]);
-    let mounted = Mount::of(&store);
-    assert!(fs::read(mounted.file("dir/key")).is_ok());
-    assert!(store.testbed.remove_object("dir/key"));
-    assert_eq!(
-        File::open(mounted.file("dir/key")).expect_err("it was removed").raw_os_error(),
-        Some(Errno::NOENT.raw_os_error())
-    );
-    assert!(fs::read(mounted.file("dir/other")).is_ok());
+    for options in [&["--metadata-ttl", "0s"][..], &[]] {
+        let store = Store::with(&[("dir/key", 10), ("dir/other", 10)]);
+        let mounted = Mount::background(store.foreread(), "s3://testbed", options);
+        assert!(fs::read(mounted.file("dir/key")).is_ok());
+        assert!(store.testbed.remove_object("dir/key"));
+        let open = || File::open(mounted.file("dir/key")).map_err(|error| error.raw_os_error());
+        if options.is_empty() {
+            until("it was removed", || open().is_err());
+        }
+        assert_eq!(open().expect_err("it was removed"), Some(Errno::NOENT.raw_os_error()));
+        assert!(fs::read(mounted.file("dir/other")).is_ok());
+    }
 }
 
 #[test]

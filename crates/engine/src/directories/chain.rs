@@ -65,15 +65,7 @@ impl Chain {
         along: bool,
         divisible: bool,
     ) -> Arc<Self> {
-        Arc::new(Self {
-            dir,
-            listing: Listing::new(prefix),
-            began: Instant::now(),
-            along: AtomicBool::new(along),
-            segments: Mutex::new(Segments::new(divisible)),
-            seen: Mutex::default(),
-            before: Mutex::new(before),
-        })
+        Self::of(dir, Listing::new(prefix), Segments::new(divisible), along, before)
     }
 
     /// A listing of what follows the entries before `place`, of which `last` is the last one, if
@@ -87,14 +79,25 @@ impl Chain {
             }
             _ => (place, Segments::new(divisible)),
         };
+        let listing = Listing::rest(prefix, place, passes, last.map(|last| last.name.as_str()));
+        Self::of(dir, listing, segments, false, None)
+    }
+
+    fn of(
+        dir: DirId,
+        listing: Arc<Listing>,
+        segments: Segments,
+        along: bool,
+        before: Option<Arc<Listing>>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             dir,
-            listing: Listing::rest(prefix, place, passes, last.map(|last| last.name.as_str())),
+            listing,
             began: Instant::now(),
-            along: AtomicBool::new(false),
+            along: AtomicBool::new(along),
             segments: Mutex::new(segments),
             seen: Mutex::default(),
-            before: Mutex::new(None),
+            before: Mutex::new(before),
         })
     }
 

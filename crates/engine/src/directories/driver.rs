@@ -49,7 +49,7 @@ pub(crate) struct Directories {
 
 /// What the lock protects.
 pub(super) struct State {
-    policy: DirReadahead,
+    pub(super) policy: DirReadahead,
     pub(super) table: DirectoryTable,
     /// Files that policy has had fetched, and that have not come yet.
     pub(super) fetching: HashSet<(DirId, u32)>,
@@ -279,8 +279,8 @@ impl Directories {
         }
     }
 
-    /// The listing of a directory that comes with others, although no reader asked for it, unless
-    /// it is known.
+    /// The listing of a directory that comes with others, or with a look-up of its name, although
+    /// no reader asked for it, unless it is known.
     fn begin_along(self: &Arc<Self>, prefix: &str, requested: Instant) -> Option<Arc<Chain>> {
         self.enter(|state| {
             let (dir, new) = state.table.identify(prefix);
@@ -294,6 +294,16 @@ impl Directories {
             self.tell(state, DirEvent::Along { dir, requested: self.driver.at(requested) });
             Some(chain)
         })
+    }
+
+    /// All entries of a directory have come with the answer to a look-up of its name.
+    pub(crate) fn came_whole(self: &Arc<Self>, prefix: &str, entries: Vec<Entry>, requested: Instant) {
+        if self.ttl.is_zero() {
+            return;
+        }
+        if let Some(chain) = self.begin_along(prefix, requested) {
+            self.listed_whole(&chain, entries, requested);
+        }
     }
 
     /// All of `chain` has come, with others.

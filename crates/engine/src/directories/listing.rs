@@ -149,8 +149,7 @@ pub(crate) enum TakenChild {
 
 impl Listing {
     pub(crate) fn new(prefix: &Arc<str>) -> Arc<Self> {
-        let state = Mutex::new(State { sorted: true, ..State::default() });
-        Arc::new(Self { prefix: Arc::clone(prefix), state, news: Notify::new() })
+        Self::rest(prefix, 0, 0, None)
     }
 
     /// The rest of a listing, from the entry `gone` on: the one that the storage tells after

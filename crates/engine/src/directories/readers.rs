@@ -103,6 +103,11 @@ impl Directories {
         })
     }
 
+    /// Whether a name in `prefix` is to be asked for as a file and as a directory at once.
+    pub(crate) fn may_ask_at_once(&self, prefix: &str) -> bool {
+        self.look(|state| state.table.number(prefix).is_some_and(|dir| state.policy.asks_at_once(dir)))
+    }
+
     /// Whether `object` is known to have been the current version a moment ago.
     pub(crate) fn is_current(&self, object: &Object) -> bool {
         self.look(|state| {

@@ -66,6 +66,11 @@ impl DirectoryTable {
         !self.ttl.is_zero() && at.elapsed() <= self.ttl
     }
 
+    /// The number of a directory that has one.
+    pub(crate) fn number(&self, prefix: &str) -> Option<DirId> {
+        self.by_prefix.get(prefix).copied()
+    }
+
     /// The number of a directory, and whether it is new.
     pub(crate) fn identify(&mut self, prefix: &str) -> (DirId, bool) {
         if let Some(&dir) = self.by_prefix.get(prefix) {

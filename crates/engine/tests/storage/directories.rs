@@ -78,6 +78,41 @@ fn a_listing_answers_for_present_and_for_absent_names() {
     });
 }
 
+/// A cold open waits for two answers: what the directory is and holds, and the bytes.
+#[test]
+fn a_small_directory_is_known_by_the_answer_to_its_name() {
+    let rig = rig(&[("d/a", 5), ("d/b/c", 1), ("e", 1)], &Options::default());
+    rig.engine.runtime().block_on(async {
+        let asked = || (rig.engine.stats().stats, rig.engine.stats().lists);
+        let node = async |prefix: &str, name: &str| rig.engine.look_up(prefix, name).await.map(|named| named.node);
+        assert_eq!(node("", "d").await.expect("a directory"), Node::Directory("d/".to_owned()));
+        assert_eq!(asked(), (1, 1));
+        assert!(matches!(node("d/", "a").await, Ok(Node::File(object)) if object.version.size == 5));
+        assert_eq!(node("d/", "b").await.expect("a directory"), Node::Directory("d/b/".to_owned()));
+        assert_eq!(node("d/", "nothing").await.expect_err("no such name").kind(), ErrorKind::NotFound);
+        assert_eq!(asked(), (1, 1), "its listing knows");
+    });
+}
+
+/// Nothing is known by a page of many, or where nothing is believed: each name is asked for.
+#[test]
+fn a_directory_of_many_pages_is_not_known_by_the_answer_to_its_name() {
+    let objects: Vec<_> = (0..1500).map(|n| (format!("d/{n:04}"), 1)).collect();
+    let objects: Vec<_> = objects.iter().map(|(key, size)| (key.as_str(), *size)).collect();
+    for (ttl, believed) in [(Duration::from_secs(60), true), (Duration::ZERO, false)] {
+        let rig = rig(&objects, &Options::default().with_metadata_ttl(ttl));
+        rig.engine.runtime().block_on(async {
+            let stats = || rig.engine.stats().stats;
+            rig.engine.look_up("", "d").await.expect("a directory");
+            rig.engine.look_up("d/", "0007").await.expect("a file");
+            assert_eq!(stats(), 2, "believed: {believed}");
+            // The second name has it listed.
+            rig.engine.look_up("d/", "0008").await.expect("a file");
+            assert_eq!(stats(), if believed { 2 } else { 3 });
+        });
+    }
+}
+
 #[test]
 fn a_listing_that_is_too_old_is_requested_again() {
     let options = Options::default().with_metadata_ttl(Duration::ZERO);

@@ -147,7 +147,7 @@ const LISTINGS_FIRST: u32 = 8;
 /// Names looked up in a directory before it is listed for its names, and names that an expired
 /// page must have answered before it is listed again. Lower: a program that looks up one name has
 /// a whole page listed. Higher: more names cost a request each. Source: docs/decisions/0029.
-const NAMES_MIN: u32 = 2;
+pub(super) const NAMES_MIN: u32 = 2;
 
 /// Walks that are followed. Lower: more readers than this drop each other's walks. Higher: each
 /// event searches more walks. Source: a guess, not measured.
