@@ -148,8 +148,8 @@ impl Engine {
     /// something below it is the mark of a directory. Answered by a listing that was requested at
     /// most [`crate::Options::metadata_ttl`] ago; else by one request for a file, two for a
     /// directory. Of the first name in a directory both are asked at once. A directory whose
-    /// listing is one page is then known. A name that is no object, and below which the storage forbids a listing, is a
-    /// directory.
+    /// listing is one page is then known. A name that is no object, and below which the storage
+    /// forbids a listing, is a directory.
     ///
     /// Errors: [`ErrorKind::NotFound`]; others as the storage has them.
     pub async fn look_up(&self, prefix: &str, name: &str) -> Result<Named, Error> {

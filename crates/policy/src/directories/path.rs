@@ -45,8 +45,6 @@ mod contents;
 mod listings;
 mod lookups;
 
-use lookups::NAMES_MIN;
-
 /// What a driver chooses once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirOptions {
@@ -241,12 +239,6 @@ impl DirReadahead {
     /// ([`DirAction::Drop`]).
     pub fn knows(&self, dir: DirId) -> bool {
         self.dirs.contains_key(&dir)
-    }
-
-    /// Whether a name in `dir` that the storage is asked for may be a directory as well as a file,
-    /// as far as is known: then both are asked for at once. A second name has the directory listed.
-    pub fn asks_at_once(&self, dir: DirId) -> bool {
-        self.options.readahead && self.dirs.get(&dir).is_none_or(|known| known.names < NAMES_MIN)
     }
 
     /// Forgets the least recently used directories until the others fit.

@@ -137,6 +137,12 @@ impl DirReadahead {
             self.list(dir, Class::Demand, true);
         }
     }
+
+    /// Whether a name in `dir` is to be asked for as a file and as a directory at once: nothing
+    /// else is known of it. A second name has the directory listed. Source: docs/decisions/0049.
+    pub fn asks_at_once(&self, dir: DirId) -> bool {
+        self.options.readahead && self.dirs.get(&dir).is_none_or(|known| known.names < NAMES_MIN)
+    }
 }
 
 /// Directories listed ahead when a walk begins. Lower: the reader waits more often until the
@@ -147,7 +153,7 @@ const LISTINGS_FIRST: u32 = 8;
 /// Names looked up in a directory before it is listed for its names, and names that an expired
 /// page must have answered before it is listed again. Lower: a program that looks up one name has
 /// a whole page listed. Higher: more names cost a request each. Source: docs/decisions/0029.
-pub(super) const NAMES_MIN: u32 = 2;
+const NAMES_MIN: u32 = 2;
 
 /// Walks that are followed. Lower: more readers than this drop each other's walks. Higher: each
 /// event searches more walks. Source: a guess, not measured.
