@@ -16,6 +16,7 @@
 //!   is listed) and `contents` (what is fetched whole).
 //! - `directory`: what is known of one directory.
 //! - `walk`: a reader that goes through a tree, and where it comes to next.
+//! - `open_run`: files opened in order in one directory, by readers side by side.
 //! - `open_order`: the order of opens of an earlier epoch.
 //! - `open_after_lookup`: whether programs open the names that they look up.
 //! - `subtree`: whether one request for a subtree replaces many listings.
@@ -34,6 +35,7 @@ pub(crate) mod directory;
 pub(crate) mod event;
 pub(crate) mod open_after_lookup;
 pub(crate) mod open_order;
+pub(crate) mod open_run;
 pub(crate) mod path;
 pub(crate) mod subtree;
 pub(crate) mod walk;

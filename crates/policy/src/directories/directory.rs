@@ -26,6 +26,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::directories::event::Child;
+use crate::directories::open_run::{OpenRun, Opened};
 use crate::directories::subtree::Subtree;
 use crate::units::{Nanos, PAGE_BYTES};
 
@@ -62,9 +63,8 @@ pub(crate) struct Dir {
     pub(crate) was_read: bool,
     /// The subdirectory that was entered last.
     pub(crate) entered: Option<u32>,
-    /// The file that was opened last, and the length of the run in order that it ends: negative
-    /// for a backward run.
-    pub(crate) opened: Option<(u32, i32)>,
+    /// The files that were opened last.
+    pub(crate) run: Option<OpenRun>,
     /// Opens that followed no order.
     pub(crate) unordered: u32,
     /// Names looked up since the latest listing was requested that it did not answer.
@@ -201,7 +201,7 @@ impl Dir {
         self.subdirs.truncate(self.subdirs.partition_point(|&entry| entry < end));
         let kept = end.saturating_sub(self.gone) as usize;
         if self.entries.len() > kept {
-            (self.opened, self.entered, self.unordered) = (None, None, 0);
+            (self.run, self.entered, self.unordered) = (None, None, 0);
         }
         (end..).zip(self.entries.drain(kept.min(self.entries.len())..)).collect()
     }
@@ -238,14 +238,9 @@ impl Dir {
         (self.bytes() / self.page_bytes.len().max(1) as u64).max(1)
     }
 
-    /// The next file after `entry` in a direction, past subdirectories.
-    pub(crate) fn next_file(&self, entry: u32, backward: bool) -> Option<u32> {
-        let is_file = |&at: &u32| matches!(self.get(at), Some(Entry { child: Child::File { .. }, .. }));
-        if backward {
-            (self.gone..entry.min(self.end())).rev().take(NEAR).find(is_file)
-        } else {
-            (entry + 1..self.end()).take(NEAR).find(is_file)
-        }
+    /// Whether the file at `entry` was opened since the latest listing; `None` if no file is there.
+    pub(crate) fn is_file_opened(&self, entry: u32) -> Opened {
+        self.get(entry).filter(|state| matches!(state.child, Child::File { .. })).map(|state| state.opened)
     }
 }
 
@@ -254,11 +249,6 @@ impl Dir {
 /// programs that read only the first bytes of files have more fetched in vain. Source:
 /// docs/decisions/0035 (256 KiB itself is a guess, not measured).
 const SMALL_PAGES: u64 = (256 << 10) / PAGE_BYTES;
-
-/// Entries searched for the next file in order, past subdirectories. Lower: files with many
-/// subdirectories between them count as opened in no order. Higher: each open searches further.
-/// Source: a guess, not measured.
-const NEAR: usize = 64;
 
 /// Memory that an entry takes here, in bytes. Lower: more is known than is charged. Higher: fewer
 /// listings fit. Source: the size of the type.

@@ -34,6 +34,7 @@ use super::{DirReadahead, STEPS_MAX};
 use crate::directories::directory::Entry;
 use crate::directories::event::{Child, DirAction};
 use crate::directories::open_order::FileRef;
+use crate::directories::open_run::OpenRun;
 use crate::directories::walk::{Frame, Order, Walk};
 use crate::units::{DirId, Found};
 
@@ -63,7 +64,7 @@ impl DirReadahead {
         let fetched = self.take_fetched((dir, entry));
         let Some(known) = self.dirs.get_mut(&dir) else { return };
         let Some(state) = known.entry(entry) else { return };
-        state.opened = true;
+        let again = core::mem::replace(&mut state.opened, true);
         let named = core::mem::take(&mut state.named);
         if named {
             self.after_lookup.opened();
@@ -71,19 +72,12 @@ impl DirReadahead {
         self.counters.fetches_hit += u64::from(fetched && found != Found::Absent);
         // A file that was looked up first was no prediction.
         let fetched = fetched && !named;
-        let last = known.opened;
-        let steps = last.map_or(0, |(last, run)| {
-            let forward = known.next_file(last, false) == Some(entry);
-            let backward = known.next_file(last, true) == Some(entry);
-            match (forward, backward) {
-                (true, _) => run.max(0) + 1,
-                (_, true) => run.min(0) - 1,
-                _ if last == entry => run,
-                _ => 0,
-            }
-        });
-        known.opened = Some((entry, steps));
-        known.unordered += u32::from(steps == 0 && last.is_some_and(|(last, _)| last != entry));
+        let last = known.run;
+        let mut run = last.unwrap_or_else(|| OpenRun::new(entry));
+        run.opened(entry, again, |place| known.is_file_opened(place));
+        known.run = Some(run);
+        let steps = run.steps();
+        known.unordered += u32::from(steps == 0 && last.is_some_and(|last| last != run));
         // Two files in order make a run if all opens so far were in order, and are chance if many
         // were not.
         let in_order = steps.unsigned_abs() > known.unordered.min(UNORDERED_MAX);
@@ -115,7 +109,7 @@ impl DirReadahead {
             walk.contents.open(CONTENTS_FIRST);
         }
         if let Some(frame) = walk.frame(dir) {
-            frame.next = if steps < 0 { entry } else { entry + 1 };
+            frame.next = run.next();
         }
         self.walks.push(walk);
     }
