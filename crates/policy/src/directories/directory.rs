@@ -238,7 +238,8 @@ impl Dir {
         (self.bytes() / self.page_bytes.len().max(1) as u64).max(1)
     }
 
-    /// Whether the file at `entry` was opened since the latest listing; `None` if no file is there.
+    /// Whether the file at `entry` was opened since the latest listing; `None` if no file is
+    /// there.
     pub(crate) fn is_file_opened(&self, entry: u32) -> Opened {
         self.get(entry).filter(|state| matches!(state.child, Child::File { .. })).map(|state| state.opened)
     }
