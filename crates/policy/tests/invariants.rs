@@ -74,6 +74,9 @@ struct Driver {
     closed: BTreeSet<FileId>,
     capacity_bytes: u64,
     charged_bytes: u64,
+    /// Requests that were made in this step and not started, though the storage had a place: they
+    /// wait for memory.
+    without_memory: Vec<Extent>,
 }
 
 impl Driver {
@@ -102,6 +105,7 @@ impl Driver {
             closed: BTreeSet::new(),
             capacity_bytes: options.capacity_bytes,
             charged_bytes: 0,
+            without_memory: Vec::new(),
         }
     }
 
@@ -127,7 +131,10 @@ impl Driver {
         // Of the budget, or of the part that speculation may have.
         let full = |bytes, capacity| bytes + (300 << 10) > capacity;
         let capacity = self.capacity_bytes;
-        let full = full(memory.charged_bytes, capacity) || full(memory.ahead_bytes, capacity / 8 * 7);
+        let is_charged_full = full(memory.charged_bytes, capacity);
+        let full = is_charged_full || full(memory.ahead_bytes, capacity / 8 * 7);
+        let waits = core::mem::take(&mut self.without_memory);
+        assert!(waits.is_empty() || is_charged_full, "{waits:?} wait although there is a place and memory: {memory:?}");
         let answers = self.reads.values().any(|(.., ready)| *ready);
         assert!(works || full || answers || waiting().count() == 0, "requests wait, and the storage is idle");
         assert!(works || answers || self.reads.is_empty(), "reads wait for ever: {:?}", self.reads);
@@ -155,7 +162,9 @@ impl Driver {
                 assert!(granted >= extent.start && granted <= extent.end, "{granted} of {extent:?}");
                 let started = self.requests.values().filter(|(_, extent, granted)| *granted > extent.start).count();
                 let may_wait = self.options.fair_queue && (self.options.rotational || started >= CONCURRENCY_MIN);
-                assert!(granted > extent.start || may_wait, "{extent:?} waits although the storage has a place");
+                if granted == extent.start && !may_wait {
+                    self.without_memory.push(extent);
+                }
                 if granted > extent.start {
                     self.together.insert(request, vec![request]);
                 }
