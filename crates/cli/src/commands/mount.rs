@@ -172,9 +172,11 @@ fn serve(args: &Args, options: &Options, point: &MountPoint, herald: &mut Herald
         .map_err(|cause| Error::Mount { dir: dir.clone(), cause })?;
     drop(spinner);
 
-    if let Err(cause) = std::fs::metadata(dir).and_then(|_| herald.mounted()) {
+    // The kernel and the mount have agreed by now. This process must not ask its own mount for
+    // anything: if it is killed while it waits for itself, neither of the two ever ends.
+    if let Err(cause) = herald.mounted() {
         let _ = foreread::mount::unmount(dir, true);
-        return Err(Error::MountDead { dir: dir.clone(), cause });
+        return Err(Error::Untold { dir: dir.clone(), cause });
     }
     tracing::info!(source = mount_options.source, dir = %dir.display(), "mounted");
     runtime.spawn(signals.unmount(dir.clone(), mounted.unmounter()));

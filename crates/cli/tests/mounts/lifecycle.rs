@@ -188,6 +188,16 @@ fn after_sigkill_the_next_mount_recovers() {
 }
 
 #[test]
+fn sigkill_while_it_is_mounted_ends_it() {
+    let store = Store::with(&[("file", 100)]);
+    for _ in 0..20 {
+        let mut killed = Mount::foreground(store.foreread(), "s3://testbed", &[]);
+        killed.signal(Signal::KILL);
+        assert!(!killed.ended().success());
+    }
+}
+
+#[test]
 fn after_sigkill_umount_cleans_up() {
     let store = Store::with(&[("file", 100)]);
     let mut killed = Mount::foreground(store.foreread(), "s3://testbed", &[]);

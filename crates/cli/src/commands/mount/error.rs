@@ -87,9 +87,9 @@ pub(crate) enum Error {
         cause: foreread_fuse::Error,
     },
 
-    #[error("{}: the mount does not answer", .dir.display())]
-    #[diagnostic(code(foreread::fuse::dead), help("try again in the foreground with `--foreground -v`"))]
-    MountDead {
+    #[error("{}: the command that started it cannot be told that it is mounted", .dir.display())]
+    #[diagnostic(code(foreread::fuse::untold), help("try again in the foreground with `--foreground -v`"))]
+    Untold {
         dir: PathBuf,
         #[source]
         cause: std::io::Error,
