@@ -29,3 +29,4 @@ pub(crate) mod fair_queue;
 pub(crate) mod hedge;
 pub(crate) mod link;
 pub(crate) mod requests;
+pub(crate) mod throughput;

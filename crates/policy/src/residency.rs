@@ -17,8 +17,8 @@
 //!
 //! `folio` declares these states and asserts each change of them. `budget` charges a folio when
 //! its arrival is granted, and makes room; `budget::lookup` answers what is resident, in flight or
-//! absent. `replacement` orders the folios that were read. `folio_map` finds a folio by file and
-//! page.
+//! absent. `unread` orders the folios that wait for their readers, `replacement` those that were
+//! read. `folio_map` finds a folio by file and page.
 //!
 //! *Invariants:* a page belongs to one folio at most. Nothing is charged for which no room was
 //! made. Speculation evicts no folio that is unread or read in part.
@@ -31,3 +31,4 @@ pub(crate) mod budget;
 pub(crate) mod folio;
 pub(crate) mod folio_map;
 pub(crate) mod replacement;
+pub(crate) mod unread;

@@ -3,6 +3,7 @@
 //! Runs go on all cores, each on one; the result does not depend on their number.
 
 mod compare;
+mod grid;
 mod page;
 mod report;
 mod row;
@@ -13,6 +14,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use foreread_sim::grid::Axes;
 use foreread_sim::{PolicyName, Scenario, Stack, optimum};
 use foreread_workload::Workload;
 use miette::Diagnostic;
@@ -52,6 +54,15 @@ pub(crate) struct SimulateArgs {
     #[arg(long, requires = "seeds")]
     faults: bool,
 
+    /// Simulate a grid of links, readers and budgets instead: which part of the feasible
+    /// throughput is reached
+    ///
+    /// Axes: first-byte, connection, total, readers, budget, order (sequential, backward,
+    /// random-128k, random-4k). An axis that is not named keeps all its values; one that is named
+    /// several times has these values. The whole grid takes hours.
+    #[arg(long, value_name = "AXIS=VALUE,...", num_args = 0..=1, default_missing_value = "", value_parser = grid::axes, conflicts_with_all = ["workloads", "policy", "device", "seeds", "mount", "report", "compare"])]
+    grid: Option<Axes>,
+
     /// Through a mount: with the kernel's page cache and readahead between programs and policy
     #[arg(long, conflicts_with = "seeds")]
     mount: bool,
@@ -88,6 +99,7 @@ Examples:
   foreread simulate --json > base.json                        before a change of policy; then
   foreread simulate --compare base.json                       what the change did
   foreread simulate --seeds 1..10000 --faults                 a search for bugs
+  foreread simulate --grid first-byte=30ms,readers=256        what each link allows, and what is reached
 
 Exit status:
   0  simulated; with --check: all figures are as wanted
@@ -132,6 +144,9 @@ fn stack(name: &str) -> Result<Stack, foreread_sim::Error> {
 pub(crate) fn run(args: &SimulateArgs) -> miette::Result<ExitCode> {
     if let Some(seeds) = &args.seeds {
         return Ok(search::run(seeds, args.faults)?);
+    }
+    if let Some(axes) = &args.grid {
+        return Ok(grid::run(axes, args.json, args.check)?);
     }
     let base = args.compare.as_deref().map(base).transpose()?;
     let chosen = workloads::select(&args.workloads, Workload::is_simulated)?;

@@ -100,8 +100,9 @@ impl Pace {
     /// A part of `pages` has been submitted.
     pub(crate) fn submitted(&mut self, now: Nanos, pages: u64) {
         if let Some(spacing) = (pages * SECOND_NS * 100 / GAIN_PERCENT).checked_div(self.pages_per_s) {
-            // One part may catch up: otherwise each delay would slow the stream.
-            self.next = Nanos(self.next.0.max(now.0.saturating_sub(spacing)) + spacing);
+            // One part may catch up: otherwise each delay would slow the stream. Those that came
+            // early, in the half that is not held back, delay the next one no further.
+            self.next = Nanos(self.next.0.clamp(now.0.saturating_sub(spacing), now.0) + spacing);
         }
     }
 }

@@ -68,6 +68,9 @@ pub(crate) struct Limits {
     pub(crate) part_pages_max: u64,
     /// How many streams that want as much share the link.
     pub(crate) streams: u64,
+    /// Requests wait for each other, or for memory: parts are spaced in time. Where they do not,
+    /// the pace at which parts are made may be the limit that it measures.
+    pub(crate) paced: bool,
     /// Moving between streams costs time in which the storage serves no request.
     pub(crate) rotational: bool,
 }
@@ -232,7 +235,8 @@ impl Stream {
                 let within = (read.start as i64 - self.pos as i64).rem_euclid(delta.abs()) as u64;
                 let record = read.start - within;
                 if record != self.pos {
-                    self.seen += pages;
+                    // Plain hits are not reported: the records between were read as well.
+                    self.seen += pages * (record.abs_diff(self.pos) / delta.unsigned_abs());
                     self.pos = record;
                 }
                 if within + read.pages() > RECORD_GROWTH_MAX * self.record_pages {
@@ -332,7 +336,7 @@ impl Stream {
         match self.pattern {
             Pattern::Forward => {
                 let distance = (self.end as u64).saturating_sub(self.pos);
-                if part == limits.part_pages_max && distance > ahead / 2 && self.pace.holds_back(now) {
+                if part == limits.part_pages_max && distance > ahead / 2 && limits.paced && self.pace.holds_back(now) {
                     return None;
                 }
                 // Data needed soon comes in small parts: otherwise the reader waits for a whole
@@ -477,7 +481,7 @@ pub(crate) const PART_PAGES_MAX: u64 = 2048;
 
 /// Pages of the smallest part of a forward stream: 128 KiB, one folio. Lower: parts split folios.
 /// Higher: the reader waits longer for the part that it needs next. Source: the size of a folio.
-const PART_PAGES_MIN: u64 = 32;
+pub(crate) const PART_PAGES_MIN: u64 = 32;
 
 /// Pages of the smallest part of a stream that has been read once: 256 KiB. Lower: programs that
 /// start together make twice as many requests, and wait for them. Higher: they wait for each
@@ -501,6 +505,7 @@ mod tests {
         ahead_pages_max: 1 << 14,
         part_pages_max: PART_PAGES_MAX,
         streams: 1,
+        paced: true,
         rotational: false,
     };
 

@@ -45,13 +45,23 @@ pub(crate) struct Concurrency {
     trial: Trial,
     /// Intervals to rest after the next trial that is undone.
     rests: u32,
+    /// The last trial lowered the limit by one part in so many.
+    depth: usize,
     /// The present interval: its start, its answers, their pages, and the quickest first byte.
     since: Nanos,
     seen: u64,
     pages: u64,
     quickest_ns: u64,
+    first_bytes_ns: u64,
     /// The most requests in flight in the present interval.
     most: usize,
+    /// The greatest limit.
+    max: usize,
+    /// The present round of the link: the most requests in flight, its answers, and the sum of
+    /// their first bytes.
+    round_most: usize,
+    round_seen: u64,
+    round_first_bytes_ns: u64,
 }
 
 /// Whether a lower limit is being tried.
@@ -82,11 +92,17 @@ impl Default for Concurrency {
             best_rate: 0,
             trial: Trial::Rest(RESTS_FIRST),
             rests: RESTS,
+            depth: DEPTH_FIRST,
             since: Nanos(0),
             seen: 0,
             pages: 0,
             quickest_ns: u64::MAX,
+            first_bytes_ns: 0,
             most: 0,
+            max: LIMIT_MAX,
+            round_most: 0,
+            round_seen: 0,
+            round_first_bytes_ns: 0,
         }
     }
 }
@@ -98,6 +114,11 @@ impl Concurrency {
         Self { limit, ..Self::default() }
     }
 
+    /// The same with another greatest limit.
+    pub(crate) fn with_max(self, max: usize) -> Self {
+        Self { max: max.max(LIMIT_FIRST), ..self }
+    }
+
     /// The most requests to have in flight.
     pub(crate) fn limit(&self) -> usize {
         self.limit
@@ -106,6 +127,7 @@ impl Concurrency {
     /// `count` requests are in flight now.
     pub(crate) fn in_flight(&mut self, count: usize) {
         self.most = self.most.max(count);
+        self.round_most = self.round_most.max(count);
     }
 
     /// A request for `pages` is complete; its first byte came after `first_byte`.
@@ -113,13 +135,34 @@ impl Concurrency {
         self.seen += 1;
         self.pages += pages;
         self.quickest_ns = self.quickest_ns.min(first_byte.0.max(1));
+        self.first_bytes_ns = self.first_bytes_ns.saturating_add(first_byte.0);
         self.least_ns = self.least_ns.min(self.quickest_ns);
+        self.round_seen += 1;
+        self.round_first_bytes_ns = self.round_first_bytes_ns.saturating_add(first_byte.0);
         let elapsed = now.since(self.since);
         if self.seen >= SEEN_MIN && elapsed >= INTERVAL {
             let rate = (u128::from(self.pages) * 1_000_000_000_000 / u128::from(elapsed.0)) as u64;
             self.end_interval(rate);
-            (self.since, self.seen, self.pages, self.quickest_ns, self.most) = (now, 0, 0, u64::MAX, 0);
+            (self.since, self.seen, self.pages, self.most) = (now, 0, 0, 0);
+            (self.quickest_ns, self.first_bytes_ns) = (u64::MAX, 0);
         }
+    }
+
+    /// A round of the link is over. While its throughput `grows`, a limit that is used and at
+    /// which requests do not wait at the storage becomes four times as large. The first answer of
+    /// many requests does not show that: it may be the only one that did not wait.
+    pub(crate) fn round_ended(&mut self, grows: bool) {
+        let mean_ns = self.round_first_bytes_ns.checked_div(self.round_seen).unwrap_or(0);
+        let waits = self.round_seen * 2 < self.round_most as u64 || mean_ns > self.least_ns.saturating_mul(3) / 2;
+        if grows && !waits && self.limit >= LIMIT_FIRST && self.is_used(self.round_most) {
+            self.limit = (self.limit * 4).min(self.max);
+        }
+        (self.round_most, self.round_seen, self.round_first_bytes_ns) = (0, 0, 0);
+    }
+
+    /// Whether `most` requests in flight use up the limit.
+    fn is_used(&self, most: usize) -> bool {
+        most * 4 >= self.limit * 3
     }
 
     fn end_interval(&mut self, rate: u64) {
@@ -139,7 +182,8 @@ impl Concurrency {
             Trial::Measuring(before, _) => {
                 // The rate held. If first bytes came sooner, a still lower limit may do. If not,
                 // the lower limit gains nothing.
-                if self.quickest_ns < before.quickest_ns / 8 * 7 {
+                let sooner = before.quickest_ns / (2 * self.depth as u64);
+                if self.quickest_ns < before.quickest_ns - sooner {
                     (self.trial, self.rests) = (Trial::Rest(0), RESTS);
                 } else {
                     self.limit = before.limit;
@@ -151,15 +195,22 @@ impl Concurrency {
         let tried_min = if self.limit < LIMIT_FIRST { TRIED_MIN } else { TRIED_MIN_FIRST };
         if self.trial == Trial::Rest(0) && used >= tried_min {
             self.trial = Trial::Settling(Before { limit: self.limit, quickest_ns: self.quickest_ns });
-            self.limit = (used * 3 / 4).max(LIMIT_MIN);
-        } else if matches!(self.trial, Trial::Rest(_)) && self.most * 4 >= self.limit * 3 && !self.buys_latency() {
-            self.limit = (self.limit + self.limit / 4).min(LIMIT_MAX);
+            let is_crowded = self.limit < LIMIT_FIRST || self.first_bytes_wait();
+            self.depth = if is_crowded { DEPTH } else { DEPTH_FIRST };
+            self.limit = (used - used.div_ceil(self.depth)).max(LIMIT_MIN);
+        } else if matches!(self.trial, Trial::Rest(_)) && self.is_used(self.most) && !self.buys_latency() {
+            self.limit = (self.limit + self.limit / 4).min(self.max);
         }
     }
 
     /// Whether even the quickest first byte of this interval waited for other requests.
     fn buys_latency(&self) -> bool {
         self.quickest_ns > self.least_ns.saturating_mul(3) / 2
+    }
+
+    /// Whether first bytes of this interval came clearly later on average than the quickest ever.
+    fn first_bytes_wait(&self) -> bool {
+        self.first_bytes_ns.checked_div(self.seen).is_some_and(|mean_ns| mean_ns > self.least_ns.saturating_mul(3) / 2)
     }
 
     /// Rests from trials, each time for longer.
@@ -181,8 +232,9 @@ const LIMIT_FIRST: usize = 256;
 /// docs/decisions/0022.
 const LIMIT_MIN: usize = 8;
 
-/// The greatest limit, in requests. Lower: a store that works on more is not used fully. Higher:
-/// connections cost more memory on both sides. Source: a guess, not measured.
+/// The greatest limit where no budget says otherwise, in requests. Lower: a store that works on
+/// more is not used fully. Higher: connections cost more memory on both sides. Source: a guess,
+/// not measured; `read::path` derives it from the budget.
 const LIMIT_MAX: usize = 1024;
 
 /// The least length of an interval: 100 ms. Lower: rates of intervals differ by chance, and trials
@@ -220,6 +272,17 @@ const RESTS: u32 = 12;
 /// they cost more. Higher: a store that becomes crowded later is noticed later. Source: a guess,
 /// not measured.
 const RESTS_MAX: u32 = 1_024;
+
+/// Until requests have been seen to wait, each trial lowers the limit by a sixteenth. Lower: a
+/// trial costs the readers of a store without a queue more of their throughput. Higher: the rate
+/// of such a store falls by less than chance changes it, and lower limits are kept. Source:
+/// docs/decisions/0050: less than a tenth.
+const DEPTH_FIRST: usize = 16;
+
+/// Once they have, or a trial has been kept, each lowers it by a quarter. Lower: by more than the
+/// store may bear. Higher: a store that works on a few requests takes longer to be found. Source:
+/// docs/decisions/0022.
+const DEPTH: usize = 4;
 
 /// Requests in flight that the first trial needs, until a trial has been kept. Lower: with sixteen
 /// readers a trial costs them 6 % of their throughput, more than is gained by the few requests
@@ -276,6 +339,19 @@ mod tests {
     #[test]
     fn a_store_without_a_queue_is_given_more() {
         assert_eq!(found(5_000, 20, |_| 30 * MS), LIMIT_MAX);
+    }
+
+    #[test]
+    fn the_first_answer_of_many_requests_does_not_raise_the_limit() {
+        let mut concurrency = Concurrency::default();
+        concurrency.in_flight(LIMIT_FIRST);
+        concurrency.answered(Nanos(30 * MS), Nanos(30 * MS), 1);
+        concurrency.round_ended(true);
+        assert_eq!(concurrency.limit(), LIMIT_FIRST);
+        concurrency.in_flight(LIMIT_FIRST);
+        (0..LIMIT_FIRST).for_each(|_| concurrency.answered(Nanos(30 * MS), Nanos(30 * MS), 1));
+        concurrency.round_ended(true);
+        assert_eq!(concurrency.limit(), LIMIT_FIRST * 4);
     }
 
     #[test]

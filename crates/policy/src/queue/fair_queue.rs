@@ -175,6 +175,16 @@ impl FairQueue {
         Self { off: true, ..Self::new(rotational) }
     }
 
+    /// The same with at most `limit_max` requests at the storage.
+    pub(crate) fn with_limit_max(self, limit_max: usize) -> Self {
+        Self { concurrency: self.concurrency.with_max(limit_max), ..self }
+    }
+
+    /// How many requests the storage is given at a time.
+    pub(crate) fn limit(&self) -> usize {
+        if self.off { usize::MAX } else { self.concurrency.limit() }
+    }
+
     /// Whether a request that comes now has to wait until [`FairQueue::next`] returns it.
     pub(crate) fn must_wait(&self) -> bool {
         !self.off && (self.rotational || self.waiting > 0 || self.within() >= self.concurrency.limit())
@@ -219,6 +229,13 @@ impl FairQueue {
         // Switched off, no request waits, so there is no limit to try.
         if !self.off {
             self.concurrency.answered(now, first_byte, pages);
+        }
+    }
+
+    /// A round of the link is over, in which its throughput `grows` or not.
+    pub(crate) fn round_ended(&mut self, grows: bool) {
+        if !self.off {
+            self.concurrency.round_ended(grows);
         }
     }
 

@@ -56,8 +56,12 @@ pub(crate) struct Met {
     pub(crate) demanded: usize,
     /// No other request at all.
     pub(crate) nobody: bool,
+    /// The number of other requests.
+    pub(crate) beside: usize,
     /// How many requests had ever come to the storage, itself included.
     pub(crate) came: u64,
+    /// Bytes that had ever arrived.
+    pub(crate) arrived: u64,
 }
 
 impl Request {
@@ -113,6 +117,8 @@ pub(crate) struct Requests {
     /// Those that hold memory which no ready read stands on, and wait for more of it.
     stalled: BTreeSet<(bool, RequestId)>,
     speculative: usize,
+    /// Of all requests.
+    pages: u64,
     next: u64,
     /// How many requests have come to the storage.
     came: u64,
@@ -127,6 +133,11 @@ impl Requests {
     /// Whether `request` was alone at the storage from its first grant until now.
     pub(crate) fn was_alone(&self, request: Request) -> bool {
         request.met.nobody && request.met.came == self.came
+    }
+
+    /// How many requests have come to the storage.
+    pub(crate) fn came(&self) -> u64 {
+        self.came
     }
 
     /// The number of demand requests, those that wait for their turn included.
@@ -144,6 +155,7 @@ impl Requests {
             Request { file, extent, class, granted, arrived, kept: 0, waited: 0, wants: false, met: Met::default() },
         );
         self.speculative += usize::from(class == Class::Speculative);
+        self.pages += extent.pages();
         id
     }
 
@@ -157,6 +169,7 @@ impl Requests {
         self.wanting.remove(&id);
         self.place(id, request, request.places(), [false; 4]);
         self.speculative -= usize::from(request.class == Class::Speculative);
+        self.pages -= request.extent.pages();
         Some(request)
     }
 
@@ -167,7 +180,9 @@ impl Requests {
             self.place(id, request, request.places(), [false; 4]);
             let demand = Request { class: Class::Demand, ..request };
             self.place(id, demand, [false; 4], demand.places());
-            self.made.get_mut(id).into_iter().for_each(|request| *request = demand);
+            if let Some(request) = self.made.get_mut(id) {
+                *request = demand;
+            }
             self.speculative -= 1;
         }
     }
@@ -278,9 +293,15 @@ impl Requests {
         &self.wanting
     }
 
-    /// Whether as many speculative requests are in flight as may be.
-    pub(crate) fn is_speculation_full(&self) -> bool {
-        self.speculative >= SPECULATIVE_MAX
+    /// Pages of all requests, those that have arrived included.
+    pub(crate) fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    /// Whether as many speculative requests are in flight as may be, where the storage is given
+    /// `limit` requests at a time.
+    pub(crate) fn is_speculation_full(&self, limit: usize) -> bool {
+        self.speculative >= SPECULATIVE_MIN.max(limit - limit / DEMAND_SHARE)
     }
 
     /// The latest request that holds memory and that no read waits for or stands on; speculation
@@ -304,17 +325,22 @@ impl Requests {
 /// The largest grant, in pages: 256 KiB. Lower: more events, which are four thousand a second at 1
 /// GB/s already. Higher: memory is held for bytes that have not come; 1 MiB cost 5 % of a stream's
 /// throughput in 96 MiB. Source: docs/decisions/0003.
-const GRANT_PAGES: u64 = 64;
+pub(crate) const GRANT_PAGES: u64 = 64;
 
 /// Older requests that a grant is left free for. Lower: the memory of an old request is given to
 /// younger ones when a reader reaches it. Higher: more memory stays unused while it is left free.
 /// Source: docs/decisions/0003.
 const OLDER_MAX: usize = 8;
 
-/// Speculative requests in flight at once: as many connections as fill any link that was measured
-/// (16 to 64). Lower: a fast link with long latency is not filled. Higher: demand waits behind
-/// speculation. Source: measured, as the connections that fill a link; 64 itself is a guess.
-const SPECULATIVE_MAX: usize = 64;
+/// Speculative requests that may be made at any limit. Lower: where few may start, streams plan
+/// again for each of them. Higher: more requests wait for their turn. Source: measured, as the
+/// connections that fill a link (16 to 64).
+const SPECULATIVE_MIN: usize = 64;
+
+/// The part of the limit that is left to demand: an eighth. Lower: a larger part, and a fast link
+/// with long latency is not filled by one stream. Higher: demand waits for the end of speculation.
+/// Source: a guess, not measured; the same part may exceed the limit.
+const DEMAND_SHARE: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -377,10 +403,10 @@ mod tests {
         let ids: Vec<_> = (0..64).map(|at| make(&mut requests, at * 256, Class::Speculative)).collect();
         assert_eq!(requests.latest_spare(), None, "no request holds memory");
         ids[..63].iter().zip(0..).for_each(|(&id, at)| requests.grant(id, at * 256 + 64, Met::default()));
-        assert!(requests.is_speculation_full());
+        assert!(requests.is_speculation_full(64));
         requests.promote(ids[63]);
         requests.promote(ids[63]);
-        assert!(!requests.is_speculation_full());
+        assert!(!requests.is_speculation_full(64));
         assert_eq!(requests.latest_spare(), Some(ids[62]));
         requests.keep(ids[62]);
         assert_eq!(requests.latest_spare(), Some(ids[61]), "a read keeps the latest");
@@ -394,7 +420,7 @@ mod tests {
         requests.unkeep(ids[62]);
         requests.finish(ids[63]);
         make(&mut requests, 1 << 20, Class::Speculative);
-        assert!(requests.is_speculation_full());
+        assert!(requests.is_speculation_full(64));
         assert_eq!(requests.of_file(FileId(1)).len(), 64);
     }
 }

@@ -31,7 +31,7 @@ use crate::files::streams::FileReadahead;
 use crate::files::window::Stream;
 use crate::queue::fair_queue::FairQueue;
 use crate::queue::hedge::Hedge;
-use crate::queue::link::Link;
+use crate::queue::link::{Completion, Link};
 use crate::queue::requests::{Request, Requests};
 use crate::read::event::{Action, Counters, Event};
 use crate::read::turns::Turns;
@@ -39,7 +39,7 @@ use crate::read::waits::Waits;
 use crate::residency::budget::{Resident, Room};
 use crate::residency::folio::{Evicted, connection, wasted};
 use crate::residency::replacement::Replacement;
-use crate::units::{Class, Extent, FileId, Nanos, ReadId, RequestId, Touch};
+use crate::units::{Class, Extent, FileId, Nanos, PAGE_BYTES, ReadId, RequestId, Touch};
 
 mod answer;
 mod limits;
@@ -116,6 +116,10 @@ pub struct ReadPath {
     /// Streams that found the speculative requests at their limit. They plan again as
     /// requests end.
     turns: Turns,
+    /// The stream that plans has its turn.
+    in_turn: bool,
+    /// Pages of the largest part, when it was last asked for.
+    part_pages: u64,
     /// How far ahead all streams want to be, in pages, as counted at `shares_at`.
     shares: Shares,
     shares_at: Option<Nanos>,
@@ -135,7 +139,7 @@ impl ReadPath {
             streams: 0,
             reserved_bytes: 0,
             requests: Requests::default(),
-            queue: queue(options.rotational),
+            queue: queue(options.rotational).with_limit_max((options.capacity_bytes / CONNECTION_SHARE_BYTES) as usize),
             link: Link::default(),
             hedge: Hedge::default(),
             actions: VecDeque::new(),
@@ -144,6 +148,8 @@ impl ReadPath {
             waits: Waits::default(),
             changed: BTreeSet::new(),
             turns: Turns::default(),
+            in_turn: false,
+            part_pages: 1,
             shares: Shares::default(),
             shares_at: None,
             round: Round::default(),
@@ -200,6 +206,7 @@ impl ReadPath {
             Event::Wants { request } => {
                 if let Some(Request { file, .. }) = self.requests.get(request) {
                     let arrived = self.requests.arrived(request);
+                    self.link.arrived(arrived.pages() * PAGE_BYTES);
                     self.resident.arrived(file, arrived, request);
                     self.want(request);
                     self.resume(now, file);
@@ -220,7 +227,18 @@ impl ReadPath {
                     }
                     self.queue.answered(now, first_byte, extent.pages());
                     let alone = !self.options.rotational || self.requests.was_alone(finished);
-                    self.link.completed(now, extent.pages(), first_byte, total, alone);
+                    let completion = Completion {
+                        pages: extent.pages(),
+                        first_byte,
+                        total,
+                        beside: met.beside.max(self.queue.started()),
+                        arrived_before: met.arrived,
+                        arrived: (extent.end - finished.arrived) * PAGE_BYTES,
+                    };
+                    self.link.completed(completion, alone);
+                    if self.link.passed(now, met.came, self.requests.came()) {
+                        self.queue.round_ended(self.link.is_growing());
+                    }
                     self.resident.arrived(file, extent, request);
                 }
             }
@@ -381,6 +399,12 @@ impl ReadPath {
         Some((finished, self.queue.finish(request)))
     }
 }
+
+/// Bytes of the budget for each request at the storage at a time: 16 KiB. Lower: connections and
+/// their buffers, which are not charged, take more beside the budget. Higher: many readers of
+/// small records wait for each other in a small budget. Source: derived: four pages, so that 4,096
+/// readers of single pages have a request each in 64 MiB.
+const CONNECTION_SHARE_BYTES: u64 = 16 << 10;
 
 /// The part of the budget that pages keep whatever else is reserved, a half. Lower: what is known
 /// of directories may leave reads no memory. Higher: less is known of directories. Source: a

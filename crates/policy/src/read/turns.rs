@@ -51,6 +51,11 @@ impl Turns {
         }
     }
 
+    /// Whether no stream waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
     /// The streams of `file` wait no more.
     pub(crate) fn remove(&mut self, file: FileId) {
         let all: Vec<_> = self.waiting.range((file, 0)..=(file, u64::MAX)).map(|(&name, &key)| (key, name)).collect();

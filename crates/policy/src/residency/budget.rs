@@ -6,7 +6,7 @@
 //!          │            │                                      1. Used, in the order of
 //!          └────────────┴── failed, cancelled ──> dropped         `replacement`
 //!                                                              2. Partly, oldest first   demand
-//!                                                              3. Unread, oldest first   only
+//!                                                              3. Unread, by `unread`    only
 //!
 //!   budget  |<------------ ahead, at most ------------->|<- reserve of demand ->|
 //! ```
@@ -36,6 +36,7 @@ use alloc::vec::Vec;
 use crate::residency::folio::{Ahead, Evicted, Folio, State, charge, charges};
 use crate::residency::folio_map::FolioMap;
 use crate::residency::replacement::{self, Key, Order, Replacement, Step, Uses};
+use crate::residency::unread::Unread;
 use crate::units::{Extent, FileId, Nanos, RequestId, Touch};
 
 mod lookup;
@@ -65,6 +66,11 @@ impl replacement::Folios for Folios {
     }
 }
 
+/// Whether the folio at `start` still belongs to `request` and is in `state`.
+fn is(folios: &FolioMap<Folio>, file: FileId, start: u64, request: RequestId, state: State) -> bool {
+    folios.get(file, start).is_some_and(|folio| folio.request == request && folio.state() == state)
+}
+
 /// `extent`, from the start of the folio that holds its first page.
 fn from_folio(folios: &Folios, file: FileId, extent: Extent) -> Extent {
     let first = folios.0.covering(file, extent.start).filter(|(_, folio)| folio.end > extent.start);
@@ -90,8 +96,8 @@ pub(crate) struct Resident {
     /// Folios in the order of their first touch, and its time. May name folios that are gone or
     /// Used by now.
     partly: VecDeque<(FileId, u64, RequestId, Nanos)>,
-    /// Folios in the order in which they arrived. May name folios that are gone or touched by now.
-    unread: VecDeque<(FileId, u64, RequestId)>,
+    /// Folios that have arrived and were not touched.
+    unread: Unread,
     /// The budget.
     capacity_bytes: u64,
     /// Of folios that are granted, and of connections.
@@ -117,7 +123,7 @@ impl Resident {
             used: Order::new(replacement),
             partly: VecDeque::new(),
             now: Nanos(0),
-            unread: VecDeque::new(),
+            unread: Unread::default(),
             capacity_bytes,
             charged_bytes: 0,
             ahead_bytes: 0,
@@ -227,7 +233,7 @@ impl Resident {
 
     /// Whether the folio at `start` still belongs to `request` and is in `state`.
     fn is(&self, file: FileId, start: u64, request: RequestId, state: State) -> bool {
-        self.folios.0.get(file, start).is_some_and(|f| f.request == request && f.state() == state)
+        is(&self.folios.0, file, start, request, state)
     }
 
     /// Folios that were first touched a while ago and not read to their end count as read.
@@ -252,9 +258,9 @@ impl Resident {
         None
     }
 
-    /// The Unread folio that arrived first.
+    /// The Unread folio that its reader needs last, or that no reader came for.
     fn next_unread(&mut self) -> Option<(FileId, u64)> {
-        while let Some((file, start, request)) = self.unread.pop_front() {
+        while let Some((file, start, request)) = self.unread.pop(self.now) {
             if self.is(file, start, request, State::Unread) && self.may_go(file, start) {
                 return Some((file, start));
             }
@@ -291,7 +297,10 @@ impl Resident {
             }
             match folio.state() {
                 State::InFlight => {}
-                State::Unread => unread.push_back((file, start, folio.request)),
+                State::Unread => {
+                    let bytes = charge(Extent::new(start, folio.end));
+                    unread.insert(now, (file, start, folio.request), bytes, folio.ahead_for);
+                }
                 State::Partly => partly.push_back((file, start, folio.request, now)),
                 State::Used => used.put_back((file, start, folio.request), folio.uses),
             }
@@ -356,7 +365,8 @@ impl Resident {
                 self.used.insert((file, start, request), &mut folio.uses, bytes, true);
             } else {
                 folio.to(State::Unread);
-                self.unread.push_back((file, start, request));
+                let bytes = charge(Extent::new(start, folio.end));
+                self.unread.insert(self.now, (file, start, request), bytes, folio.ahead_for);
             }
         });
         self.forget_stale();
@@ -369,6 +379,9 @@ impl Resident {
         let extent = Extent::new(start, folio.end);
         if !folio.is_read() {
             self.files.entry(file).or_default().read_pages += extent.pages();
+        }
+        if folio.state() == State::Unread {
+            self.unread.remove((file, start, folio.request), folio.ahead_for);
         }
         let ahead_for = folio.ahead_for.take();
         match (folio.state(), touch) {
@@ -445,8 +458,10 @@ impl Resident {
             held.folios -= 1;
             held.read_pages -= if folio.is_read() { extent.pages() } else { 0 };
         }
-        if folio.state() == State::Used {
-            self.used.remove(folio.uses, charge(extent));
+        match folio.state() {
+            State::Used => self.used.remove(folio.uses, charge(extent)),
+            State::Unread => self.unread.remove((file, start, folio.request), folio.ahead_for),
+            State::InFlight | State::Partly => {}
         }
         if folio.charged {
             self.charged_bytes -= charge(extent);
@@ -468,14 +483,9 @@ impl Resident {
     fn forget_stale(&mut self) {
         let most = 2 * self.folios.0.len() + 1024;
         let folios = &self.folios.0;
-        let is = |file, start, request, state| {
-            folios.get(file, start).is_some_and(|f: &Folio| f.request == request && f.state() == state)
-        };
-        if self.unread.len() > most {
-            self.unread.retain(|&(file, start, request)| is(file, start, request, State::Unread));
-        }
+        self.unread.forget_stale();
         if self.partly.len() > most {
-            self.partly.retain(|&(file, start, request, _)| is(file, start, request, State::Partly));
+            self.partly.retain(|&(file, start, request, _)| is(folios, file, start, request, State::Partly));
         }
         let names = (self.capacity_bytes / BYTES_PER_NAME) as usize;
         self.used.forget_stale(self.folios.0.len(), names, &mut self.folios);
@@ -546,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn read_folios_are_evicted_first_and_unread_ones_only_for_demand() {
+    fn read_folios_are_evicted_first_and_what_a_reader_needs_last_only_for_demand() {
         let mut r = resident(16);
         let mut room = Room::default();
         for page in 0..14 {
@@ -566,7 +576,7 @@ mod tests {
         assert!(r.make_room(charges(Extent::new(30, 31)), true, &mut room));
         assert_eq!(
             room.evicted.pop(),
-            Some(Evicted { file: FILE, folio: Extent::new(0, 1), wasted_for: Some(Ahead::Stream(7)) })
+            Some(Evicted { file: FILE, folio: Extent::new(13, 14), wasted_for: Some(Ahead::Stream(7)) })
         );
     }
 

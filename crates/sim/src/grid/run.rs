@@ -123,7 +123,7 @@ impl Cell {
         let readers = u64::from(self.readers);
         let (sizes, reads): (Vec<u64>, Vec<Box<dyn Iterator<Item = Op>>>) = if self.order.is_random() {
             // A sixteenth of the file is read, so what is there by chance is little.
-            let records = (4 * bytes / record).max(16 * readers).next_power_of_two();
+            let records = (4 * bytes / record).max(16 * readers).max(RECORDS_MIN).next_power_of_two();
             let of = |reader: u64| Box::new(random(reader, readers, records, record)) as Box<dyn Iterator<Item = Op>>;
             (vec![records * record], (0..readers).map(of).collect())
         } else {
@@ -176,7 +176,8 @@ fn random(reader: u64, readers: u64, records: u64, record_bytes: u64) -> impl It
     let half = records.ilog2() / 2 + 1;
     (reader..records).step_by(readers as usize).map(move |nth| {
         // Each step is a bijection of the numbers below a power of two.
-        let mut at = nth;
+        // The first record of a file is nothing that a random reader begins with.
+        let mut at = nth ^ (mask / 3);
         for odd in [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb] {
             at = u64::wrapping_mul(at ^ (at >> half), odd) & mask;
         }
@@ -184,23 +185,29 @@ fn random(reader: u64, readers: u64, records: u64, record_bytes: u64) -> impl It
     })
 }
 
+/// Records of a file that is read at random, at least. Lower: some lie beside each other by
+/// chance. Higher: nothing, but memory. Source: chosen here.
+const RECORDS_MIN: u64 = 1 << 20;
+
 /// Bins of a round trip. Lower: a ramp is known less exactly. Higher: single records show. Source:
 /// chosen here.
 const BINS: usize = 4;
 
 /// Rounds that are not counted at the start. Lower: the ramp counts. Higher: cells take longer.
-/// Source: twice the longest ramp that is wanted.
-const RAMP_ROUNDS: u64 = 10;
+/// Source: four times the longest ramp that is wanted.
+const RAMP_ROUNDS: u64 = 20;
 
 /// Rounds of the steady state. Lower: single bursts count. Higher: cells take longer. Source:
-/// chosen here: a burst more or less is then 5 %.
-const STEADY_ROUNDS: u64 = 20;
+/// chosen here: a burst more or less is then 3 %.
+const STEADY_ROUNDS: u64 = 40;
 
-/// The same in ns, where that is longer.
-const RAMP_NS: u64 = 300_000_000;
+/// The same in ns, where that is longer. Lower: what policy has in flight when the link is slow,
+/// 2 MiB for each of four parts of sixteen readers, is more than it carries in that time. Higher:
+/// cells take longer. Source: chosen here.
+const RAMP_NS: u64 = 1_000_000_000;
 
 /// The steady state in ns, where that is longer than its rounds.
-const STEADY_NS: u64 = 500_000_000;
+const STEADY_NS: u64 = 2_000_000_000;
 
 /// Reads of a steady state that is longer than its rounds. Lower: what policy measures in time is
 /// not seen on quick links. Higher: cells take longer. Source: chosen here.

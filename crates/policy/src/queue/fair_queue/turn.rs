@@ -36,7 +36,8 @@
 
 use alloc::collections::BTreeSet;
 
-use super::{AGE, FairQueue, Owner, Queue, SLICE_NS};
+use super::{AGE, FairQueue, Queue, SLICE_NS};
+use crate::queue::fair_queue::owner::Owner;
 use crate::units::{Nanos, RequestId};
 
 impl FairQueue {

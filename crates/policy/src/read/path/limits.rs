@@ -18,14 +18,17 @@
 //! the link makes use of, `files::share` the level. Source: docs/decisions/0006, 0008, 0014, 0018.
 
 use super::ReadPath;
-use crate::files::window::{Limits, PART_PAGES_MAX};
+use crate::files::window::{Limits, PART_PAGES_MAX, PART_PAGES_MIN};
+use crate::queue::requests::GRANT_PAGES;
 use crate::residency::budget::PER_MILLE;
-use crate::units::{FileId, Nanos, PAGE_BYTES};
+use crate::residency::folio::connection;
+use crate::units::{Extent, FileId, Nanos, PAGE_BYTES};
 
 impl ReadPath {
     /// How far `stream` may go now.
     pub(super) fn limits(&mut self, now: Nanos, file: FileId, stream: u64, file_pages: u64) -> Limits {
-        let room = self.room_pages().min(self.ahead_pages_max(PART_PAGES_MAX));
+        let memory = self.room_pages();
+        let room = memory;
         // Readers in the middle of their folios may leave no room at all.
         let most = if self.options.rotational { room.min(AHEAD_PAGES_ROTATIONAL) } else { room }.max(1);
         if self.shares_at.is_none_or(|at| now.since(at) >= SHARES_INTERVAL) {
@@ -39,18 +42,62 @@ impl ReadPath {
         }
         let own = self.files.get(&file).map_or(0, |f| f.readahead.ahead(stream)).clamp(1, most);
         let streams = self.shares.like(own);
-        let shared = if self.options.rotational { PART_PAGES_MAX } else { PART_PAGES_SHARED };
-        let part_pages_max = (PART_PAGES_MAX / streams).max(shared);
-        let room = room.min(self.ahead_pages_max(part_pages_max));
+        let (part_pages_max, is_long) = self.part_pages_max(streams);
+        self.part_pages = part_pages_max;
         let read = self.files.get(&file).map_or(0, |f| f.readahead.standing(stream));
         let ahead_pages_max = own.min(self.round.share(self.shares.level(room), read)).max(1);
-        Limits { file_pages, ahead_pages_max, part_pages_max, streams, rotational: self.options.rotational }
+        Limits {
+            file_pages,
+            ahead_pages_max,
+            part_pages_max,
+            streams,
+            paced: self.options.rotational || is_long,
+            rotational: self.options.rotational,
+        }
     }
 
-    /// Pages that are worth having ahead in requests of `part_pages`. A disk has no such limit: it
-    /// serves one request at a time, so more pages ahead mean larger requests and fewer of them.
-    fn ahead_pages_max(&self, part_pages: u64) -> u64 {
-        if self.options.rotational { u64::MAX } else { self.link.ahead_pages_max(part_pages) }
+    /// Pages of the largest part where `streams` share the link, and whether its bytes take longer
+    /// than its first byte. Such parts are paced: those that began together would end together,
+    /// and the link would idle until the next ones have their first byte.
+    ///
+    /// A part whose bytes take as long as its first byte needs twice the connections that the
+    /// bytes alone would. Longer ones need fewer, and more memory; so a part takes up to four
+    /// times as long where memory holds what is then on its way. While a link is filled, small
+    /// parts use more connections, of which slow ones need many.
+    fn part_pages_max(&self, streams: u64) -> (u64, bool) {
+        if self.options.rotational {
+            return (PART_PAGES_MAX, true);
+        }
+        let Some(even) = self.link.first_byte_pages() else {
+            return ((PART_PAGES_MAX / streams).max(PART_PAGES_UNKNOWN), false);
+        };
+        let even = if self.link.is_bandwidth_known() { even } else { even.max(PART_PAGES_UNKNOWN) };
+        let even = even.clamp(PART_PAGES_MIN, PART_PAGES_MAX);
+        let held = |part: u64| self.link.held_bytes(part, GRANT_PAGES, connection(Extent::new(0, part)));
+        let memory = self.resident.ahead_bytes_max();
+        let most = match self.link.is_growing() && !self.link.is_crowded() {
+            true if even < PART_PAGES_UNKNOWN => even,
+            true => even.max(2 * PART_PAGES_UNKNOWN),
+            false => (even * LONGER).min(PART_PAGES_MAX),
+        };
+        let longer = || {
+            let fits = |part: &u64| held(*part) <= memory / 4 * 3;
+            powers(even, most).find(fits)
+        };
+        let shorter = || powers(PART_PAGES_MIN, even).find(|&part| held(part) <= memory / 4 * 3);
+        let least = || powers(PART_PAGES_MIN, even).min_by_key(|&part| held(part)).unwrap_or(PART_PAGES_MIN);
+        let part = longer().or_else(shorter).unwrap_or_else(least);
+        let part = (part / streams).max(part.min(even));
+        (part, part > even)
+    }
+
+    /// Whether as much is in flight as the link makes use of, or as many speculative requests as
+    /// may be. What has arrived and is not read yet is no load for the link. A disk has no such
+    /// limit: it serves one request at a time, so more pages mean larger requests and fewer of
+    /// them.
+    pub(super) fn is_speculation_full(&self) -> bool {
+        let is_link_full = || self.requests.pages() >= self.link.ahead_pages_max(self.part_pages);
+        self.requests.is_speculation_full(self.queue.limit()) || (!self.options.rotational && is_link_full())
     }
 
     /// Pages that all streams together may be ahead: what fits into memory, and what takes none
@@ -61,12 +108,21 @@ impl ReadPath {
     }
 }
 
-/// Pages of the least limit that the number of streams sets to a part: 2 MiB. With more than four
-/// streams parts are no larger. Not used on a disk. Lower: parts are cut so small that each waits
-/// longer for its first byte than for its bytes. Higher: the parts of many streams hold more
-/// memory while they arrive. Source: derived, not measured apart: at 80 MB/s and 30 ms (the
-/// testbed) 2 MiB take about as long as their first byte.
-const PART_PAGES_SHARED: u64 = 512;
+/// The powers of two from `most` down to `least`.
+fn powers(least: u64, most: u64) -> impl Iterator<Item = u64> {
+    (least.ilog2()..=most.ilog2()).rev().map(|power| 1 << power)
+}
+
+/// Pages of the largest part of many streams while the link is not known: 2 MiB. Lower: parts are
+/// cut so small that each waits longer for its first byte than for its bytes. Higher: the parts of
+/// many streams hold more memory while they arrive. Source: at 80 MB/s and 30 ms (the testbed) 2
+/// MiB take about as long as their first byte.
+const PART_PAGES_UNKNOWN: u64 = 512;
+
+/// How many times as long as its first byte the bytes of a part may take. Lower: more requests for
+/// the same bytes. Higher: more memory and more connections, for few requests less. Source: at 80
+/// MB/s and 30 ms the largest part, which 0003 wants for a long stream.
+const LONGER: u64 = 4;
 
 /// Pages that a stream is ahead on a disk at most: two of the largest parts, 16 MiB. Lower:
 /// requests are shorter, and more of the disk's time goes into positioning. Higher: a stream holds

@@ -98,7 +98,7 @@ impl ReadPath {
         while let Some(sieve) = self.resident.next_sieve(file, Extent::new(from, block.end)) {
             let left = self.files.get(&file).and_then(|f| f.random_pages.checked_sub(sieve.pages()));
             let Some(left) = left else { return };
-            let full = self.requests.is_speculation_full() || !self.resident.admits(sieve);
+            let full = self.requests.is_speculation_full(self.queue.limit()) || !self.resident.admits(sieve);
             if full || !self.make_room(first_bytes(sieve), false) {
                 return;
             }
@@ -116,7 +116,7 @@ impl ReadPath {
         let mut from = 0;
         while let Some(hole) = self.resident.next_hole(file, Extent::new(from, pages)) {
             let hole = Extent::new(hole.start, hole.end.min(hole.start + DEMAND_PAGES_MAX));
-            let full = self.requests.is_speculation_full() || !self.resident.admits(hole);
+            let full = self.requests.is_speculation_full(self.queue.limit()) || !self.resident.admits(hole);
             if full || !self.make_room(first_bytes(hole), false) {
                 return;
             }
@@ -135,10 +135,12 @@ impl ReadPath {
     /// Plans for the streams that found too many requests in flight: the one that has had the
     /// least of the storage's time first.
     pub(super) fn take_turns(&mut self, now: Nanos) {
-        while !self.requests.is_speculation_full() {
+        while !self.is_speculation_full() {
             let had_ns = |(file, stream)| self.queue.tag(Owner { file, stream: Some(stream) });
             let Some((file, stream)) = self.turns.pop(had_ns) else { return };
+            self.in_turn = true;
             self.plan_ahead(now, file, stream);
+            self.in_turn = false;
         }
     }
 
@@ -165,7 +167,17 @@ impl ReadPath {
             if let Some(f) = self.files.get_mut(&file) {
                 f.readahead.planned(now, stream, part);
             }
+            if self.in_turn && !self.turns.is_empty() {
+                // One part a turn: the others come before the next one.
+                self.turns.insert((file, stream), self.queue.tag(Owner { file, stream: Some(stream) }));
+                break;
+            }
         }
+    }
+
+    /// Whether no other stream has waited for a turn that comes before.
+    fn may_go_first(&self, ahead: Ahead) -> bool {
+        self.in_turn || self.turns.is_empty() || !matches!(ahead, Ahead::Stream(_))
     }
 
     /// Submits the absent pages of `part`. `false` if there is no room or enough is in flight.
@@ -173,7 +185,8 @@ impl ReadPath {
         let mut from = part.extent.start;
         while let Some(hole) = self.resident.next_hole(file, Extent::new(from, part.extent.end)) {
             let class = if hole.overlaps(read) { Class::Demand } else { Class::Speculative };
-            if class == Class::Speculative && self.requests.is_speculation_full() {
+            if class == Class::Speculative && (self.is_speculation_full() || !self.may_go_first(ahead)) {
+                self.link.holds_back();
                 if let Ahead::Stream(stream) = ahead {
                     self.turns.insert((file, stream), self.queue.tag(Owner { file, stream: Some(stream) }));
                 }

@@ -74,7 +74,11 @@ impl ReadPath {
         if request.granted < end {
             self.resident.connect(connection_to_come(request));
             self.resident.grant(request.file, Extent::new(request.granted, end), id);
-            self.requests.grant(id, end, self.met_by(request));
+            let met = self.met_by(request);
+            if !request.has_begun() && met.nobody {
+                self.link.begins(self.now, self.requests.came());
+            }
+            self.requests.grant(id, end, met);
             self.changed.extend(self.waits.of(id));
         }
         Some(end)
@@ -85,7 +89,8 @@ impl ReadPath {
         // A joined request waits for no first byte of its own.
         let there = self.requests.demanded().saturating_sub(self.queue.demanded() + self.queue.joined());
         let demanded = there.saturating_sub(usize::from(request.class == Class::Demand));
-        Met { demanded, nobody: self.queue.started() <= 1, came: 0 }
+        let beside = self.queue.started().saturating_sub(1);
+        Met { demanded, nobody: beside == 0, beside, came: 0, arrived: self.link.arrived_bytes() }
     }
 
     /// Makes room for `bytes` by evicting folios, of which those unread only for `demand`.

@@ -54,6 +54,9 @@ impl ReadPath {
         let stream = if let Some(Ahead::Stream(stream)) = ahead_for { Some(stream) } else { None };
         let (owner, cost) = (Owner { file, stream }, self.link.cost(extent.pages()));
         let starts = !self.queue.must_wait();
+        if !starts {
+            self.link.holds_back();
+        }
         if starts {
             self.queue.start_now(request, owner, extent, cost);
         } else {

@@ -1,0 +1,251 @@
+//! What a link carries in all, measured round by round, and whether that still grows.
+//!
+//! ```text
+//!   started        a  b  c        d  e
+//!   completed            a        b  c     d          d came after the round began and ends it
+//!                        |<---- round ---->|<----    throughput = bytes that arrived / its length
+//!
+//!   rate    ......./-----\.......     plateau: the rate when it had last risen by a quarter
+//!   rounds  rises  level  level       three level rounds: it rises no more
+//!                  held back          three of them in which the link was the limit: it grows no
+//!                                     more, and neither does it where requests are crowded
+//! ```
+//!
+//! A round is as long as a request takes, and counts each of many requests that end together once.
+//! A span of fixed length would count a burst that took longer than the span as if it had come in
+//! it: 406 MB/s on a link of 100.
+//!
+//! *Invariant:* `best` is at least `rate`.
+//!
+//! This file does not know what one request may carry (`link`) nor what is done with a link that
+//! grows (`read/path/limits`, `concurrency`). Source: rounds by acknowledged packets, and the
+//! startup that ends after three rounds without a rise by a quarter, as in BBR;
+//! docs/decisions/0050.
+
+use crate::units::Nanos;
+
+/// The bytes a second of all requests, and how they change.
+#[derive(Debug, Default)]
+pub(crate) struct Throughput {
+    /// Bytes a second: half of the way to a round above, a 16th of the way to one below, unless
+    /// that began with nothing in flight.
+    rate: u64,
+    /// The most of it, forgotten slowly.
+    best: u64,
+    /// What it was when it had last risen by a quarter.
+    plateau: u64,
+    /// Rounds since then, and those of them in which the link was the limit.
+    level: u32,
+    held_back: u32,
+    grows: bool,
+    /// Something was held back in this round by what the link was thought to carry.
+    is_limit: bool,
+    round: Round,
+    /// Since a request last started while nothing was at the storage: when that was, the bytes
+    /// that arrived, and when the last request completed.
+    busy: Busy,
+}
+
+/// A time in which something was at the storage throughout.
+#[derive(Debug, Clone, Copy, Default)]
+struct Busy {
+    start: Nanos,
+    bytes: u64,
+    last: Nanos,
+}
+
+/// The present round.
+#[derive(Debug, Clone, Copy, Default)]
+struct Round {
+    start: Nanos,
+    bytes: u64,
+    /// The requests that had come to the storage when it began.
+    came: u64,
+    /// Nothing was in flight when it began.
+    is_first: bool,
+}
+
+impl Throughput {
+    /// A request starts while nothing is at the storage, where `came` had come before: the round
+    /// begins anew. What was busy before carried at least what it did in all.
+    pub(crate) fn begins(&mut self, now: Nanos, came: u64) {
+        let Busy { start, bytes, last } = self.busy;
+        if last.since(start) >= ROUND_MIN {
+            let sample = per_second(bytes, last.since(start).0);
+            self.rate = self.rate.max(settle(self.rate, sample));
+            self.best = self.best.max(self.rate);
+        }
+        self.busy = Busy { start: now, bytes: 0, last: now };
+        self.round = Round { start: now, bytes: 0, came, is_first: true };
+    }
+
+    /// Bytes of requests have arrived.
+    pub(crate) fn arrived(&mut self, bytes: u64) {
+        self.round.bytes += bytes;
+        self.busy.bytes += bytes;
+    }
+
+    /// Something is held back by what the link is thought to carry. A round without that shows
+    /// what readers want, and not what the link carries.
+    pub(crate) fn holds_back(&mut self) {
+        self.is_limit = true;
+    }
+
+    /// A request is complete that was the `came`th to come to the storage, where `latest` have
+    /// come so far. Requests are `crowded` if they wait for each other for long. Returns whether
+    /// that ends the round.
+    pub(crate) fn passed(&mut self, now: Nanos, came: u64, latest: u64, crowded: bool) -> bool {
+        self.busy.last = now;
+        let elapsed = now.since(self.round.start);
+        if came <= self.round.came || elapsed < ROUND_MIN {
+            return false;
+        }
+        let sample = per_second(self.round.bytes, elapsed.0);
+        let least = if self.round.is_first { self.rate } else { 0 };
+        self.rate = settle(self.rate, sample).max(least);
+        self.round = Round { start: now, bytes: 0, came: latest, is_first: false };
+        self.best = self.rate.max(self.best - self.best / FORGETS);
+        if sample >= self.plateau / 4 * 5 {
+            (self.plateau, self.level, self.held_back) = (sample, 0, 0);
+            self.grows = true;
+        } else {
+            self.level = self.level.saturating_add(1);
+            self.held_back = self.held_back.saturating_add(u32::from(self.is_limit));
+            self.plateau -= self.plateau / FORGETS;
+        }
+        self.is_limit = false;
+        self.grows &= self.held_back < LEVEL_ROUNDS && !crowded;
+        true
+    }
+
+    /// Bytes a second; 0 before the first round is over.
+    pub(crate) fn rate(&self) -> u64 {
+        self.rate
+    }
+
+    /// Whether it has risen in the last rounds.
+    pub(crate) fn rises(&self) -> bool {
+        self.level < LEVEL_ROUNDS
+    }
+
+    /// Whether more may be had than is known: it was seen to rise, and not to be at its limit
+    /// since.
+    pub(crate) fn grows(&self) -> bool {
+        self.grows
+    }
+
+    /// Whether `bytes_per_s` is clearly less than what the link has carried.
+    pub(crate) fn is_far_above(&self, bytes_per_s: u64) -> bool {
+        bytes_per_s.saturating_mul(3) / 2 < self.best
+    }
+
+    /// Whether it is clearly below what it was. While it is not, a slow request shows how many
+    /// share the link, and not what one could have.
+    pub(crate) fn has_fallen(&self) -> bool {
+        self.rate < self.best / FALLEN_OF * (FALLEN_OF - 1)
+    }
+}
+
+pub(crate) fn per_second(bytes: u64, ns: u64) -> u64 {
+    (u128::from(bytes) * 1_000_000_000 / u128::from(ns.max(1))).min(u128::from(u64::MAX)) as u64
+}
+
+/// Half of the way to a sample above, a 16th of the way to one below. The value is not the highest
+/// sample: whole requests that happen to end together look like more than the link carries.
+fn settle(value: u64, sample: u64) -> u64 {
+    if value == 0 {
+        sample
+    } else if sample > value {
+        u64::midpoint(value, sample)
+    } else {
+        value - (value - sample) / 16
+    }
+}
+
+/// The shortest round: 1 ms. Lower: single pieces count. Higher: on a quick link several round
+/// trips are one round. Source: a guess, not measured.
+const ROUND_MIN: Nanos = Nanos::from_millis(1);
+
+/// Rounds without a rise by a quarter after which the throughput is level. Lower: a start that
+/// pauses for a round trip is taken for the link's limit. Higher: more is asked for than the link
+/// carries. Source: BBR, which leaves its startup after three rounds without such a rise.
+const LEVEL_ROUNDS: u32 = 3;
+
+/// The best loses a 64th in each round. Lower: one round of luck is remembered for less time.
+/// Higher: a link that became slower is taken for a crowded one for longer. Source: a guess, not
+/// measured.
+const FORGETS: u64 = 64;
+
+/// A throughput that is lower by one part in so many has fallen: a quarter. Lower: by a larger
+/// part, and a link that became slower is taken for a crowded one for longer. Higher: a pause of
+/// readers looks like a slower link. Source: a guess, not measured.
+const FALLEN_OF: u64 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: u64 = 1_000_000;
+
+    /// The rate after `rounds` in which `n` requests of 1 MB end together, each `round_ms` after
+    /// it was started.
+    fn of_bursts(n: u64, round_ms: u64, rounds: u64) -> Throughput {
+        let mut throughput = Throughput::default();
+        throughput.begins(Nanos(0), 0);
+        for round in 1..=rounds {
+            for nth in 1..=n {
+                throughput.arrived(MB);
+                // Each that ends makes room for another one, which comes after it.
+                let came = (round - 1) * n + nth;
+                throughput.passed(Nanos::from_millis(round * round_ms), came, n * round + nth - 1, false);
+            }
+        }
+        throughput
+    }
+
+    #[test]
+    fn requests_that_end_together_count_once_each() {
+        // Sixteen in a third of a second: 48 MB/s, and not what comes in the instant of their end.
+        let rate = of_bursts(16, 333, 40).rate();
+        assert!((45 * MB..=51 * MB).contains(&rate), "{rate}");
+    }
+
+    #[test]
+    fn a_rate_that_readers_limit_is_not_taken_for_the_links() {
+        assert!(of_bursts(16, 333, 40).grows());
+        assert!(!of_bursts(16, 333, 40).rises());
+        let mut throughput = of_bursts(16, 333, 40);
+        for round in 41..=44 {
+            throughput.holds_back();
+            throughput.arrived(16 * MB);
+            throughput.passed(Nanos::from_millis(round * 333), u64::MAX, u64::MAX - 1, false);
+        }
+        assert!(!throughput.grows());
+    }
+
+    #[test]
+    fn bursts_with_pauses_show_what_they_carried_while_they_lasted() {
+        // Two hundred requests of 1 MB each second, all of which end together after 300 ms.
+        let mut throughput = Throughput::default();
+        for burst in 0..60 {
+            throughput.begins(Nanos::from_millis(1_000 * burst), 200 * burst);
+            for nth in 1..=200 {
+                throughput.arrived(MB);
+                let now = Nanos::from_millis(1_000 * burst + 300);
+                throughput.passed(now, 200 * burst + nth, 200 * (burst + 1), false);
+            }
+        }
+        let rate = throughput.rate();
+        assert!((600 * MB..=670 * MB).contains(&rate), "{rate}");
+    }
+
+    #[test]
+    fn a_pause_is_in_no_round() {
+        let mut throughput = of_bursts(16, 333, 40);
+        let before = throughput.rate();
+        throughput.begins(Nanos::from_millis(1_000_000), 700);
+        throughput.arrived(16 * MB);
+        assert!(throughput.passed(Nanos::from_millis(1_000_333), 701, 701, false));
+        assert!(throughput.rate() > before / 10 * 9, "{}", throughput.rate());
+    }
+}

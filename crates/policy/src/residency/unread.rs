@@ -1,0 +1,184 @@
+//! Folios that have arrived and wait for their readers, and which of them goes for demand.
+//!
+//! ```text
+//!   overdue    arrived more than ten seconds ago: its reader has stopped       1. the oldest
+//!
+//!   reader a   > ##########            each owner's folios, in the order of
+//!   reader b   > ####################  their requests                          2. the last one
+//!   reader c   > ######          ^     of the owner with the most bytes
+//! ```
+//!
+//! The folio that a reader needs last goes first. The oldest one would be the next that its reader
+//! needs: the reader then waits a round trip for each record of the hole, while what lies behind
+//! the hole holds memory. A request is made after those for what is needed before it, whatever the
+//! direction of the reader.
+//!
+//! *Invariant:* the sums of owners are those of their folios.
+//!
+//! The file does not know whether a folio may go, or what it is charged (`budget`, `folio`).
+//! Source: max-min fairness among the owners; docs/decisions/0050.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::residency::folio::Ahead;
+use crate::units::{FileId, Nanos, RequestId};
+
+/// A folio: its file, its first page, and the request that brought it.
+pub(crate) type Key = (FileId, u64, RequestId);
+
+/// What folios were read ahead for: a stream of a file, or something else in it.
+type Owner = (FileId, Option<u64>);
+
+/// All unread folios.
+#[derive(Debug, Default)]
+pub(crate) struct Unread {
+    /// In the order of their arrival. May name folios that are not unread any more.
+    arrived: VecDeque<(Key, Owner, Nanos)>,
+    owners: BTreeMap<Owner, Waiting>,
+    by_bytes: BTreeSet<(u64, Owner)>,
+    len: usize,
+}
+
+/// The folios of one owner.
+#[derive(Debug, Default)]
+struct Waiting {
+    bytes: u64,
+    /// By request and first page, and what each is charged.
+    folios: BTreeMap<(RequestId, u64), u64>,
+}
+
+fn owner(file: FileId, ahead_for: Option<Ahead>) -> Owner {
+    let stream = match ahead_for {
+        Some(Ahead::Stream(stream)) => Some(stream),
+        Some(Ahead::File | Ahead::Nearby) | None => None,
+    };
+    (file, stream)
+}
+
+fn is_among(owners: &BTreeMap<Owner, Waiting>, (_, start, request): Key, owner: Owner) -> bool {
+    owners.get(&owner).is_some_and(|waiting| waiting.folios.contains_key(&(request, start)))
+}
+
+impl Unread {
+    /// A folio that is charged with `bytes` waits for its reader.
+    pub(crate) fn insert(&mut self, now: Nanos, key: Key, bytes: u64, ahead_for: Option<Ahead>) {
+        let (file, start, request) = key;
+        let owner = owner(file, ahead_for);
+        let waiting = self.owners.entry(owner).or_default();
+        if waiting.folios.insert((request, start), bytes).is_none() {
+            self.by_bytes.remove(&(waiting.bytes, owner));
+            waiting.bytes += bytes;
+            self.by_bytes.insert((waiting.bytes, owner));
+            self.len += 1;
+            self.arrived.push_back((key, owner, now));
+        }
+    }
+
+    /// A folio is touched or gone, if it was among these.
+    pub(crate) fn remove(&mut self, key: Key, ahead_for: Option<Ahead>) {
+        self.take(key, owner(key.0, ahead_for));
+    }
+
+    fn take(&mut self, (_, start, request): Key, owner: Owner) {
+        let Some(waiting) = self.owners.get_mut(&owner) else { return };
+        let Some(bytes) = waiting.folios.remove(&(request, start)) else { return };
+        self.len -= 1;
+        self.by_bytes.remove(&(waiting.bytes, owner));
+        waiting.bytes -= bytes;
+        if waiting.folios.is_empty() {
+            self.owners.remove(&owner);
+        } else {
+            self.by_bytes.insert((waiting.bytes, owner));
+        }
+    }
+
+    /// Takes the folio that goes first. Each is taken once, so a caller that may not
+    /// evict it goes on to the next one.
+    pub(crate) fn pop(&mut self, now: Nanos) -> Option<Key> {
+        let (key, owner) = self.overdue(now).or_else(|| self.last_of_most())?;
+        self.take(key, owner);
+        Some(key)
+    }
+
+    /// The first one to arrive, if that was long ago.
+    fn overdue(&mut self, now: Nanos) -> Option<(Key, Owner)> {
+        while let Some(&(key, owner, since)) = self.arrived.front() {
+            if is_among(&self.owners, key, owner) {
+                return (now.since(since) >= OVERDUE).then_some((key, owner));
+            }
+            self.arrived.pop_front();
+        }
+        None
+    }
+
+    /// The last one of the owner with the most bytes.
+    fn last_of_most(&self) -> Option<(Key, Owner)> {
+        let &(_, owner) = self.by_bytes.last()?;
+        let (&(request, start), _) = self.owners.get(&owner)?.folios.last_key_value()?;
+        Some(((owner.0, start, request), owner))
+    }
+
+    /// Forgets names of folios that are not unread any more.
+    pub(crate) fn forget_stale(&mut self) {
+        if self.arrived.len() > 2 * self.len + STALE_MAX {
+            self.arrived.retain(|&(key, owner, _)| is_among(&self.owners, key, owner));
+        }
+    }
+
+    /// Gives back memory that is not used.
+    pub(crate) fn shrink_to_fit(&mut self) {
+        self.arrived.shrink_to_fit();
+    }
+}
+
+/// Time after which a folio that nobody has touched is not expected to be touched any more: 12 s.
+/// Lower: what is read ahead for a slow reader goes before what another one needs last. Higher:
+/// what was fetched for a reader that stopped holds memory. Source: streams are ten seconds ahead
+/// at most (docs/decisions/0008), and a request of theirs takes up to two.
+const OVERDUE: Nanos = Nanos::from_millis(12_000);
+
+/// Names of folios that are not unread any more and are kept in any case. Lower: short queues are
+/// searched often. Higher: more memory. Source: chosen here.
+const STALE_MAX: usize = 1_024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: FileId = FileId(1);
+
+    fn insert(unread: &mut Unread, request: u64, start: u64, stream: u64) {
+        unread.insert(Nanos(0), (FILE, start, RequestId(request)), 100, Some(Ahead::Stream(stream)));
+    }
+
+    #[test]
+    fn the_last_folio_of_the_owner_with_the_most_goes_first() {
+        let mut unread = Unread::default();
+        for at in 0..3 {
+            insert(&mut unread, at, 10 * at, 1);
+        }
+        // A reader that goes backward: the latest request is for the lowest pages.
+        for at in 10..14 {
+            insert(&mut unread, at, 1_000 - 10 * at, 2);
+        }
+        let mut gone = alloc::vec::Vec::new();
+        while let Some((_, start, _)) = unread.pop(Nanos(1)) {
+            gone.push(start);
+        }
+        assert_eq!(gone, [870, 880, 20, 890, 10, 900, 0]);
+    }
+
+    #[test]
+    fn what_nobody_came_for_goes_before_that() {
+        let mut unread = Unread::default();
+        insert(&mut unread, 0, 0, 1);
+        let now = Nanos(OVERDUE.0);
+        for at in 1..3 {
+            unread.insert(now, (FILE, 10 * at, RequestId(at)), 100, Some(Ahead::Stream(2)));
+        }
+        assert_eq!(unread.pop(now), Some((FILE, 0, RequestId(0))));
+        assert_eq!(unread.pop(now), Some((FILE, 20, RequestId(2))));
+        unread.remove((FILE, 10, RequestId(1)), Some(Ahead::Stream(2)));
+        assert_eq!(unread.pop(now), None);
+    }
+}
