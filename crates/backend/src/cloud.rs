@@ -194,7 +194,14 @@ impl Backend for Cloud {
 
     fn capabilities(&self) -> Capabilities {
         let list_after = self.dialect.lists_after();
-        Capabilities { conditional_read: true, list: true, list_after, range: true, rotational: false }
+        Capabilities {
+            conditional_read: true,
+            list: true,
+            list_after,
+            directories: false,
+            range: true,
+            rotational: false,
+        }
     }
 
     fn stat<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Object, Error>> {

@@ -1,5 +1,7 @@
 //! Turns a URL or a path, as a user types it, into a backend.
 
+use std::fmt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,6 +26,8 @@ pub struct ConnectOptions {
     pub region: Option<String>,
     /// The AWS profile whose settings and credentials to use.
     pub profile: Option<String>,
+    /// The AWS keys to sign with, instead of those that the environment has.
+    pub keys: Option<Keys>,
     /// Requests are not signed: public buckets.
     pub anonymous: bool,
     /// How local files are read, where the system allows it.
@@ -52,6 +56,13 @@ impl ConnectOptions {
         self
     }
 
+    /// With the AWS keys to sign with. `s3://` only.
+    #[must_use]
+    pub fn with_keys(mut self, keys: Keys) -> Self {
+        self.keys = Some(keys);
+        self
+    }
+
     /// With or without signatures.
     #[must_use]
     pub fn with_anonymous(mut self, anonymous: bool) -> Self {
@@ -65,6 +76,87 @@ impl ConnectOptions {
         self.local = local;
         self
     }
+}
+
+/// AWS keys that a program passes by itself.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Keys {
+    /// The access key.
+    pub access_key: String,
+    /// The secret access key.
+    pub secret_key: String,
+    /// The session token, of temporary keys.
+    pub token: Option<String>,
+}
+
+impl fmt::Debug for Keys {
+    /// Shows the access key alone.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keys").field("access_key", &self.access_key).finish_non_exhaustive()
+    }
+}
+
+/// The two parts of a URL. See [`place`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Place {
+    /// A URL that [`connect`] takes: of a bucket, a container, a web server, or the root of a file
+    /// system (the mount point above a local path).
+    pub store: String,
+    /// The path below it: empty, or a key without a slash at its end.
+    pub path: String,
+}
+
+/// Splits a URL or a path into its store and the path in it. URLs whose stores are equal can be
+/// read through one backend. Sends nothing; looks a local path up.
+///
+/// Errors: [`ErrorKind::NotFound`] for a local path that does not exist; [`ErrorKind::Invalid`]
+/// for a URL that [`connect`] refuses as well.
+pub fn place(url: &str) -> Result<Place, Error> {
+    let invalid = |message: String| Error::new(ErrorKind::Invalid, Operation::Configure, shown(url), message);
+    if url.starts_with("http://") || url.starts_with("https://") {
+        #[cfg(feature = "http")]
+        return match Web::place(url) {
+            Ok((root, path)) => Ok(Place { store: root.to_string(), path }),
+            Err(cause) => Err(invalid(cause)),
+        };
+        #[cfg(not(feature = "http"))]
+        return Err(left_out(url, "http"));
+    }
+    if let Some((scheme, rest)) = url.split_once("://") {
+        let (bucket, path) = rest.split_once('/').unwrap_or((rest, ""));
+        return match scheme {
+            "s3" | "gs" | "az" if !bucket.is_empty() => {
+                Ok(Place { store: format!("{scheme}://{bucket}"), path: path.trim_end_matches('/').to_owned() })
+            }
+            "s3" | "gs" | "az" => {
+                Err(invalid(format!("the URL names no bucket; it should look like {scheme}://BUCKET/PREFIX")))
+            }
+            "file" => local_place(Path::new(rest.strip_prefix("localhost").unwrap_or(rest))),
+            _ => Err(invalid(format!("unknown scheme {scheme}://; known are {FORMS}"))),
+        };
+    }
+    if url.is_empty() {
+        return Err(invalid(format!("nothing is named; known are {FORMS}")));
+    }
+    local_place(Path::new(url))
+}
+
+/// The mount point above a local path, and the path below it.
+fn local_place(path: &Path) -> Result<Place, Error> {
+    let object = path.display().to_string();
+    let full = path.canonicalize().map_err(|e| configure(&object, e))?;
+    let device = |path: &Path| path.metadata().map(|metadata| metadata.dev()).ok();
+    let own = device(&full);
+    let root = full.ancestors().skip(usize::from(!full.is_dir())).take_while(|dir| device(dir) == own).last();
+    let root = root.unwrap_or(Path::new("/"));
+    let text = |path: &Path| match path.to_str() {
+        Some(text) => Ok(text.to_owned()),
+        None => {
+            Err(Error::new(ErrorKind::Invalid, Operation::Configure, object.as_str(), "the path is not valid UTF-8"))
+        }
+    };
+    Ok(Place { store: text(root)?, path: text(full.strip_prefix(root).unwrap_or(&full))? })
 }
 
 /// A backend, and the place below its root that the URL names.
@@ -145,18 +237,20 @@ fn left_out(url: &str, feature: &str) -> Error {
     Error::new(ErrorKind::Unsupported, Operation::Configure, shown(url), message)
 }
 
+/// The local path `object` cannot be used.
+fn configure(object: &str, error: std::io::Error) -> Error {
+    let kind = match error.kind() {
+        std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+        std::io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
+        _ => ErrorKind::Invalid,
+    };
+    Error::new(kind, Operation::Configure, object, error.to_string()).with_source(error)
+}
+
 /// A directory, or one file in its directory.
 fn local(path: &Path, wanted: Mechanism) -> Result<Connected, Error> {
     let object = path.display().to_string();
-    let fail = |e: std::io::Error| {
-        let kind = match e.kind() {
-            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
-            std::io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
-            _ => ErrorKind::Invalid,
-        };
-        Error::new(kind, Operation::Configure, object.as_str(), e.to_string()).with_source(e)
-    };
-    let full: PathBuf = path.canonicalize().map_err(fail)?;
+    let full: PathBuf = path.canonicalize().map_err(|e| configure(&object, e))?;
     if full.is_dir() {
         return Ok(Connected { backend: Arc::new(Directory::open(&full, wanted)?), path: String::new() });
     }
@@ -255,6 +349,36 @@ mod tests {
         assert_eq!(path("gs://bucket/a//b"), "a//b");
         assert_eq!(path("https://host:8080/a%20b/c?x#y"), "a b/c");
         assert_eq!(connect("s3://bucket/x", &options).unwrap().backend.describe(), "s3://bucket");
+    }
+
+    #[cfg(feature = "http")]
+    #[test]
+    fn urls_of_one_store_have_one_place() {
+        let of = |url: &str| place(url).map(|place| (place.store, place.path)).map_err(|e| e.to_string());
+        let is = |store: &str, path: &str| Ok((store.to_owned(), path.to_owned()));
+        assert_eq!(of("s3://bucket"), is("s3://bucket", ""));
+        assert_eq!(of("s3://bucket/a b/c?x#y/"), is("s3://bucket", "a b/c?x#y"));
+        assert_eq!(of("gs://bucket//a"), is("gs://bucket", "/a"));
+        assert_eq!(of("https://host:8080/a%20b/c?x#y"), is("https://host:8080/?x", "a b/c"));
+        assert!(of("s3://").unwrap_err().contains("names no bucket"));
+        assert!(of("ftp://host/a").unwrap_err().contains("known are s3://BUCKET"));
+        assert_eq!(place("/nonexistent/file").unwrap_err().kind(), ErrorKind::NotFound);
+
+        let dir = tempfile::tempdir().expect("a directory");
+        let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+        std::fs::create_dir(&a).expect("a directory");
+        std::fs::write(a.join("file"), "x").expect("a file");
+        std::fs::write(&b, "y").expect("a file");
+        let [a, b] = [a.join("file"), b].map(|path| place(path.to_str().expect("UTF-8")).expect("a place"));
+        assert_eq!(a.store, b.store);
+        assert!(a.path.ends_with("a/file") && b.path.ends_with('b'), "{a:?} {b:?}");
+        assert!(Path::new(&a.store).join(&a.path).is_file());
+    }
+
+    #[test]
+    fn keys_do_not_show_their_secret() {
+        let keys = Keys { access_key: "AK".into(), secret_key: "hunter2".into(), token: Some("hunter3".into()) };
+        assert_eq!(format!("{keys:?}"), r#"Keys { access_key: "AK", .. }"#);
     }
 
     #[test]

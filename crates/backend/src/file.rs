@@ -117,7 +117,14 @@ impl Backend for Directory {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { conditional_read: true, list: true, list_after: false, range: true, rotational: self.rotational }
+        Capabilities {
+            conditional_read: true,
+            list: true,
+            list_after: false,
+            directories: true,
+            range: true,
+            rotational: self.rotational,
+        }
     }
 
     fn stat<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Object, Error>> {

@@ -46,9 +46,10 @@ mod web;
 #[cfg(feature = "wire")]
 mod wire;
 
-pub use connect::{ConnectOptions, Connected, connect, shown};
+pub use connect::{ConnectOptions, Connected, Keys, Place, connect, place, shown};
 pub use error::{Error, ErrorKind, Operation};
 pub use file::Directory;
+pub use foreread_local::lock;
 pub use foreread_local::{Buffers, Frames, Mechanism, Queue, Submitter};
 pub use object::{Entry, Key, ListPage, Object, Version};
 
@@ -80,6 +81,8 @@ pub struct Capabilities {
     pub list: bool,
     /// [`Backend::list_after`] and [`Backend::list_below`] work, and listings are in key order.
     pub list_after: bool,
+    /// A directory exists without anything in it: to list one that does not exist is an error.
+    pub directories: bool,
     /// Ranges are honoured. If not, the engine has to read objects from the start.
     pub range: bool,
     /// The storage is a disk, which serves no request while its arm moves: few large requests are
@@ -106,6 +109,13 @@ impl Capabilities {
     #[must_use]
     pub fn with_list_after(mut self, list_after: bool) -> Self {
         self.list_after = list_after;
+        self
+    }
+
+    /// Whether a directory exists without anything in it.
+    #[must_use]
+    pub fn with_directories(mut self, directories: bool) -> Self {
+        self.directories = directories;
         self
     }
 

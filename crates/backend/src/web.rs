@@ -242,7 +242,7 @@ impl Backend for Web {
 
     fn capabilities(&self) -> Capabilities {
         let range = !self.ignores_ranges.load(Ordering::Relaxed);
-        Capabilities { conditional_read: false, list: true, list_after: false, range, rotational: false }
+        Capabilities { list: true, range, ..Capabilities::default() }
     }
 
     fn stat<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Object, Error>> {

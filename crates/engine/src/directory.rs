@@ -16,10 +16,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use foreread_backend::lock::Mutex;
 use foreread_backend::{Key, ListPage, Object};
 use futures::StreamExt;
 use futures::future::{Either, select};
-use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::directories::chain::{Chain, EMPTY, EMPTY_MAX, Last, endless};
@@ -196,6 +196,14 @@ impl Engine {
         self.directories().is_current(object)
     }
 
+    /// Names were changed by this program, or by one that it knows of: what was learned of names
+    /// before this moment is not believed any more, however long
+    /// [`crate::Options::metadata_ttl`] is. Contents stay: they belong to versions. Listings that
+    /// are being read go on as they are.
+    pub fn forget_names(&self) {
+        self.directories().forget_names();
+    }
+
     /// Tells that files will be read in this order, maybe repeatedly: the first ones are fetched
     /// now, the others as the reads advance. Returns how many of them exist.
     ///
@@ -261,14 +269,14 @@ impl Engine {
             (object, Some(listed)) => (object, listed),
             (object, None) => return object.and_then(|object| named(Node::File(object), Duration::ZERO)),
         };
-        let has_children = match listed {
+        let is_directory = match listed {
             Ok((page, requested)) => {
-                let has_children = !page.entries.is_empty();
-                if has_children && page.continuation.is_none() {
+                let is_directory = !page.entries.is_empty() || self.backend().capabilities().directories;
+                if is_directory && page.continuation.is_none() {
                     // What is there is known by the same answer.
                     self.directories().came_whole(&below, page.entries, requested);
                 }
-                has_children
+                is_directory
             }
             // A storage that cannot list has no directories.
             Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::NotFound) => false,
@@ -277,7 +285,7 @@ impl Engine {
         };
         let ttl = self.directories().ttl;
         match object {
-            _ if has_children => named(Node::Directory(below), ttl),
+            _ if is_directory => named(Node::Directory(below), ttl),
             Ok(object) => named(Node::File(object), Duration::ZERO),
             Err(error) if error.is_forbidden() => Err(error),
             // A directory without children is an object whose key ends in a slash.

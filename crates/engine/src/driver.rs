@@ -22,9 +22,9 @@ use std::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Duration;
 
+use foreread_backend::lock::{Mutex, MutexGuard};
 use foreread_backend::{Object, Submitter};
 use foreread_policy::{Event, Extent, Found, Nanos, PAGE_BYTES, ReadId, RequestId};
-use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;

@@ -18,6 +18,7 @@ use crate::driver::Driver;
 use crate::error::{Error, ErrorKind};
 use crate::file::File;
 use crate::options::{MEMORY_BYTES_MIN, Options};
+use crate::pages::pinned::Pages;
 use crate::planted::Planted;
 use crate::records::recorder::Recorder;
 use crate::records::tap::Recorded;
@@ -154,6 +155,39 @@ impl Engine {
         let file = File::open(&self.driver, object);
         self.directories.opened(object, file.opened().found());
         file
+    }
+
+    /// Reads several ranges, of which policy is told together: adjacent ones share requests, and
+    /// all are in flight before any is waited for. Each is (file, offset in bytes, bytes, what is
+    /// called with its bytes), and reads as [`File::read`] does, errors and length included.
+    ///
+    /// ```no_run
+    /// # use foreread_engine::{Engine, Error, File, Pages};
+    /// # fn read(engine: &Engine, file: &File) {
+    /// let print = |pages: Result<Pages, Error>| println!("{:?}", pages.map(|p| p.len()));
+    /// engine.read_together([(file.clone(), 0, 4096, print), (file.clone(), 1 << 20, 9, print)]);
+    /// # }
+    /// ```
+    pub fn read_together<D>(&self, reads: impl IntoIterator<Item = (File, u64, usize, D)>)
+    where
+        D: FnOnce(Result<Pages, Error>) + Send + 'static,
+    {
+        let mut missing = Vec::new();
+        for (file, offset, len, done) in reads {
+            let Err((len, done)) = file.read_resident(offset, len, done) else { continue };
+            let driver = Arc::clone(file.driver());
+            let missed = file.missed(offset, len, done);
+            if Arc::ptr_eq(&self.driver, &driver) {
+                missing.push(missed);
+            } else {
+                // A file of another engine.
+                driver.read_missing([missed]);
+            }
+        }
+        if !missing.is_empty() {
+            let _plug = self.backend().submission().map(Submitter::plug);
+            self.driver.read_missing(missing);
+        }
     }
 
     /// Starts to record reads, and returns the recording's number. `None` if another one is under

@@ -14,8 +14,8 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use foreread_backend::Object;
+use foreread_backend::lock::Mutex;
 use foreread_policy::{Extent, ReadId};
-use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 

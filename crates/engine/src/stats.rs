@@ -142,7 +142,7 @@ impl Counters {
 }
 
 /// What the engine has done since it started, and holds now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Stats {
     /// Reads answered, hits included.

@@ -28,8 +28,8 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
+use foreread_backend::lock::{Condvar, Mutex, MutexGuard};
 use foreread_backend::{Key, ListPage, Object, Queue, Submitter};
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use smallvec::SmallVec;
 use tokio::task::AbortHandle;
 

@@ -2,7 +2,7 @@
 //! a wake-up for one task.
 //!
 //! ```text
-//!   pages, joint ── crate::sync ──> parking_lot, std, tokio   in the engine
+//!   pages, joint ── crate::sync ──> lock, std, tokio          in the engine
 //!                        └────────> loom's                    in tests/models: the same files
 //! ```
 //!
@@ -12,5 +12,5 @@
 
 pub(crate) use std::sync::{OnceLock, atomic};
 
-pub(crate) use parking_lot::{Mutex, RwLock};
+pub(crate) use foreread_backend::lock::{Mutex, RwLock};
 pub(crate) use tokio::sync::Notify;

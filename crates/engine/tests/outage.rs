@@ -14,11 +14,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use foreread_backend::lock::Mutex;
 use foreread_backend::{Backend, Body, Capabilities, Error, ErrorKind, Key, ListPage, Object, Operation, Version};
 use foreread_engine::{Engine, ErrorKind as Failed, Options, Stats};
 use futures::future::{BoxFuture, join_all};
 use futures::{FutureExt, StreamExt, stream};
-use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::time::{Instant, advance, sleep, sleep_until, timeout};

@@ -20,12 +20,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::Bytes;
+use foreread_backend::lock::Mutex;
 use foreread_backend::{Backend, Body, Capabilities, Error, ErrorKind, Key, ListPage, Object, Operation, Version};
 use foreread_device::Random;
 use foreread_engine::{Engine, ErrorKind as Failed, File, Options, Panic};
 use futures::future::{BoxFuture, join_all};
 use futures::{FutureExt, StreamExt, stream};
-use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
 /// How often an attempt fails in each way, in millionths.

@@ -27,6 +27,7 @@
 mod cached;
 mod file;
 mod frames;
+pub mod lock;
 mod queue;
 mod reading;
 mod ring;

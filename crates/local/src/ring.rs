@@ -24,8 +24,8 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Duration;
 
+use crate::lock::{Mutex, MutexGuard};
 use io_uring::{IoUring, Probe, opcode, squeue, types};
-use parking_lot::{Mutex, MutexGuard};
 use rustix::io::Errno;
 use smallvec::SmallVec;
 

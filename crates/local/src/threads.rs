@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use crate::lock::{Condvar, Mutex};
 
 use crate::reading::{IN_FLIGHT_MAX, Reading};
 
@@ -97,7 +97,7 @@ impl Pool {
                 break;
             }
             state.idle += 1;
-            let timed_out = self.work.wait_for(&mut state, IDLE).timed_out();
+            let timed_out = self.work.wait_for(&mut state, IDLE);
             state.idle -= 1;
             if timed_out && state.waiting.is_empty() {
                 break;

@@ -26,8 +26,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use foreread_engine::{File, Pages};
+use foreread_local::lock::Mutex;
 use foreread_policy::{Extent, PAGE_BYTES, ViewAction, ViewEvent, ViewOptions, ViewPath};
-use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::budget::budget_pages;

@@ -14,17 +14,27 @@
 use reqsign_aws_v4::{
     AssumeRoleCredentialProvider, AssumeRoleWithWebIdentityCredentialProvider, Credential, ECSCredentialProvider,
     EnvCredentialProvider, IMDSv2CredentialProvider, ProcessCredentialProvider, ProfileCredentialProvider,
-    RequestSigner, SSOCredentialProvider,
+    RequestSigner, SSOCredentialProvider, StaticCredentialProvider,
 };
 use reqsign_core::{Context, OsEnv, ProvideCredentialChain, Signer};
 use reqsign_file_read_tokio::TokioFileRead;
 
 use super::credentials::{Courier, Notes};
 use super::profile;
+use crate::connect::Keys;
 
 /// How many profiles may name each other as the source of their role. Lower: long chains of roles
 /// fail. Higher: profiles that name each other in a circle are followed longer.
 const ROLES_MAX: usize = 4;
+
+/// Keys that the program passes: nothing else is asked.
+pub(super) fn keys(keys: &Keys) -> ProvideCredentialChain<Credential> {
+    let mut provider = StaticCredentialProvider::new(&keys.access_key, &keys.secret_key);
+    if let Some(token) = &keys.token {
+        provider = provider.with_session_token(token);
+    }
+    ProvideCredentialChain::new().push(provider)
+}
 
 /// The sources of credentials. `profile`: the user's explicit choice, if any.
 pub(super) fn chain(

@@ -13,7 +13,7 @@ use super::credentials::{Courier, Notes};
 use super::dialect::Dialect;
 use super::page::{Listed, Page, escape_xml, walk_xml, whole_seconds, xml_cause};
 use super::{Cloud, aws, environment, profile};
-use crate::connect::ConnectOptions;
+use crate::connect::{ConnectOptions, Keys};
 use crate::error::{Error, ErrorKind, Operation};
 use crate::wire::Wire;
 
@@ -24,6 +24,7 @@ struct S3 {
     bucket: String,
     endpoint: Option<String>,
     profile: Option<String>,
+    keys: Option<Keys>,
     anonymous: bool,
     notes: Notes,
 }
@@ -47,6 +48,7 @@ pub(crate) fn connect(bucket: &str, options: &ConnectOptions) -> Result<Cloud, E
         bucket: bucket.to_owned(),
         endpoint,
         profile: options.profile.clone(),
+        keys: options.keys.clone(),
         anonymous: options.anonymous,
         notes: Notes::default(),
     };
@@ -108,7 +110,10 @@ impl Dialect for S3 {
 
     fn service(&self, region: Option<&str>, wire: &Wire) -> Result<Servicer, Error> {
         let region = region.unwrap_or(REGION_DEFAULT);
-        let credentials = aws::chain(self.profile.as_deref(), region, &Courier(wire.clone()), &self.notes);
+        let credentials = match &self.keys {
+            Some(keys) => aws::keys(keys),
+            None => aws::chain(self.profile.as_deref(), region, &Courier(wire.clone()), &self.notes),
+        };
         let mut builder = opendal::services::S3::default().bucket(&self.bucket).region(region);
         builder = builder.credential_provider_chain(credentials);
         match &self.endpoint {
@@ -133,8 +138,14 @@ mod tests {
 
     #[test]
     fn fuzz_listing_of_s3() {
-        let s3 =
-            S3 { bucket: String::from("b"), endpoint: None, profile: None, anonymous: true, notes: Notes::default() };
+        let s3 = S3 {
+            bucket: String::from("b"),
+            endpoint: None,
+            profile: None,
+            keys: None,
+            anonymous: true,
+            notes: Notes::default(),
+        };
         let seeds: [&[u8]; 2] = [
             b"<?xml version=\"1.0\"?><ListBucketResult><Prefix>p/</Prefix><IsTruncated>true</IsTruncated>\
               <NextContinuationToken>t=</NextContinuationToken><Contents><Key>p/a</Key><Size>5</Size>\

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use imports::Imports;
-use sources::{all_rust_files, root, rust_files, shown, without_tests, words};
+use sources::{all_rust_files, home, root, rust_files, shown, without_tests, words};
 
 /// A file of more lines is two files.
 const LINES_MAX: usize = 800;
@@ -100,7 +100,7 @@ fn folders_of_policy_import_along_the_edges_of_the_design() {
 fn no_files_use_each_other_in_a_circle() {
     let mut circles = Vec::new();
     for name in manifests().keys() {
-        let src = root().join("crates").join(name).join("src");
+        let src = home(name).join("src");
         for circle in Imports::of(&src).circles() {
             circles.push(circle.iter().map(|path| shown(path)).collect::<Vec<_>>());
         }
@@ -179,6 +179,13 @@ fn unsafe_code_of_memory_regions_is_where_the_kernel_is_called_or_bytes_are_show
 }
 
 #[test]
+fn unsafe_code_of_the_python_module_is_where_forks_and_buffers_are() {
+    let src = denying_unsafe_code("python");
+    let known = ["buffer.rs", "memory.rs", "process.rs"];
+    assert_eq!(files_with(&src, "#![allow(unsafe_code"), known.map(|name| src.join(name)));
+}
+
+#[test]
 fn unsafe_code_of_the_benchmark_is_in_its_mapping() {
     let src = denying_unsafe_code("bench");
     assert_eq!(files_with(&src, "allow(unsafe_code"), [src.join("readers/mapping.rs")]);
@@ -186,7 +193,7 @@ fn unsafe_code_of_the_benchmark_is_in_its_mapping() {
 
 /// The source of a crate that allows unsafe code file by file.
 fn denying_unsafe_code(name: &str) -> PathBuf {
-    let src = root().join(format!("crates/{name}/src"));
+    let src = home(name).join("src");
     let lib = fs::read_to_string(src.join("lib.rs")).expect("lib.rs");
     assert!(lib.contains("#![deny(unsafe_code)]"), "crates/{name}/src/lib.rs lacks #![deny(unsafe_code)]");
     src
@@ -346,10 +353,11 @@ fn public_crates_can_be_packaged() {
 
 fn manifests() -> BTreeMap<String, String> {
     let entries = fs::read_dir(root().join("crates")).expect("the crates").flatten();
-    entries
-        .filter_map(|entry| {
-            let manifest = fs::read_to_string(entry.path().join("Cargo.toml")).ok()?;
-            Some((entry.file_name().to_string_lossy().into_owned(), manifest))
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).chain(["python".to_owned()]);
+    names
+        .filter_map(|name| {
+            let manifest = fs::read_to_string(home(&name).join("Cargo.toml")).ok()?;
+            Some((name, manifest))
         })
         .collect()
 }

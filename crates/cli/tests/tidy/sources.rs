@@ -18,9 +18,17 @@ pub(crate) fn text(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+/// The folder of a crate.
+pub(crate) fn home(name: &str) -> PathBuf {
+    // The Python package has its crate beside its modules.
+    root().join(if name == "python" { "python".to_owned() } else { format!("crates/{name}") })
+}
+
 /// Every Rust file of the workspace's crates.
 pub(crate) fn all_rust_files() -> Vec<PathBuf> {
-    rust_files(&root().join("crates"))
+    let (mut all, python) = (rust_files(&root().join("crates")), rust_files(&root().join("python/src")));
+    all.extend(python);
+    all
 }
 
 /// Every Rust file below a directory, sorted.

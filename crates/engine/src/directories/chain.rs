@@ -17,9 +17,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use foreread_backend::lock::Mutex;
 use foreread_backend::{Entry, ListPage, Object};
 use foreread_policy::DirId;
-use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::directories::listing::{Listing, Node, Said, Taken};

@@ -16,11 +16,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use foreread_backend::lock::Mutex;
 use foreread_backend::{Entry, Object};
 use foreread_policy::{
     Child, DirAction, DirCounters, DirEvent, DirId, DirOptions, DirReadahead, DirShares, Event, Found, Nanos,
 };
-use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 

@@ -18,10 +18,10 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use foreread_backend::lock::Mutex;
 use foreread_backend::{Entry, Key, ListPage, Object, Version};
 use foreread_policy::PAGE_BYTES;
 use hashbrown::HashTable;
-use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 

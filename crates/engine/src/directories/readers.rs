@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use foreread_backend::{Key, Object};
 use foreread_policy::{DirEvent, DirId, Found};
+use tokio::time::Instant;
 
 use crate::directories::chain::{Chain, Last};
 use crate::directories::driver::{Directories, State};
@@ -114,6 +115,11 @@ impl Directories {
             let found = state.table.find(&object.key);
             found.is_some_and(|(node, at)| node == Node::File(object.clone()) && state.table.is_fresh(at))
         })
+    }
+
+    /// What is known of names is not believed from now on.
+    pub(crate) fn forget_names(self: &Arc<Self>) {
+        self.enter(|state| state.table.believe_from(Instant::now()));
     }
 
     /// A reader opens `object`, of which `found` tells how much is resident.

@@ -25,6 +25,8 @@ pub(crate) struct DirectoryTable {
     next: u64,
     /// How long what is known may be believed.
     ttl: Duration,
+    /// Since when: what was asked for before is not believed.
+    since: Option<Instant>,
     /// Whether the storage can be asked for what follows a key.
     divisible: bool,
 }
@@ -58,12 +60,22 @@ pub(crate) enum Unknown {
 
 impl DirectoryTable {
     pub(crate) fn new(ttl: Duration, divisible: bool) -> Self {
-        Self { by_prefix: HashMap::new(), known: HashMap::new(), next: 0, ttl, divisible }
+        Self { by_prefix: HashMap::new(), known: HashMap::new(), next: 0, ttl, since: None, divisible }
     }
 
     /// Whether what was asked for at `at` may still be believed.
     pub(crate) fn is_fresh(&self, at: Instant) -> bool {
-        !self.ttl.is_zero() && at.elapsed() <= self.ttl
+        !self.ttl.is_zero() && at.elapsed() <= self.ttl && self.since.is_none_or(|since| at >= since)
+    }
+
+    /// How long what was asked for at `at` may still be believed.
+    fn believed(&self, at: Instant) -> Duration {
+        if self.is_fresh(at) { self.ttl.saturating_sub(at.elapsed()) } else { Duration::ZERO }
+    }
+
+    /// What was asked for before this moment is not believed from now on.
+    pub(crate) fn believe_from(&mut self, since: Instant) {
+        self.since = Some(since);
     }
 
     /// The number of a directory that has one.
@@ -116,7 +128,7 @@ impl DirectoryTable {
             Said::Absent(at) if self.is_fresh(at) => Ok(None),
             Said::Present(node, place, at) => {
                 let at = at.max(self.seen_inside(&node).unwrap_or(at));
-                let believed = self.ttl.saturating_sub(at.elapsed());
+                let believed = self.believed(at);
                 match believed.is_zero() {
                     false => Ok(Some(Named { node, believed })),
                     // If its own listing is in flight, that will tell whether the directory is

@@ -13,7 +13,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use foreread_backend::lock::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 

@@ -11,7 +11,7 @@ pub(crate) mod atomic {
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 }
 
-/// As that of `parking_lot`: not poisoned.
+/// As the engine's: not poisoned.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(checked::Mutex<T>);
 
@@ -25,7 +25,7 @@ impl<T> Mutex<T> {
     }
 }
 
-/// As that of `parking_lot`: not poisoned.
+/// As the engine's: not poisoned.
 #[derive(Debug, Default)]
 pub(crate) struct RwLock<T>(checked::RwLock<T>);
 

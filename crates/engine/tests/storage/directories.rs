@@ -129,6 +129,25 @@ fn a_listing_that_is_too_old_is_requested_again() {
 }
 
 #[test]
+fn names_that_are_forgotten_are_asked_for_again() {
+    let options = Options::default().with_metadata_ttl(Duration::from_mins(10));
+    let rig = rig(&[("d/a", 5)], &options);
+    rig.engine.runtime().block_on(async {
+        names(&rig.engine.open_directory("d/")).await;
+        let node = async |name: &str| rig.engine.look_up("d/", name).await.map(|named| named.node);
+        node("b").await.expect_err("it is not there");
+        rig.testbed.set_object(&foreread_testbed::ObjectSpec::new("d/b", 1));
+        rig.testbed.set_object(&foreread_testbed::ObjectSpec::new("d/a", 7));
+        node("b").await.expect_err("so the listing says");
+        rig.engine.forget_names();
+        node("b").await.expect("it is there now");
+        assert!(matches!(node("a").await, Ok(Node::File(object)) if object.version.size == 7));
+        rig.engine.forget_names();
+        assert_eq!(names(&rig.engine.open_directory("d/")).await.len(), 2);
+    });
+}
+
+#[test]
 fn opening_a_directory_does_not_join_a_listing_that_began_too_long_ago() {
     let options = Options::default().with_metadata_ttl(Duration::from_millis(50));
     let rig = rig_after(Duration::from_millis(200), &[("d/a", 5)], &options);

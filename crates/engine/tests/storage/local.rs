@@ -14,7 +14,7 @@ use foreread_backend::{
     Backend, Body, Buffers, Capabilities, ConnectOptions, Error, InPlace, Key, ListPage, Mechanism, Object, Positioned,
     Submitter, Version, connect,
 };
-use foreread_engine::{Completion, Engine, ErrorKind as EngineErrorKind, File, Operation, Options, Outcome};
+use foreread_engine::{Completion, Engine, ErrorKind as EngineErrorKind, File, Node, Operation, Options, Outcome};
 use foreread_testbed::content::Content;
 use futures::future::BoxFuture;
 
@@ -54,6 +54,19 @@ impl Site {
         let object = self.engine.runtime().block_on(self.engine.stat(&Key::new(name))).expect("it is there");
         self.engine.open(&object)
     }
+}
+
+#[test]
+fn a_directory_without_anything_in_it_exists() {
+    each(|site| {
+        fs::create_dir_all(site.dir.path().join("a/b")).expect("directories");
+        site.put("a/file", 5);
+        let node = |prefix: &str, name: &str| site.engine.runtime().block_on(site.engine.look_up(prefix, name));
+        assert_eq!(node("a/", "b").expect("it is there").node, Node::Directory("a/b/".to_owned()));
+        assert!(matches!(node("a/", "file").expect("it is there").node, Node::File(_)));
+        assert_eq!(node("a/", "c").expect_err("it is not").kind(), EngineErrorKind::NotFound);
+        assert_eq!(node("a/b/", "c").expect_err("it is not").kind(), EngineErrorKind::NotFound);
+    });
 }
 
 #[test]

@@ -23,7 +23,7 @@
 use std::collections::BTreeSet;
 use std::ptr::NonNull;
 
-use parking_lot::Mutex;
+use crate::lock::Mutex;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use super::runs::{CHUNK_PAGES, FRAME_BYTES, Pages, RUN_PAGES_MAX};

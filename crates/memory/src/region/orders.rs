@@ -7,8 +7,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, SyncSender};
 
+use foreread_local::lock::Mutex;
 use foreread_policy::{Advice, Extent, RegionCounters};
-use parking_lot::Mutex;
 
 use crate::kernel::bell::Bell;
 use crate::region::stats::Gauges;

@@ -12,7 +12,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use foreread_local::lock::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::kernel::bell::Bell;

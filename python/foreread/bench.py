@@ -1,0 +1,366 @@
+"""Reads of this package beside those of other clients, against one emulated store.
+
+::
+
+    python -m foreread.bench            # all rows, with the clients that there are
+    python -m foreread.bench backward strided --clients foreread,s3fs --seconds 10
+
+Each row runs with each client in a process of its own, in turn, against the same testbed: 30 ms to
+the first byte, 80 MB/s a connection. A row ends with its object or after `--seconds`. It says the
+rate, the bytes fetched for each byte asked for, requests, and the greatest resident size of the
+process. The `foreread` command must be on the path, or named by FOREREAD_BIN.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import resource
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+#: Bytes of the large object. Objects are synthetic: their size costs nothing.
+SIZE = 2 << 30
+
+#: Files of the row `files`, and bytes of each.
+FILES, FILE_BYTES = 2000, 100 << 10
+
+MIB = 1 << 20
+
+#: (offset, length) of a thread's reads, in order.
+Reads = Iterator[tuple[int, int]]
+
+
+def _forward() -> Reads:
+    return ((at, MIB) for at in range(0, SIZE, MIB))
+
+
+def _backward() -> Reads:
+    return ((at, MIB) for at in range(SIZE - MIB, -1, -MIB))
+
+
+def _strided() -> Reads:
+    return ((at, 64 << 10) for at in range(0, SIZE, MIB))
+
+
+def _interleaved(streams: int) -> Reads:
+    each = SIZE // streams
+    return (
+        (stream * each + at, 128 << 10)
+        for at in range(0, each, 128 << 10)
+        for stream in range(streams)
+    )
+
+
+def _random(length: int, seed: int) -> Reads:
+    chosen = random.Random(seed)
+    while True:
+        yield chosen.randrange(SIZE // length) * length, length
+
+
+#: Each row: what it is, the threads, and the reads of one of them.
+ROWS: dict[str, tuple[str, int, Callable[[int], Reads]]] = {
+    "forward": ("2 GiB in reads of 1 MiB", 1, lambda _: _forward()),
+    "backward": ("2 GiB from its end, in reads of 1 MiB", 1, lambda _: _backward()),
+    "strided": ("64 KiB of every MiB", 1, lambda _: _strided()),
+    "streams-2": ("two streams in turn in one file, 128 KiB a read", 1, lambda _: _interleaved(2)),
+    "streams-16": ("sixteen streams in turn, 128 KiB a read", 1, lambda _: _interleaved(16)),
+    "random-4k": ("random 4 KiB, 16 threads", 16, lambda seed: _random(4096, seed)),
+    "random-128k": ("random 128 KiB, 16 threads", 16, lambda seed: _random(128 << 10, seed)),
+    "files": ("files of 100 KiB in the order of their names", 1, lambda _: iter(())),
+}
+
+
+class Client:
+    """How a library reads. `read_at` is called by several threads."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint = endpoint
+
+    def open(self, key: str) -> Any:
+        """An object that `read_at` reads."""
+        raise NotImplementedError
+
+    def read_at(self, file: Any, offset: int, length: int) -> int:
+        """How many bytes were read."""
+        raise NotImplementedError
+
+    def whole(self, key: str) -> int:
+        """Reads a small file. How many bytes it has."""
+        file = self.open(key)
+        return self.read_at(file, 0, FILE_BYTES)
+
+    def list(self, directory: str) -> list[str]:
+        """The keys in a directory."""
+        raise NotImplementedError
+
+
+class Foreread(Client):
+    """This package."""
+
+    def __init__(self, endpoint: str) -> None:
+        import fsspec
+
+        super().__init__(endpoint)
+        self.options = {
+            "endpoint": endpoint,
+            "key": "testbed",
+            "secret": "testbedsecret",
+            "region": "us-east-1",
+        }
+        self.fs = fsspec.filesystem("foreread", target_protocol="s3", **self.options)
+
+    def open(self, key: str) -> Any:
+        return self.fs.open(f"testbed/{key}")
+
+    def read_at(self, file: Any, offset: int, length: int) -> int:
+        return len(file.read_at(offset, length))
+
+    def list(self, directory: str) -> list[str]:
+        names: list[str] = self.fs.ls(f"testbed/{directory}", detail=False)
+        return [name.removeprefix("testbed/") for name in names]
+
+
+class S3fs(Client):
+    """s3fs with the cache that it has by default."""
+
+    def __init__(self, endpoint: str) -> None:
+        import fsspec
+
+        super().__init__(endpoint)
+        client = {"endpoint_url": endpoint, "region_name": "us-east-1"}
+        self.fs = fsspec.filesystem(
+            "s3", key="testbed", secret="testbedsecret", client_kwargs=client
+        )
+        self.lock = threading.Lock()
+
+    def open(self, key: str) -> Any:
+        return self.fs.open(f"testbed/{key}", "rb")
+
+    def read_at(self, file: Any, offset: int, length: int) -> int:
+        # A file has one position: threads take turns, or ask for ranges.
+        if threading.active_count() > 3:
+            return len(self.fs.cat_file(file.path, offset, offset + length))
+        with self.lock:
+            file.seek(offset)
+            return len(file.read(length))
+
+    def whole(self, key: str) -> int:
+        return len(self.fs.cat_file(f"testbed/{key}"))
+
+    def list(self, directory: str) -> list[str]:
+        names: list[str] = self.fs.ls(f"testbed/{directory}", detail=False)
+        return [name.removeprefix("testbed/") for name in names]
+
+
+class Pyarrow(Client):
+    """pyarrow's own S3 client."""
+
+    def __init__(self, endpoint: str) -> None:
+        from pyarrow import fs
+
+        super().__init__(endpoint)
+        self.selector = fs.FileSelector
+        self.fs = fs.S3FileSystem(
+            access_key="testbed",
+            secret_key="testbedsecret",
+            region="us-east-1",
+            endpoint_override=endpoint.removeprefix("http://"),
+            scheme="http",
+        )
+
+    def open(self, key: str) -> Any:
+        return self.fs.open_input_file(f"testbed/{key}")
+
+    def read_at(self, file: Any, offset: int, length: int) -> int:
+        return len(file.read_at(length, offset))
+
+    def list(self, directory: str) -> list[str]:
+        infos = self.fs.get_file_info(self.selector(f"testbed/{directory}"))
+        return sorted(info.path.removeprefix("testbed/") for info in infos)
+
+
+class Obstore(Client):
+    """obstore: one request for each range."""
+
+    def __init__(self, endpoint: str) -> None:
+        from obstore.store import S3Store
+
+        super().__init__(endpoint)
+        self.store = S3Store(
+            "testbed",
+            endpoint=endpoint,
+            access_key_id="testbed",
+            secret_access_key="testbedsecret",
+            region="us-east-1",
+            client_options={"allow_http": True},
+        )
+
+    def open(self, key: str) -> Any:
+        return key
+
+    def read_at(self, file: Any, offset: int, length: int) -> int:
+        return len(self.store.get_range(file, start=offset, length=length))
+
+    def whole(self, key: str) -> int:
+        return len(self.store.get(key).bytes())
+
+    def list(self, directory: str) -> list[str]:
+        return sorted(entry["path"] for page in self.store.list(f"{directory}/") for entry in page)
+
+
+CLIENTS: dict[str, type[Client]] = {
+    "foreread": Foreread,
+    "s3fs": S3fs,
+    "pyarrow": Pyarrow,
+    "obstore": Obstore,
+}
+
+
+def run(row: str, name: str, endpoint: str, seconds: float) -> dict[str, float]:
+    """Runs one row in this process: bytes and operations, and the seconds that they took."""
+    client = CLIENTS[name](endpoint)
+    _, threads, reads = ROWS[row]
+    done = [(0, 0)] * threads
+    work: list[Iterator[Callable[[], int]]]
+    if row == "files":
+        work = [iter([partial(client.whole, key) for key in client.list("files")])]
+    else:
+        file = client.open("big")
+        work = [
+            (partial(client.read_at, file, at, length) for at, length in reads(seed))
+            for seed in range(threads)
+        ]
+    start = time.monotonic()
+
+    def read(thread: int) -> None:
+        count = total = 0
+        for job in work[thread]:
+            total += job()
+            count += 1
+            if time.monotonic() - start > seconds:
+                break
+        done[thread] = (count, total)
+
+    workers = [threading.Thread(target=read, args=(thread,)) for thread in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return {
+        "seconds": time.monotonic() - start,
+        "operations": sum(count for count, _ in done),
+        "bytes": sum(total for _, total in done),
+        "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+
+
+class Store:
+    """The testbed of a run."""
+
+    def __init__(self, first_byte: str, rate: str) -> None:
+        command = [os.environ.get("FOREREAD_BIN", "foreread"), "testbed", "--listen", "127.0.0.1:0"]
+        command += [
+            "--first-byte",
+            first_byte,
+            "--connection-rate",
+            rate,
+            "--object",
+            f"big={SIZE}",
+        ]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        found = re.search(r"http://\S+", self.process.stdout.readline())
+        if not found:
+            raise RuntimeError(f"{command[0]} did not say where it listens")
+        self.endpoint = found[0]
+
+    def ask(self, name: str, body: object = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        with urllib.request.urlopen(f"{self.endpoint}/-/{name}", data, timeout=60) as response:
+            text = response.read()
+        return json.loads(text) if text else None
+
+
+def measure(store: Store, row: str, client: str, seconds: float) -> dict[str, float] | None:
+    """One row with one client; nothing where the client is not installed."""
+    store.ask("counters/reset", {})
+    command = [sys.executable, "-m", "foreread.bench", "--one", row, client, store.endpoint]
+    ran = subprocess.run([*command, "--seconds", str(seconds)], stdout=subprocess.PIPE, text=True)
+    if ran.returncode:
+        return None
+    figures: dict[str, float] = json.loads(ran.stdout)
+    counters = store.ask("counters")
+    figures["amp"] = counters["object_bytes_sent"] / max(figures["bytes"], 1)
+    figures["requests"] = counters["get"] + counters["head"] + counters["list"]
+    return figures
+
+
+def shown(row: str, figures: dict[str, float]) -> str:
+    """A row's rate in its unit, and what it cost."""
+    seconds = max(figures["seconds"], 1e-9)
+    rate = f"{figures['bytes'] / seconds / 1e6:8.1f} MB/s"
+    if row.startswith(("random", "strided", "files")):
+        rate = f"{figures['operations'] / seconds:8.0f} /s  "
+    cost = f"amp {figures['amp']:6.2f}  {figures['requests']:7.0f} requests"
+    return f"{rate}  {cost}  {figures['rss'] / MIB:5.0f} MiB"
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(
+        prog="python -m foreread.bench",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}")
+    parser.add_argument("--clients", default=",".join(CLIENTS), help="separated by commas")
+    parser.add_argument("--seconds", type=float, default=5.0, help="the longest time of a row")
+    parser.add_argument("--first-byte", default="30ms")
+    parser.add_argument("--connection-rate", default="80MB/s")
+    parser.add_argument("--json", action="store_true", help="figures as JSON, a line each")
+    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        row, client, endpoint = arguments.one
+        print(json.dumps(run(row, client, endpoint, arguments.seconds)))
+        return
+    rows = arguments.rows or list(ROWS)
+    clients = arguments.clients.split(",")
+    for given, known in ((rows, ROWS), (clients, CLIENTS)):
+        for name in given:
+            if name not in known:
+                parser.error(f"{name!r} is unknown; known are {', '.join(known)}")
+    store = Store(arguments.first_byte, arguments.connection_rate)
+    try:
+        if "files" in rows:
+            for number in range(FILES):
+                store.ask(
+                    "objects", {"key": f"files/{number:05}", "size": FILE_BYTES, "generation": 1}
+                )
+        for row in rows:
+            for client in clients:
+                figures = measure(store, row, client, arguments.seconds)
+                if arguments.json:
+                    print(
+                        json.dumps({"row": row, "client": client, "figures": figures}), flush=True
+                    )
+                else:
+                    text = "not installed, or it failed" if figures is None else shown(row, figures)
+                    print(f"{row:12} {client:10} {text}", flush=True)
+    finally:
+        store.process.terminate()
+        store.process.wait(10)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+//! An open object, and its bytes.
+
+use std::sync::Arc;
+
+use foreread::{Engine, Error, File, Object};
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::buffer::{bytes, room_of};
+use crate::completions::Completions;
+use crate::errors::raised;
+use crate::memory::View;
+use crate::process::{self, Fresh, Spec};
+use crate::reading::read;
+use crate::set::read_one;
+use crate::version::Version;
+
+/// An object pinned to one version. Opened again in each process that uses it, at that version.
+#[pyclass(frozen, module = "foreread._native")]
+pub(crate) struct Handle {
+    spec: Arc<Spec>,
+    object: Object,
+    opened: Fresh<(Engine, File)>,
+}
+
+impl Handle {
+    /// A handle of this version. Opened when it is first used.
+    pub(crate) fn new(spec: &Arc<Spec>, object: Object) -> Self {
+        Self { spec: Arc::clone(spec), object, opened: Fresh::new() }
+    }
+
+    /// The open file, in this process.
+    pub(crate) fn opened(&self, py: Python<'_>) -> PyResult<(&Engine, &File)> {
+        if let Some((engine, file)) = self.opened.get() {
+            return Ok((engine, file));
+        }
+        let open = || {
+            let engine = process::engine(&self.spec)?;
+            let file = engine.open(&self.object);
+            Ok((engine, file))
+        };
+        let (engine, file) = py.detach(|| self.opened.get_or_try_make(open)).map_err(|error: Error| raised(&error))?;
+        Ok((engine, file))
+    }
+}
+
+#[pymethods]
+impl Handle {
+    /// Length in bytes.
+    #[getter]
+    fn size(&self) -> u64 {
+        self.object.version.size
+    }
+
+    /// The object's key in its store.
+    #[getter]
+    fn key(&self) -> &str {
+        self.object.key.as_str()
+    }
+
+    /// The version that is read.
+    #[getter]
+    fn version(&self) -> Version {
+        Version(self.object.version.clone())
+    }
+
+    /// `length` bytes at `offset`, fewer only at the end. With `to`, a future of them.
+    #[pyo3(signature = (offset, length, to = None))]
+    fn read_at<'py>(
+        slf: &Bound<'py, Self>,
+        offset: i64,
+        length: i64,
+        to: Option<&Bound<'py, Completions>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (py, this) = (slf.py(), slf.get());
+        let (engine, file) = this.opened(py)?;
+        let (offset, len) = extent(offset, length, file.size())?;
+        if let Some(to) = to {
+            return Ok(read_one(engine, (file.clone(), offset, len), to)?.into_bound(py));
+        }
+        let (made, room) = bytes(py, len)?;
+        read(py, file, offset, room)?;
+        Ok(made.into_any())
+    }
+
+    /// Fills a writable buffer from `offset` on. Returns how many bytes: fewer than fit only at
+    /// the end.
+    fn read_into(&self, py: Python<'_>, offset: i64, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let buffer = PyBuffer::<u8>::get(buffer)?;
+        let room = room_of(&buffer)?;
+        let (_, file) = self.opened(py)?;
+        let (offset, _) = extent(offset, 0, file.size())?;
+        let read = read(py, file, offset, room);
+        drop(buffer);
+        read
+    }
+
+    /// The object as memory, of which at most `budget` bytes are mapped.
+    fn map(&self, py: Python<'_>, budget: usize) -> PyResult<View> {
+        let (_, file) = self.opened(py)?;
+        let file = file.clone();
+        py.detach(|| View::new(file, budget))
+    }
+}
+
+/// A range that Python code asked for: where it begins, and how much of it the object has.
+///
+/// Errors: `ValueError` for a negative offset or length.
+pub(crate) fn extent(offset: i64, length: i64, size: u64) -> PyResult<(u64, usize)> {
+    let (Ok(offset), Ok(length)) = (u64::try_from(offset), u64::try_from(length)) else {
+        return Err(PyValueError::new_err(format!("offset and length are not negative: {offset}, {length}")));
+    };
+    Ok((offset, size.saturating_sub(offset).min(length) as usize))
+}

@@ -1,0 +1,214 @@
+//! What a process has once: its engines, by store and credentials, and their one budget.
+//!
+//! ```text
+//!   engine(spec) ──> STATE ── null: a new one ──> engines by spec ── absent: connect
+//!                      ^
+//!   fork, in the child: null, and the next generation
+//! ```
+//!
+//! The threads of an engine do not live on in a child, and may have held any lock at the moment of
+//! the fork. So the handler that runs in the child stores two atomics and nothing else: the
+//! parent's state is leaked there, and whatever was made in an older generation is made anew when
+//! it is next used ([`Fresh`]). The parent does not notice.
+//!
+//! *Invariant:* nothing of an older generation is used, dropped or locked.
+
+#![allow(unsafe_code, reason = "fork handlers, and pointers to what a fork leaves behind")]
+
+use std::collections::HashMap;
+use std::ptr;
+use std::sync::Once;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use foreread::backend::lock::Mutex;
+use foreread::backend::{ConnectOptions, Keys};
+use foreread::{Engine, Error, MEMORY_BYTES_MIN, Options, Storage};
+
+/// Which process of a line of forks this is.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+
+/// What this process has; null until it is first used.
+static STATE: AtomicPtr<State> = AtomicPtr::new(ptr::null_mut());
+
+/// The budget of all engines together, in bytes. A child keeps it.
+static MEMORY_BYTES: AtomicU64 = AtomicU64::new(MEMORY_BYTES_DEFAULT);
+
+/// The budget of a process that sets none, 256 MiB: the library's default. Lower: fewer streams
+/// are read ahead at full speed. Higher: many workers on one machine run out of memory.
+const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
+
+#[derive(Default)]
+struct State {
+    engines: Mutex<HashMap<Spec, Engine>>,
+}
+
+/// A store, and what it is connected with: equal ones share an engine.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Spec {
+    /// See `foreread::backend::Place`.
+    pub(crate) store: String,
+    pub(crate) endpoint: Option<String>,
+    pub(crate) region: Option<String>,
+    pub(crate) profile: Option<String>,
+    pub(crate) anonymous: bool,
+    pub(crate) keys: Option<Keys>,
+    /// What the environment says about the rest.
+    pub(crate) environment: Vec<Option<String>>,
+}
+
+/// Variables that decide which server is asked, and as which user.
+const VARIABLES: [&str; 8] = [
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SESSION_TOKEN",
+    "AWS_PROFILE",
+    "AWS_REGION",
+    "AWS_DEFAULT_REGION",
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_ENDPOINT_URL",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+];
+
+/// What [`VARIABLES`] are now.
+pub(crate) fn environment() -> Vec<Option<String>> {
+    VARIABLES.iter().map(|name| std::env::var(name).ok()).collect()
+}
+
+fn state() -> &'static State {
+    let mut current = STATE.load(Ordering::Acquire);
+    if current.is_null() {
+        let new = Box::into_raw(Box::<State>::default());
+        match STATE.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => current = new,
+            Err(other) => {
+                current = other;
+                // SAFETY: it was made above, and no other thread has seen it.
+                drop(unsafe { Box::from_raw(new) });
+            }
+        }
+    }
+    // SAFETY: a state that has been stored is never freed.
+    unsafe { &*current }
+}
+
+/// The engine of `spec`, made on first use. Sends nothing. Reads certificates and profiles: call
+/// it without the GIL.
+pub(crate) fn engine(spec: &Spec) -> Result<Engine, Error> {
+    let mut engines = state().engines.lock();
+    if let Some(engine) = engines.get(spec) {
+        return Ok(engine.clone());
+    }
+    let mut connect = ConnectOptions::default().with_anonymous(spec.anonymous);
+    connect.endpoint.clone_from(&spec.endpoint);
+    connect.region.clone_from(&spec.region);
+    connect.profile.clone_from(&spec.profile);
+    connect.keys.clone_from(&spec.keys);
+    let share = share(engines.len() + 1);
+    let options = Options::default().with_memory_bytes(share);
+    let storage = Storage::builder(spec.store.as_str()).storage(connect).options(options).connect()?;
+    for other in engines.values() {
+        other.set_memory_bytes(share)?;
+    }
+    engines.insert(spec.clone(), storage.engine().clone());
+    Ok(storage.engine().clone())
+}
+
+/// What one of so many engines has of the budget, in bytes: at least the least that works.
+fn share(engines: usize) -> u64 {
+    (MEMORY_BYTES.load(Ordering::Relaxed) / engines.max(1) as u64).max(MEMORY_BYTES_MIN)
+}
+
+/// The budget of all engines together, in bytes.
+pub(crate) fn memory_bytes() -> u64 {
+    MEMORY_BYTES.load(Ordering::Relaxed)
+}
+
+/// Changes the budget. Errors: as [`Engine::set_memory_bytes`].
+pub(crate) fn set_memory_bytes(bytes: u64) -> Result<(), Error> {
+    let engines = state().engines.lock();
+    if bytes >= MEMORY_BYTES_MIN {
+        MEMORY_BYTES.store(bytes, Ordering::Relaxed);
+    }
+    let share = if bytes < MEMORY_BYTES_MIN { bytes } else { share(engines.len()) };
+    engines.values().try_for_each(|engine| engine.set_memory_bytes(share))
+}
+
+/// The engines that there are, by the name of their store.
+pub(crate) fn engines() -> Vec<(String, Engine)> {
+    let engines = state().engines.lock();
+    engines.iter().map(|(spec, engine)| (spec.store.clone(), engine.clone())).collect()
+}
+
+/// Has the children of forks begin anew.
+pub(crate) fn watch_forks() {
+    static WATCHED: Once = Once::new();
+    WATCHED.call_once(|| {
+        extern "C" fn in_child() {
+            STATE.store(ptr::null_mut(), Ordering::Release);
+            GENERATION.fetch_add(1, Ordering::AcqRel);
+        }
+        // SAFETY: the handler only stores atomics, which is allowed in a child of any fork.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    });
+}
+
+/// A value that is made once in each process that uses it.
+#[derive(Debug)]
+pub(crate) struct Fresh<T> {
+    current: AtomicPtr<Made<T>>,
+}
+
+#[derive(Debug)]
+struct Made<T> {
+    generation: u64,
+    value: T,
+}
+
+impl<T> Fresh<T> {
+    /// Nothing yet.
+    pub(crate) const fn new() -> Self {
+        Self { current: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// This process's value, if it has one.
+    pub(crate) fn get(&self) -> Option<&T> {
+        // SAFETY: a pointer is stored once in each process and freed by `drop` alone.
+        let made = unsafe { self.current.load(Ordering::Acquire).as_ref() }?;
+        (made.generation == GENERATION.load(Ordering::Acquire)).then_some(&made.value)
+    }
+
+    /// This process's value, from `make` if it has none yet. If two threads make one, one is
+    /// dropped.
+    pub(crate) fn get_or_try_make<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
+        let known = self.current.load(Ordering::Acquire);
+        let generation = GENERATION.load(Ordering::Acquire);
+        // SAFETY: a pointer is stored once in each process and freed by `drop` alone.
+        if let Some(made) = unsafe { known.as_ref() }.filter(|made| made.generation == generation) {
+            return Ok(&made.value);
+        }
+        let new = Box::into_raw(Box::new(Made { generation, value: make()? }));
+        let current = match self.current.compare_exchange(known, new, Ordering::AcqRel, Ordering::Acquire) {
+            // What an older generation left behind is leaked.
+            Ok(_) => new,
+            Err(other) => {
+                // SAFETY: it was made above, and no other thread has seen it.
+                drop(unsafe { Box::from_raw(new) });
+                other
+            }
+        };
+        // SAFETY: as above.
+        Ok(unsafe { &(*current).value })
+    }
+}
+
+impl<T> Drop for Fresh<T> {
+    fn drop(&mut self) {
+        let known = *self.current.get_mut();
+        // SAFETY: as above, and no reference is left.
+        let is_ours =
+            unsafe { known.as_ref() }.is_some_and(|made| made.generation == GENERATION.load(Ordering::Acquire));
+        if is_ours {
+            // SAFETY: as above.
+            drop(unsafe { Box::from_raw(known) });
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! One store: names in it, and its objects.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use foreread::backend::Keys;
+use foreread::backend::lock::Mutex;
+use foreread::{Engine, Error, ErrorKind, Key, Node, Object};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use crate::completions::Completions;
+use crate::errors::raised;
+use crate::file::Handle;
+use crate::info::{Found, info};
+use crate::outcome::run;
+use crate::process::{self, Fresh, Spec};
+use crate::version::Version;
+
+/// How long the answer about a name serves an open that follows it, 1 s: as long as a listing is
+/// believed. Lower: programs that ask before they open pay two requests. Higher: a file that was
+/// replaced in between is opened as it was.
+const RECENT: Duration = Duration::from_secs(1);
+
+/// Answers about names that are remembered. Lower: a program that asks about many names before it
+/// opens them asks twice. Higher costs memory.
+const RECENT_MAX: usize = 4096;
+
+/// A bucket, a container, a web server or a file system, with what it is connected with. Connected
+/// in each process that uses it, when it is first used.
+#[pyclass(frozen, module = "foreread._native")]
+pub(crate) struct Store {
+    spec: Arc<Spec>,
+    live: Fresh<Live>,
+}
+
+struct Live {
+    engine: Engine,
+    recent: Arc<Recent>,
+}
+
+/// Objects that were asked about lately, by path.
+#[derive(Default)]
+struct Recent(Mutex<HashMap<String, (Object, Instant)>>);
+
+impl Recent {
+    fn remember(&self, object: Option<&Object>) {
+        let Some(object) = object else { return };
+        let mut recent = self.0.lock();
+        if recent.len() >= RECENT_MAX {
+            recent.clear();
+        }
+        recent.insert(object.key.to_string(), (object.clone(), Instant::now()));
+    }
+
+    fn recall(&self, path: &str) -> Option<Object> {
+        let recent = self.0.lock();
+        recent.get(path).filter(|(_, at)| at.elapsed() < RECENT).map(|(object, _)| object.clone())
+    }
+}
+
+impl Store {
+    fn live(&self, py: Python<'_>) -> PyResult<&Live> {
+        if let Some(live) = self.live.get() {
+            return Ok(live);
+        }
+        let connect = || Ok(Live { engine: process::engine(&self.spec)?, recent: Arc::default() });
+        py.detach(|| self.live.get_or_try_make(connect)).map_err(|error: Error| raised(&error))
+    }
+}
+
+#[pymethods]
+impl Store {
+    #[new]
+    #[pyo3(signature = (
+        store, *, endpoint = None, region = None, profile = None, anonymous = false, key = None, secret = None,
+        token = None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "they are named")]
+    fn new(
+        store: String,
+        endpoint: Option<String>,
+        region: Option<String>,
+        profile: Option<String>,
+        anonymous: bool,
+        key: Option<String>,
+        secret: Option<String>,
+        token: Option<String>,
+    ) -> PyResult<Self> {
+        let keys = match (key, secret) {
+            (Some(access_key), Some(secret_key)) => Some(Keys { access_key, secret_key, token }),
+            (None, None) => None,
+            _ => return Err(PyValueError::new_err("`key` and `secret` go together")),
+        };
+        let environment = process::environment();
+        let spec = Spec { store, endpoint, region, profile, anonymous, keys, environment };
+        Ok(Self { spec: Arc::new(spec), live: Fresh::new() })
+    }
+
+    /// What `path` is, shown as `name`.
+    #[pyo3(signature = (path, name, to = None))]
+    fn info<'py>(
+        &self,
+        py: Python<'py>,
+        path: String,
+        name: String,
+        to: Option<&Bound<'py, Completions>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let live = self.live(py)?;
+        let (engine, recent) = (live.engine.clone(), Arc::clone(&live.recent));
+        let future = async move {
+            let object = look_up(&engine, &path).await?;
+            recent.remember(object.as_ref());
+            Ok(object)
+        };
+        run(py, &live.engine, to, future, move |py, object| Ok(info(py, &name, object.as_ref())?.into_any()))
+    }
+
+    /// The entries of the directory `path`, or the file `path` itself. Names begin with `root`.
+    #[pyo3(signature = (path, root, to = None))]
+    fn list<'py>(
+        &self,
+        py: Python<'py>,
+        path: String,
+        root: String,
+        to: Option<&Bound<'py, Completions>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let live = self.live(py)?;
+        let engine = live.engine.clone();
+        run(py, &live.engine, to, async move { list(&engine, &path, false).await }, move |py, found| {
+            dictionaries(py, &root, &found)
+        })
+    }
+
+    /// All files below `path`, or the file `path` itself, or nothing. With `directories`, those as
+    /// well. Names begin with `root`.
+    #[pyo3(signature = (path, root, directories = false, to = None))]
+    fn find<'py>(
+        &self,
+        py: Python<'py>,
+        path: String,
+        root: String,
+        directories: bool,
+        to: Option<&Bound<'py, Completions>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let live = self.live(py)?;
+        let engine = live.engine.clone();
+        let future = async move {
+            let found = match list(&engine, &path, true).await {
+                Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+                found => found?,
+            };
+            Ok(found)
+        };
+        run(py, &live.engine, to, future, move |py, mut found| {
+            found.retain(|(_, object)| directories || object.is_some());
+            dictionaries(py, &root, &found)
+        })
+    }
+
+    /// Opens the object `path` at its current version. Unless it must be `fresh`, an answer about
+    /// the name that is at most a second old says which one that is.
+    #[pyo3(signature = (path, fresh = true, to = None))]
+    fn open<'py>(
+        &self,
+        py: Python<'py>,
+        path: String,
+        fresh: bool,
+        to: Option<&Bound<'py, Completions>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let live = self.live(py)?;
+        let known = live.recent.recall(&path).filter(|_| !fresh);
+        let (engine, recent, spec) = (live.engine.clone(), Arc::clone(&live.recent), Arc::clone(&self.spec));
+        let future = async move {
+            match known {
+                Some(object) => Ok(object),
+                None if fresh => engine.stat(&Key::new(path)).await,
+                None => {
+                    let object = look_up(&engine, &path).await?;
+                    recent.remember(object.as_ref());
+                    // A directory: the storage says what it thinks of opening it.
+                    match object {
+                        Some(object) => Ok(object),
+                        None => engine.stat(&Key::new(path)).await,
+                    }
+                }
+            }
+        };
+        run(py, &live.engine, to, future, move |py, object| Ok(Bound::new(py, Handle::new(&spec, object))?.into_any()))
+    }
+
+    /// The object `path` at this version. Sends nothing.
+    fn open_version(&self, path: &str, version: &Version) -> Handle {
+        Handle::new(&self.spec, Object { key: Key::new(path), version: version.0.clone() })
+    }
+
+    /// Tells that files will be read in this order. Returns how many of them there are.
+    #[pyo3(signature = (paths, to = None))]
+    fn expect<'py>(
+        &self,
+        py: Python<'py>,
+        paths: Vec<String>,
+        to: Option<&Bound<'py, Completions>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let live = self.live(py)?;
+        let engine = live.engine.clone();
+        let keys = paths.into_iter().map(Key::new).collect();
+        let future = async move { engine.expect(keys).await };
+        run(py, &live.engine, to, future, |py, count| Ok(count.into_pyobject(py)?.into_any()))
+    }
+
+    /// What was learned of names before this moment is not believed any more.
+    fn forget(&self, py: Python<'_>) {
+        if let Some(live) = self.live.get() {
+            py.detach(|| {
+                live.recent.0.lock().clear();
+                live.engine.forget_names();
+            });
+        }
+    }
+}
+
+/// Splits a URL into its store and the path in it.
+#[pyfunction]
+pub(crate) fn place(url: &str) -> PyResult<(String, String)> {
+    let place = foreread::backend::place(url).map_err(|error| raised(&error.into()))?;
+    Ok((place.store, place.path))
+}
+
+/// The object at `path`; nothing for a directory.
+async fn look_up(engine: &Engine, path: &str) -> Result<Option<Object>, Error> {
+    if path.is_empty() {
+        return Ok(None);
+    }
+    let (prefix, name) = path.rfind('/').map_or(("", path), |at| path.split_at(at + 1));
+    match engine.look_up(prefix, name).await?.node {
+        Node::File(object) => Ok(Some(object)),
+        Node::Directory(_) => Ok(None),
+    }
+}
+
+/// The entries of the directory `path`, with `below` those of all directories in it as well; a
+/// file alone. In no order.
+async fn list(engine: &Engine, path: &str, below: bool) -> Result<Vec<Found>, Error> {
+    let mut found = Vec::new();
+    let top = if path.is_empty() { String::new() } else { format!("{path}/") };
+    let mut pending = vec![top];
+    let mut is_top = true;
+    while let Some(prefix) = pending.pop() {
+        let listed = entries(engine, &prefix, &mut found, if below { Some(&mut pending) } else { None }).await;
+        let is_missing = matches!(&listed, Err(error) if error.kind() == ErrorKind::NotFound);
+        if std::mem::take(&mut is_top) && (found.is_empty() || is_missing) {
+            if let Some(object) = look_up(engine, path).await? {
+                return Ok(vec![(path.to_owned(), Some(object))]);
+            }
+        } else if !is_missing {
+            listed?;
+        }
+    }
+    Ok(found)
+}
+
+/// Appends the entries of one directory, and its directories to `pending`.
+async fn entries(
+    engine: &Engine,
+    prefix: &str,
+    found: &mut Vec<Found>,
+    mut pending: Option<&mut Vec<String>>,
+) -> Result<(), Error> {
+    let directory = engine.open_directory(prefix);
+    let mut place = 0;
+    while directory.wait(place).await? {
+        let mut next = place;
+        let visited = directory.visit(place, |at, _, node, _| {
+            next = at + 1;
+            match node {
+                Node::File(object) => found.push((object.key.to_string(), Some(object))),
+                Node::Directory(prefix) => {
+                    found.push((prefix.trim_end_matches('/').to_owned(), None));
+                    if let Some(pending) = &mut pending {
+                        pending.push(prefix);
+                    }
+                }
+            }
+            true
+        });
+        // An entry that is gone again is listed anew; a gap is passed over.
+        if visited {
+            place = next.max(place + 1);
+        }
+    }
+    Ok(())
+}
+
+fn dictionaries<'py>(py: Python<'py>, root: &str, found: &[Found]) -> PyResult<Bound<'py, PyAny>> {
+    let list = PyList::empty(py);
+    for (path, object) in found {
+        list.append(info(py, &format!("{root}{path}"), object.as_ref())?)?;
+    }
+    Ok(list.into_any())
+}

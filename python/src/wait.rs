@@ -1,0 +1,54 @@
+//! A thread of Python waits: without the GIL, and looking for signals.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use foreread::Engine;
+use pyo3::prelude::*;
+
+use crate::errors::stopped;
+
+/// How long a wait takes at most to notice a signal such as Ctrl-C, 100 ms. Lower wakes idle
+/// threads more often; higher is felt.
+pub(crate) const SIGNALS_EVERY: Duration = Duration::from_millis(100);
+
+/// Waits for what is sent. Errors: what the handler of a signal raises.
+pub(crate) fn wait<T: Send>(py: Python<'_>, mut receive: Receiver<T>) -> PyResult<T> {
+    loop {
+        let received;
+        (received, receive) = py.detach(move || (receive.recv_timeout(SIGNALS_EVERY), receive));
+        match received {
+            Ok(value) => return Ok(value),
+            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+            Err(RecvTimeoutError::Disconnected) => return Err(stopped()),
+        }
+    }
+}
+
+/// Polls `future` once on this thread, then continues it as a task of `engine` and waits for it.
+/// When a signal ends the wait, the task ends, too.
+pub(crate) fn block_on<F>(py: Python<'_>, engine: &Engine, future: F) -> PyResult<F::Output>
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    let mut future = Box::pin(future);
+    let first = py.detach(|| poll_once(engine, &mut future));
+    if let Poll::Ready(output) = first {
+        return Ok(output);
+    }
+    let (send, receive) = sync_channel(1);
+    let task = engine.runtime().spawn(async move {
+        // The waiting thread may have been interrupted.
+        let _ = send.send(future.await);
+    });
+    wait(py, receive).inspect_err(|_| task.abort())
+}
+
+/// Polls `future` once on this thread, in the context of the engine's runtime.
+pub(crate) fn poll_once<F: Future>(engine: &Engine, future: &mut Pin<Box<F>>) -> Poll<F::Output> {
+    let _entered = engine.runtime().enter();
+    future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+}

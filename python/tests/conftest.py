@@ -1,0 +1,116 @@
+"""A testbed for each module: an object store whose bytes can be checked and whose requests are
+counted.
+
+`FOREREAD_BIN` names the command; without it `target/release/foreread` is used.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: Objects of every testbed: synthetic, so that they cost nothing.
+OBJECTS = {"big": "64MiB", "small": "100000", "empty": "0", "tree/a": "10", "tree/b/c": "20"}
+
+
+class Testbed:
+    """A running testbed."""
+
+    __test__ = False
+
+    def __init__(self, objects: dict[str, str], directory: Path | None = None) -> None:
+        binary = os.environ.get("FOREREAD_BIN", str(ROOT / "target/release/foreread"))
+        if not Path(binary).exists():
+            pytest.exit(f"{binary} is missing: build it, or set FOREREAD_BIN", 2)
+        # So that requests that are made together are in flight together.
+        command = [binary, "testbed", "--listen", "127.0.0.1:0", "--first-byte", "5ms"]
+        for name, size in objects.items():
+            command += ["--object", f"{name}={size}"]
+        if directory is not None:
+            command += ["--dir", str(directory)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        found = re.search(r"http://\S+", self.process.stdout.readline())
+        assert found, "the testbed says where it listens"
+        self.endpoint = found[0]
+        #: Options that connect to it.
+        self.options: dict[str, Any] = {
+            "endpoint": self.endpoint,
+            "region": "us-east-1",
+            "key": "testbed",
+            "secret": "testbedsecret",
+        }
+
+    def url(self, key: str) -> str:
+        return f"s3://testbed/{key}"
+
+    def _ask(self, name: str, body: object = None, method: str | None = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.endpoint}/-/{name}", data, method=method)
+        with urllib.request.urlopen(request, timeout=30) as response:
+            text = response.read()
+        return json.loads(text) if text else None
+
+    def bytes_of(self, key: str) -> bytes:
+        """The object's bytes, by a plain download."""
+        with urllib.request.urlopen(f"{self.endpoint}/http/{key}", timeout=60) as response:
+            data: bytes = response.read()
+        return data
+
+    def reset(self) -> None:
+        """Starts the counters from zero."""
+        self._ask("counters/reset", {}, "POST")
+
+    def counters(self) -> dict[str, int]:
+        """Requests since the last reset, by kind, and bytes."""
+        counted: dict[str, int] = self._ask("counters")
+        return counted
+
+    def requests(self) -> list[dict[str, Any]]:
+        """The last requests, oldest first."""
+        log: list[dict[str, Any]] = self._ask("requests")
+        return log
+
+    def set_object(self, key: str, size: int, generation: int = 1) -> None:
+        """Adds or replaces an object."""
+        self._ask("objects", {"key": key, "size": size, "generation": generation})
+
+    def faults(self, *specs: str) -> None:
+        """Replaces the faults in force."""
+        self._ask("faults", list(specs))
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(10)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Testbed]:
+    testbed = Testbed(OBJECTS)
+    yield testbed
+    testbed.stop()
+
+
+@pytest.fixture
+def testbed(server: Testbed) -> Iterator[Testbed]:
+    """The module's testbed, with counters at zero and no faults."""
+    server.faults()
+    server.reset()
+    yield server
+    server.faults()
+
+
+@pytest.fixture(scope="module")
+def big(server: Testbed) -> bytes:
+    """The bytes of the object `big`."""
+    return server.bytes_of("big")

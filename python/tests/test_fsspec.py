@@ -1,0 +1,224 @@
+"""The file system of fsspec: names, bytes, ranges, writes, and what the storage is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import threading
+from typing import Any
+
+import fsspec
+import pytest
+
+import foreread
+from conftest import Testbed
+from foreread.fsspec import ForereadFileSystem
+
+
+@pytest.fixture
+def fs(testbed: Testbed) -> Any:
+    system = fsspec.filesystem("foreread", target_protocol="s3", **testbed.options)
+    system.invalidate_cache()
+    return system
+
+
+def test_names_are_those_of_the_target(fs: Any) -> None:
+    assert fs.ls("testbed/tree", detail=False) == ["testbed/tree/a", "testbed/tree/b"]
+    assert fs.ls("s3://testbed/tree/", detail=False) == ["testbed/tree/a", "testbed/tree/b"]
+    entries = fs.ls("testbed/tree")
+    assert [(entry["name"], entry["size"], entry["type"]) for entry in entries] == [
+        ("testbed/tree/a", 10, "file"),
+        ("testbed/tree/b", 0, "directory"),
+    ]
+    assert fs.ls("testbed/tree/a", detail=False) == ["testbed/tree/a"]
+    assert fs.info("testbed/tree/a")["size"] == 10
+    assert fs.info("testbed/tree")["type"] == "directory"
+    assert fs.find("testbed/tree") == ["testbed/tree/a", "testbed/tree/b/c"]
+    assert fs.find("testbed/tree", maxdepth=1) == ["testbed/tree/a"]
+    assert fs.find("testbed/tree", withdirs=True) == [
+        "testbed/tree/a",
+        "testbed/tree/b",
+        "testbed/tree/b/c",
+    ]
+    assert fs.find("testbed/none") == []
+    assert fs.glob("testbed/tree/*") == ["testbed/tree/a", "testbed/tree/b"]
+    assert fs.glob("testbed/**/c") == ["testbed/tree/b/c"]
+    assert [where for where, _, _ in fs.walk("testbed/tree")] == ["testbed/tree", "testbed/tree/b"]
+    assert fs.du("testbed/tree") == 30
+    assert (fs.isdir("testbed/tree"), fs.isfile("testbed/tree")) == (True, False)
+    assert (fs.isdir("testbed/tree/a"), fs.isfile("testbed/tree/a")) == (False, True)
+    assert (fs.exists("testbed/tree/a"), fs.exists("testbed/no")) == (True, False)
+    assert fs.unstrip_protocol("testbed/tree/a") == "foreread://testbed/tree/a"
+    with pytest.raises(FileNotFoundError):
+        fs.info("testbed/no")
+    with pytest.raises(FileNotFoundError):
+        fs.ls("testbed/no")
+    with pytest.raises(FileNotFoundError):
+        fs.open("testbed/no")
+    with pytest.raises(ValueError, match="no URL of s3"):
+        fs.info("gs://bucket/key")
+
+
+def test_an_open_after_a_question_costs_no_request(fs: Any, testbed: Testbed) -> None:
+    # As pyarrow does: is it a file, then open it.
+    assert fs.isfile("testbed/small")
+    testbed.reset()
+    with fs.open("testbed/small") as file:
+        assert file.size == 100_000
+    counters = testbed.counters()
+    assert (counters["head"], counters["list"], counters["get"]) == (0, 0, 0)
+
+
+def test_bytes_are_those_of_the_object(fs: Any, testbed: Testbed, big: bytes) -> None:
+    small = testbed.bytes_of("small")
+    assert fs.cat_file("testbed/small") == small
+    assert fs.cat_file("testbed/small", 10, 20) == small[10:20]
+    assert fs.cat_file("testbed/small", -10) == small[-10:]
+    assert fs.cat_file("testbed/small", -20, -10) == small[-20:-10]
+    assert fs.cat_file("testbed/empty") == b""
+    assert fs.head("testbed/small", 5) == small[:5]
+    assert fs.tail("testbed/small", 5) == small[-5:]
+    assert fs.cat(["testbed/tree/a", "testbed/small"]) == {
+        "testbed/tree/a": testbed.bytes_of("tree/a"),
+        "testbed/small": small,
+    }
+    assert fs.cat("testbed/tree", recursive=True).keys() == {"testbed/tree/a", "testbed/tree/b/c"}
+    with fs.open("testbed/big") as file:
+        file.seek(1 << 20)
+        assert file.read(100) == big[1 << 20 : (1 << 20) + 100]
+        assert file.readline() == big[(1 << 20) + 100 :].split(b"\n", 1)[0] + b"\n"
+
+
+def test_text_is_decoded(fs: Any, testbed: Testbed) -> None:
+    with fs.open("testbed/small", "r", encoding="latin-1", newline="") as file:
+        assert file.read() == testbed.bytes_of("small").decode("latin-1")
+
+
+def test_ranges_of_several_files_are_in_flight_together(fs: Any, testbed: Testbed) -> None:
+    for name in ("left", "right"):
+        testbed.set_object(name, 8 << 20)
+    data = {name: testbed.bytes_of(name) for name in ("left", "right")}
+    paths = ["testbed/left", "testbed/right"] * 8
+    starts = [(place // 2) << 20 for place in range(16)]
+    ends = [start + 1000 for start in starts]
+    fs.ls("testbed")
+    testbed.reset()
+    found = fs.cat_ranges(paths, starts, ends)
+    expected = [
+        data[path.removeprefix("testbed/")][start:end]
+        for path, start, end in zip(paths, starts, ends, strict=True)
+    ]
+    assert found == expected
+    counters = testbed.counters()
+    assert counters["get"] == 16
+    assert counters["in_flight_max"] > 4
+
+
+def test_a_range_that_fails_is_an_exception_in_its_place(fs: Any, testbed: Testbed) -> None:
+    small = testbed.bytes_of("small")
+    found = fs.cat_ranges(["testbed/small", "testbed/none"], [0, 0], [10, 10])
+    assert found[0] == small[:10]
+    assert isinstance(found[1], FileNotFoundError)
+    with pytest.raises(FileNotFoundError):
+        fs.cat_ranges(["testbed/small", "testbed/none"], [0, 0], [10, 10], on_error="raise")
+    with pytest.raises(ValueError, match="equally many"):
+        fs.cat_ranges(["testbed/small"], [0, 1], [10, 11])
+
+
+def test_what_is_awaited_is_what_waits(testbed: Testbed) -> None:
+    async def read() -> None:
+        fs = ForereadFileSystem("s3", asynchronous=True, **testbed.options)
+        small = testbed.bytes_of("small")
+        assert await fs._cat_file("testbed/small", 5, 50) == small[5:50]
+        found = await fs._cat_ranges(["testbed/small"] * 2, [0, 10], [10, 20])
+        assert found == [small[:10], small[10:20]]
+        assert await fs._ls("testbed/tree", detail=False) == ["testbed/tree/a", "testbed/tree/b"]
+        assert await fs._find("testbed/tree") == ["testbed/tree/a", "testbed/tree/b/c"]
+        assert (await fs._info("testbed/tree/a"))["size"] == 10
+        assert await fs._exists("testbed/tree/a")
+        assert not await fs._exists("testbed/no")
+        assert await fs._isfile("testbed/tree/a")
+        assert await fs._isdir("testbed/tree")
+        with pytest.raises(FileNotFoundError):
+            await fs._cat_file("testbed/no")
+
+    asyncio.run(read())
+
+
+def test_no_thread_of_fsspec_is_started(testbed: Testbed) -> None:
+    fs = ForereadFileSystem("s3", skip_instance_cache=True, **testbed.options)
+    before = {thread.name for thread in threading.enumerate()}
+    fs.cat_file("testbed/small")
+    fs.ls("testbed")
+    fs.cat_ranges(["testbed/small"], [0], [10])
+    started = {thread.name for thread in threading.enumerate()} - before
+    assert not any("fsspec" in name for name in started), started
+
+
+def test_urls_are_chained(testbed: Testbed) -> None:
+    with fsspec.open("foreread::s3://testbed/small", foreread=testbed.options) as file:
+        assert file.read() == testbed.bytes_of("small")
+    first, path = fsspec.core.url_to_fs("foreread::s3://testbed/tree/a", foreread=testbed.options)
+    second, _ = fsspec.core.url_to_fs("foreread::s3://testbed/small", foreread=testbed.options)
+    assert path == "testbed/tree/a"
+    assert first is second, "one file system for all URLs of a store"
+
+
+def test_a_file_system_is_pickled(fs: Any, testbed: Testbed) -> None:
+    again = pickle.loads(pickle.dumps(fs))
+    assert again.cat_file("testbed/tree/a") == testbed.bytes_of("tree/a")
+    with fs.open("testbed/small") as file:
+        file.seek(7)
+        sent = pickle.loads(pickle.dumps(file))
+        assert sent.read() == testbed.bytes_of("small")[7:]
+    assert fsspec.AbstractFileSystem.from_json(fs.to_json()).exists("testbed/small")
+
+
+def test_options_are_checked(testbed: Testbed) -> None:
+    with pytest.raises(TypeError, match=r"'endpont'; known are .*target_protocol"):
+        ForereadFileSystem("s3", endpont="x")
+    with pytest.raises(ValueError, match="known are s3"):
+        ForereadFileSystem("ftp")
+    before = foreread.configure()
+    try:
+        ForereadFileSystem("s3", memory="100MiB", **testbed.options)
+        assert foreread.configure() == 100 << 20
+    finally:
+        foreread.configure(memory=before)
+
+
+def test_files_are_copied_with_progress(fs: Any, testbed: Testbed, tmp_path: Any) -> None:
+    told = fsspec.callbacks.Callback()
+    fs.get("testbed/big", str(tmp_path / "big"), callback=told)
+    assert (tmp_path / "big").read_bytes() == testbed.bytes_of("big")
+    fs.get("testbed/tree", str(tmp_path / "tree"), recursive=True)
+    assert (tmp_path / "tree/b/c").read_bytes() == testbed.bytes_of("tree/b/c")
+    told = fsspec.callbacks.Callback()
+    fs.get_file("testbed/big", str(tmp_path / "again"), callback=told)
+    assert told.size == told.value == 64 << 20
+
+
+def test_versions_are_told(fs: Any, testbed: Testbed) -> None:
+    testbed.set_object("told", 1000, 1)
+    fs.invalidate_cache()
+    first = fs.ukey("testbed/told")
+    assert first == fs.ukey("testbed/told")
+    assert fs.info("testbed/told")["ETag"]
+    testbed.set_object("told", 1000, 2)
+    fs.invalidate_cache()
+    assert fs.ukey("testbed/told") != first
+
+
+def test_writes_go_to_the_target(tmp_path: Any) -> None:
+    fs = ForereadFileSystem("file")
+    path = str(tmp_path / "written")
+    with fs.open(path, "wb") as file:
+        file.write(b"one")
+    assert fs.cat_file(path) == b"one"
+    fs.pipe_file(path, b"three")
+    assert fs.cat_file(path) == b"three"
+    assert fs.info(path)["size"] == 5
+    fs.rm(path)
+    assert not fs.exists(path)
+    fs.makedirs(str(tmp_path / "a/b"))
+    assert fs.isdir(str(tmp_path / "a/b"))
