@@ -81,10 +81,11 @@ ROWS: dict[str, tuple[str, int, Callable[[int], Reads]]] = {
 
 
 class Client:
-    """How a library reads. `read_at` is called by several threads."""
+    """How a library reads. `read_at` is called by `threads` threads."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, threads: int) -> None:
         self.endpoint = endpoint
+        self.threads = threads
 
     def open(self, key: str) -> Any:
         """An object that `read_at` reads."""
@@ -107,10 +108,10 @@ class Client:
 class Foreread(Client):
     """This package."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, threads: int) -> None:
         import fsspec
 
-        super().__init__(endpoint)
+        super().__init__(endpoint, threads)
         self.options = {
             "endpoint": endpoint,
             "key": "testbed",
@@ -133,26 +134,24 @@ class Foreread(Client):
 class S3fs(Client):
     """s3fs with the cache that it has by default."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, threads: int) -> None:
         import fsspec
 
-        super().__init__(endpoint)
+        super().__init__(endpoint, threads)
         client = {"endpoint_url": endpoint, "region_name": "us-east-1"}
         self.fs = fsspec.filesystem(
             "s3", key="testbed", secret="testbedsecret", client_kwargs=client
         )
-        self.lock = threading.Lock()
 
     def open(self, key: str) -> Any:
         return self.fs.open(f"testbed/{key}", "rb")
 
     def read_at(self, file: Any, offset: int, length: int) -> int:
-        # A file has one position: threads take turns, or ask for ranges.
-        if threading.active_count() > 3:
-            return len(self.fs.cat_file(file.path, offset, offset + length))
-        with self.lock:
-            file.seek(offset)
-            return len(file.read(length))
+        # A file has one position, and one cache: several threads ask for ranges.
+        if self.threads > 1:
+            return len(self.fs.cat_file(file.path, start=offset, end=offset + length))
+        file.seek(offset)
+        return len(file.read(length))
 
     def whole(self, key: str) -> int:
         return len(self.fs.cat_file(f"testbed/{key}"))
@@ -165,10 +164,10 @@ class S3fs(Client):
 class Pyarrow(Client):
     """pyarrow's own S3 client."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, threads: int) -> None:
         from pyarrow import fs
 
-        super().__init__(endpoint)
+        super().__init__(endpoint, threads)
         self.selector = fs.FileSelector
         self.fs = fs.S3FileSystem(
             access_key="testbed",
@@ -192,10 +191,10 @@ class Pyarrow(Client):
 class Obstore(Client):
     """obstore: one request for each range."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, threads: int) -> None:
         from obstore.store import S3Store
 
-        super().__init__(endpoint)
+        super().__init__(endpoint, threads)
         self.store = S3Store(
             "testbed",
             endpoint=endpoint,
@@ -228,9 +227,9 @@ CLIENTS: dict[str, type[Client]] = {
 
 def run(row: str, name: str, endpoint: str, seconds: float) -> dict[str, float]:
     """Runs one row in this process: bytes and operations, and the seconds that they took."""
-    client = CLIENTS[name](endpoint)
     _, threads, reads = ROWS[row]
-    done = [(0, 0)] * threads
+    client = CLIENTS[name](endpoint, threads)
+    done: list[tuple[int, int] | BaseException] = [(0, 0)] * threads
     work: list[Iterator[Callable[[], int]]]
     if row == "files":
         work = [iter([partial(client.whole, key) for key in client.list("files")])]
@@ -244,22 +243,30 @@ def run(row: str, name: str, endpoint: str, seconds: float) -> dict[str, float]:
 
     def read(thread: int) -> None:
         count = total = 0
-        for job in work[thread]:
-            total += job()
-            count += 1
-            if time.monotonic() - start > seconds:
-                break
-        done[thread] = (count, total)
+        try:
+            for job in work[thread]:
+                total += job()
+                count += 1
+                if time.monotonic() - start > seconds:
+                    break
+            done[thread] = (count, total)
+        except BaseException as error:
+            done[thread] = error
 
     workers = [threading.Thread(target=read, args=(thread,)) for thread in range(threads)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
+    figures: list[tuple[int, int]] = []
+    for thread in done:
+        if isinstance(thread, BaseException):
+            raise thread
+        figures.append(thread)
     return {
         "seconds": time.monotonic() - start,
-        "operations": sum(count for count, _ in done),
-        "bytes": sum(total for _, total in done),
+        "operations": sum(count for count, _ in figures),
+        "bytes": sum(total for _, total in figures),
         "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }
 

@@ -32,11 +32,19 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    /// Takes the pages that each contender has read in this round.
+    /// Takes the pages that each contender has read in this round. One far behind the mean so far
+    /// has stopped, or is slowed by what no share mends: the mean is that of the others.
     pub(crate) fn observe(&mut self, read: impl Iterator<Item = u64>) {
-        let (count, sum) = read.fold((0, 0), |(count, sum), read| (count + 1, sum + read));
+        let mean = self.mean;
+        let (mut count, mut reading, mut sum) = (0, 0, 0);
+        for read in read {
+            count += 1;
+            if read >= mean / FAR_BEHIND {
+                (reading, sum) = (reading + 1, sum + read);
+            }
+        }
         if count == self.contenders {
-            self.mean = sum / count.max(1);
+            self.mean = sum / u64::max(reading, 1);
         } else {
             *self = Self { number: self.number + 1, contenders: count, mean: 0 };
         }
@@ -70,6 +78,13 @@ const ADJUSTMENT_TIGHT: u64 = 4;
 /// streams. Lower: shares of a few folios are halved, and their readers wait. Higher: sixteen
 /// readers of one link are less equal. Source: docs/decisions/0018.
 const ROOMY_PAGES: u64 = 1024;
+
+/// Divisor of the mean of a round: a contender that has read less than one part in this many is not
+/// counted in the mean. Lower: a stream that catches up is left out, and the others are not held
+/// back for it. Higher: a stream that has stopped lowers the shares of all that go on, until it is
+/// no longer active. Source: `foreread simulate --grid`; sixteen backward readers in 64 MiB, each
+/// of which leaves such a stream behind. docs/decisions/0050.
+const FAR_BEHIND: u64 = 8;
 
 /// The wants of the streams that share a room, as of one moment.
 #[derive(Debug, Default)]
@@ -170,6 +185,10 @@ mod tests {
         assert_eq!((far.share(2_048, 1_000), far.share(2_048, 5_000)), (3_072, 1_024), "a large share by a half");
         round.observe([100, 300, 0].into_iter());
         assert_eq!(round.share(1000, 100), 1000, "another contender begins another round");
+        round.observe([800, 800, 800].into_iter());
+        round.observe([900, 900, 50].into_iter());
+        assert_eq!(round.share(1000, 900), 1000, "one that has stopped lowers no other's share");
+        assert_eq!(round.share(1000, 50), 1250, "and has the largest one itself if it goes on");
     }
 
     #[test]

@@ -385,8 +385,9 @@ impl Stream {
 
     fn next_strided(&self, ahead: u64, part: u64, delta: i64, pages: u64, file_pages: u64) -> Option<Part> {
         let touching = delta.unsigned_abs() == pages;
-        let group = if touching { (part / pages).max(1) } else { 1 } as i64;
         let wanted = (ahead / pages).max(1) as i64;
+        // Two groups fit in the window: one is read while the other is on its way.
+        let group = if touching { (part / pages).min(wanted as u64 / 2).max(1) } else { 1 } as i64;
         let planned = (self.end - self.pos as i64) / delta;
         let first = planned == 0;
         if planned + group > wanted + 1 && !first {

@@ -101,7 +101,7 @@ impl World<'_> {
 
     pub(super) fn next_piece(&mut self, number: usize) {
         let reader = &mut self.readers[number];
-        let piece_end = self.front.piece_pages.map_or(reader.end, |pages| (reader.at / pages + 1) * pages);
+        let piece_end = self.front.piece_pages.map_or(reader.end, |pages| reader.at + pages);
         reader.piece_end = piece_end.min(reader.end);
         reader.announced = false;
     }
