@@ -11,7 +11,7 @@
 //!   InFlight -> Partly   a reader touches it before its request completes
 //!   InFlight -> Used     a reader touches its last page, or it was fetched nearby and completes
 //!   Unread -> Partly     a reader touches it
-//!   Unread -> Used       a reader touches its last page
+//!   Unread -> Used       a reader touches its last page, or none comes for twelve seconds
 //!   Partly -> Used       a reader touches its last page, or room is needed five seconds later
 //! ```
 //!

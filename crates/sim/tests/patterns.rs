@@ -189,6 +189,19 @@ fn two_hundred_slow_streams_that_stand_between_folios() {
     assert!(outcome.amplification <= 1.1, "{}", outcome.amplification);
 }
 
+/// What streams leave behind unread when they stop once filled the part of memory that is for
+/// speculation, and nothing was read ahead any more. It takes hundreds of streams to show.
+#[test]
+fn streams_that_stop_do_not_end_readahead() {
+    let seconds = |runs: u64| {
+        let starts = (0..runs).map(|run| run * 7_919 % 4_000 * MIB);
+        let reads = starts.flat_map(|start| forward(start + 5, start + 5 + 24 * 16, 16)).collect();
+        run(32 << 20, 4_000 * MIB, vec![(0, reads, 0)]).seconds
+    };
+    let (few, many) = (seconds(200), seconds(2_000));
+    assert!(many <= 10.0 * few * 1.1, "200 streams took {few} s, 2,000 took {many} s");
+}
+
 #[test]
 fn a_stream_that_turns_random_and_back_is_found_again() {
     let mut reads = forward(0, 64 * MIB, MIB);

@@ -19,8 +19,10 @@
 //!
 //! Folios that have been read are evicted before those that have not: a program that reads through
 //! a mount has them in the kernel's cache already. A Partly folio counts as Used once five seconds
-//! have passed since its first touch and room is needed. An evicted folio that was read ahead for
-//! a stream is a thrash, and the caller tells the stream.
+//! have passed since its first touch and room is needed, an Unread one twelve seconds after its
+//! arrival: otherwise what streams leave behind when they stop would fill the part for speculation
+//! in the end, and nothing would be read ahead any more. An evicted folio that was read ahead for a
+//! stream is a thrash, and the caller tells the stream.
 //!
 //! *Invariants:* the budget is exceeded only after it was reduced, by folios in flight.
 //! Speculation evicts only Used folios, and leaves the reserve. The charge of a folio covers what
@@ -134,9 +136,25 @@ impl Resident {
         }
     }
 
-    /// Sets the time.
+    /// Sets the time. What no reader came for is ahead of no reader any more.
     pub(crate) fn pass(&mut self, now: Nanos) {
         self.now = now;
+        while let Some((file, start, request)) = self.unread.pop_overdue(now) {
+            if self.is(file, start, request, State::Unread) && self.may_go(file, start) {
+                self.give_up(file, start);
+            }
+        }
+    }
+
+    /// The unread folio at `start` is evicted like one that was read from now on.
+    fn give_up(&mut self, file: FileId, start: u64) {
+        if let Some(folio) = self.folios.0.get(file, start)
+            && folio.charged
+            && folio.ahead_for.is_some()
+        {
+            self.ahead_bytes -= charge(Extent::new(start, folio.end));
+        }
+        self.finish(file, start);
     }
 
     pub(crate) fn charged_bytes(&self) -> u64 {
@@ -260,7 +278,7 @@ impl Resident {
 
     /// The Unread folio that its reader needs last, or that no reader came for.
     fn next_unread(&mut self) -> Option<(FileId, u64)> {
-        while let Some((file, start, request)) = self.unread.pop(self.now) {
+        while let Some((file, start, request)) = self.unread.pop() {
             if self.is(file, start, request, State::Unread) && self.may_go(file, start) {
                 return Some((file, start));
             }

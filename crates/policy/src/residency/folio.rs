@@ -61,7 +61,7 @@ impl State {
         (Self::InFlight, Self::Partly, "a reader touches it before its request completes"),
         (Self::InFlight, Self::Used, "a reader touches its last page, or it was fetched nearby and completes"),
         (Self::Unread, Self::Partly, "a reader touches it"),
-        (Self::Unread, Self::Used, "a reader touches its last page"),
+        (Self::Unread, Self::Used, "a reader touches its last page, or none comes for twelve seconds"),
         (Self::Partly, Self::Used, "a reader touches its last page, or room is needed five seconds later"),
     ];
 }

@@ -1,17 +1,19 @@
-//! Folios that have arrived and wait for their readers, and which of them goes for demand.
+//! Folios that have arrived and wait for their readers: which of them goes for demand, and which
+//! waits no more.
 //!
 //! ```text
-//!   overdue    arrived more than ten seconds ago: its reader has stopped       1. the oldest
+//!   reader a   > ##########            each owner's folios, in the order of their requests
+//!   reader b   > ####################
+//!   reader c   > ######          ^     goes first: the last one of the owner with the most bytes
 //!
-//!   reader a   > ##########            each owner's folios, in the order of
-//!   reader b   > ####################  their requests                          2. the last one
-//!   reader c   > ######          ^     of the owner with the most bytes
+//!   overdue    arrived twelve seconds ago: its reader has stopped, and `budget` retires it
 //! ```
 //!
 //! The folio that a reader needs last goes first. The oldest one would be the next that its reader
 //! needs: the reader then waits a round trip for each record of the hole, while what lies behind
 //! the hole holds memory. A request is made after those for what is needed before it, whatever the
-//! direction of the reader.
+//! direction of the reader. Whole files wait without a limit: they are discarded when they are
+//! opened no more, not when nobody has come for a while.
 //!
 //! *Invariant:* the sums of owners are those of their folios.
 //!
@@ -32,7 +34,8 @@ type Owner = (FileId, Option<u64>);
 /// All unread folios.
 #[derive(Debug, Default)]
 pub(crate) struct Unread {
-    /// In the order of their arrival. May name folios that are not unread any more.
+    /// In the order of their arrival, but for those of whole files. May name folios that are not
+    /// unread any more.
     arrived: VecDeque<(Key, Owner, Nanos)>,
     owners: BTreeMap<Owner, Waiting>,
     by_bytes: BTreeSet<(u64, Owner)>,
@@ -70,7 +73,9 @@ impl Unread {
             waiting.bytes += bytes;
             self.by_bytes.insert((waiting.bytes, owner));
             self.len += 1;
-            self.arrived.push_back((key, owner, now));
+            if ahead_for != Some(Ahead::File) {
+                self.arrived.push_back((key, owner, now));
+            }
         }
     }
 
@@ -94,19 +99,24 @@ impl Unread {
 
     /// Takes the folio that goes first. Each is taken once, so a caller that may not
     /// evict it goes on to the next one.
-    pub(crate) fn pop(&mut self, now: Nanos) -> Option<Key> {
-        let (key, owner) = self.overdue(now).or_else(|| self.last_of_most())?;
+    pub(crate) fn pop(&mut self) -> Option<Key> {
+        let (key, owner) = self.last_of_most()?;
         self.take(key, owner);
         Some(key)
     }
 
-    /// The first one to arrive, if that was long ago.
-    fn overdue(&mut self, now: Nanos) -> Option<(Key, Owner)> {
+    /// Takes the folio that arrived first, if that was so long ago that its reader has stopped.
+    pub(crate) fn pop_overdue(&mut self, now: Nanos) -> Option<Key> {
         while let Some(&(key, owner, since)) = self.arrived.front() {
-            if is_among(&self.owners, key, owner) {
-                return (now.since(since) >= OVERDUE).then_some((key, owner));
+            let waits = is_among(&self.owners, key, owner);
+            if waits && now.since(since) < OVERDUE {
+                return None;
             }
             self.arrived.pop_front();
+            if waits {
+                self.take(key, owner);
+                return Some(key);
+            }
         }
         None
     }
@@ -133,8 +143,8 @@ impl Unread {
 
 /// Time after which a folio that nobody has touched is not expected to be touched any more: 12 s.
 /// Lower: what is read ahead for a slow reader goes before what another one needs last. Higher:
-/// what was fetched for a reader that stopped holds memory. Source: streams are ten seconds ahead
-/// at most (docs/decisions/0008), and a request of theirs takes up to two.
+/// what was fetched for a reader that stopped keeps memory from other streams. Source: streams are
+/// ten seconds ahead at most (docs/decisions/0008), and a request of theirs takes up to two.
 const OVERDUE: Nanos = Nanos::from_millis(12_000);
 
 /// Names of folios that are not unread any more and are kept in any case. Lower: short queues are
@@ -162,23 +172,25 @@ mod tests {
             insert(&mut unread, at, 1_000 - 10 * at, 2);
         }
         let mut gone = alloc::vec::Vec::new();
-        while let Some((_, start, _)) = unread.pop(Nanos(1)) {
+        while let Some((_, start, _)) = unread.pop() {
             gone.push(start);
         }
         assert_eq!(gone, [870, 880, 20, 890, 10, 900, 0]);
     }
 
     #[test]
-    fn what_nobody_came_for_goes_before_that() {
+    fn what_nobody_came_for_is_overdue_unless_it_is_a_whole_file() {
         let mut unread = Unread::default();
+        unread.insert(Nanos(0), (FILE, 90, RequestId(9)), 100, Some(Ahead::File));
         insert(&mut unread, 0, 0, 1);
+        insert(&mut unread, 1, 10, 1);
         let now = Nanos(OVERDUE.0);
-        for at in 1..3 {
-            unread.insert(now, (FILE, 10 * at, RequestId(at)), 100, Some(Ahead::Stream(2)));
-        }
-        assert_eq!(unread.pop(now), Some((FILE, 0, RequestId(0))));
-        assert_eq!(unread.pop(now), Some((FILE, 20, RequestId(2))));
-        unread.remove((FILE, 10, RequestId(1)), Some(Ahead::Stream(2)));
-        assert_eq!(unread.pop(now), None);
+        unread.insert(now, (FILE, 20, RequestId(2)), 100, Some(Ahead::Stream(2)));
+        unread.remove((FILE, 10, RequestId(1)), Some(Ahead::Stream(1)));
+        assert_eq!(unread.pop_overdue(Nanos(now.0 - 1)), None);
+        assert_eq!(unread.pop_overdue(now), Some((FILE, 0, RequestId(0))));
+        assert_eq!(unread.pop_overdue(now), None);
+        assert_eq!(unread.pop(), Some((FILE, 20, RequestId(2))));
+        assert_eq!(unread.pop(), Some((FILE, 90, RequestId(9))));
     }
 }
