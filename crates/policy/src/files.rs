@@ -15,7 +15,8 @@
 //! `streams` finds the stream of each read by position, not by descriptor; `outline` keeps many
 //! streams cheap to compare. `stride` finds reads at a constant distance. `window` is one stream:
 //! what it has fetched and wants next. `pace` spaces its parts in time. `share` divides memory
-//! among streams by max-min fairness. `hot_block` finds what is worth fetching with a random read.
+//! among streams by max-min fairness. `lengths` knows how long the runs of the file have been.
+//! `hot_block` finds what is worth fetching with a random read.
 //!
 //! *Invariants:* a part lies within its file. The number of streams and runs is bounded for each
 //! file.
@@ -23,9 +24,10 @@
 //! The folder does not make requests, charge memory or know what is resident: `read` asks it and
 //! tells it. Source: Linux's on-demand readahead of 2007 (a window grows when its reader waits,
 //! and shrinks when its pages are evicted unread); docs/decisions/0005, 0006, 0008, 0010, 0012,
-//! 0013, 0014, 0018.
+//! 0013, 0014, 0018, 0052.
 
 pub(crate) mod hot_block;
+pub(crate) mod lengths;
 pub(crate) mod outline;
 pub(crate) mod pace;
 pub(crate) mod share;

@@ -3,7 +3,7 @@
 //! fetched over bytes asked, requests.
 
 use foreread_device::latency::FirstByte;
-use foreread_device::{Profile, Rate, object_store};
+use foreread_device::{Profile, Random, Rate, object_store};
 use foreread_policy::{Extent, PAGE_BYTES};
 use foreread_sim::{PolicyName, Reads, Scenario, Tally};
 use foreread_workload::{Descriptor, Metric, Op, Pattern};
@@ -194,12 +194,27 @@ fn two_hundred_slow_streams_that_stand_between_folios() {
 #[test]
 fn streams_that_stop_do_not_end_readahead() {
     let seconds = |runs: u64| {
-        let starts = (0..runs).map(|run| run * 7_919 % 4_000 * MIB);
+        let mut random = Random::new(1);
+        let starts = (0..runs).map(|_| random.below(39_990) * MIB);
         let reads = starts.flat_map(|start| forward(start + 5, start + 5 + 24 * 16, 16)).collect();
-        run(32 << 20, 4_000 * MIB, vec![(0, reads, 0)]).seconds
+        run(32 << 20, 40_000 * MIB, vec![(0, reads, 0)]).seconds
     };
     let (few, many) = (seconds(200), seconds(2_000));
     assert!(many <= 10.0 * few * 1.1, "200 streams took {few} s, 2,000 took {many} s");
+}
+
+/// Like column chunks, tiles, or blocks of a database: the first ones show how long the others
+/// are.
+#[test]
+fn runs_that_are_all_alike_are_fetched_whole_at_their_first_read() {
+    let mut random = Random::new(1);
+    let starts = (0..1_000).map(|_| random.below(39_990) * MIB);
+    let reads = starts.flat_map(|start| forward(start + 5, start + 5 + 24 * 16, 16)).collect();
+    let outcome = run(32 << 20, 40_000 * MIB, vec![(0, reads, 0)]);
+    // A round trip for each run, and 1.5 MiB at 80 MB/s or a little more.
+    assert!(outcome.seconds <= 1_000.0 * 0.055, "{}", outcome.seconds);
+    assert!(outcome.amplification <= 1.05, "{}", outcome.amplification);
+    assert!(outcome.tally.requests() <= 4_000, "{}", outcome.tally.requests());
 }
 
 #[test]

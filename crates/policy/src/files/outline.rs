@@ -144,6 +144,13 @@ impl Streams {
         self.all.len() - self.runs
     }
 
+    /// Those that were last read after `from`, and not after `until`.
+    pub(crate) fn last_read(&self, from: Option<Nanos>, until: Nanos) -> impl Iterator<Item = &Stream> {
+        let last = |&at: &u32| self.all[at as usize].last;
+        let first = self.by_last.partition_point(|at| from.is_some_and(|from| last(at) <= from));
+        self.by_last[first..].iter().map(|&at| &self.all[at as usize]).take_while(move |s| s.last <= until)
+    }
+
     /// The recognised stream, or the run, that was read longest ago.
     pub(crate) fn idle(&self, recognised: bool) -> Option<usize> {
         self.by_last.iter().map(|&at| at as usize).find(|&at| (self.starts[at] == NOWHERE) == recognised)
@@ -160,6 +167,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::files::lengths::Lengths;
 
     proptest! {
         #[test]
@@ -171,9 +179,9 @@ mod tests {
                 match (step, any) {
                     (0, Some(any)) => { streams.swap_remove(any); }
                     (1, Some(any)) if streams.get(any).expects(read, 0) => {
-                        streams.change(any, |s| s.advance(now, read, true, Some(page)));
+                        streams.change(any, |s| s.advance(now, read, true, Some(page), &Lengths::default()));
                     }
-                    (2, Some(any)) => streams.change(any, |s| s.recognise(Some(page))),
+                    (2, Some(any)) => streams.change(any, |s| s.recognise(Some(page), &Lengths::default())),
                     (3, Some(any)) => streams.change(any, |s| s.recognise_stride(-(pages as i64), pages, 3)),
                     (4, Some(any)) => streams.change(any, |s| s.prepend(now, read)),
                     _ => streams.push(Stream::new(at as u64, now, read)),

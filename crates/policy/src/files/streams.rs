@@ -19,10 +19,15 @@
 //! *Invariants:* fewer than [`RUNS_MAX`] + [`STREAMS_MAX`] runs and streams in all. A read belongs
 //! to one of them at most.
 //!
+//! A run that has not been read for a while, or is forgotten, has ended: `lengths` learns from it
+//! how far others are likely to go. Where most end soon, more reads must show a stream; where they
+//! are alike, one read does.
+//!
 //! The file does not decide how far a stream goes (`window`, `share`) or what is resident: the
 //! caller says which pages before a read have been read. Source: the kernel's on-demand readahead
 //! and its context readahead, with evidence against chance (docs/decisions/0010, 0012, 0014).
 
+use crate::files::lengths::Lengths;
 use crate::files::outline::Streams;
 use crate::files::stride::Starts;
 use crate::files::window::{Limits, Part, Stream};
@@ -57,6 +62,9 @@ pub(crate) enum Shown {
 pub(crate) struct FileReadahead {
     streams: Streams,
     starts: Starts,
+    lengths: Lengths,
+    /// Streams and runs that were not read after this time have been taken for ended.
+    ended: Option<Nanos>,
     next_id: u64,
     /// How many more reads than usual a run must show. Grows with waste, shrinks with reads that
     /// need not wait.
@@ -67,7 +75,15 @@ pub(crate) struct FileReadahead {
 
 impl FileReadahead {
     pub(crate) fn new() -> Self {
-        Self { streams: Streams::default(), starts: Starts::default(), next_id: 0, distrust: 0, held_back: false }
+        Self {
+            streams: Streams::default(),
+            starts: Starts::default(),
+            lengths: Lengths::default(),
+            ended: None,
+            next_id: 0,
+            distrust: 0,
+            held_back: false,
+        }
     }
 
     /// How many streams and runs there are.
@@ -77,6 +93,7 @@ impl FileReadahead {
 
     /// Takes note of `read`. Returns which stream to plan for, if any, and whether it is new.
     pub(crate) fn observe(&mut self, now: Nanos, read: Read) -> (Option<u64>, Shown) {
+        self.end_idle(now);
         if let Some(at) = self.streams.expecting(read.extent, read.skipped) {
             let left = self.streams.get(at).left_by(read.extent);
             let shown = self.continued(now, at, read);
@@ -101,10 +118,28 @@ impl FileReadahead {
         self.started(now, read)
     }
 
+    /// Takes those for ended that have not been read for a while.
+    fn end_idle(&mut self, now: Nanos) {
+        let Some(until) = now.0.checked_sub(ENDED.0).map(Nanos) else { return };
+        for stream in self.streams.last_read(self.ended, until) {
+            self.lengths.end(stream.length());
+        }
+        self.ended = Some(until);
+    }
+
+    /// Whether that stream or run has been taken for ended.
+    fn has_ended(&self, stream: &Stream) -> bool {
+        self.ended.is_some_and(|ended| stream.last <= ended)
+    }
+
     /// `read` continues the stream or run at `at`.
     fn continued(&mut self, now: Nanos, at: usize, read: Read) -> (Option<u64>, Shown) {
         let by_chance = u32::from(self.continues_by_chance(at, read));
-        self.streams.change(at, |stream| stream.advance(now, read.extent, read.stalled, read.absent));
+        if self.has_ended(self.streams.get(at)) {
+            self.lengths.revive(self.streams.get(at).length());
+        }
+        let lengths = &self.lengths;
+        self.streams.change(at, |stream| stream.advance(now, read.extent, read.stalled, read.absent, lengths));
         let &Stream { id, pos, start, .. } = self.streams.get(at);
         if self.streams.get(at).is_recognised() {
             if !read.stalled {
@@ -125,8 +160,9 @@ impl FileReadahead {
         if reads < needed {
             return (None, Shown::Nothing);
         }
-        self.streams.change(at, |stream| stream.recognise(read.absent));
-        (Some(id), Shown::Forward)
+        let lengths = &self.lengths;
+        self.streams.change(at, |stream| stream.recognise(read.absent, lengths));
+        if self.streams.get(at).is_recognised() { (Some(id), Shown::Forward) } else { (None, Shown::Nothing) }
     }
 
     /// Whether a random read is likely to continue this run, or one that was read later: in a
@@ -145,14 +181,15 @@ impl FileReadahead {
             // The runs that showed the progression are its records now.
             stream.recognise_stride(stride.delta, stride.pages, stride.records);
             shown = Shown::Strided;
-        } else if read.extent.start == 0 && self.distrust == 0 {
-            stream.recognise(read.absent);
-            shown = Shown::Forward;
+        } else if (read.extent.start == 0 && self.distrust == 0) || self.lengths.know(stream.length()) {
+            stream.recognise(read.absent, &self.lengths);
         } else if read.before > read.extent.pages() * (CONTEXT_READS - 1 + u64::from(self.distrust)) {
             stream.start = read.extent.start - read.before;
             stream.seen += read.before;
-            stream.recognise(read.absent);
             stream.guess = true;
+            stream.recognise(read.absent, &self.lengths);
+        }
+        if stream.is_recognised() && shown == Shown::Nothing {
             shown = Shown::Forward;
         }
         self.streams.push(stream);
@@ -177,7 +214,10 @@ impl FileReadahead {
             return;
         };
         if let Some(at) = self.streams.idle(full) {
-            self.streams.swap_remove(at);
+            let gone = self.streams.swap_remove(at);
+            if !self.has_ended(&gone) {
+                self.lengths.end(gone.length());
+            }
         }
     }
 
@@ -276,6 +316,12 @@ const CHANCE: u64 = 256;
 /// ahead for again sooner. Higher: a sequential reader that follows a wasteful one waits longer.
 /// Source: a guess; at 6 adjacent reads a sequential run loses nothing worth measuring.
 const DISTRUST_MAX: u32 = 4;
+
+/// Time without a read after which a stream or run is taken for ended: 12 s. Lower: pauses of slow
+/// readers count as ends; one that is ten seconds ahead is not heard of for as long. Higher: where
+/// runs end is learned later. Source: as long as what was read ahead for a stream is kept for it
+/// (`residency::unread`).
+const ENDED: Nanos = Nanos::from_millis(12_000);
 
 /// Runs of a file that may become streams. Lower: interleaved readers lose their runs; of fifty in
 /// turn, each comes back after forty-nine others. Higher: a longer scan at each read that no

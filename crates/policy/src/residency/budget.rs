@@ -21,8 +21,8 @@
 //! a mount has them in the kernel's cache already. A Partly folio counts as Used once five seconds
 //! have passed since its first touch and room is needed, an Unread one twelve seconds after its
 //! arrival: otherwise what streams leave behind when they stop would fill the part for speculation
-//! in the end, and nothing would be read ahead any more. An evicted folio that was read ahead for a
-//! stream is a thrash, and the caller tells the stream.
+//! in the end, and nothing would be read ahead any more. An evicted folio that was read ahead for
+//! a stream is a thrash, and the caller tells the stream.
 //!
 //! *Invariants:* the budget is exceeded only after it was reduced, by folios in flight.
 //! Speculation evicts only Used folios, and leaves the reserve. The charge of a folio covers what
