@@ -54,7 +54,7 @@ impl Class {
     }
 
     /// Its runs that came as far as `pages`.
-    fn at_risk(&self, pages: u64) -> u32 {
+    fn at_risk(self, pages: u64) -> u32 {
         match self.longest.cmp(&narrow(pages)) {
             Ordering::Less => 0,
             Ordering::Equal => u32::from(self.at_longest),
@@ -138,6 +138,11 @@ impl Lengths {
     /// Whether so many runs have come as far as `pages` that they say how one goes on.
     pub(crate) fn know(&self, pages: u64) -> bool {
         self.runs_from(pages) >= KNOWN
+    }
+
+    /// The memory that they take.
+    pub(crate) fn bytes(&self) -> u64 {
+        if self.classes.is_some() { size_of::<[Class; CLASSES]>() as u64 } else { 0 }
     }
 
     /// How many runs came as far as `pages`.

@@ -187,9 +187,9 @@ mod tests {
         round.observe([100, 300, 0].into_iter());
         assert_eq!(round.share(1000, 100), 1000, "another contender begins another round");
         round.observe([800, 800, 800].into_iter());
-        round.observe([900, 900, 50].into_iter());
+        round.observe([900, 900, 40].into_iter());
         assert_eq!(round.share(1000, 900), 1000, "one that has stopped lowers no other's share");
-        assert_eq!(round.share(1000, 50), 1250, "and has the largest one itself if it goes on");
+        assert_eq!(round.share(1000, 40), 1250, "and has the largest one itself if it goes on");
     }
 
     #[test]

@@ -86,9 +86,9 @@ impl FileReadahead {
         }
     }
 
-    /// How many streams and runs there are.
-    pub(crate) fn len(&self) -> usize {
-        self.streams.len()
+    /// The memory that its streams and runs take.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.streams.len() as u64 * STREAM_BYTES + self.lengths.bytes()
     }
 
     /// Takes note of `read`. Returns which stream to plan for, if any, and whether it is new.
@@ -287,6 +287,10 @@ impl FileReadahead {
         self.streams.iter().filter(move |s| s.is_recognised() && s.last >= since).map(Stream::wants)
     }
 }
+
+/// Memory that a stream or a run takes, in bytes. Lower: more is held than is charged. Higher:
+/// many streams have fewer pages. Source: the size of the type, and its outline.
+const STREAM_BYTES: u64 = size_of::<Stream>() as u64 + 32;
 
 /// Adjacent reads that make a forward stream, the first counted. Lower: every read starts
 /// readahead. Higher: sequential readers in the middle of a file wait for more round trips.

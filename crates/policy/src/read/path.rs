@@ -28,7 +28,6 @@ use alloc::vec::Vec;
 
 use crate::files::share::{Round, Shares};
 use crate::files::streams::FileReadahead;
-use crate::files::window::Stream;
 use crate::queue::fair_queue::FairQueue;
 use crate::queue::hedge::Hedge;
 use crate::queue::link::{Completion, Link};
@@ -98,8 +97,8 @@ pub struct ReadPath {
     /// Closed files without a folio, the oldest first. May name files that are open by now, or
     /// gone.
     empty: VecDeque<FileId>,
-    /// Streams and runs of all files.
-    streams: usize,
+    /// The memory that the streams and runs of all files take.
+    streams_bytes: u64,
     /// Bytes that directories take.
     reserved_bytes: u64,
     requests: Requests,
@@ -136,7 +135,7 @@ impl ReadPath {
             files: BTreeMap::new(),
             resident: Resident::new(options.capacity_bytes, options.replacement),
             empty: VecDeque::new(),
-            streams: 0,
+            streams_bytes: 0,
             reserved_bytes: 0,
             requests: Requests::default(),
             queue: queue(options.rotational).with_limit_max((options.capacity_bytes / CONNECTION_SHARE_BYTES) as usize),
@@ -341,9 +340,7 @@ impl ReadPath {
     /// Gives pages what is left of the budget, and at least their least share. What does not fit
     /// is evicted; folios in flight leave once they have arrived.
     fn share_memory(&mut self) {
-        let own = self.files.len() as u64 * FILE_BYTES
-            + self.streams as u64 * STREAM_BYTES
-            + self.waits.len() as u64 * WAIT_BYTES;
+        let own = self.files.len() as u64 * FILE_BYTES + self.streams_bytes + self.waits.len() as u64 * WAIT_BYTES;
         let taken = self.reserved_bytes + own / BOOKKEEPING_STEP * BOOKKEEPING_STEP;
         let least = self.options.capacity_bytes / PAGES_SHARE_MIN;
         let pages = self.options.capacity_bytes.saturating_sub(taken).max(least);
@@ -372,7 +369,7 @@ impl ReadPath {
             self.cancel(request);
         }
         if let Some(file) = self.files.get_mut(&file) {
-            self.streams -= file.readahead.len();
+            self.streams_bytes -= file.readahead.bytes();
             file.readahead = FileReadahead::new();
             file.is_open = false;
         }
@@ -415,10 +412,6 @@ const PAGES_SHARE_MIN: u64 = 2;
 /// held than is charged. Higher: fewer small files stay. Source: measured with an allocator that
 /// counts (`crates/engine/tests/memory.rs`).
 const FILE_BYTES: u64 = 1536;
-
-/// Memory that a stream or a run takes, in bytes. Lower: more is held than is charged. Higher:
-/// many streams have fewer pages. Source: the size of the type, and its outline.
-const STREAM_BYTES: u64 = size_of::<Stream>() as u64 + 32;
 
 /// Memory that a read takes while it waits, in bytes, here and in the driver. Lower: more is held
 /// than is charged. Higher: many readers have fewer pages. Source: a guess, not measured.

@@ -69,9 +69,9 @@ impl ReadPath {
         let (before, skipped) = self.resident.before(file, extent.start, CONTEXT_PAGES_MAX);
         let absent = (found == Found::Absent).then(|| self.resident.next_hole(file, extent)).flatten();
         let (absent, stalled) = (absent.map(|hole| hole.start), found != Found::Resident);
-        self.streams -= readahead.len();
+        self.streams_bytes -= readahead.bytes();
         let (stream, shown) = readahead.observe(now, Read { extent, absent, stalled, before, file_pages, skipped });
-        self.streams += readahead.len();
+        self.streams_bytes += readahead.bytes();
         self.counters.streams_forward += u64::from(shown == Shown::Forward);
         self.counters.streams_strided += u64::from(shown == Shown::Strided);
         stream.map_or(Next::Random, Next::Stream)
