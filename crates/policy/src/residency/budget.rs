@@ -148,11 +148,13 @@ impl Resident {
 
     /// The unread folio at `start` is evicted like one that was read from now on.
     fn give_up(&mut self, file: FileId, start: u64) {
-        if let Some(folio) = self.folios.0.get(file, start)
-            && folio.charged
-            && folio.ahead_for.is_some()
-        {
-            self.ahead_bytes -= charge(Extent::new(start, folio.end));
+        let Some(&Folio { end, charged, ahead_for, .. }) = self.folios.0.get(file, start) else { return };
+        let extent = Extent::new(start, end);
+        match ahead_for {
+            Some(_) if charged => self.ahead_bytes -= charge(extent),
+            Some(_) => {}
+            // A read that gave up had asked for it: it counts as that read's.
+            None => self.files.entry(file).or_default().read_pages += extent.pages(),
         }
         self.finish(file, start);
     }
