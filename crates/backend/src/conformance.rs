@@ -287,7 +287,12 @@ pub async fn listings_are_direct_children(backend: &dyn Backend, seeder: &dyn Se
         agrees(&entry, &stat(backend, &name).await);
     }
     for prefix in ["tree/none/", "none/", "tree/a/"] {
-        assert_eq!(names(list(backend, prefix).await), [""; 0], "a prefix without children: {prefix}");
+        if backend.capabilities().directories {
+            let error = persist(|| backend.list(prefix, None)).await.expect_err("a directory that does not exist");
+            assert_eq!(error.kind(), ErrorKind::NotFound, "a listing of {prefix}: {error}");
+        } else {
+            assert_eq!(names(list(backend, prefix).await), [""; 0], "a prefix without children: {prefix}");
+        }
     }
 }
 

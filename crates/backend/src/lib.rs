@@ -155,7 +155,8 @@ pub trait Backend: Send + Sync + 'static {
     /// storage's order.
     ///
     /// `continuation` comes from the page before, `None` for the first. A prefix without children
-    /// gives an empty page.
+    /// gives an empty page; [`ErrorKind::NotFound`] where directories exist by themselves
+    /// ([`Capabilities::directories`]) and this one does not.
     fn list<'a>(&'a self, prefix: &'a str, continuation: Option<&'a str>) -> BoxFuture<'a, Result<ListPage, Error>>;
 
     /// Lists one page of the direct children of `prefix` whose keys come after `after`, which is

@@ -1,4 +1,5 @@
-//! Listings of a local directory, page by page.
+//! Listings of a local directory, page by page. One that does not exist is an error: an empty
+//! directory is something else than none.
 
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -18,12 +19,9 @@ pub(super) fn page(root: &OwnedFd, prefix: &str, from: Option<&str>) -> Result<L
     let path = match prefix.strip_suffix('/') {
         None if prefix.is_empty() => ".",
         Some(path) if is_literal(path) => path,
-        _ => return Ok(ListPage::default()),
+        _ => return Err(fail(Errno::NOENT)),
     };
-    let directory = match beneath(root, path, OFlags::RDONLY | OFlags::DIRECTORY) {
-        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(ListPage::default()),
-        result => result.map_err(fail)?,
-    };
+    let directory = beneath(root, path, OFlags::RDONLY | OFlags::DIRECTORY).map_err(fail)?;
     if let Some(cookie) = from {
         let cookie = cookie.parse().map_err(|_| {
             Error::new(ErrorKind::Invalid, Operation::List, prefix, "this continuation is not from a listing")
