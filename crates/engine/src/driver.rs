@@ -84,7 +84,7 @@ impl Driver {
             answered: Mutex::new(Vec::new()),
             lacking: AtomicUsize::new(0),
             news: Mutex::default(),
-            next_reader: AtomicU64::new(0),
+            next_reader: AtomicU64::new(1 << 32),
             started: Instant::now(),
         });
         if driver.storage.backend.submission().is_some() {

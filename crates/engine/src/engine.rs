@@ -174,7 +174,7 @@ impl Engine {
     {
         let mut missing = Vec::new();
         for (file, offset, len, done) in reads {
-            let Err((len, done)) = file.read_resident(offset, len, done) else { continue };
+            let Err((len, done)) = file.read_resident(file.reader(), offset, len, done) else { continue };
             let driver = Arc::clone(file.driver());
             let missed = file.missed(offset, len, done);
             if Arc::ptr_eq(&self.driver, &driver) {

@@ -33,7 +33,7 @@ use crate::requests::filling::shut_down;
 pub struct File {
     driver: Arc<Driver>,
     opened: Arc<Opened>,
-    /// Which open it is, for a recording.
+    /// What a recording calls the reader of this open.
     reader: u64,
 }
 
@@ -92,15 +92,30 @@ impl File {
     /// version that was opened; others as the storage has them, after retries within
     /// [`crate::Patience`]. `len` is at most 8 MiB; longer reads are cut (see [`File::read_at`]).
     pub fn read(&self, offset: u64, len: usize, done: impl FnOnce(Result<Pages, Error>) + Send + 'static) {
+        self.read_by(self.reader, offset, len, done);
+    }
+
+    /// As [`File::read`]. A recording calls the reader `reader`, less than 2^32: a thread, which
+    /// has one read after the other, in one file or in several. [`File::read`] takes each open for
+    /// a reader.
+    pub fn read_by<D>(&self, reader: u64, offset: u64, len: usize, done: D)
+    where
+        D: FnOnce(Result<Pages, Error>) + Send + 'static,
+    {
         self.driver.storage.planted.read();
-        if let Err((len, done)) = self.read_resident(offset, len, done) {
+        if let Err((len, done)) = self.read_resident(reader, offset, len, done) {
             self.driver.read_missing([self.clone().missed(offset, len, done)]);
         }
     }
 
+    /// What a recording calls the reader of this open.
+    pub(crate) fn reader(&self) -> u64 {
+        self.reader
+    }
+
     /// Completes a read whose pages are resident. Of another one returns `done`, and how many
     /// bytes are to be fetched.
-    pub(crate) fn read_resident<D>(&self, offset: u64, len: usize, done: D) -> Result<(), (usize, D)>
+    pub(crate) fn read_resident<D>(&self, reader: u64, offset: u64, len: usize, done: D) -> Result<(), (usize, D)>
     where
         D: FnOnce(Result<Pages, Error>),
     {
@@ -110,7 +125,7 @@ impl File {
             return Ok(());
         }
         self.driver.tap.note(
-            || (self.driver.now().0, self.opened.id.0, self.reader, offset, len as u64),
+            || (self.driver.now().0, self.opened.id.0, reader, offset, len as u64),
             || (self.size(), self.object().key.as_str().to_owned()),
         );
         if let Lookup::Present(pages) = self.opened.table.look_up(offset, len)

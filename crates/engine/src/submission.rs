@@ -249,7 +249,7 @@ impl Submissions {
         match operation {
             Operation::Read { file, offset, len } => {
                 let done = move |read: Result<Pages, Error>| slot.complete(read.map(Outcome::Read));
-                let missing = file.read_resident(offset, len, done).err();
+                let missing = file.read_resident(file.reader(), offset, len, done).err();
                 let Some((len, done)) = missing else { return Ok((ticket, None)) };
                 if Arc::ptr_eq(self.engine.driver(), file.driver()) {
                     return Ok((ticket, Some(file.missed(offset, len, done))));

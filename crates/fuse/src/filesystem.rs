@@ -251,7 +251,7 @@ impl Filesystem for Mount {
         // The code that takes the reply answers: the read, or the end of the program that waits.
         let reply = Arc::new(Mutex::new(Some(reply)));
         let waiting = Arc::clone(&reply);
-        file.read(offset, size as usize, move |result| {
+        file.read_by(u64::from(req.pid()), offset, size as usize, move |result| {
             let reply = reply.lock().take();
             if let Some(reply) = reply {
                 answer(result, reply);

@@ -1,8 +1,10 @@
 //! `foreread record` and `foreread replay`: the reads of a mount, repeated in virtual time.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::process::{Child, Stdio};
+use std::thread;
 
 use serde_json::Value;
 
@@ -46,6 +48,29 @@ fn reads_are_recorded_and_replayed() {
     assert!(requests(0) < 60, "{} requests", requests(0));
     let again = replayed(&path, &["--no-wait", "--policy", "foreread,none"]);
     assert_eq!(again, of, "virtual time is the same each time");
+}
+
+#[test]
+fn a_thread_is_one_reader_of_all_its_files() {
+    let store = Store::with(&[("a", 1 << 20), ("b", 1 << 20), ("c", 1 << 20)]);
+    let mounted = Mount::of(&store);
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = folder.path().join("reads.trace");
+    recorded(&mounted, &path, || {
+        for name in ["a", "b"] {
+            fs::read(mounted.file(name)).expect("the file");
+        }
+        thread::scope(|scope| _ = scope.spawn(|| fs::read(mounted.file("c")).expect("the file")));
+    });
+    let text = fs::read_to_string(&path).expect("the recording");
+    // ns, file, reader, offset, bytes
+    let reads: Vec<Vec<u64>> =
+        text.lines().filter_map(|line| line.split(' ').map(|n| n.parse().ok()).collect()).collect();
+    let readers: BTreeSet<(u64, u64)> = reads.iter().map(|read| (read[1], read[2])).collect();
+    let by_file: Vec<u64> = readers.into_iter().map(|(_, reader)| reader).collect();
+    assert_eq!(by_file.len(), 3, "{text}");
+    assert_eq!(by_file[0], by_file[1], "one thread read both");
+    assert_ne!(by_file[1], by_file[2], "another thread");
 }
 
 #[test]

@@ -43,8 +43,8 @@ pub struct RecordedFile {
     pub name: String,
 }
 
-/// One read: time (ns), file, which open of it, offset, bytes. A tuple in this order, since there
-/// are many.
+/// One read: time (ns), file, reader (a thread, or an open of it), offset, bytes. A tuple in this
+/// order, since there are many.
 pub type RecordedRead = (u64, u64, u64, u64, u64);
 
 /// Keeps reads for the one that records.
