@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
-use foreread_sim::{PolicyName, Profile, Reads, Scenario, Tally};
+use foreread_sim::{PolicyName, Profile, Reads, Scenario, Tally, optimum};
 use foreread_workload::trace::{Access, Format, Survey, Trace, TraceError};
 use foreread_workload::{Descriptor, Metric, Op, Pattern};
 use miette::Diagnostic;
@@ -127,6 +127,7 @@ pub(crate) fn run(args: &ReplayArgs) -> miette::Result<ExitCode> {
     let device = device::device(&args.device)?;
     let progress = Progress::spinner("replaying");
     let survey = Survey::of(Trace::new(open(path)?, format)).map_err(malformed)?;
+    let most_hits = most_hits(path, format, args)?;
     let done = on_all_cores(&args.policy, |&policy| {
         let trace = Trace::new(open(path)?, format);
         let failed = Mutex::new(None);
@@ -140,11 +141,20 @@ pub(crate) fn run(args: &ReplayArgs) -> miette::Result<ExitCode> {
     drop(progress);
     let columns: Vec<_> = args.policy.iter().copied().zip(tallies).collect();
     if args.json {
-        output::line(format_args!("{:#}", json(&survey, &columns)))?;
+        output::line(format_args!("{:#}", json(&survey, most_hits, &columns)))?;
     } else {
-        output::print(format_args!("{}", table(path, &survey, &columns)))?;
+        output::print(format_args!("{}", table(path, &survey, most_hits, &columns)))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The part of the pages that can be hits at most if nothing is read ahead; `None` where there are
+/// more pages than this is worth.
+fn most_hits(path: &Path, format: Format, args: &ReplayArgs) -> Result<Option<f64>, Error> {
+    let malformed = |cause| Error::Trace { path: path.to_owned(), format, cause };
+    let op = |Access { file, offset, len, .. }| Op { file, offset, len, not_before_ns: 0 };
+    let reads = Trace::new(open(path)?, format).map(|access| access.map(op).map_err(malformed));
+    optimum::most_hits(reads, args.memory.0)
 }
 
 fn open(path: &Path) -> Result<BufReader<File>, Error> {
@@ -210,6 +220,7 @@ const FIGURES: &[(&str, Shown)] = &[
     ("read p50", |tally| milliseconds(tally.read_percentile_ns(50.0) as f64)),
     ("read p99", |tally| milliseconds(tally.read_percentile_ns(99.0) as f64)),
     ("read p99.9", |tally| milliseconds(tally.read_percentile_ns(99.9) as f64)),
+    ("hit rate", |tally| percent(tally.hit_rate())),
     ("throughput", |tally| shown(tally, Metric::Throughput)),
     ("amp", |tally| shown(tally, Metric::Amp)),
     ("requests", |tally| tally.requests().to_string()),
@@ -220,11 +231,15 @@ fn milliseconds(ns: f64) -> String {
     format!("{:.3} ms", ns / 1e6)
 }
 
+fn percent(part: f64) -> String {
+    format!("{:.1} %", part * 100.0)
+}
+
 fn shown(tally: &Tally, metric: Metric) -> String {
     figures::shown(metric, tally.figure(metric))
 }
 
-fn table(path: &Path, survey: &Survey, columns: &[(PolicyName, Tally)]) -> String {
+fn table(path: &Path, survey: &Survey, most_hits: Option<f64>, columns: &[(PolicyName, Tally)]) -> String {
     let mut text = format!(
         "{}: {} reads of {} by {} readers of {} files in {:.1} s\n",
         path.display(),
@@ -241,6 +256,9 @@ fn table(path: &Path, survey: &Survey, columns: &[(PolicyName, Tally)]) -> Strin
         let _ =
             writeln!(text, "({} reads were not recorded: they came faster than they could be written)", survey.lost);
     }
+    if let Some(most) = most_hits {
+        let _ = writeln!(text, "(hit rate without readahead: {} at most, Belady's)", percent(most));
+    }
     let heads: Vec<&str> = columns.iter().map(|(policy, _)| policy.as_str()).collect();
     let table = Columns::new(&mut text, &heads);
     for (name, figure) in FIGURES {
@@ -250,7 +268,7 @@ fn table(path: &Path, survey: &Survey, columns: &[(PolicyName, Tally)]) -> Strin
     text
 }
 
-fn json(survey: &Survey, columns: &[(PolicyName, Tally)]) -> serde_json::Value {
+fn json(survey: &Survey, most_hits: Option<f64>, columns: &[(PolicyName, Tally)]) -> serde_json::Value {
     let column = |(policy, tally): &(PolicyName, Tally)| {
         json!({
             "policy": policy.as_str(),
@@ -258,6 +276,7 @@ fn json(survey: &Survey, columns: &[(PolicyName, Tally)]) -> serde_json::Value {
             "reads": tally.reads(),
             "requests": tally.requests(),
             "requests_coalesced": tally.requests_coalesced(),
+            "hit_rate": tally.hit_rate(),
             "read_mean_ns": tally.read_mean_ns(),
             "read_p50_ns": tally.read_percentile_ns(50.0),
             "read_p99_ns": tally.read_percentile_ns(99.0),
@@ -275,6 +294,7 @@ fn json(survey: &Survey, columns: &[(PolicyName, Tally)]) -> serde_json::Value {
             "span_ns": survey.span_ns,
             "passed_over": survey.passed_over,
             "lost": survey.lost,
+            "most_hits": most_hits,
         },
         "policies": columns.iter().map(column).collect::<Vec<_>>(),
     })

@@ -21,6 +21,7 @@ pub struct Tally {
     coalesced: u64,
     fetched_pages: u64,
     asked_pages: u64,
+    missed_pages: u64,
     wasted_pages: u64,
     /// Requests by size: of one page, of up to 2, 4, 8 ... pages.
     sizes: [u64; SIZES],
@@ -126,6 +127,7 @@ impl Tally {
             coalesced: 0,
             fetched_pages: 0,
             asked_pages: 0,
+            missed_pages: 0,
             wasted_pages: 0,
             sizes: [0; SIZES],
             picture: None,
@@ -172,8 +174,10 @@ impl Tally {
         self.tree.as_ref().map_or(&[], |tree| &tree.ahead)
     }
 
-    pub(crate) fn asked(&mut self, pages: u64) {
+    /// A read of `pages` begins, of which `missed` are not resident.
+    pub(crate) fn asked(&mut self, pages: u64, missed: u64) {
         self.asked_pages += pages;
+        self.missed_pages += missed;
     }
 
     pub(crate) fn submitted(&mut self, at_ns: u64, pages: u64) {
@@ -279,6 +283,11 @@ impl Tally {
     /// Pages that reads asked for.
     pub fn asked_pages(&self) -> u64 {
         self.asked_pages
+    }
+
+    /// The part of the pages that were resident when their read began, 0 to 1.
+    pub fn hit_rate(&self) -> f64 {
+        1.0 - self.missed_pages.min(self.asked_pages) as f64 / self.asked_pages.max(1) as f64
     }
 
     /// Pages of all requests to the device.

@@ -27,6 +27,7 @@ pub(super) fn policy(name: PolicyName, memory_bytes: u64, max: u64, rotational: 
         PolicyName::Foreread | PolicyName::ForereadMisled => Box::new(ReadPath::new(foreread)),
         PolicyName::ForereadLru => Box::new(ReadPath::new(Options { replacement: Replacement::Lru, ..foreread })),
         PolicyName::ForereadFifo => Box::new(ReadPath::new(Options { fair_queue: false, ..foreread })),
+        PolicyName::ForereadOnDemand => Box::new(ReadPath::new(Options { readahead: false, ..foreread })),
         PolicyName::None
         | PolicyName::Swap8
         | PolicyName::SwapHits

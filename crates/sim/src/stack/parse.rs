@@ -23,7 +23,7 @@ impl FromStr for PolicyName {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Error> {
-        let all = || Self::ALL.iter().chain(Self::IN_TREES).chain(Self::IN_REGIONS);
+        let all = || Self::ALL.iter().chain(Self::PARTS).chain(Self::IN_TREES).chain(Self::IN_REGIONS);
         let known = || all().map(|policy| policy.as_str()).collect::<Vec<_>>().join(", ");
         let found = all().find(|policy| policy.as_str() == name);
         found.copied().ok_or_else(|| Error::NoPolicy { name: name.to_owned(), known: known() })

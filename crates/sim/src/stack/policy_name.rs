@@ -25,6 +25,8 @@ pub enum PolicyName {
     ForereadLru,
     /// `Foreread` without its fair queue: first come, first served.
     ForereadFifo,
+    /// `Foreread` without readahead: what stays in memory is its choice, what comes is not.
+    ForereadOnDemand,
     /// `Linux` that reads directories ahead in windows of 128 KiB, at twice the rate of the reader
     /// (2007).
     Ext32007,
@@ -59,6 +61,9 @@ impl PolicyName {
         Self::ForereadFifo,
     ];
 
+    /// Policies that show a part of another one.
+    pub const PARTS: &[Self] = &[Self::ForereadOnDemand];
+
     /// Policies that differ from one of [`Self::ALL`] in trees of directories only.
     pub const IN_TREES: &[Self] = &[Self::Ext32007, Self::Ext32007First, Self::ForereadMisled];
 
@@ -78,6 +83,7 @@ impl PolicyName {
             Self::Amp => "amp",
             Self::ForereadLru => "foreread-lru",
             Self::ForereadFifo => "foreread-fifo",
+            Self::ForereadOnDemand => "foreread-on-demand",
             Self::Ext32007 => "ext3-2007",
             Self::Ext32007First => "ext3-2007-first",
             Self::ForereadMisled => "foreread-misled",
