@@ -21,8 +21,8 @@
 
 use alloc::vec::Vec;
 
-use crate::files::window::Stream;
-use crate::units::{Extent, Nanos};
+use crate::files::window::{Read, Stream};
+use crate::units::Nanos;
 
 /// The streams and runs of one file, and their outline.
 #[derive(Debug, Default)]
@@ -110,17 +110,18 @@ impl Streams {
         self.all.iter().position(|stream| stream.id == id)
     }
 
-    /// The stream that `read` belongs to; `skipped` pages before it are unread. Recognised ones
-    /// come first, then the one that stands nearest.
-    pub(crate) fn expecting(&self, read: Extent, skipped: u64) -> Option<usize> {
-        let within = |&(from, to): &(u64, u64)| from <= read.start && read.start <= to;
+    /// The stream that `read` belongs to. Recognised ones come first, then the one that stands
+    /// nearest.
+    pub(crate) fn expecting(&self, read: Read) -> Option<usize> {
+        let start = read.extent.start;
+        let within = |&(from, to): &(u64, u64)| from <= start && start <= to;
         // Most reads belong to none, and a scan without look-ups tells that soonest.
         if !self.reaches.iter().any(within) {
             return None;
         }
         let near = self.reaches.iter().enumerate().filter(|(_, reach)| within(reach));
-        let expecting = near.map(|(at, _)| (at, &self.all[at])).filter(|(_, s)| s.expects(read, skipped));
-        expecting.min_by_key(|(_, s)| (!s.is_recognised(), s.pos.abs_diff(read.start))).map(|(at, _)| at)
+        let expecting = near.map(|(at, _)| (at, &self.all[at])).filter(|(_, s)| s.expects(read));
+        expecting.min_by_key(|(_, s)| (!s.is_recognised(), s.pos.abs_diff(start))).map(|(at, _)| at)
     }
 
     /// The run that begins at `page`.
@@ -168,6 +169,7 @@ mod tests {
 
     use super::*;
     use crate::files::lengths::Lengths;
+    use crate::units::Extent;
 
     proptest! {
         #[test]
@@ -178,8 +180,8 @@ mod tests {
                 let any = (!streams.all.is_empty()).then(|| page as usize % streams.all.len());
                 match (step, any) {
                     (0, Some(any)) => { streams.swap_remove(any); }
-                    (1, Some(any)) if streams.get(any).expects(read, 0) => {
-                        streams.change(any, |s| s.advance(now, read, true, Some(page), &Lengths::default()));
+                    (1, Some(any)) if streams.get(any).expects(Read::alone(read, Some(page))) => {
+                        streams.change(any, |s| s.advance(now, Read::alone(read, Some(page)), &Lengths::default()));
                     }
                     (2, Some(any)) => streams.change(any, |s| s.recognise(Some(page), &Lengths::default())),
                     (3, Some(any)) => streams.change(any, |s| s.recognise_stride(-(pages as i64), pages, 3)),
@@ -195,10 +197,10 @@ mod tests {
                 prop_assert_eq!(idle.map(|idle| idle.last), runs().map(|(_, s)| s.last).min());
                 prop_assert_eq!(streams.runs_after(Nanos(5)), runs().filter(|(_, s)| s.last > Nanos(5)).count());
                 for page in 0..450 {
-                    let read = Extent::new(page, page + 4);
-                    let expecting = all().filter(|(_, s)| s.expects(read, 0));
+                    let read = Read::alone(Extent::new(page, page + 4), None);
+                    let expecting = all().filter(|(_, s)| s.expects(read));
                     let nearest = expecting.min_by_key(|(_, s)| (!s.is_recognised(), s.pos.abs_diff(page)));
-                    prop_assert_eq!(streams.expecting(read, 0), nearest.map(|(at, _)| at));
+                    prop_assert_eq!(streams.expecting(read), nearest.map(|(at, _)| at));
                     prop_assert_eq!(streams.run_from(page), runs().find(|(_, s)| s.start == page).map(|(at, _)| at));
                 }
             }

@@ -30,24 +30,8 @@
 use crate::files::lengths::Lengths;
 use crate::files::outline::Streams;
 use crate::files::stride::Starts;
-use crate::files::window::{Limits, Part, Stream};
+use crate::files::window::{Limits, Part, Read, Stream};
 use crate::units::{Extent, Nanos};
-
-/// One read, with what the caller knows of the pages around it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Read {
-    pub(crate) extent: Extent,
-    /// Its first page that has not been requested.
-    pub(crate) absent: Option<u64>,
-    /// Whether it has to wait.
-    pub(crate) stalled: bool,
-    /// Pages directly before it that are there and have been read.
-    pub(crate) before: u64,
-    /// The length of the file.
-    pub(crate) file_pages: u64,
-    /// Pages directly before it that are there and have not been read.
-    pub(crate) skipped: u64,
-}
 
 /// What kind of stream a read has shown for the first time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +78,7 @@ impl FileReadahead {
     /// Takes note of `read`. Returns which stream to plan for, if any, and whether it is new.
     pub(crate) fn observe(&mut self, now: Nanos, read: Read) -> (Option<u64>, Shown) {
         self.end_idle(now);
-        if let Some(at) = self.streams.expecting(read.extent, read.skipped) {
+        if let Some(at) = self.streams.expecting(read) {
             let left = self.streams.get(at).left_by(read.extent);
             let shown = self.continued(now, at, read);
             if let Some(record) = left {
@@ -139,7 +123,7 @@ impl FileReadahead {
             self.lengths.revive(self.streams.get(at).length());
         }
         let lengths = &self.lengths;
-        self.streams.change(at, |stream| stream.advance(now, read.extent, read.stalled, read.absent, lengths));
+        self.streams.change(at, |stream| stream.advance(now, read, lengths));
         let &Stream { id, pos, start, .. } = self.streams.get(at);
         if self.streams.get(at).is_recognised() {
             if !read.stalled {

@@ -35,11 +35,35 @@
 //! does not know which pages of a part are resident. Source: the on-demand
 //! readahead window (start, size, mark) of Linux, 2007, with its maximum replaced by measurement;
 //! the trusted distance, docs/decisions/0005 (parts by distance), 0008 (ten seconds, marks), 0014
-//! (disks), 0052 (lengths).
+//! (disks), 0052 (lengths), 0054 (which reads continue it).
 
 use crate::files::lengths::Lengths;
 use crate::files::pace::Pace;
 use crate::units::{Extent, FOLIO_PAGES_MAX, Nanos};
+
+/// One read, with what the caller knows of the pages around it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Read {
+    pub(crate) extent: Extent,
+    /// Its first page that has not been requested.
+    pub(crate) absent: Option<u64>,
+    /// Whether it has to wait.
+    pub(crate) stalled: bool,
+    /// Pages directly before it that are there and have been read.
+    pub(crate) before: u64,
+    /// The length of the file.
+    pub(crate) file_pages: u64,
+    /// Pages not far before it that are there or in flight, and have not been read.
+    pub(crate) skipped: u64,
+}
+
+#[cfg(test)]
+impl Read {
+    /// A read with nothing before it; it waits if a page is `absent`.
+    pub(crate) fn alone(extent: Extent, absent: Option<u64>) -> Self {
+        Self { extent, absent, stalled: absent.is_some(), before: 0, file_pages: u64::MAX, skipped: 0 }
+    }
+}
 
 /// Where the reads of a stream lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,6 +131,10 @@ pub(crate) struct Stream {
     record_pages: u64,
     /// The page after the last read: a record that is longer than expected continues there.
     last_end: u64,
+    /// Forward: unread pages that reads jumped over, and that were not read since.
+    jumped_pages: u64,
+    /// Forward: where the latest of them lie. Requests on their way may still read them.
+    gap: Extent,
     /// The last event of the stream.
     pub(crate) last: Nanos,
     pub(crate) pace: Pace,
@@ -138,6 +166,8 @@ impl Stream {
             stalled: false,
             record_pages: 0,
             last_end: read.end,
+            jumped_pages: 0,
+            gap: Extent::new(0, 0),
             last: now,
             pace: Pace::new(now, read.pages()),
             known_end: None,
@@ -176,12 +206,17 @@ impl Stream {
     /// Whether `read` is the stream's expected next read, or lies in its planned pages. The
     /// `skipped` pages before it are resident or in flight and unread: a reader that jumps over
     /// pages fetched for it does not read forward.
-    pub(crate) fn expects(&self, read: Extent, skipped: u64) -> bool {
+    pub(crate) fn expects(&self, read: Read) -> bool {
+        let Read { extent: read, absent, skipped, .. } = read;
         match self.pattern {
             Pattern::Forward => {
                 let (from, to) = self.reach();
-                let jumped = skipped.min(read.start.saturating_sub(self.pos)) > SKIPPED_PAGES_MAX;
-                from <= read.start && read.start <= to && !jumped
+                let is_near = from <= read.start && read.start <= to;
+                // Behind the reader, only what it jumped over may still be on its way.
+                let fills_gap = absent.is_none() && self.gap.start <= read.start && read.end <= self.gap.end;
+                let is_new = read.end >= self.pos || fills_gap;
+                let jumped = self.jumped_pages + self.jumps_over(read, skipped);
+                is_near && is_new && jumped <= self.seen.max(SKIPPED_PAGES_MAX)
             }
             Pattern::Strided { delta, pages } => {
                 let away = read.start as i64 - self.pos as i64;
@@ -192,6 +227,22 @@ impl Stream {
                 let exists = within <= read.start as i64;
                 exists && (within < pages as i64 || goes_on) && (-1..=planned.max(1) + 1).contains(&records)
             }
+        }
+    }
+
+    /// Pages that `read` jumps over although they are there and unread, where `skipped` of those
+    /// before it are.
+    fn jumps_over(&self, read: Extent, skipped: u64) -> u64 {
+        skipped.min(read.start.saturating_sub(self.pos))
+    }
+
+    /// The reader jumped over `jumped` pages before `read`, or `read` fills a part of the gap.
+    fn leave_gap(&mut self, read: Extent, jumped: u64) {
+        if jumped > 0 {
+            let from = if self.gap.is_empty() { read.start - jumped } else { self.gap.start };
+            self.gap = Extent::new(from.max(read.start.saturating_sub(SKIPPED_PAGES_MAX)), read.start);
+        } else if read.start < self.gap.end {
+            self.gap.start = self.gap.start.max(read.end).min(self.gap.end);
         }
     }
 
@@ -216,17 +267,23 @@ impl Stream {
         leaves.then(|| Extent::new(self.pos, self.last_end))
     }
 
-    /// The stream has read `read`. `stalled`: the read had to wait. `absent` is its first page
-    /// that was not requested yet.
-    pub(crate) fn advance(&mut self, now: Nanos, read: Extent, stalled: bool, absent: Option<u64>, lengths: &Lengths) {
+    /// The stream goes on with `read`.
+    pub(crate) fn advance(&mut self, now: Nanos, read: Read, lengths: &Lengths) {
+        let Read { extent: read, stalled, absent, skipped, .. } = read;
         self.last = now;
         self.guess = false;
         self.prepended = 0;
         self.last_end = read.end;
-        self.reads = self.reads.saturating_add(1);
+        // A page that was evicted and is read again shows no direction.
+        let goes_on = self.pattern != Pattern::Forward || read.end != self.pos;
+        self.reads = self.reads.saturating_add(u32::from(goes_on));
         match self.pattern {
             Pattern::Forward => {
-                self.seen += read.end.saturating_sub(self.pos);
+                let jumped = self.jumps_over(read, skipped);
+                let late = read.pages().min(self.pos.saturating_sub(read.start)).min(self.jumped_pages);
+                self.jumped_pages = self.jumped_pages + jumped - late;
+                self.seen += read.end.saturating_sub(self.pos) - jumped + late;
+                self.leave_gap(read, jumped);
                 self.pos = self.pos.max(read.end);
                 if let Some(missing) = absent
                     && self.end >= read.start as i64
@@ -579,9 +636,9 @@ mod tests {
         stream.recognise(Some(0), &Lengths::default());
         plan(&mut stream, LIMITS);
         for start in (32..256).step_by(32) {
-            stream.advance(Nanos(1), Extent::new(start, start + 32), false, None, &Lengths::default());
+            stream.advance(Nanos(1), Read::alone(Extent::new(start, start + 32), None), &Lengths::default());
         }
-        stream.advance(Nanos(2), Extent::new(256, 288), true, Some(256), &Lengths::default());
+        stream.advance(Nanos(2), Read::alone(Extent::new(256, 288), Some(256)), &Lengths::default());
         assert_eq!(stream.ahead, GROWTH * 256);
         let parts = plan(&mut stream, LIMITS);
         let sizes: Vec<u64> = parts.iter().map(|p| p.extent.pages()).collect();
@@ -606,8 +663,12 @@ mod tests {
         let parts = plan(&mut stream, LIMITS);
         assert_eq!(parts[0], Part { extent: Extent::new(1024, 1280), mark: 1024 });
         assert_eq!(parts[1], Part { extent: Extent::new(768, 1024), mark: 768 });
-        stream.advance(Nanos(1), Extent::new(256, 288), true, None, &Lengths::default());
-        stream.advance(Nanos(1), Extent::new(0, 32), true, None, &Lengths::default());
+        stream.advance(
+            Nanos(1),
+            Read { stalled: true, ..Read::alone(Extent::new(256, 288), None) },
+            &Lengths::default(),
+        );
+        stream.advance(Nanos(1), Read { stalled: true, ..Read::alone(Extent::new(0, 32), None) }, &Lengths::default());
         let rest = plan(&mut stream, LIMITS);
         assert!(rest.iter().all(|p| p.extent.end <= 256), "{rest:?}");
     }
@@ -618,8 +679,8 @@ mod tests {
         stream.recognise_stride(256, 16, 4);
         let starts: Vec<_> = plan(&mut stream, LIMITS).iter().map(|p| (p.extent.start, p.extent.pages())).collect();
         assert_eq!(starts, [(768, 16), (1024, 16), (1280, 16), (1536, 16), (1792, 16)]);
-        assert!(stream.expects(Extent::new(1024, 1040), 0));
-        assert!(!stream.expects(Extent::new(1100, 1116), 0));
-        assert!(!stream.expects(Extent::new(40_960, 40_976), 0));
+        assert!(stream.expects(Read::alone(Extent::new(1024, 1040), None)));
+        assert!(!stream.expects(Read::alone(Extent::new(1100, 1116), None)));
+        assert!(!stream.expects(Read::alone(Extent::new(40_960, 40_976), None)));
     }
 }

@@ -22,8 +22,9 @@ use super::room::first_bytes;
 use super::submit::DEMAND_PAGES_MAX;
 use super::{File, ReadPath};
 use crate::files::hot_block::{self, FileRead};
-use crate::files::streams::{Read, Shown};
+use crate::files::streams::Shown;
 use crate::files::window::Part;
+use crate::files::window::Read;
 use crate::queue::fair_queue::Owner;
 use crate::residency::folio::Ahead;
 use crate::units::{Class, Extent, FileId, Found, Nanos, ReadId};
@@ -66,7 +67,9 @@ impl ReadPath {
     fn observe(&mut self, now: Nanos, file: FileId, extent: Extent, found: Found) -> Next {
         let Some(File { pages, readahead, .. }) = self.files.get_mut(&file) else { return Next::Nothing };
         let file_pages = *pages;
-        let (before, skipped) = self.resident.before(file, extent.start, CONTEXT_PAGES_MAX);
+        let before = self.resident.read_before(file, extent.start, CONTEXT_PAGES_MAX);
+        let near = Extent::new(extent.start.saturating_sub(CONTEXT_PAGES_MAX), extent.start);
+        let skipped = self.resident.unread_in(file, near);
         let absent = (found == Found::Absent).then(|| self.resident.next_hole(file, extent)).flatten();
         let (absent, stalled) = (absent.map(|hole| hole.start), found != Found::Resident);
         self.streams_bytes -= readahead.bytes();

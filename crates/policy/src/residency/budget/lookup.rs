@@ -71,19 +71,23 @@ impl Resident {
         requests
     }
 
-    /// How many pages directly before `page` have been read, or, if the one before it has not, how
-    /// many are there and unread: `(read, unread)`, one of them zero, each at most `most`.
-    pub(crate) fn before(&self, file: FileId, page: u64, most: u64) -> (u64, u64) {
-        let (mut start, mut read) = (page, None);
+    /// How many pages directly before `page` have been read, at most `most`.
+    pub(crate) fn read_before(&self, file: FileId, page: u64, most: u64) -> u64 {
+        let mut start = page;
         for (at, folio) in self.folios.0.before(file, page) {
-            let used = folio.is_read();
-            if folio.end < start || page - start >= most || *read.get_or_insert(used) != used {
+            if folio.end < start || page - start >= most || !folio.is_read() {
                 break;
             }
             start = at;
         }
-        let pages = (page - start).min(most);
-        if read == Some(true) { (pages, 0) } else { (0, pages) }
+        (page - start).min(most)
+    }
+
+    /// How many pages of `within` are there or in flight, in folios that have not been read.
+    pub(crate) fn unread_in(&self, file: FileId, within: Extent) -> u64 {
+        let folios = self.folios.0.range(file, from_folio(&self.folios, file, within));
+        let unread = folios.filter(|(_, folio)| !folio.is_read());
+        unread.map(|(start, folio)| folio.end.min(within.end).saturating_sub(start.max(within.start))).sum()
     }
 
     /// How many pages of `file` are there in folios that have been read.
