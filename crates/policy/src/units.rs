@@ -149,7 +149,10 @@ pub enum Touch {
     Finished,
     /// The first touch after [`Touch::Finished`], or the first since
     /// [`Action::Clear`](crate::Action::Clear).
-    Again,
+    Again {
+        /// Pages of the folio that the reader was given.
+        pages: u64,
+    },
 }
 
 #[cfg(test)]

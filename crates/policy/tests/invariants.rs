@@ -131,12 +131,15 @@ impl Driver {
         // Of the budget, or of the part that speculation may have.
         let full = |bytes, capacity| bytes + (300 << 10) > capacity;
         let capacity = self.capacity_bytes;
-        let is_charged_full = full(memory.charged_bytes, capacity);
-        let full = is_charged_full || full(memory.ahead_bytes, capacity / 8 * 7);
+        let is_charged_full = full(memory.charged_bytes, memory.pages_bytes);
+        let full = is_charged_full || full(memory.ahead_bytes, memory.pages_bytes / 8 * 7);
         let waits = core::mem::take(&mut self.without_memory);
         assert!(waits.is_empty() || is_charged_full, "{waits:?} wait although there is a place and memory: {memory:?}");
         let answers = self.reads.values().any(|(.., ready)| *ready);
-        assert!(works || full || answers || waiting().count() == 0, "requests wait, and the storage is idle");
+        assert!(
+            works || full || answers || waiting().count() == 0,
+            "requests wait, and the storage is idle: {memory:?}"
+        );
         assert!(works || answers || self.reads.is_empty(), "reads wait for ever: {:?}", self.reads);
         for (read, &(file, extent, _)) in self.reads.iter().filter(|(_, (.., ready))| *ready) {
             let folios = self.overlapping(file, extent);
@@ -279,12 +282,12 @@ impl Driver {
         folios.filter(|(_, f)| f.0 > extent.start).map(|(&(_, start), &(end, _, there))| (start, end, there)).collect()
     }
 
-    fn touch(&mut self, file: FileId, start: u64, to_the_end: bool) {
+    fn touch(&mut self, file: FileId, start: u64, pages: u64, to_the_end: bool) {
         let touch = if self.finished.contains(&(file, start)) {
             if !self.again.insert((file, start)) {
                 return;
             }
-            Touch::Again
+            Touch::Again { pages }
         } else if to_the_end {
             self.finished.insert((file, start));
             Touch::Finished
@@ -308,7 +311,7 @@ impl Driver {
         for &(start, end, there) in &folios {
             marked |= found != Found::Absent && self.marks.remove(&(file, start));
             if there && found == Found::Resident {
-                self.touch(file, start, extent.end >= end);
+                self.touch(file, start, end.min(extent.end) - start.max(extent.start), extent.end >= end);
             }
         }
         let read = ReadId(self.next_read);
@@ -329,7 +332,7 @@ impl Driver {
         let all = self.reads.iter().filter(|(_, wait)| has_all(wait));
         for (read, (file, extent, _)) in all.map(|(&read, &wait)| (read, wait)).collect::<Vec<_>>() {
             for (start, end, _) in self.overlapping(file, extent) {
-                self.touch(file, start, extent.end >= end);
+                self.touch(file, start, end.min(extent.end) - start.max(extent.start), extent.end >= end);
             }
             self.reads.remove(&read);
             self.tell(Event::Answered { read });

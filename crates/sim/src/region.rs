@@ -65,7 +65,11 @@ impl Swapped {
 /// pages.
 fn pager(policy: PolicyName, pages: u64, budget: u64, rotational: bool) -> Box<dyn Pager> {
     let rule: Box<dyn Rule> = match policy {
-        PolicyName::Foreread | PolicyName::ForereadLru | PolicyName::ForereadFifo | PolicyName::ForereadMisled => {
+        PolicyName::Foreread
+        | PolicyName::ForereadLru
+        | PolicyName::ForereadFifo
+        | PolicyName::ForereadOnDemand
+        | PolicyName::ForereadMisled => {
             return Box::new(Ours::new(pages, budget));
         }
         PolicyName::SwapHits => Box::new(Hits::new(8, false)),

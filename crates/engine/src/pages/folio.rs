@@ -82,12 +82,12 @@ impl Folio {
         self.marked.load(Ordering::Relaxed) && self.marked.swap(false, Ordering::Relaxed)
     }
 
-    /// Sets the bit for a read of the pages before `end`. Returns which touch that was, if policy
-    /// does not know of it.
-    pub(crate) fn reference(&self, end: u64) -> Option<Touch> {
+    /// Sets the bit for a `read`. Returns which touch that was, if policy does not know of it.
+    pub(crate) fn reference(&self, read: Extent) -> Option<Touch> {
         let (bit, touch) = if self.finished.load(Ordering::Relaxed) {
-            (&self.again, Touch::Again)
-        } else if end >= self.extent.end {
+            let pages = read.end.min(self.extent.end).saturating_sub(read.start.max(self.extent.start));
+            (&self.again, Touch::Again { pages })
+        } else if read.end >= self.extent.end {
             (&self.finished, Touch::Finished)
         } else {
             (&self.referenced, Touch::First)

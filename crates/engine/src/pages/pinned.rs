@@ -37,8 +37,8 @@ impl Pages {
 
     /// Sets the reference bits of what is read. Yields the touches that policy does not know of.
     pub(crate) fn reference(&self) -> impl Iterator<Item = (&Folio, Touch)> {
-        let end = Extent::of_bytes(self.offset, self.len as u64).end;
-        self.folios.iter().filter_map(move |f| f.reference(end).map(|touch| (&**f, touch)))
+        let read = Extent::of_bytes(self.offset, self.len as u64);
+        self.folios.iter().filter_map(move |f| f.reference(read).map(|touch| (&**f, touch)))
     }
 
     /// Whether the bytes of all folios have come.

@@ -214,11 +214,11 @@ fn a_look_up_beside_an_eviction_finds_all_or_nothing() {
 fn a_mark_and_each_first_touch_are_told_once() {
     let extent = Extent::new(0, 2);
     let folio = Folio::new(extent, true, request(extent, false, 2));
-    let reader = |end: u64| {
+    let reader = |read: Extent| {
         let folio = Arc::clone(&folio);
-        thread::spawn(move || (folio.take_mark(), folio.reference(end)))
+        thread::spawn(move || (folio.take_mark(), folio.reference(read)))
     };
-    let (one, other) = (reader(2), reader(2));
+    let (one, other) = (reader(extent), reader(extent));
     let told = [one.join().expect("it ends"), other.join().expect("it ends")];
     assert_eq!(told.iter().filter(|(mark, _)| *mark).count(), 1);
     assert_eq!(told.iter().filter(|(_, touch)| *touch == Some(Touch::Finished)).count(), 1, "{told:?}");
@@ -228,15 +228,15 @@ fn a_mark_and_each_first_touch_are_told_once() {
 fn a_touch_is_told_or_the_bit_is_not_set() {
     let extent = Extent::new(0, 1);
     let folio = Folio::new(extent, false, request(extent, false, 1));
-    assert_eq!(folio.reference(1), Some(Touch::Finished));
-    assert_eq!(folio.reference(1), Some(Touch::Again));
+    assert_eq!(folio.reference(extent), Some(Touch::Finished));
+    assert_eq!(folio.reference(extent), Some(Touch::Again { pages: 1 }));
     let touches = {
         let folio = Arc::clone(&folio);
-        thread::spawn(move || folio.reference(1))
+        thread::spawn(move || folio.reference(extent))
     };
     folio.clear();
     let told = touches.join().expect("it ends");
-    let next = folio.reference(1);
+    let next = folio.reference(extent);
     assert!(told.is_some() != next.is_some(), "{told:?}, then {next:?}: told once since the bit was cleared");
 }
 

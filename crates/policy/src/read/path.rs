@@ -70,6 +70,8 @@ pub struct Options {
 pub struct Memory {
     /// The budget.
     pub capacity_bytes: u64,
+    /// Of those, what pages may take: the rest is reserved, or holds files, streams and reads.
+    pub pages_bytes: u64,
     /// Resident or in flight, bookkeeping included.
     pub charged_bytes: u64,
     /// Of those, bytes read ahead that no reader has touched.
@@ -276,6 +278,7 @@ impl ReadPath {
     pub fn memory(&self) -> Memory {
         Memory {
             capacity_bytes: self.options.capacity_bytes,
+            pages_bytes: self.resident.capacity_bytes(),
             charged_bytes: self.resident.charged_bytes(),
             ahead_bytes: self.resident.ahead_bytes(),
         }

@@ -406,9 +406,14 @@ impl Resident {
         let ahead_for = folio.ahead_for.take();
         match (folio.state(), touch) {
             (State::Used, _) => {
-                let again = touch == Touch::Again;
-                let counts = again || ahead_for.is_some();
-                return counts && self.used.touch((file, start, folio.request), &mut folio.uses) && again;
+                let key = (file, start, folio.request);
+                if let Touch::Again { pages } = touch {
+                    return self.used.touch(key, &mut folio.uses, pages, extent.pages());
+                }
+                if ahead_for.is_some() {
+                    self.used.touch(key, &mut folio.uses, extent.pages(), extent.pages());
+                }
+                return false;
             }
             (State::InFlight | State::Unread, Touch::First) => {
                 folio.to(State::Partly);
@@ -568,11 +573,11 @@ mod tests {
         assert_eq!(r.next_hole(FILE, Extent::new(0, 20)), Some(Extent::new(0, 4)));
         assert_eq!(r.next_hole(FILE, Extent::new(5, 20)), Some(Extent::new(10, 20)));
         assert_eq!(r.next_hole(FILE, Extent::new(5, 9)), None);
-        assert_eq!(r.before(FILE, 10, 100), (0, 6));
-        assert_eq!(r.before(FILE, 11, 100), (0, 0));
-        assert_eq!(r.before(FILE, 10, 3), (0, 3));
+        assert_eq!((r.read_before(FILE, 10, 100), r.unread_in(FILE, Extent::new(0, 10))), (0, 6));
+        assert_eq!((r.read_before(FILE, 11, 100), r.unread_in(FILE, Extent::new(6, 11))), (0, 4));
         r.referenced(FILE, 8, Touch::Finished);
-        assert_eq!(r.before(FILE, 10, 100), (2, 0));
+        assert_eq!((r.read_before(FILE, 10, 100), r.unread_in(FILE, Extent::new(0, 10))), (2, 4));
+        assert_eq!((r.read_before(FILE, 10, 1), r.read_before(FILE, 11, 100)), (1, 0));
     }
 
     #[test]

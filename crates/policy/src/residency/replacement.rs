@@ -1,18 +1,27 @@
 //! The order in which Used folios are evicted: S3-FIFO, or LRU to compare with.
 //!
 //! ```text
-//!                            not read again
-//!   read to its end ──> small ────────────> evicted, its name remembered for a while (ghost)
-//!   or fetched nearby     │                     │ fetched and read once more
-//!                         │ read again          v
-//!                         └──────────────────> main ──(not read since it last came by)──> evicted
-//!                                               ^ │
-//!                                               └─┘ read since: to the end of the queue
+//!   read to its end         neither
+//!   or fetched nearby ──> small ───────────> evicted, its name remembered for a while (ghost)
+//!                           │
+//!                           │ read again, or it came back after
+//!                           v less than the oldest in main waits
+//!                          main ──(not read since it last came by)──> evicted, remembered too
+//!                           ^ │
+//!                           └─┘ read since: to the end of the queue
 //! ```
 //!
-//! Most folios are read once. They leave through `small`, a tenth of the Used bytes, and evict
-//! nothing that is read again and again. A loop over more than the memory keeps the part that
-//! fits, where LRU keeps nothing.
+//! Most folios are read once. They leave through `small`, at first a tenth of the Used bytes, and
+//! evict nothing that is read again and again.
+//!
+//! Names of both queues are remembered. One that comes back soon after it left `small` would have
+//! been found, had `small` been a little larger; one that left `main`, had `main` been. Either
+//! moves the border between the two by its own bytes.
+//!
+//! A folio that comes back is read every so many evicted bytes. It takes the place of the oldest
+//! of `main` only if that one has not been read for longer. So a loop over more than the memory
+//! keeps the part that fits, where LRU keeps nothing: all its folios come back after one round,
+//! and none has waited for longer.
 //!
 //! What has left `small` is also counted by its use, apart for folios that were requested and for
 //! those that came with a hot block: `prefers_nearby` compares the two.
@@ -23,12 +32,18 @@
 //! The file does not know folios in flight, unread or read in part (`budget`), and does not see
 //! plain hits: the driver reports a touch only while the folio's bit is clear. Source: S3-FIFO
 //! (Yang et al., SOSP 2023), with up to three counted uses and the tenth as published; more names
-//! than published (docs/decisions/0016); the comparison of hot blocks, docs/decisions/0010.
+//! than published (docs/decisions/0016); the moving border, docs/decisions/0053, after ARC
+//! (Megiddo and Modha, FAST 2003), and the comparison of waiting times, after LIRS (Jiang and
+//! Zhang, SIGMETRICS 2002); the comparison of hot blocks, docs/decisions/0010.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 
-use crate::collections::hash_table::HashTable;
 use crate::units::{FileId, RequestId};
+
+mod ghosts;
+
+use ghosts::{Ghosts, Left};
 
 /// Which Used folio is evicted first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -61,11 +76,15 @@ pub(crate) type Key = (FileId, u64, RequestId);
 pub(crate) struct Uses {
     /// S3-FIFO: how often it was read again since it last came by, up to [`TIMES_MAX`].
     times: u8,
+    /// S3-FIFO: pages read again that are not counted in `times`.
+    pages: u32,
     /// S3-FIFO: it is in the main queue.
     main: bool,
     /// It was fetched with a hot block; no read asked for it.
     nearby: bool,
-    /// LRU: when it was read last, in reads.
+    /// S3-FIFO: after how many evicted bytes it came back, if its name was remembered.
+    back_after: Option<u64>,
+    /// When it was read last as far as that is known: LRU in reads, S3-FIFO in evicted bytes.
     at: u64,
 }
 
@@ -122,14 +141,14 @@ pub(crate) enum Step {
 /// The Used folios, in the order of their eviction.
 #[derive(Debug)]
 pub(crate) enum Order {
-    S3Fifo(S3Fifo),
+    S3Fifo(Box<S3Fifo>),
     Lru(Lru),
 }
 
 impl Order {
     pub(crate) fn new(replacement: Replacement) -> Self {
         match replacement {
-            Replacement::S3Fifo => Self::S3Fifo(S3Fifo::default()),
+            Replacement::S3Fifo => Self::S3Fifo(Box::default()),
             Replacement::Lru => Self::Lru(Lru::default()),
         }
     }
@@ -153,11 +172,16 @@ impl Order {
         }
     }
 
-    /// A folio was read again. Returns whether its next use is to be reported as well.
-    pub(crate) fn touch(&mut self, key: Key, uses: &mut Uses) -> bool {
+    /// `pages` of a folio, of `of` pages, were read again. Returns whether its next use is to be
+    /// reported as well.
+    pub(crate) fn touch(&mut self, key: Key, uses: &mut Uses, pages: u64, of: u64) -> bool {
         match self {
-            Self::S3Fifo(_) => {
-                uses.times = (uses.times + 1).min(TIMES_MAX);
+            Self::S3Fifo(fifo) => {
+                uses.at = fifo.evicted_bytes;
+                let pages = u64::from(uses.pages) + pages;
+                let counts = pages * USE_SHARE >= of;
+                uses.pages = if counts { 0 } else { pages as u32 };
+                uses.times = (uses.times + u8::from(counts)).min(TIMES_MAX);
                 uses.times < TIMES_MAX
             }
             Self::Lru(lru) => {
@@ -195,7 +219,7 @@ impl Order {
     }
 
     /// Forgets entries of folios that are gone, if they are many. `there` is the number of folios,
-    /// `names` the number of evicted folios that may be remembered even if that is more.
+    /// `names` the number of evicted folios that may be remembered however few there are.
     pub(crate) fn forget_stale(&mut self, there: usize, names: usize, folios: &mut impl Folios) {
         if let Self::S3Fifo(fifo) = self {
             for (main, queue) in [(false, &mut fifo.small), (true, &mut fifo.main)] {
@@ -203,58 +227,106 @@ impl Order {
                     queue.retain(|&key| folios.used(key).is_some_and(|(uses, _)| uses.main == main));
                 }
             }
-            fifo.ghosts.truncate(there.max(names));
+            let most = names.max(there * NAMES_PER_FOLIO);
+            fifo.left_small.truncate(most);
+            fifo.left_main.truncate(most / MAIN_NAMES_SHARE);
         }
     }
 }
 
-/// Two queues, and the names of folios that were evicted from the first.
-#[derive(Debug, Default)]
+/// Two queues, and the names of folios that were evicted from them.
+#[derive(Debug)]
 pub(crate) struct S3Fifo {
     /// Each folio is in one of the two queues, once. They may name folios that are gone.
     small: VecDeque<Key>,
     main: VecDeque<Key>,
     small_bytes: u64,
     main_bytes: u64,
-    ghosts: Ghosts,
+    /// `main` takes every folio that comes back: it has room, and none was evicted from it since.
+    main_fills: bool,
+    /// The part of all bytes that `small` holds before it is evicted from, of [`ONE`].
+    small_share: u64,
+    /// Names of folios that were not read again.
+    left_small: Ghosts,
+    /// Names of folios that had been, and were not since.
+    left_main: Ghosts,
+    /// Bytes evicted from both queues so far: the clock of waiting times.
+    evicted_bytes: u64,
     /// Use of the folios that reads asked for.
     asked: Passage,
     /// Use of the folios that came with hot blocks.
     nearby: Passage,
 }
 
+impl Default for S3Fifo {
+    fn default() -> Self {
+        Self {
+            small: VecDeque::new(),
+            main: VecDeque::new(),
+            small_bytes: 0,
+            main_bytes: 0,
+            main_fills: true,
+            small_share: SMALL_SHARE,
+            left_small: Ghosts::default(),
+            left_main: Ghosts::default(),
+            evicted_bytes: 0,
+            asked: Passage::default(),
+            nearby: Passage::default(),
+        }
+    }
+}
+
 impl S3Fifo {
     fn insert(&mut self, key: Key, uses: &mut Uses, bytes: u64) {
-        uses.main = self.ghosts.take((key.0, key.1));
-        let queue = if uses.main { &mut self.main } else { &mut self.small };
-        queue.push_back(key);
-        *self.bytes_of(uses.main) += bytes;
+        let name = (key.0, key.1);
+        let (left_small, left_main) = (self.left_small.take(name), self.left_main.take(name));
+        uses.at = self.evicted_bytes;
+        uses.back_after = left_small.or(left_main).map(|left| self.evicted_bytes - left.read_at);
+        self.move_border(left_small, left_main, bytes);
+        self.small.push_back(key);
+        self.small_bytes += bytes;
     }
 
     fn bytes_of(&mut self, main: bool) -> &mut u64 {
         if main { &mut self.main_bytes } else { &mut self.small_bytes }
     }
 
+    /// A folio of `bytes` comes back that has left one of the queues.
+    fn move_border(&mut self, left_small: Option<Left>, left_main: Option<Left>, bytes: u64) {
+        let all_bytes = (self.small_bytes + self.main_bytes).max(1);
+        let soon = |left: Left| left.evicted_since <= all_bytes / SOON_SHARE;
+        let step = u64::try_from(u128::from(bytes) * u128::from(ONE) / u128::from(all_bytes)).unwrap_or(ONE).min(ONE);
+        let mut share = self.small_share;
+        if left_small.is_some_and(soon) {
+            share += step;
+        }
+        if left_main.is_some_and(soon) {
+            share = share.saturating_sub(step);
+        }
+        self.small_share = share.clamp(SMALL_SHARE_MIN, ONE - SMALL_SHARE_MIN);
+    }
+
+    /// The bytes that `small` holds before it is evicted from.
+    fn small_bytes_min(&self) -> u64 {
+        let all_bytes = u128::from(self.small_bytes + self.main_bytes);
+        (all_bytes * u128::from(self.small_share) / u128::from(ONE)) as u64
+    }
+
     fn next(&mut self, folios: &mut impl Folios) -> Option<Step> {
         loop {
-            let all_bytes = self.small_bytes + self.main_bytes;
-            let main = self.small.is_empty() || (self.small_bytes * SMALL_SHARE < all_bytes && !self.main.is_empty());
+            let main = self.small.is_empty() || (self.small_bytes < self.small_bytes_min() && !self.main.is_empty());
             let key = if main { self.main.pop_front() } else { self.small.pop_front() }?;
-            let Some((uses, bytes)) = folios.used(key).filter(|(uses, _)| uses.main == main) else { continue };
+            let Some((&mut uses, bytes)) = folios.used(key).filter(|(uses, _)| uses.main == main) else { continue };
             if !main {
-                let times = u64::from(uses.times);
-                if uses.nearby {
-                    // A folio fetched nearby may be larger than a requested one: each use counts
-                    // as one of the latter's size.
-                    self.nearby.count(times.saturating_mul(self.asked.folio_bytes()), bytes);
-                } else {
-                    self.asked.count(bytes * times.min(1), bytes);
-                }
+                self.count(uses, bytes);
             }
-            if uses.times == 0 {
-                if !main {
-                    self.ghosts.push((key.0, key.1));
-                }
+            let stays = uses.times > 0 || (!main && self.is_admitted(uses, bytes, folios));
+            let (uses, _) = folios.used(key)?;
+            if !stays {
+                self.evicted_bytes += bytes;
+                self.main_fills &= !main;
+                let left = if main { &mut self.left_main } else { &mut self.left_small };
+                left.push((key.0, key.1), bytes, uses.at);
                 return Some(Step::Evict(key));
             }
             let untold = uses.times == TIMES_MAX;
@@ -271,33 +343,36 @@ impl S3Fifo {
             }
         }
     }
-}
 
-/// Names of folios evicted without having been read again, the oldest first.
-#[derive(Debug, Default)]
-struct Ghosts {
-    /// May hold names that were taken out of `names`.
-    order: VecDeque<(FileId, u64)>,
-    names: HashTable<bool>,
-}
-
-impl Ghosts {
-    fn push(&mut self, name: (FileId, u64)) {
-        if !core::mem::replace(self.names.entry(name.0, name.1), true) {
-            self.order.push_back(name);
+    /// Counts how a folio of `bytes` was used that leaves `small`.
+    fn count(&mut self, uses: Uses, bytes: u64) {
+        let times = u64::from(uses.times);
+        if uses.nearby {
+            // A folio fetched nearby may be larger than a requested one: each use counts as one of
+            // the latter's size.
+            self.nearby.count(times.saturating_mul(self.asked.folio_bytes()), bytes);
+        } else {
+            self.asked.count(bytes * times.min(1), bytes);
         }
     }
 
-    fn take(&mut self, name: (FileId, u64)) -> bool {
-        self.names.remove(name.0, name.1).is_some()
-    }
-
-    fn truncate(&mut self, most: usize) {
-        while self.order.len() > most {
-            if let Some(name) = self.order.pop_front() {
-                self.names.remove(name.0, name.1);
+    /// Whether a folio of `bytes` that came back, and was not read again in `small`, goes to
+    /// `main`: there is room, or the oldest there has not been read for longer than the folio was
+    /// away.
+    fn is_admitted(&mut self, uses: Uses, bytes: u64, folios: &mut impl Folios) -> bool {
+        let Some(back_after) = uses.back_after else { return false };
+        let (least, all_bytes) = (self.small_bytes_min(), self.small_bytes + self.main_bytes);
+        self.main_fills |= self.small_bytes >= least + all_bytes / FILL_SHARE;
+        if self.main_fills && self.small_bytes - bytes >= least {
+            return true;
+        }
+        while let Some(&oldest) = self.main.front() {
+            if let Some((oldest, _)) = folios.used(oldest).filter(|(uses, _)| uses.main) {
+                return self.evicted_bytes - oldest.at > back_after;
             }
+            self.main.pop_front();
         }
+        true
     }
 }
 
@@ -320,10 +395,47 @@ impl Lru {
 /// Higher: a folio that was hot once is kept for longer. Source: S3-FIFO, as published.
 const TIMES_MAX: u8 = 3;
 
-/// Divisor of the Used bytes: `small` holds one part in this many, a tenth, before it is evicted
-/// from. Lower: less is left to `main`. Higher: a folio that is read again soon is evicted before
-/// that. Source: S3-FIFO, as published.
-const SMALL_SHARE: u64 = 10;
+/// Divisor of a folio's pages: so many are read again in one use of it. Lower: a folio that is
+/// used in small parts leaves sooner, and its hot parts come back alone. Higher: a small hot part
+/// keeps a large folio. Source: measured, docs/decisions/0053.
+const USE_SHARE: u64 = 2;
+
+/// The whole, of which shares are parts. Lower: the border moves in coarser steps. Higher: in
+/// finer ones. Source: the definition of the unit.
+const ONE: u64 = 1 << 32;
+
+/// The part of the Used bytes that `small` holds at first before it is evicted from, of [`ONE`]: a
+/// tenth. Lower: a folio that is read again soon is evicted before that, until the border has
+/// moved. Higher: less is left to `main`. Source: S3-FIFO, as published.
+const SMALL_SHARE: u64 = ONE / 10;
+
+/// The least part that either queue keeps, of [`ONE`]: a fiftieth. Lower: the other one is taken
+/// for the better for longer after the program has changed. Higher: what is read once takes room
+/// from what is read often. Source: measured on recorded reads, docs/decisions/0053: with a tenth
+/// hit rates are up to one point lower.
+const SMALL_SHARE_MIN: u64 = ONE / 50;
+
+/// Divisor of the Used bytes: a folio that comes back after fewer evicted bytes moves the border.
+/// Lower: loops over more than the memory count as uses soon after, and lose the part that is
+/// kept. Higher: too few folios count. Source: measured, docs/decisions/0053.
+const SOON_SHARE: u64 = 4;
+
+/// Divisor of the Used bytes: `main` takes all folios that come back again once `small` has so
+/// many more than its part. Lower: room that `main` has lost stays lost for longer. Higher: where
+/// folios arrive in batches, `small` swings by a batch, and `main` is evicted from and filled
+/// again with each: a loop keeps nothing. Source: measured, docs/decisions/0053.
+const FILL_SHARE: u64 = 8;
+
+/// Names that are remembered for each folio there is. Lower: a loop over twice the memory is not
+/// seen while `main` is full of what is not read any more. Higher: 70 bytes each, of the 512 that
+/// a folio is charged beside its pages. Source: derived: such a loop comes back after as many
+/// folios as there are, twice, less those in `small`.
+const NAMES_PER_FOLIO: usize = 2;
+
+/// Divisor of the names that are remembered of folios that left `main`. Lower: more memory for
+/// names that came back too late to move the border. Higher: some that come back soon are
+/// forgotten. Source: [`SOON_SHARE`].
+const MAIN_NAMES_SHARE: usize = 4;
 
 /// Bytes that have left `small` after which the counts of their use are halved: 32 MiB. Lower: too
 /// few folios for a ratio. Higher: the ratio follows a change of the program later. Source: a
@@ -358,6 +470,8 @@ mod tests {
         capacity: usize,
         told: BTreeSet<u64>,
         next: u64,
+        /// Folios evicted at once when there is no room.
+        batch: usize,
     }
 
     #[derive(Default)]
@@ -371,18 +485,26 @@ mod tests {
 
     impl Cache {
         fn new(replacement: Replacement, capacity: usize) -> Self {
-            Self { order: Order::new(replacement), folios: Map::default(), capacity, told: BTreeSet::new(), next: 0 }
+            Self {
+                order: Order::new(replacement),
+                folios: Map::default(),
+                capacity,
+                told: BTreeSet::new(),
+                next: 0,
+                batch: 1,
+            }
         }
 
         /// Reads `page`; returns whether it was a hit.
         fn read(&mut self, page: u64) -> bool {
             if let Some((&key, uses)) = self.folios.0.iter_mut().find(|(key, _)| key.1 == page) {
-                if self.told.insert(page) && self.order.touch(key, uses) {
+                if self.told.insert(page) && self.order.touch(key, uses, 1, 1) {
                     self.told.remove(&page);
                 }
                 return true;
             }
-            while self.folios.0.len() >= self.capacity {
+            let most = if self.folios.0.len() < self.capacity { self.capacity } else { self.capacity - self.batch + 1 };
+            while self.folios.0.len() >= most {
                 match self.order.next(&mut self.folios).expect("a folio can be evicted") {
                     Step::Evict(key) => {
                         let uses = self.folios.0.remove(&key).expect("an evicted folio is resident");
@@ -424,6 +546,44 @@ mod tests {
     }
 
     #[test]
+    fn folios_read_again_soon_take_the_room_of_folios_that_were_read_often_before() {
+        let mut cache = Cache::new(Replacement::S3Fifo, 100);
+        // What the program reads often fills the main queue; then it reads other folios, each
+        // again after twenty others.
+        for _ in 0..6 {
+            cache.hits(0..90);
+        }
+        let then = |n: u64| (0..n).flat_map(|read| [1_000 + read, 1_000 + read.saturating_sub(20)]);
+        cache.hits(then(2_000)); // the border moves
+        let hits = cache.hits(then(4_000).skip(4_000));
+        assert!(hits > 1_800, "{hits} of 2000 that were read before");
+    }
+
+    #[test]
+    fn a_loop_over_twice_the_memory_finds_nearly_half_in_it() {
+        let hits = Cache::new(Replacement::S3Fifo, 100).hits((0..200 * 20).map(|read| read % 200));
+        assert!(hits > 200 * 20 * 2 / 5, "{hits} of {}", 200 * 20);
+    }
+
+    #[test]
+    fn a_loop_keeps_its_part_where_room_is_made_in_batches() {
+        let mut cache = Cache { batch: 10, ..Cache::new(Replacement::S3Fifo, 100) };
+        let hits = cache.hits((0..200 * 20).map(|read| read % 200));
+        assert!(hits > 200 * 20 / 3, "{hits} of {}", 200 * 20);
+    }
+
+    #[test]
+    fn a_loop_takes_the_room_of_what_is_not_read_any_more() {
+        let mut cache = Cache::new(Replacement::S3Fifo, 100);
+        for _ in 0..10 {
+            cache.hits(0..95);
+        }
+        cache.hits((0..200 * 5).map(|read| 1_000 + read % 200));
+        let hits = cache.hits((0..200 * 10).map(|read| 1_000 + read % 200));
+        assert!(hits > 200 * 10 * 2 / 5, "{hits} of {}", 200 * 10);
+    }
+
+    #[test]
     fn folios_read_once_do_not_evict_those_read_again() {
         let mut cache = Cache::new(Replacement::S3Fifo, 100);
         for _ in 0..3 {
@@ -438,7 +598,7 @@ mod tests {
         let mut cache = Cache::new(Replacement::S3Fifo, 100);
         cache.hits(0..10_000);
         let Order::S3Fifo(fifo) = &cache.order else { unreachable!() };
-        assert!(fifo.ghosts.names.len() <= 100 && fifo.ghosts.order.len() <= 100);
+        assert!(fifo.left_small.len() <= 200 && fifo.left_main.len() <= 50);
         assert!(fifo.small.len() + fifo.main.len() <= 100);
     }
 }

@@ -267,11 +267,12 @@ impl Reader {
     fn touch(&mut self, file: FileId, extent: Extent, folios: &[u64]) {
         for &start in folios {
             let Some(folio) = self.folios.get_mut(&(file, start)) else { continue };
+            let again = Touch::Again { pages: folio.end.min(extent.end).saturating_sub(start.max(extent.start)) };
             let touch = match folio.touched {
-                Some(Touch::Finished) => Touch::Again,
+                Some(Touch::Finished) => again,
                 None | Some(Touch::First) if extent.end >= folio.end => Touch::Finished,
                 None => Touch::First,
-                Some(Touch::First | Touch::Again) => continue,
+                Some(Touch::First | Touch::Again { .. }) => continue,
             };
             folio.touched = Some(touch);
             self.tell(Event::Referenced { file, start, touch });

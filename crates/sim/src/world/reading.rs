@@ -95,7 +95,8 @@ impl World<'_> {
         if let Some(picture) = &mut self.tally.picture {
             picture.read(now_ns, file, extent);
         }
-        self.tally.asked(extent.pages());
+        let missed = (extent.start..extent.end).filter(|&page| !self.pages.get(file, page).is(THERE)).count();
+        self.tally.asked(extent.pages(), missed as u64);
         Ok(())
     }
 
@@ -278,16 +279,17 @@ impl World<'_> {
         while page < extent.end {
             let entry = self.pages.get(file, page);
             let (head, pages) = (page - u64::from(entry.back), u64::from(entry.pages).max(1));
-            self.reference(file, head, extent.end >= head + pages);
+            let read = extent.end.min(head + pages) - page;
+            self.reference(file, head, read, extent.end >= head + pages);
             page = head + pages;
         }
     }
 
-    /// Notes a reference to the folio at `start`, if it changes its state.
-    pub(super) fn reference(&mut self, file: FileId, start: u64, finished: bool) {
+    /// Notes a reference to `pages` of the folio at `start`, if it changes its state.
+    pub(super) fn reference(&mut self, file: FileId, start: u64, pages: u64, finished: bool) {
         let head = self.pages.entry(file, start);
         let (bit, touch) = match (head.is(FINISHED), finished) {
-            (true, _) => (AGAIN, Touch::Again),
+            (true, _) => (AGAIN, Touch::Again { pages }),
             (false, true) => (FINISHED, Touch::Finished),
             (false, false) => (TOUCHED, Touch::First),
         };
