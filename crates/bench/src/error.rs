@@ -7,7 +7,7 @@
 
 use thiserror::Error;
 
-use crate::interrupt::Interrupt;
+use crate::process::interrupt::Interrupt;
 
 /// A failure of one measurement, or of the whole benchmark.
 #[derive(Debug, Error)]

@@ -27,32 +27,24 @@
 #![deny(unsafe_code)]
 
 mod bench;
-pub mod child;
-mod column;
-mod conditions;
 mod error;
-mod figures;
-mod interrupt;
-mod measure;
 mod process;
 mod readers;
 mod regions;
-pub mod report;
 mod row;
 mod setup;
-mod site;
 mod subject;
 mod submission;
-mod usage;
 pub mod verify;
 
 pub use bench::Bench;
-pub use column::Column;
-pub use conditions::Conditions;
 pub use error::Error;
-pub use interrupt::Interrupt;
-pub use measure::measure;
+pub use process::child;
+pub use process::interrupt::Interrupt;
 pub use regions::rows::Regions;
-pub use row::Row;
+pub use row::column::Column;
+pub use row::conditions::Conditions;
+pub use row::measure::measure;
+pub use row::{Row, report};
 pub use setup::{Setup, need_fuse};
 pub use subject::client::Storage;

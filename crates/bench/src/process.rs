@@ -2,6 +2,9 @@
 //!
 //! Each leads a process group of its own, so Ctrl-C on the terminal reaches the benchmark only.
 //! The benchmark then ends its processes in order: readers, mount, testbed.
+//!
+//! - `child`: those of them that are this program. `interrupt`: the user's wish to end them all.
+//! - `usage`: what they have used.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -13,7 +16,11 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal};
 
 use crate::error::Error;
-use crate::interrupt::Interrupt;
+use crate::process::interrupt::Interrupt;
+
+pub mod child;
+pub(crate) mod interrupt;
+pub(crate) mod usage;
 
 /// The time between two checks of a condition that is waited for. No figure depends on it.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
@@ -199,7 +206,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::usage;
+    use crate::process::usage;
 
     fn shell(script: &str) -> Process {
         Process::start(Command::new("sh").args(["-c", script]), "the script".to_owned()).expect("there is a shell")

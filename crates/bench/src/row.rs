@@ -1,12 +1,23 @@
 //! One row: a workload, and what was measured of it.
+//!
+//! - `site`: the storage and the files of a row, and one cold run there. `measure`: all runs.
+//! - `figures`: the figures of one run. `column`: a subject's runs, and their medians.
+//! - `conditions`: the machine and the programs. `report`: rows as a table or as JSON, judged.
 
 use std::collections::BTreeMap;
 
 use foreread_workload::{Metric, Workload};
 use serde::Serialize;
 
-use crate::column::Column;
 use crate::error::Error;
+use crate::row::column::Column;
+
+pub(crate) mod column;
+pub(crate) mod conditions;
+mod figures;
+pub(crate) mod measure;
+pub mod report;
+mod site;
 
 /// A workload's measurements.
 #[derive(Debug, Serialize)]

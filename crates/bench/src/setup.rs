@@ -5,7 +5,7 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use crate::error::Error;
-use crate::interrupt::Interrupt;
+use crate::process::interrupt::Interrupt;
 
 /// The surroundings of a measurement. Dropping it removes its directory.
 pub struct Setup<'a> {

@@ -26,11 +26,11 @@ use foreread_testbed::content;
 use foreread_workload::{Descriptor, Op, Pattern, Reader, Workload};
 
 use crate::error::Error;
+use crate::process::usage;
 use crate::readers::mapping::Mapping;
 use crate::readers::plan::Plan;
 use crate::readers::reading::{Part, Walked};
 use crate::readers::{sample, tree};
-use crate::usage;
 
 /// Buffers start on a page: a copy to an odd address costs more, and varies from run to run.
 const PAGE_BYTES: usize = 4096;

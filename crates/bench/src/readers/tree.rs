@@ -28,9 +28,9 @@ use foreread_testbed::content;
 use foreread_workload::{Child, Pattern, Tree, Visit, Workload};
 
 use crate::error::Error;
+use crate::process::usage;
 use crate::readers::reading::{Part, Pass, Trodden, Walked};
 use crate::readers::sample;
-use crate::usage;
 
 /// A 3 written here makes the kernel drop pages, names and inodes that it can read again.
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";

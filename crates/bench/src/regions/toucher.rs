@@ -19,9 +19,9 @@ use foreread_memory::{Bare, Region};
 use hdrhistogram::Histogram;
 
 use crate::error::Error;
+use crate::process::usage;
 use crate::regions::plan::{Memory, Plan, Touched};
 use crate::regions::stream;
-use crate::usage;
 
 const PAGE_BYTES: usize = 4096;
 const PAGE_WORDS: usize = PAGE_BYTES / 8;

@@ -7,7 +7,7 @@
 
 use foreread_workload::{Pattern, Workload};
 
-use crate::usage;
+use crate::process::usage;
 
 /// Memory that a run needs besides the data that it reads and the mount's budget.
 const REST_BYTES: u64 = 512 << 20;

@@ -20,11 +20,11 @@ use foreread_fuse::mount_table;
 use foreread_workload::{Baseline, Mount, Workload};
 
 use crate::error::Error;
-use crate::interrupt::Interrupt;
+use crate::process::interrupt::Interrupt;
+use crate::process::usage;
 use crate::process::{self, Process, TICK};
 use crate::subject::cgroup::Cgroup;
 use crate::subject::server::BUCKET;
-use crate::usage;
 
 /// The longest time from start to mount. Other clients take a few seconds at worst.
 const MOUNT_MAX: Duration = Duration::from_secs(15);

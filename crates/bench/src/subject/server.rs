@@ -13,7 +13,7 @@ use foreread_workload::{Store, Workload};
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::interrupt::Interrupt;
+use crate::process::interrupt::Interrupt;
 use crate::process::{Process, TICK};
 
 /// The name of the testbed's only bucket.

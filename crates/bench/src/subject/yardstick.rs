@@ -11,7 +11,7 @@ use foreread_testbed::bare::{self, Report, Target};
 use foreread_workload::{Pattern, Workload};
 
 use crate::error::Error;
-use crate::interrupt::Interrupt;
+use crate::process::interrupt::Interrupt;
 use crate::subject::server::{BUCKET, Server};
 
 /// Connections that measure the ceiling, as the promised figures say.

@@ -14,15 +14,15 @@ use std::time::{Duration, Instant};
 use foreread_workload::{Device, Metric, Workload};
 
 use crate::bench::Bench;
-use crate::column::{Column, Run};
 use crate::error::Error;
+use crate::process::usage;
 use crate::readers::plan::{Plan, Submitter};
 use crate::readers::start;
 use crate::row::Row;
+use crate::row::column::{Column, Run};
 use crate::setup::Setup;
 use crate::subject::client::Spent;
 use crate::submission::{cold, fio};
-use crate::usage;
 
 /// Time that a process may take beyond the workload's duration.
 const SLACK: Duration = Duration::from_mins(1);

@@ -8,10 +8,10 @@ use std::time::Duration;
 use foreread_workload::{Metric, Workload};
 use serde_json::Value;
 
-use crate::column::Run;
 use crate::error::Error;
 use crate::process::Process;
 use crate::readers::reading::Reading;
+use crate::row::column::Run;
 use crate::setup::Setup;
 
 /// Reads `file` with fio's `engine`: one process with many reads in flight, or a thread for each.

@@ -22,12 +22,12 @@ use futures::StreamExt;
 use hdrhistogram::Histogram;
 
 use crate::error::Error;
+use crate::process::usage;
 use crate::readers::plan::{Plan, Submitter};
 use crate::readers::reading::{Latencies, Latency, Reading};
 use crate::readers::sample;
 use crate::subject::server::GENERATION;
 use crate::submission::emulated::Emulated;
-use crate::usage;
 
 /// The most reads in one submission. Higher, and the first of them waits longer for the last.
 const BATCH_MAX: usize = 8;

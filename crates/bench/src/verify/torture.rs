@@ -23,8 +23,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::error::Error;
-use crate::interrupt::Interrupt;
 use crate::process::Process;
+use crate::process::interrupt::Interrupt;
 use crate::verify::board::{Board, State, elapsed, now_ns};
 use crate::verify::finding::{Finding, Kind, Operation};
 use crate::verify::report::{Engine, Found, Report, compared};

@@ -10,18 +10,18 @@ use std::time::{Duration, Instant};
 use foreread_workload::{Metric, Workload};
 
 use crate::bench::Bench;
-use crate::column::Run;
 use crate::error::Error;
-use crate::figures;
+use crate::process::usage;
 use crate::readers::plan::Plan;
 use crate::readers::reading::Reading;
 use crate::readers::{start, tree};
+use crate::row::column::Run;
+use crate::row::figures;
 use crate::subject::cgroup::Cgroup;
 use crate::subject::client::{Storage, Subject};
 use crate::subject::server::Server;
 use crate::subject::yardstick::{self, Yardstick};
 use crate::subject::{backing, objects};
-use crate::usage;
 
 /// Time that readers may take beyond the workload's duration: to start, to open, for a last slow
 /// read, and to end.

@@ -15,8 +15,8 @@ use foreread_workload::{Baseline, Figure, Metric, Pattern, Visit};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::conditions::Conditions;
 use crate::row::Row;
+use crate::row::conditions::Conditions;
 
 /// Widths of the fixed columns; a longer text pushes the rest of its line to the right.
 const NAME_WIDTH: usize = 17;
@@ -225,8 +225,8 @@ mod tests {
     use foreread_workload::catalogue;
 
     use super::*;
-    use crate::column::{Column, Run};
     use crate::readers::reading::Reading;
+    use crate::row::column::{Column, Run};
 
     fn row(name: &str, values: &[(Metric, f64)], ceiling: Option<f64>) -> Row {
         let run = Run {

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
-use crate::usage;
+use crate::process::usage;
 
 /// Under which conditions rows were measured.
 #[derive(Debug, Serialize)]

@@ -11,10 +11,10 @@ use foreread_sim::{PolicyName, Scenario};
 use foreread_workload::{Metric, Pattern, Workload};
 
 use crate::bench::Bench;
-use crate::column::{Column, Run};
 use crate::error::Error;
 use crate::row::Row;
-use crate::site::Site;
+use crate::row::column::{Column, Run};
+use crate::row::site::Site;
 use crate::subject::client::Subject;
 use crate::subject::server::Server;
 use crate::subject::yardstick::Yardstick;
