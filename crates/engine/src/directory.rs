@@ -129,7 +129,7 @@ impl Directory {
     fn resume(&self, chain: &Arc<Chain>, place: u32) {
         let reading = &mut *self.reading.lock();
         if Arc::ptr_eq(&reading.chain, chain) {
-            reading.chain = self.directories.resume(chain, place, reading.last(place).as_ref());
+            reading.chain = self.directories.resume(chain, place, reading.last(place));
         }
     }
 }
@@ -166,7 +166,10 @@ impl Engine {
             match unknown {
                 Unknown::Nothing => {}
                 // An error there is told to the readers of the directory.
-                Unknown::Listing(chain) => _ = chain.listing.wait(0, || directories.go_on(chain, 1)).await,
+                Unknown::Listing(chain) => {
+                    let start = chain.listing.start();
+                    let _ = chain.listing.wait(start, || directories.go_on(chain, 1)).await;
+                }
                 // A file that comes later than this confirms nothing.
                 Unknown::Old(dir, place) => {
                     let settled = directories.settled(*dir, *place);

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   enter: lock, f: tell policy, execute ── List ──────> go_on: a task a page, then listed
+//!              │                         ├─ ListFrom ──> the same, for a listing that begins there
 //!              │                         ├─ ListBelow ─> a task a subtree, many listings
 //!              │                         ├─ Fetch ─────> an errand
 //!              │                         ├─ Discard ───> an errand
@@ -145,6 +146,12 @@ impl Directories {
                     match state.table.chain(dir).filter(|chain| !restarts || unasked(chain)) {
                         Some(chain) => self.go_on(&chain, parallel),
                         None => _ = self.restart(state, dir),
+                    }
+                }
+                DirAction::ListFrom { dir, from } => {
+                    let State { table, policy, .. } = &mut *state;
+                    if let Some(chain) = table.begin_from(dir, from, |dir| policy.knows(dir)) {
+                        self.go_on(&chain, 1);
                     }
                 }
                 DirAction::ListBelow { dir, from, to } => self.list_below(state, dir, from, to),
