@@ -358,21 +358,21 @@ fn a_directory_larger_than_the_memory_is_read_once_and_forgotten_behind_its_read
 fn a_directory_larger_than_the_memory_is_listed_again_where_names_are_in_order() {
     let entries = 20_000;
     let options = DirOptions { below: true, ..OPTIONS };
-    let orders: [(&str, Box<dyn Fn(u32) -> u32>); 4] = [
+    let orders: [(&str, Box<dyn Fn(u32) -> u32>); 3] = [
         ("forward", Box::new(|nth| nth)),
         ("from the middle", Box::new(|nth| nth + 5_000)),
-        ("every third", Box::new(|nth| nth * 3 % 20_000)),
         ("backward", Box::new(|nth| 9_999 - nth)),
     ];
     for (order, entry) in orders {
-        for step in [1, 10] {
+        for step in [1, 3, 10] {
             let mut driver = Driver::new(tree(0, 0, entries, 2), options);
             driver.read(0);
             let (before, names) = (driver.requests, 10_000 / step);
             let mut alone = 0;
             for nth in 0..names {
                 alone += u32::from(driver.look_up(0, entry(nth * step)));
-                if nth % 3 == 0 {
+                // Meanwhile a page may come.
+                if nth % (8 / step).max(1) == 0 {
                     driver.round();
                 }
             }
@@ -380,7 +380,7 @@ fn a_directory_larger_than_the_memory_is_listed_again_where_names_are_in_order()
             let most = if order == "backward" { 10_000 / PAGE as u32 + 8 } else { 24 };
             assert!(alone <= most, "{order}, every {step}: {alone} of {names} names are asked for alone");
             let requests = driver.requests - before;
-            let pages = 10_000 / PAGE as u32 * if order == "every third" { 3 } else { 1 };
+            let pages = 10_000 / PAGE as u32;
             assert!(requests <= pages * 9 / 4 + 64, "{order}, every {step}: {requests} requests for {pages} pages");
         }
     }
@@ -414,8 +414,12 @@ fn a_walk_goes_on_where_the_parent_does_not_fit() {
         for entry in 0..wide as u32 {
             alone += u32::from(driver.look_up(0, entry));
             driver.read(u64::from(entry) + 1);
+            // Meanwhile a page may come.
+            if entry % 8 == 0 {
+                driver.round();
+            }
         }
-        let (rounds, requests) = (driver.rounds - rounds, driver.requests - requests);
+        let (rounds, requests) = (driver.rounds - rounds - wide as u32 / 8, driver.requests - requests);
         assert!(alone <= 8, "{wide}: {alone} are asked for alone");
         assert!(rounds <= wide as u32 / 20, "{wide}: {rounds} rounds");
         assert!(requests <= wide as u32 / 4, "{wide}: {requests} requests");

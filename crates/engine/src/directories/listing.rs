@@ -213,8 +213,14 @@ impl Listing {
         }
     }
 
+    /// Where entries are, those included that are kept.
     pub(crate) fn marks(&self) -> Marks {
-        self.state.lock().marks.clone()
+        let state = self.state.lock();
+        let mut marks = state.marks.clone();
+        for page in state.pages.iter().filter(|_| state.sorted) {
+            marks.add(page.end(), page.key(page.records.len() - 1));
+        }
+        marks
     }
 
     /// The places between which an entry of this name would be, if it is gone or has not come

@@ -79,7 +79,8 @@ impl Marks {
         let before = |key| self.all.partition_point(|mark| order(mark.key(), key).is_lt());
         let (from, to) = (before((name, false)), before((name, true)));
         let place = |at: usize| self.all.get(at).map(|mark| mark.place);
-        (!self.all.is_empty()).then(|| (from.checked_sub(1).and_then(place).unwrap_or(0), place(to).unwrap_or(u32::MAX)))
+        (!self.all.is_empty())
+            .then(|| (from.checked_sub(1).and_then(place).unwrap_or(0), place(to).unwrap_or(u32::MAX)))
     }
 
     /// Memory that they take.

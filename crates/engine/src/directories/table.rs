@@ -137,12 +137,7 @@ impl DirectoryTable {
 
     /// What `name` in `dir` is, and its place if there is one. `again`: what was in flight for it
     /// has come, or will not.
-    pub(crate) fn look_up(
-        &self,
-        dir: DirId,
-        name: &str,
-        again: bool,
-    ) -> (Result<Option<Named>, Unknown>, Option<u32>) {
+    pub(crate) fn look_up(&self, dir: DirId, name: &str, again: bool) -> (Result<Option<Named>, Unknown>, Option<u32>) {
         let Some(chain) = self.known.get(&dir).and_then(|known| known.chain.as_ref()) else {
             return (Err(Unknown::Nothing), None);
         };

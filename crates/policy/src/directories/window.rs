@@ -68,8 +68,8 @@ const IN_ORDER_MIN: u32 = 2;
 
 /// Names that a window must answer to have been worth it. Lower: names that are seldom in order
 /// have a page listed each time. Higher: readers of a few names in many places are not helped.
-/// Source: a guess, not measured; a page costs as much as the look-ups of a few names.
-const WORTH_MIN: u32 = 8;
+/// Source: a name that is looked up by itself costs two requests, and a page one.
+const WORTH_MIN: u32 = 2;
 
 /// Windows in turn that answered too few names, and count: names in order double each time, up to
 /// 512. Lower: more pages are listed in vain. Higher: a reader that comes to follow an order waits

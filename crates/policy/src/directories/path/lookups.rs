@@ -163,6 +163,8 @@ impl DirReadahead {
             return;
         }
         if from == known.listed && known.requested.is_some() && !known.complete {
+            // The reader has come to the page that is next.
+            known.pages_read = known.pages_read.max(known.pages_to(from));
             self.go_on(dir, true);
         } else {
             self.list_from(dir, from);
