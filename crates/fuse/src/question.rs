@@ -6,6 +6,8 @@
 //!           <── the answer overwrites the text, and ends with a zero byte
 //! ```
 //!
+//! The question goes to the root of the mount, which waits for no storage.
+//!
 //! An ioctl needs no name in the file system that an object could have. Every user who may read
 //! the directory may ask; only root and the user of the mount's process may change its budget.
 
