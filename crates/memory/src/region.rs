@@ -224,7 +224,7 @@ impl RegionBuilder {
         let mapping = Arc::new(Mapping::registered(pages, true, &uffd)?);
         let bell = Bell::new().map_err(Error::system("making an eventfd"))?;
         let orders = Arc::new(Orders::new(bell.clone()));
-        let policy = RegionPath::new(RegionOptions { pages, budget: budget_of_policy(budget_pages) });
+        let policy = RegionPath::new(RegionOptions { pages, budget: budget_of_policy(budget_pages, 0) });
         let (ready, told) = mpsc::sync_channel(1);
         let (mapping_of_pager, orders_of_pager) = (Arc::clone(&mapping), Arc::clone(&orders));
         let (may_ring, panics_after) = (self.io_uring, self.panics_after);
