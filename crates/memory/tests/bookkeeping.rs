@@ -84,6 +84,6 @@ fn tables_of_pages_are_within_the_budget_whatever_the_length() {
         println!("{ratio} times the budget: {made} bytes when it is made, {most} at most, of {bound}");
         assert!(made <= 2 * MIB, "{ratio} times the budget: {made} bytes when it was made");
         assert!(most <= bound, "{ratio} times the budget: {most} bytes, {bound} at most");
-        assert!(most >= budget * 9 / 10, "{ratio} times the budget: {most} bytes, so it was not full");
+        assert!(most >= budget * 4 / 5, "{ratio} times the budget: {most} bytes, so it was not full");
     }
 }
