@@ -22,9 +22,10 @@ use futures::StreamExt;
 use futures::future::{Either, select};
 use tokio::time::Instant;
 
-use crate::directories::chain::{Chain, EMPTY, EMPTY_MAX, Last, endless};
+use crate::directories::chain::{Chain, EMPTY, EMPTY_MAX, endless};
 use crate::directories::driver::Directories;
 use crate::directories::listing::{Node, Standing};
+use crate::directories::marks::Last;
 use crate::directories::name;
 use crate::directories::table::{Named, Unknown};
 use crate::engine::Engine;

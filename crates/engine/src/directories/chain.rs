@@ -24,6 +24,7 @@ use foreread_policy::DirId;
 use tokio::time::Instant;
 
 use crate::directories::listing::{Listing, Node, Said, Taken};
+use crate::directories::marks::Last;
 use crate::directories::segments::{SegmentId, Segments};
 use crate::error::{Error, ErrorKind};
 use crate::requests::storage::{Cursor, Storage};
@@ -39,13 +40,6 @@ pub(crate) struct Chain {
     seen: Mutex<Seen>,
     /// The listing that it replaces, until it is known whether both are alike.
     before: Mutex<Option<Arc<Listing>>>,
-}
-
-/// The last entry that a reader was given.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Last {
-    pub(crate) name: String,
-    pub(crate) directory: bool,
 }
 
 /// The continuations seen so far: one that comes back leads nowhere.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   enter: lock, f: tell policy, execute ── List ──────> go_on: a task a page, then listed
-//!              │                         ├─ ListFrom ──> the same, for a listing that begins there
+//!              │                         ├─ ListFrom ──> the same, for one that begins there
 //!              │                         ├─ ListBelow ─> a task a subtree, many listings
 //!              │                         ├─ Fetch ─────> an errand
 //!              │                         ├─ Discard ───> an errand
@@ -26,7 +26,8 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::directories::chain::Chain;
-use crate::directories::listing::{Node, Taken, TakenChild, identity_bytes};
+use crate::directories::listing::{Node, Taken, TakenChild};
+use crate::directories::name::identity_bytes;
 use crate::directories::prefetch::{Prefetched, discard, prefetch};
 use crate::directories::segments::SegmentId;
 use crate::directories::subtree;

@@ -17,7 +17,7 @@
 use std::cmp::Ordering;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use foreread_backend::lock::Mutex;
 use foreread_backend::{Entry, Key, ListPage, Object, Version};
@@ -26,9 +26,9 @@ use hashbrown::HashTable;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::directories::chain::Last;
-use crate::directories::marks::Marks;
-use crate::directories::name;
+use crate::directories::marks::{Last, Marks};
+use crate::directories::moment::{nanos, time};
+use crate::directories::name::{self, identity_bytes, order};
 use crate::error::Error;
 
 /// What a name in a directory stands for.
@@ -667,41 +667,9 @@ impl Page {
     }
 }
 
-/// The order of keys, byte by byte: `a-b` comes before `a/`, and after `a`.
-pub(crate) fn order((a, a_slash): (&str, bool), (b, b_slash): (&str, bool)) -> Ordering {
-    let with =
-        |name: &str, slash: bool| name.bytes().chain(slash.then_some(b'/')).collect::<smallvec::SmallVec<[u8; 64]>>();
-    match a.as_bytes().iter().zip(b.as_bytes()).find(|(a, b)| a != b) {
-        Some((a, b)) => a.cmp(b),
-        None => with(a, a_slash).cmp(&with(b, b_slash)),
-    }
-}
-
-/// Memory that the number of a directory takes whose prefix has this length, in bytes: an
-/// estimate.
-pub(crate) fn identity_bytes(prefix_len: usize) -> u64 {
-    IDENTITY_BYTES + prefix_len as u64
-}
-
-/// Memory that the number of a directory takes beside its prefix, in bytes: entries of two tables,
-/// and an allocation. Lower, and more is kept than is charged; higher, and fewer listings fit.
-const IDENTITY_BYTES: u64 = 160;
-
 /// Entries of a page that is kept as one. Lower: more pages to search. Higher: more is forgotten
 /// at a time where memory is short, and a page longer than that stays whole.
 const RECORDS_MAX: usize = 8192;
-
-fn nanos(time: SystemTime) -> Option<i64> {
-    match time.duration_since(SystemTime::UNIX_EPOCH) {
-        Ok(after) => after.as_nanos().try_into().ok(),
-        Err(before) => i64::try_from(before.duration().as_nanos()).ok().map(|nanos| -nanos),
-    }
-}
-
-fn time(nanos: i64) -> SystemTime {
-    let magnitude = Duration::from_nanos(nanos.unsigned_abs());
-    if nanos < 0 { SystemTime::UNIX_EPOCH - magnitude } else { SystemTime::UNIX_EPOCH + magnitude }
-}
 
 #[cfg(test)]
 mod tests {

@@ -11,8 +11,14 @@
 //! *Invariants:* places and keys ascend. There are at most [`MARKS_MAX`]: where there would be
 //! more, every other one goes, and later ones are farther apart.
 
-use crate::directories::chain::Last;
-use crate::directories::listing::order;
+use crate::directories::name::order;
+
+/// An entry that a listing can go on behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Last {
+    pub(crate) name: String,
+    pub(crate) directory: bool,
+}
 
 /// The marks of one listing.
 #[derive(Debug, Clone, Default)]

@@ -13,9 +13,11 @@ use foreread_backend::{Key, Object};
 use foreread_policy::{DirEvent, DirId, Found};
 use tokio::time::Instant;
 
-use crate::directories::chain::{Chain, Last};
+use crate::directories::chain::Chain;
 use crate::directories::driver::{Directories, State};
-use crate::directories::listing::{Node, identity_bytes};
+use crate::directories::listing::Node;
+use crate::directories::marks::Last;
+use crate::directories::name::identity_bytes;
 use crate::directories::table::{Named, Unknown};
 
 impl Directories {

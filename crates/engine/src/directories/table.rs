@@ -131,7 +131,9 @@ impl DirectoryTable {
         let gone = older.iter().chain([&before.listing]).map(|listing| listing.directories(0, u32::MAX));
         let gone: Vec<_> = gone.collect();
         before.trim(u32::MAX);
-        gone.iter().for_each(|gone| self.let_go_all(gone, &kept));
+        for gone in &gone {
+            self.let_go_all(gone, &kept);
+        }
         Some(chain)
     }
 

@@ -547,8 +547,8 @@ const FAILED: &str = "foreread: the thread that answers page faults of a memory 
                       ends: pages of the region that are not in memory cannot be given back. Please report it.\n";
 
 /// The part of a budget that policy may fill: the rest holds pages that are leaving, and tables.
-/// Those of a region that is a hundred times its budget would leave no room for pages: they take at
-/// most a half.
+/// Those of a region that is a hundred times its budget would leave no room for pages: they take
+/// at most a half.
 pub(super) fn budget_of_policy(pages: u64, tables_bytes: u64) -> u64 {
     let most = pages - LEAVING_MAX;
     let least = (most / 2).max(most.min(LEAVING_MAX));

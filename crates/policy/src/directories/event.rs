@@ -82,8 +82,8 @@ pub enum DirEvent<'a> {
     Named {
         /// The directory.
         dir: DirId,
-        /// Which entry has the name, by the latest listing, however old that is; `None` if it tells
-        /// nothing, or that there is no such name.
+        /// Which entry has the name, by the latest listing, however old that is; `None` if that
+        /// tells nothing, or that there is no such name.
         entry: Option<u32>,
         /// Whether a valid listing answers it, or one is in flight.
         found: Found,

@@ -98,11 +98,15 @@ impl Flag {
 /// written to only.
 type Record = [u32; 4];
 
-const BEFORE: usize = 0;
-const AFTER: usize = 1;
-const LEFT: usize = 2;
-/// Flags in the lower 16 bits, then the place and the list, in 8 bits each.
-const STATE: usize = 3;
+/// A word of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Word {
+    Before,
+    After,
+    Left,
+    /// Flags in the lower 16 bits, then the place and the list, in 8 bits each.
+    State,
+}
 
 /// A page on a list: its number and one more, so that 0 is none.
 type Link = u32;
@@ -144,7 +148,7 @@ impl Pages {
     }
 
     pub(crate) fn place(&self, page: u64) -> Place {
-        Place::ALL[(self.records[page as usize][STATE] >> PLACE_SHIFT & 0xff) as usize]
+        Place::ALL[(self.records[page as usize][Word::State as usize] >> PLACE_SHIFT & 0xff) as usize]
     }
 
     pub(crate) fn set_place(&mut self, page: u64, place: Place) {
@@ -156,17 +160,17 @@ impl Pages {
 
     /// Sets 8 bits of the state.
     fn set_byte(&mut self, page: u64, shift: u32, byte: u32) {
-        let state = &mut self.records[page as usize][STATE];
+        let state = &mut self.records[page as usize][Word::State as usize];
         *state = *state & !(0xff << shift) | byte << shift;
     }
 
     pub(crate) fn has(&self, page: u64, flag: Flag) -> bool {
-        self.records[page as usize][STATE] & flag.bit() != 0
+        self.records[page as usize][Word::State as usize] & flag.bit() != 0
     }
 
     pub(crate) fn set(&mut self, page: u64, flag: Flag, holds: bool) {
         if self.has(page, flag) != holds {
-            self.records[page as usize][STATE] ^= flag.bit();
+            self.records[page as usize][Word::State as usize] ^= flag.bit();
         }
     }
 
@@ -179,15 +183,15 @@ impl Pages {
 
     /// When the page left last, in pages that left before it.
     pub(crate) fn left(&self, page: u64) -> u32 {
-        self.records[page as usize][LEFT]
+        self.records[page as usize][Word::Left as usize]
     }
 
     pub(crate) fn set_left(&mut self, page: u64, now: u32) {
-        self.records[page as usize][LEFT] = now;
+        self.records[page as usize][Word::Left as usize] = now;
     }
 
     pub(crate) fn list(&self, page: u64) -> Option<List> {
-        let list = (self.records[page as usize][STATE] >> LIST_SHIFT).checked_sub(1)?;
+        let list = (self.records[page as usize][Word::State as usize] >> LIST_SHIFT).checked_sub(1)?;
         Some(List::ALL[list as usize])
     }
 
@@ -207,8 +211,8 @@ impl Pages {
         let (tail, own) = (self.lists[list as usize].tail, page as Link + 1);
         self.set_byte(page, LIST_SHIFT, list as u32 + 1);
         let record = &mut self.records[page as usize];
-        (record[BEFORE], record[AFTER]) = (tail, 0);
-        self.link(tail, AFTER, own, list);
+        (record[Word::Before as usize], record[Word::After as usize]) = (tail, 0);
+        self.link(tail, Word::After, own, list);
         let ends = &mut self.lists[list as usize];
         ends.tail = own;
         ends.len += 1;
@@ -219,16 +223,16 @@ impl Pages {
         let Some(list) = self.list(page) else { return };
         let record = self.records[page as usize];
         self.set_byte(page, LIST_SHIFT, 0);
-        self.link(record[BEFORE], AFTER, record[AFTER], list);
-        self.link(record[AFTER], BEFORE, record[BEFORE], list);
+        self.link(record[Word::Before as usize], Word::After, record[Word::After as usize], list);
+        self.link(record[Word::After as usize], Word::Before, record[Word::Before as usize], list);
         self.lists[list as usize].len -= 1;
     }
 
     /// The neighbour on one `side` of the page `of` is `to`. Of no page it is the list's end.
-    fn link(&mut self, of: Link, side: usize, to: Link, list: List) {
+    fn link(&mut self, of: Link, side: Word, to: Link, list: List) {
         if let Some(of) = of.checked_sub(1) {
-            self.records[of as usize][side] = to;
-        } else if side == AFTER {
+            self.records[of as usize][side as usize] = to;
+        } else if side == Word::After {
             self.lists[list as usize].head = to;
         } else {
             self.lists[list as usize].tail = to;
@@ -236,9 +240,12 @@ impl Pages {
     }
 }
 
-/// Where the place and the list are in a state, in bits. Lower: they would overlap with the flags,
-/// and with each other. Higher: they would not fit. Source: the number of flags.
+/// Where the place is in a state, in bits. Lower: it would overlap with the flags. Higher: the list
+/// would not fit. Source: the number of flags.
 const PLACE_SHIFT: u32 = 16;
+
+/// Where the list is in a state, in bits. Lower: it would overlap with the place. Higher: it would
+/// not fit. Source: the 8 bits of the place.
 const LIST_SHIFT: u32 = 24;
 
 #[cfg(test)]

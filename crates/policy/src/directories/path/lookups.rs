@@ -150,8 +150,8 @@ impl DirReadahead {
         }
     }
 
-    /// A reader looks up or enters one of the entries of `dir` from `from` on and before `to`: they
-    /// are gone, or expired. Where names are in order, the directory is listed from there on.
+    /// A reader looks up or enters one of the entries of `dir` from `from` on and before `to`:
+    /// they are gone, or expired. Where names are in order, the directory is listed from there on.
     pub(super) fn sought(&mut self, dir: DirId, from: u32, to: u32) {
         let DirOptions { readahead, ttl, below, .. } = self.options;
         let Some(known) = self.dirs.get_mut(&dir).filter(|known| known.trims > 0) else { return };
