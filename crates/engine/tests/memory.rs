@@ -342,6 +342,9 @@ fn files_that_do_not_fit_are_looked_up_in_order(rig: &mut Rig) {
     rig.check_requests("files looked up in order", before, count / PAGE * 5 / 4 + 64);
 }
 
+/// Places that a reader seeks back to.
+const SEEKS: u64 = 50;
+
 /// A `seekdir` to any place that was gone by then takes a page or two, wherever it is.
 fn a_reader_seeks_back_to_what_is_gone(rig: &mut Rig) {
     let count = rig.names;
@@ -351,7 +354,6 @@ fn a_reader_seeks_back_to_what_is_gone(rig: &mut Rig) {
         place += rig.next(&directory, place as u32, 5000).len() as u64;
     }
     let before = REQUESTS.load(Relaxed);
-    const SEEKS: u64 = 50;
     for seek in 0..SEEKS {
         let place = seek * 7919 * 31 % (count - 1000);
         for place in [place, place + 300, place + 600] {
