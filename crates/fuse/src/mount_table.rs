@@ -70,9 +70,8 @@ pub fn around(dir: &Path) -> io::Result<Option<PathBuf>> {
                     let is_covered = mounts.iter().any(|mount| mount.point != point && covers(mount));
                     return Ok((!is_covered).then_some(point));
                 }
-                Some(_) => {}
                 None if point.is_symlink() => break std::fs::read_link(&point)?,
-                None => {}
+                Some(_) | None => {}
             }
         };
         dir = point.with_file_name(target).join(parts.as_path());
