@@ -51,8 +51,8 @@ pub fn stands(dir: &Path) -> bool {
     resolve(dir).and_then(|point| at(&point)).is_ok_and(|mount| mount.is_some_and(|mount| mount.is_ours()))
 }
 
-/// The mount point of the foreread mount that `dir` lies in, if that can be told without asking the
-/// mount, which may wait for its storage: `dir` need not exist there.
+/// The mount point of the foreread mount that `dir` lies in, if that can be told without asking
+/// the mount, which may wait for its storage: `dir` need not exist there.
 pub fn around(dir: &Path) -> io::Result<Option<PathBuf>> {
     let mounts = read()?;
     let mut dir = std::path::absolute(dir)?;

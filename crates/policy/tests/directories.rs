@@ -358,11 +358,8 @@ fn a_directory_larger_than_the_memory_is_read_once_and_forgotten_behind_its_read
 fn a_directory_larger_than_the_memory_is_listed_again_where_names_are_in_order() {
     let entries = 20_000;
     let options = DirOptions { below: true, ..OPTIONS };
-    let orders: [(&str, Box<dyn Fn(u32) -> u32>); 3] = [
-        ("forward", Box::new(|nth| nth)),
-        ("from the middle", Box::new(|nth| nth + 5_000)),
-        ("backward", Box::new(|nth| 9_999 - nth)),
-    ];
+    let orders: [(&str, fn(u32) -> u32); 3] =
+        [("forward", |nth| nth), ("from the middle", |nth| nth + 5_000), ("backward", |nth| 9_999 - nth)];
     for (order, entry) in orders {
         for step in [1, 3, 10] {
             let mut driver = Driver::new(tree(0, 0, entries, 2), options);

@@ -240,8 +240,8 @@ impl Pages {
     }
 }
 
-/// Where the place is in a state, in bits. Lower: it would overlap with the flags. Higher: the list
-/// would not fit. Source: the number of flags.
+/// Where the place is in a state, in bits. Lower: it would overlap with the flags. Higher: the
+/// list would not fit. Source: the number of flags.
 const PLACE_SHIFT: u32 = 16;
 
 /// Where the list is in a state, in bits. Lower: it would overlap with the place. Higher: it would
