@@ -352,13 +352,16 @@ fn a_directory_larger_than_the_memory_is_read_once_and_forgotten_behind_its_read
     assert!(!driver.known.contains_key(&0), "the directory used least recently went");
 }
 
+/// Which entry the name is that is looked up so many names after the first one.
+type Place = fn(u32) -> u32;
+
 /// Names in order in a directory of which a small part fits: of any of its names, forward or back,
 /// from the start or the middle, a few are asked for alone, and no page is listed often.
 #[test]
 fn a_directory_larger_than_the_memory_is_listed_again_where_names_are_in_order() {
     let entries = 20_000;
     let options = DirOptions { below: true, ..OPTIONS };
-    let orders: [(&str, fn(u32) -> u32); 3] =
+    let orders: [(&str, Place); 3] =
         [("forward", |nth| nth), ("from the middle", |nth| nth + 5_000), ("backward", |nth| 9_999 - nth)];
     for (order, entry) in orders {
         for step in [1, 3, 10] {
