@@ -25,6 +25,8 @@ pub(crate) mod chain;
 pub(crate) mod driver;
 pub(crate) mod key_space;
 pub(crate) mod listing;
+pub(crate) mod marks;
+pub(crate) mod moment;
 pub(crate) mod name;
 pub(crate) mod prefetch;
 pub(crate) mod readers;

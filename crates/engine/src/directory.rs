@@ -22,9 +22,10 @@ use futures::StreamExt;
 use futures::future::{Either, select};
 use tokio::time::Instant;
 
-use crate::directories::chain::{Chain, EMPTY, EMPTY_MAX, Last, endless};
+use crate::directories::chain::{Chain, EMPTY, EMPTY_MAX, endless};
 use crate::directories::driver::Directories;
 use crate::directories::listing::{Node, Standing};
+use crate::directories::marks::Last;
 use crate::directories::name;
 use crate::directories::table::{Named, Unknown};
 use crate::engine::Engine;
@@ -129,7 +130,7 @@ impl Directory {
     fn resume(&self, chain: &Arc<Chain>, place: u32) {
         let reading = &mut *self.reading.lock();
         if Arc::ptr_eq(&reading.chain, chain) {
-            reading.chain = self.directories.resume(chain, place, reading.last(place).as_ref());
+            reading.chain = self.directories.resume(chain, place, reading.last(place));
         }
     }
 }
@@ -166,7 +167,10 @@ impl Engine {
             match unknown {
                 Unknown::Nothing => {}
                 // An error there is told to the readers of the directory.
-                Unknown::Listing(chain) => _ = chain.listing.wait(0, || directories.go_on(chain, 1)).await,
+                Unknown::Listing(chain) => {
+                    let start = chain.listing.start();
+                    let _ = chain.listing.wait(start, || directories.go_on(chain, 1)).await;
+                }
                 // A file that comes later than this confirms nothing.
                 Unknown::Old(dir, place) => {
                     let settled = directories.settled(*dir, *place);

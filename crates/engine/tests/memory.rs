@@ -12,6 +12,7 @@
 use std::alloc::System;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -29,6 +30,9 @@ static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
 /// `flat/f<n>`: so many files. `dirs/d<n>/data`: as many directories with one file each.
 struct Names(u64);
+
+/// Requests that the storage was sent, of every kind.
+static REQUESTS: AtomicU64 = AtomicU64::new(0);
 
 const PAGE: u64 = 1000;
 const FILE_BYTES: u64 = 8192;
@@ -72,6 +76,7 @@ impl Names {
 }
 
 async fn first_byte() {
+    REQUESTS.fetch_add(1, Relaxed);
     tokio::time::sleep(Duration::from_millis(5)).await;
 }
 
@@ -216,15 +221,24 @@ impl Rig {
         println!("{what}: at most {} KiB allocated, {} KiB charged to directories", self.peak >> 10, charged >> 10);
         assert!(self.peak <= budget + SLACK, "{what}: {} bytes allocated with a budget of {budget}", self.peak);
     }
+
+    fn check_requests(&self, what: &str, before: u64, most: u64) {
+        let requests = REQUESTS.load(Relaxed) - before;
+        println!("{what}: {requests} requests for {} names", self.names);
+        assert!(requests <= most, "{what}: {requests} requests, {most} at most");
+    }
 }
 
 /// One test, so that nothing else allocates meanwhile.
 #[test]
 fn what_grows_with_use_stays_within_the_budget() {
-    let tests: [fn(&mut Rig); 5] = [
+    let tests: [fn(&mut Rig); 8] = [
         a_flat_directory_is_read_to_its_end,
         readers_far_apart_see_each_name_once,
         directories_with_a_file_each_are_walked,
+        directories_that_do_not_fit_are_found_in_order,
+        files_that_do_not_fit_are_looked_up_in_order,
+        a_reader_seeks_back_to_what_is_gone,
         names_are_looked_up_in_many_directories,
         files_are_opened_and_read,
     ];
@@ -281,6 +295,73 @@ fn directories_with_a_file_each_are_walked(rig: &mut Rig) {
         assert_eq!(found[0].0, "data");
     }
     rig.check("directories with a file each", BUDGET);
+}
+
+/// As `find` does: a part of the directory is read, each directory of it is looked up and read,
+/// then the next part.
+fn directories_that_do_not_fit_are_found_in_order(rig: &mut Rig) {
+    let (count, before) = (rig.names, REQUESTS.load(Relaxed));
+    let above = rig.engine.open_directory("dirs/");
+    let mut n = 0;
+    while n < count {
+        let part = (n + count / 3 + 1).min(count);
+        let mut place = n;
+        while place < part {
+            let found = rig.next(&above, place as u32, 700.min((part - place) as usize));
+            assert_eq!(found[0].0, format!("d{place:08}"));
+            place += found.len() as u64;
+        }
+        for n in n..part {
+            let name = format!("d{n:08}");
+            let named = rig.runtime.block_on(rig.engine.look_up("dirs/", &name)).expect("it is there");
+            assert_eq!(named.node, Node::Directory(format!("dirs/{name}/")));
+            let directory = rig.engine.open_directory(&format!("dirs/{name}/"));
+            let found = rig.next(&directory, 0, 10);
+            assert_eq!((found.len(), &*found[0].0), (1, "data"), "directory {n}");
+        }
+        n = part;
+    }
+    assert!(rig.next(&above, count as u32, 1).is_empty());
+    rig.check("directories found in order", BUDGET);
+    rig.check_requests("directories found in order", before, count / 20);
+}
+
+fn files_that_do_not_fit_are_looked_up_in_order(rig: &mut Rig) {
+    let count = rig.names;
+    rig.read_all("flat/", 'f', count);
+    let before = REQUESTS.load(Relaxed);
+    for n in 0..count {
+        let name = format!("f{n:08}");
+        let named = rig.runtime.block_on(rig.engine.look_up("flat/", &name)).expect("it is there");
+        assert!(matches!(named.node, Node::File(object) if object.key.as_str() == format!("flat/{name}")));
+        if n % 100 == 0 {
+            rig.allocated();
+        }
+    }
+    rig.check("files looked up in order", BUDGET);
+    rig.check_requests("files looked up in order", before, count / PAGE * 5 / 4 + 64);
+}
+
+/// Places that a reader seeks back to.
+const SEEKS: u64 = 50;
+
+/// A `seekdir` to any place that was gone by then takes a page or two, wherever it is.
+fn a_reader_seeks_back_to_what_is_gone(rig: &mut Rig) {
+    let count = rig.names;
+    let directory = rig.engine.open_directory("flat/");
+    let mut place = 0;
+    while place < count {
+        place += rig.next(&directory, place as u32, 5000).len() as u64;
+    }
+    let before = REQUESTS.load(Relaxed);
+    for seek in 0..SEEKS {
+        let place = seek * 7919 * 31 % (count - 1000);
+        for place in [place, place + 300, place + 600] {
+            assert_eq!(rig.next(&directory, place as u32, 300)[0].0, format!("f{place:08}"));
+        }
+    }
+    rig.check("a reader that seeks back", BUDGET);
+    rig.check_requests("a reader that seeks back", before, SEEKS * 3);
 }
 
 fn names_are_looked_up_in_many_directories(rig: &mut Rig) {

@@ -9,7 +9,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +50,38 @@ pub fn at(point: &Path) -> io::Result<Option<Mount>> {
 pub fn stands(dir: &Path) -> bool {
     resolve(dir).and_then(|point| at(&point)).is_ok_and(|mount| mount.is_some_and(|mount| mount.is_ours()))
 }
+
+/// The mount point of the foreread mount that `dir` lies in, if that can be told without asking
+/// the mount, which may wait for its storage: `dir` need not exist there.
+pub fn around(dir: &Path) -> io::Result<Option<PathBuf>> {
+    let mounts = read()?;
+    let mut dir = std::path::absolute(dir)?;
+    for _ in 0..LINKS_MAX {
+        if dir.components().any(|part| part == Component::ParentDir) {
+            return Ok(None);
+        }
+        let (mut point, mut parts) = (PathBuf::new(), dir.components());
+        let target = loop {
+            let Some(part) = parts.next() else { return Ok(None) };
+            point.push(part);
+            match mounts.iter().rev().find(|mount| mount.point == point) {
+                Some(mount) if mount.is_ours() => {
+                    let covers = |mount: &Mount| mount.point.starts_with(&point) && dir.starts_with(&mount.point);
+                    let is_covered = mounts.iter().any(|mount| mount.point != point && covers(mount));
+                    return Ok((!is_covered).then_some(point));
+                }
+                None if point.is_symlink() => break std::fs::read_link(&point)?,
+                Some(_) | None => {}
+            }
+        };
+        dir = point.with_file_name(target).join(parts.as_path());
+    }
+    Ok(None)
+}
+
+/// Symbolic links followed in one path. Lower: fewer paths are told without a question. Higher:
+/// a circle of links is noticed later. Source: `MAXSYMLINKS` of Linux.
+const LINKS_MAX: usize = 40;
 
 /// `dir`, absolute and without symbolic links. `dir` itself is not touched if it is a mount point.
 ///

@@ -6,6 +6,8 @@
 //!           <── the answer overwrites the text, and ends with a zero byte
 //! ```
 //!
+//! The question goes to the root of the mount, which waits for no storage.
+//!
 //! An ioctl needs no name in the file system that an object could have. Every user who may read
 //! the directory may ask; only root and the user of the mount's process may change its budget.
 
@@ -15,6 +17,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 
 use crate::error::Error;
+use crate::mount_table;
 
 /// The longest answer in bytes: the size field of an ioctl's number has 14 bits.
 pub(crate) const BYTES_MAX: usize = 16_383;
@@ -120,7 +123,9 @@ pub(crate) fn paths(text: &[u8]) -> impl Iterator<Item = &str> {
 
 fn ask(dir: &Path, question: Question, text: &[u8]) -> Result<String, Error> {
     let not_a_mount = |cause| Error::NotAMount { dir: dir.to_owned(), cause };
-    let file = File::open(dir).map_err(not_a_mount)?;
+    // To open a directory in the mount may wait for its listing. Paths are from that directory.
+    let root = if question == Question::Expect { None } else { mount_table::around(dir).ok().flatten() };
+    let file = File::open(root.as_deref().unwrap_or(dir)).map_err(not_a_mount)?;
     let mut answer = vec![0u8; BYTES_MAX];
     let Some(asked) = answer.get_mut(..text.len()) else {
         return Err(not_a_mount(io::Error::new(io::ErrorKind::InvalidInput, "a path is too long")));

@@ -78,7 +78,9 @@ typedef struct foreread_stats {
 } foreread_stats;
 
 /* Makes a region of len bytes, all zero, of which at most budget (512 KiB or more) are in memory.
- * Bookkeeping is extra: about 20.4 bytes for each page of len, and one percent of the budget.
+ * Tables of pages that were ever used are within it: 21 bytes a page, at most half of the budget.
+ * The process has up to a twentieth beside it, and what tables take beyond that half: nothing,
+ * where less than a hundred times the budget was used.
  * spill_dir: a directory on the file system that holds the rest; NULL for the directory of
  * temporary files, or /var/tmp where that is in memory. len is less than 16 TiB. Returns NULL where
  * the region cannot be made; foreread_last_error says why. */

@@ -137,9 +137,10 @@ impl RegionBuilder {
     /// Bytes that may be in memory at the same time: at least [`crate::BUDGET_BYTES_MIN`], rounded
     /// down to pages. Required.
     ///
-    /// Pages that are mapped, read ahead or being read count. Book-keeping is extra: about 20.4
-    /// bytes for each page of the region's length (half a percent of it), and one percent of the
-    /// budget.
+    /// Pages that are mapped, read ahead or being read count, and so does what is kept of pages
+    /// that were ever used: 21 bytes each, in steps of 256 pages, but at most half of the budget.
+    /// The process has up to a twentieth beside it, and what such tables take beyond that half:
+    /// nothing, where less than a hundred times the budget was used.
     pub fn budget(mut self, bytes: usize) -> Self {
         self.budget = Some(bytes);
         self
@@ -224,7 +225,7 @@ impl RegionBuilder {
         let mapping = Arc::new(Mapping::registered(pages, true, &uffd)?);
         let bell = Bell::new().map_err(Error::system("making an eventfd"))?;
         let orders = Arc::new(Orders::new(bell.clone()));
-        let policy = RegionPath::new(RegionOptions { pages, budget: budget_of_policy(budget_pages) });
+        let policy = RegionPath::new(RegionOptions { pages, budget: budget_of_policy(budget_pages, 0) });
         let (ready, told) = mpsc::sync_channel(1);
         let (mapping_of_pager, orders_of_pager) = (Arc::clone(&mapping), Arc::clone(&orders));
         let (may_ring, panics_after) = (self.io_uring, self.panics_after);

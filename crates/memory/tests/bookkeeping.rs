@@ -1,4 +1,4 @@
-//! What is kept of each page of a region's length, beside its budget: a process of its own.
+//! What is kept of each page of a region's length: a process of its own.
 
 #![allow(unsafe_code, reason = "a spill of the test's own")]
 
@@ -39,25 +39,51 @@ fn resident() -> usize {
     pages * PAGE
 }
 
-#[test]
-fn a_page_of_the_length_takes_21_bytes_beside_the_budget() {
-    let (len, budget) = (16 << 30, 4 * MIB);
-    let before = resident();
+/// What the process has for a region whose length is `ratio` times its budget, once every part of
+/// it has been used and the budget is full: at most, in bytes, and when it was made.
+fn used(ratio: usize, budget: usize) -> (usize, usize) {
+    let len = ratio * budget;
     let spill = Arc::new(Sparse::default());
+    let before = resident();
     let builder = Region::anonymous(len).budget(budget).spill_to(Arc::clone(&spill) as Arc<dyn Spill>);
     let mut region = builder.create().expect("a region");
-    let made = resident() - before;
-    // Pages everywhere; all but a few leave.
-    let step = len / 8192;
-    for at in (0..len).step_by(step) {
-        region[at] = 1;
+    let made = resident().saturating_sub(before);
+    let mut most = 0;
+    let mut measure = |n: usize| {
+        if n.is_multiple_of(1024) {
+            let spilled = spill.0.lock().expect("no thread panicked").len() * (PAGE + 64);
+            most = most.max(resident().saturating_sub(before + spilled));
+        }
+    };
+    for round in 0..2 {
+        // A page in each part; zeroes leave no copy.
+        for (n, at) in (0..len).step_by(256 * PAGE).enumerate() {
+            assert_eq!(region[at], 0);
+            measure(n);
+        }
+        for n in 0..budget * 3 / 2 / PAGE {
+            let at = (n * PAGE + 8) % len;
+            assert_eq!(region[at], round);
+            region[at] = round + 1;
+            measure(n);
+        }
     }
-    assert!((0..len).step_by(step).all(|at| region[at] == 1));
-    let spilled = spill.0.lock().expect("no thread panicked").len() * (PAGE + 64);
-    let used = resident() - before - spilled.min(resident() - before);
-    let bound = 21 * (len / PAGE);
-    assert!(made <= bound + 2 * MIB, "{made} bytes for {} pages when it was made", len / PAGE);
-    // The kernel's and policy's own, for pages that have been used, are a part of it.
-    assert!(used <= bound + budget + budget / 20 + 4 * MIB, "{used} bytes, budget {budget}: {:?}", region.stats());
-    println!("{:.2} bytes a page when it is made", made as f64 / (len / PAGE) as f64);
+    (most, made)
+}
+
+/// A region takes the budget and a twentieth, tables of its pages included, where it is up to a
+/// hundred times as long. Beyond that tables take at most a half of the budget, and the rest is
+/// added.
+#[test]
+fn tables_of_pages_are_within_the_budget_whatever_the_length() {
+    let budget = 32 * MIB;
+    for ratio in [2, 8, 64, 512] {
+        let (most, made) = used(ratio, budget);
+        let tables = 21 * (ratio * budget / PAGE);
+        let bound = budget + budget / 20 + tables.saturating_sub(budget / 2);
+        println!("{ratio} times the budget: {made} bytes when it is made, {most} at most, of {bound}");
+        assert!(made <= 2 * MIB, "{ratio} times the budget: {made} bytes when it was made");
+        assert!(most <= bound, "{ratio} times the budget: {most} bytes, {bound} at most");
+        assert!(most >= budget * 4 / 5, "{ratio} times the budget: {most} bytes, so it was not full");
+    }
 }

@@ -15,6 +15,7 @@
 //! - `event`: the contract. `path`: the wiring, with `lookups` (what readers do), `listings` (what
 //!   is listed) and `contents` (what is fetched whole).
 //! - `directory`: what is known of one directory.
+//! - `window`: where a directory that does not fit is listed again.
 //! - `walk`: a reader that goes through a tree, and where it comes to next.
 //! - `open_run`: files opened in order in one directory, by readers side by side.
 //! - `open_order`: the order of opens of an earlier epoch.
@@ -28,7 +29,7 @@
 //!
 //! The folder holds no names and no bytes, and does not send requests: the driver does. It does
 //! not evict pages of files; it tells the driver which files are no longer expected. Source:
-//! docs/decisions/0029, 0030, 0034 and 0035.
+//! docs/decisions/0029, 0030, 0034, 0035 and 0055.
 
 pub(crate) mod confidence;
 pub(crate) mod directory;
@@ -39,3 +40,4 @@ pub(crate) mod open_run;
 pub(crate) mod path;
 pub(crate) mod subtree;
 pub(crate) mod walk;
+pub(crate) mod window;

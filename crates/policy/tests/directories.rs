@@ -99,6 +99,14 @@ impl Driver {
                     self.along.remove(&dir.0);
                     self.requests += 1;
                 }
+                DirAction::ListFrom { dir, from } => {
+                    assert!((from as usize) < self.tree[&dir.0].len());
+                    self.listing.insert(dir.0, from as usize);
+                    self.along.remove(&dir.0);
+                    self.known.insert(dir.0, (from as usize, self.now));
+                    self.gone.insert(dir.0, from);
+                    self.requests += 1;
+                }
                 DirAction::ListBelow { dir, from, to } => {
                     assert!(self.options.below);
                     for below in self.dirs_among(dir.0, from, to) {
@@ -278,6 +286,22 @@ impl Driver {
         }
     }
 
+    /// A reader looks up an entry of `dir`. Returns whether it had to be asked for alone.
+    fn look_up(&mut self, dir: u64, entry: u32) -> bool {
+        let (gone, end) = (self.gone.get(&dir).copied().unwrap_or(0), self.known.get(&dir).map_or(0, |known| known.0));
+        let there = entry >= gone && (entry as usize) < end;
+        let (found, place) = if there { (Found::Resident, Some(entry)) } else { (Found::Absent, None) };
+        self.tell(DirEvent::Named { dir: DirId(dir), entry: place, found });
+        if !there {
+            let part = entry / PAGE as u32 * PAGE as u32;
+            let (from, to) = (part, part + PAGE as u32);
+            let clamp = |place: u32| if entry < gone { place.min(gone) } else { place.max(end as u32) };
+            self.tell(DirEvent::Sought { dir: DirId(dir), from: clamp(from), to: clamp(to) });
+            self.round();
+        }
+        !there
+    }
+
     fn dirs_of(&self, dir: u64) -> Vec<u64> {
         self.dirs_among(dir, 0, u32::MAX)
     }
@@ -326,6 +350,80 @@ fn a_directory_larger_than_the_memory_is_read_once_and_forgotten_behind_its_read
     driver.options.shares = DirShares { known_bytes: OPTIONS.shares.known_bytes / 4, contents_bytes: 0 };
     driver.tell(DirEvent::Capacity(driver.options.shares));
     assert!(!driver.known.contains_key(&0), "the directory used least recently went");
+}
+
+/// Which entry the name is that is looked up so many names after the first one.
+type Place = fn(u32) -> u32;
+
+/// Names in order in a directory of which a small part fits: of any of its names, forward or back,
+/// from the start or the middle, a few are asked for alone, and no page is listed often.
+#[test]
+fn a_directory_larger_than_the_memory_is_listed_again_where_names_are_in_order() {
+    let entries = 20_000;
+    let options = DirOptions { below: true, ..OPTIONS };
+    let orders: [(&str, Place); 3] =
+        [("forward", |nth| nth), ("from the middle", |nth| nth + 5_000), ("backward", |nth| 9_999 - nth)];
+    for (order, entry) in orders {
+        for step in [1, 3, 10] {
+            let mut driver = Driver::new(tree(0, 0, entries, 2), options);
+            driver.read(0);
+            let (before, names) = (driver.requests, 10_000 / step);
+            let mut alone = 0;
+            for nth in 0..names {
+                alone += u32::from(driver.look_up(0, entry(nth * step)));
+                // Meanwhile a page may come.
+                if nth % (8 / step).max(1) == 0 {
+                    driver.round();
+                }
+            }
+            // Backward each page begins with a name that waits for it.
+            let most = if order == "backward" { 10_000 / PAGE as u32 + 8 } else { 24 };
+            assert!(alone <= most, "{order}, every {step}: {alone} of {names} names are asked for alone");
+            let requests = driver.requests - before;
+            let pages = 10_000 / PAGE as u32;
+            assert!(requests <= pages * 9 / 4 + 64, "{order}, every {step}: {requests} requests for {pages} pages");
+        }
+    }
+}
+
+#[test]
+fn names_at_random_places_of_a_large_directory_have_little_listed() {
+    let entries = 20_000;
+    let mut driver = Driver::new(tree(0, 0, entries, 2), DirOptions { below: true, ..OPTIONS });
+    driver.read(0);
+    let before = driver.requests;
+    let mut seed = 1_u64;
+    for _ in 0..5_000 {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        driver.look_up(0, (seed >> 33) as u32 % entries as u32);
+    }
+    let requests = driver.requests - before;
+    assert!(requests <= 100, "{requests} requests");
+}
+
+/// Directories in a parent of which a small part fits are entered in order.
+#[test]
+fn a_walk_goes_on_where_the_parent_does_not_fit() {
+    for wide in [1_600, 16_000] {
+        let shares = DirShares { known_bytes: 4 << 20, ..OPTIONS.shares };
+        let mut driver = Driver::new(tree(1, wide, 1, 2), DirOptions { shares, below: true, ..OPTIONS });
+        driver.read(0);
+        let gone = driver.gone.get(&0).copied().unwrap_or(0);
+        assert_eq!(gone > 0, wide > 10_000, "{gone} of {wide} entries are gone");
+        let (rounds, requests, mut alone) = (driver.rounds, driver.requests, 0);
+        for entry in 0..wide as u32 {
+            alone += u32::from(driver.look_up(0, entry));
+            driver.read(u64::from(entry) + 1);
+            // Meanwhile a page may come.
+            if entry % 8 == 0 {
+                driver.round();
+            }
+        }
+        let (rounds, requests) = (driver.rounds - rounds - wide as u32 / 8, driver.requests - requests);
+        assert!(alone <= 8, "{wide}: {alone} are asked for alone");
+        assert!(rounds <= wide as u32 / 20, "{wide}: {rounds} rounds");
+        assert!(requests <= wide as u32 / 4, "{wide}: {requests} requests");
+    }
 }
 
 #[test]
@@ -503,6 +601,7 @@ fn without_a_time_to_live_or_readahead_nothing_is_listed_ahead() {
 enum Step {
     Read(u64),
     Named(u64, u32),
+    Sought(u64, u32, u32),
     Open(u64, u32),
     Expect(u64, u32),
     AnswerListing(usize),
@@ -517,6 +616,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => dir.clone().prop_map(Step::Read),
         2 => file.clone().prop_map(|(dir, entry)| Step::Named(dir, entry)),
+        2 => (0..3u64, 0..160u32, 0..40u32).prop_map(|(dir, entry, len)| Step::Sought(dir, entry, len)),
         6 => file.clone().prop_map(|(dir, entry)| Step::Open(dir, entry)),
         1 => file.prop_map(|(dir, entry)| Step::Expect(dir, entry)),
         6 => any::<usize>().prop_map(Step::AnswerListing),
@@ -530,12 +630,17 @@ proptest! {
     /// What is known and what is ahead stay within their bounds, and a reader's own listing is in
     /// flight whenever the reader waits for it.
     #[test]
-    fn what_is_known_and_ahead_is_bounded_whatever_readers_do(steps in prop::collection::vec(step(), 1..300), small in any::<bool>(), flat in any::<bool>()) {
+    fn what_is_known_and_ahead_is_bounded_whatever_readers_do(steps in prop::collection::vec(step(), 1..300), small in any::<bool>(), shape in 0..3) {
         // The small one holds all directories of the flat tree, and few of their entries.
         let known_bytes = if small { 50_000 } else { 1 << 20 };
         let shares = DirShares { known_bytes, contents_bytes: 300_000 };
-        let options = DirOptions { shares, below: flat, ..OPTIONS };
-        let mut driver = Driver::new(if flat { tree(1, 20, 3, 20) } else { tree(2, 4, 30, 20) }, options);
+        let options = DirOptions { shares, below: shape > 0, ..OPTIONS };
+        let tree = match shape {
+            0 => tree(2, 4, 30, 20),
+            1 => tree(1, 20, 3, 20),
+            _ => tree(1, 160, 3, 20),
+        };
+        let mut driver = Driver::new(tree, options);
         for step in steps {
             match step {
                 Step::Read(dir) => {
@@ -550,6 +655,11 @@ proptest! {
                 Step::Named(dir, entry) => {
                     let entry = Some(entry).filter(|&entry| driver.known.get(&dir).is_some_and(|known| known.0 as u32 > entry));
                     driver.tell(DirEvent::Named { dir: DirId(dir), entry, found: Found::Absent });
+                }
+                Step::Sought(dir, entry, len) => {
+                    if (entry as usize) < driver.tree[&dir].len() {
+                        driver.tell(DirEvent::Sought { dir: DirId(dir), from: entry, to: entry + len });
+                    }
                 }
                 Step::Open(dir, entry) => {
                     if driver.known.get(&dir).is_some_and(|known| known.0 as u32 > entry) {

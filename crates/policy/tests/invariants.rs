@@ -635,6 +635,33 @@ fn late_requests_are_hedged_only_with_readahead() {
     }
 }
 
+/// A file of four exbibytes, of which little is resident: a walk over its blocks would take hours.
+#[test]
+fn what_is_prefetched_and_discarded_takes_steps_for_what_is_resident_only() {
+    let file = FileId(0);
+    for pages in [1 << 10, 1 << 50] {
+        let mut driver = Driver::new(STORE);
+        driver.files.insert(file, pages);
+        driver.tell(Event::Open { file, pages });
+        for page in [100, 900, pages - 1] {
+            driver.read(file, Extent::new(page, page + 1));
+            driver.complete(0, false);
+            driver.answer();
+        }
+        let read = driver.folios.len();
+        for _ in 0..20 {
+            driver.tell(Event::Prefetch { file });
+            (0..100).for_each(|nth| driver.complete(nth, false));
+        }
+        assert!(driver.folios.len() > read + 8, "{} folios", driver.folios.len());
+        let covers = |page: u64| driver.folios.iter().any(|((_, start), (end, ..))| (*start..*end).contains(&page));
+        assert!((0..1000).all(covers), "it is fetched from its start on, without holes");
+        driver.tell(Event::Discard { file });
+        let arrived = driver.folios.values().filter(|folio| folio.2).count();
+        assert_eq!(arrived, read, "what was read stays, and the rest goes that has arrived");
+    }
+}
+
 #[test]
 fn the_class_says_whether_a_read_waits() {
     let mut policy = ReadPath::new(STORE);

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use foreread_testbed::{Config, ObjectSpec};
+
 use crate::fixture::{Mount, Store, foreread, run, shell};
 
 #[test]
@@ -37,6 +39,25 @@ fn any_directory_of_the_mount_answers() {
     let store = Store::with(&[("a/b/file", 1)]);
     let mounted = Mount::of(&store);
     run(foreread().arg("stats").arg(mounted.file("a/b"))).ok();
+}
+
+/// No question reaches the storage: not for the name, not for what is in it. The same holds for a
+/// way there over a symbolic link.
+#[test]
+fn a_directory_that_the_storage_is_silent_about_answers() {
+    let faults = vec!["stall,key=a/*".parse().expect("a fault")];
+    let objects = vec![ObjectSpec::new("a/b/file", 1)];
+    let store = Store::start(Config { objects, faults, ..Config::default() });
+    let mounted = Mount::of(&store);
+    let links = tempfile::tempdir().expect("a directory");
+    std::os::unix::fs::symlink(mounted.file("a"), links.path().join("there")).expect("a link");
+    for dir in [mounted.file("a/b"), mounted.file("a"), links.path().join("there/b")] {
+        let text = run(foreread().args(["stats", "--json"]).arg(&dir)).ok().text();
+        assert!(text.contains("memory_budget_bytes"), "{text}");
+    }
+    let asked: Vec<_> = store.testbed.requests().into_iter().filter(|request| request.key.starts_with('a')).collect();
+    assert!(asked.is_empty(), "{asked:?}");
+    run(foreread().arg("stats").arg(links.path().join("nowhere"))).failed_saying(&["no statistics"]);
 }
 
 #[test]

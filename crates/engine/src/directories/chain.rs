@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A reader whose next entry is gone begins a chain of its own there: after the last name that it
-//! was given, where the storage can be asked for that, or else past as many entries.
+//! was given, where the storage can be asked for that, or after a name that is known to come
+//! before it, past the entries between, or else past as many entries.
 //!
 //! Until it has come, the listing before it answers in its place, as far as that may still be
 //! believed.
@@ -23,6 +24,7 @@ use foreread_policy::DirId;
 use tokio::time::Instant;
 
 use crate::directories::listing::{Listing, Node, Said, Taken};
+use crate::directories::marks::Last;
 use crate::directories::segments::{SegmentId, Segments};
 use crate::error::{Error, ErrorKind};
 use crate::requests::storage::{Cursor, Storage};
@@ -38,13 +40,6 @@ pub(crate) struct Chain {
     seen: Mutex<Seen>,
     /// The listing that it replaces, until it is known whether both are alike.
     before: Mutex<Option<Arc<Listing>>>,
-}
-
-/// The last entry that a reader was given.
-#[derive(Debug, Clone)]
-pub(crate) struct Last {
-    pub(crate) name: String,
-    pub(crate) directory: bool,
 }
 
 /// The continuations seen so far: one that comes back leads nowhere.
@@ -68,18 +63,21 @@ impl Chain {
         Self::of(dir, Listing::new(prefix), Segments::new(divisible), along, before)
     }
 
-    /// A listing of what follows the entries before `place`, of which `last` is the last one, if
-    /// that is known.
-    pub(crate) fn rest(dir: DirId, prefix: &Arc<str>, place: u32, last: Option<&Last>, divisible: bool) -> Arc<Self> {
-        let (passes, segments) = match last {
-            Some(Last { name, directory: false }) if divisible => (0, Segments::after(format!("{prefix}{name}"))),
+    /// A listing of what `before` tells from the entry at `place` on. `last` is the entry before
+    /// it, if a reader knows that.
+    pub(crate) fn rest(dir: DirId, before: &Listing, place: u32, last: Option<Last>, divisible: bool) -> Arc<Self> {
+        let prefix = before.shared_prefix();
+        let known = last.map(|last| (place, last)).or_else(|| before.before(place)).filter(|_| divisible);
+        let (passes, segments) = match &known {
+            Some((at, Last { name, directory: false })) => (place - at, Segments::after(format!("{prefix}{name}"))),
             // Behind all that is in the directory.
-            Some(Last { name, directory: true }) if divisible => {
-                (0, Segments::after(format!("{prefix}{name}/{}", char::MAX)))
+            Some((at, Last { name, directory: true })) => {
+                (place - at, Segments::after(format!("{prefix}{name}/{}", char::MAX)))
             }
-            _ => (place, Segments::new(divisible)),
+            None => (place, Segments::new(divisible)),
         };
-        let listing = Listing::rest(prefix, place, passes, last.map(|last| last.name.as_str()));
+        let name = known.as_ref().map(|(_, last)| last.name.as_str());
+        let listing = Listing::rest(&prefix, place, passes, name, before.marks());
         Self::of(dir, listing, segments, false, None)
     }
 
@@ -131,7 +129,7 @@ impl Chain {
 
     /// Whether nothing of it has come, and nothing is in flight.
     pub(crate) fn is_unasked(&self) -> bool {
-        !self.is_busy() && !self.listing.is_over() && !self.listing.has(0)
+        !self.is_busy() && !self.listing.is_over() && !self.listing.has_begun()
     }
 
     /// It no longer comes with others. Returns whether it did.

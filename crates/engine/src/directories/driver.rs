@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   enter: lock, f: tell policy, execute ── List ──────> go_on: a task a page, then listed
+//!              │                         ├─ ListFrom ──> the same, for one that begins there
 //!              │                         ├─ ListBelow ─> a task a subtree, many listings
 //!              │                         ├─ Fetch ─────> an errand
 //!              │                         ├─ Discard ───> an errand
@@ -25,7 +26,8 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::directories::chain::Chain;
-use crate::directories::listing::{Node, Taken, TakenChild, identity_bytes};
+use crate::directories::listing::{Node, Taken, TakenChild};
+use crate::directories::name::identity_bytes;
 use crate::directories::prefetch::{Prefetched, discard, prefetch};
 use crate::directories::segments::SegmentId;
 use crate::directories::subtree;
@@ -145,6 +147,12 @@ impl Directories {
                     match state.table.chain(dir).filter(|chain| !restarts || unasked(chain)) {
                         Some(chain) => self.go_on(&chain, parallel),
                         None => _ = self.restart(state, dir),
+                    }
+                }
+                DirAction::ListFrom { dir, from } => {
+                    let State { table, policy, .. } = &mut *state;
+                    if let Some(chain) = table.begin_from(dir, from, |dir| policy.knows(dir)) {
+                        self.go_on(&chain, 1);
                     }
                 }
                 DirAction::ListBelow { dir, from, to } => self.list_below(state, dir, from, to),

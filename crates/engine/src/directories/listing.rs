@@ -11,12 +11,13 @@
 //!
 //! An entry keeps its place, so a reader in the middle of it misses none and sees none twice. An
 //! object that is removed meanwhile is missing from the next listing. Where memory is short, pages
-//! go from the first one on; a reader that wants one of them begins a listing of its own.
+//! go from the first one on, and leave a name each ([`Marks`]); a reader that wants one of them
+//! begins a listing of its own.
 
 use std::cmp::Ordering;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use foreread_backend::lock::Mutex;
 use foreread_backend::{Entry, Key, ListPage, Object, Version};
@@ -25,7 +26,9 @@ use hashbrown::HashTable;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::directories::name;
+use crate::directories::marks::{Last, Marks};
+use crate::directories::moment::{nanos, time};
+use crate::directories::name::{self, identity_bytes, order};
 use crate::error::Error;
 
 /// What a name in a directory stands for.
@@ -64,6 +67,9 @@ struct State {
     skipped: u64,
     /// The place of the first entry that is not gone.
     gone: u32,
+    /// The place of the first entry that it was to bring.
+    start: u32,
+    marks: Marks,
     /// Entries to pass over before the first one that is taken in.
     passes: u32,
     bytes: u64,
@@ -149,15 +155,15 @@ pub(crate) enum TakenChild {
 
 impl Listing {
     pub(crate) fn new(prefix: &Arc<str>) -> Arc<Self> {
-        Self::rest(prefix, 0, 0, None)
+        Self::rest(prefix, 0, 0, None, Marks::default())
     }
 
     /// The rest of a listing, from the entry `gone` on: the one that the storage tells after
-    /// `passes` others. The entry before it has the name `last`, if that is known.
-    pub(crate) fn rest(prefix: &Arc<str>, gone: u32, passes: u32, last: Option<&str>) -> Arc<Self> {
+    /// `passes` others. The entry before those has the name `last`, if that is known.
+    pub(crate) fn rest(prefix: &Arc<str>, gone: u32, passes: u32, last: Option<&str>, marks: Marks) -> Arc<Self> {
         // An object and a directory of one name are one entry.
         let shadows = last.map(|last| (last.to_owned(), gone.saturating_sub(1))).into_iter().collect();
-        let state = Mutex::new(State { sorted: true, gone, passes, shadows, ..State::default() });
+        let state = Mutex::new(State { sorted: true, gone, start: gone, marks, passes, shadows, ..State::default() });
         Arc::new(Self { prefix: Arc::clone(prefix), state, news: Notify::new() })
     }
 
@@ -181,6 +187,58 @@ impl Listing {
         state.complete || place < state.len()
     }
 
+    /// The place of the first entry that it was to bring.
+    pub(crate) fn start(&self) -> u32 {
+        self.state.lock().start
+    }
+
+    /// Whether the first of the entries that it was to bring has come, or there is none.
+    pub(crate) fn has_begun(&self) -> bool {
+        let state = self.state.lock();
+        state.complete || state.start < state.len()
+    }
+
+    /// A place from which the storage can be asked for what follows, `place` or one before it, and
+    /// the entry before that.
+    pub(crate) fn before(&self, place: u32) -> Option<(u32, Last)> {
+        let state = self.state.lock();
+        let kept = place.checked_sub(1).filter(|&before| (state.gone..state.len()).contains(&before));
+        match kept {
+            Some(before) => {
+                let (page, at) = locate(&state.pages, before);
+                let (name, slash) = page.key(at);
+                state.sorted.then(|| (place, Last { name: name.to_owned(), directory: slash }))
+            }
+            None => state.marks.before(place),
+        }
+    }
+
+    /// Where entries are, those included that are kept.
+    pub(crate) fn marks(&self) -> Marks {
+        let state = self.state.lock();
+        let mut marks = state.marks.clone();
+        for page in state.pages.iter().filter(|_| state.sorted) {
+            marks.add(page.end(), page.key(page.records.len() - 1));
+        }
+        marks
+    }
+
+    /// The places between which an entry of this name would be, if it is gone or has not come
+    /// again; `None` if that is not known, or the entries that are kept tell of the name.
+    pub(crate) fn gone_part(&self, name: &str) -> Option<(u32, u32)> {
+        let state = self.state.lock();
+        let (from, to) = state.marks.around(name).filter(|_| state.sorted)?;
+        let kept = state.pages.first().zip(state.pages.last().and_then(Page::last));
+        let Some((first, last)) = kept else { return Some((from, to)) };
+        if order((name, true), first.key(0)).is_lt() {
+            Some((from.min(state.gone), to.min(state.gone)))
+        } else if order((name, false), last).is_gt() && !state.complete {
+            Some((from.max(state.len()), to.max(state.len())))
+        } else {
+            None
+        }
+    }
+
     /// Takes in the next page, which was asked for at `requested`.
     pub(crate) fn take(&self, page: ListPage, requested: Instant) -> Taken {
         let state = &mut *self.state.lock();
@@ -195,10 +253,6 @@ impl Listing {
                 state.skipped += 1;
                 continue;
             };
-            if state.passes > 0 {
-                state.passes -= 1;
-                continue;
-            }
             state.shadows.retain(|(shadow, _)| name.starts_with(shadow.as_str()));
             if let Some(&(_, place)) = state.shadows.iter().find(|(shadow, _)| shadow == name) {
                 // An empty object with something below it is the mark of a directory.
@@ -210,6 +264,13 @@ impl Listing {
                     }
                 } else if matches!(entry, Entry::Prefix(_)) {
                     state.mark_directory(place);
+                }
+                continue;
+            }
+            if state.passes > 0 {
+                state.passes -= 1;
+                if matches!(entry, Entry::Object(_)) {
+                    state.shadows.push((name.to_owned(), first.saturating_sub(1)));
                 }
                 continue;
             }
@@ -239,11 +300,15 @@ impl Listing {
             let (text, records) = (text.into_boxed_str(), records.into_boxed_slice());
             state.push(Page { requested, gap, first, text, records, identity_bytes: 0 }, self.prefix.len());
             state.gap = None;
+            let State { pages, marks, gone, .. } = state;
+            if let Some(last) = pages.last() {
+                marks.came(*gone, last.end(), last.key(last.records.len() - 1));
+            }
         }
         if !state.sorted {
             state.by_name.add(&state.pages);
         }
-        let bytes = state.bytes + state.by_name.places.allocation_size() as u64;
+        let bytes = state.bytes + state.marks.bytes() + state.by_name.places.allocation_size() as u64;
         state.complete = page.continuation.is_none();
         if state.complete {
             state.shadows = Vec::new();
@@ -264,6 +329,9 @@ impl Listing {
             let gone = state.pages.drain(..count).collect::<Vec<_>>();
             let Some(last) = gone.last() else { return };
             state.gone = last.end();
+            for page in gone.iter().filter(|_| state.sorted) {
+                state.marks.add(page.end(), page.key(page.records.len() - 1));
+            }
             state.bytes -= gone.iter().map(Page::bytes).sum::<u64>();
             state.by_name.forget(state.gone);
             gone
@@ -431,6 +499,10 @@ impl State {
         if place < self.len() {
             return Some(Ok(Standing::There));
         }
+        // It came before an earlier listing was replaced by this one, which is not near it yet.
+        if !self.complete && self.marks.before(place).is_some_and(|(mark, _)| mark > self.len()) {
+            return Some(Ok(Standing::Gone));
+        }
         if self.complete {
             return Some(Ok(Standing::Beyond));
         }
@@ -595,41 +667,9 @@ impl Page {
     }
 }
 
-/// The order of keys, byte by byte: `a-b` comes before `a/`, and after `a`.
-fn order((a, a_slash): (&str, bool), (b, b_slash): (&str, bool)) -> Ordering {
-    let with =
-        |name: &str, slash: bool| name.bytes().chain(slash.then_some(b'/')).collect::<smallvec::SmallVec<[u8; 64]>>();
-    match a.as_bytes().iter().zip(b.as_bytes()).find(|(a, b)| a != b) {
-        Some((a, b)) => a.cmp(b),
-        None => with(a, a_slash).cmp(&with(b, b_slash)),
-    }
-}
-
-/// Memory that the number of a directory takes whose prefix has this length, in bytes: an
-/// estimate.
-pub(crate) fn identity_bytes(prefix_len: usize) -> u64 {
-    IDENTITY_BYTES + prefix_len as u64
-}
-
-/// Memory that the number of a directory takes beside its prefix, in bytes: entries of two tables,
-/// and an allocation. Lower, and more is kept than is charged; higher, and fewer listings fit.
-const IDENTITY_BYTES: u64 = 160;
-
 /// Entries of a page that is kept as one. Lower: more pages to search. Higher: more is forgotten
 /// at a time where memory is short, and a page longer than that stays whole.
 const RECORDS_MAX: usize = 8192;
-
-fn nanos(time: SystemTime) -> Option<i64> {
-    match time.duration_since(SystemTime::UNIX_EPOCH) {
-        Ok(after) => after.as_nanos().try_into().ok(),
-        Err(before) => i64::try_from(before.duration().as_nanos()).ok().map(|nanos| -nanos),
-    }
-}
-
-fn time(nanos: i64) -> SystemTime {
-    let magnitude = Duration::from_nanos(nanos.unsigned_abs());
-    if nanos < 0 { SystemTime::UNIX_EPOCH - magnitude } else { SystemTime::UNIX_EPOCH + magnitude }
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,10 +1,12 @@
-//! Which keys can be names in a directory.
+//! Which keys can be names in a directory, their order, and what the number of one takes.
 //!
 //! ```text
 //!   prefix photos/   key photos/a b.jpg   -> "a b.jpg"
 //!                    key photos//x        -> none: an empty name
 //!                    key photos/../x      -> none: it would lead out of the mount
 //! ```
+
+use std::cmp::Ordering;
 
 /// The longest name that the kernel takes from a FUSE file system, in bytes.
 pub const NAME_BYTES_MAX: usize = 1024;
@@ -25,6 +27,26 @@ pub(crate) fn split(key: &str) -> (&str, &str) {
 pub(crate) fn is_possible(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']) && name.len() <= NAME_BYTES_MAX
 }
+
+/// The order of keys, byte by byte: `a-b` comes before `a/`, and after `a`.
+pub(crate) fn order((a, a_slash): (&str, bool), (b, b_slash): (&str, bool)) -> Ordering {
+    let with =
+        |name: &str, slash: bool| name.bytes().chain(slash.then_some(b'/')).collect::<smallvec::SmallVec<[u8; 64]>>();
+    match a.as_bytes().iter().zip(b.as_bytes()).find(|(a, b)| a != b) {
+        Some((a, b)) => a.cmp(b),
+        None => with(a, a_slash).cmp(&with(b, b_slash)),
+    }
+}
+
+/// Memory that the number of a directory takes whose prefix has this length, in bytes: an
+/// estimate.
+pub(crate) fn identity_bytes(prefix_len: usize) -> u64 {
+    IDENTITY_BYTES + prefix_len as u64
+}
+
+/// Memory that the number of a directory takes beside its prefix, in bytes: entries of two tables,
+/// and an allocation. Lower, and more is kept than is charged; higher, and fewer listings fit.
+const IDENTITY_BYTES: u64 = 160;
 
 #[cfg(test)]
 mod tests {

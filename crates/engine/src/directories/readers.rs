@@ -13,16 +13,21 @@ use foreread_backend::{Key, Object};
 use foreread_policy::{DirEvent, DirId, Found};
 use tokio::time::Instant;
 
-use crate::directories::chain::{Chain, Last};
+use crate::directories::chain::Chain;
 use crate::directories::driver::{Directories, State};
-use crate::directories::listing::{Node, identity_bytes};
+use crate::directories::listing::Node;
+use crate::directories::marks::Last;
+use crate::directories::name::identity_bytes;
 use crate::directories::table::{Named, Unknown};
 
 impl Directories {
     /// Opens a directory for reading: a listing that is known and fresh, or one that begins now.
     pub(crate) fn open(self: &Arc<Self>, prefix: &str) -> Arc<Chain> {
         self.enter(|state| {
-            let dir = self.meet(state, prefix);
+            let (dir, new) = self.meet(state, prefix);
+            if new && let Some((parent, gone)) = state.table.gone_part_of(prefix) {
+                self.seek(state, parent, gone);
+            }
             let found = match state.table.chain(dir) {
                 Some(chain) if state.table.is_fresh(chain.began) && !chain.listing.has_failed() => {
                     if chain.listing.has(0) { Found::Resident } else { Found::InFlight }
@@ -36,19 +41,24 @@ impl Directories {
         })
     }
 
-    /// The number of a directory that a reader names.
-    fn meet(self: &Arc<Self>, state: &mut State, prefix: &str) -> DirId {
+    /// A name in `dir` is asked for that lies among entries which are gone.
+    fn seek(self: &Arc<Self>, state: &mut State, dir: DirId, (from, to): (u32, u32)) {
+        self.tell(state, DirEvent::Sought { dir, from, to });
+    }
+
+    /// The number of a directory that a reader names, and whether it is new.
+    fn meet(self: &Arc<Self>, state: &mut State, prefix: &str) -> (DirId, bool) {
         let (dir, new) = state.table.identify(prefix);
         if new {
             self.tell(state, DirEvent::Met { dir, bytes: identity_bytes(prefix.len()) });
         }
-        dir
+        (dir, new)
     }
 
     /// A reader that was given the entries before `place` of a listing, of which `last` is the
     /// last one, goes on with a listing of its own: the next ones are gone.
-    pub(crate) fn resume(self: &Arc<Self>, chain: &Chain, place: u32, last: Option<&Last>) -> Arc<Chain> {
-        let rest = Chain::rest(chain.dir, &chain.listing.shared_prefix(), place, last, self.divisible);
+    pub(crate) fn resume(self: &Arc<Self>, chain: &Chain, place: u32, last: Option<Last>) -> Arc<Chain> {
+        let rest = Chain::rest(chain.dir, &chain.listing, place, last, self.divisible);
         self.go_on(&rest, 1);
         rest
     }
@@ -78,18 +88,23 @@ impl Directories {
     /// come, or will not.
     pub(crate) fn look_up(self: &Arc<Self>, prefix: &str, name: &str, again: bool) -> Result<Option<Named>, Unknown> {
         self.enter(|state| {
-            let dir = self.meet(state, prefix);
-            let said = state.table.look_up(dir, name, again);
+            let (dir, _) = self.meet(state, prefix);
+            let (said, place) = state.table.look_up(dir, name, again);
             if again {
                 return said;
             }
             let (found, entry) = match &said {
-                Ok(_) => (Found::Resident, None),
+                Ok(_) => (Found::Resident, place),
                 Err(Unknown::Listing(_)) => (Found::InFlight, None),
                 Err(Unknown::Old(_, place)) => (Found::Absent, Some(*place)),
                 Err(Unknown::Nothing) => (Found::Absent, None),
             };
             self.tell(state, DirEvent::Named { dir, entry, found });
+            if let (Err(Unknown::Nothing), Some(chain)) = (&said, state.table.chain(dir))
+                && let Some(gone) = chain.listing.gone_part(name)
+            {
+                self.seek(state, dir, gone);
+            }
             match said {
                 Err(Unknown::Old(dir, place)) if state.fetching.contains(&(dir, place)) => {
                     Err(Unknown::Old(dir, place))

@@ -119,12 +119,37 @@ impl DirectoryTable {
         chain
     }
 
-    /// What `name` in `dir` is. `again`: what was in flight for it has come, or will not.
-    pub(crate) fn look_up(&self, dir: DirId, name: &str, again: bool) -> Result<Option<Named>, Unknown> {
+    /// A new listing of `dir` that begins with the entry at `from`, in place of the latest one. A
+    /// reader that is in the middle of that lists the rest again. `kept` tells of which
+    /// directories more is known.
+    pub(crate) fn begin_from(&mut self, dir: DirId, from: u32, kept: impl Fn(DirId) -> bool) -> Option<Arc<Chain>> {
+        let known = self.known.get_mut(&dir)?;
+        let before = known.chain.take()?;
+        let chain = Chain::rest(dir, &before.listing, from, None, self.divisible);
+        known.chain = Some(Arc::clone(&chain));
+        let older = before.forget_before();
+        let gone = older.iter().chain([&before.listing]).map(|listing| listing.directories(0, u32::MAX));
+        let gone: Vec<_> = gone.collect();
+        before.trim(u32::MAX);
+        for gone in &gone {
+            self.let_go_all(gone, &kept);
+        }
+        Some(chain)
+    }
+
+    /// What `name` in `dir` is, and its place if there is one. `again`: what was in flight for it
+    /// has come, or will not.
+    pub(crate) fn look_up(&self, dir: DirId, name: &str, again: bool) -> (Result<Option<Named>, Unknown>, Option<u32>) {
         let Some(chain) = self.known.get(&dir).and_then(|known| known.chain.as_ref()) else {
-            return Err(Unknown::Nothing);
+            return (Err(Unknown::Nothing), None);
         };
-        match chain.look_up(name) {
+        let said = chain.look_up(name);
+        let place = if let Said::Present(_, place, _) = said { Some(place) } else { None };
+        (self.judge(dir, chain, said, again), place)
+    }
+
+    fn judge(&self, dir: DirId, chain: &Arc<Chain>, said: Said, again: bool) -> Result<Option<Named>, Unknown> {
+        match said {
             Said::Absent(at) if self.is_fresh(at) => Ok(None),
             Said::Present(node, place, at) => {
                 let at = at.max(self.seen_inside(&node).unwrap_or(at));
@@ -145,9 +170,17 @@ impl DirectoryTable {
         }
     }
 
+    /// The parent of a directory, and between which of its places that one would be, if that is
+    /// among those that are gone.
+    pub(crate) fn gone_part_of(&self, prefix: &str) -> Option<(DirId, (u32, u32))> {
+        let (parent, name) = name::split(prefix.strip_suffix('/')?);
+        let dir = self.number(parent)?;
+        Some((dir, self.known.get(&dir)?.chain.as_ref()?.listing.gone_part(name)?))
+    }
+
     /// Whether `chain` has begun lately and has brought nothing yet.
     pub(crate) fn will_tell(&self, chain: &Chain) -> bool {
-        !chain.listing.has(0) && self.is_fresh(chain.began)
+        !chain.listing.has_begun() && self.is_fresh(chain.began)
     }
 
     /// The latest listing of a directory.

@@ -1,4 +1,5 @@
-//! What the driver itself keeps of each page: two bits.
+//! What the driver itself keeps of each page: two bits. And which pages were ever used, which is
+//! what the tables of all pages take memory for.
 //!
 //! ```text
 //!   mapped      the page is in the mapping
@@ -15,6 +16,9 @@ pub(crate) struct PageStates {
     mapped: Bits,
     protected: Bits,
     mapped_pages: u64,
+    /// A bit for each [`CHUNK_PAGES`]: one of them was mapped.
+    used: Bits,
+    used_chunks: u64,
 }
 
 #[derive(Debug)]
@@ -23,8 +27,14 @@ struct Bits(Vec<u64>);
 impl PageStates {
     /// `pages` pages, none of them mapped.
     pub(crate) fn new(pages: u64) -> Self {
-        let bits = || Bits(vec![0; pages.div_ceil(64) as usize]);
-        Self { mapped: bits(), protected: bits(), mapped_pages: 0 }
+        let bits = |count: u64| Bits(vec![0; count.div_ceil(64) as usize]);
+        let used = bits(pages.div_ceil(CHUNK_PAGES));
+        Self { mapped: bits(pages), protected: bits(pages), mapped_pages: 0, used, used_chunks: 0 }
+    }
+
+    /// Memory that the tables of all pages take, here and in policy, for those that were used.
+    pub(crate) fn tables_bytes(&self) -> u64 {
+        self.used_chunks * CHUNK_PAGES * PAGE_TABLES_BYTES
     }
 
     pub(crate) fn is_mapped(&self, page: u64) -> bool {
@@ -41,6 +51,9 @@ impl PageStates {
     }
 
     pub(crate) fn map(&mut self, pages: Extent, protected: bool) {
+        for chunk in pages.start / CHUNK_PAGES..pages.end.div_ceil(CHUNK_PAGES) {
+            self.used_chunks += u64::from(!self.used.put(chunk, true));
+        }
         for page in pages.start..pages.end {
             self.mapped_pages += u64::from(!self.mapped.put(page, true));
             self.protected.put(page, protected);
@@ -64,6 +77,15 @@ impl PageStates {
         }
     }
 }
+
+/// Pages whose records in policy share a page of memory: 16 bytes each. Lower: memory is charged
+/// that is not used yet. Higher: memory is used that is not charged. Source: the size of a record.
+const CHUNK_PAGES: u64 = 256;
+
+/// Memory that the tables take for a page of the region, in bytes: a record and a slot in policy,
+/// two bits here, one for the slot. Lower: more is used than is charged. Higher: less of a budget
+/// is left for pages. Source: the sizes, and `tests/bookkeeping.rs`.
+const PAGE_TABLES_BYTES: u64 = 21;
 
 impl Bits {
     fn has(&self, index: u64) -> bool {

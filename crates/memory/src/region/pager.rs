@@ -80,6 +80,8 @@ pub(super) struct Pager {
     /// Events that arose while actions were executed; policy is told after those actions.
     pending: VecDeque<RegionEvent>,
     gauges: Gauges,
+    /// The budget that policy was told.
+    policy_pages: u64,
     started: Instant,
     /// Events after which it panics; 0: never.
     panics_after: u64,
@@ -146,6 +148,7 @@ impl Pager {
             retries: Vec::new(),
             pending: VecDeque::new(),
             gauges: Gauges { budget_pages, ..Gauges::default() },
+            policy_pages: budget_of_policy(budget_pages, 0),
             started: Instant::now(),
             panics_after: 0,
         }
@@ -181,6 +184,7 @@ impl Pager {
                     stopped |= self.obey(order);
                 }
             }
+            self.charge();
             self.settle();
             if !self.discards.is_empty() && self.policy.discarding() == 0 {
                 self.resident.unmap();
@@ -189,6 +193,14 @@ impl Pager {
             self.show();
         }
         self.orders.closed();
+    }
+
+    /// Takes what the tables of pages need from policy's budget.
+    fn charge(&mut self) {
+        let pages = budget_of_policy(self.gauges.budget_pages, self.resident.tables_bytes());
+        if std::mem::replace(&mut self.policy_pages, pages) != pages {
+            self.tell(RegionEvent::Budget { pages });
+        }
     }
 
     /// How long to wait for something to do; `None`: until there is something.
@@ -233,7 +245,8 @@ impl Pager {
             Order::Budget { pages, done } => {
                 self.gauges.budget_pages = pages;
                 self.resident.pool.keep_idle(idle_frames(pages));
-                self.tell(RegionEvent::Budget { pages: budget_of_policy(pages) });
+                self.policy_pages = 0;
+                self.charge();
                 self.resident.unmap();
                 done.done();
             }
@@ -533,9 +546,13 @@ impl Drop for Pager {
 const FAILED: &str = "foreread: the thread that answers page faults of a memory region has failed, and the process \
                       ends: pages of the region that are not in memory cannot be given back. Please report it.\n";
 
-/// The part of a budget that policy may fill: the rest holds pages that are leaving.
-pub(super) fn budget_of_policy(pages: u64) -> u64 {
-    pages - LEAVING_MAX
+/// The part of a budget that policy may fill: the rest holds pages that are leaving, and tables.
+/// Those of a region that is a hundred times its budget would leave no room for pages: they take
+/// at most a half.
+pub(super) fn budget_of_policy(pages: u64, tables_bytes: u64) -> u64 {
+    let most = pages - LEAVING_MAX;
+    let least = (most / 2).max(most.min(LEAVING_MAX));
+    most.saturating_sub(tables_bytes.div_ceil(PAGE_BYTES)).max(least)
 }
 
 const _: () = assert!(BUDGET_BYTES_MIN as u64 >= 2 * LEAVING_MAX * PAGE_BYTES);

@@ -128,6 +128,11 @@ impl Resident {
         self.states.mapped_pages() + self.leaving_pages + self.held.gone_pages()
     }
 
+    /// Memory that the tables of all pages take, here and in policy.
+    pub(super) fn tables_bytes(&self) -> u64 {
+        self.states.tables_bytes()
+    }
+
     pub(super) fn staged_pages(&self) -> u64 {
         self.staged.len() as u64
     }

@@ -13,6 +13,10 @@
 //!   a directory that alone takes more than its share is trimmed, from its first page on:
 //!     entries   |  gone  | kept | kept | coming ..    places stay what they are
 //!                        ^ gone
+//!
+//!   listed anew from an entry that is gone, or expired (`window`):
+//!     entries   |  gone          | new | coming ..
+//!                                ^ gone, listed
 //! ```
 //!
 //! *Invariants:* `gone <= listed <=` the place after the last entry. `pages` holds the ends of the
@@ -28,6 +32,7 @@ use alloc::vec::Vec;
 use crate::directories::event::Child;
 use crate::directories::open_run::{OpenRun, Opened};
 use crate::directories::subtree::Subtree;
+use crate::directories::window::Window;
 use crate::units::{Nanos, PAGE_BYTES};
 
 /// What is known of one directory.
@@ -59,6 +64,8 @@ pub(crate) struct Dir {
     pub(crate) ahead: bool,
     /// Pages of the latest listing that a reader has reached.
     pub(crate) pages_read: usize,
+    /// Pages before the entry that the latest listing began with.
+    pages_before: usize,
     /// A reader reached a page of an earlier listing.
     pub(crate) was_read: bool,
     /// The subdirectory that was entered last.
@@ -73,6 +80,8 @@ pub(crate) struct Dir {
     pub(crate) answered: u32,
     /// How often it has been trimmed: a listing of it does not fit.
     pub(crate) trims: u32,
+    /// Names sought in it that are gone.
+    pub(crate) window: Window,
     /// Bytes that it is charged for.
     pub(crate) charged_bytes: u64,
     /// What one request for its subtree has covered, or would.
@@ -127,7 +136,7 @@ impl Dir {
     /// A new listing is requested.
     pub(crate) fn restart(&mut self, now: Nanos) {
         self.was_read |= self.pages_read > 0;
-        (self.requested, self.complete, self.pages_read) = (Some(now), false, 0);
+        (self.requested, self.complete, self.pages_read, self.pages_before) = (Some(now), false, 0, 0);
         (self.names, self.answered) = (0, 0);
     }
 
@@ -158,6 +167,36 @@ impl Dir {
     /// Its entries that are known, each with its place.
     pub(crate) fn into_entries(self) -> impl Iterator<Item = (u32, Entry)> {
         (self.gone..).zip(self.entries)
+    }
+
+    /// A new listing is requested, from the entry `from` on. Returns the entries that were kept.
+    pub(crate) fn restart_from(&mut self, from: u32, now: Nanos) -> Vec<(u32, Entry)> {
+        self.restart(now);
+        let left = (self.gone..).zip(core::mem::take(&mut self.entries)).collect();
+        self.subdirs.clear();
+        self.pages.truncate(self.pages.partition_point(|&end| end <= from));
+        if from > self.pages.last().copied().unwrap_or(0) {
+            self.pages.push(from);
+        }
+        self.page_bytes.clear();
+        self.listing_bytes = 0;
+        (self.gone, self.listed) = (from, from);
+        (self.pages_before, self.pages_read) = (self.pages.len(), self.pages.len());
+        self.window.begin();
+        left
+    }
+
+    /// The entries of the page that holds `entry`: the first one, and the one after the last.
+    pub(crate) fn page_of(&self, entry: u32) -> (u32, u32) {
+        let page = self.pages.partition_point(|&end| end <= entry);
+        let from = page.checked_sub(1).map_or(0, |before| self.pages[before]);
+        (from, self.pages.get(page).copied().unwrap_or(u32::MAX))
+    }
+
+    /// Pages of its listing that should have come when `most` may be ahead: as many as were read
+    /// of it.
+    pub(crate) fn pages_wanted(&self, read: usize, most: usize) -> usize {
+        read + read.saturating_sub(self.pages_before).min(most)
     }
 
     /// The first page of a new listing is to be taken in. Returns the entries that it cannot
@@ -263,4 +302,4 @@ const SUBDIR_BYTES: u64 = 48;
 /// Memory that a directory takes beside its entries and its names, in bytes, here and in the
 /// driver. Lower: more is known than is charged. Higher: fewer listings fit. Source: measured with
 /// an allocator that counts (`crates/engine/tests/memory.rs`).
-const DIRECTORY_BYTES: u64 = 1536;
+pub(crate) const DIRECTORY_BYTES: u64 = 1536;

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   Read, Named, Opened, Expected ──> policy ──┬─> List ──────> Listed, once a page, or Failed
-//!   Met, Capacity ───────────────────>         ├─> ListBelow ─> Listed and Along, any number,
+//!   Sought, Met, Capacity ───────────>         ├─> ListFrom ──> the same
+//!                                              ├─> ListBelow ─> Listed and Along, any number,
 //!                                              │                then ListedBelow
 //!                                              ├─> Fetch ─────> Fetched
 //!                                              └─> Discard, Trim, Drop: no answer
@@ -81,10 +82,22 @@ pub enum DirEvent<'a> {
     Named {
         /// The directory.
         dir: DirId,
-        /// Which entry has the name, by the latest listing, however old that is.
+        /// Which entry has the name, by the latest listing, however old that is; `None` if that
+        /// tells nothing, or that there is no such name.
         entry: Option<u32>,
         /// Whether a valid listing answers it, or one is in flight.
         found: Found,
+    },
+    /// A reader looks up a name that the listing of `dir` does not tell, or enters the directory
+    /// of that name: one that lies among entries which are forgotten ([`DirAction::Trim`]), or
+    /// have not come again.
+    Sought {
+        /// The directory.
+        dir: DirId,
+        /// The first of these entries.
+        from: u32,
+        /// The entry after the last one; `u32::MAX` if that is not known.
+        to: u32,
     },
     /// A reader opens a file.
     Opened {
@@ -165,6 +178,15 @@ pub enum DirAction {
         /// How many requests for different segments of it may be in flight, where the storage can
         /// list segments.
         parallel: u32,
+    },
+    /// List `dir` anew from one of its entries on, which is forgotten or expired, in place of what
+    /// is kept of it. The entries have the places that they had. Each page is reported
+    /// ([`DirEvent::Listed`]).
+    ListFrom {
+        /// The directory.
+        dir: DirId,
+        /// The first entry.
+        from: u32,
     },
     /// List, by one request, the subtrees of the directories among some entries of `dir`, ahead of
     /// any reader. Report those that come whole ([`DirEvent::Listed`]), other directories that

@@ -18,7 +18,8 @@
 //! directory reads all of it.
 //!
 //! One directory takes at most a half of what directories may take: a larger one is trimmed behind
-//! its reader ([`DirAction::Trim`]).
+//! its reader ([`DirAction::Trim`]), and listed again from where names are looked up or entered in
+//! order ([`DirAction::ListFrom`]).
 //!
 //! *Invariants:* every event is followed by a drain of the actions. The listing that a reader
 //! waits for is requested at once, unless it is in flight. What is known fits
@@ -145,6 +146,7 @@ impl DirReadahead {
             }
             DirEvent::Read { dir, entry, found } => self.read(dir, entry, found),
             DirEvent::Named { dir, entry, found } => self.named(dir, entry, found),
+            DirEvent::Sought { dir, from, to } => self.sought(dir, from, to),
             DirEvent::Opened { dir, entry, found } => self.opened(dir, entry, found),
             DirEvent::Expected { dir, entry } => self.open_order.expect((dir, entry)),
             DirEvent::Listed { dir, first, same, children, last, bytes } => {

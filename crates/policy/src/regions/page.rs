@@ -33,6 +33,11 @@ pub(crate) enum Place {
     Dirty,
 }
 
+impl Place {
+    /// In the order of their numbers.
+    const ALL: [Self; 5] = [Self::Away, Self::Arriving, Self::Staged, Self::Clean, Self::Dirty];
+}
+
 /// A list that a page can be on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum List {
@@ -44,6 +49,11 @@ pub(crate) enum List {
     Leaving,
     /// Clean, and dropped as soon as its room is wanted.
     Ready,
+}
+
+impl List {
+    /// In the order of their numbers.
+    const ALL: [Self; 4] = [Self::Settled, Self::Passing, Self::Leaving, Self::Ready];
 }
 
 /// A property that a page has or has not.
@@ -78,29 +88,34 @@ pub(crate) enum Flag {
 }
 
 impl Flag {
-    const fn bit(self) -> u16 {
-        1 << self as u16
+    const fn bit(self) -> u32 {
+        1 << self as u32
     }
 }
 
-/// What is known of one page.
-#[derive(Debug, Clone, Copy)]
-struct Record {
-    /// Its neighbours on its list.
-    before: u32,
-    after: u32,
-    /// When it left, in pages that left before.
-    left: u32,
-    flags: u16,
-    place: Place,
-    list: Option<List>,
+/// What is known of one page: its neighbours on its list, when it left in pages that left before,
+/// and its state. A page that was never used is all zeroes: the table takes memory where it is
+/// written to only.
+type Record = [u32; 4];
+
+/// A word of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Word {
+    Before,
+    After,
+    Left,
+    /// Flags in the lower 16 bits, then the place and the list, in 8 bits each.
+    State,
 }
+
+/// A page on a list: its number and one more, so that 0 is none.
+type Link = u32;
 
 /// The ends of a list.
 #[derive(Debug, Clone, Copy)]
 struct Ends {
-    head: u32,
-    tail: u32,
+    head: Link,
+    tail: Link,
     len: u64,
 }
 
@@ -116,10 +131,10 @@ pub(crate) struct Pages {
 impl Pages {
     /// A region of `pages` pages that were never written to; less than 2^32 - 1.
     pub(crate) fn new(pages: u64) -> Self {
-        let pages = u32::try_from(pages).ok().filter(|&pages| pages < NONE).expect("a region below 16 TiB");
-        let untouched = Record { before: NONE, after: NONE, left: 0, flags: 0, place: Place::Away, list: None };
-        let empty = Ends { head: NONE, tail: NONE, len: 0 };
-        Self { records: vec![untouched; pages as usize], lists: [empty; 4], held: 0 }
+        let pages = u32::try_from(pages).ok().filter(|&pages| pages < u32::MAX).expect("a region below 16 TiB");
+        let empty = Ends { head: 0, tail: 0, len: 0 };
+        // The allocator has zeroes at no cost.
+        Self { records: vec![[0; 4]; pages as usize], lists: [empty; 4], held: 0 }
     }
 
     /// The number of pages of the region.
@@ -133,23 +148,30 @@ impl Pages {
     }
 
     pub(crate) fn place(&self, page: u64) -> Place {
-        self.records[page as usize].place
+        Place::ALL[(self.records[page as usize][Word::State as usize] >> PLACE_SHIFT & 0xff) as usize]
     }
 
     pub(crate) fn set_place(&mut self, page: u64, place: Place) {
-        let record = &mut self.records[page as usize];
+        let before = self.place(page);
         self.held += u64::from(place != Place::Away);
-        self.held -= u64::from(record.place != Place::Away);
-        record.place = place;
+        self.held -= u64::from(before != Place::Away);
+        self.set_byte(page, PLACE_SHIFT, place as u32);
+    }
+
+    /// Sets 8 bits of the state.
+    fn set_byte(&mut self, page: u64, shift: u32, byte: u32) {
+        let state = &mut self.records[page as usize][Word::State as usize];
+        *state = *state & !(0xff << shift) | byte << shift;
     }
 
     pub(crate) fn has(&self, page: u64, flag: Flag) -> bool {
-        self.records[page as usize].flags & flag.bit() != 0
+        self.records[page as usize][Word::State as usize] & flag.bit() != 0
     }
 
     pub(crate) fn set(&mut self, page: u64, flag: Flag, holds: bool) {
-        let flags = &mut self.records[page as usize].flags;
-        *flags = if holds { *flags | flag.bit() } else { *flags & !flag.bit() };
+        if self.has(page, flag) != holds {
+            self.records[page as usize][Word::State as usize] ^= flag.bit();
+        }
     }
 
     /// Clears a flag. Returns whether it was set.
@@ -161,15 +183,16 @@ impl Pages {
 
     /// When the page left last, in pages that left before it.
     pub(crate) fn left(&self, page: u64) -> u32 {
-        self.records[page as usize].left
+        self.records[page as usize][Word::Left as usize]
     }
 
     pub(crate) fn set_left(&mut self, page: u64, now: u32) {
-        self.records[page as usize].left = now;
+        self.records[page as usize][Word::Left as usize] = now;
     }
 
     pub(crate) fn list(&self, page: u64) -> Option<List> {
-        self.records[page as usize].list
+        let list = (self.records[page as usize][Word::State as usize] >> LIST_SHIFT).checked_sub(1)?;
+        Some(List::ALL[list as usize])
     }
 
     /// The number of pages on a list.
@@ -179,48 +202,51 @@ impl Pages {
 
     /// The page that has been on a list for longest.
     pub(crate) fn oldest(&self, list: List) -> Option<u64> {
-        Some(self.lists[list as usize].head).filter(|&head| head != NONE).map(u64::from)
+        self.lists[list as usize].head.checked_sub(1).map(u64::from)
     }
 
     /// Moves the page to the tail of a list.
     pub(crate) fn put(&mut self, page: u64, list: List) {
         self.unlist(page);
-        let tail = self.lists[list as usize].tail;
+        let (tail, own) = (self.lists[list as usize].tail, page as Link + 1);
+        self.set_byte(page, LIST_SHIFT, list as u32 + 1);
         let record = &mut self.records[page as usize];
-        (record.before, record.after, record.list) = (tail, NONE, Some(list));
-        let number = page as u32;
-        if let Some(before) = self.records.get_mut(tail as usize) {
-            before.after = number;
-        } else {
-            self.lists[list as usize].head = number;
-        }
+        (record[Word::Before as usize], record[Word::After as usize]) = (tail, 0);
+        self.link(tail, Word::After, own, list);
         let ends = &mut self.lists[list as usize];
-        ends.tail = number;
+        ends.tail = own;
         ends.len += 1;
     }
 
     /// Takes the page off the list that it is on.
     pub(crate) fn unlist(&mut self, page: u64) {
-        let record = &mut self.records[page as usize];
-        let (before, after) = (record.before, record.after);
-        let Some(list) = record.list.take() else { return };
-        if let Some(record) = self.records.get_mut(before as usize) {
-            record.after = after;
-        } else {
-            self.lists[list as usize].head = after;
-        }
-        if let Some(record) = self.records.get_mut(after as usize) {
-            record.before = before;
-        } else {
-            self.lists[list as usize].tail = before;
-        }
+        let Some(list) = self.list(page) else { return };
+        let record = self.records[page as usize];
+        self.set_byte(page, LIST_SHIFT, 0);
+        self.link(record[Word::Before as usize], Word::After, record[Word::After as usize], list);
+        self.link(record[Word::After as usize], Word::Before, record[Word::Before as usize], list);
         self.lists[list as usize].len -= 1;
+    }
+
+    /// The neighbour on one `side` of the page `of` is `to`. Of no page it is the list's end.
+    fn link(&mut self, of: Link, side: Word, to: Link, list: List) {
+        if let Some(of) = of.checked_sub(1) {
+            self.records[of as usize][side as usize] = to;
+        } else if side == Word::After {
+            self.lists[list as usize].head = to;
+        } else {
+            self.lists[list as usize].tail = to;
+        }
     }
 }
 
-/// The page number that stands for no page. Lower: a region could have fewer pages. Higher: it
-/// would not fit into the record. Source: docs/decisions/0032, point 9: a record has 16 bytes.
-const NONE: u32 = u32::MAX;
+/// Where the place is in a state, in bits. Lower: it would overlap with the flags. Higher: the
+/// list would not fit. Source: the number of flags.
+const PLACE_SHIFT: u32 = 16;
+
+/// Where the list is in a state, in bits. Lower: it would overlap with the place. Higher: it would
+/// not fit. Source: the 8 bits of the place.
+const LIST_SHIFT: u32 = 24;
 
 #[cfg(test)]
 mod tests {
@@ -246,6 +272,13 @@ mod tests {
         pages.unlist(7);
         pages.unlist(3);
         assert_eq!((pages.oldest(List::Passing), pages.list(3)), (None, None));
+    }
+
+    #[test]
+    fn numbers_and_what_they_stand_for_agree() {
+        assert!(Place::ALL.iter().enumerate().all(|(number, place)| *place as usize == number));
+        assert!(List::ALL.iter().enumerate().all(|(number, list)| *list as usize == number));
+        assert!(Flag::Unwritten.bit() < 1 << PLACE_SHIFT, "the last flag is below the place");
     }
 
     #[test]

@@ -457,17 +457,22 @@ impl Resident {
     /// The prefetched `file`, which has `pages` pages, was not opened: drops its unread pages.
     pub(crate) fn discarded(&mut self, file: FileId, pages: u64) -> Vec<Evicted> {
         let is_unread_prefetch = |folio: &Folio| folio.state() == State::Unread && folio.ahead_for == Some(Ahead::File);
-        let all = self.folios.0.range(file, Extent::new(0, pages));
-        let gone: Vec<u64> = all.filter(|(_, folio)| is_unread_prefetch(folio)).map(|(start, _)| start).collect();
+        let mut gone = self.starts_of(file, pages);
+        gone.retain(|&start| self.folios.0.get(file, start).is_some_and(is_unread_prefetch));
         gone.into_iter().filter_map(|start| self.remove(file, start)).collect()
     }
 
     /// `file`, which has `pages` pages, will not be read again: everything of it goes.
     pub(crate) fn close(&mut self, file: FileId, pages: u64) -> Vec<Evicted> {
-        let all = self.files.get(&file).map_or_else(Vec::new, |held| self.folios.0.starts_of(file, pages, held.folios));
+        let all = self.starts_of(file, pages);
         let gone = all.into_iter().filter_map(|start| self.remove(file, start)).collect();
         self.files.remove(&file);
         gone
+    }
+
+    /// Where the folios of `file` start, in order. The file has `pages` pages.
+    fn starts_of(&self, file: FileId, pages: u64) -> Vec<u64> {
+        self.files.get(&file).map_or_else(Vec::new, |held| self.folios.0.starts_of(file, pages, held.folios))
     }
 
     /// Whether nothing of `file` is resident or in flight.

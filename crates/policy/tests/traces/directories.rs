@@ -32,6 +32,8 @@ struct Driver {
     tree: Vec<Vec<Child>>,
     /// How many entries of a directory are known, and since when.
     known: BTreeMap<u64, (usize, Nanos)>,
+    /// The first entry of a directory that is not forgotten.
+    gone: BTreeMap<u64, u32>,
     listing: BTreeMap<u64, usize>,
     fetching: BTreeSet<(u64, u32)>,
     fetched: BTreeSet<(u64, u32)>,
@@ -40,11 +42,16 @@ struct Driver {
 
 impl Driver {
     fn new(tree: Vec<Vec<Child>>) -> Self {
+        Self::with(tree, OPTIONS)
+    }
+
+    fn with(tree: Vec<Vec<Child>>, options: DirOptions) -> Self {
         Self {
-            policy: DirReadahead::new(OPTIONS),
+            policy: DirReadahead::new(options),
             now: Nanos(0),
             tree,
             known: BTreeMap::new(),
+            gone: BTreeMap::new(),
             listing: BTreeMap::new(),
             fetching: BTreeSet::new(),
             fetched: BTreeSet::new(),
@@ -63,7 +70,12 @@ impl Driver {
                     let from = if restarts { 0 } else { self.known.get(&dir.0).map_or(0, |known| known.0) };
                     self.listing.insert(dir.0, from);
                 }
-                DirAction::ListBelow { .. } | DirAction::Trim { .. } => {}
+                DirAction::ListFrom { dir, from } => {
+                    self.listing.insert(dir.0, from as usize);
+                    self.known.insert(dir.0, (from as usize, self.now));
+                }
+                DirAction::Trim { dir, to } => drop(self.gone.insert(dir.0, to)),
+                DirAction::ListBelow { .. } => {}
                 DirAction::Fetch { dir, entry } => drop(self.fetching.insert((dir.0, entry))),
                 DirAction::Discard { dir, entry } => drop(self.fetched.remove(&(dir.0, entry))),
                 DirAction::Drop { dir } => drop(self.known.remove(&dir.0)),
@@ -79,7 +91,8 @@ impl Driver {
             let end = (from + PAGE).min(all.len());
             let since = self.known.get(&dir).filter(|_| from > 0).map_or(self.now, |known| known.1);
             self.known.insert(dir, (end, since));
-            let bytes = end.div_ceil(PAGE) as u64 * PAGE_BYTES;
+            let gone = self.gone.get(&dir).copied().unwrap_or(0) as usize;
+            let bytes = end.saturating_sub(gone).div_ceil(PAGE) as u64 * PAGE_BYTES;
             let (first, last, children) = (from == 0, end == all.len(), &all[from..end]);
             self.tell(DirEvent::Listed { dir: DirId(dir), first, same: true, children, last, bytes });
         }
@@ -146,6 +159,7 @@ fn event_text(event: DirEvent<'_>) -> String {
         DirEvent::Read { dir, entry, found } => format!("Read d{} from {entry} {found:?}", dir.0),
         DirEvent::Named { dir, entry: Some(entry), found } => format!("Named d{}/{entry} {found:?}", dir.0),
         DirEvent::Named { dir, entry: None, found } => format!("Named d{}/? {found:?}", dir.0),
+        DirEvent::Sought { dir, from, to } => format!("Sought d{} [{from},{to})", dir.0),
         DirEvent::Opened { dir, entry, found } => format!("Opened d{}/{entry} {found:?}", dir.0),
         DirEvent::Expected { dir, entry } => format!("Expected d{}/{entry}", dir.0),
         DirEvent::Listed { dir, children, last, .. } => {
@@ -164,6 +178,7 @@ fn action_text(action: DirAction) -> String {
             let restarts = if restarts { " anew" } else { "" };
             format!("List d{}{restarts} {} x{parallel}", dir.0, trace::class(class))
         }
+        DirAction::ListFrom { dir, from } => format!("List d{} anew from {from}", dir.0),
         DirAction::ListBelow { dir, from, to } => format!("ListBelow d{} [{from},{to})", dir.0),
         DirAction::Fetch { dir, entry } => format!("Fetch d{}/{entry}", dir.0),
         DirAction::Discard { dir, entry } => format!("Discard d{}/{entry}", dir.0),
@@ -195,6 +210,29 @@ fn walk() {
     driver.trace.check(
         "directories_walk",
         "A reader lists a directory, then the directories in it in order: the next are listed ahead.",
+    );
+}
+
+#[test]
+fn window() {
+    let shares = DirShares { known_bytes: 32 << 10, ..OPTIONS.shares };
+    let mut driver = Driver::with(vec![vec![FILE; 60]], DirOptions { shares, below: true, ..OPTIONS });
+    driver.hidden("a directory is read of which a part does not fit", |driver| driver.read(0));
+    for place in 0..14 {
+        let (gone, known) = (driver.gone[&0], driver.known[&0].0 as u32);
+        if place < gone && place >= known || place < gone.min(16) && known == 60 {
+            driver.tell(DirEvent::Named { dir: DirId(0), entry: None, found: Found::Absent });
+            let from = place / PAGE as u32 * PAGE as u32;
+            driver.tell(DirEvent::Sought { dir: DirId(0), from, to: from + PAGE as u32 });
+            driver.gone.extend((driver.known[&0].0 < 60).then_some((0, from)));
+        } else {
+            driver.tell(DirEvent::Named { dir: DirId(0), entry: Some(place), found: Found::Resident });
+        }
+        driver.answer();
+    }
+    driver.trace.check(
+        "directories_window",
+        "Names are looked up in order that are gone: the directory is listed again from there, ahead of the reader.",
     );
 }
 

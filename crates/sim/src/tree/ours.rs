@@ -69,6 +69,7 @@ impl Ours {
                 }
                 // Memory is not modelled here, and a disk has no listing of a subtree.
                 DirAction::ListBelow { .. }
+                | DirAction::ListFrom { .. }
                 | DirAction::Discard { .. }
                 | DirAction::Trim { .. }
                 | DirAction::Drop { .. } => continue,

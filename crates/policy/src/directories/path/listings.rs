@@ -3,6 +3,7 @@
 //! ```text
 //!   go_on     one directory:   pages  | read | ahead |      ahead: as many pages as were read,
 //!                                                           up to 32 segments side by side
+//!   list_from one directory:   pages  | gone .. | coming    anew from an entry that is gone
 //!   list_ahead, for each walk, the latest first:
 //!     next_dirs ──> unknown directories, as many as its confidence allows
 //!        │            covers: one request lists 8 directories or more?
@@ -30,7 +31,7 @@
 use alloc::vec::Vec;
 
 use super::{DirReadahead, Request, STEPS_MAX};
-use crate::directories::directory::{Coming, Dir, Entry};
+use crate::directories::directory::{Coming, DIRECTORY_BYTES, Dir, Entry};
 use crate::directories::event::{Child, DirAction};
 use crate::directories::subtree::COVERS_MIN;
 use crate::directories::walk::{Frame, Order, Walk};
@@ -123,8 +124,8 @@ impl DirReadahead {
         // A directory that was listed ahead counts as read up to its first page: so much its
         // reader will ask for first.
         let read = known.pages_read.max(usize::from(known.ahead));
-        let more = if self.options.readahead { read.min(self.pages_ahead_max(known)) } else { 0 };
-        let ahead = (read + more).saturating_sub(known.pages.len()) as u32;
+        let most = if self.options.readahead { self.pages_ahead_max(known) } else { 0 };
+        let ahead = known.pages_wanted(read, most).saturating_sub(known.pages.len()) as u32;
         if ahead > 0 || waits {
             self.list(dir, if waits { Class::Demand } else { Class::Speculative }, false);
         }
@@ -145,13 +146,26 @@ impl DirReadahead {
         let before = core::mem::replace(&mut known.coming, Coming::Alone);
         self.listings += u32::from(before != Coming::Alone);
         known.ahead |= restarts && class == Class::Speculative;
-        let ahead = (known.pages_read + known.pages_read.min(most)).saturating_sub(known.pages.len()) as u32;
+        let ahead = known.pages_wanted(known.pages_read, most).saturating_sub(known.pages.len()) as u32;
         let parallel = if restarts || !readahead { 1 } else { ahead.clamp(1, PARALLEL_MAX) };
         match class {
             Class::Demand => self.counters.lists_demand += 1,
             Class::Speculative => self.counters.lists_speculative += 1,
         }
         self.actions.push_back(DirAction::List { dir, restarts, class, parallel });
+    }
+
+    /// Asks for a listing from the entry `from` on, in place of what is kept. A reader waits.
+    pub(super) fn list_from(&mut self, dir: DirId, from: u32) {
+        let Some(known) = self.dirs.get_mut(&dir) else { return };
+        let left = known.restart_from(from, self.now);
+        let before = core::mem::replace(&mut known.coming, Coming::Alone);
+        self.listings += u32::from(before != Coming::Alone);
+        self.counters.lists_demand += 1;
+        // Their files are discarded by the listing that is replaced.
+        self.entries_gone(dir, left);
+        self.charge(dir);
+        self.actions.push_back(DirAction::ListFrom { dir, from });
     }
 
     /// A listing was answered. Returns whether the directory was requested by itself.
@@ -173,7 +187,9 @@ impl DirReadahead {
         for walk in walks.iter_mut().rev() {
             // Eight directories of a subtree request count as one that is listed by itself.
             let covers = walk.frames().take(NEAR_FRAMES).filter_map(|frame| self.covers(frame.dir)).max();
-            let mut left = (walk.listings.size() * covers.map_or(1, |covers| covers / COVERS_MIN)) as usize;
+            let most = self.options.shares.known_bytes / WALK_SHARE / DIRECTORY_BYTES;
+            let left = walk.listings.size() * covers.map_or(1, |covers| covers / COVERS_MIN);
+            let mut left = (left as usize).min(most as usize);
             let free = (LISTINGS_MAX.saturating_sub(self.listings) as usize).saturating_sub(wanted.len());
             if free == 0 {
                 break;
@@ -326,6 +342,11 @@ const DIRECTORY_SHARE: u64 = 2;
 /// Divisor of a directory's share: what is forgotten of it beyond what must be, an eighth. Lower:
 /// more is forgotten early. Higher: entries are moved more often. Source: a guess, not measured.
 const TRIM_PART: u64 = 8;
+
+/// Divisor of the memory for directories: what those that are listed ahead of a walk may take, an
+/// eighth, if they are small. Lower: directories are forgotten before the walk comes to them.
+/// Higher: in a small budget a fast walk waits for listings. Source: docs/decisions/0055.
+const WALK_SHARE: u64 = 8;
 
 /// Divisor of the memory for directories: what one of them may be ahead of its reader, an eighth.
 /// Lower: a large directory is listed with fewer requests side by side. Higher: pages ahead are

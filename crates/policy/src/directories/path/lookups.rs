@@ -13,6 +13,9 @@
 //!          absent, small file ───> contents: fetch it if opens follow lookups
 //!          absent, otherwise ────> the second name: list the directory, or further
 //!                                  expired, one page that answered two names: list it again
+//!   Sought, or Named expired, in a directory that was trimmed:
+//!          in order ──────────────> list it from there (`window`)
+//!          found, or entered ─────> go on with that listing
 //! ```
 //!
 //! *In order*, in a directory that was read, is its first subdirectory, or the neighbour on either
@@ -25,7 +28,7 @@
 //! (`listings`). Opens are in `contents`. Source: docs/decisions/0029 (names) and 0034 (an open
 //! and a read of a directory are one step of a walk).
 
-use super::DirReadahead;
+use super::{DirOptions, DirReadahead};
 use crate::directories::walk::{Frame, Walk};
 use crate::units::{Class, DirId, Found};
 
@@ -65,10 +68,13 @@ impl DirReadahead {
         let place = |entry: u32| above.subdirs.partition_point(|&subdir| subdir < entry);
         let in_order = match above.entered {
             None => place(at) == 0,
+            // The directory before the first one that is kept is gone.
+            Some(before) if before < above.gone => place(at) == 0,
             Some(before) => place(before).abs_diff(place(at)) == 1,
         };
         above.entered = Some(at);
         let was_read = above.was_read || above.pages_read > 0;
+        self.passed(parent, at);
         if let Some(walk) = walk {
             let mut walk = self.walks.remove(walk);
             if found != Found::Resident {
@@ -111,6 +117,9 @@ impl DirReadahead {
         let known = self.dirs.entry(dir).or_default();
         if found != Found::Absent {
             known.answered += 1;
+            if let Some(entry) = entry {
+                self.passed(dir, entry);
+            }
             return;
         }
         known.names += 1;
@@ -125,6 +134,9 @@ impl DirReadahead {
         let Some(known) = self.dirs.get_mut(&dir) else { return };
         if known.trims > 0 {
             // A listing of it is not kept for long.
+            if let Some((from, to)) = entry.map(|entry| known.page_of(entry)) {
+                self.sought(dir, from, to);
+            }
             return;
         }
         // A page answers for a thousand names. If it has answered some, it will answer more.
@@ -136,6 +148,36 @@ impl DirReadahead {
         } else if answers || known.names >= NAMES_MIN {
             self.list(dir, Class::Demand, true);
         }
+    }
+
+    /// A reader looks up or enters one of the entries of `dir` from `from` on and before `to`:
+    /// they are gone, or expired. Where names are in order, the directory is listed from there on.
+    pub(super) fn sought(&mut self, dir: DirId, from: u32, to: u32) {
+        let DirOptions { readahead, ttl, below, .. } = self.options;
+        let Some(known) = self.dirs.get_mut(&dir).filter(|known| known.trims > 0) else { return };
+        if !readahead || ttl.is_zero() || !below {
+            return;
+        }
+        if !known.window.sought(from, to) || known.is_coming() && known.listed == known.gone {
+            // It follows no order, or a listing from here is in flight.
+            return;
+        }
+        if from == known.listed && known.requested.is_some() && !known.complete {
+            // The reader has come to the page that is next.
+            known.pages_read = known.pages_read.max(known.pages_to(from));
+            self.go_on(dir, true);
+        } else {
+            self.list_from(dir, from);
+        }
+    }
+
+    /// A reader passes `entry` of `dir`: it looks it up, or enters it. A directory that does not
+    /// fit is listed on ahead of such readers, as it is ahead of one that reads it.
+    fn passed(&mut self, dir: DirId, entry: u32) {
+        let Some(known) = self.dirs.get_mut(&dir).filter(|known| known.trims > 0) else { return };
+        known.window.hit();
+        known.pages_read = known.pages_read.max(known.pages_to(entry));
+        self.go_on(dir, false);
     }
 
     /// Whether a name in `dir` is to be asked for as a file and as a directory at once: nothing

@@ -117,8 +117,14 @@ impl ReadPath {
     pub(super) fn prefetch(&mut self, file: FileId) {
         let Some(&File { pages, .. }) = self.files.get(&file) else { return };
         let mut from = 0;
-        while let Some(hole) = self.resident.next_hole(file, Extent::new(from, pages)) {
-            let hole = Extent::new(hole.start, hole.end.min(hole.start + DEMAND_PAGES_MAX));
+        while from < pages {
+            // A search never goes farther than a request, so that a file may be of any size.
+            let near = |start: u64| Extent::new(start, pages.min(start + DEMAND_PAGES_MAX));
+            let Some(first) = self.resident.next_hole(file, near(from)) else {
+                from = near(from).end;
+                continue;
+            };
+            let Some(hole) = self.resident.next_hole(file, near(first.start)) else { return };
             let full = self.requests.is_speculation_full(self.queue.limit()) || !self.resident.admits(hole);
             if full || !self.make_room(first_bytes(hole), false) {
                 return;
