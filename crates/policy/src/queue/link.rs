@@ -69,6 +69,9 @@ pub(crate) struct Link {
     shown_by: u64,
     /// Bytes a second that all requests had meanwhile: the least.
     shown_with: u64,
+    /// Fewer requests in flight carried less, and each took no less time: none of them had a share
+    /// of a full link, so the bandwidth is that of a connection.
+    is_own: bool,
     /// What all requests carry.
     throughput: Throughput,
     /// Bytes that have ever arrived.
@@ -106,6 +109,7 @@ impl Link {
             if sample > self.bandwidth + near || (sample < self.bandwidth - near && self.throughput.is_far_above(with))
             {
                 (self.bandwidth, self.shown_by, self.shown_with) = (sample, size, with);
+                self.is_own = false;
             } else if sample >= self.bandwidth - near {
                 (self.shown_by, self.shown_with) = (size, self.shown_with.min(with));
             }
@@ -138,7 +142,14 @@ impl Link {
     /// A request is complete that was the `came`th to come to the storage, where `latest` have
     /// come so far. Returns whether that ends a round.
     pub(crate) fn passed(&mut self, now: Nanos, came: u64, latest: u64) -> bool {
-        self.throughput.passed(now, came, latest, self.crowding >= CROWDED_START)
+        let ends = self.throughput.passed(now, came, latest, self.crowding >= CROWDED_START);
+        self.is_own |= ends && self.throughput.fell_short() && !self.is_crowded();
+        ends
+    }
+
+    /// Whether something was held back in the last round by what the link is thought to carry.
+    pub(crate) fn was_limit(&self) -> bool {
+        self.throughput.was_limit()
     }
 
     /// Something is held back by what the link is thought to carry.
@@ -181,9 +192,9 @@ impl Link {
     }
 
     /// Whether the bandwidth of a connection is what was measured: the throughput rises, so the
-    /// link is not full, or it was not when that was measured.
+    /// link is not full, or it was not when that was measured, or less in flight has shown it.
     pub(crate) fn is_bandwidth_known(&self) -> bool {
-        self.rises() || self.is_bandwidth_clear()
+        self.rises() || self.is_own || self.is_bandwidth_clear()
     }
 
     /// Whether the bandwidth was measured while the link carried clearly less than it can: what a

@@ -42,10 +42,13 @@ impl ReadPath {
         }
         let own = self.files.get(&file).map_or(0, |f| f.readahead.ahead(stream)).clamp(1, most);
         let streams = self.shares.like(own);
-        let (part_pages_max, is_long) = self.part_pages_max(streams);
+        let level = self.shares.level(room);
+        // A stream that wants more than there is room for, on a link that holds nothing back.
+        let memory_limits = own >= most.min(level) && !self.link.was_limit();
+        let (part_pages_max, is_long) = self.part_pages_max(streams, memory_limits);
         self.part_pages = part_pages_max;
         let read = self.files.get(&file).map_or(0, |f| f.readahead.standing(stream));
-        let ahead_pages_max = own.min(self.round.share(self.shares.level(room), read)).max(1);
+        let ahead_pages_max = own.min(self.round.share(level, read)).max(1);
         Limits {
             file_pages,
             ahead_pages_max,
@@ -63,8 +66,9 @@ impl ReadPath {
     /// A part whose bytes take as long as its first byte needs twice the connections that the
     /// bytes alone would. Longer ones need fewer, and more memory; so a part takes up to four
     /// times as long where memory holds what is then on its way. While a link is filled, small
-    /// parts use more connections, of which slow ones need many.
-    fn part_pages_max(&self, streams: u64) -> (u64, bool) {
+    /// parts use more connections, of which slow ones need many. Where it is memory that limits the
+    /// streams, longer parts would fit in it only because they have lowered the throughput.
+    fn part_pages_max(&self, streams: u64, memory_limits: bool) -> (u64, bool) {
         if self.options.rotational {
             return (PART_PAGES_MAX, true);
         }
@@ -78,6 +82,7 @@ impl ReadPath {
         let most = match self.link.is_growing() && !self.link.is_crowded() {
             true if even < PART_PAGES_UNKNOWN => even,
             true => even.max(2 * PART_PAGES_UNKNOWN),
+            false if memory_limits => even,
             false => (even * LONGER).min(PART_PAGES_MAX),
         };
         let longer = || {
