@@ -45,7 +45,7 @@ impl ReadPath {
         let level = self.shares.level(room);
         // A stream that wants more than there is room for, on a link that holds nothing back.
         let memory_limits = own >= most.min(level) && !self.link.was_limit();
-        let (part_pages_max, is_long) = self.part_pages_max(streams, memory_limits);
+        let (part_pages_max, paced) = self.part_pages_max(streams, memory_limits);
         self.part_pages = part_pages_max;
         let read = self.files.get(&file).map_or(0, |f| f.readahead.standing(stream));
         let ahead_pages_max = own.min(self.round.share(level, read)).max(1);
@@ -54,7 +54,7 @@ impl ReadPath {
             ahead_pages_max,
             part_pages_max,
             streams,
-            paced: self.options.rotational || is_long,
+            paced,
             rotational: self.options.rotational,
         }
     }
@@ -82,18 +82,16 @@ impl ReadPath {
         let most = match self.link.is_growing() && !self.link.is_crowded() {
             true if even < PART_PAGES_UNKNOWN => even,
             true => even.max(2 * PART_PAGES_UNKNOWN),
-            false if memory_limits => even,
             false => (even * LONGER).min(PART_PAGES_MAX),
         };
-        let longer = || {
-            let fits = |part: &u64| held(*part) <= memory / 4 * 3;
-            powers(even, most).find(fits)
-        };
-        let shorter = || powers(PART_PAGES_MIN, even).find(|&part| held(part) <= memory / 4 * 3);
+        let growth = if memory_limits { GROWTH } else { 1 };
+        let fits = |part: u64, growth: u64| held(part) * growth <= memory / 4 * 3;
+        let longer = || powers(even, most).find(|&part| fits(part, growth));
+        let shorter = || powers(PART_PAGES_MIN, even).find(|&part| fits(part, 1));
         let least = || powers(PART_PAGES_MIN, even).min_by_key(|&part| held(part)).unwrap_or(PART_PAGES_MIN);
         let part = longer().or_else(shorter).unwrap_or_else(least);
         let part = (part / streams).max(part.min(even));
-        (part, part > even)
+        (part, part > even || (part == even && memory_limits && fits(part, 1)))
     }
 
     /// Whether as much is in flight as the link makes use of, or as many speculative requests as
@@ -134,6 +132,12 @@ const LONGER: u64 = 4;
 /// memory that does not make its requests larger. Source: docs/decisions/0014: the disk serves one
 /// long request at a time, and 8 MiB take 135 ms on hdd-w1, eighteen times a switch of 7.4 ms.
 const AHEAD_PAGES_ROTATIONAL: u64 = 2 * PART_PAGES_MAX;
+
+/// How many times the throughput may still become where memory limits it: parts are longer only
+/// where memory would hold what is then on its way. Lower: long parts fill memory, and keep the
+/// throughput so low that they seem to fit. Higher: more requests, where memory is plentiful but
+/// for bursts. Source: docs/decisions/0060.
+const GROWTH: u64 = 2;
 
 /// Time without a read after which a stream no longer counts among those that share memory: 5 s.
 /// Lower: a slow reader loses its share between two reads. Higher: streams that have stopped keep
