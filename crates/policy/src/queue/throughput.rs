@@ -198,10 +198,10 @@ const FORGETS: u64 = 64;
 /// readers looks like a slower link. Source: a guess, not measured.
 const FALLEN_OF: u64 = 4;
 
-/// A round that has less than the rate by one part in so many fell short: an eighth. Lower: by a
+/// A round that has less than the rate by one part in so many fell short: a sixteenth. Lower: by a
 /// larger part, and a bound that is too low stays longer. Higher: a round that ended late looks
 /// like one. Source: docs/decisions/0060.
-const SHORT_OF: u64 = 8;
+const SHORT_OF: u64 = 16;
 
 #[cfg(test)]
 mod tests {
