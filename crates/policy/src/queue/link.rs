@@ -147,11 +147,6 @@ impl Link {
         ends
     }
 
-    /// Whether something was held back in the last round by what the link is thought to carry.
-    pub(crate) fn was_limit(&self) -> bool {
-        self.throughput.was_limit()
-    }
-
     /// Something is held back by what the link is thought to carry.
     pub(crate) fn holds_back(&mut self) {
         self.throughput.holds_back();
@@ -348,6 +343,50 @@ mod tests {
         let bytes = link.ahead_pages_max(2048) * PAGE_BYTES;
         let product = 1_342_000_000 / 1000 * 135;
         assert!(bytes > product * 18 / 10 && bytes < product * 22 / 10, "{bytes}");
+    }
+
+    #[test]
+    fn a_connection_that_was_taken_for_a_share_is_known_once_less_in_flight_carries_less() {
+        let mut link = Link::default();
+        let mut now_ms = 0;
+        let mut round = |link: &mut Link, nth: u64, requests: u64, total_ms: u64| {
+            for _ in 0..requests {
+                let first_byte = Nanos::from_millis(200);
+                let beside = requests as usize - 1;
+                let total = Nanos::from_millis(total_ms);
+                link.completed(Completion { beside, ..after(512, first_byte, total) }, true);
+            }
+            link.holds_back();
+            now_ms += total_ms;
+            link.passed(Nanos::from_millis(now_ms), nth, nth);
+        };
+        // Twenty connections of 5 MB/s fill a link of 100: each seems to have a share of it.
+        (1..=20).for_each(|nth| round(&mut link, nth, 20, 620));
+        assert!(!link.is_bandwidth_known());
+        // Fewer carry less, in the same time.
+        (21..=30).for_each(|nth| round(&mut link, nth, 17, 620));
+        assert!(link.is_bandwidth_known());
+        let bytes = link.ahead_pages_max(512) * PAGE_BYTES;
+        assert!(bytes > 60_000_000, "twice 100 MB/s x .62 s, less what was forgotten: {bytes}");
+    }
+
+    #[test]
+    fn fewer_requests_that_take_less_time_show_no_connection() {
+        let mut link = Link::default();
+        let mut now_ms = 0;
+        for nth in 1..=30u64 {
+            // The link carries 100 MB/s, however many there are.
+            let requests = if nth <= 20 { 20 } else { 17 };
+            let total = Nanos::from_millis(200 + 21 * requests);
+            for _ in 0..requests {
+                let completion = after(512, Nanos::from_millis(200), total);
+                link.completed(Completion { beside: requests as usize - 1, ..completion }, true);
+            }
+            link.holds_back();
+            now_ms += 21 * requests;
+            link.passed(Nanos::from_millis(now_ms), nth, nth);
+        }
+        assert!(!link.is_bandwidth_known());
     }
 
     #[test]

@@ -40,8 +40,6 @@ pub(crate) struct Throughput {
     grows: bool,
     /// Something was held back in this round by what the link was thought to carry.
     is_limit: bool,
-    /// The same of the round before.
-    was_limit: bool,
     /// In the round before, something was held back, and less came than the link is known to
     /// carry.
     fell_short: bool,
@@ -106,7 +104,7 @@ impl Throughput {
             return false;
         }
         let sample = per_second(self.round.bytes, elapsed.0);
-        (self.was_limit, self.fell_short) = (self.is_limit, self.is_limit && sample < self.rate / SHORT_OF * (SHORT_OF - 1));
+        self.fell_short = self.is_limit && sample < self.rate / SHORT_OF * (SHORT_OF - 1);
         let least = if self.round.is_first { self.rate } else { 0 };
         self.rate = settle(self.rate, sample).max(least);
         self.round = Round { start: now, bytes: 0, came: latest, is_first: false };
@@ -138,11 +136,6 @@ impl Throughput {
     /// since.
     pub(crate) fn grows(&self) -> bool {
         self.grows
-    }
-
-    /// Whether something was held back in the last round by what the link was thought to carry.
-    pub(crate) fn was_limit(&self) -> bool {
-        self.was_limit
     }
 
     /// Whether, in the last round, something was held back, and yet less came than is known to

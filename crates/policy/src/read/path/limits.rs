@@ -42,19 +42,16 @@ impl ReadPath {
         }
         let own = self.files.get(&file).map_or(0, |f| f.readahead.ahead(stream)).clamp(1, most);
         let streams = self.shares.like(own);
-        let level = self.shares.level(room);
-        // A stream that wants more than there is room for, on a link that holds nothing back.
-        let memory_limits = own >= most.min(level) && !self.link.was_limit();
-        let (part_pages_max, paced) = self.part_pages_max(streams, memory_limits);
+        let (part_pages_max, is_long) = self.part_pages_max(streams);
         self.part_pages = part_pages_max;
         let read = self.files.get(&file).map_or(0, |f| f.readahead.standing(stream));
-        let ahead_pages_max = own.min(self.round.share(level, read)).max(1);
+        let ahead_pages_max = own.min(self.round.share(self.shares.level(room), read)).max(1);
         Limits {
             file_pages,
             ahead_pages_max,
             part_pages_max,
             streams,
-            paced,
+            paced: self.options.rotational || is_long,
             rotational: self.options.rotational,
         }
     }
@@ -66,9 +63,8 @@ impl ReadPath {
     /// A part whose bytes take as long as its first byte needs twice the connections that the
     /// bytes alone would. Longer ones need fewer, and more memory; so a part takes up to four
     /// times as long where memory holds what is then on its way. While a link is filled, small
-    /// parts use more connections, of which slow ones need many. Where it is memory that limits the
-    /// streams, longer parts would fit in it only because they have lowered the throughput.
-    fn part_pages_max(&self, streams: u64, memory_limits: bool) -> (u64, bool) {
+    /// parts use more connections, of which slow ones need many.
+    fn part_pages_max(&self, streams: u64) -> (u64, bool) {
         if self.options.rotational {
             return (PART_PAGES_MAX, true);
         }
@@ -84,14 +80,15 @@ impl ReadPath {
             true => even.max(2 * PART_PAGES_UNKNOWN),
             false => (even * LONGER).min(PART_PAGES_MAX),
         };
-        let growth = if memory_limits { GROWTH } else { 1 };
-        let fits = |part: u64, growth: u64| held(part) * growth <= memory / 4 * 3;
-        let longer = || powers(even, most).find(|&part| fits(part, growth));
-        let shorter = || powers(PART_PAGES_MIN, even).find(|&part| fits(part, 1));
+        let longer = || {
+            let fits = |part: &u64| held(*part) <= memory / 4 * 3;
+            powers(even, most).find(fits)
+        };
+        let shorter = || powers(PART_PAGES_MIN, even).find(|&part| held(part) <= memory / 4 * 3);
         let least = || powers(PART_PAGES_MIN, even).min_by_key(|&part| held(part)).unwrap_or(PART_PAGES_MIN);
         let part = longer().or_else(shorter).unwrap_or_else(least);
         let part = (part / streams).max(part.min(even));
-        (part, part > even || (part == even && memory_limits && fits(part, 1)))
+        (part, part > even)
     }
 
     /// Whether as much is in flight as the link makes use of, or as many speculative requests as
@@ -132,12 +129,6 @@ const LONGER: u64 = 4;
 /// memory that does not make its requests larger. Source: docs/decisions/0014: the disk serves one
 /// long request at a time, and 8 MiB take 135 ms on hdd-w1, eighteen times a switch of 7.4 ms.
 const AHEAD_PAGES_ROTATIONAL: u64 = 2 * PART_PAGES_MAX;
-
-/// How many times the throughput may still become where memory limits it: parts are longer only
-/// where memory would hold what is then on its way. Lower: long parts fill memory, and keep the
-/// throughput so low that they seem to fit. Higher: more requests, where memory is plentiful but
-/// for bursts. Source: docs/decisions/0060.
-const GROWTH: u64 = 2;
 
 /// Time without a read after which a stream no longer counts among those that share memory: 5 s.
 /// Lower: a slow reader loses its share between two reads. Higher: streams that have stopped keep
