@@ -36,8 +36,15 @@ fn cells() -> Vec<Cell> {
         order: Order::ALL.to_vec(),
     };
     let on_the_way = |cell: &Cell| Feasible::of(cell).rate() * cell.round_trip_ns() as f64 / 1e9;
-    let half = between.cells().into_iter().enumerate().filter(|(at, _)| at % 2 == 0).map(|(_, cell)| cell);
-    all.cells().into_iter().filter(|cell| on_the_way(cell) < ON_THE_WAY_MAX).chain(half).chain(many.cells()).collect()
+    let half = between.cells().into_iter().step_by(2);
+    let mut known = BTreeSet::new();
+    all.cells()
+        .into_iter()
+        .filter(|cell| on_the_way(cell) < ON_THE_WAY_MAX)
+        .chain(half)
+        .chain(many.cells())
+        .filter(|cell| known.insert(cell.to_string()))
+        .collect()
 }
 
 /// Does `work` for each of `jobs` on all cores; the results are in the jobs' order.
@@ -63,8 +70,7 @@ fn on_all_cores<J: Sync, R: Send>(jobs: &[J], work: impl Fn(&J) -> R + Sync) -> 
 #[test]
 fn the_figures_of_cells_are_pinned() {
     let cells = cells();
-    let names: BTreeSet<String> = cells.iter().map(ToString::to_string).collect();
-    assert_eq!(names.len(), cells.len(), "each cell once");
+    assert!(cells.len() >= 140, "{} cells", cells.len());
     let mut text = String::from(
         "Throughput over feasible (of), bytes fetched over bytes asked (amp), fairness, the part of the budget that was\n\
          charged, round trips to half of feasible from the start and after a pause, and what is not as wanted.\n\

@@ -26,7 +26,7 @@
 //! which request pays (`fair_queue`). It knows nothing of the kind of storage: the read path says
 //! which completions measure the bandwidth of a disk. Source: the bandwidth-delay product, with
 //! extremes that are forgotten slowly as in BBR; docs/decisions/0021 (cost), 0026 (what may be
-//! measured) and 0050.
+//! measured), 0050 and 0060 (when the bandwidth is that of a connection).
 
 use crate::queue::throughput::{Throughput, per_second};
 use crate::units::{Nanos, PAGE_BYTES};

@@ -91,9 +91,8 @@ impl Cell {
     pub fn run_step(&self, step: Step) -> Result<Recovery, Error> {
         let then = step.of(self);
         let (before, after) = (Feasible::of(self).rate(), Feasible::of(&then).rate());
-        let round_trip_ns = self.round_trip_ns().max(then.round_trip_ns());
         let wanted_ns = WANTED_NS.max(WANTED_ROUND_TRIPS * then.round_trip_ns());
-        let bin_ns = (round_trip_ns / 4).max(BIN_NS);
+        let bin_ns = wanted_ns / (2 * WINDOW_BINS as u64);
         let whole = |ns: u64| ns.next_multiple_of(bin_ns);
         let at_ns = whole(BEFORE_NS.max(BEFORE_ROUND_TRIPS * self.round_trip_ns()));
         let end_ns = at_ns + whole(3 * wanted_ns);
@@ -132,10 +131,7 @@ const BEFORE_NS: u64 = 4_000_000_000;
 /// The same in round trips, where they take longer.
 const BEFORE_ROUND_TRIPS: u64 = 20;
 
-/// The shortest bin, in ns. Lower: single parts show. Higher: the time is known less exactly.
-/// Source: chosen here: a twentieth of a second.
-const BIN_NS: u64 = 50_000_000;
-
-/// Bins of a window. Lower: a burst and the pause after it count as two. Higher: what has become
-/// less is noticed later. Source: chosen here: a second, or five round trips.
+/// Bins of a window, which is half of the most time that is wanted: 2.5 s, or five round trips.
+/// Lower: a burst and the pause after it count as two. Higher: the time is known less exactly.
+/// Source: chosen here; at 10 MB/s a second has two parts, or none.
 const WINDOW_BINS: usize = 20;
