@@ -13,8 +13,8 @@ use std::thread;
 use foreread_sim::grid::{Axes, Cell, Feasible, Length, Order, Step};
 
 /// Bytes that are on their way on a filled link, from which on a cell is left to the command: it
-/// takes a minute. Those are the corners with 12 GB/s, 200 ms and 16 GiB.
-const ON_THE_WAY_MAX: f64 = 1e9;
+/// takes up to a minute. Those are corners with 12 GB/s, 200 ms and 16 GiB.
+const ON_THE_WAY_MAX: f64 = 4e8;
 
 /// The corners of the grid, and cells between them.
 fn cells() -> Vec<Cell> {

@@ -242,11 +242,11 @@ const READS_MAX: u64 = 100_000;
 
 /// Reads of a short run, where that has more than [`ROUNDS_SHORT`]. Lower: runs of many readers do
 /// not become steady. Higher: tests take longer. Source: chosen here.
-const READS_SHORT: u64 = 40_000;
+const READS_SHORT: u64 = 20_000;
 
 /// Rounds of a short run at least, the ramp counted. Lower: hardly anything but the ramp is seen.
 /// Higher: the largest cells take longer. Source: chosen here.
-const ROUNDS_SHORT: u64 = 15;
+const ROUNDS_SHORT: u64 = 8;
 
 /// Round trips of the pause. Lower: requests of before are under way at its end. Higher: cells
 /// take longer. Source: chosen here.
