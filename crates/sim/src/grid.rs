@@ -9,15 +9,17 @@
 //! ```
 //!
 //! `cell` names the axes, `feasible` computes what the cell allows, `run` simulates it, `wanted`
-//! says what it must reach. `docs/book/links.md` derives the formula.
+//! says what it must reach, `step` changes the link of a cell in mid-run. `docs/book/links.md` derives the formula.
 //!
 //! *Invariant:* what is feasible follows from the cell alone, never from a policy.
 
 mod cell;
 mod feasible;
 mod run;
+mod step;
 mod wanted;
 
 pub use cell::{Axes, Cell, Order};
 pub use feasible::Feasible;
-pub use run::Outcome;
+pub use run::{Length, Outcome};
+pub use step::{Recovery, Step};

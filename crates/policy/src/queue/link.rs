@@ -26,7 +26,7 @@
 //! which request pays (`fair_queue`). It knows nothing of the kind of storage: the read path says
 //! which completions measure the bandwidth of a disk. Source: the bandwidth-delay product, with
 //! extremes that are forgotten slowly as in BBR; docs/decisions/0021 (cost), 0026 (what may be
-//! measured) and 0050.
+//! measured), 0050 and 0060 (when the bandwidth is that of a connection).
 
 use crate::queue::throughput::{Throughput, per_second};
 use crate::units::{Nanos, PAGE_BYTES};
@@ -69,6 +69,9 @@ pub(crate) struct Link {
     shown_by: u64,
     /// Bytes a second that all requests had meanwhile: the least.
     shown_with: u64,
+    /// Fewer requests in flight carried less, and each took no less time: none of them had a share
+    /// of a full link, so the bandwidth is that of a connection.
+    is_own: bool,
     /// What all requests carry.
     throughput: Throughput,
     /// Bytes that have ever arrived.
@@ -106,6 +109,7 @@ impl Link {
             if sample > self.bandwidth + near || (sample < self.bandwidth - near && self.throughput.is_far_above(with))
             {
                 (self.bandwidth, self.shown_by, self.shown_with) = (sample, size, with);
+                self.is_own = false;
             } else if sample >= self.bandwidth - near {
                 (self.shown_by, self.shown_with) = (size, self.shown_with.min(with));
             }
@@ -138,7 +142,9 @@ impl Link {
     /// A request is complete that was the `came`th to come to the storage, where `latest` have
     /// come so far. Returns whether that ends a round.
     pub(crate) fn passed(&mut self, now: Nanos, came: u64, latest: u64) -> bool {
-        self.throughput.passed(now, came, latest, self.crowding >= CROWDED_START)
+        let ends = self.throughput.passed(now, came, latest, self.crowding >= CROWDED_START);
+        self.is_own |= ends && self.throughput.fell_short() && !self.is_crowded();
+        ends
     }
 
     /// Something is held back by what the link is thought to carry.
@@ -181,9 +187,9 @@ impl Link {
     }
 
     /// Whether the bandwidth of a connection is what was measured: the throughput rises, so the
-    /// link is not full, or it was not when that was measured.
+    /// link is not full, or it was not when that was measured, or less in flight has shown it.
     pub(crate) fn is_bandwidth_known(&self) -> bool {
-        self.rises() || self.is_bandwidth_clear()
+        self.rises() || self.is_own || self.is_bandwidth_clear()
     }
 
     /// Whether the bandwidth was measured while the link carried clearly less than it can: what a
@@ -337,6 +343,50 @@ mod tests {
         let bytes = link.ahead_pages_max(2048) * PAGE_BYTES;
         let product = 1_342_000_000 / 1000 * 135;
         assert!(bytes > product * 18 / 10 && bytes < product * 22 / 10, "{bytes}");
+    }
+
+    #[test]
+    fn a_connection_that_was_taken_for_a_share_is_known_once_less_in_flight_carries_less() {
+        let mut link = Link::default();
+        let mut now_ms = 0;
+        let mut round = |link: &mut Link, nth: u64, requests: u64, total_ms: u64| {
+            for _ in 0..requests {
+                let first_byte = Nanos::from_millis(200);
+                let beside = requests as usize - 1;
+                let total = Nanos::from_millis(total_ms);
+                link.completed(Completion { beside, ..after(512, first_byte, total) }, true);
+            }
+            link.holds_back();
+            now_ms += total_ms;
+            link.passed(Nanos::from_millis(now_ms), nth, nth);
+        };
+        // Twenty connections of 5 MB/s fill a link of 100: each seems to have a share of it.
+        (1..=20).for_each(|nth| round(&mut link, nth, 20, 620));
+        assert!(!link.is_bandwidth_known());
+        // Fewer carry less, in the same time.
+        (21..=30).for_each(|nth| round(&mut link, nth, 17, 620));
+        assert!(link.is_bandwidth_known());
+        let bytes = link.ahead_pages_max(512) * PAGE_BYTES;
+        assert!(bytes > 60_000_000, "twice 100 MB/s x .62 s, less what was forgotten: {bytes}");
+    }
+
+    #[test]
+    fn fewer_requests_that_take_less_time_show_no_connection() {
+        let mut link = Link::default();
+        let mut now_ms = 0;
+        for nth in 1..=30u64 {
+            // The link carries 100 MB/s, however many there are.
+            let requests = if nth <= 20 { 20 } else { 17 };
+            let total = Nanos::from_millis(200 + 21 * requests);
+            for _ in 0..requests {
+                let completion = after(512, Nanos::from_millis(200), total);
+                link.completed(Completion { beside: requests as usize - 1, ..completion }, true);
+            }
+            link.holds_back();
+            now_ms += 21 * requests;
+            link.passed(Nanos::from_millis(now_ms), nth, nth);
+        }
+        assert!(!link.is_bandwidth_known());
     }
 
     #[test]

@@ -40,6 +40,9 @@ pub(crate) struct Throughput {
     grows: bool,
     /// Something was held back in this round by what the link was thought to carry.
     is_limit: bool,
+    /// In the round before, something was held back, and less came than the link is known to
+    /// carry.
+    fell_short: bool,
     round: Round,
     /// Since a request last started while nothing was at the storage: when that was, the bytes
     /// that arrived, and when the last request completed.
@@ -101,6 +104,7 @@ impl Throughput {
             return false;
         }
         let sample = per_second(self.round.bytes, elapsed.0);
+        self.fell_short = self.is_limit && sample < self.rate / SHORT_OF * (SHORT_OF - 1);
         let least = if self.round.is_first { self.rate } else { 0 };
         self.rate = settle(self.rate, sample).max(least);
         self.round = Round { start: now, bytes: 0, came: latest, is_first: false };
@@ -132,6 +136,12 @@ impl Throughput {
     /// since.
     pub(crate) fn grows(&self) -> bool {
         self.grows
+    }
+
+    /// Whether, in the last round, something was held back, and yet less came than is known to
+    /// come: either the link has become slower, or too much was held back.
+    pub(crate) fn fell_short(&self) -> bool {
+        self.fell_short
     }
 
     /// Whether `bytes_per_s` is clearly less than what the link has carried.
@@ -180,6 +190,11 @@ const FORGETS: u64 = 64;
 /// part, and a link that became slower is taken for a crowded one for longer. Higher: a pause of
 /// readers looks like a slower link. Source: a guess, not measured.
 const FALLEN_OF: u64 = 4;
+
+/// A round that has less than the rate by one part in so many fell short: a sixteenth. Lower: by a
+/// larger part, and a bound that is too low stays longer. Higher: a round that ended late looks
+/// like one. Source: docs/decisions/0060.
+const SHORT_OF: u64 = 16;
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,8 @@
 //!
 //! Spans are multiples of a *round*: the time in which each reader reads one record at the
 //! feasible rate, at least a round trip. They are just long enough for a steady state, so that the
-//! largest cells take seconds.
+//! largest cells take seconds. [`Length::Short`] is for tests that pin many cells: fewer rounds
+//! where a round has many reads.
 
 use foreread_device::Profile;
 use foreread_workload::{Descriptor, Op, Pattern};
@@ -18,6 +19,7 @@ use super::feasible::Feasible;
 use crate::error::Error;
 use crate::outcome::course::{Course, Watch};
 use crate::outcome::tally::Tally;
+use crate::scenario::change::Change;
 use crate::scenario::{Reads, Scenario};
 use crate::stack::policy_name::PolicyName;
 
@@ -62,17 +64,36 @@ struct Spans {
     end_ns: u64,
 }
 
+/// How long a cell runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Length {
+    /// Long enough for a steady state.
+    Full,
+    /// As long where reads are few, and otherwise for fewer rounds: figures to compare with those
+    /// of the same length.
+    Short,
+}
+
 impl Spans {
-    fn of(cell: &Cell, feasible: f64) -> Self {
+    fn of(cell: &Cell, feasible: f64, length: Length) -> Self {
         let round_trip_ns = cell.round_trip_ns();
-        let all_records = u64::from(cell.readers) * cell.order.record_bytes();
-        let round_ns = round_trip_ns.max((all_records as f64 * 1e9 / feasible) as u64);
+        let record = cell.order.record_bytes();
+        let round_ns = round_trip_ns.max((u64::from(cell.readers) as f64 * record as f64 * 1e9 / feasible) as u64);
         let bin_ns = (round_trip_ns / BINS as u64).max(1);
         let whole = |ns: u64| ns.next_multiple_of(bin_ns);
+        let all = RAMP_ROUNDS + STEADY_ROUNDS;
+        let (rounds, reads_max) = match length {
+            Length::Full => (all, READS_MAX),
+            Length::Short => {
+                let reads = feasible * round_ns as f64 / 1e9 / record as f64;
+                (((READS_SHORT as f64 / reads) as u64).clamp(ROUNDS_SHORT, all), READS_SHORT)
+            }
+        };
         // On a quick link as many rounds are over before anything that is measured by time.
-        let most_ns = (READS_MAX as f64 * cell.order.record_bytes() as f64 * 1e9 / feasible) as u64;
-        let from_ns = whole((RAMP_ROUNDS * round_ns).max(RAMP_NS.min(most_ns / 2)));
-        let until_ns = from_ns + whole((STEADY_ROUNDS * round_ns).max(STEADY_NS.min(most_ns)));
+        let most_ns = (reads_max as f64 * record as f64 * 1e9 / feasible) as u64;
+        let from_ns = whole((RAMP_ROUNDS * rounds / all * round_ns).max(RAMP_NS.min(most_ns / 2)));
+        let until_ns = from_ns + whole((STEADY_ROUNDS * rounds / all * round_ns).max(STEADY_NS.min(most_ns)));
         let again_ns = until_ns + whole(PAUSE_ROUND_TRIPS * round_trip_ns);
         Self { bin_ns, from_ns, until_ns, again_ns, end_ns: again_ns + whole(AGAIN_ROUND_TRIPS * round_trip_ns) }
     }
@@ -80,9 +101,9 @@ impl Spans {
 
 impl Cell {
     /// Simulates the cell.
-    pub fn run(&self) -> Result<Outcome, Error> {
+    pub fn run(&self, length: Length) -> Result<Outcome, Error> {
         let feasible = Feasible::of(self);
-        let spans = Spans::of(self, feasible.rate());
+        let spans = Spans::of(self, feasible.rate(), length);
         let tally = self.simulate(PolicyName::Foreread, spans, feasible.rate())?;
         let course = course(&tally);
         let half = (feasible.rate() / 2.0 * (spans.bin_ns * BINS as u64) as f64 / 1e9) as u64;
@@ -117,8 +138,18 @@ impl Cell {
     }
 
     fn simulate(&self, policy: PolicyName, spans: Spans, feasible: f64) -> Result<Tally, Error> {
+        let watch = Watch {
+            bin_ns: spans.bin_ns,
+            steady_ns: (spans.from_ns, spans.until_ns),
+            pause_ns: Some((spans.until_ns, spans.again_ns)),
+        };
+        self.scenario(feasible, spans.end_ns, Vec::new(), watch).run(policy)
+    }
+
+    /// The readers of the cell, of whom no link carries more than `feasible` before `end_ns`.
+    pub(super) fn scenario(&self, feasible: f64, end_ns: u64, changes: Vec<Change>, watch: Watch) -> Scenario<'static> {
         // Four times what is feasible: no file ends before the run.
-        let bytes = (4.0 * feasible * spans.end_ns as f64 / 1e9) as u64;
+        let bytes = (4.0 * feasible * end_ns as f64 / 1e9) as u64;
         let record = self.order.record_bytes();
         let readers = u64::from(self.readers);
         let (sizes, reads): (Vec<u64>, Vec<Box<dyn Iterator<Item = Op>>>) = if self.order.is_random() {
@@ -128,14 +159,15 @@ impl Cell {
             (vec![records * record], (0..readers).map(of).collect())
         } else {
             let records = (bytes / readers / record).max(1_024);
+            let is_backward = self.order == Order::Backward;
             let of = |reader: u64| {
-                let at = move |nth: u64| if self.order == Order::Backward { records - 1 - nth } else { nth };
+                let at = move |nth: u64| if is_backward { records - 1 - nth } else { nth };
                 let ops = (0..records).map(move |nth| op(reader as u32, at(nth), record));
                 Box::new(ops) as Box<dyn Iterator<Item = Op>>
             };
             (vec![records * record; readers as usize], (0..readers).map(of).collect())
         };
-        let scenario = Scenario {
+        Scenario {
             sizes,
             extent_bytes: None,
             reads: Reads::Each(reads),
@@ -144,24 +176,19 @@ impl Cell {
             descriptor: if self.order.is_random() { Descriptor::Shared } else { Descriptor::Own },
             pattern: Pattern::Sequential { record_bytes: record as u32, passes: 1 },
             beside: None,
-            until_ns: spans.end_ns,
+            until_ns: end_ns,
             memory_bytes: self.budget_bytes,
             readahead_max_bytes: record,
             device: Profile::ObjectStore(self.store()),
             page_cache_bytes: None,
             picture: false,
-            changes: Vec::new(),
-            watch: Some(Watch {
-                bin_ns: spans.bin_ns,
-                steady_ns: (spans.from_ns, spans.until_ns),
-                pause_ns: Some((spans.until_ns, spans.again_ns)),
-            }),
-        };
-        scenario.run(policy)
+            changes,
+            watch: Some(watch),
+        }
     }
 }
 
-fn course(tally: &Tally) -> &Course {
+pub(super) fn course(tally: &Tally) -> &Course {
     tally.course().expect("the scenario is watched")
 }
 
@@ -212,6 +239,14 @@ const STEADY_NS: u64 = 2_000_000_000;
 /// Reads of a steady state that is longer than its rounds. Lower: what policy measures in time is
 /// not seen on quick links. Higher: cells take longer. Source: chosen here.
 const READS_MAX: u64 = 100_000;
+
+/// Reads of a short run, where that has more than [`ROUNDS_SHORT`]. Lower: runs of many readers do
+/// not become steady. Higher: tests take longer. Source: chosen here.
+const READS_SHORT: u64 = 20_000;
+
+/// Rounds of a short run at least, the ramp counted. Lower: hardly anything but the ramp is seen.
+/// Higher: the largest cells take longer. Source: chosen here.
+const ROUNDS_SHORT: u64 = 8;
 
 /// Round trips of the pause. Lower: requests of before are under way at its end. Higher: cells
 /// take longer. Source: chosen here.

@@ -30,7 +30,7 @@ impl Outcome {
 }
 
 /// The least part of the feasible throughput, where readers read in order.
-const OF_FEASIBLE_MIN: f64 = 0.85;
+pub(super) const OF_FEASIBLE_MIN: f64 = 0.85;
 
 /// The least part of the throughput without policy, where nothing can be read ahead.
 const OF_NONE_MIN: f64 = 0.95;

@@ -73,6 +73,12 @@ impl Course {
         self.steady_bytes.iter().sum::<u64>() as f64 * 1e9 / (until - from).max(1) as f64
     }
 
+    /// Bytes of all readers in the bins from `from_ns` on and before `until_ns`.
+    pub fn bytes_between(&self, from_ns: u64, until_ns: u64) -> u64 {
+        let (first, end) = (from_ns.div_ceil(self.watch.bin_ns) as usize, (until_ns / self.watch.bin_ns) as usize);
+        self.bins.iter().take(end).skip(first).sum()
+    }
+
     /// Jain's index of the bytes of each reader in the steady span: 1 where all have as much, one
     /// over the number of readers where one has everything.
     pub fn fairness(&self) -> f64 {
@@ -147,6 +153,7 @@ mod tests {
         assert_eq!(course.reaches_ns(30, 1, 200), None);
         assert_eq!(course.settles_ns(0, 60, 1, 100), Some(30));
         assert_eq!(course.settles_ns(0, 70, 1, 100), None);
+        assert_eq!((course.bytes_between(20, 40), course.bytes_between(25, 45)), (300, 100));
         assert!((course.steady_rate() - 500.0 * 1e9 / 40.0).abs() < 1.0);
         assert!((course.slowest_of_fastest() - 2.0 / 3.0).abs() < 1e-9);
         assert!((course.fairness() - 25.0 / 26.0).abs() < 1e-9);

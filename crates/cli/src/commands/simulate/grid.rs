@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use foreread_sim::grid::{Axes, Cell, Order, Outcome};
+use foreread_sim::grid::{Axes, Cell, Length, Order, Outcome};
 use foreread_testbed::quantity;
 
 use crate::failure::Failure;
@@ -78,7 +78,7 @@ fn merged(given: Axes) -> Axes {
 pub(super) fn run(axes: &Axes, json: bool, check: bool) -> Result<ExitCode, Failure> {
     let cells = axes.cells();
     let progress = Progress::spinner("simulating the grid");
-    let outcomes = on_all_cores(&cells, Cell::run);
+    let outcomes = on_all_cores(&cells, |cell: &Cell| cell.run(Length::Full));
     drop(progress);
     let mut misses = Vec::new();
     for (cell, outcome) in cells.iter().zip(&outcomes) {
