@@ -34,6 +34,16 @@ impl Outcome {
 
 /// Runs `readers`, each `(file, reads, time between two in ns)`, to their end.
 fn run(memory_bytes: u64, file_pages: u64, readers: Vec<(u64, Vec<Extent>, u64)>) -> Outcome {
+    run_behind(None, memory_bytes, file_pages, readers)
+}
+
+/// The same through the page cache of a kernel with readahead windows of at most so many bytes.
+fn run_behind(
+    kernel_window_bytes: Option<u64>,
+    memory_bytes: u64,
+    file_pages: u64,
+    readers: Vec<(u64, Vec<Extent>, u64)>,
+) -> Outcome {
     let period_ns = readers.iter().map(|(_, _, period_ns)| *period_ns).max().unwrap_or(0);
     let pattern = match period_ns {
         0 => Pattern::Sequential { record_bytes: 1 << 20, passes: 1 },
@@ -68,7 +78,8 @@ fn run(memory_bytes: u64, file_pages: u64, readers: Vec<(u64, Vec<Extent>, u64)>
             total_rate: Rate::per_second(900_000_000),
             ..object_store::Config::default()
         }),
-        page_cache_bytes: None,
+        page_cache_bytes: kernel_window_bytes.map(|_| 16 << 30),
+        kernel_window_bytes: kernel_window_bytes.unwrap_or(128 << 10),
         picture: false,
         changes: Vec::new(),
         watch: None,
@@ -231,4 +242,27 @@ fn a_stream_that_turns_random_and_back_is_found_again() {
     // 50 random reads take 1.5 s; the rest runs at the link's speed.
     assert!(outcome.seconds <= 1.55 + 0.5 + 0.4, "{}", outcome.seconds);
     assert!(outcome.amplification <= 1.5, "{}", outcome.amplification);
+}
+
+#[test]
+fn a_kernel_with_larger_windows_costs_no_throughput() {
+    for window in [128 << 10, 512 << 10, 1 << 20, 4 << 20, 16 << 20] {
+        let one = run_behind(Some(window), 256 << 20, 2 * GIB, vec![(0, forward(0, 2 * GIB, MIB), 0)]);
+        let halves = [0, GIB].map(|from| (0, forward(from, from + GIB, MIB), 0));
+        let two = run_behind(Some(window), 256 << 20, 2 * GIB, halves.to_vec());
+        let small = run_behind(Some(window), 96 << 20, 2 * GIB, vec![(0, forward(0, 2 * GIB, MIB), 0)]);
+        eprintln!(
+            "{window}: {:.0} {:.0} {:.0} MB/s, amp {:.2} {:.2} {:.2}, requests/GiB {:.0} {:.0} {:.0}",
+            one.megabytes_per_s(),
+            two.megabytes_per_s(),
+            small.megabytes_per_s(),
+            one.amplification,
+            two.amplification,
+            small.amplification,
+            one.requests_per_gib(),
+            two.requests_per_gib(),
+            small.requests_per_gib()
+        );
+    }
+    panic!();
 }

@@ -55,13 +55,16 @@ pub(crate) struct Read {
     pub(crate) file_pages: u64,
     /// Pages not far before it that are there or in flight, and have not been read.
     pub(crate) skipped: u64,
+    /// It comes while the first read of its run still waits: the two may be one read of a program,
+    /// cut by the kernel, or several in flight at once.
+    pub(crate) beside: bool,
 }
 
 #[cfg(test)]
 impl Read {
     /// A read with nothing before it; it waits if a page is `absent`.
     pub(crate) fn alone(extent: Extent, absent: Option<u64>) -> Self {
-        Self { extent, absent, stalled: absent.is_some(), before: 0, file_pages: u64::MAX, skipped: 0 }
+        Self { extent, absent, stalled: absent.is_some(), before: 0, file_pages: u64::MAX, skipped: 0, beside: false }
     }
 }
 
@@ -119,6 +122,8 @@ pub(crate) struct Stream {
     pub(crate) seen: u64,
     /// Reads of the run so far.
     pub(crate) reads: u32,
+    /// Pages of its longest read: reads overtake each other by multiples of it.
+    longest: u64,
     /// Reads in a row, each of which ended at the start that the run had then.
     pub(crate) prepended: u32,
     /// Only the read pages before it make it a stream.
@@ -160,6 +165,7 @@ impl Stream {
             ahead: 0,
             seen: read.pages(),
             reads: 1,
+            longest: read.pages(),
             prepended: 0,
             guess: false,
             waited: false,
@@ -216,7 +222,7 @@ impl Stream {
                 let fills_gap = absent.is_none() && self.gap.start <= read.start && read.end <= self.gap.end;
                 let is_new = read.end >= self.pos || fills_gap;
                 let jumped = self.jumped_pages + self.jumps_over(read, skipped);
-                is_near && is_new && jumped <= self.seen.max(SKIPPED_PAGES_MAX)
+                is_near && is_new && jumped <= self.seen.max(self.reads_of(SKIPPED_READS_MAX))
             }
             Pattern::Strided { delta, pages } => {
                 let away = read.start as i64 - self.pos as i64;
@@ -230,6 +236,11 @@ impl Stream {
         }
     }
 
+    /// Pages of so many of its reads, which the kernel's readahead may have cut from one window.
+    fn reads_of(&self, reads: u64) -> u64 {
+        reads * self.longest.max(FOLIO_PAGES_MAX)
+    }
+
     /// Pages that `read` jumps over although they are there and unread, where `skipped` of those
     /// before it are.
     fn jumps_over(&self, read: Extent, skipped: u64) -> u64 {
@@ -240,8 +251,11 @@ impl Stream {
     fn leave_gap(&mut self, read: Extent, jumped: u64) {
         if jumped > 0 {
             let from = if self.gap.is_empty() { read.start - jumped } else { self.gap.start };
-            self.gap = Extent::new(from.max(read.start.saturating_sub(SKIPPED_PAGES_MAX)), read.start);
-        } else if read.start < self.gap.end {
+            self.gap = Extent::new(from.max(read.start.saturating_sub(self.reads_of(SKIPPED_READS_MAX))), read.start);
+        } else if self.jumped_pages == 0 {
+            self.gap = Extent::new(0, 0);
+        } else if read.start <= self.gap.start {
+            // One behind others that are still to come leaves theirs open.
             self.gap.start = self.gap.start.max(read.end).min(self.gap.end);
         }
     }
@@ -250,7 +264,7 @@ impl Stream {
     pub(crate) fn reach(&self) -> (u64, u64) {
         match self.pattern {
             Pattern::Forward => {
-                let from = self.pos.saturating_sub(OVERTAKEN_PAGES_MAX).max(self.start);
+                let from = self.pos.saturating_sub(self.reads_of(OVERTAKEN_READS_MAX)).max(self.start);
                 (from, self.end.max(self.pos as i64) as u64)
             }
             Pattern::Strided { .. } => (0, u64::MAX),
@@ -269,14 +283,15 @@ impl Stream {
 
     /// The stream goes on with `read`.
     pub(crate) fn advance(&mut self, now: Nanos, read: Read, lengths: &Lengths) {
-        let Read { extent: read, stalled, absent, skipped, .. } = read;
+        let Read { extent: read, stalled, absent, skipped, beside, .. } = read;
         self.last = now;
         self.guess = false;
         self.prepended = 0;
         self.last_end = read.end;
+        self.longest = self.longest.max(read.pages());
         // A page that was evicted and is read again shows no direction.
         let goes_on = self.pattern != Pattern::Forward || read.end != self.pos;
-        self.reads = self.reads.saturating_add(u32::from(goes_on));
+        self.reads = self.reads.saturating_add(u32::from(goes_on && !beside));
         match self.pattern {
             Pattern::Forward => {
                 let jumped = self.jumps_over(read, skipped);
@@ -363,20 +378,22 @@ impl Stream {
 
     /// `read` ended where this run starts and belongs to it: either requests overtook each other
     /// on their way to policy, or the reader goes backward.
-    pub(crate) fn prepend(&mut self, now: Nanos, read: Extent) {
+    pub(crate) fn prepend(&mut self, now: Nanos, read: Extent, beside: bool) {
         self.last = now;
         self.seen += self.start.saturating_sub(read.start);
         self.start = self.start.min(read.start);
-        self.prepended += 1;
-        self.reads = self.reads.saturating_add(1);
+        self.longest = self.longest.max(read.pages());
+        self.prepended += u32::from(!beside);
+        self.reads = self.reads.saturating_add(u32::from(!beside));
     }
 
     /// The run `other` begins where this one has come to: the two become one.
-    pub(crate) fn append(&mut self, other: &Self) {
+    pub(crate) fn append(&mut self, other: &Self, beside: bool) {
         self.seen += other.pos - other.start;
         self.pos = self.pos.max(other.pos);
         self.end = self.end.max(other.end);
-        self.reads = self.reads.saturating_add(other.reads);
+        self.longest = self.longest.max(other.longest);
+        self.reads = if beside { self.reads.max(other.reads) } else { self.reads.saturating_add(other.reads) };
     }
 
     /// From now on the run is read ahead for, unless such runs seldom go on. `absent` is the first
@@ -534,17 +551,18 @@ const TRUSTED_PAGES: u64 = 256;
 /// `get_next_ra_size()`, which grows small windows by 4 and large ones by 2.
 const GROWTH: u64 = 4;
 
-/// Pages that a read may lie behind the latest one of its stream: 1 MiB. Lower: a read overtaken
-/// by later ones becomes a run of its own. Higher: a reader that goes back to re-read counts as
-/// the same stream. Source: the kernel, which has up to eight requests of 128 KiB of its own
-/// readahead in flight, sent by several threads.
-const OVERTAKEN_PAGES_MAX: u64 = 256;
+/// How far a read may lie behind the latest one of its stream, in the longest of its reads: 1 MiB
+/// for requests of 128 KiB. Lower: a read overtaken by later ones becomes a run of its own.
+/// Higher: a reader that goes back to re-read counts as the same stream. Source: the kernel, which
+/// has up to eight requests of its own readahead in flight, sent by several threads;
+/// docs/decisions/0058 for longer requests.
+const OVERTAKEN_READS_MAX: u64 = 8;
 
-/// Unread pages, resident or in flight, that a forward stream may jump over: 256 KiB, two requests
-/// of the kernel's readahead. Lower: requests that overtake each other are no longer one stream.
-/// Higher: a strided reader with records that close counts as forward. Source: the kernel's
-/// requests of 128 KiB through a mount; the number of two is a guess, not measured.
-const SKIPPED_PAGES_MAX: u64 = 64;
+/// Unread pages, resident or in flight, that a forward stream may jump over, in the longest of its
+/// reads: 256 KiB for requests of 128 KiB. Lower: requests that overtake each other are no longer
+/// one stream. Higher: a strided reader with records that close counts as forward. Source: the
+/// kernel's requests through a mount; the number of two is a guess, not measured.
+const SKIPPED_READS_MAX: u64 = 4;
 
 /// Factor by which a record may exceed its first length and still be a record. Lower: a record
 /// that one read did not show whole ends its progression. Higher: streams that began at a constant

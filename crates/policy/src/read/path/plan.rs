@@ -73,7 +73,8 @@ impl ReadPath {
         let absent = (found == Found::Absent).then(|| self.resident.next_hole(file, extent)).flatten();
         let (absent, stalled) = (absent.map(|hole| hole.start), found != Found::Resident);
         self.streams_bytes -= readahead.bytes();
-        let (stream, shown) = readahead.observe(now, Read { extent, absent, stalled, before, file_pages, skipped });
+        let read = Read { extent, absent, stalled, before, file_pages, skipped, beside: false };
+        let (stream, shown) = readahead.observe(now, read, |page| self.resident.is_in_flight(file, page));
         self.streams_bytes += readahead.bytes();
         self.counters.streams_forward += u64::from(shown == Shown::Forward);
         self.counters.streams_strided += u64::from(shown == Shown::Strided);
