@@ -460,6 +460,8 @@ impl Stream {
                     part
                 };
                 let least = if self.reads == 1 { PART_PAGES_MIN_FIRST } else { PART_PAGES_MIN };
+                // A read is answered once all of it has come: smaller parts answer none earlier.
+                let least = least.max(self.longest.next_power_of_two());
                 let goes_to = self.known_end.map_or(limits.file_pages, |end| end.min(limits.file_pages));
                 self.next_forward(ahead, part.min(near).clamp(least, PART_PAGES_MAX), goes_to)
             }
@@ -562,7 +564,7 @@ const OVERTAKEN_READS_MAX: u64 = 8;
 /// reads: 256 KiB for requests of 128 KiB. Lower: requests that overtake each other are no longer
 /// one stream. Higher: a strided reader with records that close counts as forward. Source: the
 /// kernel's requests through a mount; the number of two is a guess, not measured.
-const SKIPPED_READS_MAX: u64 = 4;
+pub(crate) const SKIPPED_READS_MAX: u64 = 4;
 
 /// Factor by which a record may exceed its first length and still be a record. Lower: a record
 /// that one read did not show whole ends its progression. Higher: streams that began at a constant
