@@ -276,3 +276,16 @@ fn a_read_that_the_kernel_cuts_is_no_stream() {
         assert!(each_s <= 0.052, "{pages}: {each_s}");
     }
 }
+
+/// The footer of a file, longer than a window of the kernel: what is cut from it lies at the end.
+#[test]
+fn the_end_of_a_file_comes_in_one_round_trip() {
+    for beyond in [1, 5, 31, 32] {
+        let footer = || vec![Extent::new(100_000 - 32 - beyond, 100_000)];
+        let outcome = run_behind(Some(128 << 10), 256 << 20, 100_000, vec![(0, footer(), 0)]);
+        assert_eq!(outcome.tally.requests(), 1, "{beyond}");
+        assert!(outcome.seconds < 0.036, "{beyond}: {}", outcome.seconds);
+    }
+    let far = run_behind(Some(128 << 10), 256 << 20, 100_000, vec![(0, vec![Extent::new(99_900, 99_932)], 0)]);
+    assert!(far.amplification <= 1.0, "{}", far.amplification);
+}
