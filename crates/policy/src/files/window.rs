@@ -461,7 +461,7 @@ impl Stream {
                 };
                 let least = if self.reads == 1 { PART_PAGES_MIN_FIRST } else { PART_PAGES_MIN };
                 // A read is answered once all of it has come: smaller parts answer none earlier.
-                let least = least.max(self.longest.next_power_of_two());
+                let least = least.max(self.longest.next_power_of_two().min(PART_PAGES_MIN_LONG));
                 let goes_to = self.known_end.map_or(limits.file_pages, |end| end.min(limits.file_pages));
                 self.next_forward(ahead, part.min(near).clamp(least, PART_PAGES_MAX), goes_to)
             }
@@ -609,6 +609,12 @@ pub(crate) const PART_PAGES_MIN: u64 = 32;
 /// other's bytes. Source: measured with `slow-200`, before crowds were limited
 /// (docs/decisions/0013): first bytes after 104 ms, 122 ms with parts of 128 KiB.
 const PART_PAGES_MIN_FIRST: u64 = 64;
+
+/// Pages of the smallest part of a stream with long reads, at most: 1 MiB. Lower: parts are cut
+/// smaller than the requests of a kernel with large windows, which are answered only once all of
+/// their parts have come. Higher: the parts of a longer read come less in parallel. Source: the
+/// longest READ of a kernel; with two readers, 454 to 400 requests a GiB (docs/decisions/0058).
+const PART_PAGES_MIN_LONG: u64 = 256;
 
 /// Pages of the largest part made of records that touch: 2 MiB. Lower: more requests for a
 /// backward reader. Higher: a backward reader, which wants the end of a part first, waits for more
