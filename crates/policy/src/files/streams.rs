@@ -82,7 +82,7 @@ impl FileReadahead {
         if let Some(at) = self.streams.expecting(read) {
             let stream = self.streams.get(at);
             let left = stream.left_by(read.extent);
-            let read = Read { beside: !stream.is_recognised() && waits(stream.start), ..read };
+            let read = Read { beside: stream.may_be_cut() && waits(stream.start), ..read };
             let shown = self.continued(now, at, read);
             if let Some(record) = left {
                 let run = self.new_run(now, record);
@@ -91,7 +91,8 @@ impl FileReadahead {
             return shown;
         }
         if let Some(at) = self.streams.run_from(read.extent.end) {
-            let beside = waits(self.streams.get(at).start);
+            let stream = self.streams.get(at);
+            let beside = stream.may_be_cut() && waits(stream.start);
             self.streams.change(at, |stream| stream.prepend(now, read.extent, beside));
             let &Stream { id, start, seen, prepended, .. } = self.streams.get(at);
             self.starts.grow(id, start, seen);

@@ -222,7 +222,7 @@ impl Stream {
                 let fills_gap = absent.is_none() && self.gap.start <= read.start && read.end <= self.gap.end;
                 let is_new = read.end >= self.pos || fills_gap;
                 let jumped = self.jumped_pages + self.jumps_over(read, skipped);
-                is_near && is_new && jumped <= self.seen.max(self.reads_of(SKIPPED_READS_MAX))
+                is_near && is_new && jumped <= self.seen.max(self.skips())
             }
             Pattern::Strided { delta, pages } => {
                 let away = read.start as i64 - self.pos as i64;
@@ -234,6 +234,17 @@ impl Stream {
                 exists && (within < pages as i64 || goes_on) && (-1..=planned.max(1) + 1).contains(&records)
             }
         }
+    }
+
+    /// Whether its reads may be pieces of longer ones: the kernel cuts none that are shorter than
+    /// a folio. A stream has shown more than one read.
+    pub(crate) fn may_be_cut(&self) -> bool {
+        !self.is_recognised() && self.longest >= FOLIO_PAGES_MAX
+    }
+
+    /// Pages that it may jump over.
+    fn skips(&self) -> u64 {
+        if self.longest > FOLIO_PAGES_MAX { SKIPPED_READS_MAX * self.longest } else { SKIPPED_PAGES_MAX }
     }
 
     /// Pages of so many of its reads, which the kernel's readahead may have cut from one window.
@@ -251,7 +262,7 @@ impl Stream {
     fn leave_gap(&mut self, read: Extent, jumped: u64) {
         if jumped > 0 {
             let from = if self.gap.is_empty() { read.start - jumped } else { self.gap.start };
-            self.gap = Extent::new(from.max(read.start.saturating_sub(self.reads_of(SKIPPED_READS_MAX))), read.start);
+            self.gap = Extent::new(from.max(read.start.saturating_sub(self.skips())), read.start);
         } else if self.jumped_pages == 0 {
             self.gap = Extent::new(0, 0);
         } else if read.start <= self.gap.start {
@@ -560,10 +571,15 @@ const GROWTH: u64 = 4;
 /// docs/decisions/0058 for longer requests.
 const OVERTAKEN_READS_MAX: u64 = 8;
 
-/// Unread pages, resident or in flight, that a forward stream may jump over, in the longest of its
-/// reads: 256 KiB for requests of 128 KiB. Lower: requests that overtake each other are no longer
-/// one stream. Higher: a strided reader with records that close counts as forward. Source: the
-/// kernel's requests through a mount; the number of two is a guess, not measured.
+/// Unread pages, resident or in flight, that a forward stream may jump over: 256 KiB, two requests
+/// of the kernel's readahead. Lower: requests that overtake each other are no longer one stream.
+/// Higher: a strided reader with records that close counts as forward. Source: the kernel's
+/// requests of 128 KiB through a mount; the number of two is a guess, not measured.
+const SKIPPED_PAGES_MAX: u64 = 64;
+
+/// The same where reads are longer, in the longest of them. Lower: of a window of four requests of
+/// 1 MiB, one that comes last begins a stream of its own: 389 requests a GiB in place of 148.
+/// Higher: as above. Source: docs/decisions/0058; each of the four threads of a mount has one.
 pub(crate) const SKIPPED_READS_MAX: u64 = 4;
 
 /// Factor by which a record may exceed its first length and still be a record. Lower: a record
