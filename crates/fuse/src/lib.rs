@@ -26,6 +26,7 @@ mod filesystem;
 mod forgetting;
 mod guarded;
 mod inode;
+mod kernel_window;
 mod killed;
 mod mount;
 pub mod mount_table;

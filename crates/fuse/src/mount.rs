@@ -24,6 +24,7 @@ use crate::error::Error;
 use crate::filesystem::Mount;
 use crate::forgetting;
 use crate::guarded::Guarded;
+use crate::kernel_window;
 use crate::options::MountOptions;
 
 /// A mount that works. Dropping it unmounts.
@@ -107,6 +108,9 @@ pub fn mount(engine: Engine, prefix: &str, dir: &Path, options: &MountOptions) -
         let _ = unmount(dir, true);
         failed(cause)
     })?;
+    if let Err(error) = kernel_window::set(dir) {
+        tracing::debug!(%error, "the kernel's readahead stays as it is");
+    }
     Ok(Mounted { dir: dir.to_owned(), session: Some(session), forgetting: Some(forgetting) })
 }
 

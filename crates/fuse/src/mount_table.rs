@@ -14,6 +14,8 @@ use std::path::{Component, Path, PathBuf};
 /// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
+    /// The device of the file system, major and minor: `0:50`.
+    pub device: String,
     /// The directory of the file system that is shown at `point`.
     pub root: PathBuf,
     /// The mount point.
@@ -103,9 +105,10 @@ pub fn parse(text: &str) -> Vec<Mount> {
 
 fn parse_line(line: &str) -> Option<Mount> {
     let (before, after) = line.split_once(" - ")?;
-    let mut before = before.split(' ').skip(3);
+    let mut before = before.split(' ').skip(2);
     let mut after = after.split(' ');
     Some(Mount {
+        device: before.next()?.to_owned(),
         root: unescape(before.next()?).into(),
         point: unescape(before.next()?).into(),
         kind: after.next()?.to_owned(),
@@ -150,6 +153,7 @@ a line of some other kind
         assert_eq!(mounts.len(), 3);
         assert_eq!(mounts[1].root, Path::new("/box"));
         assert_eq!(mounts[1].super_options, "rw,memory");
+        assert_eq!(mounts[2].device, "0:50");
         assert_eq!(mounts[2].point, Path::new("/mnt/my data"));
         assert_eq!(mounts[2].source, "s3://bucket/a b");
         assert!(mounts[2].is_ours());

@@ -16,7 +16,8 @@
 //! streams cheap to compare. `stride` finds reads at a constant distance. `window` is one stream:
 //! what it has fetched and wants next. `pace` spaces its parts in time. `share` divides memory
 //! among streams by max-min fairness. `lengths` knows how long the runs of the file have been.
-//! `hot_block` finds what is worth fetching with a random read.
+//! `hot_block` finds what is worth fetching with a random read, `tail` where the end of the file
+//! is.
 //!
 //! *Invariants:* a part lies within its file. The number of streams and runs is bounded for each
 //! file.
@@ -24,7 +25,7 @@
 //! The folder does not make requests, charge memory or know what is resident: `read` asks it and
 //! tells it. Source: Linux's on-demand readahead of 2007 (a window grows when its reader waits,
 //! and shrinks when its pages are evicted unread); docs/decisions/0005, 0006, 0008, 0010, 0012,
-//! 0013, 0014, 0018, 0052.
+//! 0013, 0014, 0018, 0052, 0058, 0059.
 
 pub(crate) mod hot_block;
 pub(crate) mod lengths;
@@ -33,4 +34,5 @@ pub(crate) mod pace;
 pub(crate) mod share;
 pub(crate) mod streams;
 pub(crate) mod stride;
+pub(crate) mod tail;
 pub(crate) mod window;

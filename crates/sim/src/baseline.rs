@@ -76,6 +76,8 @@ pub(crate) struct Baseline<R> {
     readers: HashMap<u32, R>,
     requests: HashMap<RequestId, (FileId, Extent)>,
     next_request: u64,
+    /// Pages of the longest request; windows are cut into these.
+    request_pages: u64,
     windows: Vec<Window>,
     actions: VecDeque<Action>,
 }
@@ -89,9 +91,16 @@ impl<R> Baseline<R> {
             readers: HashMap::new(),
             requests: HashMap::new(),
             next_request: 0,
+            request_pages: u64::MAX,
             windows: Vec::new(),
             actions: VecDeque::new(),
         }
+    }
+
+    /// With requests of at most so many pages.
+    #[must_use]
+    pub(crate) fn with_requests_of(self, request_pages: u64) -> Self {
+        Self { request_pages, ..self }
     }
 }
 
@@ -142,9 +151,21 @@ impl<R: Readahead> Baseline<R> {
     }
 
     fn submit(&mut self, file: FileId, extent: Extent, read: Extent, mark: Option<u64>) {
-        if extent.is_empty() {
-            return;
+        let pieces = extent.pages().div_ceil(self.request_pages);
+        let mut places: Vec<u64> = (0..pieces).collect();
+        // Several threads take a kernel's requests from its queue, and overtake each other.
+        for (at, place) in places.clone().into_iter().enumerate() {
+            let (id, later) = (self.next_request + place, places.len() - at);
+            places.swap(at, at + (id.wrapping_mul(OVERTAKING) >> 60) as usize % later.min(OVERTAKEN));
         }
+        for piece in places {
+            let from = extent.start + piece * self.request_pages;
+            let to = extent.end.min(from.saturating_add(self.request_pages));
+            self.request(file, Extent::new(from, to), read, mark);
+        }
+    }
+
+    fn request(&mut self, file: FileId, extent: Extent, read: Extent, mark: Option<u64>) {
         let request = RequestId(self.next_request);
         self.next_request += 1;
         self.requests.insert(request, (file, extent));
@@ -198,3 +219,9 @@ impl<R: Readahead> Policy for Baseline<R> {
         self.actions.pop_front()
     }
 }
+
+/// Requests that one may overtake, itself included: as many as threads take requests from a mount.
+const OVERTAKEN: usize = 4;
+
+/// Multiplier of Fibonacci hashing, by which requests overtake each other.
+const OVERTAKING: u64 = 0x9e37_79b9_7f4a_7c15;

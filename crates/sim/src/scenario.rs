@@ -25,7 +25,7 @@ use crate::storage::blocks::Asked;
 use crate::storage::profile;
 use crate::tree::Forest;
 use crate::world::World;
-use crate::world::front::{Front, MOUNT_PIECE_NS, MOUNT_PIECE_PAGES, PAGE_NS, PIECE_BYTES};
+use crate::world::front::{Front, MOUNT_PIECE_NS, MOUNT_PIECE_PAGES, MOUNT_REQUEST_PAGES, PAGE_NS, PIECE_BYTES};
 use crate::world::reader::Start;
 use change::Change;
 
@@ -80,6 +80,8 @@ pub struct Scenario<'w> {
     /// The kernel's page cache in bytes, where programs read through a mount; `None` where they
     /// use the library.
     pub page_cache_bytes: Option<u64>,
+    /// The largest window of that kernel's readahead, in bytes.
+    pub kernel_window_bytes: u64,
     /// Whether to keep the dots and curves of pictures.
     pub picture: bool,
     /// Changes of the device, in the order of time.
@@ -111,6 +113,7 @@ impl<'w> Scenario<'w> {
             readahead_max_bytes: workload.simulate.readahead_max_bytes.unwrap_or(READAHEAD_MAX_BYTES),
             device: device.map_or_else(|| profile_of(&workload.device), |profile| Ok(profile.clone()))?,
             page_cache_bytes: None,
+            kernel_window_bytes: READAHEAD_MAX_BYTES,
             picture: false,
             changes: Vec::new(),
             watch: None,
@@ -155,7 +158,9 @@ impl<'w> Scenario<'w> {
                 mount = mount.with_picture();
             }
             storage = Storage::Mount(Box::new(mount));
-            boxed = Box::new(Baseline::new(bytes / PAGE_BYTES, || Linux::new(MOUNT_PIECE_PAGES)));
+            let window = self.kernel_window_bytes.div_ceil(PAGE_BYTES);
+            let kernel = Baseline::new(bytes / PAGE_BYTES, move || Linux::new(window));
+            boxed = Box::new(kernel.with_requests_of(MOUNT_REQUEST_PAGES));
             front.piece_pages = None;
         }
         let files = self.sizes.len() as u32;

@@ -34,6 +34,16 @@ impl Outcome {
 
 /// Runs `readers`, each `(file, reads, time between two in ns)`, to their end.
 fn run(memory_bytes: u64, file_pages: u64, readers: Vec<(u64, Vec<Extent>, u64)>) -> Outcome {
+    run_behind(None, memory_bytes, file_pages, readers)
+}
+
+/// The same through the page cache of a kernel with readahead windows of at most so many bytes.
+fn run_behind(
+    kernel_window_bytes: Option<u64>,
+    memory_bytes: u64,
+    file_pages: u64,
+    readers: Vec<(u64, Vec<Extent>, u64)>,
+) -> Outcome {
     let period_ns = readers.iter().map(|(_, _, period_ns)| *period_ns).max().unwrap_or(0);
     let pattern = match period_ns {
         0 => Pattern::Sequential { record_bytes: 1 << 20, passes: 1 },
@@ -68,7 +78,8 @@ fn run(memory_bytes: u64, file_pages: u64, readers: Vec<(u64, Vec<Extent>, u64)>
             total_rate: Rate::per_second(900_000_000),
             ..object_store::Config::default()
         }),
-        page_cache_bytes: None,
+        page_cache_bytes: kernel_window_bytes.map(|_| 16 << 30),
+        kernel_window_bytes: kernel_window_bytes.unwrap_or(128 << 10),
         picture: false,
         changes: Vec::new(),
         watch: None,
@@ -231,4 +242,50 @@ fn a_stream_that_turns_random_and_back_is_found_again() {
     // 50 random reads take 1.5 s; the rest runs at the link's speed.
     assert!(outcome.seconds <= 1.55 + 0.5 + 0.4, "{}", outcome.seconds);
     assert!(outcome.amplification <= 1.5, "{}", outcome.amplification);
+}
+
+/// Requests of one window of the kernel overtake each other on their way to policy.
+#[test]
+fn a_kernel_with_larger_windows_costs_no_throughput() {
+    for window in [128 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20] {
+        let halves = || [0, GIB].map(|from| (0, forward(from, from + GIB, MIB), 0)).to_vec();
+        let one = run_behind(Some(window), 256 << 20, 2 * GIB, vec![(0, forward(0, 2 * GIB, MIB), 0)]);
+        assert!(one.megabytes_per_s() >= 800.0, "{window}: {}", one.megabytes_per_s());
+        assert!(one.requests_per_gib() <= 165.0, "{window}: {}", one.requests_per_gib());
+        let small = run_behind(Some(window), 96 << 20, 2 * GIB, vec![(0, forward(0, 2 * GIB, MIB), 0)]);
+        assert!(small.megabytes_per_s() >= 770.0, "{window}: {}", small.megabytes_per_s());
+        let two = run_behind(Some(window), 256 << 20, 2 * GIB, halves());
+        assert!(two.megabytes_per_s() >= 770.0, "{window}: {}", two.megabytes_per_s());
+        assert!(two.requests_per_gib() <= 340.0, "{window}: {}", two.requests_per_gib());
+        assert!(two.amplification <= 1.13, "{window}: {}", two.amplification);
+    }
+}
+
+/// Reads of whole column chunks, of which the kernel sees each at once: what follows a chunk is
+/// not read.
+#[test]
+fn a_read_that_the_kernel_cuts_is_no_stream() {
+    let place = |at: u64| at * 1_900 + at * at * 37 % 701;
+    let chunks = |pages: u64| (0..60).map(move |at| Extent::new(place(at), place(at) + pages));
+    for pages in [62, 299, 400, 850, 1_000] {
+        let reads = || chunks(pages).skip(1).collect::<Vec<_>>();
+        let outcome = run_behind(Some(4 << 20), 256 << 20, 120_000, vec![(0, reads(), 0)]);
+        assert!(outcome.amplification <= 1.05, "{pages}: {}", outcome.amplification);
+        // A round trip and the slowest of its requests for each chunk.
+        let each_s = outcome.seconds / 59.0;
+        assert!(each_s <= 0.052, "{pages}: {each_s}");
+    }
+}
+
+/// The footer of a file, longer than a window of the kernel: what is cut from it lies at the end.
+#[test]
+fn the_end_of_a_file_comes_in_one_round_trip() {
+    for beyond in [1, 5, 31, 32] {
+        let footer = || vec![Extent::new(100_000 - 32 - beyond, 100_000)];
+        let outcome = run_behind(Some(128 << 10), 256 << 20, 100_000, vec![(0, footer(), 0)]);
+        assert_eq!(outcome.tally.requests(), 1, "{beyond}");
+        assert!(outcome.seconds < 0.036, "{beyond}: {}", outcome.seconds);
+    }
+    let far = run_behind(Some(128 << 10), 256 << 20, 100_000, vec![(0, vec![Extent::new(99_900, 99_932)], 0)]);
+    assert!(far.amplification <= 1.0, "{}", far.amplification);
 }

@@ -204,6 +204,7 @@ fn scenario<'w, R: BufRead + 'w>(
         readahead_max_bytes: READAHEAD_MAX_BYTES,
         device,
         page_cache_bytes: None,
+        kernel_window_bytes: READAHEAD_MAX_BYTES,
         picture: false,
         changes: Vec::new(),
         watch: None,

@@ -76,10 +76,13 @@ impl FileReadahead {
     }
 
     /// Takes note of `read`. Returns which stream to plan for, if any, and whether it is new.
-    pub(crate) fn observe(&mut self, now: Nanos, read: Read) -> (Option<u64>, Shown) {
+    /// `waits` says whether a page is in flight.
+    pub(crate) fn observe(&mut self, now: Nanos, read: Read, waits: impl Fn(u64) -> bool) -> (Option<u64>, Shown) {
         self.end_idle(now);
         if let Some(at) = self.streams.expecting(read) {
-            let left = self.streams.get(at).left_by(read.extent);
+            let stream = self.streams.get(at);
+            let left = stream.left_by(read.extent);
+            let read = Read { beside: stream.may_be_cut() && waits(stream.start), ..read };
             let shown = self.continued(now, at, read);
             if let Some(record) = left {
                 let run = self.new_run(now, record);
@@ -88,7 +91,9 @@ impl FileReadahead {
             return shown;
         }
         if let Some(at) = self.streams.run_from(read.extent.end) {
-            self.streams.change(at, |stream| stream.prepend(now, read.extent));
+            let stream = self.streams.get(at);
+            let beside = stream.may_be_cut() && waits(stream.start);
+            self.streams.change(at, |stream| stream.prepend(now, read.extent, beside));
             let &Stream { id, start, seen, prepended, .. } = self.streams.get(at);
             self.starts.grow(id, start, seen);
             if prepended < BACKWARD_READS + self.distrust {
@@ -135,7 +140,7 @@ impl FileReadahead {
         if let Some(next) = self.streams.run_from(pos).filter(|next| *next != at) {
             let next = self.streams.swap_remove(next);
             self.starts.forget(next.id);
-            self.change(id, |stream| stream.append(&next));
+            self.change(id, |stream| stream.append(&next, read.beside));
         }
         let needed = ADJACENT_READS + self.distrust + by_chance;
         let Some(at) = self.streams.position(id) else { return (None, Shown::Nothing) };

@@ -55,13 +55,16 @@ pub(crate) struct Read {
     pub(crate) file_pages: u64,
     /// Pages not far before it that are there or in flight, and have not been read.
     pub(crate) skipped: u64,
+    /// It comes while the first read of its run still waits: the two may be one read of a program,
+    /// cut by the kernel, or several in flight at once.
+    pub(crate) beside: bool,
 }
 
 #[cfg(test)]
 impl Read {
     /// A read with nothing before it; it waits if a page is `absent`.
     pub(crate) fn alone(extent: Extent, absent: Option<u64>) -> Self {
-        Self { extent, absent, stalled: absent.is_some(), before: 0, file_pages: u64::MAX, skipped: 0 }
+        Self { extent, absent, stalled: absent.is_some(), before: 0, file_pages: u64::MAX, skipped: 0, beside: false }
     }
 }
 
@@ -119,6 +122,8 @@ pub(crate) struct Stream {
     pub(crate) seen: u64,
     /// Reads of the run so far.
     pub(crate) reads: u32,
+    /// Pages of its longest read: reads overtake each other by multiples of it.
+    longest: u64,
     /// Reads in a row, each of which ended at the start that the run had then.
     pub(crate) prepended: u32,
     /// Only the read pages before it make it a stream.
@@ -160,6 +165,7 @@ impl Stream {
             ahead: 0,
             seen: read.pages(),
             reads: 1,
+            longest: read.pages(),
             prepended: 0,
             guess: false,
             waited: false,
@@ -216,7 +222,7 @@ impl Stream {
                 let fills_gap = absent.is_none() && self.gap.start <= read.start && read.end <= self.gap.end;
                 let is_new = read.end >= self.pos || fills_gap;
                 let jumped = self.jumped_pages + self.jumps_over(read, skipped);
-                is_near && is_new && jumped <= self.seen.max(SKIPPED_PAGES_MAX)
+                is_near && is_new && jumped <= self.seen.max(self.skips())
             }
             Pattern::Strided { delta, pages } => {
                 let away = read.start as i64 - self.pos as i64;
@@ -230,6 +236,22 @@ impl Stream {
         }
     }
 
+    /// Whether its reads may be pieces of longer ones: the kernel cuts none that are shorter than
+    /// a folio. A stream has shown more than one read.
+    pub(crate) fn may_be_cut(&self) -> bool {
+        !self.is_recognised() && self.longest >= FOLIO_PAGES_MAX
+    }
+
+    /// Pages that it may jump over.
+    fn skips(&self) -> u64 {
+        if self.longest > FOLIO_PAGES_MAX { SKIPPED_READS_MAX * self.longest } else { SKIPPED_PAGES_MAX }
+    }
+
+    /// Pages of so many of its reads, which the kernel's readahead may have cut from one window.
+    fn reads_of(&self, reads: u64) -> u64 {
+        reads * self.longest.max(FOLIO_PAGES_MAX)
+    }
+
     /// Pages that `read` jumps over although they are there and unread, where `skipped` of those
     /// before it are.
     fn jumps_over(&self, read: Extent, skipped: u64) -> u64 {
@@ -240,8 +262,11 @@ impl Stream {
     fn leave_gap(&mut self, read: Extent, jumped: u64) {
         if jumped > 0 {
             let from = if self.gap.is_empty() { read.start - jumped } else { self.gap.start };
-            self.gap = Extent::new(from.max(read.start.saturating_sub(SKIPPED_PAGES_MAX)), read.start);
-        } else if read.start < self.gap.end {
+            self.gap = Extent::new(from.max(read.start.saturating_sub(self.skips())), read.start);
+        } else if self.jumped_pages == 0 {
+            self.gap = Extent::new(0, 0);
+        } else if read.start <= self.gap.start {
+            // One behind others that are still to come leaves theirs open.
             self.gap.start = self.gap.start.max(read.end).min(self.gap.end);
         }
     }
@@ -250,7 +275,7 @@ impl Stream {
     pub(crate) fn reach(&self) -> (u64, u64) {
         match self.pattern {
             Pattern::Forward => {
-                let from = self.pos.saturating_sub(OVERTAKEN_PAGES_MAX).max(self.start);
+                let from = self.pos.saturating_sub(self.reads_of(OVERTAKEN_READS_MAX)).max(self.start);
                 (from, self.end.max(self.pos as i64) as u64)
             }
             Pattern::Strided { .. } => (0, u64::MAX),
@@ -269,14 +294,15 @@ impl Stream {
 
     /// The stream goes on with `read`.
     pub(crate) fn advance(&mut self, now: Nanos, read: Read, lengths: &Lengths) {
-        let Read { extent: read, stalled, absent, skipped, .. } = read;
+        let Read { extent: read, stalled, absent, skipped, beside, .. } = read;
         self.last = now;
         self.guess = false;
         self.prepended = 0;
         self.last_end = read.end;
+        self.longest = self.longest.max(read.pages());
         // A page that was evicted and is read again shows no direction.
         let goes_on = self.pattern != Pattern::Forward || read.end != self.pos;
-        self.reads = self.reads.saturating_add(u32::from(goes_on));
+        self.reads = self.reads.saturating_add(u32::from(goes_on && !beside));
         match self.pattern {
             Pattern::Forward => {
                 let jumped = self.jumps_over(read, skipped);
@@ -363,20 +389,22 @@ impl Stream {
 
     /// `read` ended where this run starts and belongs to it: either requests overtook each other
     /// on their way to policy, or the reader goes backward.
-    pub(crate) fn prepend(&mut self, now: Nanos, read: Extent) {
+    pub(crate) fn prepend(&mut self, now: Nanos, read: Extent, beside: bool) {
         self.last = now;
         self.seen += self.start.saturating_sub(read.start);
         self.start = self.start.min(read.start);
-        self.prepended += 1;
-        self.reads = self.reads.saturating_add(1);
+        self.longest = self.longest.max(read.pages());
+        self.prepended += u32::from(!beside);
+        self.reads = self.reads.saturating_add(u32::from(!beside));
     }
 
     /// The run `other` begins where this one has come to: the two become one.
-    pub(crate) fn append(&mut self, other: &Self) {
+    pub(crate) fn append(&mut self, other: &Self, beside: bool) {
         self.seen += other.pos - other.start;
         self.pos = self.pos.max(other.pos);
         self.end = self.end.max(other.end);
-        self.reads = self.reads.saturating_add(other.reads);
+        self.longest = self.longest.max(other.longest);
+        self.reads = if beside { self.reads.max(other.reads) } else { self.reads.saturating_add(other.reads) };
     }
 
     /// From now on the run is read ahead for, unless such runs seldom go on. `absent` is the first
@@ -443,6 +471,8 @@ impl Stream {
                     part
                 };
                 let least = if self.reads == 1 { PART_PAGES_MIN_FIRST } else { PART_PAGES_MIN };
+                // A read is answered once all of it has come: smaller parts answer none earlier.
+                let least = least.max(self.longest.next_power_of_two().min(PART_PAGES_MIN_LONG));
                 let goes_to = self.known_end.map_or(limits.file_pages, |end| end.min(limits.file_pages));
                 self.next_forward(ahead, part.min(near).clamp(least, PART_PAGES_MAX), goes_to)
             }
@@ -534,17 +564,23 @@ const TRUSTED_PAGES: u64 = 256;
 /// `get_next_ra_size()`, which grows small windows by 4 and large ones by 2.
 const GROWTH: u64 = 4;
 
-/// Pages that a read may lie behind the latest one of its stream: 1 MiB. Lower: a read overtaken
-/// by later ones becomes a run of its own. Higher: a reader that goes back to re-read counts as
-/// the same stream. Source: the kernel, which has up to eight requests of 128 KiB of its own
-/// readahead in flight, sent by several threads.
-const OVERTAKEN_PAGES_MAX: u64 = 256;
+/// How far a read may lie behind the latest one of its stream, in the longest of its reads: 1 MiB
+/// for requests of 128 KiB. Lower: a read overtaken by later ones becomes a run of its own.
+/// Higher: a reader that goes back to re-read counts as the same stream. Source: the kernel, which
+/// has up to eight requests of its own readahead in flight, sent by several threads;
+/// docs/decisions/0058 for longer requests.
+const OVERTAKEN_READS_MAX: u64 = 8;
 
 /// Unread pages, resident or in flight, that a forward stream may jump over: 256 KiB, two requests
 /// of the kernel's readahead. Lower: requests that overtake each other are no longer one stream.
 /// Higher: a strided reader with records that close counts as forward. Source: the kernel's
 /// requests of 128 KiB through a mount; the number of two is a guess, not measured.
 const SKIPPED_PAGES_MAX: u64 = 64;
+
+/// The same where reads are longer, in the longest of them. Lower: of a window of four requests of
+/// 1 MiB, one that comes last begins a stream of its own: 389 requests a GiB in place of 148.
+/// Higher: as above. Source: docs/decisions/0058; each of the four threads of a mount has one.
+pub(crate) const SKIPPED_READS_MAX: u64 = 4;
 
 /// Factor by which a record may exceed its first length and still be a record. Lower: a record
 /// that one read did not show whole ends its progression. Higher: streams that began at a constant
@@ -589,6 +625,12 @@ pub(crate) const PART_PAGES_MIN: u64 = 32;
 /// other's bytes. Source: measured with `slow-200`, before crowds were limited
 /// (docs/decisions/0013): first bytes after 104 ms, 122 ms with parts of 128 KiB.
 const PART_PAGES_MIN_FIRST: u64 = 64;
+
+/// Pages of the smallest part of a stream with long reads, at most: 1 MiB. Lower: parts are cut
+/// smaller than the requests of a kernel with large windows, which are answered only once all of
+/// their parts have come. Higher: the parts of a longer read come less in parallel. Source: the
+/// longest READ of a kernel; with two readers, 454 to 400 requests a GiB (docs/decisions/0058).
+const PART_PAGES_MIN_LONG: u64 = 256;
 
 /// Pages of the largest part made of records that touch: 2 MiB. Lower: more requests for a
 /// backward reader. Higher: a backward reader, which wants the end of a part first, waits for more

@@ -181,6 +181,7 @@ impl Cell {
             readahead_max_bytes: record,
             device: Profile::ObjectStore(self.store()),
             page_cache_bytes: None,
+            kernel_window_bytes: record,
             picture: false,
             changes,
             watch: Some(watch),

@@ -14,6 +14,9 @@ pub(crate) struct Front {
 /// Pages of the largest READ that a kernel sends to a mount: 128 KiB.
 pub(crate) const MOUNT_PIECE_PAGES: u64 = 32;
 
+/// Pages of the longest READ of a kernel with larger windows: 1 MiB, `FUSE_MAX_MAX_PAGES`.
+pub(crate) const MOUNT_REQUEST_PAGES: u64 = 256;
+
 /// Bytes that the engine reads of a local file at once, as in `foreread-backend`.
 pub(crate) const PIECE_BYTES: u64 = 512 << 10;
 

@@ -4,7 +4,8 @@
 //!   read ──> streams ──> Stream: plan its parts ───────────────> demand what is still absent
 //!               │          a part: hole by hole, each one request;
 //!               │          stops where room or the limit of requests ends
-//!               └──────> Random: demand its pages ──> hot block: across resident pages
+//!               └──────> Random: with the end of the file, if near (tail) ──> demand its pages
+//!                                              ──> hot block: across resident pages
 //! ```
 //!
 //! The stream plans first, since its first part may hold what the reader waits for: one request
@@ -23,8 +24,8 @@ use super::submit::DEMAND_PAGES_MAX;
 use super::{File, ReadPath};
 use crate::files::hot_block::{self, FileRead};
 use crate::files::streams::Shown;
-use crate::files::window::Part;
-use crate::files::window::Read;
+use crate::files::tail;
+use crate::files::window::{Part, Read, SKIPPED_READS_MAX};
 use crate::queue::fair_queue::Owner;
 use crate::residency::folio::Ahead;
 use crate::units::{Class, Extent, FileId, Found, Nanos, ReadId};
@@ -55,6 +56,9 @@ impl ReadPath {
         if let Next::Stream(stream) = next {
             self.plan(now, file, stream, extent, pages);
         }
+        if found == Found::Absent && next == Next::Random {
+            self.read_tail(file, extent, pages);
+        }
         if found != Found::Resident {
             self.wait(read, file, extent);
         }
@@ -68,16 +72,25 @@ impl ReadPath {
         let Some(File { pages, readahead, .. }) = self.files.get_mut(&file) else { return Next::Nothing };
         let file_pages = *pages;
         let before = self.resident.read_before(file, extent.start, CONTEXT_PAGES_MAX);
-        let near = Extent::new(extent.start.saturating_sub(CONTEXT_PAGES_MAX), extent.start);
+        let near_pages = CONTEXT_PAGES_MAX.max(SKIPPED_READS_MAX * extent.pages());
+        let near = Extent::new(extent.start.saturating_sub(near_pages), extent.start);
         let skipped = self.resident.unread_in(file, near);
         let absent = (found == Found::Absent).then(|| self.resident.next_hole(file, extent)).flatten();
         let (absent, stalled) = (absent.map(|hole| hole.start), found != Found::Resident);
         self.streams_bytes -= readahead.bytes();
-        let (stream, shown) = readahead.observe(now, Read { extent, absent, stalled, before, file_pages, skipped });
+        let read = Read { extent, absent, stalled, before, file_pages, skipped, beside: false };
+        let (stream, shown) = readahead.observe(now, read, |page| self.resident.is_in_flight(file, page));
         self.streams_bytes += readahead.bytes();
         self.counters.streams_forward += u64::from(shown == Shown::Forward);
         self.counters.streams_strided += u64::from(shown == Shown::Strided);
         stream.map_or(Next::Random, Next::Stream)
+    }
+
+    /// Fetches a random read together with the end of the file, if that is near.
+    fn read_tail(&mut self, file: FileId, read: Extent, file_pages: u64) {
+        if let Some(extent) = tail::with_end(read, file_pages) {
+            self.submit_part(file, Ahead::Nearby, Part { extent, mark: extent.start }, read);
+        }
     }
 
     /// Fetches the hot block that a random read lies in, if there is one.

@@ -63,6 +63,11 @@ impl Resident {
         requests
     }
 
+    /// Whether `page` is in flight.
+    pub(crate) fn is_in_flight(&self, file: FileId, page: u64) -> bool {
+        self.folios.0.covering(file, page).is_some_and(|(_, folio)| folio.state() == State::InFlight)
+    }
+
     /// The requests that have pages of `extent` in flight for which they have no memory yet.
     pub(crate) fn pending(&self, file: FileId, extent: Extent) -> Vec<RequestId> {
         let folios = self.folios.0.range(file, from_folio(&self.folios, file, extent));
