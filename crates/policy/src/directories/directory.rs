@@ -25,6 +25,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use crate::directories::confidence::Confidence;
 use crate::directories::event::Child;
 use crate::directories::open_run::{OpenRun, Opened};
 use crate::directories::subtree::Subtree;
@@ -77,6 +78,9 @@ pub(crate) struct Dir {
     pub(crate) charged_bytes: u64,
     /// What one request for its subtree has covered, or would.
     pub(crate) subtree: Subtree,
+    /// Whether directories in it come whole with those beside them, when a name in one of them is
+    /// looked up.
+    pub(crate) together: Confidence,
     /// When it was last used: a number that grows with each use of any directory.
     pub(crate) used: u64,
 }
@@ -102,9 +106,17 @@ pub(crate) struct Entry {
     pub(crate) named: bool,
     /// Opened since the latest listing.
     pub(crate) opened: bool,
+    /// Opened since it has been known at this place.
+    pub(crate) seen: bool,
+    /// Fetched ahead with a sibling.
+    pub(crate) beside: bool,
 }
 
 impl Entry {
+    fn new(child: Child) -> Self {
+        Self { child, fetched: false, named: false, opened: false, seen: false, beside: false }
+    }
+
     pub(crate) fn bytes(self) -> u64 {
         match self.child {
             Child::File { pages } => pages * PAGE_BYTES,
@@ -185,7 +197,7 @@ impl Dir {
             match self.entry(entry) {
                 // A file that was fetched under this name is still resident.
                 Some(state) => (state.child, state.opened) = (child, false),
-                None => self.entries.push(Entry { child, fetched: false, named: false, opened: false }),
+                None => self.entries.push(Entry::new(child)),
             }
             self.listed += 1;
         }

@@ -112,8 +112,9 @@ impl OpenOrder {
         self.told = false;
         let end = self.base + self.log.len() as u64;
         // A file among the last few opens is opened twice, which says nothing about the order: it
-        // counts like a file that is not in the log.
-        let before = self.last.get(&file).copied().filter(|&place| place + REPEAT < end || place >= self.head);
+        // counts like a file that is not in the log, unless readers have come so far in it.
+        let is_next = |place| self.matches > 0 && place >= self.head;
+        let before = self.last.get(&file).copied().filter(|&place| place + REPEAT < end || is_next(place));
         self.push(file);
         let Some(place) = before else {
             self.matches = self.matches.saturating_sub(1);
@@ -249,6 +250,14 @@ mod tests {
         (0..900).filter(|&n| n != 5).for_each(|n| _ = epoch.opened(file(n)));
         assert!(!epoch.expected().take(10).any(|expected| expected == file(5)));
         assert_eq!(epoch.expected().next(), Some(file(900)));
+    }
+
+    #[test]
+    fn one_file_again_and_again_is_no_epoch() {
+        let mut epoch = OpenOrder::new(LOG_MAX);
+        (0..20).for_each(|n| _ = epoch.opened(file(n)));
+        (0..20).for_each(|_| _ = epoch.opened(file(11)));
+        assert!(!epoch.is_repeated());
     }
 
     #[test]

@@ -9,9 +9,12 @@
 //!                                    not listed ahead, and out of order: a miss
 //!                                    in order: a walk opens, or stays open
 //!
-//!   Named  found ────────────────> counted: the page answers names
+//!   Named  found ────────────────> counted: the page answers names; if its time is half over,
+//!                                  and it has answered two, it is listed again
 //!          absent, small file ───> contents: fetch it if opens follow lookups
-//!          absent, otherwise ────> the second name: list the directory, or further
+//!          absent, otherwise ────> the directory is known by its parent's listing: list it with
+//!                                  its subtree and those beside it, by one request
+//!                                  else the second name: list the directory, or further
 //!                                  expired, one page that answered two names: list it again
 //! ```
 //!
@@ -111,6 +114,7 @@ impl DirReadahead {
         let known = self.dirs.entry(dir).or_default();
         if found != Found::Absent {
             known.answered += 1;
+            self.renew(dir);
             return;
         }
         known.names += 1;
@@ -129,11 +133,12 @@ impl DirReadahead {
         }
         // A page answers for a thousand names. If it has answered some, it will answer more.
         let answers = known.complete && known.pages.len() == 1 && known.answered >= NAMES_MIN;
+        let names = known.names;
         if known.is_known(now, ttl) {
-            if known.names >= NAMES_MIN {
+            if names >= NAMES_MIN {
                 self.go_on(dir, true);
             }
-        } else if answers || known.names >= NAMES_MIN {
+        } else if !self.list_together(dir) && (answers || names >= NAMES_MIN) {
             self.list(dir, Class::Demand, true);
         }
     }
