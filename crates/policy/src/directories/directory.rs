@@ -72,6 +72,8 @@ pub(crate) struct Dir {
     pub(crate) names: u32,
     /// Names looked up since then that it answered.
     pub(crate) answered: u32,
+    /// A name in it, or below it, was looked up in the first half of the latest listing's time.
+    pub(crate) used_early: bool,
     /// How often it has been trimmed: a listing of it does not fit.
     pub(crate) trims: u32,
     /// Bytes that it is charged for.
@@ -81,6 +83,8 @@ pub(crate) struct Dir {
     /// Whether directories in it come whole with those beside them, when a name in one of them is
     /// looked up.
     pub(crate) together: Confidence,
+    /// It did not come whole in that way: it is too large.
+    pub(crate) apart: bool,
     /// When it was last used: a number that grows with each use of any directory.
     pub(crate) used: u64,
 }
@@ -140,7 +144,7 @@ impl Dir {
     pub(crate) fn restart(&mut self, now: Nanos) {
         self.was_read |= self.pages_read > 0;
         (self.requested, self.complete, self.pages_read) = (Some(now), false, 0);
-        (self.names, self.answered) = (0, 0);
+        (self.names, self.answered, self.used_early) = (0, 0, false);
     }
 
     /// Whether its listing is in flight, or was requested no longer ago than `ttl`.

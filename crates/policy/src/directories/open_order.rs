@@ -109,12 +109,14 @@ impl OpenOrder {
 
     /// `file` is opened. Returns whether that was expected.
     pub(crate) fn opened(&mut self, file: FileRef) -> bool {
-        self.told = false;
+        if !core::mem::take(&mut self.told) && self.log.back() == Some(&file) {
+            // The same file again: it is logged already.
+            return false;
+        }
         let end = self.base + self.log.len() as u64;
         // A file among the last few opens is opened twice, which says nothing about the order: it
-        // counts like a file that is not in the log, unless readers have come so far in it.
-        let is_next = |place| self.matches > 0 && place >= self.head;
-        let before = self.last.get(&file).copied().filter(|&place| place + REPEAT < end || is_next(place));
+        // counts like a file that is not in the log.
+        let before = self.last.get(&file).copied().filter(|&place| place + REPEAT < end || place >= self.head);
         self.push(file);
         let Some(place) = before else {
             self.matches = self.matches.saturating_sub(1);

@@ -106,7 +106,7 @@ impl DirReadahead {
             }
         }
         if !in_order && is_small && !(expected && self.open_order.is_repeated()) {
-            self.fetch_siblings((dir, entry), stays && is_new);
+            self.fetch_siblings((dir, entry), stays && is_new, found);
         }
         let mut at = self.walks.iter_mut().rposition(|walk| walk.frame(dir).is_some());
         if at.is_none() && in_order {
@@ -131,13 +131,18 @@ impl DirReadahead {
     }
 
     /// Fetches small files of the directory of a file that is opened: those nearest to it, the ones
-    /// behind it first. `stays`: the open before was of another file there.
-    fn fetch_siblings(&mut self, (dir, entry): FileRef, stays: bool) {
+    /// behind it first, and all of itself. `stays`: the open before was of another file there.
+    fn fetch_siblings(&mut self, (dir, entry): FileRef, stays: bool, found: Found) {
         if !self.options.readahead || self.refused {
             return;
         }
         let mut left = self.siblings.ahead(stays, self.now);
         let Some(known) = self.dirs.get(&dir).filter(|_| left > 0) else { return };
+        let is_long = known.get(entry).is_some_and(|state| state.bytes() > LONG_BYTES);
+        if is_long && found == Found::Absent && self.fetches.len() < FETCHES_MAX && self.fetches.insert((dir, entry)) {
+            self.counters.fetches += 1;
+            self.actions.push_back(DirAction::Fetch { dir, entry });
+        }
         let (mut wanted, mut bytes) = (Vec::new(), self.fetched_bytes);
         let after = (entry + 1..known.end()).take(STEPS_MAX / 2);
         let before = (known.gone..entry).rev().take(STEPS_MAX / 2);
@@ -310,6 +315,12 @@ impl DirReadahead {
 /// number has doubled. Higher: more is fetched in vain for two files in order by chance. Source: a
 /// guess, not measured.
 const CONTENTS_FIRST: u32 = 4;
+
+/// The length of a file, in bytes, above which it is fetched whole when it is opened among its
+/// siblings: what the kernel asks for at first. Lower: a program that reads the first bytes of
+/// files has more of each fetched. Higher: a file of two requests costs two round trips. Source:
+/// the kernel's window of 128 KiB.
+const LONG_BYTES: u64 = 128 << 10;
 
 /// Files in flight ahead of readers. Lower: a loader of several workers waits for files. Higher:
 /// demand waits behind more of them. Source: a guess, not measured.

@@ -237,8 +237,11 @@ impl DirReadahead {
             (false, _) => known.subtree.told(told),
             (true, 0) => {
                 known.together.missed();
-                // The reader waits for its own directory, at least.
-                along.into_iter().for_each(|id| self.list(id, Class::Demand, true));
+                for id in along {
+                    self.dirs.entry(id).or_default().apart = true;
+                    // The reader waits for its own directory, at least.
+                    self.list(id, Class::Demand, true);
+                }
             }
             (true, _) => known.together.hit(false),
         }
@@ -287,7 +290,7 @@ impl DirReadahead {
             return false;
         }
         let Some(&(parent, from)) = self.parents.get(&dir) else { return false };
-        let is_large = |known: &Dir| known.pages.len() > 1;
+        let is_large = |known: &Dir| known.apart || known.pages.len() > 1;
         if self.dirs.get(&dir).is_some_and(|known| known.is_coming() || is_large(known)) {
             return false;
         }
@@ -308,19 +311,32 @@ impl DirReadahead {
         true
     }
 
-    /// The listing of `dir` has answered for a name: if it is in use, and about to expire, it is
-    /// made anew.
+    /// A name in `dir` was looked up: the listings of `dir` and of the directories above it, which
+    /// the reader has come through, are made anew if they are used in both halves of their time.
     pub(super) fn renew(&mut self, dir: DirId) {
-        let Some(known) = self.dirs.get(&dir).filter(|_| self.options.readahead) else { return };
-        let in_use = known.complete && known.pages.len() == 1 && known.answered >= RENEW_NAMES;
-        let (ttl, ahead) = (self.options.ttl.0, known.ahead);
-        let is_old = known.requested.is_some_and(|at| self.now.since(at).0 >= ttl - ttl / RENEW_PART);
-        if in_use && is_old && !known.is_coming() && !self.options.ttl.is_zero() {
-            self.list(dir, Class::Speculative, true);
-            if let Some(known) = self.dirs.get_mut(&dir) {
-                // No walk has predicted it.
-                known.ahead = ahead;
+        let ttl = self.options.ttl.0;
+        if !self.options.readahead || ttl == 0 {
+            return;
+        }
+        let mut at = dir;
+        for _ in 0..RENEW_LEVELS {
+            let known = self.dirs.get_mut(&at).filter(|known| known.complete && known.pages.len() == 1);
+            if let Some(known) = known
+                && let Some(age) = known.requested.map(|requested| self.now.since(requested).0)
+            {
+                let is_early = age < ttl - ttl / RENEW_PART;
+                known.used_early |= is_early;
+                if known.used_early && !is_early && age <= ttl && !known.is_coming() {
+                    let ahead = known.ahead;
+                    self.list(at, Class::Speculative, true);
+                    if let Some(known) = self.dirs.get_mut(&at) {
+                        // No walk has predicted it.
+                        known.ahead = ahead;
+                    }
+                }
             }
+            let Some(&(above, _)) = self.parents.get(&at) else { return };
+            at = above;
         }
     }
 
@@ -366,14 +382,14 @@ const BELOWS_MAX: usize = 4;
 /// the storage with more of them. Source: a guess, not measured.
 const NAMED_BELOWS_MAX: usize = 16;
 
-/// Names that a page must have answered to be made anew before it expires. Lower: a directory
-/// that is looked at once is listed again. Higher: one that a program comes back to expires, and
-/// its next name waits. Source: docs/decisions/0056.
-const RENEW_NAMES: u32 = 2;
+/// Directories on the way to a name that are made anew, its own included. Lower: names deep in a
+/// tree wait for the directories above them. Higher: each look-up checks more directories. Source:
+/// docs/decisions/0056.
+const RENEW_LEVELS: usize = 8;
 
 /// The part of the time to live, at its end, in which a listing in use is made anew, a half. Lower:
-/// names looked up twice a second keep no listing. Higher: a listing may expire between two names.
-/// Source: docs/decisions/0056.
+/// listings are made anew more often. Higher: a listing may expire between two names. Source:
+/// docs/decisions/0056.
 const RENEW_PART: u64 = 2;
 
 /// With subtree requests, the search for directories rests for an eighth of those ahead, in

@@ -9,8 +9,9 @@
 //!                                    not listed ahead, and out of order: a miss
 //!                                    in order: a walk opens, or stays open
 //!
-//!   Named  found ────────────────> counted: the page answers names; if its time is half over,
-//!                                  and it has answered two, it is listed again
+//!   Named  found ────────────────> counted: the page answers names
+//!          any ──────────────────> its listing, and those above it, are made anew if they are
+//!                                  used in both halves of their time
 //!          absent, small file ───> contents: fetch it if opens follow lookups
 //!          absent, otherwise ────> the directory is known by its parent's listing: list it with
 //!                                  its subtree and those beside it, by one request
@@ -112,12 +113,14 @@ impl DirReadahead {
         self.touch(dir);
         let (now, ttl) = (self.now, self.options.ttl);
         let known = self.dirs.entry(dir).or_default();
+        match found {
+            Found::Absent => known.names += 1,
+            Found::InFlight | Found::Resident => known.answered += 1,
+        }
+        self.renew(dir);
         if found != Found::Absent {
-            known.answered += 1;
-            self.renew(dir);
             return;
         }
-        known.names += 1;
         if !self.options.readahead || ttl.is_zero() {
             return;
         }
