@@ -1,5 +1,5 @@
-//! Programs that open files by name, without reading directories for it: the requests and the bytes
-//! that they cost the store.
+//! Programs that open files by name, without reading directories for it: the requests and the
+//! bytes that they cost the store.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -109,9 +109,9 @@ const SIBLINGS_FIRST: u32 = 8;
 /// many files as may be in flight.
 const SIBLINGS_MAX: u32 = 64;
 
-/// Divisor of the bytes of other small files that are opened, for the credit that they earn. Lower: more
-/// is fetched in vain for a loader at random. Higher: a program that opens siblings after one that
-/// did not waits longer for the first ones. Source: docs/decisions/0057.
+/// Divisor of the bytes of other small files that are opened, for the credit that they earn.
+/// Lower: more is fetched in vain for a loader at random. Higher: a program that opens siblings
+/// after one that did not waits longer for the first ones. Source: docs/decisions/0057.
 const TRIAL_PART: u64 = 32;
 
 /// Credit of a mount at its start, in bytes. Lower: the first directories cost more round trips.
@@ -119,9 +119,9 @@ const TRIAL_PART: u64 = 32;
 /// docs/decisions/0057.
 const CREDIT_FIRST: u64 = 2 << 20;
 
-/// Credit that the open of a sibling earns beside what it cost, in tenths of its bytes: what may be
-/// wasted of siblings in the long run. Lower: fewer siblings where a part of a directory is opened. Higher: more is fetched
-/// in vain. Source: docs/decisions/0057.
+/// Credit that the open of a sibling earns beside what it cost, in tenths of its bytes: what may
+/// be wasted of siblings in the long run. Lower: fewer siblings where a part of a directory is
+/// opened. Higher: more is fetched in vain. Source: docs/decisions/0057.
 const EARNED_TENTHS: u64 = 3;
 
 /// Credit at most, in bytes. Lower: siblings of several large directories do not fit. Higher: more

@@ -130,8 +130,9 @@ impl DirReadahead {
         self.walks.push(walk);
     }
 
-    /// Fetches small files of the directory of a file that is opened: those nearest to it, the ones
-    /// behind it first, and all of itself. `stays`: the open before was of another file there.
+    /// Fetches small files of the directory of a file that is opened: those nearest to it, the
+    /// ones behind it first, and all of itself. `stays`: the open before was of another file
+    /// there.
     fn fetch_siblings(&mut self, (dir, entry): FileRef, stays: bool, found: Found) {
         if !self.options.readahead || self.refused {
             return;

@@ -377,9 +377,9 @@ const LISTINGS_MAX: u32 = 64;
 /// more directories are listed in vain where a walk ends. Source: docs/decisions/0034.
 const BELOWS_MAX: usize = 4;
 
-/// Subtree requests in flight for names that readers look up, beyond those of walks. Lower: several
-/// readers in a cold tree have directories listed one by one. Higher: a reader's own requests share
-/// the storage with more of them. Source: a guess, not measured.
+/// Subtree requests in flight for names that readers look up, beyond those of walks. Lower:
+/// several readers in a cold tree have directories listed one by one. Higher: a reader's own
+/// requests share the storage with more of them. Source: a guess, not measured.
 const NAMED_BELOWS_MAX: usize = 16;
 
 /// Directories on the way to a name that are made anew, its own included. Lower: names deep in a
@@ -387,9 +387,9 @@ const NAMED_BELOWS_MAX: usize = 16;
 /// docs/decisions/0056.
 const RENEW_LEVELS: usize = 8;
 
-/// The part of the time to live, at its end, in which a listing in use is made anew, a half. Lower:
-/// listings are made anew more often. Higher: a listing may expire between two names. Source:
-/// docs/decisions/0056.
+/// The part of the time to live, at its end, in which a listing in use is made anew, a half.
+/// Lower: listings are made anew more often. Higher: a listing may expire between two names.
+/// Source: docs/decisions/0056.
 const RENEW_PART: u64 = 2;
 
 /// With subtree requests, the search for directories rests for an eighth of those ahead, in
