@@ -13,8 +13,9 @@
 //! A program that opens files by name (an import, a build, a version control system) opens most of
 //! the small files of each directory that it comes to, in an order of its own. Siblings are bought
 //! with credit, and pay it back when they are opened. So whatever programs do, the bytes of
-//! siblings that no reader opened are at most [`CREDIT_FIRST`] and three tenths of those opened. A
-//! loader that opens files at random spends the first credit, and stops.
+//! siblings that no reader opened are at most [`CREDIT_FIRST`], three tenths of the siblings that
+//! were opened, and a thirty-second of the other small files. A loader that opens files at random
+//! spends the first credit, and nearly stops.
 //!
 //! *Invariant:* siblings fetched and not opened never exceed the credit that was given.
 //!
