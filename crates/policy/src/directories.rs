@@ -19,6 +19,7 @@
 //! - `walk`: a reader that goes through a tree, and where it comes to next.
 //! - `open_run`: files opened in order in one directory, by readers side by side.
 //! - `open_order`: the order of opens of an earlier epoch.
+//! - `siblings`: files that come with one that is opened, in no order.
 //! - `open_after_lookup`: whether programs open the names that they look up.
 //! - `subtree`: whether one request for a subtree replaces many listings.
 //! - `confidence`: how much may be ahead.
@@ -29,7 +30,7 @@
 //!
 //! The folder holds no names and no bytes, and does not send requests: the driver does. It does
 //! not evict pages of files; it tells the driver which files are no longer expected. Source:
-//! docs/decisions/0029, 0030, 0034, 0035 and 0055.
+//! docs/decisions/0029, 0030, 0034, 0035, 0055, 0056 and 0057.
 
 pub(crate) mod confidence;
 pub(crate) mod directory;
@@ -38,6 +39,7 @@ pub(crate) mod open_after_lookup;
 pub(crate) mod open_order;
 pub(crate) mod open_run;
 pub(crate) mod path;
+pub(crate) mod siblings;
 pub(crate) mod subtree;
 pub(crate) mod walk;
 pub(crate) mod window;

@@ -5,6 +5,7 @@
 //! `FOREREAD_REQUIRE_CLIENTS=1`.
 
 mod bad_input;
+mod by_name;
 mod cat;
 mod consistency;
 mod directories;

@@ -281,8 +281,11 @@ impl Directories {
                 self.listed_whole(&chain, entries, requested);
             }
         }
+        // What did not come may be listed by itself from here on: policy has that done if a reader
+        // waits for a name.
+        let left: Vec<_> = below.chains.iter().filter(|chain| chain.leave()).collect();
         self.enter(|state| self.tell(state, DirEvent::ListedBelow { dir: below.dir, from: below.from }));
-        for chain in below.chains.iter().filter(|chain| chain.leave()) {
+        for chain in left {
             chain.listing.wake();
         }
     }

@@ -94,6 +94,36 @@ fn a_small_directory_is_known_by_the_answer_to_its_name() {
     });
 }
 
+/// Names in directories that a listing has shown: one request for each page of their subtree, none
+/// for a name. A directory that does not fit in a page is listed by itself.
+#[test]
+fn names_below_a_listed_directory_have_its_neighbours_listed() {
+    let key = |dir: u32, file: u32| format!("d/p{dir:02}/{}m{file:02}", if file % 2 == 0 { "cache/" } else { "" });
+    let mut objects: Vec<_> = (0..40).flat_map(|dir| (0..10).map(move |file| (key(dir, file), 1))).collect();
+    objects.extend((0..1500).map(|file| (format!("d/z/m{file:04}"), 1)));
+    let objects: Vec<_> = objects.iter().map(|(key, size)| (key.as_str(), *size)).collect();
+    let rig = rig(&objects, &Options::default().with_metadata_ttl(Duration::from_mins(1)));
+    rig.engine.runtime().block_on(async {
+        names(&rig.engine.open_directory("d/")).await;
+        let asked = || (rig.engine.stats().stats, rig.engine.stats().lists);
+        let is_file = async |prefix: String, name: String| {
+            let named = rig.engine.look_up(&prefix, &name).await;
+            matches!(named.map(|named| named.node), Ok(Node::File(_)))
+        };
+        let (stats, lists) = asked();
+        // From the first one on, but in no order.
+        for dir in (0..40).map(|nth| nth * 7 % 40) {
+            assert!(!is_file(format!("d/p{dir:02}/"), "nothing".into()).await);
+            assert!(is_file(format!("d/p{dir:02}/"), "m01".into()).await);
+            assert!(is_file(format!("d/p{dir:02}/cache/"), "m02".into()).await);
+        }
+        assert_eq!(asked(), (stats, lists + 1), "one request for all");
+        assert!(is_file("d/z/".into(), "m0007".into()).await);
+        let (stats_z, lists_z) = asked();
+        assert!(stats_z == stats && lists_z <= lists + 4, "{stats_z} and {lists_z} requests");
+    });
+}
+
 /// Nothing is known by a page of many, or where nothing is believed: each name is asked for.
 #[test]
 fn a_directory_of_many_pages_is_not_known_by_the_answer_to_its_name() {

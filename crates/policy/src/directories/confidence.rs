@@ -28,6 +28,13 @@ pub(crate) struct Confidence {
     skipped: u32,
 }
 
+impl Default for Confidence {
+    /// One prediction at a time.
+    fn default() -> Self {
+        Self::closed(1)
+    }
+}
+
 impl Confidence {
     /// Nothing may be ahead; after [`Confidence::open`], at most `max`.
     pub(crate) const fn closed(max: u32) -> Self {

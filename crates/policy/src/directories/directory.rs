@@ -29,6 +29,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use crate::directories::confidence::Confidence;
 use crate::directories::event::Child;
 use crate::directories::open_run::{OpenRun, Opened};
 use crate::directories::subtree::Subtree;
@@ -78,6 +79,8 @@ pub(crate) struct Dir {
     pub(crate) names: u32,
     /// Names looked up since then that it answered.
     pub(crate) answered: u32,
+    /// A name in it, or below it, was looked up in the first half of the latest listing's time.
+    pub(crate) used_early: bool,
     /// How often it has been trimmed: a listing of it does not fit.
     pub(crate) trims: u32,
     /// Names sought in it that are gone.
@@ -86,6 +89,11 @@ pub(crate) struct Dir {
     pub(crate) charged_bytes: u64,
     /// What one request for its subtree has covered, or would.
     pub(crate) subtree: Subtree,
+    /// Whether directories in it come whole with those beside them, when a name in one of them is
+    /// looked up.
+    pub(crate) together: Confidence,
+    /// It did not come whole in that way: it is too large.
+    pub(crate) apart: bool,
     /// When it was last used: a number that grows with each use of any directory.
     pub(crate) used: u64,
 }
@@ -111,9 +119,17 @@ pub(crate) struct Entry {
     pub(crate) named: bool,
     /// Opened since the latest listing.
     pub(crate) opened: bool,
+    /// Opened since it has been known at this place.
+    pub(crate) seen: bool,
+    /// Fetched ahead with a sibling.
+    pub(crate) beside: bool,
 }
 
 impl Entry {
+    fn new(child: Child) -> Self {
+        Self { child, fetched: false, named: false, opened: false, seen: false, beside: false }
+    }
+
     pub(crate) fn bytes(self) -> u64 {
         match self.child {
             Child::File { pages } => pages * PAGE_BYTES,
@@ -137,7 +153,7 @@ impl Dir {
     pub(crate) fn restart(&mut self, now: Nanos) {
         self.was_read |= self.pages_read > 0;
         (self.requested, self.complete, self.pages_read, self.pages_before) = (Some(now), false, 0, 0);
-        (self.names, self.answered) = (0, 0);
+        (self.names, self.answered, self.used_early) = (0, 0, false);
     }
 
     /// Whether its listing is in flight, or was requested no longer ago than `ttl`.
@@ -224,7 +240,7 @@ impl Dir {
             match self.entry(entry) {
                 // A file that was fetched under this name is still resident.
                 Some(state) => (state.child, state.opened) = (child, false),
-                None => self.entries.push(Entry { child, fetched: false, named: false, opened: false }),
+                None => self.entries.push(Entry::new(child)),
             }
             self.listed += 1;
         }

@@ -109,7 +109,10 @@ impl OpenOrder {
 
     /// `file` is opened. Returns whether that was expected.
     pub(crate) fn opened(&mut self, file: FileRef) -> bool {
-        self.told = false;
+        if !core::mem::take(&mut self.told) && self.log.back() == Some(&file) {
+            // The same file again: it is logged already.
+            return false;
+        }
         let end = self.base + self.log.len() as u64;
         // A file among the last few opens is opened twice, which says nothing about the order: it
         // counts like a file that is not in the log.
@@ -249,6 +252,14 @@ mod tests {
         (0..900).filter(|&n| n != 5).for_each(|n| _ = epoch.opened(file(n)));
         assert!(!epoch.expected().take(10).any(|expected| expected == file(5)));
         assert_eq!(epoch.expected().next(), Some(file(900)));
+    }
+
+    #[test]
+    fn one_file_again_and_again_is_no_epoch() {
+        let mut epoch = OpenOrder::new(LOG_MAX);
+        (0..20).for_each(|n| _ = epoch.opened(file(n)));
+        (0..20).for_each(|_| _ = epoch.opened(file(11)));
+        assert!(!epoch.is_repeated());
     }
 
     #[test]

@@ -39,6 +39,7 @@ use crate::directories::directory::{Coming, Dir};
 use crate::directories::event::{DirAction, DirCounters, DirEvent, DirShares};
 use crate::directories::open_after_lookup::OpenAfterLookup;
 use crate::directories::open_order::{FileRef, OpenOrder};
+use crate::directories::siblings::Siblings;
 use crate::directories::walk::Walk;
 use crate::units::{DirId, Nanos};
 
@@ -66,6 +67,8 @@ struct Request {
     from: u32,
     /// The directories that wait for it.
     along: Vec<DirId>,
+    /// A reader waits for a name in the only one.
+    named: bool,
 }
 
 /// The directories of one mount or library: one value a backend. It takes events and returns
@@ -84,6 +87,7 @@ pub struct DirReadahead {
     walks: Vec<Walk>,
     open_order: OpenOrder,
     after_lookup: OpenAfterLookup,
+    siblings: Siblings,
     /// Listings of single directories in flight.
     listings: u32,
     /// Subtree requests in flight.
@@ -114,6 +118,7 @@ impl DirReadahead {
             walks: Vec::new(),
             open_order: OpenOrder::new((options.shares.known_bytes / LOG_SHARE / EPOCH_BYTES) as usize),
             after_lookup: OpenAfterLookup::default(),
+            siblings: Siblings::default(),
             listings: 0,
             belows: Vec::new(),
             fetches: BTreeSet::new(),
@@ -177,7 +182,7 @@ impl DirReadahead {
                 self.fetches.remove(&(dir, entry));
                 self.refused = !came;
                 if !came {
-                    self.take_fetched((dir, entry));
+                    self.did_not_come((dir, entry));
                 }
             }
         }

@@ -287,3 +287,50 @@ fn lookups() {
         .trace
         .check("directories_lookups", "Names of small files are looked up and then opened: a lookup fetches the file.");
 }
+
+#[test]
+fn siblings() {
+    let mut driver = Driver::new(tree(3, 12));
+    driver.hidden("all directories are listed", |driver| (0..=3).for_each(|dir| driver.read(dir)));
+    for (dir, entry) in [(1, 6), (1, 1), (1, 9), (1, 8), (1, 4), (2, 11), (2, 3), (2, 2), (2, 8)] {
+        driver.open(dir, entry);
+    }
+    driver.now = Nanos(driver.now.0 + 2_000_000_000);
+    driver.open(3, 5);
+    driver.trace.check(
+        "directories_siblings",
+        "Files are opened in no order: from the second one on, those nearest to it are fetched; in the next directory \
+         from the first one on, but not two seconds later.",
+    );
+}
+
+#[test]
+fn names() {
+    let mut driver = Driver::new(tree(3, 4));
+    driver.policy = DirReadahead::new(DirOptions { below: true, ..OPTIONS });
+    driver.hidden("the parent is listed", |driver| driver.read(0));
+    driver.tell(DirEvent::Named { dir: DirId(2), entry: None, found: Found::Absent });
+    driver.now = Nanos(driver.now.0 + ANSWER_NS);
+    let listed = |dir| DirEvent::Listed {
+        dir: DirId(dir),
+        first: true,
+        same: false,
+        children: &[FILE; 4],
+        last: true,
+        bytes: PAGE_BYTES,
+    };
+    driver.tell(listed(2));
+    driver.tell(DirEvent::Along { dir: DirId(3), requested: Nanos(0) });
+    driver.tell(listed(3));
+    driver.tell(DirEvent::ListedBelow { dir: DirId(0), from: 1 });
+    // It is in use: before a second has passed it is listed again, and so is its parent.
+    for _ in 0..5 {
+        driver.tell(DirEvent::Named { dir: DirId(2), entry: Some(1), found: Found::Resident });
+        driver.now = Nanos(driver.now.0 + 200_000_000);
+    }
+    driver.trace.check(
+        "directories_names",
+        "A name in a directory that a listing has shown is looked up: the directory comes with those behind it, and is \
+         listed again while names in it are looked up.",
+    );
+}

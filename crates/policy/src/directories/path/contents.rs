@@ -5,6 +5,7 @@
 //!     the order of opens    four opens follow an earlier epoch         8, 128
 //!     a walk                the second file in order (or up to the     4, 128
 //!                           sixth, after opens out of order)
+//!     its siblings          the second file opened in a directory      8, 64
 //!     a lookup              programs open what they look up            the file itself
 //!
 //!   predicted ──fetch──> fetched ──opened──────────────────────> a hit
@@ -64,14 +65,26 @@ impl DirReadahead {
         let fetched = self.take_fetched((dir, entry));
         let Some(known) = self.dirs.get_mut(&dir) else { return };
         let Some(state) = known.entry(entry) else { return };
+        let (is_small, bytes) = (state.is_small_file(), state.bytes());
         let again = core::mem::replace(&mut state.opened, true);
         let named = core::mem::take(&mut state.named);
+        let beside = core::mem::take(&mut state.beside) && fetched;
+        let is_new = !core::mem::replace(&mut state.seen, true);
         if named {
             self.after_lookup.opened();
         }
         self.counters.fetches_hit += u64::from(fetched && found != Found::Absent);
-        // A file that was looked up first was no prediction.
-        let fetched = fetched && !named;
+        let stays = self.siblings.stays(dir);
+        if is_small && !beside && is_new {
+            self.siblings.opened(bytes);
+        }
+        if beside && found == Found::Absent {
+            self.siblings.missed();
+        } else if beside {
+            self.siblings.hit(bytes, self.now, found == Found::InFlight);
+        }
+        // A file that was looked up first was no prediction, and a sibling none of a walk.
+        let fetched = fetched && !named && !beside;
         let last = known.run;
         let mut run = last.unwrap_or_else(|| OpenRun::new(entry));
         run.opened(entry, again, |place| known.is_file_opened(place));
@@ -92,6 +105,9 @@ impl DirReadahead {
                 self.open_order.confidence.hit(true);
             }
         }
+        if !in_order && is_small && !(expected && self.open_order.is_repeated()) {
+            self.fetch_siblings((dir, entry), stays && is_new, found);
+        }
         let mut at = self.walks.iter_mut().rposition(|walk| walk.frame(dir).is_some());
         if at.is_none() && in_order {
             self.add_walk(Walk::new(dir, 0));
@@ -102,7 +118,7 @@ impl DirReadahead {
         walk.backward = steps < 0;
         if fetched {
             if found == Found::Absent { walk.contents.missed() } else { walk.contents.hit(found == Found::InFlight) }
-        } else if walk.contents.is_open() && steps == 0 && !expected {
+        } else if walk.contents.is_open() && steps == 0 && !expected && !beside {
             walk.contents.missed();
         }
         if in_order {
@@ -114,10 +130,63 @@ impl DirReadahead {
         self.walks.push(walk);
     }
 
+    /// Fetches small files of the directory of a file that is opened: those nearest to it, the
+    /// ones behind it first, and all of itself. `stays`: the open before was of another file
+    /// there.
+    fn fetch_siblings(&mut self, (dir, entry): FileRef, stays: bool, found: Found) {
+        if !self.options.readahead || self.refused {
+            return;
+        }
+        let mut left = self.siblings.ahead(stays, self.now);
+        let Some(known) = self.dirs.get(&dir).filter(|_| left > 0) else { return };
+        let is_long = known.get(entry).is_some_and(|state| state.bytes() > LONG_BYTES);
+        if is_long && found == Found::Absent && self.fetches.len() < FETCHES_MAX && self.fetches.insert((dir, entry)) {
+            self.counters.fetches += 1;
+            self.actions.push_back(DirAction::Fetch { dir, entry });
+        }
+        let (mut wanted, mut bytes) = (Vec::new(), self.fetched_bytes);
+        let after = (entry + 1..known.end()).take(STEPS_MAX / 2);
+        let before = (known.gone..entry).rev().take(STEPS_MAX / 2);
+        for place in after.chain(before) {
+            if left == 0 || self.fetches.len() + wanted.len() >= FETCHES_MAX {
+                break;
+            }
+            let Some(state) = known.get(place).filter(|state| state.is_small_file()) else { continue };
+            if state.fetched {
+                left -= u32::from(state.beside);
+            } else if !state.seen && !self.fetches.contains(&(dir, place)) {
+                bytes += state.bytes();
+                if bytes > self.options.shares.contents_bytes / 2 || !self.siblings.spend(state.bytes()) {
+                    break;
+                }
+                left -= 1;
+                wanted.push(place);
+            }
+        }
+        for place in wanted {
+            self.fetch((dir, place));
+            if let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(place)) {
+                state.beside = true;
+            }
+        }
+    }
+
+    /// A file was not fetched: there was no room, or the storage failed.
+    pub(super) fn did_not_come(&mut self, file @ (dir, entry): FileRef) {
+        let fetched = self.take_fetched(file);
+        let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) else { return };
+        if fetched && core::mem::take(&mut state.beside) {
+            self.siblings.refused(state.bytes());
+        }
+    }
+
     /// A fetched file is no longer expected, and its entry is gone.
     pub(super) fn discarded(&mut self, file: FileRef, state: Entry) {
         self.fetched_bytes = self.fetched_bytes.saturating_sub(state.bytes());
         self.fetched.retain(|&other| other != file);
+        if state.beside {
+            self.siblings.missed();
+        }
         self.actions.push_back(DirAction::Discard { dir: file.0, entry: file.1 });
     }
 
@@ -168,6 +237,10 @@ impl DirReadahead {
         while self.fetched_bytes > self.options.shares.contents_bytes || self.fetched.len() > FETCHED_MAX {
             let Some(&file @ (dir, entry)) = self.fetched.front() else { return };
             self.take_fetched(file);
+            let state = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry));
+            if state.is_some_and(|state| core::mem::take(&mut state.beside)) {
+                self.siblings.missed();
+            }
             self.actions.push_back(DirAction::Discard { dir, entry });
         }
     }
@@ -243,6 +316,12 @@ impl DirReadahead {
 /// number has doubled. Higher: more is fetched in vain for two files in order by chance. Source: a
 /// guess, not measured.
 const CONTENTS_FIRST: u32 = 4;
+
+/// The length of a file, in bytes, above which it is fetched whole when it is opened among its
+/// siblings: what the kernel asks for at first. Lower: a program that reads the first bytes of
+/// files has more of each fetched. Higher: a file of two requests costs two round trips. Source:
+/// the kernel's window of 128 KiB.
+const LONG_BYTES: u64 = 128 << 10;
 
 /// Files in flight ahead of readers. Lower: a loader of several workers waits for files. Higher:
 /// demand waits behind more of them. Source: a guess, not measured.

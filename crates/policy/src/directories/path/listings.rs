@@ -199,11 +199,14 @@ impl DirReadahead {
                 continue;
             }
             let (size, before) = (left, wanted.len());
+            let mut is_late = false;
             self.next_dirs(walk, |id, dir| {
                 if left == 0 || wanted.len() >= free {
                     return false;
                 }
                 let is_known = dir.is_known(self.now, self.options.ttl);
+                // It was listed ahead, and no reader came before it expired.
+                is_late |= !is_known && dir.ahead;
                 if !is_known && !wanted.contains(&id) {
                     wanted.push(id);
                 }
@@ -214,6 +217,9 @@ impl DirReadahead {
             // read.
             let ahead = if wanted.len() == before { size - left } else { 0 };
             walk.idle = (ahead / IDLE_PART) as u32;
+            if is_late {
+                walk.listings.missed();
+            }
         }
         self.walks = walks;
         for dir in wanted {
@@ -234,16 +240,26 @@ impl DirReadahead {
         let Some(at) = self.belows.iter().position(|request| (request.dir, request.from) == (dir, from)) else {
             return;
         };
-        let along = self.belows.swap_remove(at).along;
+        let Request { along, named, .. } = self.belows.swap_remove(at);
         let mut told = along.len() as u32;
-        for id in along {
+        for &id in &along {
             if let Some(known) = self.dirs.get_mut(&id).filter(|dir| dir.coming == Coming::Along) {
                 (known.coming, known.ahead, known.requested) = (Coming::Nothing, false, None);
                 told -= 1;
             }
         }
-        if let Some(known) = self.dirs.get_mut(&dir) {
-            known.subtree.told(told);
+        let Some(known) = self.dirs.get_mut(&dir) else { return };
+        match (named, told) {
+            (false, _) => known.subtree.told(told),
+            (true, 0) => {
+                known.together.missed();
+                for id in along {
+                    self.dirs.entry(id).or_default().apart = true;
+                    // The reader waits for its own directory, at least.
+                    self.list(id, Class::Demand, true);
+                }
+            }
+            (true, _) => known.together.hit(false),
         }
     }
 
@@ -252,7 +268,8 @@ impl DirReadahead {
     fn list_below(&mut self, dir: DirId) -> bool {
         let Some(&(parent, from)) = self.parents.get(&dir) else { return false };
         let Some(covers) = self.covers(parent) else { return false };
-        if self.dirs.get(&dir).is_some_and(Dir::is_coming) || self.belows.len() == BELOWS_MAX {
+        let ahead = self.belows.iter().filter(|request| !request.named).count();
+        if self.dirs.get(&dir).is_some_and(Dir::is_coming) || ahead == BELOWS_MAX {
             // It is in flight already, or has to wait.
             return true;
         }
@@ -276,10 +293,69 @@ impl DirReadahead {
             (known.coming, known.ahead) = (Coming::Along, true);
             self.touch(id);
         }
-        self.belows.push(Request { dir: parent, from, along });
+        self.belows.push(Request { dir: parent, from, along, named: false });
         self.counters.lists_below += 1;
         self.actions.push_back(DirAction::ListBelow { dir: parent, from, to });
         true
+    }
+
+    /// A name in `dir` was looked up, and the storage has to be asked: lists `dir` by one request
+    /// with its subtree, and with those beside it. Returns `false` if that is not worth it.
+    pub(super) fn list_together(&mut self, dir: DirId) -> bool {
+        if !self.options.below || self.belows.len() == BELOWS_MAX + NAMED_BELOWS_MAX {
+            return false;
+        }
+        let Some(&(parent, from)) = self.parents.get(&dir) else { return false };
+        let is_large = |known: &Dir| known.apart || known.pages.len() > 1;
+        if self.dirs.get(&dir).is_some_and(|known| known.is_coming() || is_large(known)) {
+            return false;
+        }
+        let Some(above) = self.dirs.get_mut(&parent) else { return false };
+        if !matches!(above.get(from), Some(Entry { child: Child::Directory(id), .. }) if *id == dir) {
+            return false;
+        }
+        above.together.open(1);
+        if !above.together.is_open() {
+            return false;
+        }
+        let known = self.dirs.entry(dir).or_default();
+        known.restart(self.now);
+        known.coming = Coming::Along;
+        self.belows.push(Request { dir: parent, from, along: alloc::vec![dir], named: true });
+        self.counters.lists_below += 1;
+        self.actions.push_back(DirAction::ListBelow { dir: parent, from, to: from + 1 });
+        true
+    }
+
+    /// A name in `dir` was looked up: the listings of `dir` and of the directories above it, which
+    /// the reader has come through, are made anew if they are used in both halves of their time.
+    pub(super) fn renew(&mut self, dir: DirId) {
+        let ttl = self.options.ttl.0;
+        if !self.options.readahead || ttl == 0 {
+            return;
+        }
+        let mut at = dir;
+        for _ in 0..RENEW_LEVELS {
+            // A window of a directory that does not fit is not kept: it slides.
+            let is_kept = |known: &&mut Dir| known.complete && known.pages.len() == 1 && known.trims == 0;
+            let known = self.dirs.get_mut(&at).filter(is_kept);
+            if let Some(known) = known
+                && let Some(age) = known.requested.map(|requested| self.now.since(requested).0)
+            {
+                let is_early = age < ttl - ttl / RENEW_PART;
+                known.used_early |= is_early;
+                if known.used_early && !is_early && age <= ttl && !known.is_coming() {
+                    let ahead = known.ahead;
+                    self.list(at, Class::Speculative, true);
+                    if let Some(known) = self.dirs.get_mut(&at) {
+                        // No walk has predicted it.
+                        known.ahead = ahead;
+                    }
+                }
+            }
+            let Some(&(above, _)) = self.parents.get(&at) else { return };
+            at = above;
+        }
     }
 
     /// Calls `visit` with the directories that `walk` comes to next, in order, until it returns
@@ -318,6 +394,21 @@ const LISTINGS_MAX: u32 = 64;
 /// Subtree requests in flight. Lower: a walk through small directories waits for answers. Higher:
 /// more directories are listed in vain where a walk ends. Source: docs/decisions/0034.
 const BELOWS_MAX: usize = 4;
+
+/// Subtree requests in flight for names that readers look up, beyond those of walks. Lower:
+/// several readers in a cold tree have directories listed one by one. Higher: a reader's own
+/// requests share the storage with more of them. Source: a guess, not measured.
+const NAMED_BELOWS_MAX: usize = 16;
+
+/// Directories on the way to a name that are made anew, its own included. Lower: names deep in a
+/// tree wait for the directories above them. Higher: each look-up checks more directories. Source:
+/// docs/decisions/0056.
+const RENEW_LEVELS: usize = 8;
+
+/// The part of the time to live, at its end, in which a listing in use is made anew, a half.
+/// Lower: listings are made anew more often. Higher: a listing may expire between two names.
+/// Source: docs/decisions/0056.
+const RENEW_PART: u64 = 2;
 
 /// With subtree requests, the search for directories rests for an eighth of those ahead, in
 /// events. Lower: a longer rest, and fewer directories ahead of the reader. Higher: the search at

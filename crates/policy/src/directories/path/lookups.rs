@@ -10,8 +10,12 @@
 //!                                    in order: a walk opens, or stays open
 //!
 //!   Named  found ────────────────> counted: the page answers names
+//!          any ──────────────────> its listing, and those above it, are made anew if they are
+//!                                  used in both halves of their time
 //!          absent, small file ───> contents: fetch it if opens follow lookups
-//!          absent, otherwise ────> the second name: list the directory, or further
+//!          absent, otherwise ────> the directory is known by its parent's listing: list it with
+//!                                  its subtree and those beside it, by one request
+//!                                  else the second name: list the directory, or further
 //!                                  expired, one page that answered two names: list it again
 //!   Sought, or Named expired, in a directory that was trimmed:
 //!          in order ──────────────> list it from there (`window`)
@@ -115,14 +119,17 @@ impl DirReadahead {
         self.touch(dir);
         let (now, ttl) = (self.now, self.options.ttl);
         let known = self.dirs.entry(dir).or_default();
+        match found {
+            Found::Absent => known.names += 1,
+            Found::InFlight | Found::Resident => known.answered += 1,
+        }
+        self.renew(dir);
         if found != Found::Absent {
-            known.answered += 1;
             if let Some(entry) = entry {
                 self.passed(dir, entry);
             }
             return;
         }
-        known.names += 1;
         if !self.options.readahead || ttl.is_zero() {
             return;
         }
@@ -141,11 +148,12 @@ impl DirReadahead {
         }
         // A page answers for a thousand names. If it has answered some, it will answer more.
         let answers = known.complete && known.pages.len() == 1 && known.answered >= NAMES_MIN;
+        let names = known.names;
         if known.is_known(now, ttl) {
-            if known.names >= NAMES_MIN {
+            if names >= NAMES_MIN {
                 self.go_on(dir, true);
             }
-        } else if answers || known.names >= NAMES_MIN {
+        } else if !self.list_together(dir) && (answers || names >= NAMES_MIN) {
             self.list(dir, Class::Demand, true);
         }
     }
