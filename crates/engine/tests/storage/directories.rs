@@ -98,7 +98,8 @@ fn a_small_directory_is_known_by_the_answer_to_its_name() {
 /// for a name. A directory that does not fit in a page is listed by itself.
 #[test]
 fn names_below_a_listed_directory_have_its_neighbours_listed() {
-    let key = |dir: u32, file: u32| format!("d/p{dir:02}/{}m{file:02}", if file % 2 == 0 { "cache/" } else { "" });
+    let key =
+        |dir: u32, file: u32| format!("d/p{dir:02}/{}m{file:02}", if file.is_multiple_of(2) { "cache/" } else { "" });
     let mut objects: Vec<_> = (0..40).flat_map(|dir| (0..10).map(move |file| (key(dir, file), 1))).collect();
     objects.extend((0..1500).map(|file| (format!("d/z/m{file:04}"), 1)));
     let objects: Vec<_> = objects.iter().map(|(key, size)| (key.as_str(), *size)).collect();

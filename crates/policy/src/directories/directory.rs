@@ -38,6 +38,7 @@ use crate::units::{Nanos, PAGE_BYTES};
 
 /// What is known of one directory.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "they are facts, not states that exclude each other")]
 pub(crate) struct Dir {
     /// The entries from the place `gone` on.
     entries: Vec<Entry>,
@@ -113,21 +114,39 @@ pub(crate) enum Coming {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
     pub(crate) child: Child,
-    /// Fetched ahead, and not opened since.
-    pub(crate) fetched: bool,
+    /// Whether it was fetched ahead, and not opened since.
+    pub(crate) fetched: Fetched,
     /// Looked up when the listing could not answer, and not opened since.
     pub(crate) named: bool,
-    /// Opened since the latest listing.
-    pub(crate) opened: bool,
-    /// Opened since it has been known at this place.
-    pub(crate) seen: bool,
-    /// Fetched ahead with a sibling.
-    pub(crate) beside: bool,
+    /// Whether it was opened.
+    pub(crate) opens: Opens,
+}
+
+/// Whether a file was fetched before a reader opened it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Fetched {
+    #[default]
+    No,
+    /// As the next one of a walk or of an order, or when its name was looked up.
+    Ahead,
+    /// With a sibling.
+    Beside,
+}
+
+/// When a file was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Opens {
+    /// Not since it has been known at this place.
+    Never,
+    /// Before the latest listing.
+    Before,
+    /// Since the latest listing.
+    Since,
 }
 
 impl Entry {
     fn new(child: Child) -> Self {
-        Self { child, fetched: false, named: false, opened: false, seen: false, beside: false }
+        Self { child, fetched: Fetched::No, named: false, opens: Opens::Never }
     }
 
     pub(crate) fn bytes(self) -> u64 {
@@ -239,7 +258,12 @@ impl Dir {
             }
             match self.entry(entry) {
                 // A file that was fetched under this name is still resident.
-                Some(state) => (state.child, state.opened) = (child, false),
+                Some(state) => {
+                    state.child = child;
+                    if state.opens == Opens::Since {
+                        state.opens = Opens::Before;
+                    }
+                }
                 None => self.entries.push(Entry::new(child)),
             }
             self.listed += 1;
@@ -296,7 +320,9 @@ impl Dir {
     /// Whether the file at `entry` was opened since the latest listing; `None` if no file is
     /// there.
     pub(crate) fn is_file_opened(&self, entry: u32) -> Opened {
-        self.get(entry).filter(|state| matches!(state.child, Child::File { .. })).map(|state| state.opened)
+        self.get(entry)
+            .filter(|state| matches!(state.child, Child::File { .. }))
+            .map(|state| state.opens == Opens::Since)
     }
 }
 

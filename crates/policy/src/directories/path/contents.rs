@@ -32,7 +32,7 @@
 use alloc::vec::Vec;
 
 use super::{DirReadahead, STEPS_MAX};
-use crate::directories::directory::Entry;
+use crate::directories::directory::{Entry, Fetched, Opens};
 use crate::directories::event::{Child, DirAction};
 use crate::directories::open_order::FileRef;
 use crate::directories::open_run::OpenRun;
@@ -44,7 +44,7 @@ impl DirReadahead {
     /// file instead.
     pub(super) fn named_file(&mut self, file @ (dir, entry): FileRef) -> bool {
         let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) else { return false };
-        if !state.is_small_file() || state.fetched {
+        if !state.is_small_file() || state.fetched != Fetched::No {
             return false;
         }
         let follows = self.after_lookup.holds();
@@ -62,14 +62,14 @@ impl DirReadahead {
         self.touch(dir);
         self.refused = false;
         let expected = self.open_order.opened((dir, entry));
-        let fetched = self.take_fetched((dir, entry));
+        let before = self.take_fetched((dir, entry));
+        let (fetched, beside) = (before != Fetched::No, before == Fetched::Beside);
         let Some(known) = self.dirs.get_mut(&dir) else { return };
         let Some(state) = known.entry(entry) else { return };
         let (is_small, bytes) = (state.is_small_file(), state.bytes());
-        let again = core::mem::replace(&mut state.opened, true);
+        let opens = core::mem::replace(&mut state.opens, Opens::Since);
+        let (again, is_new) = (opens == Opens::Since, opens == Opens::Never);
         let named = core::mem::take(&mut state.named);
-        let beside = core::mem::take(&mut state.beside) && fetched;
-        let is_new = !core::mem::replace(&mut state.seen, true);
         if named {
             self.after_lookup.opened();
         }
@@ -152,9 +152,9 @@ impl DirReadahead {
                 break;
             }
             let Some(state) = known.get(place).filter(|state| state.is_small_file()) else { continue };
-            if state.fetched {
-                left -= u32::from(state.beside);
-            } else if !state.seen && !self.fetches.contains(&(dir, place)) {
+            if state.fetched != Fetched::No {
+                left -= u32::from(state.fetched == Fetched::Beside);
+            } else if state.opens == Opens::Never && !self.fetches.contains(&(dir, place)) {
                 bytes += state.bytes();
                 if bytes > self.options.shares.contents_bytes / 2 || !self.siblings.spend(state.bytes()) {
                     break;
@@ -166,7 +166,7 @@ impl DirReadahead {
         for place in wanted {
             self.fetch((dir, place));
             if let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(place)) {
-                state.beside = true;
+                state.fetched = Fetched::Beside;
             }
         }
     }
@@ -175,7 +175,7 @@ impl DirReadahead {
     pub(super) fn did_not_come(&mut self, file @ (dir, entry): FileRef) {
         let fetched = self.take_fetched(file);
         let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) else { return };
-        if fetched && core::mem::take(&mut state.beside) {
+        if fetched == Fetched::Beside {
             self.siblings.refused(state.bytes());
         }
     }
@@ -184,7 +184,7 @@ impl DirReadahead {
     pub(super) fn discarded(&mut self, file: FileRef, state: Entry) {
         self.fetched_bytes = self.fetched_bytes.saturating_sub(state.bytes());
         self.fetched.retain(|&other| other != file);
-        if state.beside {
+        if state.fetched == Fetched::Beside {
             self.siblings.missed();
         }
         self.actions.push_back(DirAction::Discard { dir: file.0, entry: file.1 });
@@ -210,7 +210,7 @@ impl DirReadahead {
                 }
                 left -= 1;
                 bytes += state.bytes();
-                if !state.fetched && !self.fetches.contains(&(dir, entry)) {
+                if state.fetched == Fetched::No && !self.fetches.contains(&(dir, entry)) {
                     wanted.push((dir, entry));
                 }
             }
@@ -224,7 +224,7 @@ impl DirReadahead {
                 }
                 left -= 1;
                 bytes += state.bytes();
-                if !state.fetched && !self.fetches.contains(&file) && !wanted.contains(&file) {
+                if state.fetched == Fetched::No && !self.fetches.contains(&file) && !wanted.contains(&file) {
                     wanted.push(file);
                 }
                 true
@@ -236,9 +236,7 @@ impl DirReadahead {
         // The files that were expected longest ago and not opened are no longer expected.
         while self.fetched_bytes > self.options.shares.contents_bytes || self.fetched.len() > FETCHED_MAX {
             let Some(&file @ (dir, entry)) = self.fetched.front() else { return };
-            self.take_fetched(file);
-            let state = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry));
-            if state.is_some_and(|state| core::mem::take(&mut state.beside)) {
+            if self.take_fetched(file) == Fetched::Beside {
                 self.siblings.missed();
             }
             self.actions.push_back(DirAction::Discard { dir, entry });
@@ -248,7 +246,7 @@ impl DirReadahead {
     /// Fetches a file.
     fn fetch(&mut self, file @ (dir, entry): FileRef) {
         let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) else { return };
-        state.fetched = true;
+        state.fetched = Fetched::Ahead;
         self.fetched_bytes += state.bytes();
         self.fetched.push_back(file);
         self.counters.fetches += 1;
@@ -256,11 +254,11 @@ impl DirReadahead {
         self.actions.push_back(DirAction::Fetch { dir, entry });
     }
 
-    /// A file no longer counts as fetched. Returns whether it did.
-    pub(super) fn take_fetched(&mut self, (dir, entry): FileRef) -> bool {
-        let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) else { return false };
+    /// A file no longer counts as fetched. Returns how it did.
+    pub(super) fn take_fetched(&mut self, (dir, entry): FileRef) -> Fetched {
+        let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) else { return Fetched::No };
         let fetched = core::mem::take(&mut state.fetched);
-        if fetched {
+        if fetched != Fetched::No {
             self.fetched_bytes = self.fetched_bytes.saturating_sub(state.bytes());
             self.fetched.retain(|&file| file != (dir, entry));
         }
@@ -277,7 +275,7 @@ impl DirReadahead {
                 let Some(known) = self.dirs.get(&dir) else { continue };
                 let rest = (known.gone..next.min(known.end())).rev().take(STEPS_MAX);
                 for (entry, &state) in rest.filter_map(|entry| Some((entry, known.get(entry)?))) {
-                    if state.is_small_file() && !state.opened && !visit((dir, entry), state) {
+                    if state.is_small_file() && state.opens != Opens::Since && !visit((dir, entry), state) {
                         return;
                     }
                 }
@@ -300,7 +298,7 @@ impl DirReadahead {
                             below.push((id, 0));
                         }
                     }
-                    Child::File { .. } if state.is_small_file() && !state.opened => {
+                    Child::File { .. } if state.is_small_file() && state.opens != Opens::Since => {
                         if !visit((dir, entry), state) {
                             return;
                         }

@@ -31,7 +31,7 @@
 use alloc::vec::Vec;
 
 use super::{DirReadahead, Request, STEPS_MAX};
-use crate::directories::directory::{Coming, DIRECTORY_BYTES, Dir, Entry};
+use crate::directories::directory::{Coming, DIRECTORY_BYTES, Dir, Entry, Fetched};
 use crate::directories::event::{Child, DirAction};
 use crate::directories::subtree::COVERS_MIN;
 use crate::directories::walk::{Frame, Order, Walk};
@@ -59,7 +59,7 @@ impl DirReadahead {
                 }
                 Child::Directory(_) | Child::File { .. } => {}
             }
-            if state.fetched {
+            if state.fetched != Fetched::No {
                 self.discarded((dir, entry), state);
             }
         }
