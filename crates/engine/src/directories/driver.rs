@@ -271,15 +271,16 @@ impl Directories {
                 Err(error) => tracing::debug!(%error, "no listing of the subtree"),
             }
         }
-        for chain in &below.chains {
-            if let Some(entries) = listings.remove(chain.listing.prefix()) {
-                self.listed_whole(chain, entries, requested);
-            }
-        }
+        let came = |chain: &Arc<Chain>| Some((Arc::clone(chain), listings.remove(chain.listing.prefix())?));
+        let came: Vec<_> = below.chains.iter().filter_map(came).collect();
+        // The others first: a reader that waits for one that was asked for comes to them next.
         for (prefix, entries) in listings {
             if let Some(chain) = self.begin_along(&prefix, requested) {
                 self.listed_whole(&chain, entries, requested);
             }
+        }
+        for (chain, entries) in came {
+            self.listed_whole(&chain, entries, requested);
         }
         // What did not come may be listed by itself from here on: policy has that done if a reader
         // waits for a name.
