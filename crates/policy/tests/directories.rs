@@ -8,6 +8,9 @@ use foreread_policy::{
 };
 use proptest::prelude::*;
 
+#[path = "directories/by_name.rs"]
+mod by_name;
+
 /// The entries of each directory, by its number.
 type Tree = BTreeMap<u64, Vec<Child>>;
 
@@ -457,118 +460,6 @@ fn small_directories_are_listed_together() {
     }
     assert!(together.rounds < single.rounds, "{} rounds, one by one {}", together.rounds, single.rounds);
     assert!(together.requests * 4 <= single.requests, "{} requests, one by one {}", together.requests, single.requests);
-}
-
-/// Looks up the first name in each of these directories, in this order, and waits for it.
-fn look_into(driver: &mut Driver, dirs: impl IntoIterator<Item = u64>) {
-    for dir in dirs {
-        for _ in 0..2 {
-            let found = if driver.is_fresh(dir) { Found::Resident } else { Found::Absent };
-            driver.tell(DirEvent::Named { dir: DirId(dir), entry: None, found });
-            if found == Found::Absent {
-                driver.round();
-            }
-        }
-    }
-}
-
-#[test]
-fn names_in_directories_have_them_listed_with_those_beside_them() {
-    for (wide, files) in [(20, 4), (200, 4), (20, 40), (20, 1)] {
-        let mut driver = Driver::new(tree(1, wide, files, 2), DirOptions { below: true, ..OPTIONS });
-        driver.read(0);
-        (driver.rounds, driver.requests) = (0, 0);
-        // In no order, and so that no two are neighbours.
-        look_into(&mut driver, (0..wide).map(|nth| nth * 7 % wide + 1));
-        let together = (BELOW / files).min(wide as usize);
-        // A request lists those behind it, and overlaps with others.
-        let most = (3 * wide as usize).div_ceil(together) as u32 + 8;
-        assert!(driver.rounds <= most, "{} rounds, {wide} directories of {files}", driver.rounds);
-        assert!(driver.requests <= most, "{} requests, {wide} directories of {files}", driver.requests);
-    }
-}
-
-#[test]
-fn directories_too_large_for_one_answer_are_soon_listed_by_themselves() {
-    let mut driver = Driver::new(tree(1, 100, BELOW + 1, 2), DirOptions { below: true, ..OPTIONS });
-    driver.read(0);
-    look_into(&mut driver, 1..=100);
-    let tried = driver.counters().lists_below;
-    assert!(tried <= 6, "{tried} subtree requests that brought nothing");
-}
-
-#[test]
-fn a_listing_in_use_is_renewed_before_it_expires_and_else_not() {
-    let mut driver = Driver::new(tree(0, 0, 8, 2), OPTIONS);
-    driver.read(0);
-    let before = driver.requests;
-    // A name every 100 ms, each answered at once, for ten times the time to live.
-    for _ in 0..100 {
-        assert!(driver.is_fresh(0), "a name waits at {:?}", driver.now);
-        driver.tell(DirEvent::Named { dir: DirId(0), entry: Some(3), found: Found::Resident });
-        driver.now = Nanos(driver.now.0 + 70_000_000);
-        driver.round();
-    }
-    let renewed = driver.requests - before;
-    assert!((10..=20).contains(&renewed), "{renewed} listings in ten seconds");
-    // Nobody looks any more.
-    let before = driver.requests;
-    driver.tree.insert(1, vec![Child::File { pages: 1 }; 3]);
-    for _ in 0..50 {
-        driver.now = Nanos(driver.now.0 + 1_000_000_000);
-        driver.open(1, 0);
-    }
-    assert_eq!(driver.requests - before, 50, "the files, and no listing");
-}
-
-/// Opens files of each directory in an order of its own, as an import does.
-fn import(driver: &mut Driver, dirs: &[u64], part: usize) {
-    for &dir in dirs {
-        let files = driver.tree[&dir].len();
-        for nth in 0..files * part / 100 {
-            driver.open(dir, (nth * 7 % files) as u32);
-        }
-    }
-}
-
-#[test]
-fn files_opened_in_no_order_come_with_their_siblings() {
-    for (dirs, files, pages) in [(20u64, 20, 8), (5, 60, 8), (40, 5, 8), (20, 20, 1), (20, 20, 25)] {
-        let mut driver = Driver::new(tree(1, dirs, files, pages), OPTIONS);
-        driver.walk(0, false);
-        (driver.rounds, driver.requests) = (0, 0);
-        import(&mut driver, &(1..=dirs).collect::<Vec<_>>(), 90);
-        let opened = dirs as u32 * (files as u32 * 90 / 100);
-        let most = dirs as u32 * 3 + 8;
-        assert!(driver.rounds <= most, "{} rounds for {opened} files in {dirs} directories", driver.rounds);
-        let requests = driver.requests;
-        assert!(requests * 10 <= opened * 13, "{requests} requests for {opened} files in {dirs} directories");
-    }
-}
-
-#[test]
-fn a_program_that_opens_few_of_many_has_little_fetched_in_vain() {
-    let mut driver = Driver::new(tree(1, 200, 50, 25), OPTIONS);
-    driver.walk(0, false);
-    driver.requests = 0;
-    import(&mut driver, &(1..=200).collect::<Vec<_>>(), 4);
-    let vain = u64::from(driver.requests) - 400;
-    assert!(vain * 25 * 4096 <= (2 << 20) + 400 * 25 * 4096 * 3 / 10, "{vain} files in vain for 400");
-}
-
-#[test]
-fn a_lone_open_fetches_no_other_file() {
-    let mut driver = Driver::new(tree(1, 20, 20, 8), OPTIONS);
-    driver.walk(0, false);
-    driver.requests = 0;
-    for dir in 1..=20 {
-        driver.open(dir, 7);
-    }
-    assert_eq!(driver.requests, 20, "one file of each directory");
-    for _ in 0..20 {
-        driver.open(3, 11);
-    }
-    assert_eq!(driver.requests, 40, "one file again and again");
 }
 
 #[test]

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! `cell` names the axes, `feasible` computes what the cell allows, `run` simulates it, `wanted`
-//! says what it must reach, `step` changes the link of a cell in mid-run. `docs/book/links.md` derives the formula.
+//! says what it must reach, `step` changes the link of a cell in mid-run. `docs/book/links.md`
+//! derives the formula.
 //!
 //! *Invariant:* what is feasible follows from the cell alone, never from a policy.
 

@@ -16,8 +16,8 @@ use foreread_sim::grid::{Axes, Cell, Feasible, Length, Order, Step};
 /// takes up to a minute. Those are corners with 12 GB/s, 200 ms and 16 GiB.
 const ON_THE_WAY_MAX: f64 = 4e8;
 
-/// The corners of the grid with one reader, and cells with 1, 16 and 256. The corners with 4,096 take
-/// several seconds each and are left to the command.
+/// The corners of the grid with one reader, and cells with 1, 16 and 256. The corners with 4,096
+/// take several seconds each and are left to the command.
 fn cells() -> Vec<Cell> {
     let mut all = Axes { budget_bytes: vec![64 << 20, 16 << 30], readers: vec![1], ..Axes::default() };
     all.first_byte_ns = vec![1_000_000, 200_000_000];

@@ -44,7 +44,10 @@ fn reads_are_recorded_and_replayed() {
     assert_eq!(of["recording"]["read_bytes"], 40 << 20);
     assert_eq!(of["recording"]["files"], 1);
     let requests = |column: usize| of["policies"][column]["requests"].as_u64().unwrap_or_default();
-    assert_eq!(requests(1), 320, "without reading ahead each 128 KiB are a request");
+    // The kernel asks for 128 KiB at a time, or for more where the mount may tell it to.
+    let reads = text.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_digit())).count() as u64;
+    assert!((40..=320).contains(&reads), "{reads} reads");
+    assert_eq!(requests(1), reads, "without reading ahead each read of the kernel is a request");
     assert!(requests(0) < 60, "{} requests", requests(0));
     let again = replayed(&path, &["--no-wait", "--policy", "foreread,none"]);
     assert_eq!(again, of, "virtual time is the same each time");

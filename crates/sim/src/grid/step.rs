@@ -1,4 +1,5 @@
-//! Links that change while they are read from, and how soon policy makes use of what they are then.
+//! Links that change while they are read from, and how soon policy makes use of what they are
+//! then.
 //!
 //! ```text
 //!   0      ramp, steady      step          the link has changed
