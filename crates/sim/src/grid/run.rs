@@ -146,7 +146,7 @@ impl Cell {
         self.scenario(feasible, spans.end_ns, Vec::new(), watch).run(policy)
     }
 
-    /// The readers of the cell, until `end_ns`. The link never carries more than `feasible` for them.
+    /// The readers of the cell, until `end_ns`. The link carries at most `feasible` for them.
     pub(super) fn scenario(&self, feasible: f64, end_ns: u64, changes: Vec<Change>, watch: Watch) -> Scenario<'static> {
         // Four times what is feasible: no file ends before the run.
         let bytes = (4.0 * feasible * end_ns as f64 / 1e9) as u64;
