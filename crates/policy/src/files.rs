@@ -17,7 +17,7 @@
 //! what it has fetched and wants next. `pace` spaces its parts in time. `share` divides memory
 //! among streams by max-min fairness. `lengths` knows how long the runs of the file have been.
 //! `hot_block` finds what is worth fetching with a random read, `tail` where the end of the file
-//! is.
+//! is. `kernel_window` says how far a kernel above should read ahead.
 //!
 //! *Invariants:* a part lies within its file. The number of streams and runs is bounded for each
 //! file.
@@ -28,6 +28,7 @@
 //! 0013, 0014, 0018, 0052, 0058, 0059.
 
 pub(crate) mod hot_block;
+pub(crate) mod kernel_window;
 pub(crate) mod lengths;
 pub(crate) mod outline;
 pub(crate) mod pace;
