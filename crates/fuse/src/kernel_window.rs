@@ -19,8 +19,8 @@ use std::path::Path;
 
 use crate::mount_table;
 
-/// Tells the kernel to read at most `bytes` ahead in the mount at `dir`. It must have accepted the mount:
-/// it shortens the window then.
+/// Tells the kernel to read at most `bytes` ahead in the mount at `dir`. It must have accepted the
+/// mount: it shortens the window then.
 pub(crate) fn set(dir: &Path, bytes: u64) -> io::Result<()> {
     let point = mount_table::resolve(dir)?;
     let mount = mount_table::at(&point)?.filter(mount_table::Mount::is_ours);

@@ -22,13 +22,13 @@ pub const fn kernel_window_bytes(budget_bytes: u64) -> Option<u64> {
 }
 
 /// Streams whose windows fill the budget. Lower: a few hundred slow streams evict what they have
-/// not read: 200 in 64 MiB with windows of 4 MiB fetched 3.8 times what they read. Higher: a column
-/// chunk comes in several windows. Source: docs/decisions/0058.
+/// not read: 200 in 64 MiB with windows of 4 MiB fetched 3.8 times what they read. Higher: a
+/// column chunk comes in several windows. Source: docs/decisions/0058.
 const STREAMS: u64 = 256;
 
 /// The least window that is asked for, in bytes. Lower: small budgets have longer windows, which
-/// spare no round trip of a usual column chunk. Higher: fewer mounts read chunks at once. Source: a
-/// guess, not measured.
+/// spare no round trip of a usual column chunk. Higher: fewer mounts read chunks at once. Source:
+/// a guess, not measured.
 const WINDOW_BYTES_MIN: u64 = 512 << 10;
 
 /// The longest window, in bytes. Lower: a large read of a program, as of a column, is cut into
