@@ -15,7 +15,7 @@
 //! - `event`: the contract. `path`: the wiring, with `lookups` (what readers do), `listings` (what
 //!   is listed) and `contents` (what is fetched whole).
 //! - `directory`: what is known of one directory.
-//! - `window`: where a directory that does not fit is listed again.
+//! - `relisting`: where a directory that does not fit is listed again.
 //! - `walk`: a reader that goes through a tree, and where it comes to next.
 //! - `open_run`: files opened in order in one directory, by readers side by side.
 //! - `open_order`: the order of opens of an earlier epoch.
@@ -39,7 +39,7 @@ pub(crate) mod open_after_lookup;
 pub(crate) mod open_order;
 pub(crate) mod open_run;
 pub(crate) mod path;
+pub(crate) mod relisting;
 pub(crate) mod siblings;
 pub(crate) mod subtree;
 pub(crate) mod walk;
-pub(crate) mod window;

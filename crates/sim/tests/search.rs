@@ -16,6 +16,13 @@ fn no_seed_breaks_a_rule() {
     assert!(coalesced > 100, "{coalesced} requests went with others: that is hardly searched");
 }
 
+/// A read became ready while policy was told of the first members of a request that had failed as
+/// a whole, and waited for one of the others.
+#[test]
+fn a_read_that_joins_a_failed_request_ends() {
+    assert_eq!(search::run(220_082, true).err().map(|violation| violation.to_string()), None);
+}
+
 #[test]
 fn a_seed_is_the_same_each_time() {
     for seed in 1..=50 {

@@ -2,7 +2,7 @@
 //! from any of them.
 //!
 //! ```text
-//!   entries      | gone      | gone      | kept .. kept |   gone, before a window   |
+//!   entries      | gone      | gone      | kept .. kept |   gone, not listed yet    |
 //!   marks                    ^ 1000 "f"  ^ 2000 "m"         ^ 7000 "t"
 //!   name "k"                   between 1000 and 2000
 //!   place 1500                 the storage is asked for what follows "f", past 500 entries

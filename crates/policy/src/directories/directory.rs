@@ -14,7 +14,7 @@
 //!     entries   |  gone  | kept | kept | coming ..    places stay what they are
 //!                        ^ gone
 //!
-//!   listed anew from an entry that is gone, or expired (`window`):
+//!   listed anew from an entry that is gone, or expired (`relisting`):
 //!     entries   |  gone          | new | coming ..
 //!                                ^ gone, listed
 //! ```
@@ -32,8 +32,8 @@ use alloc::vec::Vec;
 use crate::directories::confidence::Confidence;
 use crate::directories::event::Child;
 use crate::directories::open_run::{OpenRun, Opened};
+use crate::directories::relisting::Relisting;
 use crate::directories::subtree::Subtree;
-use crate::directories::window::Window;
 use crate::units::{Nanos, PAGE_BYTES};
 
 /// What is known of one directory.
@@ -85,7 +85,7 @@ pub(crate) struct Dir {
     /// How often it has been trimmed: a listing of it does not fit.
     pub(crate) trims: u32,
     /// Names sought in it that are gone.
-    pub(crate) window: Window,
+    pub(crate) relisting: Relisting,
     /// Bytes that it is charged for.
     pub(crate) charged_bytes: u64,
     /// What one request for its subtree has covered, or would.
@@ -217,7 +217,7 @@ impl Dir {
         self.listing_bytes = 0;
         (self.gone, self.listed) = (from, from);
         (self.pages_before, self.pages_read) = (self.pages.len(), self.pages.len());
-        self.window.begin();
+        self.relisting.begin();
         left
     }
 

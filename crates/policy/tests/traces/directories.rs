@@ -214,7 +214,7 @@ fn walk() {
 }
 
 #[test]
-fn window() {
+fn relisting() {
     let shares = DirShares { known_bytes: 32 << 10, ..OPTIONS.shares };
     let mut driver = Driver::with(vec![vec![FILE; 60]], DirOptions { shares, below: true, ..OPTIONS });
     driver.hidden("a directory is read of which a part does not fit", |driver| driver.read(0));
@@ -231,7 +231,7 @@ fn window() {
         driver.answer();
     }
     driver.trace.check(
-        "directories_window",
+        "directories_relisting",
         "Names are looked up in order that are gone: the directory is listed again from there, ahead of the reader.",
     );
 }

@@ -61,14 +61,7 @@ impl World<'_> {
             self.attempt(request);
             return Ok(());
         }
-        let waiting = std::mem::take(&mut this.waiting);
-        self.settle(request)?;
-        for (_, number, epoch) in waiting {
-            if self.readers[number].epoch == epoch {
-                self.abort(number);
-            }
-        }
-        Ok(())
+        self.settle(request)
     }
 
     /// The current read ends with an error.

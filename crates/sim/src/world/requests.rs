@@ -139,15 +139,14 @@ impl World<'_> {
     }
 
     /// Ends a request to the storage: policy hears of each member once. A member with all bytes
-    /// all come is complete, whatever became of the others.
+    /// all come is complete, whatever became of the others. Reads that still wait for it then end
+    /// with an error, those included that became ready while policy was told of its first members.
     pub(super) fn settle(&mut self, carrier: RequestId) -> Result<(), Violation> {
         while let Some(this) = self.requests.get_mut(&carrier) {
             let first_byte = Nanos(this.first_byte_ns.unwrap_or(0));
             let total = Nanos(self.now_ns - this.since_ns.unwrap_or(self.now_ns));
             let (member, next) = (this.members.pop_front(), this.next);
-            if this.members.is_empty() {
-                self.requests.remove(&carrier);
-            }
+            let over = this.members.is_empty().then(|| self.requests.remove(&carrier)).flatten();
             let Some(Member { request, extent, .. }) = member else { break };
             self.joined.remove(&request);
             let event = if extent.end <= next {
@@ -156,6 +155,11 @@ impl World<'_> {
                 Event::Failed { request }
             };
             self.tell(Reading::default(), event)?;
+            for (_, number, epoch) in over.into_iter().flat_map(|over| over.waiting) {
+                if self.readers[number].epoch == epoch {
+                    self.abort(number);
+                }
+            }
         }
         Ok(())
     }

@@ -336,7 +336,7 @@ impl DirReadahead {
         }
         let mut at = dir;
         for _ in 0..RENEW_LEVELS {
-            // A window of a directory that does not fit is not kept: it slides.
+            // A relisting of a directory that does not fit is not kept: it slides.
             let is_kept = |known: &&mut Dir| known.complete && known.pages.len() == 1 && known.trims == 0;
             let known = self.dirs.get_mut(&at).filter(is_kept);
             if let Some(known) = known

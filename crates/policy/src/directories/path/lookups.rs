@@ -18,7 +18,7 @@
 //!                                  else the second name: list the directory, or further
 //!                                  expired, one page that answered two names: list it again
 //!   Sought, or Named expired, in a directory that was trimmed:
-//!          in order ──────────────> list it from there (`window`)
+//!          in order ──────────────> list it from there (`relisting`)
 //!          found, or entered ─────> go on with that listing
 //! ```
 //!
@@ -166,7 +166,7 @@ impl DirReadahead {
         if !readahead || ttl.is_zero() || !below {
             return;
         }
-        if !known.window.sought(from, to) || known.is_coming() && known.listed == known.gone {
+        if !known.relisting.sought(from, to) || known.is_coming() && known.listed == known.gone {
             // It follows no order, or a listing from here is in flight.
             return;
         }
@@ -183,7 +183,7 @@ impl DirReadahead {
     /// fit is listed on ahead of such readers, as it is ahead of one that reads it.
     fn passed(&mut self, dir: DirId, entry: u32) {
         let Some(known) = self.dirs.get_mut(&dir).filter(|known| known.trims > 0) else { return };
-        known.window.hit();
+        known.relisting.hit();
         known.pages_read = known.pages_read.max(known.pages_to(entry));
         self.go_on(dir, false);
     }

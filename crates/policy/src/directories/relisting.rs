@@ -1,41 +1,41 @@
-//! Window: where a directory that does not fit is listed again, for a reader that goes through its
-//! names.
+//! Relisting: where a directory that does not fit is listed again, for a reader that goes through
+//! its names.
 //!
 //! ```text
 //!   names looked up      a  b |  ..         part of the listing that is gone
-//!                        1  2 ──> listed again from this part on: the window
+//!                        1  2 ──> listed again from this part on
 //!
 //!   entries      | gone | kept, read | kept, ahead |  gone, or not known  |
-//!                       window ──────────────────> goes on as its reader does
+//!                       relisting ───────────────> goes on as its reader does
 //! ```
 //!
 //! Two names in turn from one part, or from neighbouring ones, are *in order*: of a thousand parts
-//! names at random places seldom are. A window that answered few names was wrong. Then twice as
+//! names at random places seldom are. A relisting that answered few names was wrong. Then twice as
 //! many names in order have the next one listed, up to [`VAIN_MAX`] times.
 //!
 //! This file does not list (`path/listings`) and does not trim (`directory`). Source:
 //! docs/decisions/0055.
 
-/// Names sought in one directory that its listing did not tell, and what the window answered.
+/// Names sought in one directory that its listing did not tell, and what the relisting answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Window {
+pub(crate) struct Relisting {
     /// The part of the last name that was sought.
     last: Option<(u32, u32)>,
     /// Names in order, the last one included.
     in_order: u32,
-    /// Names answered since the window began.
+    /// Names answered since the relisting began.
     hits: u32,
-    /// Windows in turn that answered too few.
+    /// Relistings in turn that answered too few.
     vain: u32,
 }
 
-impl Default for Window {
+impl Default for Relisting {
     fn default() -> Self {
         Self { last: None, in_order: 0, hits: WORTH_MIN, vain: 0 }
     }
 }
 
-impl Window {
+impl Relisting {
     /// A name among the entries from `from` on and before `to` is sought. Returns whether the
     /// directory is to be listed from there.
     pub(crate) fn sought(&mut self, from: u32, to: u32) -> bool {
@@ -50,7 +50,7 @@ impl Window {
         self.hits = self.hits.saturating_add(1);
     }
 
-    /// A window begins.
+    /// A relisting begins.
     pub(crate) fn begin(&mut self) {
         if self.hits >= WORTH_MIN {
             self.vain = 0;
@@ -66,14 +66,14 @@ impl Window {
 /// second name has a directory listed).
 const IN_ORDER_MIN: u32 = 2;
 
-/// Names that a window must answer to have been worth it. Lower: names that are seldom in order
+/// Names that a relisting must answer to have been worth it. Lower: names that are seldom in order
 /// have a page listed each time. Higher: readers of a few names in many places are not helped.
 /// Source: a name that is looked up by itself costs two requests, and a page one.
 const WORTH_MIN: u32 = 2;
 
-/// Windows in turn that answered too few names, and count: names in order double each time, up to
-/// 512. Lower: more pages are listed in vain. Higher: a reader that comes to follow an order waits
-/// longer. Source: a guess, not measured.
+/// Relistings in turn that answered too few names, and count: names in order double each time, up
+/// to 512. Lower: more pages are listed in vain. Higher: a reader that comes to follow an order
+/// waits longer. Source: a guess, not measured.
 const VAIN_MAX: u32 = 8;
 
 #[cfg(test)]
@@ -81,30 +81,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_in_order_begin_a_window_and_others_do_not() {
-        let mut window = Window::default();
-        assert!(!window.sought(1000, 2000));
-        assert!(window.sought(1000, 2000));
-        assert!(!window.sought(7000, 8000));
-        assert!(window.sought(8000, 9000), "the next part");
-        assert!(window.sought(7000, 8000), "the part before");
-        assert!(!window.sought(2000, 3000));
+    fn names_in_order_begin_a_relisting_and_others_do_not() {
+        let mut relisting = Relisting::default();
+        assert!(!relisting.sought(1000, 2000));
+        assert!(relisting.sought(1000, 2000));
+        assert!(!relisting.sought(7000, 8000));
+        assert!(relisting.sought(8000, 9000), "the next part");
+        assert!(relisting.sought(7000, 8000), "the part before");
+        assert!(!relisting.sought(2000, 3000));
     }
 
     #[test]
-    fn windows_in_vain_become_rare() {
-        let (mut window, mut windows) = (Window::default(), 0);
+    fn relistings_in_vain_become_rare() {
+        let (mut relisting, mut relistings) = (Relisting::default(), 0);
         for _ in 0..10_000 {
-            if window.sought(0, 1000) {
-                window.begin();
-                windows += 1;
+            if relisting.sought(0, 1000) {
+                relisting.begin();
+                relistings += 1;
             }
         }
-        assert!((9..40).contains(&windows), "{windows} windows");
-        (0..WORTH_MIN).for_each(|_| window.hit());
-        (0..2000).for_each(|_| _ = window.sought(0, 1000));
-        window.begin();
-        assert!(!window.sought(5000, 6000));
-        assert!(window.sought(5000, 6000), "one that was worth it has the next begin at once");
+        assert!((9..40).contains(&relistings), "{relistings} relistings");
+        (0..WORTH_MIN).for_each(|_| relisting.hit());
+        (0..2000).for_each(|_| _ = relisting.sought(0, 1000));
+        relisting.begin();
+        assert!(!relisting.sought(5000, 6000));
+        assert!(relisting.sought(5000, 6000), "one that was worth it has the next begin at once");
     }
 }
