@@ -128,8 +128,8 @@ impl Driver {
             *granted > extent.start && !(self.drained.contains(id) && *granted < extent.end)
         });
         let memory = self.policy.memory();
-        // Of the budget, or of the part that speculation may have: there is no room for a grant, nor
-        // for the connection of a long request, if one waits.
+        // Of the budget, or of the part that speculation may have: no room for a grant, nor for a
+        // connection of a long request, if one waits.
         let long = waiting().any(|(_, extent, _)| extent.pages() * PAGE_BYTES >= 1 << 20);
         let first_bytes = (300 << 10) + if long { 256 << 10 } else { 0 };
         let full = |bytes, capacity| bytes + first_bytes > capacity;
