@@ -27,17 +27,19 @@ import atexit as _atexit
 from foreread import _native
 from foreread._file import File, open
 from foreread._native import Version, VersionChanged
-from foreread._process import configure, stats
+from foreread._process import configure, stats, trace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from foreread._array import Array, empty, fill, from_file, map, zeros
     from foreread._async import AsyncFile, open_async
+    from foreread._zarr import Store
 
 __all__ = [
     "Array",
     "AsyncFile",
     "File",
+    "Store",
     "Version",
     "VersionChanged",
     "configure",
@@ -48,10 +50,11 @@ __all__ = [
     "open",
     "open_async",
     "stats",
+    "trace",
     "zeros",
 ]
 
-#: Where names are that other packages are needed for: asyncio, numpy.
+#: Where names are that other packages are needed for: asyncio, numpy, zarr.
 _LATER = {
     "AsyncFile": "_async",
     "open_async": "_async",
@@ -61,6 +64,7 @@ _LATER = {
     "from_file": "_array",
     "map": "_array",
     "zeros": "_array",
+    "Store": "_zarr",
 }
 
 _atexit.register(_native.stop)

@@ -13,6 +13,7 @@ __all__ = [
     "Handle",
     "Region",
     "Store",
+    "Trace",
     "Version",
     "VersionChanged",
     "View",
@@ -70,6 +71,13 @@ class Handle:
     def read_at(self, offset: int, length: int, to: Completions) -> Future[bytes]: ...
     def read_into(self, offset: int, buffer: WriteableBuffer) -> int: ...
     def map(self, budget: int) -> View: ...
+
+@final
+class Trace:
+    """The reads of this process, which are written to a file."""
+
+    def __new__(cls, path: str) -> Trace: ...
+    def stop(self) -> tuple[int, int]: ...
 
 @final
 class Region:
@@ -135,6 +143,22 @@ class Store:
     def open(self, path: str, fresh: bool = True, to: None = None) -> Handle: ...
     @overload
     def open(self, path: str, fresh: bool = True, *, to: Completions) -> Future[Handle]: ...
+    @overload
+    def open_together(
+        self, paths: Sequence[str], returns_errors: Literal[False] = False, to: None = None
+    ) -> builtins.list[Handle]: ...
+    @overload
+    def open_together(
+        self, paths: Sequence[str], returns_errors: Literal[True], to: None = None
+    ) -> builtins.list[Handle | Exception]: ...
+    @overload
+    def open_together(
+        self, paths: Sequence[str], returns_errors: Literal[False] = False, *, to: Completions
+    ) -> Future[builtins.list[Handle]]: ...
+    @overload
+    def open_together(
+        self, paths: Sequence[str], returns_errors: Literal[True], to: Completions
+    ) -> Future[builtins.list[Handle | Exception]]: ...
     def open_version(self, path: str, version: Version) -> Handle: ...
     @overload
     def expect(self, paths: Sequence[str], to: None = None) -> int: ...

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from foreread import _native
 
 TYPE_CHECKING = False
@@ -21,6 +23,40 @@ def configure(*, memory: int | str | None = None, **unknown: object) -> int:
     if unknown:
         raise TypeError(f"unknown option {next(iter(unknown))!r}; known are memory")
     return _native.set_memory(None if memory is None else _native.size(memory))
+
+
+class trace:
+    """Records the reads of this process, for `foreread replay`.
+
+    ::
+
+        with foreread.trace("r.trace") as recording:
+            train()
+        print(recording.reads, recording.lost)
+
+    `path` is replaced. Each read that a program makes is a line: time in ns, file, reader, offset
+    in bytes, length in bytes. It has the URLs of files, and no contents. Children of a fork are not
+    recorded.
+
+    Raises `OSError` where the file cannot be written, `RuntimeError` if a recording is under way.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = os.fspath(path)
+        self._running: _native.Trace | None = None
+        #: How many reads were written.
+        self.reads = 0
+        #: How many came faster than they could be written.
+        self.lost = 0
+
+    def __enter__(self) -> trace:
+        self._running = _native.Trace(self._path)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        running, self._running = self._running, None
+        if running is not None:
+            self.reads, self.lost = running.stop()
 
 
 def stats() -> dict[str, Any]:

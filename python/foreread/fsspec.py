@@ -20,7 +20,6 @@ import asyncio
 import datetime
 import os
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any, ClassVar
 
 from fsspec.asyn import AsyncFileSystem, get_loop
@@ -232,6 +231,14 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
             root = path[: len(path) - len(key)] if key and path.endswith(key) else f"{path}/"
         return found, key, root
 
+    def _by_store(self, paths: Iterable[str]) -> Iterable[tuple[_native.Store, dict[str, str]]]:
+        """The stores that names are in, and the path there of each name."""
+        stores: dict[_native.Store, dict[str, str]] = {}
+        for path in paths:
+            store, key, _ = self._place(self._strip_protocol(path))
+            stores.setdefault(store, {})[path] = key
+        return stores.items()
+
     def unstrip_protocol(self, name: str) -> str:
         """The URL that leads to `name` by way of this file system."""
         name = self._strip_protocol(name)
@@ -339,9 +346,13 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         exceptions of those that failed.
         """
         handles: dict[str, Any] = {}
-        for path in paths:
-            if path not in handles:
-                handles[path] = _caught(partial(self._handle, path), on_error)
+        for store, keys in self._by_store(paths):
+            opened: list[Any]
+            if on_error == "return":
+                opened = list(store.open_together(list(keys.values()), True))
+            else:
+                opened = list(store.open_together(list(keys.values())))
+            handles.update(zip(keys, opened, strict=True))
         reads, place = _reads(paths, starts, ends, handles)
         if on_error == "return":
             read: list[Any] = list(_native.read_together(reads, True))
@@ -498,11 +509,14 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         on_error: str = "return",
         **kwargs: Any,
     ) -> list[Any]:
-        names = list(dict.fromkeys(paths))
-        opened = await asyncio.gather(
-            *(self._handle_async(name) for name in names), return_exceptions=on_error == "return"
-        )
-        handles: dict[str, Any] = dict(zip(names, opened, strict=True))
+        handles: dict[str, Any] = {}
+        for store, keys in self._by_store(paths):
+            opened: list[Any]
+            if on_error == "return":
+                opened = list(await store.open_together(list(keys.values()), True, completions()))
+            else:
+                opened = list(await store.open_together(list(keys.values()), to=completions()))
+            handles.update(zip(keys, opened, strict=True))
         reads, place = _reads(paths, starts, ends, handles)
         if on_error == "return":
             read: list[Any] = list(await _native.read_together(reads, True, completions()))
@@ -596,15 +610,6 @@ def _extent(size: int, start: int | None, end: int | None) -> tuple[int, int]:
     first = max(size + first, 0) if first < 0 else first
     last = size + last if last < 0 else last
     return first, max(last - first, 0)
-
-
-def _caught(call: Callable[[], Any], on_error: str) -> Any:
-    try:
-        return call()
-    except Exception as error:
-        if on_error != "return":
-            raise
-        return error
 
 
 def _reads(

@@ -4,7 +4,8 @@
 //!   foreread/*.py ── Store ──> process: one engine for a store and credentials, one budget
 //!        │             └─ info, list, find, open ──> tasks ─ answer ─┬─> this thread, which waits
 //!        ├── Handle ── read_at, read_into, read_together ────────────┤    without the GIL
-//!        └── Region, View: memory of arrays                          └─> Completions: asyncio
+//!        ├── Region, View: memory of arrays                          └─> Completions: asyncio
+//!        └── Trace: the reads of all engines, kept
 //! ```
 //!
 //! Python's side translates names, options and files; what waits and what copies is here.
@@ -28,6 +29,7 @@ mod reading;
 mod set;
 mod store;
 mod together;
+mod trace;
 mod version;
 mod wait;
 
@@ -41,6 +43,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<file::Handle>()?;
     module.add_class::<version::Version>()?;
     module.add_class::<completions::Completions>()?;
+    module.add_class::<trace::Trace>()?;
     module.add_class::<memory::Region>()?;
     module.add_class::<memory::View>()?;
     module.add("VersionChanged", module.py().get_type::<errors::VersionChanged>())?;

@@ -40,6 +40,25 @@ const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
 #[derive(Default)]
 struct State {
     engines: Mutex<HashMap<Spec, Engine>>,
+    /// While reads are recorded, every engine. Locked after `engines`.
+    traced: Mutex<Option<Vec<Traced>>>,
+}
+
+/// An engine whose reads are recorded.
+#[derive(Debug, Clone)]
+pub(crate) struct Traced {
+    pub(crate) store: String,
+    pub(crate) engine: Engine,
+    /// Of its recording.
+    pub(crate) number: u64,
+}
+
+impl Traced {
+    /// `None` if the engine's reads are recorded already.
+    fn new(store: &str, engine: &Engine) -> Option<Self> {
+        let number = engine.start_recording()?;
+        Some(Self { store: store.to_owned(), engine: engine.clone(), number })
+    }
 }
 
 /// A store, and what it is connected with: equal ones share an engine.
@@ -108,8 +127,16 @@ pub(crate) fn engine(spec: &Spec) -> Result<Engine, Error> {
     for other in engines.values() {
         other.set_memory_bytes(share)?;
     }
+    if let Some(traced) = &mut *state().traced.lock() {
+        traced.extend(Traced::new(&spec.store, storage.engine()));
+    }
     engines.insert(spec.clone(), storage.engine().clone());
     Ok(storage.engine().clone())
+}
+
+/// The engine of `spec`, if there is one.
+pub(crate) fn known_engine(spec: &Spec) -> Option<Engine> {
+    state().engines.lock().get(spec).cloned()
 }
 
 /// What one of so many engines has of the budget, in bytes: at least the least that works.
@@ -136,6 +163,24 @@ pub(crate) fn set_memory_bytes(bytes: u64) -> Result<(), Error> {
 pub(crate) fn engines() -> Vec<(String, Engine)> {
     let engines = state().engines.lock();
     engines.iter().map(|(spec, engine)| (spec.store.clone(), engine.clone())).collect()
+}
+
+/// Records the reads of all engines from now on, those included that are made later. `false` if
+/// they are recorded already.
+pub(crate) fn trace() -> bool {
+    let engines = state().engines.lock();
+    let mut traced = state().traced.lock();
+    let begins = traced.is_none();
+    traced
+        .get_or_insert_with(|| engines.iter().filter_map(|(spec, engine)| Traced::new(&spec.store, engine)).collect());
+    begins
+}
+
+/// The engines whose reads are recorded, in the order in which they were made. `last`: those that
+/// are made from now on are not.
+pub(crate) fn traced(last: bool) -> Vec<Traced> {
+    let mut traced = state().traced.lock();
+    if last { traced.take() } else { traced.clone() }.unwrap_or_default()
 }
 
 /// Has the children of forks begin anew.

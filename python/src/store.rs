@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use foreread::backend::Keys;
 use foreread::backend::lock::Mutex;
 use foreread::{Engine, Error, ErrorKind, Key, Node, Object};
+use futures::stream::{self, StreamExt};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -27,6 +28,10 @@ const RECENT: Duration = Duration::from_secs(1);
 /// Answers about names that are remembered. Lower: a program that asks about many names before it
 /// opens them asks twice. Higher costs memory.
 const RECENT_MAX: usize = 4096;
+
+/// Names that are looked up at a time, as many as most stores answer side by side. Lower: many
+/// directories take longer. Higher: a web server may refuse some.
+const LOOKED_UP_AT_ONCE: usize = 64;
 
 /// A bucket, a container, a web server or a file system, with what it is connected with. Connected
 /// in each process that uses it, when it is first used.
@@ -171,24 +176,45 @@ impl Store {
         to: Option<&Bound<'py, Completions>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let live = self.live(py)?;
-        let known = live.recent.recall(&path).filter(|_| !fresh);
-        let (engine, recent, spec) = (live.engine.clone(), Arc::clone(&live.recent), Arc::clone(&self.spec));
+        let (future, spec) = (current(live, path, fresh), Arc::clone(&self.spec));
+        run(py, &live.engine, to, future, move |py, object| Ok(Bound::new(py, Handle::new(&spec, object))?.into_any()))
+    }
+
+    /// Opens several objects, as `open` without `fresh` does; their names are looked up together.
+    /// Returns them in order. With `returns_errors` the list has exceptions where that failed;
+    /// otherwise the first one is raised.
+    #[pyo3(signature = (paths, returns_errors = false, to = None))]
+    fn open_together<'py>(
+        &self,
+        py: Python<'py>,
+        paths: Vec<String>,
+        returns_errors: bool,
+        to: Option<&Bound<'py, Completions>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let live = self.live(py)?;
+        let spec = Arc::clone(&self.spec);
+        let each: Vec<_> = paths.into_iter().map(|path| current(live, path, false)).collect();
         let future = async move {
-            match known {
-                Some(object) => Ok(object),
-                None if fresh => engine.stat(&Key::new(path)).await,
-                None => {
-                    let object = look_up(&engine, &path).await?;
-                    recent.remember(object.as_ref());
-                    // A directory: the storage says what it thinks of opening it.
-                    match object {
-                        Some(object) => Ok(object),
-                        None => engine.stat(&Key::new(path)).await,
-                    }
+            let mut each = stream::iter(each).buffered(LOOKED_UP_AT_ONCE);
+            let mut all = Vec::new();
+            while let Some(object) = each.next().await {
+                if object.is_err() && !returns_errors {
+                    return object.map(|_| all);
+                }
+                all.push(object);
+            }
+            Ok(all)
+        };
+        run(py, &live.engine, to, future, move |py, objects| {
+            let list = PyList::empty(py);
+            for object in objects {
+                match object {
+                    Ok(object) => list.append(Bound::new(py, Handle::new(&spec, object))?)?,
+                    Err(error) => list.append(raised(&error).into_value(py))?,
                 }
             }
-        };
-        run(py, &live.engine, to, future, move |py, object| Ok(Bound::new(py, Handle::new(&spec, object))?.into_any()))
+            Ok(list.into_any())
+        })
     }
 
     /// The object `path` at this version. Sends nothing.
@@ -213,11 +239,36 @@ impl Store {
 
     /// What was learned of names before this moment is not believed any more.
     fn forget(&self, py: Python<'_>) {
-        if let Some(live) = self.live.get() {
-            py.detach(|| {
+        py.detach(|| {
+            if let Some(live) = self.live.get() {
                 live.recent.0.lock().clear();
-                live.engine.forget_names();
-            });
+            }
+            // Another object of this store may have made it.
+            if let Some(engine) = process::known_engine(&self.spec) {
+                engine.forget_names();
+            }
+        });
+    }
+}
+
+/// The current version of the object `path`. Unless it must be `fresh`, an answer about the name
+/// that is at most a second old says which one that is.
+fn current(live: &Live, path: String, fresh: bool) -> impl Future<Output = Result<Object, Error>> + Send + 'static {
+    let known = live.recent.recall(&path).filter(|_| !fresh);
+    let (engine, recent) = (live.engine.clone(), Arc::clone(&live.recent));
+    async move {
+        match known {
+            Some(object) => Ok(object),
+            None if fresh => engine.stat(&Key::new(path)).await,
+            None => {
+                let object = look_up(&engine, &path).await?;
+                recent.remember(object.as_ref());
+                // A directory: the storage says what it thinks of opening it.
+                match object {
+                    Some(object) => Ok(object),
+                    None => engine.stat(&Key::new(path)).await,
+                }
+            }
         }
     }
 }

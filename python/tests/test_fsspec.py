@@ -222,3 +222,13 @@ def test_writes_go_to_the_target(tmp_path: Any) -> None:
     assert not fs.exists(path)
     fs.makedirs(str(tmp_path / "a/b"))
     assert fs.isdir(str(tmp_path / "a/b"))
+
+
+def test_names_are_forgotten_by_a_store_that_was_not_used(testbed: Testbed) -> None:
+    used, other = (foreread._native.Store("s3://testbed", **testbed.options) for _ in range(2))
+    assert used.info("tree/a", "a")["size"] == 10
+    with pytest.raises(FileNotFoundError):
+        used.info("tree/new", "new")
+    testbed.set_object("tree/new", 5)
+    other.forget()
+    assert used.info("tree/new", "new")["size"] == 5

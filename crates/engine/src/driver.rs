@@ -200,6 +200,11 @@ impl Driver {
         }
     }
 
+    /// When policy's clock began.
+    pub(crate) fn started(&self) -> Instant {
+        self.started
+    }
+
     /// Policy's clock.
     pub(crate) fn now(&self) -> Nanos {
         self.at(Instant::now())

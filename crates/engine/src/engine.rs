@@ -190,6 +190,11 @@ impl Engine {
         }
     }
 
+    /// When the clock of recorded reads began.
+    pub fn started(&self) -> std::time::Instant {
+        self.driver.started().into()
+    }
+
     /// Starts to record reads, and returns the recording's number. `None` if another one is under
     /// way.
     pub fn start_recording(&self) -> Option<u64> {

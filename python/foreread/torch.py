@@ -1,0 +1,83 @@
+"""Datasets for `torch.utils.data.DataLoader`: one sample a file.
+
+::
+
+    samples = foreread.torch.Dataset(urls, transform=decode)
+    DataLoader(samples, batch_size=64, shuffle=True, num_workers=8)
+
+Workers may be started by fork, forkserver or spawn. Each has an engine of its own, which it makes
+when it reads first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from foreread import _native
+from foreread._options import parse
+
+__all__ = ["Dataset"]
+
+try:
+    from torch.utils.data import Dataset as _Dataset
+except ImportError:
+    # A loader takes anything that has a length and items.
+    _Dataset = object
+
+
+class Dataset(_Dataset):  # type: ignore[misc]
+    """The contents of files, by their place in `urls`.
+
+    An item is the `bytes` of a file, or what `transform` makes of them. The files of a batch are in
+    flight together. Options are those of `foreread.open`; `memory` is the budget of each process.
+
+    A file is read at the version that it has when it is read. Errors are those of `foreread.File`.
+    """
+
+    def __init__(
+        self,
+        urls: Iterable[str | os.PathLike[str]],
+        *,
+        transform: Callable[[bytes], Any] | None = None,
+        **options: Any,
+    ) -> None:
+        self.urls = [os.fspath(url) for url in urls]
+        self.transform = transform
+        # What is sent to a worker says its budget as well.
+        self._given = options
+        self._options = parse(options)
+        self._stores: dict[str, _native.Store] = {}
+
+    def __len__(self) -> int:
+        return len(self.urls)
+
+    def __getitem__(self, index: int) -> Any:
+        (item,) = self.__getitems__([index])
+        return item
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        """Several items: their files are asked for together."""
+        places = [_native.place(self.urls[index]) for index in indices]
+        handles: dict[tuple[str, str], _native.Handle] = {}
+        for name in {name for name, _ in places}:
+            paths = [path for other, path in places if other == name]
+            opened = self._store(name).open_together(paths)
+            handles.update(
+                ((name, path), handle) for path, handle in zip(paths, opened, strict=True)
+            )
+        read = _native.read_together([(handles[place], 0, handles[place].size) for place in places])
+        return read if self.transform is None else [self.transform(data) for data in read]
+
+    def _store(self, name: str) -> _native.Store:
+        store = self._stores.get(name)
+        if store is None:
+            store = self._stores[name] = _native.Store(name, **self._options)
+        return store
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"urls": self.urls, "transform": self.transform, "given": self._given}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["urls"], transform=state["transform"], **state["given"])  # type: ignore[misc]
