@@ -31,7 +31,7 @@ from foreread import _native, _options
 from foreread._async import completions
 from foreread._file import File
 
-__all__ = ["ForereadFile", "ForereadFileSystem"]
+__all__ = ["ForereadFile", "ForereadFileSystem", "Prefetch"]
 
 #: fsspec's names of the protocols of one kind of storage, and ours.
 SCHEMES = {
@@ -105,6 +105,23 @@ class ForereadFile(File):
     def __reduce_ex__(self, protocol: object, /) -> tuple[Any, ...]:
         handle = self._open()
         return (_again, (self.fs, self.path, handle.key, handle.version, self._position))
+
+
+class Prefetch:
+    """Files that are fetched ahead of a program, in their order. See `prefetch`."""
+
+    def __init__(self, stores: Iterable[tuple[_native.Store, dict[str, str]]]) -> None:
+        self._stores = list(stores)
+        #: How many of the files there are.
+        self.count = 0
+
+    def __enter__(self) -> Prefetch:
+        self.count = sum(store.expect(list(keys.values())) for store, keys in self._stores)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for store, _keys in self._stores:
+            store.expect_none()
 
 
 def _again(
@@ -401,6 +418,21 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
             finally:
                 if outfile is None:
                     target.close()
+
+    def prefetch(self, paths: Iterable[str]) -> Prefetch:
+        """Tells that files will be read in this order, for as long as a `with` block lasts.
+
+        ::
+
+            with fs.prefetch(order) as prefetch:
+                for path in order:
+                    fs.cat_file(path)
+
+        Small files are fetched ahead of the program, the first ones on entering, the others as it
+        comes to them: in the memory budget, in the place of what is not needed. On leaving, no
+        more are fetched. `prefetch.count` says how many of the files there are.
+        """
+        return Prefetch(self._by_store(paths))
 
     def created(self, path: str) -> datetime.datetime:
         """As `modified`: storage does not tell them apart."""

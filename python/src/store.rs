@@ -237,6 +237,15 @@ impl Store {
         run(py, &live.engine, to, future, |py, count| Ok(count.into_pyobject(py)?.into_any()))
     }
 
+    /// Takes back what `expect` was told.
+    fn expect_none(&self, py: Python<'_>) {
+        py.detach(|| {
+            if let Some(engine) = process::known_engine(&self.spec) {
+                engine.expect_none();
+            }
+        });
+    }
+
     /// What was learned of names before this moment is not believed any more.
     fn forget(&self, py: Python<'_>) {
         py.detach(|| {

@@ -232,3 +232,23 @@ def test_names_are_forgotten_by_a_store_that_was_not_used(testbed: Testbed) -> N
     testbed.set_object("tree/new", 5)
     other.forget()
     assert used.info("tree/new", "new")["size"] == 5
+
+
+def test_an_order_is_fetched_ahead_while_it_is_told(testbed: Testbed) -> None:
+    names = [f"order/{nth * 37 % 100:02}" for nth in range(100)]
+    for name in names:
+        testbed.set_object(name, 20_000)
+    fs = ForereadFileSystem("s3", skip_instance_cache=True, **testbed.options)
+    fs.invalidate_cache()
+    order = [f"testbed/{name}" for name in names]
+    testbed.reset()
+    with fs.prefetch(order[:60]) as prefetch:
+        assert prefetch.count == 60
+        for path in order[:30]:
+            assert len(fs.cat_file(path)) == 20_000
+    counters = foreread.stats()
+    assert counters["files_ahead_used"] >= 25, counters
+    gets = [request["key"] for request in testbed.requests() if request["kind"] == "get"]
+    assert set(gets) <= set(names[:60]) and len(gets) == len(set(gets)) > 30
+    with fs.prefetch(["testbed/none/a", order[3]]) as prefetch:
+        assert prefetch.count == 1

@@ -226,6 +226,12 @@ impl Engine {
         Ok(keys.iter().filter(|key| self.directories().expect(key)).count())
     }
 
+    /// Takes back what [`Engine::expect`] was told: no more files are fetched for it. Those that
+    /// were fetched stay until their room is needed.
+    pub fn expect_none(&self) {
+        self.directories().expect_none();
+    }
+
     /// What lies below `prefix`, and when that was asked for: the first page that has entries, or
     /// the last one.
     async fn first_page(&self, prefix: &str) -> Page {

@@ -607,6 +607,7 @@ enum Step {
     Sought(u64, u32, u32),
     Open(u64, u32),
     Expect(u64, u32),
+    ExpectNone,
     AnswerListing(usize),
     AnswerFetch(usize, bool),
     Fail(usize),
@@ -621,7 +622,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => file.clone().prop_map(|(dir, entry)| Step::Named(dir, entry)),
         2 => (0..3u64, 0..160u32, 0..40u32).prop_map(|(dir, entry, len)| Step::Sought(dir, entry, len)),
         6 => file.clone().prop_map(|(dir, entry)| Step::Open(dir, entry)),
-        1 => file.prop_map(|(dir, entry)| Step::Expect(dir, entry)),
+        2 => file.prop_map(|(dir, entry)| Step::Expect(dir, entry)),
+        1 => Just(Step::ExpectNone),
         6 => any::<usize>().prop_map(Step::AnswerListing),
         6 => (any::<usize>(), prop::bool::weighted(0.8)).prop_map(|(nth, came)| Step::AnswerFetch(nth, came)),
         1 => any::<usize>().prop_map(Step::Fail),
@@ -676,6 +678,7 @@ proptest! {
                         driver.tell(DirEvent::Expected { dir: DirId(dir), entry });
                     }
                 }
+                Step::ExpectNone => driver.tell(DirEvent::Unexpected),
                 Step::AnswerListing(nth) => {
                     let dirs: Vec<u64> = driver.listing.keys().copied().collect();
                     if let Some(&dir) = dirs.get(nth % dirs.len().max(1)) {

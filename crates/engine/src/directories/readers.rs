@@ -156,4 +156,9 @@ impl Directories {
             place.is_some()
         })
     }
+
+    /// What was said of files that will be read is taken back.
+    pub(crate) fn expect_none(self: &Arc<Self>) {
+        self.enter(|state| self.tell(state, DirEvent::Unexpected));
+    }
 }

@@ -116,6 +116,8 @@ pub enum DirEvent<'a> {
         /// Which of its entries.
         entry: u32,
     },
+    /// The program takes back what it said of files that will be opened.
+    Unexpected,
     /// The next entries of a listing have come.
     Listed {
         /// The directory.

@@ -107,6 +107,11 @@ impl OpenOrder {
         self.confidence.open(AHEAD_FIRST);
     }
 
+    /// No file is expected until opens repeat an order.
+    pub(crate) fn expect_none(&mut self) {
+        (self.told, self.matches, self.head, self.tail) = (false, 0, self.base, self.base);
+    }
+
     /// `file` is opened. Returns whether that was expected.
     pub(crate) fn opened(&mut self, file: FileRef) -> bool {
         if !core::mem::take(&mut self.told) && self.log.back() == Some(&file) {
@@ -243,6 +248,22 @@ mod tests {
         assert_eq!(epoch.expected().collect::<Vec<_>>(), [file(70), file(10), file(40)]);
         assert!(epoch.opened(file(70)));
         assert_eq!(epoch.expected().take(2).collect::<Vec<_>>(), [file(10), file(40)]);
+    }
+
+    #[test]
+    fn an_order_that_is_taken_back_is_not_expected() {
+        let mut epoch = OpenOrder::new(LOG_MAX);
+        (0..20).for_each(|n| epoch.expect(file(n)));
+        epoch.opened(file(0));
+        epoch.expect_none();
+        assert!(!epoch.is_repeated());
+        // It may be told again, and is found if opens repeat it.
+        epoch.expect(file(5));
+        assert_eq!(epoch.expected().collect::<Vec<_>>(), [file(5)]);
+        epoch.expect_none();
+        (1..8).for_each(|n| _ = epoch.opened(file(n)));
+        assert!(epoch.is_repeated());
+        assert_eq!(epoch.expected().next(), Some(file(8)));
     }
 
     #[test]

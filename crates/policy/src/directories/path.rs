@@ -154,6 +154,7 @@ impl DirReadahead {
             DirEvent::Sought { dir, from, to } => self.sought(dir, from, to),
             DirEvent::Opened { dir, entry, found } => self.opened(dir, entry, found),
             DirEvent::Expected { dir, entry } => self.open_order.expect((dir, entry)),
+            DirEvent::Unexpected => self.open_order.expect_none(),
             DirEvent::Listed { dir, first, same, children, last, bytes } => {
                 if first {
                     self.relisted(dir);

@@ -162,6 +162,7 @@ fn event_text(event: DirEvent<'_>) -> String {
         DirEvent::Sought { dir, from, to } => format!("Sought d{} [{from},{to})", dir.0),
         DirEvent::Opened { dir, entry, found } => format!("Opened d{}/{entry} {found:?}", dir.0),
         DirEvent::Expected { dir, entry } => format!("Expected d{}/{entry}", dir.0),
+        DirEvent::Unexpected => "Unexpected".to_owned(),
         DirEvent::Listed { dir, children, last, .. } => {
             format!("Listed d{} {}{}", dir.0, children.len(), if last { ", the last" } else { "" })
         }
