@@ -44,8 +44,11 @@ use crate::directories::walk::Walk;
 use crate::units::{DirId, Nanos};
 
 mod contents;
+mod crossings;
 mod listings;
 mod lookups;
+
+use crossings::Strays;
 
 /// What a driver chooses once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +91,7 @@ pub struct DirReadahead {
     open_order: OpenOrder,
     after_lookup: OpenAfterLookup,
     siblings: Siblings,
+    strays: Option<Strays>,
     /// Listings of single directories in flight.
     listings: u32,
     /// Subtree requests in flight.
@@ -119,6 +123,7 @@ impl DirReadahead {
             open_order: OpenOrder::new((options.shares.known_bytes / LOG_SHARE / EPOCH_BYTES) as usize),
             after_lookup: OpenAfterLookup::default(),
             siblings: Siblings::default(),
+            strays: None,
             listings: 0,
             belows: Vec::new(),
             fetches: BTreeSet::new(),

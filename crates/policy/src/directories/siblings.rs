@@ -57,6 +57,11 @@ impl Siblings {
         self.earn(bytes + bytes * EARNED_TENTHS / 10);
     }
 
+    /// A file that was fetched across directories is opened.
+    pub(crate) fn crossed(&mut self, bytes: u64) {
+        self.earn(bytes + bytes * EARNED_TENTHS / 10);
+    }
+
     /// A sibling was not opened, or was evicted before.
     pub(crate) fn missed(&mut self) {
         self.confidence.missed();

@@ -125,6 +125,7 @@ impl DirReadahead {
         }
         self.renew(dir);
         if found != Found::Absent {
+            self.used_by_name(dir, found);
             if let Some(entry) = entry {
                 self.passed(dir, entry);
             }
