@@ -35,6 +35,7 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
+use crate::directories::credit::Credit;
 use crate::directories::directory::{Coming, Dir};
 use crate::directories::event::{DirAction, DirCounters, DirEvent, DirShares};
 use crate::directories::open_after_lookup::OpenAfterLookup;
@@ -92,6 +93,8 @@ pub struct DirReadahead {
     after_lookup: OpenAfterLookup,
     siblings: Siblings,
     strays: Option<Strays>,
+    /// What may be fetched in directories that a walk by name has not opened a file in.
+    across: Credit,
     /// Listings of single directories in flight.
     listings: u32,
     /// Subtree requests in flight.
@@ -124,6 +127,7 @@ impl DirReadahead {
             after_lookup: OpenAfterLookup::default(),
             siblings: Siblings::default(),
             strays: None,
+            across: Credit::new(crossings::CREDIT_FIRST),
             listings: 0,
             belows: Vec::new(),
             fetches: BTreeSet::new(),

@@ -79,12 +79,13 @@ impl DirReadahead {
         self.counters.fetches_hit += u64::from(fetched && found != Found::Absent);
         let stays = self.siblings.stays(dir);
         if is_small && !beside && is_new {
-            self.siblings.opened(bytes);
+            self.siblings.credit.opened(bytes);
+            self.across.opened(bytes);
         }
         match (before, found) {
             (Fetched::Beside, Found::Absent) => self.siblings.missed(),
             (Fetched::Beside, _) => self.siblings.hit(bytes, self.now, found == Found::InFlight),
-            (Fetched::Across, Found::InFlight | Found::Resident) => self.siblings.crossed(bytes),
+            (Fetched::Across, Found::InFlight | Found::Resident) => self.across.hit(bytes),
             (Fetched::Across, Found::Absent) | (Fetched::No | Fetched::Ahead, _) => {}
         }
         // A file that was looked up first was no prediction, and a sibling none of a walk.
@@ -166,7 +167,7 @@ impl DirReadahead {
                 left -= u32::from(state.fetched == Fetched::Beside);
             } else if state.opens == Opens::Never && !self.fetches.contains(&(dir, place)) {
                 bytes += state.bytes();
-                if bytes > self.options.shares.contents_bytes / 2 || !self.siblings.spend(state.bytes()) {
+                if bytes > self.options.shares.contents_bytes / 2 || !self.siblings.credit.spend(state.bytes()) {
                     break;
                 }
                 left -= 1;
@@ -185,8 +186,10 @@ impl DirReadahead {
     pub(super) fn did_not_come(&mut self, file @ (dir, entry): FileRef) {
         let fetched = self.take_fetched(file);
         let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) else { return };
-        if matches!(fetched, Fetched::Beside | Fetched::Across) {
-            self.siblings.refused(state.bytes());
+        match fetched {
+            Fetched::Beside => self.siblings.credit.refused(state.bytes()),
+            Fetched::Across => self.across.refused(state.bytes()),
+            Fetched::No | Fetched::Ahead => {}
         }
     }
 
@@ -230,7 +233,7 @@ impl DirReadahead {
         for walk in self.walks.iter().rev().filter(|walk| walk.contents.is_open() && walk.is_followed(now)) {
             let mut left = walk.contents.size();
             let mut bytes = 0;
-            let siblings = &mut self.siblings;
+            let credit = &mut self.across;
             next_files(&self.dirs, &is_fresh, walk, STEPS_MAX, |file, state, is_entered| {
                 if left == 0 || bytes > self.options.shares.contents_bytes / 2 || wanted.len() >= free {
                     return false;
@@ -242,7 +245,7 @@ impl DirReadahead {
                 bytes += state.bytes();
                 if state.fetched == Fetched::No && !self.fetches.contains(&file) && !wanted.contains(&file) {
                     if walk.by_name && !is_entered {
-                        if !siblings.spend(state.bytes()) {
+                        if !credit.spend(state.bytes()) {
                             return false;
                         }
                         across.push(file);

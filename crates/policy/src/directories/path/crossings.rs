@@ -7,7 +7,7 @@
 //!
 //!   the walk   directories behind it are listed ahead, as those of a reader that enters them
 //!              files in its own directory: fetched on its confidence alone
-//!              files in the next ones:     and on credit (`siblings`)
+//!              files in the next ones:     and on credit (`credit`)
 //! ```
 //!
 //! A version control system goes through its index, which is sorted as keys are, and an archiver
@@ -15,7 +15,7 @@
 //! where it is. That it goes on into the next directory is a guess at the end of each: so files
 //! there are bought with credit, which they pay back when they are opened.
 //!
-//! *Invariant:* what is fetched across directories and never opened is bounded as siblings are.
+//! *Invariant:* what is fetched across directories and never opened is bounded by its credit.
 //!
 //! A directory that is not known yet stops the search for files: what is behind it comes later.
 //! Readers that read directories are followed by `lookups`. Source: docs/decisions/0063.
@@ -193,6 +193,11 @@ const CROSSINGS_MIN: u32 = 2;
 /// more often until the number has doubled. Higher: more listings in vain where it ends, or is none.
 /// Source: docs/decisions/0063.
 const LISTINGS_FIRST: u32 = 2;
+
+/// Credit of a mount at its start for files across directories, in bytes. Lower: the first
+/// directories cost more round trips. Higher: more is fetched in vain for programs whose opens go
+/// on into the next directory by chance. Source: docs/decisions/0063; eighty source files of 6 KB.
+pub(super) const CREDIT_FIRST: u64 = 512 << 10;
 
 /// Directories above a walk at which it may go on. Lower: a walk ends at the end of a deep
 /// subtree. Higher: each crossing looks at more of them. Source: a guess, not measured.
