@@ -19,7 +19,6 @@
 //! - `walk`: a reader that goes through a tree, and where it comes to next.
 //! - `open_run`: files opened in order in one directory, by readers side by side.
 //! - `open_order`: the order of opens of an earlier epoch.
-//! - `credit`: what guesses may cost.
 //! - `siblings`: files that come with one that is opened, in no order.
 //! - `open_after_lookup`: whether programs open the names that they look up.
 //! - `subtree`: whether one request for a subtree replaces many listings.
@@ -34,7 +33,6 @@
 //! docs/decisions/0029, 0030, 0034, 0035, 0055, 0056, 0057 and 0063.
 
 pub(crate) mod confidence;
-pub(crate) mod credit;
 pub(crate) mod directory;
 pub(crate) mod event;
 pub(crate) mod open_after_lookup;

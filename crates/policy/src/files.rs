@@ -36,4 +36,5 @@ pub(crate) mod share;
 pub(crate) mod streams;
 pub(crate) mod stride;
 pub(crate) mod tail;
+pub(crate) mod whole;
 pub(crate) mod window;

@@ -35,7 +35,7 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use crate::directories::credit::Credit;
+use crate::credit::Credit;
 use crate::directories::directory::{Coming, Dir};
 use crate::directories::event::{DirAction, DirCounters, DirEvent, DirShares};
 use crate::directories::open_after_lookup::OpenAfterLookup;

@@ -16,8 +16,8 @@
 //! This file does not know files: which ones are near, and whether they are small, is decided by
 //! `path/contents`. Readers in order are a walk's. Source: docs/decisions/0057.
 
+use crate::credit::Credit;
 use crate::directories::confidence::Confidence;
-use crate::directories::credit::Credit;
 use crate::units::{DirId, Nanos};
 
 /// What fetching siblings has gained lately, and how much more it may cost.

@@ -85,3 +85,18 @@ fn pace_and_share() {
         "Two forward readers share memory and link; the second reads a quarter as fast.",
     );
 }
+
+#[test]
+fn whole() {
+    let mut reader = Reader::new(STORE, &[60, 60, 60, 60]);
+    reader.get(1, 0, 4);
+    reader.get(1, 4, 60);
+    for file in [2, 3, 4] {
+        reader.get(file, 0, 4);
+    }
+    reader.settle();
+    reader.trace.check(
+        "files_whole",
+        "Four files of 240 KiB in a budget of 16 MiB: the first is read whole, of the others the heads.",
+    );
+}

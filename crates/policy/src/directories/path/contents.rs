@@ -79,8 +79,8 @@ impl DirReadahead {
         self.counters.fetches_hit += u64::from(fetched && found != Found::Absent);
         let stays = self.siblings.stays(dir);
         if is_small && !beside && is_new {
-            self.siblings.credit.opened(bytes);
-            self.across.opened(bytes);
+            self.siblings.credit.used(bytes);
+            self.across.used(bytes);
         }
         match (before, found) {
             (Fetched::Beside, Found::Absent) => self.siblings.missed(),

@@ -1,20 +1,20 @@
-//! Credit: what may be fetched of files that readers may open next, in no known order.
+//! Credit: what may be fetched on a guess that is often right, and is not known to be.
 //!
 //! ```text
-//!   first ── a file is fetched: - its bytes ────────────> 0: none is fetched
-//!     ^  └── it is opened: + 13/10 of its bytes
-//!     └───── another small file is opened: + 1/32 of its bytes; 16 MiB at most
+//!   first ── bytes are fetched: - as many ──────────────> 0: none are fetched
+//!     ^  └── a reader uses them: + 13/10 of them
+//!     └───── readers use others of their kind: + 1/32 of those; 16 MiB at most
 //! ```
 //!
-//! Whatever programs do, the bytes that were fetched and that no reader opened are at most the
-//! first credit, three tenths of what was fetched and opened, and a thirty-second of the other
-//! small files.
+//! Whatever programs do, the bytes that were fetched and not used are at most the first credit,
+//! three tenths of those that were fetched and used, and a thirty-second of the others of their
+//! kind.
 //!
-//! *Invariant:* what was fetched and not opened never exceeds the credit that was given.
+//! *Invariant:* what was fetched and not used never exceeds the credit that was given.
 //!
-//! This file does not know files. Each guess has an account of its own (`siblings`,
-//! `path/crossings`), so that one that is wrong takes nothing from one that is right. Source:
-//! docs/decisions/0057 and 0063.
+//! This file does not know files. Each guess has an account of its own
+//! (`directories/siblings`, `directories/path/crossings`, `files/whole`), so that one that is wrong
+//! takes nothing from one that is right. Source: docs/decisions/0057, 0063 and 0064.
 
 /// Bytes that may be fetched.
 #[derive(Debug, Clone, Copy)]
@@ -25,17 +25,17 @@ impl Credit {
         Self(first)
     }
 
-    /// A small file of so many bytes is opened that was not bought.
-    pub(crate) fn opened(&mut self, bytes: u64) {
+    /// So many bytes are used that were not bought, and could have been.
+    pub(crate) fn used(&mut self, bytes: u64) {
         self.earn(bytes / TRIAL_PART);
     }
 
-    /// A file that was bought is opened.
+    /// So many bytes that were bought are used.
     pub(crate) fn hit(&mut self, bytes: u64) {
         self.earn(bytes + bytes * EARNED_TENTHS / 10);
     }
 
-    /// A file that was bought did not come.
+    /// So many bytes that were bought did not come.
     pub(crate) fn refused(&mut self, bytes: u64) {
         self.earn(bytes);
     }
@@ -44,7 +44,7 @@ impl Credit {
         self.0 = (self.0 + bytes).min(CREDIT_MAX);
     }
 
-    /// Buys a file of so many bytes. Returns `false` if the credit does not suffice.
+    /// Buys so many bytes. Returns `false` if the credit does not suffice.
     pub(crate) fn spend(&mut self, bytes: u64) -> bool {
         let left = self.0.checked_sub(bytes);
         self.0 = left.unwrap_or(self.0);
@@ -52,12 +52,12 @@ impl Credit {
     }
 }
 
-/// Divisor of the bytes of other small files that are opened, for the credit that they earn.
+/// Divisor of the bytes that are used and were not bought, for the credit that they earn.
 /// Lower: more is fetched in vain for a loader at random. Higher: a program that opens what is
 /// guessed after one that did not waits longer for the first files. Source: docs/decisions/0057.
 const TRIAL_PART: u64 = 32;
 
-/// Credit that the open of a bought file earns beside what it cost, in tenths of its bytes: what may
+/// Credit that the use of bought bytes earns beside what they cost, in tenths of them: what may
 /// be wasted in the long run. Lower: fewer siblings where a part of a directory is opened. Higher: more is fetched in vain. Source: docs/decisions/0057.
 const EARNED_TENTHS: u64 = 3;
 
@@ -81,7 +81,7 @@ mod tests {
                     paid -= 1;
                     credit.hit(10_000);
                 } else {
-                    credit.opened(10_000);
+                    credit.used(10_000);
                 }
                 if paid == 0 && credit.spend(10_000) {
                     paid += 1;
