@@ -190,3 +190,35 @@ fn a_reader_of_one_directory_after_the_other_in_no_order_has_none_fetched_of_the
         assert!(requests <= opened + 24, "{requests} requests for {opened} files");
     }
 }
+
+/// A path of directories that are too large to come together: each is listed beside the one above
+/// it when a program comes back.
+#[test]
+fn directories_on_a_path_that_have_expired_are_listed_beside_those_above() {
+    let mut driver = Driver::new(tree(6, 2, 8, 2), DirOptions { below: true, ..OPTIONS });
+    let mut path = vec![0];
+    while let Some(&below) = driver.dirs_of(path[path.len() - 1]).last() {
+        path.push(below);
+    }
+    let look_up = |driver: &mut Driver| {
+        for (at, &dir) in path.iter().enumerate() {
+            let below = path.get(at + 1);
+            let is_there = below.is_some_and(|&below| driver.is_fresh(below));
+            let is_next = |child: &Child| below.is_some_and(|&below| *child == Child::Directory(DirId(below)));
+            let entry = driver.tree[&dir].iter().position(is_next);
+            let found = if driver.is_fresh(dir) || is_there { Found::Resident } else { Found::Absent };
+            driver.tell(DirEvent::Named { dir: DirId(dir), entry: entry.map(|at| at as u32), found });
+            if found == Found::Absent {
+                driver.round();
+            }
+        }
+    };
+    learn(&mut driver);
+    look_up(&mut driver);
+    for _ in 0..3 {
+        driver.now = Nanos(driver.now.0 + 3_000_000_000);
+        driver.rounds = 0;
+        look_up(&mut driver);
+        assert!(driver.rounds <= 4, "{} rounds for {} directories", driver.rounds, path.len());
+    }
+}
