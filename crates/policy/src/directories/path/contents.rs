@@ -32,6 +32,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use super::crossings::cost_across;
 use super::{DirReadahead, STEPS_MAX};
 use crate::directories::directory::{Dir, Entry, Fetched, Opens};
 use crate::directories::event::{Child, DirAction};
@@ -85,7 +86,7 @@ impl DirReadahead {
         match (before, found) {
             (Fetched::Beside, Found::Absent) => self.siblings.missed(),
             (Fetched::Beside, _) => self.siblings.hit(bytes, self.now, found == Found::InFlight),
-            (Fetched::Across, Found::InFlight | Found::Resident) => self.across.hit(bytes),
+            (Fetched::Across, Found::InFlight | Found::Resident) => self.across.hit(cost_across(bytes)),
             (Fetched::Across, Found::Absent) | (Fetched::No | Fetched::Ahead, _) => {}
         }
         // A file that was looked up first was no prediction, and a sibling none of a walk.
@@ -188,7 +189,7 @@ impl DirReadahead {
         let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) else { return };
         match fetched {
             Fetched::Beside => self.siblings.credit.refused(state.bytes()),
-            Fetched::Across => self.across.refused(state.bytes()),
+            Fetched::Across => self.across.refused(cost_across(state.bytes())),
             Fetched::No | Fetched::Ahead => {}
         }
     }
@@ -245,7 +246,7 @@ impl DirReadahead {
                 bytes += state.bytes();
                 if state.fetched == Fetched::No && !self.fetches.contains(&file) && !wanted.contains(&file) {
                     if walk.by_name && !is_entered {
-                        if !credit.spend(state.bytes()) {
+                        if !credit.spend(cost_across(state.bytes())) {
                             return false;
                         }
                         across.push(file);

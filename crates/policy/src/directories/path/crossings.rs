@@ -161,6 +161,16 @@ impl DirReadahead {
     }
 }
 
+/// What a file of so many bytes costs that is fetched across directories.
+pub(super) fn cost_across(bytes: u64) -> u64 {
+    bytes.max(REQUEST_BYTES)
+}
+
+/// What a file costs at least, in bytes: it is a request, however short. Lower: a program whose
+/// opens go on by chance has many short files fetched in vain. Higher: in trees of short files less
+/// is ahead. Source: docs/decisions/0063.
+const REQUEST_BYTES: u64 = 16 << 10;
+
 /// Files after the place of a walk among which an open in another directory continues it. Lower:
 /// threads that take the next file each lose the walk where a directory ends. Higher: readers that
 /// follow no order are taken for a walk by chance, in trees of small directories. Source: as many
@@ -196,8 +206,8 @@ const LISTINGS_FIRST: u32 = 2;
 
 /// Credit of a mount at its start for files across directories, in bytes. Lower: the first
 /// directories cost more round trips. Higher: more is fetched in vain for programs whose opens go
-/// on into the next directory by chance. Source: docs/decisions/0063; eighty source files of 6 KB.
-pub(super) const CREDIT_FIRST: u64 = 512 << 10;
+/// on into the next directory by chance. Source: docs/decisions/0063; sixteen short files.
+pub(super) const CREDIT_FIRST: u64 = 256 << 10;
 
 /// Directories above a walk at which it may go on. Lower: a walk ends at the end of a deep
 /// subtree. Higher: each crossing looks at more of them. Source: a guess, not measured.
