@@ -49,6 +49,6 @@ fn set(point: &Path, bytes: u64) -> io::Result<()> {
 }
 
 /// The kernel's own window, in bytes. Lower or higher: a mount whose budget was large and is small
-/// now has another window than one whose budget was small from the start. Source: `VM_READAHEAD_PAGES`
-/// of Linux.
+/// now has another window than one whose budget was small from the start. Source:
+/// `VM_READAHEAD_PAGES` of Linux.
 const KERNEL_BYTES: u64 = 128 << 10;

@@ -12,9 +12,9 @@
 //!
 //! *Invariant:* what was fetched and not used never exceeds the credit that was given.
 //!
-//! This file does not know files. Each guess has an account of its own
-//! (`directories/siblings`, `directories/path/crossings`, `files/whole`), so that one that is wrong
-//! takes nothing from one that is right. Source: docs/decisions/0057, 0063 and 0064.
+//! This file does not know files. Each guess has an account of its own (`directories/siblings`,
+//! `directories/path/crossings`, `files/whole`), so that one that is wrong takes nothing from one
+//! that is right. Source: docs/decisions/0057, 0063 and 0064.
 
 /// Bytes that may be fetched.
 #[derive(Debug, Clone, Copy)]
@@ -58,7 +58,8 @@ impl Credit {
 const TRIAL_PART: u64 = 32;
 
 /// Credit that the use of bought bytes earns beside what they cost, in tenths of them: what may
-/// be wasted in the long run. Lower: fewer siblings where a part of a directory is opened. Higher: more is fetched in vain. Source: docs/decisions/0057.
+/// be wasted in the long run. Lower: fewer siblings where a part of a directory is opened. Higher:
+/// more is fetched in vain. Source: docs/decisions/0057.
 const EARNED_TENTHS: u64 = 3;
 
 /// Credit at most, in bytes. Lower: siblings of several large directories do not fit. Higher: more

@@ -17,6 +17,8 @@
 //! - `directory`: what is known of one directory.
 //! - `window`: where a directory that does not fit is listed again.
 //! - `walk`: a reader that goes through a tree, and where it comes to next.
+//! - `next_files`: the files that it comes to.
+//! - `strays`: files that are opened where no walk is.
 //! - `open_run`: files opened in order in one directory, by readers side by side.
 //! - `open_order`: the order of opens of an earlier epoch.
 //! - `siblings`: files that come with one that is opened, in no order.
@@ -35,11 +37,13 @@
 pub(crate) mod confidence;
 pub(crate) mod directory;
 pub(crate) mod event;
+pub(crate) mod next_files;
 pub(crate) mod open_after_lookup;
 pub(crate) mod open_order;
 pub(crate) mod open_run;
 pub(crate) mod path;
 pub(crate) mod siblings;
+pub(crate) mod strays;
 pub(crate) mod subtree;
 pub(crate) mod walk;
 pub(crate) mod window;

@@ -41,6 +41,7 @@ use crate::directories::event::{DirAction, DirCounters, DirEvent, DirShares};
 use crate::directories::open_after_lookup::OpenAfterLookup;
 use crate::directories::open_order::{FileRef, OpenOrder};
 use crate::directories::siblings::Siblings;
+use crate::directories::strays::{self, Strays};
 use crate::directories::walk::Walk;
 use crate::units::{DirId, Nanos};
 
@@ -48,8 +49,6 @@ mod contents;
 mod crossings;
 mod listings;
 mod lookups;
-
-use crossings::Strays;
 
 /// What a driver chooses once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,7 +126,7 @@ impl DirReadahead {
             after_lookup: OpenAfterLookup::default(),
             siblings: Siblings::default(),
             strays: None,
-            across: Credit::new(crossings::CREDIT_FIRST),
+            across: Credit::new(strays::CREDIT_FIRST),
             listings: 0,
             belows: Vec::new(),
             fetches: BTreeSet::new(),

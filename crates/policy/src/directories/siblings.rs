@@ -8,8 +8,8 @@
 //!
 //! A program that opens files by name (an import, a build, a version control system) opens most of
 //! the small files of each directory that it comes to, in an order of its own. Siblings are bought
-//! with credit (`credit`), and pay it back when they are opened. A loader that opens files at random
-//! spends the first credit, and nearly stops.
+//! with credit (`credit`), and pay it back when they are opened. A loader that opens files at
+//! random spends the first credit, and nearly stops.
 //!
 //! *Invariant:* siblings fetched and not opened never exceed the credit that was given.
 //!

@@ -64,8 +64,8 @@ impl Whole {
     }
 }
 
-/// The longest file that comes whole, in pages: 4 MiB. Lower: larger libraries cost two round trips
-/// or more. Higher: one head of a large file spends all credit. Source: docs/decisions/0064.
+/// The longest file that comes whole, in pages: 4 MiB. Lower: larger libraries cost two round
+/// trips or more. Higher: one head of a large file spends all credit. Source: docs/decisions/0064.
 const FILE_PAGES_MAX: u64 = (4 << 20) / PAGE_BYTES;
 
 /// A part of it, in pages: 1 MiB. Lower: more requests. Higher: one connection carries all of it,
@@ -78,6 +78,6 @@ const PART_PAGES: u64 = (1 << 20) / PAGE_BYTES;
 const CREDIT_FIRST: u64 = 4 << 20;
 
 /// Divisor of the budget for the first credit. Lower: in a small budget, heads of a few files push
-/// much out. Higher: a small budget has no file whole. Source: a guess, not measured; 256 KiB of 16
-/// MiB.
+/// much out. Higher: a small budget has no file whole. Source: a guess, not measured; 256 KiB of
+/// 16 MiB.
 const BUDGET_SHARE: u64 = 64;

@@ -29,16 +29,16 @@
 //!
 //! [`DirShares::contents_bytes`]: crate::DirShares::contents_bytes
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::crossings::cost_across;
 use super::{DirReadahead, STEPS_MAX};
 use crate::directories::directory::{Dir, Entry, Fetched, Opens};
-use crate::directories::event::{Child, DirAction};
+use crate::directories::event::DirAction;
+use crate::directories::next_files::next_files;
 use crate::directories::open_order::FileRef;
 use crate::directories::open_run::OpenRun;
-use crate::directories::walk::{Frame, Order, Walk};
+use crate::directories::strays::cost_across;
+use crate::directories::walk::Walk;
 use crate::units::{DirId, Found};
 
 impl DirReadahead {
@@ -300,58 +300,6 @@ impl DirReadahead {
     pub(super) fn is_fresh(&self) -> impl Fn(&Dir) -> bool + use<> {
         let (now, ttl) = (self.now, self.options.ttl);
         move |dir| dir.is_known(now, ttl)
-    }
-}
-
-/// Calls `visit` with the small files that `walk` comes to next, in order, until it returns
-/// `false`, and whether the walk has opened files in their directory. At most `steps` entries are
-/// examined.
-pub(super) fn next_files(
-    dirs: &BTreeMap<DirId, Dir>,
-    is_fresh: impl Fn(&Dir) -> bool,
-    walk: &Walk,
-    mut steps: usize,
-    mut visit: impl FnMut(FileRef, Entry, bool) -> bool,
-) {
-    let mut below: Vec<(DirId, u32, bool)> = Vec::new();
-    for (at, Frame { dir, next }) in walk.frames().enumerate() {
-        if at == 0 && walk.backward {
-            let Some(known) = dirs.get(&dir) else { continue };
-            let rest = (known.gone..next.min(known.end())).rev().take(steps);
-            for (entry, &state) in rest.filter_map(|entry| Some((entry, known.get(entry)?))) {
-                if state.is_small_file() && !visit((dir, entry), state, true) {
-                    return;
-                }
-            }
-            continue;
-        }
-        below.push((dir, next, at == 0));
-        while let Some((dir, entry, is_entered)) = below.pop() {
-            let Some(&state) = dirs.get(&dir).and_then(|dir| dir.get(entry)) else {
-                continue;
-            };
-            below.push((dir, entry + 1, is_entered));
-            if steps == 0 {
-                return;
-            }
-            steps -= 1;
-            match state.child {
-                Child::Directory(id) if walk.order == Order::Depth => match dirs.get(&id) {
-                    Some(known) if is_fresh(known) && !(walk.by_name && known.pages.is_empty()) => {
-                        below.push((id, 0, false));
-                    }
-                    // Its files come before all others.
-                    _ if walk.by_name => return,
-                    _ => {}
-                },
-                Child::File { .. } if state.is_small_file() => {
-                    if !visit((dir, entry), state, is_entered) {
-                        return;
-                    }
-                }
-                Child::Directory(_) | Child::File { .. } => {}
-            }
-        }
     }
 }
 

@@ -24,22 +24,12 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::DirReadahead;
-use super::contents::next_files;
 use crate::directories::directory::Opens;
+use crate::directories::next_files::next_files;
 use crate::directories::open_order::FileRef;
+use crate::directories::strays::Strays;
 use crate::directories::walk::{Frame, Order, Walk};
 use crate::units::{DirId, Found};
-
-/// Opens where no walk is.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Strays {
-    /// The furthest place that they came to.
-    place: Frame,
-    /// How many came from one directory into the next.
-    crossings: u32,
-    /// How many in turn were behind that place.
-    behind: u32,
-}
 
 impl DirReadahead {
     /// A file is opened. Returns the walk that comes into its directory with it, if no walk is
@@ -118,8 +108,8 @@ impl DirReadahead {
         entries(place).lt(entries(other))
     }
 
-    /// The walk is at a file, which it has come to from another directory. Other walks by name that
-    /// would come to it next are of the same program, and end.
+    /// The walk is at a file, which it has come to from another directory. Other walks by name
+    /// that would come to it next are of the same program, and end.
     pub(super) fn cross(&mut self, walk: &mut Walk, file @ (dir, entry): FileRef) {
         let comes = |at: &usize| {
             let front = self.walks[*at].frames().next().filter(|_| self.walks[*at].by_name);
@@ -161,16 +151,6 @@ impl DirReadahead {
     }
 }
 
-/// What a file of so many bytes costs that is fetched across directories.
-pub(super) fn cost_across(bytes: u64) -> u64 {
-    bytes.max(REQUEST_BYTES)
-}
-
-/// What a file costs at least, in bytes: it is a request, however short. Lower: a program whose
-/// opens go on by chance has many short files fetched in vain. Higher: in trees of short files less
-/// is ahead. Source: docs/decisions/0063.
-const REQUEST_BYTES: u64 = 16 << 10;
-
 /// Files after the place of a walk among which an open in another directory continues it. Lower:
 /// threads that take the next file each lose the walk where a directory ends. Higher: readers that
 /// follow no order are taken for a walk by chance, in trees of small directories. Source: as many
@@ -200,14 +180,9 @@ const BEHIND_MAX: u32 = 8;
 const CROSSINGS_MIN: u32 = 2;
 
 /// Directories ahead that are listed when a walk crosses into another one. Lower: the reader waits
-/// more often until the number has doubled. Higher: more listings in vain where it ends, or is none.
-/// Source: docs/decisions/0063.
+/// more often until the number has doubled. Higher: more listings in vain where it ends, or is
+/// none. Source: docs/decisions/0063.
 const LISTINGS_FIRST: u32 = 2;
-
-/// Credit of a mount at its start for files across directories, in bytes. Lower: the first
-/// directories cost more round trips. Higher: more is fetched in vain for programs whose opens go
-/// on into the next directory by chance. Source: docs/decisions/0063; sixteen short files.
-pub(super) const CREDIT_FIRST: u64 = 256 << 10;
 
 /// Directories above a walk at which it may go on. Lower: a walk ends at the end of a deep
 /// subtree. Higher: each crossing looks at more of them. Source: a guess, not measured.

@@ -8,9 +8,9 @@
 //!                                              ──> hot block: across resident pages
 //! ```
 //!
-//! A file that is not long comes whole with its first read (`files::whole`). The stream plans first, since its first part may hold what the reader waits for: one request
-//! then serves both. Where the window had reached the read, it begins anew at the first page that
-//! the read lacks.
+//! A file that is not long comes whole with its first read (`files::whole`). The stream plans
+//! first, since its first part may hold what the reader waits for: one request then serves both.
+//! Where the window had reached the read, it begins anew at the first page that the read lacks.
 //!
 //! *Invariants:* a speculative request finds room without evicting unread pages, and fewer than
 //! the limit of speculative requests in flight. Hot blocks fetch no more than random reads have.
@@ -88,7 +88,8 @@ impl ReadPath {
         stream.map_or(Next::Random, Next::Stream)
     }
 
-    /// Fetches all of a file with its first read, if that is at its start and the file is not long.
+    /// Fetches all of a file with its first read, if that is at its start and the file is not
+    /// long.
     fn read_whole(&mut self, file: FileId, read: Extent, file_pages: u64, found: Found) {
         if found != Found::Absent || self.requests.demanded() >= CROWD || !self.resident.is_empty(file) {
             return;
