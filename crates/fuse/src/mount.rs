@@ -17,7 +17,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 
 use foreread_engine::Engine;
-use foreread_policy::kernel_window_bytes;
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use rustix::mount::{MountFlags, UnmountFlags};
 
@@ -92,7 +91,7 @@ pub fn mount(engine: Engine, prefix: &str, dir: &Path, options: &MountOptions) -
     config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
     config.n_threads = Some(THREADS);
     config.clone_fd = true;
-    let window = kernel_window_bytes(engine.memory_bytes());
+    let budget_bytes = engine.memory_bytes();
     let filesystem = Mount::new(engine, prefix, options);
     let (inodes, prunes) = filesystem.forgetting();
     let filesystem = Guarded(filesystem);
@@ -110,11 +109,7 @@ pub fn mount(engine: Engine, prefix: &str, dir: &Path, options: &MountOptions) -
         let _ = unmount(dir, true);
         failed(cause)
     })?;
-    if let Some(bytes) = window
-        && let Err(error) = kernel_window::set(dir, bytes)
-    {
-        tracing::debug!(%error, "the kernel's readahead stays as it is");
-    }
+    kernel_window::begin(dir, budget_bytes);
     Ok(Mounted { dir: dir.to_owned(), session: Some(session), forgetting: Some(forgetting) })
 }
 

@@ -17,6 +17,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 
 use crate::error::Error;
+use crate::kernel_window;
 use crate::mount_table;
 
 /// The longest answer in bytes: the size field of an ioctl's number has 14 bits.
@@ -97,12 +98,15 @@ pub fn expect_files<'a>(dir: &Path, paths: impl IntoIterator<Item = &'a str>) ->
     Ok(known + tell(&mut text)?)
 }
 
-/// Changes the budget of the mount at `dir`, up or down. It holds at once.
+/// Changes the budget of the mount at `dir`, up or down. It holds at once. Where this process may,
+/// how far the kernel reads ahead follows it.
 ///
 /// Errors: as [`query_stats`]; [`Error::TooLittle`] below the least budget; [`Error::NotYours`]
 /// where neither root nor the user of the mount's process asks.
 pub fn set_memory_bytes(dir: &Path, bytes: u64) -> Result<(), Error> {
-    ask(dir, Question::Memory, format!("{bytes}\0").as_bytes()).map(drop)
+    ask(dir, Question::Memory, format!("{bytes}\0").as_bytes())?;
+    kernel_window::follow(dir, bytes);
+    Ok(())
 }
 
 /// The number that an answer is.

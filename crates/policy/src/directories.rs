@@ -17,6 +17,8 @@
 //! - `directory`: what is known of one directory.
 //! - `relisting`: where a directory that does not fit is listed again.
 //! - `walk`: a reader that goes through a tree, and where it comes to next.
+//! - `next_files`: the files that it comes to.
+//! - `strays`: files that are opened where no walk is.
 //! - `open_run`: files opened in order in one directory, by readers side by side.
 //! - `open_order`: the order of opens of an earlier epoch.
 //! - `siblings`: files that come with one that is opened, in no order.
@@ -30,16 +32,18 @@
 //!
 //! The folder holds no names and no bytes, and does not send requests: the driver does. It does
 //! not evict pages of files; it tells the driver which files are no longer expected. Source:
-//! docs/decisions/0029, 0030, 0034, 0035, 0055, 0056 and 0057.
+//! docs/decisions/0029, 0030, 0034, 0035, 0055, 0056, 0057 and 0063.
 
 pub(crate) mod confidence;
 pub(crate) mod directory;
 pub(crate) mod event;
+pub(crate) mod next_files;
 pub(crate) mod open_after_lookup;
 pub(crate) mod open_order;
 pub(crate) mod open_run;
 pub(crate) mod path;
 pub(crate) mod relisting;
 pub(crate) mod siblings;
+pub(crate) mod strays;
 pub(crate) mod subtree;
 pub(crate) mod walk;

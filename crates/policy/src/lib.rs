@@ -36,6 +36,7 @@
 //! - `views`: an object as memory; a contract of its own.
 //! - `names`: which names a kernel is asked to forget; a contract of its own.
 //! - `collections`: maps that the folders above stand on.
+//! - `credit`: what guesses may cost.
 //!
 //! The header of each file names the source of its rule. Each constant states its unit, what a
 //! lower and a higher value do, and its source.
@@ -45,6 +46,7 @@
 extern crate alloc;
 
 mod collections;
+mod credit;
 mod directories;
 mod files;
 mod names;

@@ -615,6 +615,59 @@ fn a_random_reader_fetches_its_own_pages_only() {
     assert!(driver.submitted_pages <= 2_000 * 102 / 100, "{} pages for 2000 reads", driver.submitted_pages);
 }
 
+/// Reads that the kernel cuts into pieces, and reads near the end of a file: nothing is fetched
+/// beyond the pieces, and of the end no more pages than a read has.
+#[test]
+fn reads_in_pieces_and_near_the_end_fetch_little_beyond_themselves() {
+    let mut x = 77u64;
+    let mut random = |below: u64| {
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (x >> 33) % below
+    };
+    for _ in 0..300 {
+        let mut driver = Driver::new(STORE);
+        let pages = 20_000 + random(1_000);
+        driver.files.insert(FileId(0), pages);
+        driver.tell(Event::Open { file: FileId(0), pages });
+        let (pieces, rest) = (1 + random(8), random(100));
+        let start = if rest < 40 { pages - pieces * 32 - rest } else { 1_000 + random(10_000) };
+        for piece in 0..pieces {
+            driver.read(FileId(0), Extent::new(start + piece * 32, start + piece * 32 + 32));
+        }
+        let end = pages - start - pieces * 32;
+        let most = pieces * 32 + if end <= 32 { end } else { 0 };
+        assert!(driver.submitted_pages <= most, "{} pages for {pieces} pieces", driver.submitted_pages);
+    }
+}
+
+/// A file of up to 4 MiB comes whole with its first read, on credit: whatever is read of how many,
+/// what is fetched in vain stays within it.
+#[test]
+fn files_that_come_whole_cost_no_more_than_their_credit() {
+    for (heads, whole) in [(400, 0), (300, 100), (0, 100)] {
+        let mut driver = Driver::new(STORE);
+        let (pages, mut read) = (100, 0);
+        for file in 0..heads + whole {
+            let file_id = FileId(file);
+            driver.files.insert(file_id, pages);
+            driver.tell(Event::Open { file: file_id, pages });
+            let end = if file % 4 == 0 && whole > 0 || heads == 0 { pages } else { 4 };
+            for start in (0..end).step_by(4) {
+                driver.read(file_id, Extent::new(start, start + 4));
+                while !driver.requests.is_empty() {
+                    driver.complete(0, false);
+                }
+                driver.answer();
+            }
+            read += end;
+        }
+        // A stream from a file's start is trusted eight times as far as it has been read.
+        let trusted = if heads > 0 { heads * 32 } else { 0 };
+        let most = read + trusted + CAPACITY_BYTES / 64 / PAGE_BYTES + read * 3 / 10;
+        assert!(driver.submitted_pages <= most, "{} pages of at most {most}", driver.submitted_pages);
+    }
+}
+
 #[test]
 fn late_requests_are_hedged_only_with_readahead() {
     for readahead in [true, false] {

@@ -120,12 +120,17 @@ impl<'w> Scenario<'w> {
         })
     }
 
-    /// Reads through a mount: the kernel's page cache and readahead stand in front of each policy
-    /// that serves mounts.
+    /// Reads through a mount of root: the kernel's page cache, and readahead as far as policy asks
+    /// for, stand in front of each policy that serves mounts.
     #[must_use]
     pub fn through_mount(self, workload: &Workload) -> Self {
         let cgroup = workload.mount.cgroup_bytes.map(|bytes| bytes.saturating_sub(self.memory_bytes));
-        Self { page_cache_bytes: Some(cgroup.unwrap_or(PAGE_CACHE_BYTES)), ..self }
+        let window = foreread_policy::kernel_window_bytes(self.memory_bytes);
+        Self {
+            page_cache_bytes: Some(cgroup.unwrap_or(PAGE_CACHE_BYTES)),
+            kernel_window_bytes: window.unwrap_or(READAHEAD_MAX_BYTES),
+            ..self
+        }
     }
 
     /// Runs to the end under the policy of `stack`, with its scheduler in front of the device.

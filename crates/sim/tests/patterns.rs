@@ -289,3 +289,31 @@ fn the_end_of_a_file_comes_in_one_round_trip() {
     let far = run_behind(Some(128 << 10), 256 << 20, 100_000, vec![(0, vec![Extent::new(99_900, 99_932)], 0)]);
     assert!(far.amplification <= 1.0, "{}", far.amplification);
 }
+
+/// Files of a few megabytes that are read from their starts, such as libraries and pictures.
+#[test]
+fn a_file_that_is_not_long_comes_in_one_round_trip() {
+    for pages in [40, 64, 250, 500, 1_000] {
+        for step in [4, 32] {
+            let outcome = run(1 << 30, pages, vec![(0, forward(0, pages, step), 0)]);
+            let most = 0.032 + pages.min(MIB) as f64 * 4096.0 / 80e6;
+            assert!(outcome.seconds <= most, "{pages}, {step}: {}", outcome.seconds);
+            assert_eq!(outcome.tally.requests(), pages.div_ceil(MIB), "{pages}, {step}");
+        }
+    }
+}
+
+/// Programs that read the heads of such files: what is fetched in vain is the first credit, and a
+/// part of what is read.
+#[test]
+fn heads_of_files_have_little_fetched_in_vain() {
+    for (pages, memory_bytes) in [(100, 16 << 20), (250, 256 << 20), (1_000, 1 << 30)] {
+        let heads = (0..400).map(|file| (file, vec![Extent::new(0, 4)], 0)).collect();
+        let outcome = run(memory_bytes, pages, heads);
+        let fetched = outcome.amplification * outcome.asked_bytes as f64;
+        // A stream from the start of a file is trusted eight times as far as it has been read.
+        let trusted = outcome.asked_bytes * 9;
+        let most = trusted + memory_bytes.min(256 << 20) / 64 + outcome.asked_bytes * 3 / 10;
+        assert!(fetched <= most as f64, "{pages}: {fetched} of at most {most} bytes");
+    }
+}

@@ -96,6 +96,16 @@ fn a_scheduler_is_for_block_devices() {
     assert!(told.starts_with("no scheduler is called elevator; known: cfq, "), "{told}");
 }
 
+/// As root, a mount has the kernel read as far ahead as policy says, and no further.
+#[test]
+fn a_mount_has_the_window_that_policy_asks_for() {
+    let workload = catalogue::find("sequential-1m").unwrap();
+    for (memory_bytes, window_bytes) in [(64 << 20, 128 << 10), (256 << 20, 1 << 20), (2 << 30, 4 << 20)] {
+        let scenario = Scenario { memory_bytes, ..Scenario::of(&workload, None).unwrap() };
+        assert_eq!(scenario.through_mount(&workload).kernel_window_bytes, window_bytes, "{memory_bytes}");
+    }
+}
+
 #[test]
 fn service_curves_add_up_to_the_bytes_read() {
     let workload = catalogue::find("slow-200-beside-2").unwrap();

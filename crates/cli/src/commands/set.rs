@@ -14,7 +14,7 @@ use crate::terminal::size::Size;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Only root and the user who mounted it may. A smaller budget holds at once: what does not fit any more goes, but \
-for what a reader is about to be given.
+for what a reader is about to be given. As root, how far the kernel reads ahead follows the budget.
 
 Example:
   foreread set /mnt/data memory=4GiB"

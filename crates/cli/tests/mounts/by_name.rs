@@ -84,6 +84,25 @@ fn an_import_asks_for_listings_of_subtrees_and_for_siblings() {
     assert_eq!(since(&store, before).len(), 0);
 }
 
+/// A version control system opens the files of its index, which is sorted as keys are, and reads
+/// no directory.
+#[test]
+fn files_opened_in_the_order_of_keys_come_before_they_are_opened() {
+    let mut objects: Vec<_> = (0..600).map(|n| (format!("d/e{:02}/g{}/f{n:03}", n / 12, n / 4 % 3), 5_000)).collect();
+    objects.sort();
+    let objects: Vec<_> = objects.iter().map(|(key, size)| (key.as_str(), *size)).collect();
+    let store = Store::with(&objects);
+    let mounted = Mount::background(store.foreread(), "s3://testbed", &["--memory", "256M", "--metadata-ttl", "10m"]);
+    for (key, size) in &objects {
+        let bytes = fs::read(mounted.file(key)).expect("a file");
+        assert_eq!(bytes.len() as u64, *size);
+    }
+    let stats = mounted.stats();
+    let ahead = stats["files_ahead_used"].as_u64();
+    assert!(ahead >= Some(560), "{ahead:?} of 600 files were fetched before they were opened: {stats}");
+    assert!(count(&store.testbed.requests(), Kind::Get) <= 600, "nothing is fetched twice");
+}
+
 #[test]
 fn a_lone_cat_and_a_lone_stat_fetch_no_other_content() {
     let objects: Vec<_> = (0..200).map(|n| (format!("d/e{}/f{n:03}", n % 10), 5_000)).collect();

@@ -7,6 +7,7 @@
 mod bad_input;
 mod by_name;
 mod cat;
+mod columns;
 mod consistency;
 mod directories;
 mod fixture;

@@ -33,6 +33,32 @@ fn the_budget_changes_while_mounted() {
     read();
 }
 
+/// How far the kernel reads ahead in a mount, in KiB.
+fn read_ahead_kib(mounted: &Mount) -> u64 {
+    let table = fs::read_to_string("/proc/self/mountinfo").expect("the table of mounts");
+    let point = mounted.path().to_str().expect("a path");
+    let line = table.lines().find(|line| line.split(' ').nth(4) == Some(point)).expect("the mount");
+    let device = line.split(' ').nth(2).expect("its device");
+    let text = fs::read_to_string(format!("/sys/class/bdi/{device}/read_ahead_kb")).expect("its window");
+    text.trim().parse().expect("a number")
+}
+
+/// As root. Others keep the kernel's window.
+#[test]
+fn the_kernels_window_follows_the_budget() {
+    let store = Store::with(&[("dir/file", 1)]);
+    let mounted = Mount::background(store.foreread(), "s3://testbed", &["--memory", "256M"]);
+    let is_root = rustix::process::geteuid().is_root();
+    let has = |kib: u64| assert_eq!(read_ahead_kib(&mounted), if is_root { kib } else { 128 });
+    has(1024);
+    for (memory, kib) in [("4GiB", 4096), ("16MiB", 128), ("128MiB", 512)] {
+        // Any directory in it will do.
+        let setting = format!("memory={memory}");
+        run(foreread().arg("set").arg(mounted.file("dir")).arg(setting)).ok();
+        has(kib);
+    }
+}
+
 #[test]
 fn what_cannot_be_set_is_refused_and_changes_nothing() {
     let store = Store::with(&[("file", 1)]);

@@ -105,6 +105,11 @@ impl Directories {
             {
                 self.seek(state, dir, gone);
             }
+            let said = match said {
+                // Its own listing may have begun by now.
+                Err(Unknown::Old(..)) => state.table.look_up(dir, name, false).0,
+                said => said,
+            };
             match said {
                 Err(Unknown::Old(dir, place)) if state.fetching.contains(&(dir, place)) => {
                     Err(Unknown::Old(dir, place))

@@ -131,6 +131,8 @@ pub(crate) enum Fetched {
     Ahead,
     /// With a sibling.
     Beside,
+    /// As the next one of a walk, in a directory where the walk has not opened a file yet.
+    Across,
 }
 
 /// When a file was opened.

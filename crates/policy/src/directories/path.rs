@@ -35,15 +35,18 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
+use crate::credit::Credit;
 use crate::directories::directory::{Coming, Dir};
 use crate::directories::event::{DirAction, DirCounters, DirEvent, DirShares};
 use crate::directories::open_after_lookup::OpenAfterLookup;
 use crate::directories::open_order::{FileRef, OpenOrder};
 use crate::directories::siblings::Siblings;
+use crate::directories::strays::{self, Strays};
 use crate::directories::walk::Walk;
 use crate::units::{DirId, Nanos};
 
 mod contents;
+mod crossings;
 mod listings;
 mod lookups;
 
@@ -88,6 +91,9 @@ pub struct DirReadahead {
     open_order: OpenOrder,
     after_lookup: OpenAfterLookup,
     siblings: Siblings,
+    strays: Option<Strays>,
+    /// What may be fetched in directories that a walk by name has not opened a file in.
+    across: Credit,
     /// Listings of single directories in flight.
     listings: u32,
     /// Subtree requests in flight.
@@ -119,6 +125,8 @@ impl DirReadahead {
             open_order: OpenOrder::new((options.shares.known_bytes / LOG_SHARE / EPOCH_BYTES) as usize),
             after_lookup: OpenAfterLookup::default(),
             siblings: Siblings::default(),
+            strays: None,
+            across: Credit::new(strays::CREDIT_FIRST),
             listings: 0,
             belows: Vec::new(),
             fetches: BTreeSet::new(),

@@ -4,24 +4,19 @@
 //!   opens   two in a directory, one after the other ──> the files nearest to it: 8 at first,
 //!                                                       16, 32, .. while the reader waits
 //!           any, a sibling was opened less than a second ago ──> the same
-//!
-//!   credit   2 MiB ── a sibling is fetched: - its bytes ───────────> 0: none is fetched
-//!              ^  └── a sibling is opened: + 13/10 of its bytes
-//!              └───── another small file is opened: + 1/32 of its bytes; 16 MiB at most
 //! ```
 //!
 //! A program that opens files by name (an import, a build, a version control system) opens most of
 //! the small files of each directory that it comes to, in an order of its own. Siblings are bought
-//! with credit, and pay it back when they are opened. So whatever programs do, the bytes of
-//! siblings that no reader opened are at most [`CREDIT_FIRST`], three tenths of the siblings that
-//! were opened, and a thirty-second of the other small files. A loader that opens files at random
-//! spends the first credit, and nearly stops.
+//! with credit (`credit`), and pay it back when they are opened. A loader that opens files at
+//! random spends the first credit, and nearly stops.
 //!
 //! *Invariant:* siblings fetched and not opened never exceed the credit that was given.
 //!
 //! This file does not know files: which ones are near, and whether they are small, is decided by
 //! `path/contents`. Readers in order are a walk's. Source: docs/decisions/0057.
 
+use crate::credit::Credit;
 use crate::directories::confidence::Confidence;
 use crate::units::{DirId, Nanos};
 
@@ -30,8 +25,8 @@ use crate::units::{DirId, Nanos};
 pub(crate) struct Siblings {
     /// How many may be ahead in one directory.
     confidence: Confidence,
-    /// Bytes that may be fetched.
-    credit: u64,
+    /// What may be fetched.
+    pub(crate) credit: Credit,
     /// When a sibling was last opened.
     hit: Option<Nanos>,
     /// The directory of the last open.
@@ -40,35 +35,21 @@ pub(crate) struct Siblings {
 
 impl Default for Siblings {
     fn default() -> Self {
-        Self { confidence: Confidence::closed(SIBLINGS_MAX), credit: CREDIT_FIRST, hit: None, last: None }
+        Self { confidence: Confidence::closed(SIBLINGS_MAX), credit: Credit::new(CREDIT_FIRST), hit: None, last: None }
     }
 }
 
 impl Siblings {
-    /// A small file of so many bytes is opened that is no sibling.
-    pub(crate) fn opened(&mut self, bytes: u64) {
-        self.earn(bytes / TRIAL_PART);
-    }
-
     /// A sibling is opened, and is resident or in flight.
     pub(crate) fn hit(&mut self, bytes: u64, now: Nanos, waited: bool) {
         self.confidence.hit(waited);
         self.hit = Some(now);
-        self.earn(bytes + bytes * EARNED_TENTHS / 10);
+        self.credit.hit(bytes);
     }
 
     /// A sibling was not opened, or was evicted before.
     pub(crate) fn missed(&mut self) {
         self.confidence.missed();
-    }
-
-    /// A sibling did not come.
-    pub(crate) fn refused(&mut self, bytes: u64) {
-        self.earn(bytes);
-    }
-
-    fn earn(&mut self, bytes: u64) {
-        self.credit = (self.credit + bytes).min(CREDIT_MAX);
     }
 
     /// A file in `dir` is opened. Returns whether the one before was in it as well.
@@ -85,13 +66,6 @@ impl Siblings {
         }
         self.confidence.open(SIBLINGS_FIRST);
         self.confidence.size()
-    }
-
-    /// Takes the credit for a sibling of so many bytes. Returns `false` if it does not suffice.
-    pub(crate) fn spend(&mut self, bytes: u64) -> bool {
-        let left = self.credit.checked_sub(bytes);
-        self.credit = left.unwrap_or(self.credit);
-        left.is_some()
     }
 }
 
@@ -110,24 +84,10 @@ const SIBLINGS_FIRST: u32 = 8;
 /// many files as may be in flight.
 const SIBLINGS_MAX: u32 = 64;
 
-/// Divisor of the bytes of other small files that are opened, for the credit that they earn.
-/// Lower: more is fetched in vain for a loader at random. Higher: a program that opens siblings
-/// after one that did not waits longer for the first ones. Source: docs/decisions/0057.
-const TRIAL_PART: u64 = 32;
-
 /// Credit of a mount at its start, in bytes. Lower: the first directories cost more round trips.
 /// Higher: more is fetched in vain for programs that open files at random. Source:
 /// docs/decisions/0057.
 const CREDIT_FIRST: u64 = 2 << 20;
-
-/// Credit that the open of a sibling earns beside what it cost, in tenths of its bytes: what may
-/// be wasted of siblings in the long run. Lower: fewer siblings where a part of a directory is
-/// opened. Higher: more is fetched in vain. Source: docs/decisions/0057.
-const EARNED_TENTHS: u64 = 3;
-
-/// Credit at most, in bytes. Lower: siblings of several large directories do not fit. Higher: more
-/// may be fetched in vain at once, long after it was earned. Source: a guess, not measured.
-const CREDIT_MAX: u64 = 16 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -153,29 +113,5 @@ mod tests {
         assert_eq!(open(HERE, 100), SIBLINGS_FIRST);
         assert_eq!(open(THERE, 200), SIBLINGS_FIRST * 2);
         assert_eq!(open(HERE, 1_200), 0);
-    }
-
-    #[test]
-    fn what_is_never_opened_costs_the_first_credit_and_a_small_part_of_what_is() {
-        for (tenths, most) in [(0, CREDIT_FIRST + 100_000_000 / TRIAL_PART), (5, CREDIT_FIRST + 100_000_000 * 3 / 10)] {
-            let mut siblings = Siblings::default();
-            let (mut vain, mut paid) = (0, 0);
-            for nth in 0..10_000 {
-                // Some files are siblings that were paid for.
-                if nth % 10 < tenths && paid > 0 {
-                    paid -= 1;
-                    siblings.hit(10_000, Nanos(0), false);
-                } else {
-                    siblings.opened(10_000);
-                }
-                if paid == 0 && siblings.spend(10_000) {
-                    paid += 1;
-                }
-                while siblings.spend(10_000) {
-                    vain += 10_000;
-                }
-            }
-            assert!(vain > 2_000_000 && vain <= most, "{vain} bytes, {tenths} tenths of the opens");
-        }
     }
 }

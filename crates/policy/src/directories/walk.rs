@@ -12,6 +12,7 @@
 //!
 //! A reader that leaves a directory without entering its subdirectories, and enters the next one
 //! beside it, goes breadth first. The frames that it left move to the end, to be continued later.
+//! A program that opens files by name enters no directory: its frames are set (`path/crossings`).
 //!
 //! *Invariants:* each frame holds the entry after the last one that the reader came to. There are
 //! at most [`FRAMES_MAX`]. A breadth-first walk stays one.
@@ -22,7 +23,7 @@
 use alloc::collections::VecDeque;
 
 use crate::directories::confidence::Confidence;
-use crate::units::DirId;
+use crate::units::{DirId, Nanos};
 
 /// A directory that the reader is in, and the entry after the last one that it came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +52,10 @@ pub(crate) struct Walk {
     pub(crate) idle: u32,
     /// The reader opens the files of a directory from its end to its start.
     pub(crate) backward: bool,
+    /// The reader has come from one directory into the next by opening files, and reads none.
+    pub(crate) by_name: bool,
+    /// When it was last moved by an open.
+    opened: Nanos,
 }
 
 impl Walk {
@@ -63,6 +68,8 @@ impl Walk {
             contents: Confidence::closed(CONTENTS_MAX),
             idle: 0,
             backward: false,
+            by_name: false,
+            opened: Nanos(0),
         }
     }
 
@@ -72,6 +79,22 @@ impl Walk {
 
     pub(crate) fn frame(&mut self, dir: DirId) -> Option<&mut Frame> {
         self.frames.iter_mut().find(|frame| frame.dir == dir)
+    }
+
+    /// The reader opens a file.
+    pub(crate) fn opens(&mut self, now: Nanos) {
+        self.opened = now;
+    }
+
+    /// Whether its reader may still be there: a program that opens files by name may have ended,
+    /// or gone elsewhere, and nothing tells so.
+    pub(crate) fn is_followed(&self, now: Nanos) -> bool {
+        !self.by_name || now.since(self.opened) < FOLLOWED
+    }
+
+    /// The reader has come to these places by opening a file.
+    pub(crate) fn move_to(&mut self, frames: VecDeque<Frame>) {
+        (self.frames, self.by_name) = (frames, true);
     }
 
     /// The reader enters `dir`, which is `entry` of `parent`. `has_unread` says whether a frame's
@@ -113,6 +136,12 @@ const LISTINGS_MAX: u32 = 64;
 /// a fast reader waits for files. Higher: more files are fetched in vain where a reader stops.
 /// Source: a guess, not measured.
 const CONTENTS_MAX: u32 = 128;
+
+/// How long after its last open a walk by name has directories listed and files fetched for it,
+/// 100 ms. Lower: a slow link delivers fewer files between two opens. Higher: more is listed and
+/// fetched in vain for a program that has turned elsewhere. Source: a guess; three round trips of
+/// 30 ms.
+const FOLLOWED: Nanos = Nanos::from_millis(100);
 
 /// Frames of a walk, in directories. Lower: a breadth-first walk of a wide tree loses its place.
 /// Higher: more memory, and longer searches for a frame. Source: a guess, not measured.

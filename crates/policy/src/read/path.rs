@@ -28,6 +28,7 @@ use alloc::vec::Vec;
 
 use crate::files::share::{Round, Shares};
 use crate::files::streams::FileReadahead;
+use crate::files::whole::Whole;
 use crate::queue::fair_queue::FairQueue;
 use crate::queue::hedge::Hedge;
 use crate::queue::link::{Completion, Link};
@@ -36,7 +37,7 @@ use crate::read::event::{Action, Counters, Event};
 use crate::read::turns::Turns;
 use crate::read::waits::Waits;
 use crate::residency::budget::{Resident, Room};
-use crate::residency::folio::{Evicted, connection, wasted};
+use crate::residency::folio::{Ahead, Evicted, connection, wasted};
 use crate::residency::replacement::Replacement;
 use crate::units::{Class, Extent, FileId, Nanos, PAGE_BYTES, ReadId, RequestId, Touch};
 
@@ -107,6 +108,7 @@ pub struct ReadPath {
     queue: FairQueue,
     link: Link,
     hedge: Hedge,
+    whole: Whole,
     actions: VecDeque<Action>,
     now: Nanos,
     room: Room,
@@ -143,6 +145,7 @@ impl ReadPath {
             queue: queue(options.rotational).with_limit_max((options.capacity_bytes / CONNECTION_SHARE_BYTES) as usize),
             link: Link::default(),
             hedge: Hedge::default(),
+            whole: Whole::new(options.capacity_bytes),
             actions: VecDeque::new(),
             now: Nanos(0),
             room: Room::default(),
@@ -286,6 +289,10 @@ impl ReadPath {
 
     /// A reader has touched a folio.
     fn referenced(&mut self, file: FileId, start: u64, touch: Touch) {
+        if let Some((pages, ahead_for)) = self.resident.untouched(file, start) {
+            let file_pages = self.files.get(&file).map_or(u64::MAX, |known| known.pages);
+            self.whole.touched(pages, file_pages, ahead_for == Some(Ahead::Whole));
+        }
         if self.resident.referenced(file, start, touch) {
             self.actions.push_back(Action::Clear { file, start });
         }

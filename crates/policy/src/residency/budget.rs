@@ -392,6 +392,13 @@ impl Resident {
         self.forget_stale();
     }
 
+    /// The pages of the folio at `start`, if no reader has touched it, and what it is read ahead
+    /// for.
+    pub(crate) fn untouched(&self, file: FileId, start: u64) -> Option<(u64, Option<Ahead>)> {
+        let folio = self.folios.0.get(file, start).filter(|folio| !folio.is_read())?;
+        Some((folio.end - start, folio.ahead_for))
+    }
+
     /// A reader has touched the folio at `start`. Returns whether its reference bit is to be
     /// cleared, so that its next touch is reported as well.
     pub(crate) fn referenced(&mut self, file: FileId, start: u64, touch: Touch) -> bool {

@@ -114,6 +114,8 @@ pub(crate) enum Ahead {
     Stream(u64),
     /// An expected open of its file. Kept in the same way.
     File,
+    /// The rest of a file whose start is read. Kept in the same way.
+    Whole,
     /// A random read nearby. From its arrival on it is evicted like a folio that was read.
     Nearby,
 }

@@ -53,7 +53,7 @@ struct Waiting {
 fn owner(file: FileId, ahead_for: Option<Ahead>) -> Owner {
     let stream = match ahead_for {
         Some(Ahead::Stream(stream)) => Some(stream),
-        Some(Ahead::File | Ahead::Nearby) | None => None,
+        Some(Ahead::File | Ahead::Whole | Ahead::Nearby) | None => None,
     };
     (file, stream)
 }

@@ -82,12 +82,16 @@ fn files_opened_in_no_order_come_with_their_siblings() {
         let mut driver = Driver::new(tree(1, dirs, files, pages), OPTIONS);
         driver.walk(0, false);
         (driver.rounds, driver.requests) = (0, 0);
+        let listings = |driver: &Driver| (driver.counters().lists_speculative + driver.counters().lists_below) as u32;
+        let before = listings(&driver);
         import(&mut driver, &(1..=dirs).collect::<Vec<_>>(), 90);
         let opened = dirs as u32 * (files as u32 * 90 / 100);
         let most = dirs as u32 * 3 + 8;
         assert!(driver.rounds <= most, "{} rounds for {opened} files in {dirs} directories", driver.rounds);
-        let requests = driver.requests;
-        assert!(requests * 10 <= opened * 13, "{requests} requests for {opened} files in {dirs} directories");
+        let listings = listings(&driver) - before;
+        let files = driver.requests - listings;
+        assert!(files * 10 <= opened * 13, "{files} files fetched for {opened} in {dirs} directories");
+        assert!(listings <= dirs as u32, "{listings} listings of {dirs} directories");
     }
 }
 
@@ -114,4 +118,107 @@ fn a_lone_open_fetches_no_other_file() {
         driver.open(3, 11);
     }
     assert_eq!(driver.requests, 40, "one file again and again");
+}
+
+/// All directories are listed, and no reader has read any.
+fn learn(driver: &mut Driver) {
+    for dir in driver.tree.keys().rev().copied().collect::<Vec<_>>() {
+        driver.tell(DirEvent::Along { dir: DirId(dir), requested: driver.now });
+        driver.tell_whole(dir);
+    }
+}
+
+/// Opens the files of `dir` and of all directories below it by name, in the order of the listings,
+/// by `threads` that each take the next file.
+fn open_all(driver: &mut Driver, dir: u64, threads: usize) {
+    let mut files = Vec::new();
+    in_order(driver, dir, &mut files);
+    for batch in files.chunks(threads) {
+        // The threads overtake one another.
+        for &(dir, entry) in batch.iter().rev() {
+            let found = if driver.is_fresh(dir) { Found::Resident } else { Found::Absent };
+            driver.tell(DirEvent::Named { dir: DirId(dir), entry: Some(entry), found });
+            if found == Found::Absent && !driver.fetching.contains(&(dir, entry)) {
+                driver.round();
+            }
+            driver.open(dir, entry);
+        }
+    }
+}
+
+fn in_order(driver: &Driver, dir: u64, files: &mut Vec<(u64, u32)>) {
+    for (entry, child) in driver.tree[&dir].iter().enumerate() {
+        match child {
+            Child::Directory(below) => in_order(driver, below.0, files),
+            Child::File { .. } => files.push((dir, entry as u32)),
+        }
+    }
+}
+
+#[test]
+fn files_opened_by_name_in_the_order_of_listings_are_there_across_directories() {
+    for threads in [1, 4] {
+        for (depth, wide, files) in [(1, 20, 5), (1, 200, 5), (1, 20, 50), (3, 5, 3), (1, 200, 1)] {
+            let mut driver = Driver::new(tree(depth, wide, files, 2), DirOptions { below: true, ..OPTIONS });
+            learn(&mut driver);
+            (driver.rounds, driver.requests) = (0, 0);
+            open_all(&mut driver, 0, threads);
+            let (dirs, opened) = (driver.tree.len() as u32, (driver.tree.len() * files) as u32);
+            // A walk begins, and its confidence grows; a directory is waited for here and there.
+            let most = 24 + opened / 16;
+            let rounds = driver.rounds;
+            assert!(rounds <= most, "{rounds} rounds for {opened} files in {dirs} directories, {threads} threads");
+            let requests = driver.requests;
+            assert!(requests <= opened + dirs + 16, "{requests} requests for {opened} files in {dirs} directories");
+        }
+    }
+}
+
+#[test]
+fn a_reader_of_one_directory_after_the_other_in_no_order_has_none_fetched_of_the_next() {
+    for files in [2, 5, 50] {
+        let mut driver = Driver::new(tree(1, 40, files, 2), DirOptions { below: true, ..OPTIONS });
+        learn(&mut driver);
+        (driver.rounds, driver.requests) = (0, 0);
+        for nth in 0..30 {
+            for entry in 0..files as u32 {
+                driver.open(nth * 17 % 40 + 1, entry);
+            }
+        }
+        let opened = 30 * files as u32;
+        let requests = driver.requests;
+        assert!(requests <= opened + 24, "{requests} requests for {opened} files");
+    }
+}
+
+/// A path of directories that are too large to come together: each is listed beside the one above
+/// it when a program comes back.
+#[test]
+fn directories_on_a_path_that_have_expired_are_listed_beside_those_above() {
+    let mut driver = Driver::new(tree(6, 2, 8, 2), DirOptions { below: true, ..OPTIONS });
+    let mut path = vec![0];
+    while let Some(&below) = driver.dirs_of(path[path.len() - 1]).last() {
+        path.push(below);
+    }
+    let look_up = |driver: &mut Driver| {
+        for (at, &dir) in path.iter().enumerate() {
+            let below = path.get(at + 1);
+            let is_there = below.is_some_and(|&below| driver.is_fresh(below));
+            let is_next = |child: &Child| below.is_some_and(|&below| *child == Child::Directory(DirId(below)));
+            let entry = driver.tree[&dir].iter().position(is_next);
+            let found = if driver.is_fresh(dir) || is_there { Found::Resident } else { Found::Absent };
+            driver.tell(DirEvent::Named { dir: DirId(dir), entry: entry.map(|at| at as u32), found });
+            if found == Found::Absent {
+                driver.round();
+            }
+        }
+    };
+    learn(&mut driver);
+    look_up(&mut driver);
+    for _ in 0..3 {
+        driver.now = Nanos(driver.now.0 + 3_000_000_000);
+        driver.rounds = 0;
+        look_up(&mut driver);
+        assert!(driver.rounds <= 4, "{} rounds for {} directories", driver.rounds, path.len());
+    }
 }

@@ -85,3 +85,64 @@ fn pace_and_share() {
         "Two forward readers share memory and link; the second reads a quarter as fast.",
     );
 }
+
+#[test]
+fn whole() {
+    let mut reader = Reader::new(STORE, &[60, 60, 60, 60]);
+    reader.get(1, 0, 4);
+    reader.get(1, 4, 60);
+    for file in [2, 3, 4] {
+        reader.get(file, 0, 4);
+    }
+    reader.settle();
+    reader.trace.check(
+        "files_whole",
+        "Four files of 240 KiB in a budget of 16 MiB: the first is read whole, of the others the heads.",
+    );
+}
+
+#[test]
+fn cut_read() {
+    let mut reader = Reader::new(STORE, &[10_000]);
+    for start in [1_000, 4_000] {
+        // A program reads 384 KiB at once: its kernel asks for each piece while the first waits.
+        for piece in 0..3 {
+            reader.read(1, start + piece * 32, start + piece * 32 + 32);
+        }
+        reader.settle();
+    }
+    // The program has had an answer, and goes on: now it is a stream.
+    reader.get(1, 4_096, 4_128);
+    reader.settle();
+    reader.trace.check(
+        "files_cut_read",
+        "A program reads 384 KiB at two places; a kernel with windows of 128 KiB cuts each read in three.",
+    );
+}
+
+#[test]
+fn overtaken() {
+    let mut reader = Reader::new(STORE, &[10_000]);
+    reader.hidden("a stream of 6 MiB in requests of 1 MiB", |reader| {
+        (0..6).for_each(|nth| reader.get(1, nth * 256, nth * 256 + 256));
+    });
+    // The requests of one window overtake each other on their way.
+    for nth in [8, 6, 9, 7] {
+        reader.read(1, nth * 256, nth * 256 + 256);
+    }
+    reader
+        .trace
+        .check("files_overtaken", "A kernel with windows of 4 MiB: the four requests of one come in any order.");
+}
+
+#[test]
+fn tail() {
+    let mut reader = Reader::new(STORE, &[5_000, 5_000]);
+    reader.get(1, 4_960, 4_992);
+    reader.get(1, 4_992, 5_000);
+    reader.get(2, 4_930, 4_962);
+    reader.trace.check(
+        "files_tail",
+        "The end of a file comes with a read that is near it, and not with one that is further away than it is long.",
+    );
+}

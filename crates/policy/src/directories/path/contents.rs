@@ -32,11 +32,13 @@
 use alloc::vec::Vec;
 
 use super::{DirReadahead, STEPS_MAX};
-use crate::directories::directory::{Entry, Fetched, Opens};
-use crate::directories::event::{Child, DirAction};
+use crate::directories::directory::{Dir, Entry, Fetched, Opens};
+use crate::directories::event::DirAction;
+use crate::directories::next_files::next_files;
 use crate::directories::open_order::FileRef;
 use crate::directories::open_run::OpenRun;
-use crate::directories::walk::{Frame, Order, Walk};
+use crate::directories::strays::cost_across;
+use crate::directories::walk::Walk;
 use crate::units::{DirId, Found};
 
 impl DirReadahead {
@@ -64,6 +66,8 @@ impl DirReadahead {
         let expected = self.open_order.opened((dir, entry));
         let before = self.take_fetched((dir, entry));
         let (fetched, beside) = (before != Fetched::No, before == Fetched::Beside);
+        let is_repeated = expected && self.open_order.is_repeated();
+        let crossing = if is_repeated { None } else { self.crossing((dir, entry)) };
         let Some(known) = self.dirs.get_mut(&dir) else { return };
         let Some(state) = known.entry(entry) else { return };
         let (is_small, bytes) = (state.is_small_file(), state.bytes());
@@ -76,12 +80,14 @@ impl DirReadahead {
         self.counters.fetches_hit += u64::from(fetched && found != Found::Absent);
         let stays = self.siblings.stays(dir);
         if is_small && !beside && is_new {
-            self.siblings.opened(bytes);
+            self.siblings.credit.used(bytes);
+            self.across.used(bytes);
         }
-        if beside && found == Found::Absent {
-            self.siblings.missed();
-        } else if beside {
-            self.siblings.hit(bytes, self.now, found == Found::InFlight);
+        match (before, found) {
+            (Fetched::Beside, Found::Absent) => self.siblings.missed(),
+            (Fetched::Beside, _) => self.siblings.hit(bytes, self.now, found == Found::InFlight),
+            (Fetched::Across, Found::InFlight | Found::Resident) => self.across.hit(cost_across(bytes)),
+            (Fetched::Across, Found::Absent) | (Fetched::No | Fetched::Ahead, _) => {}
         }
         // A file that was looked up first was no prediction, and a sibling none of a walk.
         let fetched = fetched && !named && !beside;
@@ -91,9 +97,10 @@ impl DirReadahead {
         known.run = Some(run);
         let steps = run.steps();
         known.unordered += u32::from(steps == 0 && last.is_some_and(|last| last != run));
+        let unordered = known.unordered.min(UNORDERED_MAX);
         // Two files in order make a run if all opens so far were in order, and are chance if many
         // were not.
-        let in_order = steps.unsigned_abs() > known.unordered.min(UNORDERED_MAX);
+        let in_order = crossing.is_some() || steps.unsigned_abs() > unordered;
         if expected {
             if fetched {
                 if found == Found::Absent {
@@ -105,10 +112,11 @@ impl DirReadahead {
                 self.open_order.confidence.hit(true);
             }
         }
-        if !in_order && is_small && !(expected && self.open_order.is_repeated()) {
+        if !in_order && is_small && !is_repeated {
             self.fetch_siblings((dir, entry), stays && is_new, found);
         }
-        let mut at = self.walks.iter_mut().rposition(|walk| walk.frame(dir).is_some());
+        let mut at = crossing.or_else(|| self.walks.iter_mut().rposition(|walk| walk.frame(dir).is_some()));
+        at = at.or_else(|| self.left_behind((dir, entry)));
         if at.is_none() && in_order {
             self.add_walk(Walk::new(dir, 0));
             at = Some(self.walks.len() - 1);
@@ -116,13 +124,17 @@ impl DirReadahead {
         let Some(at) = at else { return };
         let mut walk = self.walks.remove(at);
         walk.backward = steps < 0;
+        walk.opens(self.now);
         if fetched {
             if found == Found::Absent { walk.contents.missed() } else { walk.contents.hit(found == Found::InFlight) }
-        } else if walk.contents.is_open() && steps == 0 && !expected && !beside {
+        } else if walk.contents.is_open() && steps == 0 && !in_order && !expected && !beside {
             walk.contents.missed();
         }
         if in_order {
             walk.contents.open(CONTENTS_FIRST);
+        }
+        if crossing.is_some() {
+            self.cross(&mut walk, (dir, entry));
         }
         if let Some(frame) = walk.frame(dir) {
             frame.next = run.next();
@@ -156,7 +168,7 @@ impl DirReadahead {
                 left -= u32::from(state.fetched == Fetched::Beside);
             } else if state.opens == Opens::Never && !self.fetches.contains(&(dir, place)) {
                 bytes += state.bytes();
-                if bytes > self.options.shares.contents_bytes / 2 || !self.siblings.spend(state.bytes()) {
+                if bytes > self.options.shares.contents_bytes / 2 || !self.siblings.credit.spend(state.bytes()) {
                     break;
                 }
                 left -= 1;
@@ -175,8 +187,10 @@ impl DirReadahead {
     pub(super) fn did_not_come(&mut self, file @ (dir, entry): FileRef) {
         let fetched = self.take_fetched(file);
         let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) else { return };
-        if fetched == Fetched::Beside {
-            self.siblings.refused(state.bytes());
+        match fetched {
+            Fetched::Beside => self.siblings.credit.refused(state.bytes()),
+            Fetched::Across => self.across.refused(cost_across(state.bytes())),
+            Fetched::No | Fetched::Ahead => {}
         }
     }
 
@@ -215,16 +229,28 @@ impl DirReadahead {
                 }
             }
         }
-        for walk in self.walks.iter().rev().filter(|walk| walk.contents.is_open()) {
+        let (mut across, is_fresh) = (Vec::new(), self.is_fresh());
+        let now = self.now;
+        for walk in self.walks.iter().rev().filter(|walk| walk.contents.is_open() && walk.is_followed(now)) {
             let mut left = walk.contents.size();
             let mut bytes = 0;
-            self.next_files(walk, |file, state| {
+            let credit = &mut self.across;
+            next_files(&self.dirs, &is_fresh, walk, STEPS_MAX, |file, state, is_entered| {
                 if left == 0 || bytes > self.options.shares.contents_bytes / 2 || wanted.len() >= free {
                     return false;
+                }
+                if state.opens == Opens::Since {
+                    return true;
                 }
                 left -= 1;
                 bytes += state.bytes();
                 if state.fetched == Fetched::No && !self.fetches.contains(&file) && !wanted.contains(&file) {
+                    if walk.by_name && !is_entered {
+                        if !credit.spend(cost_across(state.bytes())) {
+                            return false;
+                        }
+                        across.push(file);
+                    }
                     wanted.push(file);
                 }
                 true
@@ -232,6 +258,11 @@ impl DirReadahead {
         }
         for file in wanted {
             self.fetch(file);
+        }
+        for (dir, entry) in across {
+            if let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) {
+                state.fetched = Fetched::Across;
+            }
         }
         // The files that were expected longest ago and not opened are no longer expected.
         while self.fetched_bytes > self.options.shares.contents_bytes || self.fetched.len() > FETCHED_MAX {
@@ -265,48 +296,10 @@ impl DirReadahead {
         fetched
     }
 
-    /// Calls `visit` with the small files that `walk` comes to next and that were not opened, in
-    /// order, until it returns `false`.
-    fn next_files(&self, walk: &Walk, mut visit: impl FnMut(FileRef, Entry) -> bool) {
-        let mut steps = 0;
-        let mut below: Vec<(DirId, u32)> = Vec::new();
-        for (at, Frame { dir, next }) in walk.frames().enumerate() {
-            if at == 0 && walk.backward {
-                let Some(known) = self.dirs.get(&dir) else { continue };
-                let rest = (known.gone..next.min(known.end())).rev().take(STEPS_MAX);
-                for (entry, &state) in rest.filter_map(|entry| Some((entry, known.get(entry)?))) {
-                    if state.is_small_file() && state.opens != Opens::Since && !visit((dir, entry), state) {
-                        return;
-                    }
-                }
-                continue;
-            }
-            below.push((dir, next));
-            while let Some((dir, entry)) = below.pop() {
-                let Some(&state) = self.dirs.get(&dir).and_then(|dir| dir.get(entry)) else {
-                    continue;
-                };
-                below.push((dir, entry + 1));
-                steps += 1;
-                if steps > STEPS_MAX {
-                    return;
-                }
-                match state.child {
-                    Child::Directory(id) => {
-                        let listed = self.dirs.get(&id).is_some_and(|dir| dir.is_known(self.now, self.options.ttl));
-                        if listed && walk.order == Order::Depth {
-                            below.push((id, 0));
-                        }
-                    }
-                    Child::File { .. } if state.is_small_file() && state.opens != Opens::Since => {
-                        if !visit((dir, entry), state) {
-                            return;
-                        }
-                    }
-                    Child::File { .. } => {}
-                }
-            }
-        }
+    /// Whether a listing is believed now.
+    pub(super) fn is_fresh(&self) -> impl Fn(&Dir) -> bool + use<> {
+        let (now, ttl) = (self.now, self.options.ttl);
+        move |dir| dir.is_known(now, ttl)
     }
 }
 

@@ -184,7 +184,7 @@ impl DirReadahead {
             return;
         }
         let mut walks = core::mem::take(&mut self.walks);
-        for walk in walks.iter_mut().rev() {
+        for walk in walks.iter_mut().rev().filter(|walk| walk.is_followed(self.now)) {
             // Eight directories of a subtree request count as one that is listed by itself.
             let covers = walk.frames().take(NEAR_FRAMES).filter_map(|frame| self.covers(frame.dir)).max();
             let most = self.options.shares.known_bytes / WALK_SHARE / DIRECTORY_BYTES;

@@ -13,6 +13,7 @@
 //!          any ──────────────────> its listing, and those above it, are made anew if they are
 //!                                  used in both halves of their time
 //!          absent, small file ───> contents: fetch it if opens follow lookups
+//!          absent, directory ────> it was listed before: list it again, beside its name
 //!          absent, otherwise ────> the directory is known by its parent's listing: list it with
 //!                                  its subtree and those beside it, by one request
 //!                                  else the second name: list the directory, or further
@@ -33,6 +34,9 @@
 //! and a read of a directory are one step of a walk).
 
 use super::{DirOptions, DirReadahead};
+use crate::directories::directory::Dir;
+use crate::directories::event::Child;
+use crate::directories::open_order::FileRef;
 use crate::directories::walk::{Frame, Walk};
 use crate::units::{Class, DirId, Found};
 
@@ -125,6 +129,7 @@ impl DirReadahead {
         }
         self.renew(dir);
         if found != Found::Absent {
+            self.used_by_name(dir, found);
             if let Some(entry) = entry {
                 self.passed(dir, entry);
             }
@@ -133,10 +138,11 @@ impl DirReadahead {
         if !self.options.readahead || ttl.is_zero() {
             return;
         }
-        if let Some(entry) = entry
-            && self.named_file((dir, entry))
-        {
-            return;
+        if let Some(entry) = entry {
+            if self.named_file((dir, entry)) {
+                return;
+            }
+            self.named_directory((dir, entry));
         }
         let Some(known) = self.dirs.get_mut(&dir) else { return };
         if known.trims > 0 {
@@ -146,8 +152,10 @@ impl DirReadahead {
             }
             return;
         }
-        // A page answers for a thousand names. If it has answered some, it will answer more.
-        let answers = known.complete && known.pages.len() == 1 && known.answered >= NAMES_MIN;
+        // A page answers for a thousand names. If it has answered some, it will answer more; a
+        // short one costs no more than a name.
+        let is_short = known.listed <= SHORT_ENTRIES;
+        let answers = known.complete && known.pages.len() == 1 && (known.answered >= NAMES_MIN || is_short);
         let names = known.names;
         if known.is_known(now, ttl) {
             if names >= NAMES_MIN {
@@ -155,6 +163,22 @@ impl DirReadahead {
             }
         } else if !self.list_together(dir) && (answers || names >= NAMES_MIN) {
             self.list(dir, Class::Demand, true);
+        }
+    }
+
+    /// The storage has to be asked for the name of a directory. If names in it were looked up
+    /// before, a program comes back to it, and names in it are next: it is listed at once, beside
+    /// what tells of its name. That it has entries tells that it is there, too.
+    fn named_directory(&mut self, (dir, entry): FileRef) {
+        let child = self.dirs.get(&dir).and_then(|dir| dir.get(entry)).map(|entry| entry.child);
+        let Some(Child::Directory(below)) = child else { return };
+        let (now, ttl) = (self.now, self.options.ttl);
+        let is_page = |known: &&Dir| known.trims == 0 && known.complete && known.pages.len() == 1;
+        let was_used = |known: &&Dir| is_page(known) && known.names + known.answered > 0;
+        if self.dirs.get(&below).filter(was_used).is_some_and(|known| !known.is_known(now, ttl))
+            && !self.list_together(below)
+        {
+            self.list(below, Class::Demand, true);
         }
     }
 
@@ -204,6 +228,11 @@ const LISTINGS_FIRST: u32 = 8;
 /// page must have answered before it is listed again. Lower: a program that looks up one name has
 /// a whole page listed. Higher: more names cost a request each. Source: docs/decisions/0029.
 const NAMES_MIN: u32 = 2;
+
+/// Entries of a listing that is made again for one name. Lower: two names cost two requests, one
+/// after the other. Higher: a program that looks up one name now and then has longer answers.
+/// Source: a guess; an answer of 32 KiB.
+const SHORT_ENTRIES: u32 = 128;
 
 /// Walks that are followed. Lower: more readers than this drop each other's walks. Higher: each
 /// event searches more walks. Source: a guess, not measured.

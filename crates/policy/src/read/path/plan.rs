@@ -8,9 +8,9 @@
 //!                                              ──> hot block: across resident pages
 //! ```
 //!
-//! The stream plans first, since its first part may hold what the reader waits for: one request
-//! then serves both. Where the window had reached the read, it begins anew at the first page that
-//! the read lacks.
+//! A file that is not long comes whole with its first read (`files::whole`). The stream plans
+//! first, since its first part may hold what the reader waits for: one request then serves both.
+//! Where the window had reached the read, it begins anew at the first page that the read lacks.
 //!
 //! *Invariants:* a speculative request finds room without evicting unread pages, and fewer than
 //! the limit of speculative requests in flight. Hot blocks fetch no more than random reads have.
@@ -25,6 +25,7 @@ use super::{File, ReadPath};
 use crate::files::hot_block::{self, FileRead};
 use crate::files::streams::Shown;
 use crate::files::tail;
+use crate::files::whole::Whole;
 use crate::files::window::{Part, Read, SKIPPED_READS_MAX};
 use crate::queue::fair_queue::Owner;
 use crate::residency::folio::Ahead;
@@ -54,6 +55,7 @@ impl ReadPath {
         // The first part of a stream may hold what the reader waits for: one request then serves
         // both.
         if let Next::Stream(stream) = next {
+            self.read_whole(file, extent, pages, found);
             self.plan(now, file, stream, extent, pages);
         }
         if found == Found::Absent && next == Next::Random {
@@ -84,6 +86,23 @@ impl ReadPath {
         self.counters.streams_forward += u64::from(shown == Shown::Forward);
         self.counters.streams_strided += u64::from(shown == Shown::Strided);
         stream.map_or(Next::Random, Next::Stream)
+    }
+
+    /// Fetches all of a file with its first read, if that is at its start and the file is not
+    /// long.
+    fn read_whole(&mut self, file: FileId, read: Extent, file_pages: u64, found: Found) {
+        if found != Found::Absent || self.requests.demanded() >= CROWD || !self.resident.is_empty(file) {
+            return;
+        }
+        for part in Whole::parts(read, file_pages) {
+            if !self.whole.buys(part) {
+                return;
+            }
+            if !self.submit_part(file, Ahead::Whole, Part { extent: part, mark: part.start }, read) {
+                self.whole.refused(part);
+                return;
+            }
+        }
     }
 
     /// Fetches a random read together with the end of the file, if that is near.

@@ -109,7 +109,7 @@ impl ReadPath {
                     self.counters.pages_thrashed += gone.folio.pages();
                     file.readahead.wasted(stream, true);
                 }
-                Some(Ahead::File | Ahead::Nearby) | None => {}
+                Some(Ahead::File | Ahead::Whole | Ahead::Nearby) | None => {}
             }
         }
         self.room = room;

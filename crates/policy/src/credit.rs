@@ -1,0 +1,97 @@
+//! Credit: what may be fetched on a guess that is often right, and is not known to be.
+//!
+//! ```text
+//!   first ── bytes are fetched: - as many ──────────────> 0: none are fetched
+//!     ^  └── a reader uses them: + 13/10 of them
+//!     └───── readers use others of their kind: + 1/32 of those; 16 MiB at most
+//! ```
+//!
+//! Whatever programs do, the bytes that were fetched and not used are at most the first credit,
+//! three tenths of those that were fetched and used, and a thirty-second of the others of their
+//! kind.
+//!
+//! *Invariant:* what was fetched and not used never exceeds the credit that was given.
+//!
+//! This file does not know files. Each guess has an account of its own (`directories/siblings`,
+//! `directories/path/crossings`, `files/whole`), so that one that is wrong takes nothing from one
+//! that is right. Source: docs/decisions/0057, 0063 and 0064.
+
+/// Bytes that may be fetched.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Credit(u64);
+
+impl Credit {
+    pub(crate) const fn new(first: u64) -> Self {
+        Self(first)
+    }
+
+    /// So many bytes are used that were not bought, and could have been.
+    pub(crate) fn used(&mut self, bytes: u64) {
+        self.earn(bytes / TRIAL_PART);
+    }
+
+    /// So many bytes that were bought are used.
+    pub(crate) fn hit(&mut self, bytes: u64) {
+        self.earn(bytes + bytes * EARNED_TENTHS / 10);
+    }
+
+    /// So many bytes that were bought did not come.
+    pub(crate) fn refused(&mut self, bytes: u64) {
+        self.earn(bytes);
+    }
+
+    fn earn(&mut self, bytes: u64) {
+        self.0 = (self.0 + bytes).min(CREDIT_MAX);
+    }
+
+    /// Buys so many bytes. Returns `false` if the credit does not suffice.
+    pub(crate) fn spend(&mut self, bytes: u64) -> bool {
+        let left = self.0.checked_sub(bytes);
+        self.0 = left.unwrap_or(self.0);
+        left.is_some()
+    }
+}
+
+/// Divisor of the bytes that are used and were not bought, for the credit that they earn.
+/// Lower: more is fetched in vain for a loader at random. Higher: a program that opens what is
+/// guessed after one that did not waits longer for the first files. Source: docs/decisions/0057.
+const TRIAL_PART: u64 = 32;
+
+/// Credit that the use of bought bytes earns beside what they cost, in tenths of them: what may
+/// be wasted in the long run. Lower: fewer siblings where a part of a directory is opened. Higher:
+/// more is fetched in vain. Source: docs/decisions/0057.
+const EARNED_TENTHS: u64 = 3;
+
+/// Credit at most, in bytes. Lower: siblings of several large directories do not fit. Higher: more
+/// may be fetched in vain at once, long after it was earned. Source: a guess, not measured.
+const CREDIT_MAX: u64 = 16 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_never_opened_costs_the_first_credit_and_a_small_part_of_what_is() {
+        const FIRST: u64 = 2 << 20;
+        for (tenths, most) in [(0, FIRST + 100_000_000 / TRIAL_PART), (5, FIRST + 100_000_000 * 3 / 10)] {
+            let mut credit = Credit::new(FIRST);
+            let (mut vain, mut paid) = (0, 0);
+            for nth in 0..10_000 {
+                // Some files were bought.
+                if nth % 10 < tenths && paid > 0 {
+                    paid -= 1;
+                    credit.hit(10_000);
+                } else {
+                    credit.used(10_000);
+                }
+                if paid == 0 && credit.spend(10_000) {
+                    paid += 1;
+                }
+                while credit.spend(10_000) {
+                    vain += 10_000;
+                }
+            }
+            assert!(vain > 2_000_000 && vain <= most, "{vain} bytes, {tenths} tenths of the opens");
+        }
+    }
+}
