@@ -65,10 +65,13 @@ impl Pace {
         (self.since, self.from, self.settled) = (now, seen, true);
     }
 
-    /// The pages that the reader reaches before long: more of them ahead is of no use, however
-    /// often it waited. `None` while its rate is not known.
-    pub(crate) fn horizon(&self) -> Option<u64> {
-        self.rate.map(|rate| rate.saturating_mul(HORIZON_S))
+    /// The pages that the reader, which has read `seen`, reaches before long: more of them ahead is
+    /// of no use, however often it waited. `None` while its rate is not known. What it has read
+    /// since that was measured counts as well: while its window grows, each round trip has several
+    /// times as much as the one before.
+    pub(crate) fn horizon(&self, seen: u64) -> Option<u64> {
+        let at_least = seen.saturating_sub(self.from) * SECOND_NS / INTERVAL.0;
+        self.rate.map(|rate| rate.max(at_least).saturating_mul(HORIZON_S))
     }
 
     /// The window could still grow.
@@ -161,6 +164,15 @@ mod tests {
         pace.progressed(Nanos::from_millis(500), 200);
         pace.submitted(Nanos::from_millis(500), 1_000_000);
         assert!(!pace.holds_back(Nanos::from_millis(500)));
+    }
+
+    #[test]
+    fn the_horizon_follows_a_reader_whose_window_grows() {
+        let mut pace = Pace::new(Nanos(0), 0);
+        pace.progressed(Nanos::from_millis(400), 40);
+        assert_eq!(pace.horizon(40), Some(1_000), "ten seconds at 100 pages a second");
+        assert_eq!(pace.horizon(50), Some(1_000), "ten pages in a span: 40 a second, or more");
+        assert_eq!(pace.horizon(240), Some(8_000), "200 pages in a span: 800 a second, or more");
     }
 
     #[test]
