@@ -338,3 +338,34 @@ const RUNS_MAX: usize = 128;
 /// and a longer scan at each read. Source: a guess, not measured. A reader is found again, once
 /// its stream was forgotten, by context or by its next adjacent reads.
 const STREAMS_MAX: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads, each before the last one, until a backward stream is shown, in a file of 65,536
+    /// pages. A read that `waits` is still on its way when the next one comes.
+    fn backward_reads(last: u64, pages: u64, waits: bool) -> u64 {
+        let mut file = FileReadahead::new();
+        let shown = (0..8).position(|nth| {
+            let read = Extent::new(last - (nth + 1) * pages, last - nth * pages);
+            let read = Read { file_pages: 65_536, ..Read::alone(read, Some(read.start)) };
+            file.observe(Nanos(nth), read, |_| waits).1 == Shown::Strided
+        });
+        shown.map_or(u64::MAX, |at| at as u64 + 1)
+    }
+
+    #[test]
+    fn a_backward_reader_is_recognised_by_whole_reads_sooner_than_by_those_that_may_have_overtaken_each_other() {
+        assert_eq!(backward_reads(65_536, 16, false), 2, "from the end, as a forward one from the middle");
+        assert_eq!(backward_reads(9_000, 16, false), 3);
+        assert_eq!(backward_reads(65_536, 16, true), 4);
+        assert_eq!(backward_reads(9_000, 16, true), 4);
+    }
+
+    #[test]
+    fn a_backward_reader_of_a_small_file_shows_one_read_more() {
+        assert_eq!(backward_reads(65_536, 512, false), 3, "one random read in 128 lies so");
+        assert_eq!(backward_reads(40_000, 512, false), 4);
+    }
+}
