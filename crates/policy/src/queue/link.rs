@@ -14,7 +14,7 @@
 //!   above.
 //! - *bandwidth* of one request: the most that a long one had. A request that shares a full link
 //!   shows its share, so a lower sample counts only while the link carries clearly less than it
-//!   can, or once its throughput has fallen.
+//!   can and nothing is held back, or once its throughput has fallen.
 //! - *throughput* of all: measured in rounds (`throughput`).
 //! - *crowding*: how much longer requests take than they would alone. While the throughput grows
 //!   and they do not, there is no bound: what the link carries has not shown yet.
@@ -26,7 +26,7 @@
 //! which request pays (`fair_queue`). It knows nothing of the kind of storage: the read path says
 //! which completions measure the bandwidth of a disk. Source: the bandwidth-delay product, with
 //! extremes that are forgotten slowly as in BBR; docs/decisions/0021 (cost), 0026 (what may be
-//! measured), 0050 and 0060 (when the bandwidth is that of a connection).
+//! measured), 0050, 0060 and 0062 (when the bandwidth is that of a connection).
 
 use crate::queue::throughput::{Throughput, per_second};
 use crate::units::{Nanos, PAGE_BYTES};

@@ -15,12 +15,15 @@
 //! A span of fixed length would count a burst that took longer than the span as if it had come in
 //! it: 406 MB/s on a link of 100.
 //!
+//! A round that takes much longer than what was asked for takes at the known rate, and brings much
+//! less, shows a link that has become narrower.
+//!
 //! *Invariant:* `best` is at least `rate`.
 //!
 //! This file does not know what one request may carry (`link`) nor what is done with a link that
 //! grows (`read/path/limits`, `concurrency`). Source: rounds by acknowledged packets, and the
 //! startup that ends after three rounds without a rise by a quarter, as in BBR;
-//! docs/decisions/0050.
+//! docs/decisions/0050, 0062.
 
 use crate::units::Nanos;
 
