@@ -120,7 +120,7 @@ impl Throughput {
         self.best = self.rate.max(self.best - self.best / FORGETS);
         if sample < self.rate / 2 && is_overdue {
             self.rate = sample.max(least);
-            self.best = u64::midpoint(self.best, self.rate);
+            self.best = self.rate;
         }
         self.round = Round { start: now, bytes: 0, came: latest, is_first: false };
         if sample >= self.plateau / 4 * 5 {
