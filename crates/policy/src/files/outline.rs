@@ -185,7 +185,7 @@ mod tests {
                     }
                     (2, Some(any)) => streams.change(any, |s| s.recognise(Some(page), &Lengths::default())),
                     (3, Some(any)) => streams.change(any, |s| s.recognise_stride(-(pages as i64), pages, 3)),
-                    (4, Some(any)) => streams.change(any, |s| s.prepend(now, read, false)),
+                    (4, Some(any)) => streams.change(any, |s| s.prepend(now, read, false, false)),
                     _ => streams.push(Stream::new(at as u64, now, read)),
                 }
                 let all = || streams.all.iter().enumerate();

@@ -126,12 +126,16 @@ pub(crate) struct Stream {
     longest: u64,
     /// Reads in a row, each of which ended at the start that the run had then.
     pub(crate) prepended: u32,
+    /// One of them came while the start that the run had then was still on its way.
+    pub(crate) overtaken: bool,
     /// Only the read pages before it make it a stream.
     pub(crate) guess: bool,
     /// The reader has had to wait since the stream was recognised.
     waited: bool,
     /// Its last read had to wait.
     stalled: bool,
+    /// Strided: it goes backward from the end of its file.
+    from_end: bool,
     /// Strided: pages of a record when the progression was recognised.
     record_pages: u64,
     /// The page after the last read: a record that is longer than expected continues there.
@@ -167,9 +171,11 @@ impl Stream {
             reads: 1,
             longest: read.pages(),
             prepended: 0,
+            overtaken: false,
             guess: false,
             waited: false,
             stalled: false,
+            from_end: false,
             record_pages: 0,
             last_end: read.end,
             jumped_pages: 0,
@@ -197,7 +203,7 @@ impl Stream {
 
     /// `ahead`, limited to the pages that its reader reaches within [`Pace::horizon`].
     pub(crate) fn within_horizon(&self, ahead: u64) -> u64 {
-        self.pace.horizon().map_or(ahead, |horizon| ahead.min(horizon.max(2 * PART_PAGES_MIN)))
+        self.pace.horizon(self.seen).map_or(ahead, |horizon| ahead.min(horizon.max(2 * PART_PAGES_MIN)))
     }
 
     /// Counts the pages read since `round` began, or since the stream began anew in that round.
@@ -297,7 +303,7 @@ impl Stream {
         let Read { extent: read, stalled, absent, skipped, beside, .. } = read;
         self.last = now;
         self.guess = false;
-        self.prepended = 0;
+        (self.prepended, self.overtaken) = (0, false);
         self.last_end = read.end;
         self.longest = self.longest.max(read.pages());
         // A page that was evicted and is read again shows no direction.
@@ -345,7 +351,7 @@ impl Stream {
         self.pace.progressed(now, self.seen);
         let is_trusted = match self.pattern {
             Pattern::Forward => self.start == 0,
-            Pattern::Strided { .. } => self.start == 0 || self.seen >= TRUSTED_PAGES,
+            Pattern::Strided { .. } => self.start == 0 || self.from_end || self.seen >= TRUSTED_PAGES,
         };
         let believed = self.seen * if is_trusted { TRUST } else { 1 };
         self.stalled = stalled;
@@ -388,13 +394,15 @@ impl Stream {
     }
 
     /// `read` ended where this run starts and belongs to it: either requests overtook each other
-    /// on their way to policy, or the reader goes backward.
-    pub(crate) fn prepend(&mut self, now: Nanos, read: Extent, beside: bool) {
+    /// on their way to policy, or the reader goes backward. It `overlaps` the read before it if
+    /// that is still on its way.
+    pub(crate) fn prepend(&mut self, now: Nanos, read: Extent, beside: bool, overlaps: bool) {
         self.last = now;
         self.seen += self.start.saturating_sub(read.start);
         self.start = self.start.min(read.start);
         self.longest = self.longest.max(read.pages());
         self.prepended += u32::from(!beside);
+        self.overtaken |= overlaps;
         self.reads = self.reads.saturating_add(u32::from(!beside));
     }
 
@@ -431,6 +439,15 @@ impl Stream {
         self.end = self.start as i64;
         self.seen = pages * records;
         self.ahead = self.seen;
+    }
+
+    /// From now on the run is one of a reader that goes backward, `pages` at a time.
+    pub(crate) fn recognise_backward(&mut self, pages: u64, file_pages: u64) {
+        self.from_end = self.pos == file_pages;
+        self.recognise_stride(-(pages as i64), pages, u64::from(self.prepended) + 1);
+        if self.from_end {
+            self.ahead = self.seen * TRUST;
+        }
     }
 
     /// Pages read ahead for the stream were evicted before it reached them.
@@ -477,7 +494,16 @@ impl Stream {
                 self.next_forward(ahead, part.min(near).clamp(least, PART_PAGES_MAX), goes_to)
             }
             Pattern::Strided { delta, pages } => {
-                self.next_strided(ahead, part.min(PART_PAGES_STRIDED_MAX), delta, pages, limits.file_pages)
+                // The same, before the reader has waited as well: of records that touch it wants the
+                // last of a part first, and so waits for all of it.
+                let parts = PARTS_WAITING / limits.streams;
+                let distance = (self.end - self.pos as i64).unsigned_abs();
+                let near = if parts > PARTS_QUIET && !limits.rotational {
+                    (distance / (parts - 1)).next_power_of_two()
+                } else {
+                    part
+                };
+                self.next_strided(ahead, part.min(near).min(PART_PAGES_STRIDED_MAX), delta, pages, limits.file_pages)
             }
         }
     }

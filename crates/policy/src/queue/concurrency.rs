@@ -26,7 +26,7 @@
 //!
 //! This file does not hold requests back; `fair_queue` does, and it may exceed the limit for some.
 //! It has no limit for a disk, which `fair_queue` gives one long request at a time. Source:
-//! docs/decisions/0022, amended by 0026; congestion control by delay (TCP Vegas), with the rate as
+//! docs/decisions/0022, amended by 0026 and 0061; congestion control by delay (TCP Vegas), with the rate as
 //! a second witness.
 
 use crate::units::Nanos;
@@ -148,15 +148,20 @@ impl Concurrency {
         }
     }
 
-    /// A round of the link is over. While its throughput `grows`, a limit that is used and at
-    /// which requests do not wait at the storage becomes four times as large. The first answer of
-    /// many requests does not show that: it may be the only one that did not wait.
-    pub(crate) fn round_ended(&mut self, grows: bool) {
+    /// While the throughput of the link `grows`, a limit that is used and at which requests do not
+    /// wait at the storage becomes four times as large. The first answer of many requests does not
+    /// show that: it may be the only one that did not wait. Half of those that were in flight do.
+    pub(crate) fn grow(&mut self, grows: bool) {
         let mean_ns = self.round_first_bytes_ns.checked_div(self.round_seen).unwrap_or(0);
         let waits = self.round_seen * 2 < self.round_most as u64 || mean_ns > self.least_ns.saturating_mul(3) / 2;
         if grows && !waits && self.limit >= LIMIT_FIRST && self.is_used(self.round_most) {
             self.limit = (self.limit * 4).min(self.max);
+            self.round_ended();
         }
+    }
+
+    /// A round of the link is over: what was seen in it counts no more.
+    pub(crate) fn round_ended(&mut self) {
         (self.round_most, self.round_seen, self.round_first_bytes_ns) = (0, 0, 0);
     }
 
@@ -297,6 +302,8 @@ const TRIED_MIN: usize = 12;
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
 
     const MS: u64 = 1_000_000;
@@ -346,12 +353,31 @@ mod tests {
         let mut concurrency = Concurrency::default();
         concurrency.in_flight(LIMIT_FIRST);
         concurrency.answered(Nanos(30 * MS), Nanos(30 * MS), 1);
-        concurrency.round_ended(true);
+        concurrency.grow(true);
+        concurrency.round_ended();
         assert_eq!(concurrency.limit(), LIMIT_FIRST);
         concurrency.in_flight(LIMIT_FIRST);
         (0..LIMIT_FIRST).for_each(|_| concurrency.answered(Nanos(30 * MS), Nanos(30 * MS), 1));
-        concurrency.round_ended(true);
+        concurrency.grow(true);
+        concurrency.round_ended();
         assert_eq!(concurrency.limit(), LIMIT_FIRST * 4);
+    }
+
+    #[test]
+    fn half_of_the_answers_raise_the_limit_before_the_round_is_over() {
+        let mut concurrency = Concurrency::default();
+        concurrency.in_flight(LIMIT_FIRST);
+        let limits: Vec<usize> = (0..LIMIT_FIRST / 2)
+            .map(|_| {
+                concurrency.answered(Nanos(30 * MS), Nanos(30 * MS), 1);
+                concurrency.grow(true);
+                concurrency.limit()
+            })
+            .collect();
+        assert_eq!(limits[LIMIT_FIRST / 2 - 2..], [LIMIT_FIRST, LIMIT_FIRST * 4]);
+        concurrency.answered(Nanos(30 * MS), Nanos(30 * MS), 1);
+        concurrency.grow(true);
+        assert_eq!(concurrency.limit(), LIMIT_FIRST * 4, "these show nothing of the new limit");
     }
 
     #[test]

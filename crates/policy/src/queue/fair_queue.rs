@@ -232,11 +232,16 @@ impl FairQueue {
         }
     }
 
-    /// A round of the link is over, in which its throughput `grows` or not.
-    pub(crate) fn round_ended(&mut self, grows: bool) {
+    /// The throughput of the link `grows` or not: while it does, the limit may grow too.
+    pub(crate) fn grow(&mut self, grows: bool) {
         if !self.off {
-            self.concurrency.round_ended(grows);
+            self.concurrency.grow(grows);
         }
+    }
+
+    /// A round of the link is over.
+    pub(crate) fn round_ended(&mut self) {
+        self.concurrency.round_ended();
     }
 
     /// `id` is over, whether it was started or not. Returns whether the storage has one request

@@ -14,7 +14,7 @@
 //!   above.
 //! - *bandwidth* of one request: the most that a long one had. A request that shares a full link
 //!   shows its share, so a lower sample counts only while the link carries clearly less than it
-//!   can, or once its throughput has fallen.
+//!   can and nothing is held back, or once its throughput has fallen.
 //! - *throughput* of all: measured in rounds (`throughput`).
 //! - *crowding*: how much longer requests take than they would alone. While the throughput grows
 //!   and they do not, there is no bound: what the link carries has not shown yet.
@@ -26,7 +26,7 @@
 //! which request pays (`fair_queue`). It knows nothing of the kind of storage: the read path says
 //! which completions measure the bandwidth of a disk. Source: the bandwidth-delay product, with
 //! extremes that are forgotten slowly as in BBR; docs/decisions/0021 (cost), 0026 (what may be
-//! measured), 0050 and 0060 (when the bandwidth is that of a connection).
+//! measured), 0050, 0060 and 0062 (when the bandwidth is that of a connection).
 
 use crate::queue::throughput::{Throughput, per_second};
 use crate::units::{Nanos, PAGE_BYTES};
@@ -106,8 +106,10 @@ impl Link {
             let told = per_second(self.arrived - arrived_before, total.0);
             let with = if beside < FEW { 0 } else { sample.saturating_mul(beside as u64 + 1).max(told) };
             let near = self.bandwidth / 16;
-            if sample > self.bandwidth + near || (sample < self.bandwidth - near && self.throughput.is_far_above(with))
-            {
+            // All that the link carries was asked for: if that is less than it was, the link has
+            // become narrower.
+            let is_share = self.throughput.is_limit() || !self.throughput.is_far_above(with);
+            if sample > self.bandwidth + near || (sample < self.bandwidth - near && !is_share) {
                 (self.bandwidth, self.shown_by, self.shown_with) = (sample, size, with);
                 self.is_own = false;
             } else if sample >= self.bandwidth - near {
@@ -140,9 +142,12 @@ impl Link {
     }
 
     /// A request is complete that was the `came`th to come to the storage, where `latest` have
-    /// come so far. Returns whether that ends a round.
-    pub(crate) fn passed(&mut self, now: Nanos, came: u64, latest: u64) -> bool {
-        let ends = self.throughput.passed(now, came, latest, self.crowding >= CROWDED_START);
+    /// come so far, in parts of `part_pages` at most. Returns whether that ends a round.
+    pub(crate) fn passed(&mut self, now: Nanos, came: u64, latest: u64, part_pages: u64) -> bool {
+        // A filled link answers within the time that it takes for what may be in flight.
+        let least_ns = transfer_ns(AHEAD_PAGES_MIN, self.throughput.rate().max(1));
+        let expected = Nanos(self.delay_ns(part_pages).saturating_mul(HEADROOM).max(least_ns));
+        let ends = self.throughput.passed(now, came, latest, expected, self.crowding >= CROWDED_START);
         self.is_own |= ends && self.throughput.fell_short() && !self.is_crowded();
         ends
     }
@@ -338,7 +343,7 @@ mod tests {
                 link.completed(after(2048, Nanos::from_millis(30), Nanos::from_millis(135)), true);
             }
             link.holds_back();
-            link.passed(Nanos::from_millis(100 * i), i, i);
+            link.passed(Nanos::from_millis(100 * i), i, i, 2048);
         }
         let bytes = link.ahead_pages_max(2048) * PAGE_BYTES;
         let product = 1_342_000_000 / 1000 * 135;
@@ -358,7 +363,7 @@ mod tests {
             }
             link.holds_back();
             now_ms += total_ms;
-            link.passed(Nanos::from_millis(now_ms), nth, nth);
+            link.passed(Nanos::from_millis(now_ms), nth, nth, 512);
         };
         // Twenty connections of 5 MB/s fill a link of 100: each seems to have a share of it.
         (1..=20).for_each(|nth| round(&mut link, nth, 20, 620));
@@ -384,9 +389,48 @@ mod tests {
             }
             link.holds_back();
             now_ms += 21 * requests;
-            link.passed(Nanos::from_millis(now_ms), nth, nth);
+            link.passed(Nanos::from_millis(now_ms), nth, nth, 512);
         }
         assert!(!link.is_bandwidth_known());
+    }
+
+    /// A link that carried 100 MB/s in 40 requests of 25 MB/s, 4 MiB each, and after `at` rounds
+    /// carries a tenth of it, or gives a connection a tenth.
+    fn narrower(rounds: u64, at: u64, holds_back: bool) -> Link {
+        let mut link = Link::default();
+        let mut now_ms = 0;
+        for nth in 1..=rounds {
+            let (requests, total_ms) = if nth <= at { (9, 380) } else { (9, 3_800) };
+            for _ in 0..requests {
+                let completion = after(1024, Nanos::from_millis(30), Nanos::from_millis(total_ms));
+                let beside = if nth == 1 { 0 } else { requests - 1 };
+                let arrived_before = link.arrived_bytes().saturating_sub(requests as u64 * completion.arrived);
+                let total = if nth == 1 { Nanos::from_millis(198) } else { completion.total };
+                link.completed(Completion { beside, arrived_before, total, ..completion }, true);
+            }
+            if holds_back {
+                link.holds_back();
+            }
+            now_ms += total_ms;
+            link.passed(Nanos::from_millis(now_ms), nth, nth, 1024);
+        }
+        link
+    }
+
+    #[test]
+    fn a_link_that_became_narrower_is_known_after_one_round() {
+        let (before, after) = (narrower(20, 20, true), narrower(21, 20, true));
+        let bound = |link: &Link| link.ahead_pages_max(1024) * PAGE_BYTES;
+        assert!((35_000_000..50_000_000).contains(&bound(&before)), "{}", bound(&before));
+        assert_eq!(bound(&after), 8 << 20, "the least bound: 10 MB/s x .2 s are less");
+        assert_eq!(after.bandwidth, before.bandwidth, "each request has a share of what is left");
+    }
+
+    #[test]
+    fn where_nothing_is_held_back_a_slow_round_shows_slow_connections() {
+        let (before, after) = (narrower(20, 20, false), narrower(21, 20, false));
+        assert!(after.throughput.rate() > before.throughput.rate() / 10 * 9, "readers asked for less");
+        assert!(after.bandwidth < before.bandwidth / 10, "{} {}", after.bandwidth, before.bandwidth);
     }
 
     #[test]

@@ -15,12 +15,15 @@
 //! A span of fixed length would count a burst that took longer than the span as if it had come in
 //! it: 406 MB/s on a link of 100.
 //!
+//! A round that takes much longer than what was asked for takes at the known rate, and brings much
+//! less, shows a link that has become narrower.
+//!
 //! *Invariant:* `best` is at least `rate`.
 //!
 //! This file does not know what one request may carry (`link`) nor what is done with a link that
 //! grows (`read/path/limits`, `concurrency`). Source: rounds by acknowledged packets, and the
 //! startup that ends after three rounds without a rise by a quarter, as in BBR;
-//! docs/decisions/0050.
+//! docs/decisions/0050, 0062.
 
 use crate::units::Nanos;
 
@@ -40,6 +43,8 @@ pub(crate) struct Throughput {
     grows: bool,
     /// Something was held back in this round by what the link was thought to carry.
     is_limit: bool,
+    /// The same in the round before.
+    was_limit: bool,
     /// In the round before, something was held back, and less came than the link is known to
     /// carry.
     fell_short: bool,
@@ -97,9 +102,14 @@ impl Throughput {
     /// A request is complete that was the `came`th to come to the storage, where `latest` have
     /// come so far. Requests are `crowded` if they wait for each other for long. Returns whether
     /// that ends the round.
-    pub(crate) fn passed(&mut self, now: Nanos, came: u64, latest: u64, crowded: bool) -> bool {
+    ///
+    /// At the known rate a round takes no longer than `expected`. One that took twice as long, in
+    /// which something was held back, and in which less than half came, shows a link that has
+    /// become narrower, and how wide it is: what is known of it is forgotten at once.
+    pub(crate) fn passed(&mut self, now: Nanos, came: u64, latest: u64, expected: Nanos, crowded: bool) -> bool {
         self.busy.last = now;
         let elapsed = now.since(self.round.start);
+        let is_overdue = self.is_limit && !self.grows && elapsed.0 / OVERDUE >= expected.0;
         if came <= self.round.came || elapsed < ROUND_MIN {
             return false;
         }
@@ -107,8 +117,12 @@ impl Throughput {
         self.fell_short = self.is_limit && sample < self.rate / SHORT_OF * (SHORT_OF - 1);
         let least = if self.round.is_first { self.rate } else { 0 };
         self.rate = settle(self.rate, sample).max(least);
-        self.round = Round { start: now, bytes: 0, came: latest, is_first: false };
         self.best = self.rate.max(self.best - self.best / FORGETS);
+        if sample < self.rate / 2 && is_overdue {
+            self.rate = sample.max(least);
+            self.best = self.rate;
+        }
+        self.round = Round { start: now, bytes: 0, came: latest, is_first: false };
         if sample >= self.plateau / 4 * 5 {
             (self.plateau, self.level, self.held_back) = (sample, 0, 0);
             self.grows = true;
@@ -117,7 +131,7 @@ impl Throughput {
             self.held_back = self.held_back.saturating_add(u32::from(self.is_limit));
             self.plateau -= self.plateau / FORGETS;
         }
-        self.is_limit = false;
+        (self.is_limit, self.was_limit) = (false, self.is_limit);
         self.grows &= self.held_back < LEVEL_ROUNDS && !crowded;
         true
     }
@@ -136,6 +150,12 @@ impl Throughput {
     /// since.
     pub(crate) fn grows(&self) -> bool {
         self.grows
+    }
+
+    /// Whether something is held back, or was in the last round: all that the link carries was
+    /// asked for.
+    pub(crate) fn is_limit(&self) -> bool {
+        self.is_limit || self.was_limit
     }
 
     /// Whether, in the last round, something was held back, and yet less came than is known to
@@ -176,6 +196,11 @@ fn settle(value: u64, sample: u64) -> u64 {
 /// trips are one round. Source: a guess, not measured.
 const ROUND_MIN: Nanos = Nanos::from_millis(1);
 
+/// How many times as long as expected a round takes that is overdue. Lower: one that ends late by
+/// chance looks like a narrower link. Higher: a link that became narrower is noticed later, with
+/// more in flight. Source: docs/decisions/0062.
+const OVERDUE: u64 = 2;
+
 /// Rounds without a rise by a quarter after which the throughput is level. Lower: a start that
 /// pauses for a round trip is taken for the link's limit. Higher: more is asked for than the link
 /// carries. Source: BBR, which leaves its startup after three rounds without such a rise.
@@ -201,6 +226,7 @@ mod tests {
     use super::*;
 
     const MB: u64 = 1_000_000;
+    const EXPECTED: Nanos = Nanos::from_millis(333);
 
     /// The rate after `rounds` in which `n` requests of 1 MB end together, each `round_ms` after
     /// it was started.
@@ -212,7 +238,7 @@ mod tests {
                 throughput.arrived(MB);
                 // Each that ends makes room for another one, which comes after it.
                 let came = (round - 1) * n + nth;
-                throughput.passed(Nanos::from_millis(round * round_ms), came, n * round + nth - 1, false);
+                throughput.passed(Nanos::from_millis(round * round_ms), came, n * round + nth - 1, EXPECTED, false);
             }
         }
         throughput
@@ -233,9 +259,28 @@ mod tests {
         for round in 41..=44 {
             throughput.holds_back();
             throughput.arrived(16 * MB);
-            throughput.passed(Nanos::from_millis(round * 333), u64::MAX, u64::MAX - 1, false);
+            throughput.passed(Nanos::from_millis(round * 333), u64::MAX, u64::MAX - 1, EXPECTED, false);
         }
         assert!(!throughput.grows());
+    }
+
+    #[test]
+    fn a_slow_round_shows_the_rate_only_where_it_is_overdue_and_the_link_was_the_limit() {
+        let after = |holds_back: bool, round_ms: u64, grows: bool| {
+            let mut throughput = of_bursts(16, 333, 40);
+            throughput.grows = grows;
+            if holds_back {
+                throughput.holds_back();
+            }
+            throughput.arrived(5 * MB);
+            throughput.passed(Nanos::from_millis(40 * 333 + round_ms), u64::MAX, u64::MAX - 1, EXPECTED, false);
+            throughput.rate() / MB
+        };
+        // The rest of the last burst counts as well: 20 MB in 2 s.
+        assert_eq!(after(true, 2_000, false), 10);
+        assert_eq!(after(false, 2_000, false), 45, "readers wanted less");
+        assert_eq!(after(true, 650, false), 46, "it took no longer than rounds do");
+        assert_eq!(after(true, 2_000, true), 45, "what a start has put in flight is not known");
     }
 
     #[test]
@@ -247,7 +292,7 @@ mod tests {
             for nth in 1..=200 {
                 throughput.arrived(MB);
                 let now = Nanos::from_millis(1_000 * burst + 300);
-                throughput.passed(now, 200 * burst + nth, 200 * (burst + 1), false);
+                throughput.passed(now, 200 * burst + nth, 200 * (burst + 1), EXPECTED, false);
             }
         }
         let rate = throughput.rate();
@@ -260,7 +305,7 @@ mod tests {
         let before = throughput.rate();
         throughput.begins(Nanos::from_millis(1_000_000), 700);
         throughput.arrived(16 * MB);
-        assert!(throughput.passed(Nanos::from_millis(1_000_333), 701, 701, false));
+        assert!(throughput.passed(Nanos::from_millis(1_000_333), 701, 701, EXPECTED, false));
         assert!(throughput.rate() > before / 10 * 9, "{}", throughput.rate());
     }
 }

@@ -240,8 +240,10 @@ impl ReadPath {
                         arrived: (extent.end - finished.arrived) * PAGE_BYTES,
                     };
                     self.link.completed(completion, alone);
-                    if self.link.passed(now, met.came, self.requests.came()) {
-                        self.queue.round_ended(self.link.is_growing());
+                    let is_over = self.link.passed(now, met.came, self.requests.came(), self.part_pages);
+                    self.queue.grow(self.link.is_growing());
+                    if is_over {
+                        self.queue.round_ended();
                     }
                     self.resident.arrived(file, extent, request);
                 }

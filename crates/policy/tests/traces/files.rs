@@ -25,6 +25,15 @@ fn backward() {
 }
 
 #[test]
+fn backward_from_the_end() {
+    let mut reader = Reader::new(STORE, &[10_016]);
+    for start in (9_760..=9_984).rev().step_by(32) {
+        reader.get(1, start, start + 32);
+    }
+    reader.trace.check("files_backward_from_the_end", "A reader takes records of 128 KiB from the end of a file on.");
+}
+
+#[test]
 fn strided() {
     let mut reader = Reader::new(STORE, &[10_000]);
     for start in (0..10).map(|record| record * 160) {
