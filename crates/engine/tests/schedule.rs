@@ -300,9 +300,9 @@ fn run(seed: u64) -> Outcome {
             reader.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         }
         outcome.lock().took = began.elapsed();
-        // Requests for files that nobody has open are given up. Two kinds end by themselves, within
-        // patience: a read has its file open until it ends, also if its reader does not wait for it
-        // any more; and what policy asked for before a panic may have readers that wait for it.
+        // Requests for files that nobody has open are given up. Two kinds end by themselves,
+        // within patience: a read has its file open until it ends, also if its reader does not
+        // wait for it any more; and what policy asked for before a panic may have readers.
         let ends_by_itself = outcome.lock().abandoned > 0 || engine.stats().panics > 0;
         sleep(if ends_by_itself { Patience::default().total } else { Duration::from_secs(1) }).await;
         let stats = engine.stats();
