@@ -106,6 +106,7 @@ pub(crate) struct Limits {
 
 /// One stream; while `ahead` is 0, only a run of reads that may become one.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an observation of its own, in any combination")]
 pub(crate) struct Stream {
     pub(crate) id: u64,
     pub(crate) pattern: Pattern,
