@@ -495,8 +495,8 @@ impl Stream {
                 self.next_forward(ahead, part.min(near).clamp(least, PART_PAGES_MAX), goes_to)
             }
             Pattern::Strided { delta, pages } => {
-                // The same, before the reader has waited as well: of records that touch it wants the
-                // last of a part first, and so waits for all of it.
+                // The same, before the reader has waited as well: of records that touch it wants
+                // the last of a part first, and so waits for all of it.
                 let parts = PARTS_WAITING / limits.streams;
                 let distance = (self.end - self.pos as i64).unsigned_abs();
                 let near = if parts > PARTS_QUIET && !limits.rotational {
