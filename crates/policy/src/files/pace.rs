@@ -76,8 +76,8 @@ impl Pace {
         (self.since, self.from, self.span, self.settled) = (now, seen, Nanos(elapsed), true);
     }
 
-    /// The pages that the reader, which has read `seen`, reaches before long: more of them ahead is
-    /// of no use, however often it waited. `None` while its rate is not known. What it has read
+    /// The pages that the reader, which has read `seen`, reaches before long: more of them ahead
+    /// is of no use, however often it waited. `None` while its rate is not known. What it has read
     /// since that was measured counts as well, as if the next span took as long: while its window
     /// grows, each round trip has several times as much as the one before. Where a span takes
     /// longer than a round trip, readers wait for each other, and not for a link to be filled.

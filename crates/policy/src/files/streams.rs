@@ -299,11 +299,11 @@ const ADJACENT_READS: u32 = 2;
 /// `try_context_readahead()` wants more than one.
 const CONTEXT_READS: u64 = 8;
 
-/// Reads, the first counted, each of which ends where the one before it began, that make a backward
-/// stream where each came once the one before it was there. One that begins at the end of its file
-/// needs as many as a forward one. Lower: random reads that lie so by chance are read ahead for;
-/// with two `sysbench-fileio` fetched .5 % more. Higher: a backward reader waits for more reads of
-/// its own. Source: docs/decisions/0061.
+/// Reads, the first counted, each of which ends where the one before it began, that make a
+/// backward stream where each came once the one before it was there. One that begins at the end of
+/// its file needs as many as a forward one. Lower: random reads that lie so by chance are read
+/// ahead for; with two `sysbench-fileio` fetched .5 % more. Higher: a backward reader waits for
+/// more reads of its own. Source: docs/decisions/0061.
 const BACKWARD_READS: u32 = 3;
 
 /// The same where one came while the one before it was still on its way. Lower: requests that

@@ -106,6 +106,7 @@ pub(crate) struct Limits {
 
 /// One stream; while `ahead` is 0, only a run of reads that may become one.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an observation of its own, in any combination")]
 pub(crate) struct Stream {
     pub(crate) id: u64,
     pub(crate) pattern: Pattern,
@@ -494,8 +495,8 @@ impl Stream {
                 self.next_forward(ahead, part.min(near).clamp(least, PART_PAGES_MAX), goes_to)
             }
             Pattern::Strided { delta, pages } => {
-                // The same, before the reader has waited as well: of records that touch it wants the
-                // last of a part first, and so waits for all of it.
+                // The same, before the reader has waited as well: of records that touch it wants
+                // the last of a part first, and so waits for all of it.
                 let parts = PARTS_WAITING / limits.streams;
                 let distance = (self.end - self.pos as i64).unsigned_abs();
                 let near = if parts > PARTS_QUIET && !limits.rotational {

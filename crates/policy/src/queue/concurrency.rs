@@ -26,8 +26,8 @@
 //!
 //! This file does not hold requests back; `fair_queue` does, and it may exceed the limit for some.
 //! It has no limit for a disk, which `fair_queue` gives one long request at a time. Source:
-//! docs/decisions/0022, amended by 0026 and 0061; congestion control by delay (TCP Vegas), with the rate as
-//! a second witness.
+//! docs/decisions/0022, amended by 0026 and 0061; congestion control by delay (TCP Vegas), with
+//! the rate as a second witness.
 
 use crate::units::Nanos;
 

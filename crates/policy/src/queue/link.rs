@@ -406,7 +406,7 @@ mod tests {
                 let beside = if nth == 1 { 0 } else { requests - 1 };
                 let arrived_before = link.arrived_bytes().saturating_sub(requests as u64 * completion.arrived);
                 let total = if nth == 1 { Nanos::from_millis(198) } else { completion.total };
-                link.completed(Completion { beside, arrived_before, total, ..completion }, true);
+                link.completed(Completion { total, beside, arrived_before, ..completion }, true);
             }
             if holds_back {
                 link.holds_back();

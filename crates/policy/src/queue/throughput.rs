@@ -29,6 +29,7 @@ use crate::units::Nanos;
 
 /// The bytes a second of all requests, and how they change.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an observation of its own, in any combination")]
 pub(crate) struct Throughput {
     /// Bytes a second: half of the way to a round above, a 16th of the way to one below, unless
     /// that began with nothing in flight.
