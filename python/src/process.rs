@@ -176,11 +176,14 @@ pub(crate) fn trace() -> bool {
     begins
 }
 
-/// The engines whose reads are recorded, in the order in which they were made. `last`: those that
-/// are made from now on are not.
-pub(crate) fn traced(last: bool) -> Vec<Traced> {
-    let mut traced = state().traced.lock();
-    if last { traced.take() } else { traced.clone() }.unwrap_or_default()
+/// The engines whose reads are recorded, in the order in which they were made.
+pub(crate) fn traced() -> Vec<Traced> {
+    state().traced.lock().clone().unwrap_or_default()
+}
+
+/// Records no engine any more. Returns those that were.
+pub(crate) fn end_trace() -> Vec<Traced> {
+    state().traced.lock().take().unwrap_or_default()
 }
 
 /// Has the children of forks begin anew.

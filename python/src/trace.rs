@@ -23,7 +23,7 @@ use foreread_workload::trace::Writer;
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 
-use crate::process::{Traced, trace, traced};
+use crate::process::{Traced, end_trace, trace, traced};
 
 /// Time between two looks at the engines. Lower costs turns at their locks; higher loses reads of
 /// a process that makes more than 100,000 in that time.
@@ -91,7 +91,7 @@ struct Ends;
 
 impl Drop for Ends {
     fn drop(&mut self) {
-        for Traced { engine, number, .. } in traced(true) {
+        for Traced { engine, number, .. } in end_trace() {
             while engine.recorded(number, PART_BYTES, true).is_some_and(|recorded| recorded.more) {}
         }
     }
@@ -110,7 +110,7 @@ impl Recording {
     /// Writes what the engines have kept: the reads of all in their order.
     fn take(&mut self, last: bool) -> io::Result<()> {
         let mut reads = Vec::new();
-        for (place, Traced { store, engine, number }) in traced(last).into_iter().enumerate() {
+        for (place, Traced { store, engine, number }) in traced().into_iter().enumerate() {
             let clock_ns = engine.started().saturating_duration_since(self.began).as_nanos() as u64;
             let before_ns = self.began.saturating_duration_since(engine.started()).as_nanos() as u64;
             while let Some(recorded) = engine.recorded(number, PART_BYTES, last) {

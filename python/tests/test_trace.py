@@ -83,6 +83,15 @@ def test_one_at_a_time(tmp_path: Path) -> None:
         pass
 
 
+def test_a_full_disk_is_reported_and_ends_the_recording(testbed: Testbed, tmp_path: Path) -> None:
+    with foreread.open(testbed.url("small"), **testbed.options) as file:
+        with pytest.raises(OSError, match="No space left"), foreread.trace("/dev/full"):
+            file.read_at(0, 10)
+        with foreread.trace(tmp_path / "r.trace") as recording:
+            file.read_at(0, 10)
+    assert recording.reads == 1
+
+
 def test_a_child_records_for_itself(testbed: Testbed, tmp_path: Path) -> None:
     with foreread.trace(tmp_path / "parent") as recording:
         with foreread.open(testbed.url("small"), **testbed.options) as file:
