@@ -75,7 +75,7 @@ impl ReadPath {
             self.resident.connect(connection_to_come(request));
             self.resident.grant(request.file, Extent::new(request.granted, end), id);
             let met = self.met_by(request);
-            if !request.has_begun() && met.nobody {
+            if !request.has_begun() && met.alone {
                 self.link.begins(self.now, self.requests.came());
             }
             self.requests.grant(id, end, met);
@@ -90,7 +90,7 @@ impl ReadPath {
         let there = self.requests.demanded().saturating_sub(self.queue.demanded() + self.queue.joined());
         let demanded = there.saturating_sub(usize::from(request.class == Class::Demand));
         let beside = self.queue.started().saturating_sub(1);
-        Met { demanded, nobody: beside == 0, beside, came: 0, arrived: self.link.arrived_bytes() }
+        Met { demanded, alone: beside == 0, beside, came: 0, arrived: self.link.arrived_bytes() }
     }
 
     /// Makes room for `bytes` by evicting folios, of which those unread only for `demand`.
