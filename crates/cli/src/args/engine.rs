@@ -8,8 +8,8 @@ use thiserror::Error;
 
 use crate::args::memory;
 use crate::failure::Failure;
-use crate::terminal::size::Size;
 use crate::last_cause::LastCause;
+use crate::terminal::size::Size;
 
 /// How the engine reads.
 #[derive(Debug, Clone, clap::Args)]

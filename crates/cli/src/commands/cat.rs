@@ -18,10 +18,10 @@ use crate::args::range::ByteRange;
 use crate::args::storage::StorageArgs;
 use crate::failure::Failure;
 use crate::heap;
+use crate::last_cause::LastCause;
 use crate::storage;
 use crate::terminal::log;
 use crate::terminal::progress::Progress;
-use crate::last_cause::LastCause;
 
 /// Write an object, or a range of it, to stdout
 #[derive(Debug, clap::Args)]

@@ -32,10 +32,10 @@ use crate::args::engine::{self, EngineArgs};
 use crate::args::storage::StorageArgs;
 use crate::failure::Failure;
 use crate::heap;
+use crate::last_cause::LastCause;
 use crate::storage;
 use crate::terminal::log;
 use crate::terminal::progress::Progress;
-use crate::last_cause::LastCause;
 use background::{Herald, Side};
 use directory::MountPoint;
 use error::Error;
@@ -158,7 +158,8 @@ fn serve(args: &Args, options: &Options, point: &MountPoint, herald: &mut Herald
             (single, String::new())
         }
     };
-    let engine = Engine::new(backend, options).map_err(|cause| engine::Error::Start { cause: LastCause::from(&cause) })?;
+    let engine =
+        Engine::new(backend, options).map_err(|cause| engine::Error::Start { cause: LastCause::from(&cause) })?;
 
     let signals = signals::listen(engine.runtime()).map_err(|cause| Error::Background { cause })?;
     let mount_options = MountOptions::default()

@@ -97,8 +97,7 @@ fn not_recorded(dir: &Path, cause: &foreread_fuse::Error) -> Error {
 }
 
 fn ask(dir: &Path, recording: u64, last: bool) -> miette::Result<Recorded> {
-    let answer =
-        foreread_fuse::query_recorded(dir, recording, last).map_err(|cause| not_recorded(dir, &cause))?;
+    let answer = foreread_fuse::query_recorded(dir, recording, last).map_err(|cause| not_recorded(dir, &cause))?;
     Ok(serde_json::from_str(&answer).map_err(|cause| Failure::Output { cause: cause.into() })?)
 }
 

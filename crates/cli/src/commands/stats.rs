@@ -58,8 +58,8 @@ enum Error {
 /// Prints the statistics once, or every second.
 pub(crate) fn run(args: &Args) -> miette::Result<ExitCode> {
     loop {
-        let json =
-            foreread_fuse::query_stats(&args.dir).map_err(|cause| Error::NoStats { dir: args.dir.clone(), cause: LastCause::from(&cause) })?;
+        let json = foreread_fuse::query_stats(&args.dir)
+            .map_err(|cause| Error::NoStats { dir: args.dir.clone(), cause: LastCause::from(&cause) })?;
         let text = if args.json { format!("{}\n", json.trim_end()) } else { table(&args.dir, &json) };
         // A table is redrawn in place; JSON is a line each time, for a program that reads them.
         let clear = if args.watch && !args.json { CLEAR } else { "" };
