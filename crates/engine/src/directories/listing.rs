@@ -158,8 +158,8 @@ impl Listing {
         Self::rest(prefix, 0, 0, None, Marks::default())
     }
 
-    /// The rest of a listing, without its first `gone` entries. The first `passes` entries that the
-    /// storage lists are left out; `last` is the name of the entry before those, if it is known.
+    /// The rest of a listing, without its first `gone` entries. The first `passes` entries that
+    /// the storage lists are left out; `last` is the name of the entry before those, if known.
     pub(crate) fn rest(prefix: &Arc<str>, gone: u32, passes: u32, last: Option<&str>, marks: Marks) -> Arc<Self> {
         // An object and a directory of one name are one entry.
         let shadows = last.map(|last| (last.to_owned(), gone.saturating_sub(1))).into_iter().collect();

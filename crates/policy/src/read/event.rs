@@ -218,6 +218,7 @@ pub enum Action {
 
 /// What policy has decided so far. Each count only grows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Counters {
     /// Requests that a reader waited for from the start.
     pub requests_demand: u64,

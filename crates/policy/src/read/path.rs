@@ -11,17 +11,17 @@
 //! ```
 //!
 //! The rules that need several mechanisms at once lie below: `plan`, `limits`, `submit`, `answer`,
-//! `room`.
-//! This file has three of its own. After each event, memory and turns that came free are given
-//! away in the order above. Storage is measured from completions; a group of coalesced requests
-//! has one first byte, and on a disk only a request that ran alone shows the bandwidth
+//! `room`. This file has three of its own. After each event, memory and turns that came free are
+//! given away in the order above. Storage is measured from completions; a group of coalesced
+//! requests has one first byte, and on a disk only a request that ran alone shows the bandwidth
 //! (docs/decisions/0026). A release cancels the requests of a file at once, and keeps its pages.
 //!
 //! *Invariants:* a debug build asserts that every action was polled before the next event, and
 //! that `now` never goes back. Room is made before anything is submitted.
 //!
 //! The file does not find streams, choose victims, order requests or retry. No mechanism asks for
-//! a wake-up: drivers report time by events only (docs/decisions/0017).
+//! a wake-up: drivers report time by events only (docs/decisions/0017). Source:
+//! docs/decisions/0001 (the state is here), 0021 (queues) and 0043 (the reads that wait).
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
