@@ -30,7 +30,8 @@
 use crate::files::lengths::Lengths;
 use crate::files::outline::Streams;
 use crate::files::stride::Starts;
-use crate::files::window::{Limits, Part, Read, Stream};
+use crate::files::window::parts::{Limits, Part};
+use crate::files::window::{Read, Stream};
 use crate::units::{Extent, Nanos};
 
 /// What kind of stream a read has shown for the first time.

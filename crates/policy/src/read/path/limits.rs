@@ -18,7 +18,8 @@
 //! the link makes use of, `files::share` the level. Source: docs/decisions/0006, 0008, 0014, 0018.
 
 use super::ReadPath;
-use crate::files::window::{Limits, PART_PAGES_MAX, PART_PAGES_MIN};
+use crate::files::window::parts::Limits;
+use crate::files::window::{PART_PAGES_MAX, PART_PAGES_MIN};
 use crate::queue::requests::GRANT_PAGES;
 use crate::residency::budget::PER_MILLE;
 use crate::residency::folio::connection;
