@@ -4,10 +4,10 @@
 //!   window  pos |===part===|===part===|===part===| . . . .| pos + ahead
 //!                ^mark      ^mark      ^mark       no room for another part: none is planned
 //!
-//!   parts   4    recognised at its first read                then as long as the window divided by
-//!           12   its reader has waited, on no disk; fewer    the parts, a power of two of pages,
-//!                where many streams share the link           and shorter near the reader
-//!           2    otherwise
+//!   parts    4   of a stream recognised at its first read    each: the window divided by the
+//!           12   where its reader has waited, on no disk;    parts, rounded up to a power of
+//!                fewer where many streams share the link     two; shorter near the reader
+//!            2   otherwise
 //! ```
 //!
 //! Where it can, a part ends with a folio. A strided part is one record, or several that touch.
