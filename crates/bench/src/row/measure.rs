@@ -82,7 +82,7 @@ fn fill(row: &mut Row, options: &Options<'_>, text: &str, subjects: &[Subject]) 
 }
 
 /// Simulates foreread where it was measured. The store carries no more than the processors can
-/// take in: each byte costs what it cost all processes of these runs.
+/// take in. The processor time of a byte is what it was in these runs, in all processes.
 fn predict(row: &mut Row) -> Result<(), foreread_sim::Error> {
     if matches!(row.workload.pattern, Pattern::MmapRandom { .. }) || !row.workload.is_simulated() {
         // A page fault brings the pages around it, which no model here does; none knows
