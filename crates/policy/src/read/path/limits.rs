@@ -64,9 +64,12 @@ impl ReadPath {
     /// A part whose bytes take as long as its first byte needs twice the connections that the
     /// bytes alone would. Longer ones need fewer, and more memory; so a part takes up to four
     /// times as long where memory holds what is then on its way, and the link's bound of it. Where
-    /// the bound is more than that, memory limits the throughput that the bound follows from: parts
-    /// of that length would keep the throughput so low that they seem to fit. While a link is
-    /// filled, small parts use more connections, of which slow ones need many.
+    /// the bound is more than that, memory limits the throughput that the bound follows from:
+    /// parts of that length would keep the throughput so low that they seem to fit. While a link
+    /// is filled, small parts use more connections, of which slow ones need many.
+    ///
+    /// Where the link is crowded, it is the link that limits the throughput, and parts that the
+    /// pacer sees end within its interval may be longer.
     ///
     /// Longer parts are paced, and so are others where memory holds less than twice the bound,
     /// unless they are short: many short parts hold little more than their first bytes, and end at
@@ -133,10 +136,10 @@ const PART_PAGES_UNKNOWN: u64 = 512;
 /// MB/s and 30 ms the largest part, which 0003 wants for a long stream.
 const LONGER: u64 = 4;
 
-/// The least part that is paced where memory is tight, in pages: 2 MiB. Lower: of hundreds of short
-/// parts only those go out in time for which an event of the file comes, and a reader at 5 MB/s a
-/// connection has half of its rate. Higher: parts that memory holds once, and not twice, arrive
-/// together, and the link idles in between. Source: docs/decisions/0066.
+/// The least part that is paced where memory is tight, in pages: 2 MiB. Lower: of hundreds of
+/// short parts only those go out in time for which an event of the file comes, and a reader at 5
+/// MB/s a connection has half of its rate. Higher: parts that memory holds once, and not twice,
+/// arrive together, and the link idles in between. Source: docs/decisions/0066.
 const PACED_PAGES_MIN: u64 = 512;
 
 /// Pages that a stream is ahead on a disk at most: two of the largest parts, 16 MiB. Lower:
