@@ -132,12 +132,16 @@ impl Driver {
         // connection of a long request, if one waits.
         let long = waiting().any(|(_, extent, _)| extent.pages() * PAGE_BYTES >= 1 << 20);
         let first_bytes = (300 << 10) + if long { 256 << 10 } else { 0 };
-        let full = |bytes, capacity| bytes + first_bytes > capacity;
+        let is_full_with = |bytes, capacity| bytes + first_bytes > capacity;
         let capacity = self.capacity_bytes;
-        let is_charged_full = full(memory.charged_bytes, memory.pages_bytes);
-        let full = is_charged_full || full(memory.ahead_bytes, memory.pages_bytes / 8 * 7);
+        let is_charged_full = is_full_with(memory.charged_bytes, memory.pages_bytes);
+        let full = is_charged_full || is_full_with(memory.ahead_bytes, memory.pages_bytes / 8 * 7);
+        // Memory goes to one read after the other, for all that the read lacks at once.
+        let lacks = self.reads.values().filter(|(.., ready)| !ready).map(|&(file, read, _)| self.lacks(file, read));
+        let lacks = lacks.max().unwrap_or(0);
         let waits = core::mem::take(&mut self.without_memory);
-        assert!(waits.is_empty() || is_charged_full, "{waits:?} wait although there is a place and memory: {memory:?}");
+        let is_full = is_full_with(memory.charged_bytes + lacks, memory.pages_bytes);
+        assert!(waits.is_empty() || is_full, "{waits:?} wait although there is a place and memory: {memory:?}");
         let answers = self.reads.values().any(|(.., ready)| *ready);
         assert!(
             works || full || answers || waiting().count() == 0,
@@ -156,6 +160,17 @@ impl Driver {
         let most = capacity.max(self.charged_bytes);
         assert!(memory.charged_bytes >= held && memory.charged_bytes <= most, "{memory:?} for {held}");
         self.charged_bytes = memory.charged_bytes;
+    }
+
+    /// The bytes that a read of `read` needs before it is ready: of each request that brings some of
+    /// it, all up to the end of its last folio, and a connection.
+    fn lacks(&self, file: FileId, read: Extent) -> u64 {
+        let until = read.end.div_ceil(FOLIO_PAGES_MAX) * FOLIO_PAGES_MAX;
+        let brings = |&&(of, extent, granted): &&(FileId, Extent, u64)| {
+            of == file && extent.overlaps(read) && granted < extent.end.min(until)
+        };
+        let requests = self.requests.values().filter(brings);
+        requests.map(|(_, extent, granted)| (extent.end.min(until) - granted) * PAGE_BYTES + (256 << 10)).sum()
     }
 
     fn execute(&mut self, action: Action) {
@@ -440,6 +455,9 @@ enum Step {
     Answer,
     Release { file: u64 },
     Capacity { mib: u64 },
+    Reserve { mib: u64 },
+    Prefetch { file: u64 },
+    Discard { file: u64 },
     Forget { file: u64 },
 }
 
@@ -455,6 +473,9 @@ fn step() -> impl Strategy<Value = Step> {
         6 => Just(Step::Answer),
         1 => file.clone().prop_map(|file| Step::Release { file }),
         1 => (16..40u64).prop_map(|mib| Step::Capacity { mib }),
+        1 => (0..12u64).prop_map(|mib| Step::Reserve { mib }),
+        1 => file.clone().prop_map(|file| Step::Prefetch { file }),
+        2 => file.clone().prop_map(|file| Step::Discard { file }),
         1 => file.prop_map(|file| Step::Forget { file }),
     ]
 }
@@ -511,6 +532,20 @@ fn run_on(driver: &mut Driver, steps: &[Step]) {
             Step::Capacity { mib } => {
                 driver.capacity_bytes = mib << 20;
                 driver.tell(Event::Capacity { bytes: mib << 20 });
+                continue;
+            }
+            Step::Reserve { mib } => {
+                driver.tell(Event::Reserve { bytes: mib << 20 });
+                continue;
+            }
+            Step::Prefetch { file } | Step::Discard { file } => {
+                let file = FileId(file);
+                if driver.files.contains_key(&file) && !driver.closed.contains(&file) {
+                    driver.tell(match step {
+                        Step::Prefetch { .. } => Event::Prefetch { file },
+                        _ => Event::Discard { file },
+                    });
+                }
                 continue;
             }
             Step::Forget { file } => {
@@ -593,7 +628,9 @@ proptest! {
     }
 
     #[test]
-    fn without_readahead_no_request_is_speculative(steps in prop::collection::vec(step(), 1..200)) {
+    fn without_readahead_no_request_is_speculative(mut steps in prop::collection::vec(step(), 1..200)) {
+        // A file is prefetched as it is said.
+        steps.retain(|step| !matches!(step, Step::Prefetch { .. }));
         let driver = run(&steps, Options { readahead: false, ..STORE });
         prop_assert_eq!(driver.policy.counters().requests_speculative, 0);
     }
@@ -716,6 +753,28 @@ fn what_is_prefetched_and_discarded_takes_steps_for_what_is_resident_only() {
         let arrived = driver.folios.values().filter(|folio| folio.2).count();
         assert_eq!(arrived, read, "what was read stays, and the rest goes that has arrived");
     }
+}
+
+/// A read stands on a prefetched part that has arrived, and waits for the next one, when the open
+/// that they were fetched for is no longer expected.
+#[test]
+fn what_a_read_stands_on_is_not_discarded() {
+    let file = FileId(0);
+    let mut driver = Driver::new(STORE);
+    driver.files.insert(file, 5_000);
+    driver.tell(Event::Open { file, pages: 5_000 });
+    driver.tell(Event::Prefetch { file });
+    driver.complete(0, false);
+    let arrived = driver.folios.iter().filter(|(_, folio)| folio.2).map(|((_, start), folio)| (*start, folio.0));
+    let (_, end) = arrived.max().expect("a part has arrived");
+    assert!(driver.requests.values().any(|(_, extent, _)| extent.start == end), "the next part is in flight");
+    driver.read(file, Extent::new(end - 8, end + 8));
+    assert!(driver.reads.values().any(|(.., ready)| *ready), "the read has memory for all its pages");
+    // The driver looks for the pages of each ready read.
+    driver.tell(Event::Discard { file });
+    driver.complete(0, false);
+    driver.answer();
+    assert!(driver.reads.is_empty());
 }
 
 #[test]

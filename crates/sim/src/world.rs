@@ -14,7 +14,8 @@
 //! same events, bit for bit.
 //!
 //! `reading.rs` steps the readers, `requests.rs` executes actions, `faults.rs` makes attempts
-//! fail, `serve.rs` makes a world the storage of another.
+//! fail, `orders.rs` changes the budget and expects files, `serve.rs` makes a world the storage of
+//! another.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -23,6 +24,7 @@ pub(crate) mod fate;
 mod faults;
 pub(crate) mod front;
 mod in_flight;
+pub(crate) mod orders;
 mod page;
 pub(crate) mod reader;
 mod reading;
@@ -44,6 +46,7 @@ use crate::storage::delivery::Delivery;
 use fate::Faults;
 use front::Front;
 use in_flight::InFlight;
+use orders::Orders;
 use page::Page;
 use reader::{Reader, Start};
 
@@ -81,6 +84,14 @@ pub(crate) struct World<'w> {
     known: HashMap<FileId, u64>,
     held: u64,
     budget: u64,
+    /// Pages that are still charged since the budget was reduced: what readers are about to be given
+    /// stays.
+    beyond: u64,
+    orders: Option<Orders>,
+    /// Pages that ever arrived.
+    arrived: u64,
+    /// How many times the memory may arrive before a read has some.
+    patience: u64,
     now_ns: u64,
     agenda: BinaryHeap<Reverse<(u64, u64, usize)>>,
     entered: u64,
@@ -142,6 +153,10 @@ impl<'w> World<'w> {
             known: HashMap::new(),
             held: 0,
             budget: u64::MAX,
+            beyond: 0,
+            orders: None,
+            arrived: 0,
+            patience: u64::MAX,
             sizes,
             now_ns: 0,
             agenda: BinaryHeap::new(),
@@ -183,6 +198,16 @@ impl<'w> World<'w> {
     /// Adds faults, and a budget in pages that resident pages must never exceed.
     pub(crate) fn with_faults(self, faults: Faults, budget: u64) -> Self {
         Self { faults: Some(faults), budget, ..self }
+    }
+
+    /// A read must have memory before so many times the memory, and what waits, has arrived.
+    pub(crate) fn with_patience(self, patience: u64) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// Adds what the driver tells policy besides reads.
+    pub(crate) fn with_orders(self, orders: Orders) -> Self {
+        Self { orders: Some(orders), ..self }
     }
 
     /// Runs all `readers` to their ends, with the reads of `together`.

@@ -127,7 +127,7 @@ impl Pace {
 /// Time over which progress is measured: 250 ms. Lower: a burst counts as the rate; a part of 8
 /// MiB takes 105 ms at 80 MB/s. Higher: the pace follows a change of the rate later. Source:
 /// docs/decisions/0005.
-const INTERVAL: Nanos = Nanos::from_millis(250);
+pub(crate) const INTERVAL: Nanos = Nanos::from_millis(250);
 
 /// Percent of the reader's rate at which parts are submitted. Lower: a reader or link that speeds
 /// up is followed too slowly; at 105 this costs 2 %. Higher: bursts pass; at 150 this costs 5 %

@@ -175,7 +175,7 @@ impl Link {
     }
 
     /// First byte and transfer of a request for `pages` on an idle link, in ns.
-    fn delay_ns(&self, pages: u64) -> u64 {
+    pub(crate) fn delay_ns(&self, pages: u64) -> u64 {
         self.latency_ns.saturating_add(self.transfer_ns(pages))
     }
 
@@ -247,6 +247,11 @@ impl Link {
             // What the link carries has not shown yet.
             return u64::MAX;
         }
+        self.bound_pages(part_pages)
+    }
+
+    /// The same where the link carries no more than is known.
+    pub(crate) fn bound_pages(&self, part_pages: u64) -> u64 {
         self.product_pages(part_pages).saturating_mul(HEADROOM).max(AHEAD_PAGES_MIN)
     }
 

@@ -64,6 +64,14 @@ pub enum Violation {
         /// When.
         at_ns: u64,
     },
+    /// A read waited for memory while others had many times the memory's pages.
+    #[error("read {read} waited for memory while others had many times the memory (until {at_ns} ns)")]
+    Starved {
+        /// The read.
+        read: u64,
+        /// When it had memory.
+        at_ns: u64,
+    },
     /// Readers wait, and no event will come.
     #[error("{readers} readers wait for ever (since {at_ns} ns)")]
     Stuck {

@@ -49,6 +49,8 @@ pub(super) struct Reader<'w> {
     pub(super) announced: bool,
     /// The read of policy that it waits for, and, once that is ready, from which page on.
     pub(super) waits: Option<(ReadId, Option<u64>)>,
+    /// The read has memory before so many pages have arrived in the whole world.
+    pub(super) until_arrived: u64,
     /// Folios that it still waits for.
     pub(super) missing: u32,
     /// Counts the reads that ended with an error: waits of an older epoch are void.
@@ -79,6 +81,7 @@ impl<'w> Reader<'w> {
             began_ns: 0,
             announced: false,
             waits: None,
+            until_arrived: 0,
             missing: 0,
             epoch: 0,
             idle: false,

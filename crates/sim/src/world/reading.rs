@@ -86,6 +86,7 @@ impl World<'_> {
         self.next_piece(number);
         let index = op.file as usize;
         self.before_read(number, index)?;
+        self.give_order(index)?;
         let file = self.id(index);
         let closed = std::mem::take(&mut self.closed[index]);
         if !std::mem::replace(&mut self.opened[index], true) || closed {
@@ -225,6 +226,7 @@ impl World<'_> {
                 self.reads.insert(read, number);
                 self.lacking += 1;
                 self.readers[number].waits = Some((read, None));
+                self.readers[number].until_arrived = self.arrived.saturating_add(self.patience_pages());
             }
             self.tell(by, Event::Read { read, file, extent, found, marked })?;
         }
@@ -236,6 +238,9 @@ impl World<'_> {
     pub(super) fn ready(&mut self, read: ReadId, end: u64) -> Result<(), Violation> {
         let Some(&number) = self.reads.get(&read) else { return Ok(()) };
         self.lacking -= 1;
+        if self.arrived > self.readers[number].until_arrived {
+            return Err(Violation::Starved { read: read.0, at_ns: self.now_ns });
+        }
         let Reader { op: Some(op), at, .. } = self.readers[number] else { return Ok(()) };
         let file = self.id(op.file as usize);
         let mut page = at;
@@ -297,6 +302,14 @@ impl World<'_> {
             head.flags |= bit;
             self.answered.push(Event::Referenced { file, start, touch });
         }
+    }
+
+    /// Pages that may arrive for others before a read that begins now has memory: the memory so
+    /// many times, and what the reads before it ask for.
+    fn patience_pages(&self) -> u64 {
+        let asked = self.reads.values().filter_map(|&number| self.readers[number].op);
+        let asked: u64 = asked.map(|op| Extent::of_bytes(op.offset, u64::from(op.len)).pages()).sum();
+        self.budget.saturating_add(asked).saturating_mul(self.patience)
     }
 
     pub(super) fn wait(&mut self, number: usize, entry: Page, start: u64) -> Result<(), Violation> {

@@ -179,6 +179,7 @@ impl World<'_> {
                 self.held += 1;
             }
         }
+        self.arrived += end.saturating_sub(this.next);
         this.next = end;
         let mut waiting = std::mem::take(&mut this.waiting);
         waiting.retain(|&(start, number, epoch)| {
@@ -205,7 +206,8 @@ impl World<'_> {
         if let Some(course) = &mut self.tally.course {
             course.charged(self.policy.charged_bytes());
         }
-        if self.held > self.budget {
+        self.beyond = self.beyond.min(self.policy.charged_bytes().div_ceil(PAGE_BYTES));
+        if self.held > self.budget.max(self.beyond) {
             return Err(Violation::OverBudget { pages: self.held, budget: self.budget, at_ns: self.now_ns });
         }
         // Bytes that came before their grant are taken in after the last action.

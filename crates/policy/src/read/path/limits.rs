@@ -18,6 +18,7 @@
 //! the link makes use of, `files::share` the level. Source: docs/decisions/0006, 0008, 0014, 0018.
 
 use super::ReadPath;
+use crate::files::pace::INTERVAL as PACE_INTERVAL;
 use crate::files::window::parts::Limits;
 use crate::files::window::{PART_PAGES_MAX, PART_PAGES_MIN};
 use crate::queue::requests::GRANT_PAGES;
@@ -43,7 +44,7 @@ impl ReadPath {
         }
         let own = self.files.get(&file).map_or(0, |f| f.readahead.ahead(stream)).clamp(1, most);
         let streams = self.shares.like(own);
-        let (part_pages_max, is_long) = self.part_pages_max(streams);
+        let (part_pages_max, is_paced) = self.part_pages_max(streams, room);
         self.part_pages = part_pages_max;
         let read = self.files.get(&file).map_or(0, |f| f.readahead.standing(stream));
         let ahead_pages_max = own.min(self.round.share(self.shares.level(room), read)).max(1);
@@ -52,21 +53,30 @@ impl ReadPath {
             ahead_pages_max,
             part_pages_max,
             streams,
-            paced: self.options.rotational || is_long,
+            paced: self.options.rotational || is_paced,
             rotational: self.options.rotational,
         }
     }
 
-    /// Pages of the largest part where `streams` share the link, and whether its bytes take longer
-    /// than its first byte. Such parts are paced: those that began together would end together,
-    /// and the link would idle until the next ones have their first byte.
+    /// Pages of the largest part where `streams` share the link and may be `room` pages ahead, and
+    /// whether such parts are paced: those that began together would end together, and the link
+    /// would idle until the next ones have their first byte.
     ///
     /// A part whose bytes take as long as its first byte needs twice the connections that the
     /// bytes alone would. Longer parts need fewer connections and more memory. So a part may take
-    /// up to four times as long as its first byte, if memory holds what is then on its way. While
-    /// a link is being filled, parts stay small: they use more connections, and a link of slow
-    /// connections needs many.
-    fn part_pages_max(&self, streams: u64) -> (u64, bool) {
+    /// up to four times as long as its first byte, if memory holds what is then on its way, and
+    /// the link's bound of it. Where the bound is more than that, memory limits the throughput that
+    /// the bound follows from: parts of that length would keep the throughput so low that they seem
+    /// to fit. While a link is being filled, parts stay small: they use more connections, and a
+    /// link of slow connections needs many.
+    ///
+    /// Where the link is crowded, it is the link that limits the throughput, and parts that the
+    /// pacer sees end within its interval may be longer.
+    ///
+    /// Longer parts are paced, and so are others where memory holds less than twice the bound,
+    /// unless they are short: many short parts hold little more than their first bytes, and end at
+    /// times of their own.
+    fn part_pages_max(&self, streams: u64, room: u64) -> (u64, bool) {
         if self.options.rotational {
             return (PART_PAGES_MAX, true);
         }
@@ -83,14 +93,16 @@ impl ReadPath {
             false => (even * LONGER).min(PART_PAGES_MAX),
         };
         let longer = || {
-            let fits = |part: &u64| held(*part) <= memory / 4 * 3;
-            powers(even, most).find(fits)
+            let is_full = |part: u64| self.link.is_crowded() && self.link.delay_ns(part) <= PACE_INTERVAL.0;
+            let fits = |part: u64| is_full(part) || self.link.bound_pages(part) <= room;
+            powers(even, most).find(|&part| held(part) <= memory / 4 * 3 && fits(part))
         };
         let shorter = || powers(PART_PAGES_MIN, even).find(|&part| held(part) <= memory / 4 * 3);
         let least = || powers(PART_PAGES_MIN, even).min_by_key(|&part| held(part)).unwrap_or(PART_PAGES_MIN);
         let part = longer().or_else(shorter).unwrap_or_else(least);
         let part = (part / streams).max(part.min(even));
-        (part, part > even)
+        let is_tight = part >= PACED_PAGES_MIN && self.link.bound_pages(part) > room / 2;
+        (part, part > even || is_tight)
     }
 
     /// Whether as much is in flight as the link makes use of, or as many speculative requests as
@@ -125,6 +137,12 @@ const PART_PAGES_UNKNOWN: u64 = 512;
 /// the same bytes. Higher: more memory and more connections, for few requests less. Source: at 80
 /// MB/s and 30 ms the largest part, which 0003 wants for a long stream.
 const LONGER: u64 = 4;
+
+/// The least part that is paced where memory is tight, in pages: 2 MiB. Lower: of hundreds of
+/// short parts only those go out in time for which an event of the file comes, and a reader at 5
+/// MB/s a connection has half of its rate. Higher: parts that memory holds once, and not twice,
+/// arrive together, and the link idles in between. Source: docs/decisions/0066.
+const PACED_PAGES_MIN: u64 = 512;
 
 /// Pages that a stream is ahead on a disk at most: two of the largest parts, 16 MiB. Lower:
 /// requests are shorter, and more of the disk's time goes into positioning. Higher: a stream holds
