@@ -1,8 +1,8 @@
 //! Orders: what a driver tells policy besides reads. The budget changes, other bookkeeping takes a
 //! part of it, and files are expected to be opened soon, or no longer.
 //!
-//! The orders come before reads, drawn from a seed. A budget that was reduced holds at once, but for
-//! what readers are about to be given.
+//! The orders come before reads, drawn from a seed. A budget that was reduced holds at once, but
+//! for what readers are about to be given.
 
 use foreread_device::Random;
 use foreread_policy::{Event, PAGE_BYTES};

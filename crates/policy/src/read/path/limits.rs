@@ -65,10 +65,10 @@ impl ReadPath {
     /// A part whose bytes take as long as its first byte needs twice the connections that the
     /// bytes alone would. Longer parts need fewer connections and more memory. So a part may take
     /// up to four times as long as its first byte, if memory holds what is then on its way, and
-    /// the link's bound of it. Where the bound is more than that, memory limits the throughput that
-    /// the bound follows from: parts of that length would keep the throughput so low that they seem
-    /// to fit. While a link is being filled, parts stay small: they use more connections, and a
-    /// link of slow connections needs many.
+    /// the link's bound of it. Where the bound is more than that, memory limits the throughput
+    /// that the bound follows from: parts of that length would keep the throughput so low that
+    /// they seem to fit. While a link is being filled, parts stay small: they use more
+    /// connections, and a link of slow connections needs many.
     ///
     /// Where the link is crowded, it is the link that limits the throughput, and parts that the
     /// pacer sees end within its interval may be longer.
