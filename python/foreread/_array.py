@@ -23,12 +23,12 @@ Shape = int | Sequence[int]
 class Array(np.ndarray[Any, Any]):
     """An array whose bytes lie in a region or a view.
 
-    It is an ordinary array for numpy and what builds on it. `region` is the memory that it lies in;
-    an array that numpy makes out of it lies in ordinary memory and has none.
+    It is an ordinary array for numpy and what builds on it. `region` is the memory that it lies
+    in; an array that numpy makes out of it lies in ordinary memory and has none.
     """
 
-    #: What the bytes lie in: `Region` has `advise`, `discard`, `set_budget` and `stats`, `View` has
-    #: `stats`. None for an array in ordinary memory.
+    #: What the bytes lie in: `Region` has `advise`, `discard`, `set_budget` and `stats`, `View`
+    #: has `stats`. None for an array in ordinary memory.
     region: _native.Region | _native.View | None
 
     def __array_finalize__(self, obj: Any) -> None:
@@ -80,11 +80,11 @@ def empty(
     """A new array, all zero, of which at most `budget` bytes are in memory; the others are in a
     file in the directory `spill`.
 
-    `budget` is in bytes or a text such as "2GiB", 512 KiB at least. `spill` is by default where the
-    system keeps temporary files on storage; the file has no name, all its room from the start, and
-    ends with the process. `encrypted` encrypts it with a key that only this process has.
-    `array.region` has `advise(start, stop, "sequential" | "random" | "willneed" | "normal")`,
-    `discard(start, stop)` (both in bytes), `set_budget(bytes)` and `stats()`.
+    `budget` is in bytes or a text such as "2GiB", 512 KiB at least. `spill` is by default where
+    the system keeps temporary files on storage; the file has no name, all its room from the
+    start, and ends with the process. `encrypted` encrypts it with a key that only this process
+    has. `array.region` has `advise(start, stop, "sequential" | "random" | "willneed" |
+    "normal")`, `discard(start, stop)` (both in bytes), `set_budget(bytes)` and `stats()`.
 
     System calls that are given the array's bytes fail with EFAULT where a page is not in memory:
     read files into it by `fill`. A child of a fork must not touch it: it is sent SIGSEGV.
@@ -169,9 +169,9 @@ def map(
     """The object `url` as an array that cannot be written: bytes are read when they are touched,
     and ahead of that. At most `budget` bytes are mapped, beside the budget of the process.
 
-    `dtype`, `shape` and the other options are those of `from_file`. The version is the current one.
-    Where the storage does not deliver a page, or has another version by then, the thread that
-    touches it is sent SIGBUS. A local file must not change while it is mapped.
+    `dtype`, `shape` and the other options are those of `from_file`. The version is the current
+    one. Where the storage does not deliver a page, or has another version by then, the thread
+    that touches it is sent SIGBUS. A local file must not change while it is mapped.
     """
     with open(url, **options) as file:
         of, sizes, offset, order = _described(file, dtype, shape)

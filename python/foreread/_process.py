@@ -16,7 +16,8 @@ def configure(*, memory: int | str | None = None, **unknown: object) -> int:
 
     All engines of the process share it: what is read, what is read ahead, listings. What does not
     fit any more goes at once. Default: 256 MiB. Returns the budget in bytes; without an argument
-    only that. A store needs 16 MiB at least, so a process that reads from many stores may use more.
+    only that. A store needs 16 MiB at least, so a process that reads from many stores may use
+    more.
 
     Raises `ValueError` for less than 16 MiB or what is no size, `TypeError` for an unknown option.
     """
@@ -35,8 +36,8 @@ class trace:
         print(recording.reads, recording.lost)
 
     `path` is replaced. Each read that a program makes is a line: time in ns, file, reader, offset
-    in bytes, length in bytes. It has the URLs of files, and no contents. Children of a fork are not
-    recorded.
+    in bytes, length in bytes. It has the URLs of files, and no contents. Children of a fork are
+    not recorded.
 
     Raises `OSError` where the file cannot be written, `RuntimeError` if a recording is under way.
     """

@@ -4,8 +4,8 @@
 
     root = zarr.open(foreread.Store("s3://bucket/a.zarr"), mode="r")
 
-Chunks that zarr asks for together are in flight together. What is known of the names of a directory
-says which chunks are missing, so that those cost no request each.
+Chunks that zarr asks for together are in flight together. What is known of the names of a
+directory says which chunks are missing, so that those cost no request each.
 """
 
 from __future__ import annotations

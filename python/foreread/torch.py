@@ -30,8 +30,9 @@ except ImportError:
 class Dataset(_Dataset):  # type: ignore[misc]
     """The contents of files, by their place in `urls`.
 
-    An item is the `bytes` of a file, or what `transform` makes of them. The files of a batch are in
-    flight together. Options are those of `foreread.open`; `memory` is the budget of each process.
+    An item is the `bytes` of a file, or what `transform` makes of them. The files of a batch are
+    in flight together. Options are those of `foreread.open`; `memory` is the budget of each
+    process.
 
     A file is read at the version that it has when it is read. Errors are those of `foreread.File`.
     """

@@ -1,4 +1,4 @@
-"""Programs that nobody here wrote, on files that they wrote themselves: the same results as from
+"""Programs of other projects, on files that they wrote themselves: the same results as from
 the local file, and what the storage is asked for.
 """
 

@@ -1,5 +1,5 @@
-"""Ray's workers read through the file system that they are sent. Needs `ray[data]`, which is large:
-it is not among the requirements."""
+"""Ray's workers read through the file system that they are sent. Needs `ray[data]`, which is
+large: it is not among the requirements."""
 
 from __future__ import annotations
 

@@ -263,8 +263,8 @@ fn local(path: &Path, wanted: Mechanism) -> Result<Connected, Error> {
 }
 
 /// `url` without parts that may be secret: user and password, and, but in URLs whose path may hold
-/// them, the query and fragment (signed links). A URL is what a client takes for one: blanks
-/// before it, line breaks inside it and missing slashes do not keep a client from reading it.
+/// them, the query and fragment (signed links). Any text that a client reads as a URL is one:
+/// clients pass over blanks before it, line breaks inside it and missing slashes.
 pub fn shown(url: &str) -> String {
     let plain = url.trim_start_matches(|c: char| c <= ' ').replace(['\t', '\n', '\r'], "");
     let Some((scheme, rest)) = plain.split_once(':') else { return url.to_owned() };

@@ -38,8 +38,8 @@ pub(crate) const SKIP_BYTES_MAX: u64 = 16 << 20;
 /// Higher: more to read of a page that is no cause.
 const CAUSE_BYTES_MAX: usize = 16 << 10;
 
-/// The longest wait that a response can ask for. It is longer than any caller's patience, and
-/// short enough to be added to any moment. Lower: a caller with more patience comes back too
+/// The longest wait that a response can ask for: longer than any caller's patience, and short
+/// enough that a sum with it does not overflow. Lower: a caller with more patience comes back too
 /// early. Higher: sums with it may overflow.
 const RETRY_AFTER_MAX: Duration = Duration::from_hours(24);
 

@@ -6,8 +6,8 @@
 #   crates/backend/tests/emulators.sh --install   only install
 #
 # Needs python3 with venv, Go, and npm; not root. Installs into target/emulators (or
-# $FOREREAD_EMULATORS). Where a tool is missing, the tests that need it print that they are skipped;
-# with FOREREAD_REQUIRE_CLIENTS=1 that is a failure. nginx comes from the system.
+# $FOREREAD_EMULATORS). Where a tool is missing, the tests that need it print that they are
+# skipped; with FOREREAD_REQUIRE_CLIENTS=1 that is a failure. nginx comes from the system.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 

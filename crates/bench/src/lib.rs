@@ -26,8 +26,8 @@
 
 #![deny(unsafe_code)]
 
-mod bench;
 mod error;
+mod options;
 mod process;
 mod readers;
 mod regions;
@@ -37,8 +37,8 @@ mod subject;
 mod submission;
 pub mod verify;
 
-pub use bench::Bench;
 pub use error::Error;
+pub use options::Options;
 pub use process::child;
 pub use process::interrupt::Interrupt;
 pub use regions::rows::Regions;

@@ -8,10 +8,10 @@ mod command;
 mod commands;
 mod failure;
 mod heap;
+mod last_cause;
 mod parallel;
 mod storage;
 mod terminal;
-mod told;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;

@@ -12,7 +12,7 @@ use miette::Diagnostic;
 use thiserror::Error as ThisError;
 
 use crate::args::storage::StorageArgs;
-use crate::told::Told;
+use crate::last_cause::LastCause;
 
 /// Makes the backend of `url`. No request is made yet.
 pub(crate) fn connect(url: &str, args: &StorageArgs) -> Result<Connected, Error> {
@@ -60,7 +60,7 @@ fn explained(url: &str, contact: ContactError) -> Error {
         // No answer; also any kind that the library adds later.
         _ => return Error::Silent { url, seconds: contact::CONTACT_MAX.as_secs() },
     };
-    let (kind, unlisted, cause) = (cause.kind(), is_unlisted(&cause), Told::from(&cause));
+    let (kind, unlisted, cause) = (cause.kind(), is_unlisted(&cause), LastCause::from(&cause));
     match kind {
         ErrorKind::NotFound => Error::BucketMissing { url, cause },
         ErrorKind::PermissionDenied if unlisted => Error::Unlisted { url, help: credentials_help(scheme), cause },
@@ -106,7 +106,7 @@ pub(crate) enum Error {
     Url {
         url: String,
         #[source]
-        cause: Told,
+        cause: LastCause,
     },
 
     #[error("{url}: no such bucket, or no such server to hold it")]
@@ -119,7 +119,7 @@ pub(crate) enum Error {
     BucketMissing {
         url: String,
         #[source]
-        cause: Told,
+        cause: LastCause,
     },
 
     #[error("{url}: there is neither an object nor a prefix of this name")]
@@ -144,7 +144,7 @@ pub(crate) enum Error {
         url: String,
         help: &'static str,
         #[source]
-        cause: Told,
+        cause: LastCause,
     },
 
     #[error("{url}: access denied: it may not be listed")]
@@ -156,7 +156,7 @@ pub(crate) enum Error {
         url: String,
         help: &'static str,
         #[source]
-        cause: Told,
+        cause: LastCause,
     },
 
     #[error("{url}: the storage cannot be reached")]
@@ -167,7 +167,7 @@ pub(crate) enum Error {
     Unreachable {
         url: String,
         #[source]
-        cause: Told,
+        cause: LastCause,
     },
 
     #[error("{url}: no answer within {seconds} s")]
@@ -188,6 +188,6 @@ pub(crate) enum Error {
     Unsupported {
         url: String,
         #[source]
-        cause: Told,
+        cause: LastCause,
     },
 }

@@ -97,7 +97,11 @@ fn each_reader_s_service_is_a_line_of_the_report() {
     }
     assert_eq!(page.matches("service of ").count(), 2 * 2 * 3, "a title is there twice");
     let table = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(table.matches("slowest of fastest").count(), 1, "of those who keep no pace of their own: {table}");
+    assert_eq!(
+        table.matches("slowest of fastest").count(),
+        1,
+        "of the readers that keep no pace of their own: {table}"
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The context that requests need, for callers that have none.
+//! The runtime context: what timers and sockets of a request need, for callers that are outside
+//! the engine's runtime.
 //!
 //! Timers and sockets are those of the engine's tokio runtime. A future that uses them is polled
 //! with that runtime entered, so it makes progress under any executor: another tokio runtime,

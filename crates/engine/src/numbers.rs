@@ -1,8 +1,9 @@
-//! Maps whose keys are numbers that the engine gives out: files, requests, tickets, blocks of
-//! pages.
+//! A fast hasher, and maps with it, for keys that are numbers of the engine's own: files,
+//! requests, tickets, blocks of pages.
 //!
-//! Nobody can choose such numbers to collide, so a few multiplications spread them, where the
-//! standard hasher takes a hundred instructions. A read that misses looks up a dozen of them.
+//! No program can choose such numbers so that they collide. So a few multiplications spread them,
+//! where the standard hasher takes a hundred instructions. A read that misses looks up a dozen of
+//! them.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

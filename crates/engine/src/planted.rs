@@ -1,4 +1,4 @@
-//! Panics that are planted, to test that an engine survives them.
+//! Fault injection: panics that are planted, to test that an engine survives them.
 //!
 //! ```text
 //!   policy:1000   while policy is told of its 1,000th event

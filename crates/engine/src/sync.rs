@@ -1,5 +1,5 @@
-//! What threads share state with, in `pages`: locks, atomic numbers, a cell that is set once, and
-//! a wake-up for one task.
+//! Synchronisation that can be replaced by a model checker's: what threads share state with in
+//! `pages`, which is locks, atomic numbers, a cell that is set once, and a wake-up for one task.
 //!
 //! ```text
 //!   pages, joint ── crate::sync ──> lock, std, tokio          in the engine

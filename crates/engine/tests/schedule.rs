@@ -300,7 +300,7 @@ fn run(seed: u64) -> Outcome {
             reader.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         }
         outcome.lock().took = began.elapsed();
-        // Requests for files that nobody has open are given up. Two kinds end by themselves,
+        // Requests for files that no program has open are given up. Two kinds end by themselves,
         // within patience: a read has its file open until it ends, also if its reader does not
         // wait for it any more; and what policy asked for before a panic may have readers.
         let ends_by_itself = outcome.lock().abandoned > 0 || engine.stats().panics > 0;

@@ -1,4 +1,7 @@
 //! The error type of this crate.
+//!
+//! The text of an [`Error`] names its cause, and [`std::error::Error::source`] gives that cause as
+//! a value: print either the text or the chain of sources.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,6 +16,7 @@ pub enum Error {
         /// The directory.
         dir: PathBuf,
         /// The kernel's or the program's error.
+        #[source]
         cause: io::Error,
     },
     /// The kernel or `fusermount3` refused to unmount.
@@ -21,6 +25,7 @@ pub enum Error {
         /// The directory.
         dir: PathBuf,
         /// The kernel's or the program's error.
+        #[source]
         cause: io::Error,
     },
     /// The directory is not a mount of foreread, or its process is gone.
@@ -29,6 +34,7 @@ pub enum Error {
         /// The directory.
         dir: PathBuf,
         /// The answer of the directory.
+        #[source]
         cause: io::Error,
     },
     /// Another recording is made through the mount.
@@ -57,5 +63,27 @@ pub enum Error {
     },
     /// The session with the kernel ended with an error.
     #[error("the FUSE session failed: {0}")]
-    Session(io::Error),
+    Session(#[source] io::Error),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    #[test]
+    fn an_error_keeps_its_cause() {
+        let (dir, denied) = (|| PathBuf::from("/mnt/data"), || io::Error::from(io::ErrorKind::PermissionDenied));
+        for error in [
+            Error::Mount { dir: dir(), cause: denied() },
+            Error::Unmount { dir: dir(), cause: denied() },
+            Error::NotAMount { dir: dir(), cause: denied() },
+            Error::Session(denied()),
+        ] {
+            let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind);
+            assert_eq!(cause, Some(io::ErrorKind::PermissionDenied), "{error}");
+        }
+        assert!(Error::Busy { dir: dir() }.source().is_none());
+    }
 }

@@ -491,8 +491,8 @@ thread_local! {
     static GATHERED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// After a while, counts a call that the kernel makes under its lock of a directory, as long as
-/// this is polled.
+/// Counts a call that the kernel makes under the lock of a directory, once it has lasted for a
+/// while and as long as this is polled.
 async fn waits(inodes: &Inodes, directory: INodeNo) -> Infallible {
     tokio::time::sleep(WAITS_LONG).await;
     let _waits = inodes.wait_in(directory.0);

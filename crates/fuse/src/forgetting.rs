@@ -10,9 +10,9 @@
 //! keeps the inode of an open file or of a program's directory, but knows no path to it until the
 //! name is looked up again.
 //!
-//! *Invariant:* no thread that answers requests does this. The kernel invalidates a name under the
-//! lock of its directory, which a look-up in the directory has until it is answered; and it
-//! forgets a file once its pages have come.
+//! *Invariant:* no thread that answers requests does this. To invalidate a name, the kernel takes
+//! the lock of its directory, and a look-up in that directory holds this lock until it is
+//! answered. And the kernel forgets a file only once the pages that it waits for have come.
 //!
 //! Which inodes go is policy's rule. The messages are those of `include/uapi/linux/fuse.h`, 7.45.
 

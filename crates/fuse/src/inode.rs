@@ -59,7 +59,7 @@ pub(crate) struct Inodes {
     /// There may be something to forget, or the mount has ended.
     news: Condvar,
     started: Instant,
-    /// What the engine knows that this takes.
+    /// The memory of the table within the engine's budget, and what was last reported of it.
     reserved: Reserved,
     reserved_bytes: AtomicU64,
 }

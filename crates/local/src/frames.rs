@@ -42,7 +42,7 @@ enum Memory {
 static ARENA: Arena = Arena::new();
 
 impl Frames {
-    /// Memory of `len` bytes with arbitrary content: zeroes, or what frames held that are gone.
+    /// Memory of `len` bytes with arbitrary content: zeroes, or what earlier frames held.
     /// Panics where there is no memory, as allocations do.
     pub fn new(len: usize) -> Self {
         let memory = match len.div_ceil(FRAME_BYTES) {

@@ -6,8 +6,8 @@
 //! program that forks while its threads read, as a loader of training data does, meets that within
 //! a few dozen forks.
 //!
-//! A thread that panics while it holds a lock leaves what it protects as it is. What of that may
-//! be used is the caller's to know, as with `parking_lot`.
+//! A thread that panics while it holds a lock leaves the protected value as it is. The caller has
+//! to know what of it may be used, as with `parking_lot`.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{self, PoisonError, TryLockError};

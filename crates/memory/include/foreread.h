@@ -20,13 +20,13 @@
  *
  * What a program must not do with the memory of a region:
  *
- *   - pin it (O_DIRECT reads into it, io_uring fixed buffers, RDMA) before Linux 6.8, or by drivers
- *     that hold pages without pinning them (vmsplice, O_DIRECT on some network file systems): what
- *     the device writes may be lost. From Linux 6.8 on pinned pages stay in memory; when all of the
- *     budget is pinned, what needs room waits a second and fails.
+ *   - pin it (O_DIRECT reads into it, io_uring fixed buffers, RDMA) before Linux 6.8, or by
+ *     drivers that hold pages without pinning them (vmsplice, O_DIRECT on some network file
+ *     systems): what the device writes may be lost. From Linux 6.8 on pinned pages stay in
+ *     memory; when all of the budget is pinned, what needs room waits a second and fails.
  *   - rely on mlock or mlockall: the calls are allowed, and the budget still decides.
- *   - use MADV_DONTNEED, MADV_FREE or MADV_PAGEOUT on it: the bytes are zero or what they were. Use
- *     FOREREAD_DONT_NEED.
+ *   - use MADV_DONTNEED, MADV_FREE or MADV_PAGEOUT on it: the bytes are zero or what they were.
+ *     Use FOREREAD_DONT_NEED.
  *   - switch on same-page merging (PR_SET_MEMORY_MERGE, MADV_MERGEABLE) or huge pages
  *     (MADV_HUGEPAGE, MADV_COLLAPSE) for it.
  *   - munmap or mremap it, map over it, or register it with another userfaultfd.
@@ -82,9 +82,10 @@ typedef struct foreread_stats {
  * The process has up to a twentieth beside it, and what tables take beyond that half: nothing,
  * where less than a hundred times the budget was used.
  * spill_dir: a directory on the file system that holds the rest; NULL for the directory of
- * temporary files, or /var/tmp where that is in memory. len is less than 16 TiB. Returns NULL where
- * the region cannot be made; foreread_last_error says why. */
-foreread_region *foreread_region_create(size_t len, size_t budget, const char *spill_dir, uint32_t flags);
+ * temporary files, or /var/tmp where that is in memory. len is less than 16 TiB. Returns NULL
+ * where the region cannot be made; foreread_last_error says why. */
+foreread_region *foreread_region_create(size_t len, size_t budget, const char *spill_dir,
+                                        uint32_t flags);
 
 /* The address of the first byte, valid until the region is destroyed. */
 void *foreread_region_data(const foreread_region *region);

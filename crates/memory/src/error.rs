@@ -1,5 +1,8 @@
 //! Why a region or view cannot be made, or a call fails. A page that cannot be delivered is no
 //! error: the thread that touches it is sent a signal.
+//!
+//! The text of an [`Error`] names its cause, and [`std::error::Error::source`] gives that cause as
+//! a value: print either the text or the chain of sources.
 
 use std::io;
 use std::path::PathBuf;
@@ -18,6 +21,7 @@ pub enum Error {
         /// The region was to answer faults of the kernel, too.
         kernel: bool,
         /// The system's error.
+        #[source]
         cause: io::Error,
     },
     /// The kernel is older than Linux 5.11, or is built without userfaultfd.
@@ -45,6 +49,7 @@ pub enum Error {
         /// Its length.
         bytes: u64,
         /// The system's error.
+        #[source]
         cause: io::Error,
     },
     /// Another system call failed.
@@ -53,6 +58,7 @@ pub enum Error {
         /// What was tried.
         what: &'static str,
         /// The system's error.
+        #[source]
         cause: io::Error,
     },
     /// The region belongs to the parent process: this process is a child made by fork.
@@ -69,3 +75,24 @@ impl Error {
 /// The device whose file permissions also grant a userfaultfd, since Linux 6.1. Opened by
 /// `kernel/uffd.rs`.
 pub(crate) const DEVICE: &str = "/dev/userfaultfd";
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    #[test]
+    fn an_error_keeps_its_cause() {
+        let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+        for error in [
+            Error::Forbidden { kernel: false, cause: denied() },
+            Error::Spill { dir: PathBuf::from("/tmp"), bytes: 4096, cause: denied() },
+            Error::System { what: "mmap", cause: denied() },
+        ] {
+            let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind);
+            assert_eq!(cause, Some(io::ErrorKind::PermissionDenied), "{error}");
+        }
+        assert!(Error::Forked.source().is_none());
+    }
+}

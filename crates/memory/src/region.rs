@@ -287,7 +287,7 @@ impl Region {
     /// shows what the storage has then, beneath the view's `&[u8]`. Stores with strong validators
     /// (an `ETag`, a generation) see to that: a read of another version fails, and the touch is a
     /// signal. A local file does not: any process that may write to it can change it without a new
-    /// version, so nobody may write to it while it is mapped, as with any `mmap` of a file.
+    /// version, so no process may write to it while it is mapped, as with any `mmap` of a file.
     pub unsafe fn map(file: foreread_engine::File) -> ViewBuilder {
         ViewBuilder::new(file)
     }

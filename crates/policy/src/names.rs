@@ -22,7 +22,8 @@
 //! without end.
 //!
 //! The rule knows no names and no kernel. A driver adds what is looked up, removes what the kernel
-//! forgets, and asks for what [`Names::next`] says. Source: docs/decisions/0047.
+//! forgets, and asks for what [`Names::next`] says. Its `now` never goes back, which a debug build
+//! asserts. Source: docs/decisions/0047.
 
 use alloc::vec::Vec;
 
@@ -114,6 +115,7 @@ pub struct Names {
     period_ends: Nanos,
     trial_at: Nanos,
     pause: Nanos,
+    now: Nanos,
 }
 
 impl Names {
@@ -131,6 +133,7 @@ impl Names {
             period_ends: Nanos(0),
             trial_at: Nanos(0),
             pause: TRIAL_MIN,
+            now: Nanos(0),
         };
         names.set_budget(budget_bytes);
         names.add(None, true, bytes);
@@ -244,8 +247,10 @@ impl Names {
         self.bytes - self.awaited_bytes() > self.capacity_bytes
     }
 
-    /// The name to be forgotten next, if any.
+    /// The name to be forgotten next, if any. `now` is not before that of the last call.
     pub fn next(&mut self, now: Nanos) -> Next {
+        debug_assert!(now >= self.now, "now never goes back: {now:?} after {:?}", self.now);
+        self.now = now;
         self.pass(now);
         let least = if self.shrinks { self.capacity_bytes - self.capacity_bytes / SLACK } else { self.capacity_bytes };
         self.shrinks = self.bytes - self.awaited_bytes() > least;

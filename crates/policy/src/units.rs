@@ -6,6 +6,10 @@
 //!   folio  |<-- 32 pages -->|<-- 32 pages -->|            an extent is held in pieces that never
 //!                   [a . . .|b . . . . end)               cross a multiple of 32: here a and b
 //! ```
+//!
+//! *Invariant:* the folios of an extent lie side by side, and none crosses a multiple of 32 pages.
+//!
+//! Source: pages and folios as a kernel's page cache has them; the sizes, at their constants.
 
 use core::fmt;
 

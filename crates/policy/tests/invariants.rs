@@ -162,8 +162,8 @@ impl Driver {
         self.charged_bytes = memory.charged_bytes;
     }
 
-    /// The bytes that a read of `read` needs before it is ready: of each request that brings some of
-    /// it, all up to the end of its last folio, and a connection.
+    /// The bytes that a read of `read` needs before it is ready: of each request that brings some
+    /// of it, all up to the end of its last folio, and a connection.
     fn lacks(&self, file: FileId, read: Extent) -> u64 {
         let until = read.end.div_ceil(FOLIO_PAGES_MAX) * FOLIO_PAGES_MAX;
         let brings = |&&(of, extent, granted): &&(FileId, Extent, u64)| {

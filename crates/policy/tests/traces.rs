@@ -20,6 +20,8 @@
 mod directories;
 #[path = "traces/files.rs"]
 mod files;
+#[path = "traces/names.rs"]
+mod names;
 #[path = "traces/queue.rs"]
 mod queue;
 #[path = "traces/reader.rs"]

@@ -206,10 +206,10 @@ fn operations(random: &mut Random, sizes: &[u64]) -> Vec<Op> {
 }
 
 /// How many times the memory and what waits may arrive before a read has memory, in front of a
-/// store. A disk serves queues in slices, so there a read may wait for those of hundreds of others.
-/// Lower: a read counts as one that starves while it waits for the end of a long request, which
-/// shares a slow link with hundreds of others. Higher: one that starves is found later. Source: the
-/// most of 2,000 runs is 4.4.
+/// store. A disk serves queues in slices, so there a read may wait for those of hundreds of
+/// others. Lower: a read counts as one that starves while it waits for the end of a long request,
+/// which shares a slow link with hundreds of others. Higher: one that starves is found later.
+/// Source: the most of 2,000 runs is 4.4.
 const PATIENCE: u64 = 16;
 
 /// Tells the draws of orders from those of the scenario.

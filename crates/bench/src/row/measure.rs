@@ -10,8 +10,8 @@
 use foreread_sim::{PolicyName, Scenario};
 use foreread_workload::{Metric, Pattern, Workload};
 
-use crate::bench::Bench;
 use crate::error::Error;
+use crate::options::Options;
 use crate::row::Row;
 use crate::row::column::{Column, Run};
 use crate::row::site::Site;
@@ -25,27 +25,27 @@ const VOID_RETRIES: u32 = 2;
 
 /// Measures `workload`, whose TOML is `text`. The row keeps what fails; only an interruption is an
 /// error.
-pub fn measure(bench: &Bench<'_>, workload: &Workload, text: &str) -> Result<Row, Error> {
+pub fn measure(options: &Options<'_>, workload: &Workload, text: &str) -> Result<Row, Error> {
     if workload.device.is_submitted_to() {
-        return contenders::measure(bench, workload, text);
+        return contenders::measure(options, workload, text);
     }
-    let subjects = Subject::all(bench.baselines, bench.against);
+    let subjects = Subject::all(options.baselines, options.against);
     let columns = subjects.iter().map(|subject| Column::new(subject.name())).collect();
     let mut row = Row::new(workload, columns);
-    let measured = fill(&mut row, bench, text, &subjects);
+    let measured = fill(&mut row, options, text, &subjects);
     row.settle(measured)?;
     Ok(row)
 }
 
-fn fill(row: &mut Row, bench: &Bench<'_>, text: &str, subjects: &[Subject]) -> Result<(), Error> {
+fn fill(row: &mut Row, options: &Options<'_>, text: &str, subjects: &[Subject]) -> Result<(), Error> {
     let workload = row.workload.clone();
     let store = workload.device.store().ok_or_else(|| Error::SimulatedOnly { name: workload.name.clone() })?;
-    let server = match bench.user {
+    let server = match options.user {
         Some(_) => None,
-        None => Some(Server::start(&workload, store, &bench.setup.interrupt)?),
+        None => Some(Server::start(&workload, store, &options.setup.interrupt)?),
     };
-    let site = Site::new(bench, &workload, text, server.as_ref())?;
-    let repeat = bench.setup.repeat;
+    let site = Site::new(options, &workload, text, server.as_ref())?;
+    let repeat = options.setup.repeat;
     let mut yardstick = Yardstick::default();
     let mut attempts = 0;
     while row.columns[0].runs.len() < repeat as usize
@@ -73,7 +73,7 @@ fn fill(row: &mut Row, bench: &Bench<'_>, text: &str, subjects: &[Subject]) -> R
         site.status(&subject.name());
         column.take(site.run(subject, yardstick))?;
     }
-    if bench.yardsticks
+    if options.yardsticks
         && let Err(error) = predict(row)
     {
         row.columns[0].failure = Some(format!("it cannot be predicted: {error}"));
@@ -82,7 +82,7 @@ fn fill(row: &mut Row, bench: &Bench<'_>, text: &str, subjects: &[Subject]) -> R
 }
 
 /// Simulates foreread where it was measured. The store carries no more than the processors can
-/// take in: each byte costs what it cost all processes of these runs.
+/// take in. The processor time of a byte is what it was in these runs, in all processes.
 fn predict(row: &mut Row) -> Result<(), foreread_sim::Error> {
     if matches!(row.workload.pattern, Pattern::MmapRandom { .. }) || !row.workload.is_simulated() {
         // A page fault brings the pages around it, which no model here does; none knows

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use foreread_workload::{Metric, Workload};
 
-use crate::bench::Bench;
 use crate::error::Error;
+use crate::options::Options;
 use crate::process::usage;
 use crate::readers::plan::Plan;
 use crate::readers::reading::Reading;
@@ -29,7 +29,7 @@ const READER_SLACK: Duration = Duration::from_mins(1);
 
 /// Where a row is measured.
 pub(crate) struct Site<'a> {
-    bench: &'a Bench<'a>,
+    options: &'a Options<'a>,
     workload: &'a Workload,
     text: &'a str,
     server: Option<&'a Server>,
@@ -41,7 +41,7 @@ pub(crate) struct Site<'a> {
 
 impl<'a> Site<'a> {
     pub(crate) fn new(
-        bench: &'a Bench<'a>,
+        options: &'a Options<'a>,
         workload: &'a Workload,
         text: &'a str,
         server: Option<&'a Server>,
@@ -49,8 +49,8 @@ impl<'a> Site<'a> {
         let names = || workload.all_files().map(|(name, _)| name);
         // The plan of a walk has the top only: the reader knows the names.
         let walks = workload.tree.is_some();
-        let (storage, files, keys) = match (server, &bench.user) {
-            (None, Some(user)) => (user.clone(), objects::find(&bench.setup, user, workload)?, Vec::new()),
+        let (storage, files, keys) = match (server, &options.user) {
+            (None, Some(user)) => (user.clone(), objects::find(&options.setup, user, workload)?, Vec::new()),
             (server, _) => {
                 let endpoint = server.map(Server::endpoint).unwrap_or_default();
                 let storage = Storage::testbed(endpoint);
@@ -60,21 +60,21 @@ impl<'a> Site<'a> {
                 (storage, files, keys)
             }
         };
-        Ok(Self { bench, workload, text, server, storage, files, keys })
+        Ok(Self { options, workload, text, server, storage, files, keys })
     }
 
     /// Reports what is measured of this workload.
     pub(crate) fn status(&self, what: &str) {
-        self.bench.setup.status(&format!("{}: {what}", self.workload.name));
+        self.options.setup.status(&format!("{}: {what}", self.workload.name));
     }
 
     /// Measures what the machine gives now, before a run.
     pub(crate) fn yardstick(&self, of: &str) -> Result<Yardstick, Error> {
         // The bare client cannot walk a tree, and a ceiling of small files says nothing.
-        let measured = self.bench.yardsticks && self.workload.tree.is_none();
+        let measured = self.options.yardsticks && self.workload.tree.is_none();
         let Some(server) = self.server.filter(|_| measured) else { return Ok(Yardstick::default()) };
         self.status(&format!("the ceiling, {of}"));
-        let interrupt = &self.bench.setup.interrupt;
+        let interrupt = &self.options.setup.interrupt;
         let ceiling = yardstick::ceiling(server, self.workload, interrupt)?;
         self.status(&format!("a bare client, {of}"));
         let bare_operations_per_s = yardstick::operations(server, self.workload, interrupt)?;
@@ -89,8 +89,8 @@ impl<'a> Site<'a> {
         let before = self.server.map(Server::counters).transpose()?;
         let cpu = || self.server.and_then(|server| usage::cpu_s(server.id()));
         let (cpu_before, machine_before, started) = (cpu(), usage::machine_cpu_s(), Instant::now());
-        let dir = self.bench.setup.dir("making a mount point")?;
-        let interrupt = &self.bench.setup.interrupt;
+        let dir = self.options.setup.dir("making a mount point")?;
+        let interrupt = &self.options.setup.interrupt;
         let mut mounted = subject.mount(&self.storage, &self.workload.mount, dir.path(), group.as_ref(), interrupt)?;
         let reading = self.read(mounted.dir(), group.as_ref());
         let spent = mounted.spent();
@@ -136,6 +136,6 @@ impl<'a> Site<'a> {
             submitter: None,
         };
         let limit = Duration::from_nanos(self.workload.duration_ns) + READER_SLACK;
-        start::read(&self.bench.setup, &plan, self.workload.processes, group, limit)
+        start::read(&self.options.setup, &plan, self.workload.processes, group, limit)
     }
 }

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use foreread_workload::{Device, Metric, Workload};
 
-use crate::bench::Bench;
 use crate::error::Error;
+use crate::options::Options;
 use crate::process::usage;
 use crate::readers::plan::{Plan, Submitter};
 use crate::readers::start;
@@ -55,18 +55,18 @@ impl Contender {
 }
 
 /// Measures such a workload. The row keeps what fails; only an interruption is an error.
-pub(crate) fn measure(bench: &Bench<'_>, workload: &Workload, text: &str) -> Result<Row, Error> {
-    let contenders = Contender::all(workload, bench.local_threads);
+pub(crate) fn measure(options: &Options<'_>, workload: &Workload, text: &str) -> Result<Row, Error> {
+    let contenders = Contender::all(workload, options.local_threads);
     let columns = contenders.iter().map(|(name, _)| Column::new(name)).collect();
     let mut row = Row::new(workload, columns);
-    let measured = fill(&mut row, bench, text, &contenders);
+    let measured = fill(&mut row, options, text, &contenders);
     row.settle(measured)?;
     Ok(row)
 }
 
-fn fill(row: &mut Row, bench: &Bench<'_>, text: &str, contenders: &[(String, Contender)]) -> Result<(), Error> {
+fn fill(row: &mut Row, options: &Options<'_>, text: &str, contenders: &[(String, Contender)]) -> Result<(), Error> {
     let workload = row.workload.clone();
-    let setup = &bench.setup;
+    let setup = &options.setup;
     let status = |what: &str| setup.status(&format!("{}: {what}", workload.name));
     let dir = setup.dir("making a temporary directory")?;
     let file = match workload.device {

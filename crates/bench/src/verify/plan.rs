@@ -19,8 +19,8 @@ use crate::verify::tree::Tree;
 pub(crate) const READ_BYTES_MAX: u32 = 1 << 20;
 /// The unit of `O_DIRECT` and of mappings.
 const PAGE_BYTES: u64 = 4096;
-/// Reads of one task. Lower, and no readahead finds its way; higher, and a worker changes its
-/// pattern seldom.
+/// Reads of one task. Lower: too few for readahead to recognise a pattern. Higher: a worker seldom
+/// changes its pattern.
 const STEPS: std::ops::Range<u64> = 16..48;
 /// The most streams of the interleaved pattern.
 const STREAMS_MAX: u64 = 6;

@@ -8,8 +8,8 @@ use thiserror::Error;
 
 use crate::args::memory;
 use crate::failure::Failure;
+use crate::last_cause::LastCause;
 use crate::terminal::size::Size;
-use crate::told::Told;
 
 /// How the engine reads.
 #[derive(Debug, Clone, clap::Args)]
@@ -89,7 +89,7 @@ pub(crate) enum Error {
     #[diagnostic(code(foreread::engine::start), help("check --memory, --record and the limits of the process"))]
     Start {
         #[source]
-        cause: Told,
+        cause: LastCause,
     },
 
     #[error("--memory {given} is too little")]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use foreread::backend::shown;
-use foreread_bench::{Bench, Conditions, Error, Regions, Setup, Storage, child, measure, need_fuse, report};
+use foreread_bench::{Conditions, Error, Options, Regions, Setup, Storage, child, measure, need_fuse, report};
 use foreread_workload::{Baseline, Workload};
 
 use crate::args::storage::{LocalReads, StorageArgs};
@@ -145,7 +145,7 @@ pub(crate) fn run(args: &BenchArgs) -> miette::Result<ExitCode> {
     let conditions = Conditions::now(command_line(), args.repeat, device, &args.against);
     let wanted = |baseline: &&Baseline| chosen.iter().any(|(workload, _)| workload.baselines.contains(baseline));
     let baselines: Vec<Baseline> = Baseline::ALL.iter().filter(wanted).copied().collect();
-    let bench = Bench {
+    let bench = Options {
         setup,
         baselines: &baselines,
         against: &args.against,

@@ -18,10 +18,10 @@ use crate::args::range::ByteRange;
 use crate::args::storage::StorageArgs;
 use crate::failure::Failure;
 use crate::heap;
+use crate::last_cause::LastCause;
 use crate::storage;
 use crate::terminal::log;
 use crate::terminal::progress::Progress;
-use crate::told::Told;
 
 /// Write an object, or a range of it, to stdout
 #[derive(Debug, clap::Args)]
@@ -56,7 +56,7 @@ enum Error {
         url: String,
         help: &'static str,
         #[source]
-        cause: Told,
+        cause: LastCause,
     },
 
     #[error("{url}: ended at byte {offset} of {size}")]
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
     let url = shown(&args.url);
     let connected = storage::connect(&args.url, &args.storage)?;
     let engine = Engine::new(connected.backend.clone(), &args.engine.options()?)
-        .map_err(|cause| engine::Error::Start { cause: Told::from(&cause) })?;
+        .map_err(|cause| engine::Error::Start { cause: LastCause::from(&cause) })?;
 
     let spinner = Progress::spinner(&format!("looking for {url}"));
     let object = engine.block_on(storage::stat(&args.url, &connected))?;
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
         let piece = engine.block_on(file.read_at(offset, wanted)).map_err(|cause| Error::Read {
             url: url.clone(),
             help: read_help(cause.kind()),
-            cause: Told::from(&cause),
+            cause: LastCause::from(&cause),
         })?;
         if piece.len() != wanted {
             return Err(Error::Cut { url, offset: offset + piece.len() as u64, size }.into());

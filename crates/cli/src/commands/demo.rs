@@ -6,7 +6,7 @@
 
 use std::process::ExitCode;
 
-use foreread_bench::{Bench, Setup, measure, need_fuse};
+use foreread_bench::{Options, Setup, measure, need_fuse};
 use foreread_workload::{Metric, Workload, catalogue};
 
 use crate::args::workloads;
@@ -40,7 +40,7 @@ pub(crate) fn run(_args: &DemoArgs) -> miette::Result<ExitCode> {
     let status = Status::start();
     let tell = |what: &str| status.tell(what);
     let setup = Setup::new(interrupt, 1, &tell).map_err(Failed)?;
-    let bench = Bench { setup, baselines: &[], against: &[], user: None, yardsticks: false, local_threads: false };
+    let bench = Options { setup, baselines: &[], against: &[], user: None, yardsticks: false, local_threads: false };
     let mut rows = Vec::new();
     status.aside(|| {
         let head = line("", "foreread", "readahead off", "", "fetched/read", "memory");

@@ -32,10 +32,10 @@ use crate::args::engine::{self, EngineArgs};
 use crate::args::storage::StorageArgs;
 use crate::failure::Failure;
 use crate::heap;
+use crate::last_cause::LastCause;
 use crate::storage;
 use crate::terminal::log;
 use crate::terminal::progress::Progress;
-use crate::told::Told;
 use background::{Herald, Side};
 use directory::MountPoint;
 use error::Error;
@@ -158,7 +158,8 @@ fn serve(args: &Args, options: &Options, point: &MountPoint, herald: &mut Herald
             (single, String::new())
         }
     };
-    let engine = Engine::new(backend, options).map_err(|cause| engine::Error::Start { cause: Told::from(&cause) })?;
+    let engine =
+        Engine::new(backend, options).map_err(|cause| engine::Error::Start { cause: LastCause::from(&cause) })?;
 
     let signals = signals::listen(engine.runtime()).map_err(|cause| Error::Background { cause })?;
     let mount_options = MountOptions::default()
@@ -169,7 +170,7 @@ fn serve(args: &Args, options: &Options, point: &MountPoint, herald: &mut Herald
         .with_prunes(!args.forget_by_name);
     let runtime = engine.runtime().clone();
     let mounted = foreread::mount::mount(engine, &prefix, dir, &mount_options)
-        .map_err(|cause| Error::Mount { dir: dir.clone(), cause })?;
+        .map_err(|cause| Error::Mount { dir: dir.clone(), cause: LastCause::from(&cause) })?;
     drop(spinner);
 
     // The kernel and the mount have agreed by now. This process must not ask its own mount for
@@ -184,7 +185,7 @@ fn serve(args: &Args, options: &Options, point: &MountPoint, herald: &mut Herald
         // Unmounted while a request was being read: the kernel reports that as aborted.
         Err(foreread::mount::Error::Session(cause))
             if cause.kind() == ErrorKind::ConnectionAborted && !mount_table::stands(dir) => {}
-        ended => ended.map_err(|cause| Error::MountEnded { dir: dir.clone(), cause })?,
+        ended => ended.map_err(|cause| Error::MountEnded { dir: dir.clone(), cause: LastCause::from(&cause) })?,
     }
     tracing::info!(dir = %dir.display(), "unmounted");
     Ok(())

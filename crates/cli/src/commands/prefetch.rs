@@ -8,6 +8,7 @@ use miette::Diagnostic;
 use thiserror::Error as ThisError;
 
 use crate::failure::Failure;
+use crate::last_cause::LastCause;
 
 /// Fetch small files of a mount in the order in which they will be read
 #[derive(Debug, clap::Args)]
@@ -39,7 +40,7 @@ enum Error {
     NoPrefetch {
         dir: PathBuf,
         #[source]
-        cause: foreread_fuse::Error,
+        cause: LastCause,
     },
 
     #[error("{}: none of the {count} files of the list is there", .dir.display())]
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &Args) -> miette::Result<ExitCode> {
     let text = read(&args.list).map_err(|cause| Failure::File { path: args.list.clone(), cause })?;
     let paths: Vec<&str> = text.lines().filter_map(|line| below(&args.dir, line)).collect();
     let known = foreread_fuse::expect_files(&args.dir, paths.iter().copied())
-        .map_err(|cause| Error::NoPrefetch { dir: args.dir.clone(), cause })?;
+        .map_err(|cause| Error::NoPrefetch { dir: args.dir.clone(), cause: LastCause::from(&cause) })?;
     if known == 0 {
         return Err(Error::NothingToPrefetch { dir: args.dir.clone(), count: paths.len() }.into());
     }

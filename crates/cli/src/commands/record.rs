@@ -16,6 +16,7 @@ use miette::Diagnostic;
 use thiserror::Error as ThisError;
 
 use crate::failure::Failure;
+use crate::last_cause::LastCause;
 use crate::terminal::interrupt;
 
 /// Record the reads of a mount, until Ctrl-C
@@ -51,7 +52,7 @@ enum Error {
     NotRecorded {
         dir: PathBuf,
         #[source]
-        cause: foreread_fuse::Error,
+        cause: LastCause,
     },
 
     #[error("{}: cannot be written", .path.display())]
@@ -66,9 +67,8 @@ enum Error {
 /// Records until the time is up or a signal comes.
 pub(crate) fn run(args: &RecordArgs) -> miette::Result<ExitCode> {
     let unwritable = |cause| Error::Unwritable { path: args.recording.clone(), cause };
-    let not_recorded = |cause| Error::NotRecorded { dir: args.dir.clone(), cause };
     let interrupt = interrupt::listen().map_err(unwritable)?;
-    let number = foreread_fuse::start_recording(&args.dir).map_err(not_recorded)?;
+    let number = foreread_fuse::start_recording(&args.dir).map_err(|cause| not_recorded(&args.dir, &cause))?;
     let out = File::create(&args.recording).map_err(unwritable)?;
     let mut recording = Recording { writer: Writer::new(BufWriter::new(out)).map_err(unwritable)?, reads: 0, lost: 0 };
     let started = Instant::now();
@@ -92,9 +92,12 @@ pub(crate) fn run(args: &RecordArgs) -> miette::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn not_recorded(dir: &Path, cause: &foreread_fuse::Error) -> Error {
+    Error::NotRecorded { dir: dir.to_owned(), cause: LastCause::from(cause) }
+}
+
 fn ask(dir: &Path, recording: u64, last: bool) -> miette::Result<Recorded> {
-    let not_recorded = |cause| Error::NotRecorded { dir: dir.to_owned(), cause };
-    let answer = foreread_fuse::query_recorded(dir, recording, last).map_err(not_recorded)?;
+    let answer = foreread_fuse::query_recorded(dir, recording, last).map_err(|cause| not_recorded(dir, &cause))?;
     Ok(serde_json::from_str(&answer).map_err(|cause| Failure::Output { cause: cause.into() })?)
 }
 

@@ -8,6 +8,7 @@ use miette::Diagnostic;
 use thiserror::Error as ThisError;
 
 use crate::args::memory;
+use crate::last_cause::LastCause;
 use crate::terminal::size::Size;
 
 /// Change the options of a mount while it is mounted
@@ -65,7 +66,7 @@ enum Error {
     NotSet {
         dir: PathBuf,
         #[source]
-        cause: foreread_fuse::Error,
+        cause: LastCause,
     },
 }
 
@@ -77,7 +78,7 @@ pub(crate) fn run(args: &Args) -> miette::Result<ExitCode> {
             return Err(Error::TooLittle { given: size }.into());
         }
         foreread_fuse::set_memory_bytes(&args.dir, size.0)
-            .map_err(|cause| Error::NotSet { dir: args.dir.clone(), cause })?;
+            .map_err(|cause| Error::NotSet { dir: args.dir.clone(), cause: LastCause::from(&cause) })?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -15,6 +15,7 @@ use serde_json::Value;
 use thiserror::Error as ThisError;
 
 use crate::failure::Failure;
+use crate::last_cause::LastCause;
 use crate::terminal::size::Size;
 
 /// Show what the engine behind a mount is doing
@@ -50,15 +51,15 @@ enum Error {
     NoStats {
         dir: PathBuf,
         #[source]
-        cause: foreread_fuse::Error,
+        cause: LastCause,
     },
 }
 
 /// Prints the statistics once, or every second.
 pub(crate) fn run(args: &Args) -> miette::Result<ExitCode> {
     loop {
-        let json =
-            foreread_fuse::query_stats(&args.dir).map_err(|cause| Error::NoStats { dir: args.dir.clone(), cause })?;
+        let json = foreread_fuse::query_stats(&args.dir)
+            .map_err(|cause| Error::NoStats { dir: args.dir.clone(), cause: LastCause::from(&cause) })?;
         let text = if args.json { format!("{}\n", json.trim_end()) } else { table(&args.dir, &json) };
         // A table is redrawn in place; JSON is a line each time, for a program that reads them.
         let clear = if args.watch && !args.json { CLEAR } else { "" };

@@ -11,6 +11,7 @@ use miette::Diagnostic;
 use thiserror::Error as ThisError;
 
 use crate::failure::Failure;
+use crate::last_cause::LastCause;
 
 /// Unmount a directory
 #[derive(Debug, clap::Args)]
@@ -57,7 +58,7 @@ enum Error {
     Unmount {
         dir: PathBuf,
         #[source]
-        cause: foreread_fuse::Error,
+        cause: LastCause,
     },
 }
 
@@ -85,7 +86,7 @@ pub(crate) fn run(args: &Args) -> miette::Result<ExitCode> {
         Err(foreread_fuse::Error::Unmount { cause, .. }) if cause.kind() == ErrorKind::ResourceBusy => {
             Err(Error::Busy { dir: args.dir.clone() }.into())
         }
-        Err(cause) => Err(Error::Unmount { dir: args.dir.clone(), cause }.into()),
+        Err(cause) => Err(Error::Unmount { dir: args.dir.clone(), cause: LastCause::from(&cause) }.into()),
     }
 }
 

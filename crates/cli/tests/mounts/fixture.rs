@@ -205,7 +205,8 @@ impl Finished {
         self
     }
 
-    /// It failed with status 1, and its output has each of `words`.
+    /// It failed with status 1, and its output has each of `words`, the next step and no cause
+    /// twice.
     #[track_caller]
     pub(crate) fn failed_saying(self, words: &[&str]) -> Self {
         assert_eq!(self.status.code(), Some(1), "{}", self.stderr);
@@ -214,6 +215,10 @@ impl Finished {
         }
         assert!(self.stderr.contains("help:"), "no next step in: {}", self.stderr);
         assert!(!self.stderr.contains(SECRET), "a secret in: {}", self.stderr);
+        let causes: Vec<&str> = self.stderr.lines().filter_map(|line| Some(line.split_once("─▶ ")?.1.trim())).collect();
+        for pair in causes.windows(2) {
+            assert!(!pair[0].ends_with(pair[1]), "{:?} is said twice in: {}", pair[1], self.stderr);
+        }
         self
     }
 }

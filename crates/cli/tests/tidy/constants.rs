@@ -1,9 +1,9 @@
-//! Every constant of `policy` says what it is, what a lower and a higher value do, and where it
-//! comes from.
+//! Every file of `policy` says where its rule comes from. So does every constant, and what a lower
+//! and a higher value do.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::sources::{root, rust_files, shown, text, without_tests};
+use crate::sources::{root, rust_files, shown, text, without_tests, words};
 
 #[test]
 fn constants_of_policy_give_their_reasons() {
@@ -24,6 +24,20 @@ fn constants_of_policy_give_their_reasons() {
     }
     assert!(seen > 50, "the constants are read: {seen}");
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// `lib.rs` has no rule of its own.
+#[test]
+fn files_of_policy_name_the_source_of_their_rule() {
+    let src = root().join("crates/policy/src");
+    let rules = rust_files(&src).into_iter().filter(|path| !path.ends_with("tests.rs") && *path != src.join("lib.rs"));
+    let unsourced = |path: &PathBuf| {
+        let text = text(path);
+        let header: Vec<&str> = text.lines().take_while(|line| line.starts_with("//!")).collect();
+        !header.iter().any(|line| words(line).any(|word| word == "Source"))
+    };
+    let wrong: Vec<_> = rules.filter(unsourced).map(|path| shown(&path)).collect();
+    assert!(wrong.is_empty(), "no `Source:` in the header: {wrong:#?}");
 }
 
 /// Each constant that is a number, with its documentation in one line.

@@ -23,6 +23,19 @@ fn decisions_are_numbered_without_gaps_and_indexed() {
 }
 
 #[test]
+fn decisions_have_the_same_sections() {
+    let wanted = ["Context", "Choice", "Evidence", "Rejected", "Reversal"];
+    let mut wrong = Vec::new();
+    for (file, body) in decisions().values() {
+        let sections: Vec<&str> = body.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+        if sections != wanted {
+            wrong.push(format!("{file}: {sections:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "each has {wanted:?}: {wrong:#?}");
+}
+
+#[test]
 fn decisions_that_change_each_other_say_so_both() {
     let records = decisions();
     let mut wrong = Vec::new();

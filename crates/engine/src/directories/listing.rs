@@ -14,22 +14,23 @@
 //! go from the first one on, and leave a name each ([`Marks`]); a reader that wants one of them
 //! begins a listing of its own.
 
-use std::cmp::Ordering;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::time::Duration;
 
 use foreread_backend::lock::Mutex;
 use foreread_backend::{Entry, Key, ListPage, Object, Version};
 use foreread_policy::PAGE_BYTES;
-use hashbrown::HashTable;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::directories::listing::by_name::ByName;
+use crate::directories::listing::page::{Kind, Page, Record, locate};
 use crate::directories::marks::{Last, Marks};
 use crate::directories::moment::{nanos, time};
 use crate::directories::name::{self, identity_bytes, order};
 use crate::error::Error;
+
+mod by_name;
+mod page;
 
 /// What a name in a directory stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,45 +74,6 @@ struct State {
     /// Entries to pass over before the first one that is taken in.
     passes: u32,
     bytes: u64,
-}
-
-#[derive(Debug)]
-struct Page {
-    requested: Instant,
-    /// When names between the entry before it and its first one were asked for: earlier, where
-    /// pages without entries came between.
-    gap: Instant,
-    /// Place of its first entry.
-    first: u32,
-    text: Box<str>,
-    records: Box<[Record]>,
-    /// Memory that the numbers of its directories take.
-    identity_bytes: u64,
-}
-
-/// One entry. Its name and its tag end at these places of the page's text.
-#[derive(Debug, Clone, Copy)]
-struct Record {
-    name_end: u32,
-    tag_end: u32,
-    kind: Kind,
-    /// When it was last read in this version: milliseconds after its page was asked for, and one
-    /// more; 0 if it was not.
-    confirmed: u32,
-    size: u64,
-    /// Nanoseconds from 1970 on.
-    modified: Option<i64>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Directory,
-    /// An empty object with something below it: a directory at an object's place.
-    Mark,
-    /// An object, with or without a tag in the text.
-    File {
-        tagged: bool,
-    },
 }
 
 /// What a listing tells of a name.
@@ -158,8 +120,8 @@ impl Listing {
         Self::rest(prefix, 0, 0, None, Marks::default())
     }
 
-    /// The rest of a listing, from the entry `gone` on: the one that the storage tells after
-    /// `passes` others. The entry before those has the name `last`, if that is known.
+    /// The rest of a listing, without its first `gone` entries. The first `passes` entries that
+    /// the storage lists are left out; `last` is the name of the entry before those, if known.
     pub(crate) fn rest(prefix: &Arc<str>, gone: u32, passes: u32, last: Option<&str>, marks: Marks) -> Arc<Self> {
         // An object and a directory of one name are one entry.
         let shadows = last.map(|last| (last.to_owned(), gone.saturating_sub(1))).into_iter().collect();
@@ -572,115 +534,16 @@ impl State {
     }
 }
 
-/// The places of names that are in no order.
-#[derive(Debug, Default)]
-struct ByName {
-    seeds: RandomState,
-    places: HashTable<u32>,
-    /// The place after the last one that it knows.
-    end: u32,
-}
-
-impl ByName {
-    /// Adds the names of those `pages` that it does not know. Of two entries with one name the
-    /// first counts.
-    fn add(&mut self, pages: &[Page]) {
-        let seeds = &self.seeds;
-        let known = pages.partition_point(|page| page.end() <= self.end);
-        for page in &pages[known..] {
-            for at in 0..page.records.len() {
-                let name = page.name(at);
-                let same = |&place: &u32| name_at(pages, place) == name;
-                let entry =
-                    self.places.entry(seeds.hash_one(name), same, |&place| seeds.hash_one(name_at(pages, place)));
-                entry.or_insert(page.first + at as u32);
-            }
-        }
-        self.end = pages.last().map_or(self.end, Page::end);
-    }
-
-    /// The entries before `place` are gone.
-    fn forget(&mut self, place: u32) {
-        self.places.retain(|&mut at| at >= place);
-    }
-
-    fn find<'a>(&self, name: &str, pages: &'a [Page]) -> Option<(&'a Page, usize)> {
-        let place = self.places.find(self.seeds.hash_one(name), |&place| name_at(pages, place) == name)?;
-        Some(locate(pages, *place))
-    }
-}
-
-/// The page of the entry at `place`, which has come, and where it is there.
-fn locate(pages: &[Page], place: u32) -> (&Page, usize) {
-    let page = &pages[pages.partition_point(|page| page.end() <= place)];
-    (page, (place - page.first) as usize)
-}
-
-fn name_at(pages: &[Page], place: u32) -> &str {
-    let (page, at) = locate(pages, place);
-    page.name(at)
-}
-
-impl Page {
-    fn end(&self) -> u32 {
-        self.first + self.records.len() as u32
-    }
-
-    /// Memory that it takes.
-    fn bytes(&self) -> u64 {
-        (self.text.len() + self.records.len() * size_of::<Record>() + size_of::<Self>()) as u64 + self.identity_bytes
-    }
-
-    /// When an entry was asked for, or last confirmed.
-    fn told(&self, at: usize) -> Instant {
-        let confirmed = self.records[at].confirmed.checked_sub(1);
-        self.requested + Duration::from_millis(confirmed.unwrap_or(0).into())
-    }
-
-    fn name(&self, at: usize) -> &str {
-        #[cfg(test)]
-        tests::NAMES_READ.with(|read| read.set(read.get() + 1));
-        let start = at.checked_sub(1).map_or(0, |before| self.records[before].tag_end);
-        &self.text[start as usize..self.records[at].name_end as usize]
-    }
-
-    /// An entry's key after the prefix: its name, and whether a slash follows.
-    fn key(&self, at: usize) -> (&str, bool) {
-        (self.name(at), self.records[at].kind == Kind::Directory)
-    }
-
-    fn last(&self) -> Option<(&str, bool)> {
-        self.records.len().checked_sub(1).map(|last| self.key(last))
-    }
-
-    fn find(&self, key: (&str, bool)) -> Option<usize> {
-        let (mut low, mut high) = (0, self.records.len());
-        while low < high {
-            let middle = usize::midpoint(low, high);
-            match order(self.key(middle), key) {
-                Ordering::Equal => return Some(middle),
-                Ordering::Less => low = middle + 1,
-                Ordering::Greater => high = middle,
-            }
-        }
-        None
-    }
-}
-
 /// Entries of a page that is kept as one. Lower: more pages to search. Higher: more is forgotten
 /// at a time where memory is short, and a page longer than that stays whole.
 const RECORDS_MAX: usize = 8192;
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use std::time::Duration;
 
+    use super::page::NAMES_READ;
     use super::*;
-
-    thread_local! {
-        /// Names that this thread has read from pages: what a look-up costs.
-        pub(super) static NAMES_READ: Cell<u64> = const { Cell::new(0) };
-    }
 
     /// A listing of these names, in pages of a thousand.
     fn listing(names: &[String]) -> (Arc<Listing>, u64) {

@@ -75,7 +75,7 @@ impl Directories {
                 self.tell(state, DirEvent::Read { dir: chain.dir, entry: place, found });
             }
             if !state.table.is_latest(chain) {
-                // Nobody else reads it from its start on: it is kept from this entry on.
+                // No other reader reads it from its start on: it is kept from this entry on.
                 chain.listing.trim(place);
             }
             if found == Found::Absent && !chain.is_busy() && !chain.listing.is_over() {

@@ -104,7 +104,7 @@ impl Backoff {
         self.began
     }
 
-    /// Waits before the next attempt, or returns the error if there shall be none.
+    /// Waits before the next attempt. If there is to be none, returns the error.
     pub(crate) async fn wait(&mut self, failure: Failure) -> Result<(), Error> {
         if !failure.retryable {
             return Err(failure.error);

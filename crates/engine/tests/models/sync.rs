@@ -63,7 +63,7 @@ impl<T> OnceLock<T> {
     }
 }
 
-/// tokio's contract for one waiting task: a wake-up that nobody waits for is kept, once.
+/// tokio's contract for one waiting task: a wake-up that no task waits for is kept, once.
 #[derive(Debug, Default)]
 pub(crate) struct Notify(Mutex<(bool, Option<Waker>)>);
 

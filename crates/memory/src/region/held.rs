@@ -11,10 +11,10 @@
 //! ```
 //!
 //! The kernel moves a page in one step (`UFFDIO_MOVE`, Linux 6.8). A thread that writes to it
-//! either wrote before, or finds it absent and waits for the pager. A page that is *pinned*, so
-//! that a device may write to it past all protection, is not moved: it stays. Once moved it cannot
-//! be pinned, since the frame's address is this crate's alone. So what is written to the spill is
-//! what the page holds.
+//! either wrote before, or finds it absent and waits for the pager. A page is *pinned* while a
+//! device may write to it past all protection. A pinned page is not moved: it stays. Once moved it
+//! cannot be pinned, since the frame's address is this crate's alone. So what is written to the
+//! spill is what the page holds.
 //!
 //! Where the kernel cannot move, a page is protected and copied, and stays mapped until it is
 //! dropped. Protection does not stop a device, so there a page that a device writes to can lose

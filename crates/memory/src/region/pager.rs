@@ -18,8 +18,9 @@
 //! This thread owns all of it, so nothing happens between an event and its actions.
 //!
 //! A write that fails is tried again for about a second ([`RETRIES`]), before policy learns that
-//! its pages stay. When all pages that could leave are kept in memory by others (pinned), their
-//! requests are tried again for as long ([`PINNED_MAX`]): a device is done soon, most often.
+//! its pages stay. All pages that could leave may be pinned: a device or another process keeps
+//! them in memory. Their requests are then tried again for as long ([`PINNED_MAX`]), since a
+//! device is usually done soon.
 //!
 //! Work that a thread waits for comes first: reads are submitted before pages are cleaned, and
 //! pages that leave are unmapped together (`resident.rs`). Policy's budget is smaller by as many
@@ -28,10 +29,10 @@
 //! This thread does not log: a program may hold its log's lock while it touches a page. Failures
 //! are counted ([`Gauges`]).
 //!
-//! A panic of this thread ends the process (SIGABRT), after a line on standard error. Which slot
-//! of the spill holds a page is known to policy alone, so no successor could give back the pages
-//! that are not in memory, and a part of the program's own memory would be gone. Threads that wait
-//! for pages would wait for ever, or read zeroes.
+//! A panic of this thread ends the process (SIGABRT), after a line on standard error. Policy alone
+//! knows which slot of the spill holds a page. So no successor could give back the pages that are
+//! not in memory, and a part of the program's own memory would be gone. Threads that wait for
+//! pages would wait for ever, or read zeroes.
 //!
 //! *Invariant:* no rule about what to read, write or drop is here.
 
@@ -547,8 +548,8 @@ const FAILED: &str = "foreread: the thread that answers page faults of a memory 
                       ends: pages of the region that are not in memory cannot be given back. Please report it.\n";
 
 /// The part of a budget that policy may fill: the rest holds pages that are leaving, and tables.
-/// Those of a region that is a hundred times its budget would leave no room for pages: they take
-/// at most a half.
+/// The tables of a region of a hundred times its budget would leave no room for pages, so they
+/// take at most a half.
 pub(super) fn budget_of_policy(pages: u64, tables_bytes: u64) -> u64 {
     let most = pages - LEAVING_MAX;
     let least = (most / 2).max(most.min(LEAVING_MAX));

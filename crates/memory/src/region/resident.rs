@@ -12,9 +12,9 @@
 //! Policy knows no held pages: to it they are mapped and clean. A touch of one copies it back.
 //!
 //! Pages that leave are unmapped together, [`LEAVING_MAX`] at a time, with one flush of the
-//! processors' address caches. Until then a touch of a page that leaves from the mapping finds it
-//! there; the pager does not learn of it, and does not need to: the page is clean and protected,
-//! so the spill holds the same. A write to it waits for the pager, which answers it as a fault on
+//! processors' address caches. Until then a touch finds a leaving page in the mapping, and the
+//! pager does not learn of the touch. It does not need to: the page is clean and protected, so the
+//! spill holds the same bytes. A write to it waits for the pager, which answers it as a fault on
 //! an absent page.
 //!
 //! *Invariant:* nothing here touches a page of the region that is absent: the pager would wait for

@@ -234,6 +234,7 @@ pub enum DirAction {
 
 /// Counts of what directory readahead has decided. They only grow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DirCounters {
     /// Listings begun or continued because a reader waited.
     pub lists_demand: u64,

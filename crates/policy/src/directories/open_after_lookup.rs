@@ -1,13 +1,13 @@
 //! Open after lookup: whether programs open the small files that they look up.
 //!
 //! ```text
-//!   loader    look up, open, look up, open, ..   holds: a lookup fetches the file, one round trip
-//!                                                instead of two
-//!   du        look up, look up, look up, ..      does not hold: nothing is fetched
+//!   loader    look up, open, look up, open, ..  likely: a lookup fetches the file, one round trip
+//!                                               instead of two
+//!   du        look up, look up, look up, ..     unlikely: nothing is fetched
 //!
-//!   does not hold ──(4 opens or more, three of four lookups)──> holds
-//!         ^                                                       │
-//!         └──────────────(fewer than three of four)───────────────┘
+//!   unlikely ──(4 opens or more, three of four lookups)──> likely
+//!       ^                                                     │
+//!       └──────────────(fewer than three of four)─────────────┘
 //! ```
 //!
 //! Only lookups that the storage has to be asked for count. One lookup of four may lack an open:
@@ -42,8 +42,8 @@ impl OpenAfterLookup {
         self.opened = (self.opened + 1).min(self.named);
     }
 
-    /// Whether opens follow lookups.
-    pub(crate) fn holds(self) -> bool {
+    /// Whether an open is likely to follow a lookup.
+    pub(crate) fn is_likely(self) -> bool {
         self.opened >= OPENED_MIN && self.opened * 4 >= self.named * 3
     }
 }
@@ -67,13 +67,13 @@ mod tests {
         let mut lookups = OpenAfterLookup::default();
         for _ in 0..4 {
             lookups.named();
-            assert!(!lookups.holds());
+            assert!(!lookups.is_likely());
             lookups.opened();
         }
-        assert!(lookups.holds());
+        assert!(lookups.is_likely());
         let stats = (0..).take_while(|_| {
             lookups.named();
-            lookups.holds()
+            lookups.is_likely()
         });
         assert!(stats.count() < 4);
     }

@@ -11,10 +11,13 @@
 //! ```
 //!
 //! Programs with several threads give each the next file of one list, so opens come a little out
-//! of order. A reader that takes every second file, or files at random, opens two
-//! thirds of them or fewer.
+//! of order. A reader that takes every second file, or files at random, opens two thirds of them
+//! or fewer.
 //!
-//! This file does not decide what is fetched (`path::contents`).
+//! *Invariant:* `low` is not above `high`, and both were opened.
+//!
+//! This file does not decide what is fetched (`path::contents`). Source: the opens of programs
+//! with several threads; the limits are guesses, as their constants say.
 
 /// What is known of one file: `None` where there is none at this place.
 pub(crate) type Opened = Option<bool>;

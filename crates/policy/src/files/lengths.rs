@@ -1,5 +1,5 @@
-//! How long the runs of one file are: where those that have ended came to, and so how far a run is
-//! likely to go on.
+//! How long the runs of one file are. From the lengths of those that have ended follows how far a
+//! run is likely to go on.
 //!
 //! ```text
 //!   runs ended      1  1  .  2  . | .  7  .  .  1       by their length, four classes an octave
@@ -11,8 +11,8 @@
 //! The runs of a file are often alike: column chunks, tiles, blocks of a database. A window that
 //! runs past their ends wastes as much as it gains, and one that grows from nothing at each of
 //! them waits several times. What has not ended yet says nothing: sixteen readers that go through
-//! a file in step have shown no end. A belief without evidence weighs as much as a few runs, so it
-//! decides in most files, and less and less in one with many runs.
+//! a file in step have shown no end. A belief without evidence weighs as much as a few runs. So it
+//! decides in most files, and counts less and less in a file with many runs.
 //!
 //! *Invariant:* at most [`ENDED_MAX`] runs are counted. Then all counts are halved, so that a new
 //! habit outweighs an old one.

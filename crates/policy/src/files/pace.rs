@@ -27,7 +27,7 @@ use crate::units::Nanos;
 /// The pace of one stream.
 #[derive(Debug, Clone)]
 pub(crate) struct Pace {
-    /// Since when progress is measured.
+    /// When the present measurement began.
     since: Nanos,
     /// Pages that had been read then.
     from: u64,
@@ -76,11 +76,12 @@ impl Pace {
         (self.since, self.from, self.span, self.settled) = (now, seen, Nanos(elapsed), true);
     }
 
-    /// The pages that the reader, which has read `seen`, reaches before long: more of them ahead
-    /// is of no use, however often it waited. `None` while its rate is not known. What it has read
-    /// since that was measured counts as well, as if the next span took as long: while its window
-    /// grows, each round trip has several times as much as the one before. Where a span takes
-    /// longer than a round trip, readers wait for each other, and not for a link to be filled.
+    /// The pages that a reader that has read `seen` reaches before long. `None` while its rate is
+    /// not known. More pages ahead are of no use, however often it waited. What it has read since
+    /// the rate was measured counts as well, as if the next span took as long: while a window
+    /// grows, each round trip brings several times as much as the one before. A span that is
+    /// longer than a round trip does not count in this way: its readers wait for each other, not
+    /// for a link to be filled.
     pub(crate) fn horizon(&self, seen: u64) -> Option<u64> {
         let grown = if self.span > ROUND_TRIP_MAX { 0 } else { seen.saturating_sub(self.from) };
         let at_least = grown * SECOND_NS / self.span.0.max(1);

@@ -9,8 +9,8 @@
 //!
 //! No stream gets more than it wants, and none gets less than another that wants as much. A share
 //! in proportion to the want would let the first of sixteen readers stay ahead for good: the want
-//! grows with what a stream has been given. Equal shares alone leave to chance which stream is
-//! ahead, and the differences add up. So a stream that has read less than the mean of its round
+//! grows with what a stream has been given. With equal shares alone, chance decides which stream
+//! is ahead, and the differences add up. So a stream that has read less than the mean of its round
 //! has its share raised by the difference, and one that has read more has it lowered, both within
 //! a bound.
 //!
@@ -32,8 +32,8 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    /// Takes the pages that each contender has read in this round. One far behind the mean so far
-    /// has stopped, or is slowed by what no share mends: the mean is that of the others.
+    /// Takes the pages that each contender has read in this round. The mean leaves out those far
+    /// behind it: they have stopped, or something that no share mends slows them.
     pub(crate) fn observe(&mut self, read: impl Iterator<Item = u64>) {
         let mean = self.mean;
         let (mut count, mut reading, mut sum) = (0, 0, 0);
@@ -118,8 +118,8 @@ impl Shares {
         if satisfied == count { room } else { (room - self.below[satisfied]) / (count - satisfied) as u64 }
     }
 
-    /// How many streams wanting `want` each would want as much as all streams do together, none
-    /// counted for more than `want`: at least one.
+    /// The number of streams, at least one, that would want as much together as all streams do, if
+    /// each wanted `want`. No stream is counted for more than `want`.
     pub(crate) fn like(&self, want: u64) -> u64 {
         let at = self.first(|at| self.wants[at] >= want);
         if self.wants.is_empty() { 1 } else { self.up_to(at, want).div_ceil(want.max(1)).max(1) }

@@ -11,10 +11,10 @@
 //! ```
 //!
 //! Streams are found by position, never by handle, so any number of readers and descriptors may
-//! interleave. The kernel's own readahead is sent by several threads, and its reads overtake each
-//! other on their way: they leave runs that meet, and those are joined. Where pages of a stream
-//! are evicted unread, later runs of the file must show more reads before they are recognised
-//! (distrust), and a start of the file alone is not enough.
+//! interleave. Several threads send the kernel's own readahead, so its reads overtake each other.
+//! They leave runs that meet, and runs that meet are joined. Where pages of a stream are evicted
+//! unread, later runs of the file must show more reads before they are recognised (distrust), and
+//! a start of the file alone is not enough.
 //!
 //! *Invariants:* fewer than [`RUNS_MAX`] + [`STREAMS_MAX`] runs and streams in all. A read belongs
 //! to one of them at most.
@@ -30,7 +30,8 @@
 use crate::files::lengths::Lengths;
 use crate::files::outline::Streams;
 use crate::files::stride::Starts;
-use crate::files::window::{Limits, Part, Read, Stream};
+use crate::files::window::parts::{Limits, Part};
+use crate::files::window::{Read, Stream};
 use crate::units::{Extent, Nanos};
 
 /// What kind of stream a read has shown for the first time.
@@ -113,7 +114,7 @@ impl FileReadahead {
         self.started(now, read)
     }
 
-    /// Takes those for ended that have not been read for a while.
+    /// Treats the streams and runs that have not been read for a while as ended.
     fn end_idle(&mut self, now: Nanos) {
         let Some(until) = now.0.checked_sub(ENDED.0).map(Nanos) else { return };
         for stream in self.streams.last_read(self.ended, until) {
@@ -299,15 +300,15 @@ const ADJACENT_READS: u32 = 2;
 /// `try_context_readahead()` wants more than one.
 const CONTEXT_READS: u64 = 8;
 
-/// Reads, the first counted, each of which ends where the one before it began, that make a
-/// backward stream where each came once the one before it was there. One that begins at the end of
-/// its file needs as many as a forward one. Lower: random reads that lie so by chance are read
-/// ahead for; with two `sysbench-fileio` fetched .5 % more. Higher: a backward reader waits for
-/// more reads of its own. Source: docs/decisions/0061.
+/// Reads that make a backward stream, the first counted. Each ends where the one before it began,
+/// and came once that one was there. One that begins at the end of its file needs as many as a
+/// forward one. Lower: random reads that lie so by chance are read ahead for; with two
+/// `sysbench-fileio` fetched .5 % more. Higher: a backward reader waits for more reads of its own.
+/// Source: docs/decisions/0061.
 const BACKWARD_READS: u32 = 3;
 
-/// The same where one came while the one before it was still on its way. Lower: requests that
-/// overtook each other are taken for a backward reader; four come in that order one time in
+/// The same, if one of them came while the one before it was still on its way. Lower: requests
+/// that overtook each other are taken for a backward reader; four come in that order one time in
 /// twenty-four. Higher: as above. Source: docs/decisions/0012.
 const BACKWARD_READS_OVERTAKEN: u32 = 4;
 

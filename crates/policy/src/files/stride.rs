@@ -101,8 +101,8 @@ impl Starts {
     }
 }
 
-/// A set of pages. It takes a page that was not added for a member one time in thirty, with as
-/// many members as runs are remembered.
+/// A set of pages, as a Bloom filter: with as many members as runs are remembered, it reports one
+/// in thirty of the other pages as a member.
 #[derive(Debug, Default)]
 struct Filter([u64; 16]);
 

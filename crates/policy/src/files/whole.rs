@@ -6,10 +6,11 @@
 //!          folio by folio, as readers touch them: paid back
 //! ```
 //!
-//! The first read of a file says little of how much follows: a stream is trusted eight times as
-//! far, and then waits again. Libraries that are mapped, pictures, records of a data set are read
-//! to their end, or nearly: a second round trip each. Where only heads are read (types of files,
-//! tags of pictures) the credit is soon spent, and reads fetch what they did before.
+//! The first read of a file says little of how much follows. A stream is trusted eight times as
+//! far, and then waits for a second round trip. Mapped libraries, pictures and records of a data
+//! set are read to their end, or nearly, so each would cost that round trip. Where only heads are
+//! read (types of files, tags of pictures) the credit is soon spent, and reads fetch what they did
+//! before.
 //!
 //! *Invariant:* what is fetched so and not read is bounded by the credit (`credit`).
 //!

@@ -1,4 +1,4 @@
-//! One stream of reads in one file: where it stands, how far ahead of it to read, in which parts.
+//! One stream of reads in one file: where it stands, and how far ahead of it to read.
 //!
 //! ```text
 //!                          ahead (wanted)
@@ -22,24 +22,22 @@
 //! (`lengths`), and at once if many did. A reader that waits quadruples its window within that
 //! distance. A reader that does not wait lets it grow to half of what it has read, 16 MiB at most,
 //! which only makes requests larger and fewer. Pages evicted unread halve it. The window that is
-//! used is also limited by [`Limits`] and by ten seconds of reading (`pace`).
+//! used is also limited by `parts::Limits` and by ten seconds of reading (`pace`).
 //!
-//! **In which parts.** The first window of a stream recognised at its first read has four parts.
-//! Once its reader has waited, a window has twelve, fewer where many streams share the link. On a
-//! disk, and while the reader has not waited, it has two. The window divided by the parts, rounded
-//! up to a power of two of pages, is limited; where it can, a part then ends with a folio.
-//!
-//! *Invariants:* a part is not empty and lies within the file. Its mark lies in it.
+//! *Invariant:* a recognised stream wants at least one page, until its pattern turns out to be
+//! another one.
 //!
 //! The file does not choose the stream of a read or say when a run is recognised (`streams`), and
-//! does not know which pages of a part are resident. Source: the on-demand
-//! readahead window (start, size, mark) of Linux, 2007, with its maximum replaced by measurement;
-//! the trusted distance, docs/decisions/0005 (parts by distance), 0008 (ten seconds, marks), 0014
-//! (disks), 0052 (lengths), 0054 (which reads continue it).
+//! does not cut a window into parts (`window::parts`). Source: the on-demand readahead window
+//! (start, size, mark) of Linux, 2007, with its maximum replaced by measurement; the trusted
+//! distance, docs/decisions/0008 (ten seconds), 0052 (lengths), 0054 (which reads continue it),
+//! 0061 (starts).
 
 use crate::files::lengths::Lengths;
 use crate::files::pace::Pace;
 use crate::units::{Extent, FOLIO_PAGES_MAX, Nanos};
+
+pub(crate) mod parts;
 
 /// One read, with what the caller knows of the pages around it.
 #[derive(Debug, Clone, Copy)]
@@ -75,33 +73,6 @@ pub(crate) enum Pattern {
     Forward,
     /// Records of `pages` pages, `delta` pages from one start to the next.
     Strided { delta: i64, pages: u64 },
-}
-
-/// What to read ahead next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Part {
-    /// The pages; some of them may be resident already.
-    pub(crate) extent: Extent,
-    /// The page to mark: the first of them that the reader will touch.
-    pub(crate) mark: u64,
-}
-
-/// How far a stream may go just now.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
-    /// The file's length.
-    pub(crate) file_pages: u64,
-    /// The stream's share of the memory for speculation.
-    pub(crate) ahead_pages_max: u64,
-    /// The largest part.
-    pub(crate) part_pages_max: u64,
-    /// How many streams that want as much share the link.
-    pub(crate) streams: u64,
-    /// Requests wait for each other, or for memory: parts are spaced in time. Where they do not,
-    /// the pace at which parts are made may be the limit that it measures.
-    pub(crate) paced: bool,
-    /// Moving between streams costs time in which the storage serves no request.
-    pub(crate) rotational: bool,
 }
 
 /// One stream; while `ahead` is 0, only a run of reads that may become one.
@@ -457,114 +428,6 @@ impl Stream {
             self.ahead = (self.ahead / 2).max(1);
         }
     }
-
-    /// What to read ahead next, or `None` while enough is planned or the part is held back. Call
-    /// [`Stream::planned`] once the part is submitted.
-    pub(crate) fn next_part(&mut self, now: Nanos, limits: Limits) -> Option<Part> {
-        self.pace.release();
-        if !self.is_recognised() {
-            return None;
-        }
-        if self.ahead < limits.ahead_pages_max {
-            self.pace.unsettle();
-        }
-        let ahead = self.ahead.min(limits.ahead_pages_max);
-        let parts = match (self.waited, self.reads) {
-            (true, _) if !limits.rotational => (PARTS_WAITING / limits.streams).max(PARTS_QUIET),
-            (false, 1) => PARTS_FIRST,
-            _ => PARTS_QUIET,
-        };
-        let part = (ahead / parts).next_power_of_two().min(limits.part_pages_max);
-        match self.pattern {
-            Pattern::Forward => {
-                let distance = (self.end as u64).saturating_sub(self.pos);
-                if part == limits.part_pages_max && distance > ahead / 2 && limits.paced && self.pace.holds_back(now) {
-                    return None;
-                }
-                // Data needed soon comes in small parts: otherwise the reader waits for a whole
-                // large one.
-                let near = if self.waited && parts > PARTS_QUIET {
-                    (distance / (parts - 1)).next_power_of_two()
-                } else {
-                    part
-                };
-                let least = if self.reads == 1 { PART_PAGES_MIN_FIRST } else { PART_PAGES_MIN };
-                // A read is answered once all of it has come: smaller parts answer none earlier.
-                let least = least.max(self.longest.next_power_of_two().min(PART_PAGES_MIN_LONG));
-                let goes_to = self.known_end.map_or(limits.file_pages, |end| end.min(limits.file_pages));
-                self.next_forward(ahead, part.min(near).clamp(least, PART_PAGES_MAX), goes_to)
-            }
-            Pattern::Strided { delta, pages } => {
-                // The same, before the reader has waited as well: of records that touch it wants
-                // the last of a part first, and so waits for all of it.
-                let parts = PARTS_WAITING / limits.streams;
-                let distance = (self.end - self.pos as i64).unsigned_abs();
-                let near = if parts > PARTS_QUIET && !limits.rotational {
-                    (distance / (parts - 1)).next_power_of_two()
-                } else {
-                    part
-                };
-                self.next_strided(ahead, part.min(near).min(PART_PAGES_STRIDED_MAX), delta, pages, limits.file_pages)
-            }
-        }
-    }
-
-    /// The next part of a stream that ends before page `last`, as far as is known.
-    fn next_forward(&self, ahead: u64, part: u64, last: u64) -> Option<Part> {
-        let start = self.end as u64;
-        let goal = (self.pos + ahead).min(last);
-        let first = start < self.pos;
-        let room = goal.saturating_sub(start);
-        if room == 0 || (room < part && goal < last && !first) {
-            return None;
-        }
-        let mut end = (start + part).min(goal);
-        if end < last {
-            // A request that ends with a folio keeps every later folio whole.
-            let aligned = end / FOLIO_PAGES_MAX * FOLIO_PAGES_MAX;
-            if aligned > start.max(self.pos) {
-                end = aligned;
-            }
-        }
-        // A tail too small for a request of its own joins the last part.
-        if last - end < part / 4 && goal == last {
-            end = last;
-        }
-        // The mark lies where there will be room for another such part, at the start of a folio: a
-        // driver notices marks folio by folio.
-        let room_from = (end + part).saturating_sub(ahead).next_multiple_of(FOLIO_PAGES_MAX);
-        let last_folio = ((end - 1) / FOLIO_PAGES_MAX * FOLIO_PAGES_MAX).max(start);
-        let mark = if first { self.pos.min(end - 1) } else { room_from.clamp(start, last_folio) };
-        Some(Part { extent: Extent::new(start, end), mark })
-    }
-
-    fn next_strided(&self, ahead: u64, part: u64, delta: i64, pages: u64, file_pages: u64) -> Option<Part> {
-        let touching = delta.unsigned_abs() == pages;
-        let wanted = (ahead / pages).max(1) as i64;
-        // Two groups fit in the window: one is read while the other is on its way.
-        let group = if touching { (part / pages).min(wanted as u64 / 2).max(1) } else { 1 } as i64;
-        let planned = (self.end - self.pos as i64) / delta;
-        let first = planned == 0;
-        if planned + group > wanted + 1 && !first {
-            return None;
-        }
-        let (low, high) = (self.end.min(self.end + delta * (group - 1)), self.end.max(self.end + delta * (group - 1)));
-        let start = low.max(0) as u64;
-        let end = (high + pages as i64).clamp(0, file_pages as i64) as u64;
-        (start < end).then(|| Part {
-            extent: Extent::new(start, end),
-            mark: self.end.clamp(start as i64, end as i64 - 1) as u64,
-        })
-    }
-
-    /// All of `part` has been submitted or is resident.
-    pub(crate) fn planned(&mut self, now: Nanos, part: Part) {
-        self.pace.submitted(now, part.extent.pages());
-        self.end = match self.pattern {
-            Pattern::Forward => part.extent.end as i64,
-            Pattern::Strided { delta, pages } => self.end + delta * part.extent.pages().div_ceil(pages) as i64,
-        };
-    }
 }
 
 /// How many times as far ahead as it has been read a trusted stream may be planned (a ratio).
@@ -617,26 +480,9 @@ const RECORD_GROWTH_MAX: u64 = 2;
 
 /// Pages of the largest window of a stream that never waits: 16 MiB, two of the largest
 /// parts. Lower: such a stream never makes parts of the largest size. Higher: it holds memory
-/// without making its requests larger. Source: derived from [`PARTS_QUIET`] and
-/// [`PART_PAGES_MAX`].
+/// without making its requests larger. Source: derived from [`PART_PAGES_MAX`]
+/// and the two parts of a window that does not wait (`parts`).
 const QUIET_PAGES_MAX: u64 = 2 * PART_PAGES_MAX;
-
-/// Parts of a window once the reader has waited, divided by the streams that share the link.
-/// Lower: a part's latency is not covered by the transfer of the others. Higher: more requests for
-/// the same bytes. Source: a guess near the need that docs/decisions/0005 counts: fifteen requests
-/// of 80 MB/s each on a link of 900 MB/s.
-const PARTS_WAITING: u64 = 12;
-
-/// Parts of the first window. Lower: the reader waits longer for its first bytes. Higher: more
-/// requests for each file that is opened. Source: derived, not measured: with a first request of
-/// 128 KiB through a mount the window is 1 MiB, and its parts 256 KiB.
-const PARTS_FIRST: u64 = 4;
-
-/// Parts of a window while the reader has not waited, and the fewest for any window. Lower: the
-/// next part is requested only when the last one is used up. Higher: more and smaller requests for
-/// a reader that does not need them. Source: the kernel's two windows, one being read and one on
-/// its way; docs/decisions/0014 for disks.
-const PARTS_QUIET: u64 = 2;
 
 /// Pages of the largest part: 8 MiB, 128 requests per GiB. Lower: more requests; at 4 MiB, 256 per
 /// GiB. Higher: few requests fewer, and more memory held while a part arrives. Source:
@@ -646,110 +492,3 @@ pub(crate) const PART_PAGES_MAX: u64 = 2048;
 /// Pages of the smallest part of a forward stream: 128 KiB, one folio. Lower: parts split folios.
 /// Higher: the reader waits longer for the part that it needs next. Source: the size of a folio.
 pub(crate) const PART_PAGES_MIN: u64 = 32;
-
-/// Pages of the smallest part of a stream that has been read once: 256 KiB. Lower: programs that
-/// start together make twice as many requests, and wait for them. Higher: they wait for each
-/// other's bytes. Source: measured with `slow-200`, before crowds were limited
-/// (docs/decisions/0013): first bytes after 104 ms, 122 ms with parts of 128 KiB.
-const PART_PAGES_MIN_FIRST: u64 = 64;
-
-/// Pages of the smallest part of a stream with long reads, at most: 1 MiB. Lower: parts are cut
-/// smaller than the requests of a kernel with large windows, which are answered only once all of
-/// their parts have come. Higher: the parts of a longer read come less in parallel. Source: the
-/// longest READ of a kernel; with two readers, 454 to 400 requests a GiB (docs/decisions/0058).
-const PART_PAGES_MIN_LONG: u64 = 256;
-
-/// Pages of the largest part made of records that touch: 2 MiB. Lower: more requests for a
-/// backward reader. Higher: a backward reader, which wants the end of a part first, waits for more
-/// of what lies before it. Source: a guess, not measured.
-const PART_PAGES_STRIDED_MAX: u64 = 512;
-
-#[cfg(test)]
-mod tests {
-    use alloc::vec::Vec;
-
-    use super::*;
-
-    const LIMITS: Limits = Limits {
-        file_pages: 1 << 20,
-        ahead_pages_max: 1 << 14,
-        part_pages_max: PART_PAGES_MAX,
-        streams: 1,
-        paced: true,
-        rotational: false,
-    };
-
-    fn plan(stream: &mut Stream, limits: Limits) -> Vec<Part> {
-        let mut parts = Vec::new();
-        while let Some(part) = stream.next_part(Nanos(0), limits) {
-            stream.planned(Nanos(0), part);
-            parts.push(part);
-            assert!(parts.len() < 1000, "planning ends");
-        }
-        parts
-    }
-
-    #[test]
-    fn a_stream_from_the_start_of_a_file_plans_the_read_and_eight_times_as_much() {
-        let read = Extent::new(0, 32);
-        let mut stream = Stream::new(0, Nanos(0), read);
-        stream.recognise(Some(read.start), &Lengths::default());
-        let parts = plan(&mut stream, LIMITS);
-        assert_eq!(parts[0], Part { extent: Extent::new(0, 64), mark: 32 });
-        assert_eq!(parts.last().unwrap().extent.end, 256, "the rest of the window is too small for a part");
-    }
-
-    #[test]
-    fn waiting_grows_the_window_as_far_as_it_is_trusted_and_splits_it() {
-        let mut stream = Stream::new(0, Nanos(0), Extent::new(0, 32));
-        stream.recognise(Some(0), &Lengths::default());
-        plan(&mut stream, LIMITS);
-        for start in (32..256).step_by(32) {
-            stream.advance(Nanos(1), Read::alone(Extent::new(start, start + 32), None), &Lengths::default());
-        }
-        stream.advance(Nanos(2), Read::alone(Extent::new(256, 288), Some(256)), &Lengths::default());
-        assert_eq!(stream.ahead, GROWTH * 256);
-        let parts = plan(&mut stream, LIMITS);
-        let sizes: Vec<u64> = parts.iter().map(|p| p.extent.pages()).collect();
-        assert_eq!((parts[0].extent.start, sizes[0]), (256, 32));
-        assert_eq!(sizes.iter().max(), Some(&128), "{sizes:?}");
-        assert!(sizes.is_sorted(), "the parts that are needed first are small: {sizes:?}");
-    }
-
-    #[test]
-    fn the_last_part_ends_with_the_file() {
-        let limits = Limits { file_pages: 100, ..LIMITS };
-        let mut stream = Stream::new(0, Nanos(0), Extent::new(0, 32));
-        stream.recognise(Some(0), &Lengths::default());
-        assert_eq!(plan(&mut stream, limits).last().unwrap().extent.end, 100);
-    }
-
-    #[test]
-    fn a_backward_stream_plans_downward_and_stops_at_the_start_of_the_file() {
-        let read = Extent::new(1024, 1056);
-        let mut stream = Stream::new(0, Nanos(0), read);
-        stream.recognise_stride(-256, 256, 3);
-        let parts = plan(&mut stream, LIMITS);
-        assert_eq!(parts[0], Part { extent: Extent::new(1024, 1280), mark: 1024 });
-        assert_eq!(parts[1], Part { extent: Extent::new(768, 1024), mark: 768 });
-        stream.advance(
-            Nanos(1),
-            Read { stalled: true, ..Read::alone(Extent::new(256, 288), None) },
-            &Lengths::default(),
-        );
-        stream.advance(Nanos(1), Read { stalled: true, ..Read::alone(Extent::new(0, 32), None) }, &Lengths::default());
-        let rest = plan(&mut stream, LIMITS);
-        assert!(rest.iter().all(|p| p.extent.end <= 256), "{rest:?}");
-    }
-
-    #[test]
-    fn a_strided_stream_plans_single_records() {
-        let mut stream = Stream::new(0, Nanos(0), Extent::new(768, 784));
-        stream.recognise_stride(256, 16, 4);
-        let starts: Vec<_> = plan(&mut stream, LIMITS).iter().map(|p| (p.extent.start, p.extent.pages())).collect();
-        assert_eq!(starts, [(768, 16), (1024, 16), (1280, 16), (1536, 16), (1792, 16)]);
-        assert!(stream.expects(Read::alone(Extent::new(1024, 1040), None)));
-        assert!(!stream.expects(Read::alone(Extent::new(1100, 1116), None)));
-        assert!(!stream.expects(Read::alone(Extent::new(40_960, 40_976), None)));
-    }
-}

@@ -18,8 +18,8 @@
 //! A request that waits at the storage is served in the storage's order. A request that waits here
 //! is served in the order of `fair_queue`. So the limit is the least number of requests that still
 //! has the full rate. Only a trial shows whether requests wait at the storage in vain: a disk that
-//! sorts serves 64 requests in less time than 64 times one. A trial takes place however quick the
-//! answers are, since a store that was busy from the first moment has never shown how quick it is.
+//! sorts serves 64 requests in less time than 64 times one. A trial takes place even if answers
+//! are quick: a store that was busy from the first moment has never shown how quick it can be.
 //!
 //! *Invariants:* the limit is between [`LIMIT_MIN`] and [`LIMIT_MAX`]. A lower limit stays only if
 //! the rate held and first bytes came sooner.

@@ -27,9 +27,9 @@
 //! (`coalesce`). Their queues pay for transfer, not positioning: the lead request pays that.
 //!
 //! *Invariants:* a request is started once and charged once. Unless memory is short, no queue
-//! starves: on a disk a request starts at the latest after [`AGE`] and one slice of each other
-//! queue (a slice ends with the request that uses it up). On other storage a place below the limit
-//! is never free while a request waits.
+//! starves: on a disk a request waits for [`AGE`] and one slice of each other queue at most (a
+//! slice ends with the request that uses it up). On other storage a place below the limit is never
+//! free while a request waits.
 //!
 //! Switched off, no request waits: requests start in the order in which they are made, tags are
 //! equal, and the storage serves them in its own order. That is the comparison for this mechanism.
@@ -434,9 +434,9 @@ const SLICE_NS: u64 = 200_000_000;
 /// read ahead too late. Source: a guess, not measured.
 const AGE: Nanos = Nanos::from_millis(500);
 
-/// Idle queues, in queues, above which those are forgotten that have nothing to make good. Lower:
-/// idle queues are scanned more often. Higher: more memory for queues without requests. Source: a
-/// guess, not measured.
+/// The number of idle queues above which those that have nothing to make good are forgotten, in
+/// queues. Lower: idle queues are scanned more often. Higher: more memory for queues without
+/// requests. Source: a guess, not measured.
 const IDLE_MAX: usize = 512;
 
 #[cfg(test)]

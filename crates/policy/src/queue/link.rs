@@ -84,14 +84,14 @@ pub(crate) struct Link {
 impl Link {
     /// The first byte of a demand request came after `first_byte`. `others` counts the demand
     /// requests that were at the storage when this one came: it waited for them or shared with
-    /// them. Requests still in flight are not counted instead: of many that came together the last
-    /// has waited for all others, and none of them is left to share with.
+    /// them. The requests that are still in flight would be the wrong count: the last of many that
+    /// came together has waited for all others, and they have all left.
     pub(crate) fn answered(&mut self, first_byte: Nanos, others: usize) {
         self.first_byte_ns = average(self.first_byte_ns, first_byte.0 / (others as u64 + 1));
     }
 
-    /// A request is complete. Only one that ran `alone` contributes to the bandwidth: between the
-    /// pieces of another one a disk reads for others.
+    /// A request is complete. Only a request that ran `alone` contributes to the bandwidth: a disk
+    /// that has others reads for them between the pieces of one.
     pub(crate) fn completed(&mut self, completion: Completion, alone: bool) {
         let Completion { pages, first_byte, total, beside, arrived_before, arrived } = completion;
         let bytes = pages * PAGE_BYTES;
@@ -101,13 +101,14 @@ impl Link {
         let size = bytes.min(TRANSFER_BYTES_MIN);
         if size >= TRANSFER_BYTES_LEAST && size >= self.shown_by && transfer_ns > 0 && alone {
             let sample = per_second(bytes, transfer_ns);
-            // Bytes that have arrived are told folio by folio: of many short requests hardly any
-            // were told, and of some that many others outran no count is left.
+            // Two estimates of what all requests carried while this one ran; the higher counts.
+            // Arrived bytes are reported by folio: beside many short requests they are too few.
+            // The number of requests that this one met is too low where many others overtook it.
             let told = per_second(self.arrived - arrived_before, total.0);
             let with = if beside < FEW { 0 } else { sample.saturating_mul(beside as u64 + 1).max(told) };
             let near = self.bandwidth / 16;
-            // All that the link carries was asked for: if that is less than it was, the link has
-            // become narrower.
+            // Where something was held back, the link was asked for all that it carries, so this
+            // request had a share. If that is less than before, the link has become narrower.
             let is_share = self.throughput.is_limit() || !self.throughput.is_far_above(with);
             if sample > self.bandwidth + near || (sample < self.bandwidth - near && !is_share) {
                 (self.bandwidth, self.shown_by, self.shown_with) = (sample, size, with);
@@ -183,16 +184,18 @@ impl Link {
         transfer_ns(pages, bandwidth)
     }
 
-    /// The same for a part of what is in flight. Where a full link has shown no more than a share,
-    /// the bandwidth is taken to be high: less is then in flight, and shows what it is.
+    /// The same, for the bound of what is in flight. A full link shows only a share of a
+    /// connection's bandwidth. The bandwidth is then taken to be high, so the bound is low. With
+    /// less in flight, a request shows what a connection carries.
     fn transfer_in_flight_ns(&self, pages: u64) -> u64 {
         let known = self.is_bandwidth_known();
         let bandwidth = if known { self.bandwidth } else { self.bandwidth.max(BANDWIDTH_UNKNOWN) };
         transfer_ns(pages, bandwidth.max(1))
     }
 
-    /// Whether the bandwidth of a connection is what was measured: the throughput rises, so the
-    /// link is not full, or it was not when that was measured, or less in flight has shown it.
+    /// Whether the measured bandwidth is that of a connection, not a share of a full link. It is
+    /// if the throughput rises, since the link is then not full; if the link was not full at the
+    /// measurement; or if less in flight made no request quicker.
     pub(crate) fn is_bandwidth_known(&self) -> bool {
         self.rises() || self.is_own || self.is_bandwidth_clear()
     }

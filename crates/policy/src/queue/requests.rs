@@ -54,8 +54,8 @@ pub(crate) struct Request {
 pub(crate) struct Met {
     /// The number of other demand requests.
     pub(crate) demanded: usize,
-    /// No other request at all.
-    pub(crate) nobody: bool,
+    /// No other request was there.
+    pub(crate) alone: bool,
     /// The number of other requests.
     pub(crate) beside: usize,
     /// How many requests had ever come to the storage, itself included.
@@ -132,7 +132,7 @@ impl Requests {
 
     /// Whether `request` was alone at the storage from its first grant until now.
     pub(crate) fn was_alone(&self, request: Request) -> bool {
-        request.met.nobody && request.met.came == self.came
+        request.met.alone && request.met.came == self.came
     }
 
     /// How many requests have come to the storage.

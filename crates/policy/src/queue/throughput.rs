@@ -11,12 +11,12 @@
 //!                                     more, and neither does it where requests are crowded
 //! ```
 //!
-//! A round is as long as a request takes, and counts each of many requests that end together once.
-//! A span of fixed length would count a burst that took longer than the span as if it had come in
-//! it: 406 MB/s on a link of 100.
+//! A round is as long as a request takes, so the bytes of many requests that end together are
+//! divided by the time that they took. A span of fixed length is often shorter than that, and
+//! would show a rate that the link does not have: 406 MB/s on a link of 100.
 //!
-//! A round that takes much longer than what was asked for takes at the known rate, and brings much
-//! less, shows a link that has become narrower.
+//! A round is overdue if it takes twice as long as its requests take at the known rate. If less
+//! than half of the bytes came in it as well, the link has become narrower.
 //!
 //! *Invariant:* `best` is at least `rate`.
 //!
@@ -104,9 +104,9 @@ impl Throughput {
     /// come so far. Requests are `crowded` if they wait for each other for long. Returns whether
     /// that ends the round.
     ///
-    /// At the known rate a round takes no longer than `expected`. One that took twice as long, in
-    /// which something was held back, and in which less than half came, shows a link that has
-    /// become narrower, and how wide it is: what is known of it is forgotten at once.
+    /// At the known rate a round takes no longer than `expected`. A round that took twice as long
+    /// is overdue. If something was held back in it, and less than half of the known rate came,
+    /// the link has become narrower: the rate is set to what came.
     pub(crate) fn passed(&mut self, now: Nanos, came: u64, latest: u64, expected: Nanos, crowded: bool) -> bool {
         self.busy.last = now;
         let elapsed = now.since(self.round.start);

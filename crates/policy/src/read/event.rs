@@ -89,7 +89,7 @@ pub enum Event {
         /// Which touch.
         touch: Touch,
     },
-    /// A read that waited was answered, with bytes or with an error, or nobody waits for it any
+    /// A read that waited was answered, with bytes or with an error, or no reader waits for it any
     /// more. The touches of its folios were reported before.
     Answered {
         /// The read.
@@ -218,6 +218,7 @@ pub enum Action {
 
 /// What policy has decided so far. Each count only grows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Counters {
     /// Requests that a reader waited for from the start.
     pub requests_demand: u64,

@@ -11,17 +11,17 @@
 //! ```
 //!
 //! The rules that need several mechanisms at once lie below: `plan`, `limits`, `submit`, `answer`,
-//! `room`.
-//! This file has three of its own. After each event, memory and turns that came free are given
-//! away in the order above. Storage is measured from completions; a group of coalesced requests
-//! has one first byte, and on a disk only a request that ran alone shows the bandwidth
+//! `room`. This file has three of its own. After each event, memory and turns that came free are
+//! given away in the order above. Storage is measured from completions; a group of coalesced
+//! requests has one first byte, and on a disk only a request that ran alone shows the bandwidth
 //! (docs/decisions/0026). A release cancels the requests of a file at once, and keeps its pages.
 //!
 //! *Invariants:* a debug build asserts that every action was polled before the next event, and
 //! that `now` never goes back. Room is made before anything is submitted.
 //!
 //! The file does not find streams, choose victims, order requests or retry. No mechanism asks for
-//! a wake-up: drivers report time by events only (docs/decisions/0017).
+//! a wake-up: drivers report time by events only (docs/decisions/0017). Source:
+//! docs/decisions/0001 (the state is here), 0021 (queues) and 0043 (the reads that wait).
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -36,7 +36,7 @@ use crate::queue::requests::{Request, Requests};
 use crate::read::event::{Action, Counters, Event};
 use crate::read::turns::Turns;
 use crate::read::waits::Waits;
-use crate::residency::budget::{Resident, Room};
+use crate::residency::budget::{Budget, Room};
 use crate::residency::folio::{Ahead, Evicted, connection, wasted};
 use crate::residency::replacement::Replacement;
 use crate::units::{Class, Extent, FileId, Nanos, PAGE_BYTES, ReadId, RequestId, Touch};
@@ -96,7 +96,7 @@ struct File {
 pub struct ReadPath {
     options: Options,
     files: BTreeMap<FileId, File>,
-    resident: Resident,
+    budget: Budget,
     /// Closed files without a folio, the oldest first. May name files that are open by now, or
     /// gone.
     empty: VecDeque<FileId>,
@@ -137,7 +137,7 @@ impl ReadPath {
         Self {
             options,
             files: BTreeMap::new(),
-            resident: Resident::new(options.capacity_bytes, options.replacement),
+            budget: Budget::new(options.capacity_bytes, options.replacement),
             empty: VecDeque::new(),
             streams_bytes: 0,
             reserved_bytes: 0,
@@ -176,7 +176,7 @@ impl ReadPath {
         debug_assert!(self.actions.is_empty(), "every action is polled before the next event");
         debug_assert!(now >= self.now, "now never goes back: {now:?} after {:?}", self.now);
         self.now = now;
-        self.resident.pass(now);
+        self.budget.pass(now);
         match event {
             Event::Open { file, pages } => {
                 let (readahead, random_pages) = (FileReadahead::new(), 0);
@@ -191,7 +191,7 @@ impl ReadPath {
             Event::Prefetch { file } => self.prefetch(file),
             Event::Discard { file } => {
                 let pages = self.files.get(&file).map_or(0, |file| file.pages);
-                let gone = self.resident.discarded(file, pages);
+                let gone = self.budget.discarded(file, pages);
                 self.gone(gone);
             }
             Event::Capacity { bytes } => {
@@ -200,7 +200,7 @@ impl ReadPath {
                 if !self.make_room(0, true) {
                     self.cancel_speculation(0);
                 }
-                self.resident.shrink();
+                self.budget.shrink();
             }
             Event::Reserve { bytes } => self.reserved_bytes = bytes,
             Event::Referenced { file, start, touch } => {
@@ -211,7 +211,7 @@ impl ReadPath {
                 if let Some(Request { file, .. }) = self.requests.get(request) {
                     let arrived = self.requests.arrived(request);
                     self.link.arrived(arrived.pages() * PAGE_BYTES);
-                    self.resident.arrived(file, arrived, request);
+                    self.budget.arrived(file, arrived, request);
                     self.want(request);
                     self.resume(now, file);
                 }
@@ -245,7 +245,7 @@ impl ReadPath {
                     if is_over {
                         self.queue.round_ended();
                     }
-                    self.resident.arrived(file, extent, request);
+                    self.budget.arrived(file, extent, request);
                 }
             }
             Event::Failed { request } => {
@@ -283,19 +283,19 @@ impl ReadPath {
     pub fn memory(&self) -> Memory {
         Memory {
             capacity_bytes: self.options.capacity_bytes,
-            pages_bytes: self.resident.capacity_bytes(),
-            charged_bytes: self.resident.charged_bytes(),
-            ahead_bytes: self.resident.ahead_bytes(),
+            pages_bytes: self.budget.capacity_bytes(),
+            charged_bytes: self.budget.charged_bytes(),
+            ahead_bytes: self.budget.ahead_bytes(),
         }
     }
 
     /// A reader has touched a folio.
     fn referenced(&mut self, file: FileId, start: u64, touch: Touch) {
-        if let Some((pages, ahead_for)) = self.resident.untouched(file, start) {
+        if let Some((pages, ahead_for)) = self.budget.untouched(file, start) {
             let file_pages = self.files.get(&file).map_or(u64::MAX, |known| known.pages);
             self.whole.touched(pages, file_pages, ahead_for == Some(Ahead::Whole));
         }
-        if self.resident.referenced(file, start, touch) {
+        if self.budget.referenced(file, start, touch) {
             self.actions.push_back(Action::Clear { file, start });
         }
     }
@@ -311,7 +311,7 @@ impl ReadPath {
 
     /// Drops the folios of an ended request that no reader has touched.
     fn abandon(&mut self, file: FileId, extent: Extent, request: RequestId) {
-        let gone = self.resident.abandoned(file, extent, request);
+        let gone = self.budget.abandoned(file, extent, request);
         self.gone(gone);
     }
 
@@ -329,7 +329,7 @@ impl ReadPath {
         if let Some(known) = self.files.get_mut(&file)
             && !known.is_open
             && !known.is_empty
-            && self.resident.is_empty(file)
+            && self.budget.is_empty(file)
         {
             known.is_empty = true;
             self.empty.push_back(file);
@@ -356,17 +356,17 @@ impl ReadPath {
         let taken = self.reserved_bytes + own / BOOKKEEPING_STEP * BOOKKEEPING_STEP;
         let least = self.options.capacity_bytes / PAGES_SHARE_MIN;
         let pages = self.options.capacity_bytes.saturating_sub(taken).max(least);
-        if pages != self.resident.capacity_bytes() {
-            self.resident.set_capacity(pages);
+        if pages != self.budget.capacity_bytes() {
+            self.budget.set_capacity(pages);
         }
-        if self.resident.charged_bytes() > pages {
+        if self.budget.charged_bytes() > pages {
             self.make_room(0, true);
         }
     }
 
     /// A reader waits for pages that are in flight: their requests are demand now.
     fn promote(&mut self, file: FileId, extent: Extent) {
-        for request in self.resident.requests_in(file, extent) {
+        for request in self.budget.requests_in(file, extent) {
             self.requests.promote(request);
             self.queue.promote(request);
         }
@@ -393,7 +393,7 @@ impl ReadPath {
     fn forget(&mut self, file: FileId) {
         self.release(file);
         let pages = self.files.remove(&file).map_or(0, |file| file.pages);
-        let gone = self.resident.close(file, pages);
+        let gone = self.budget.close(file, pages);
         self.gone(gone);
     }
 
@@ -402,7 +402,7 @@ impl ReadPath {
     fn finish(&mut self, request: RequestId) -> Option<(Request, bool)> {
         let finished = self.requests.finish(request)?;
         if finished.has_begun() {
-            self.resident.disconnect(connection(finished.extent));
+            self.budget.disconnect(connection(finished.extent));
         }
         self.changed.extend(self.waits.over(request));
         Some((finished, self.queue.finish(request)))

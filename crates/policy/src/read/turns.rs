@@ -1,6 +1,13 @@
 //! Turns: the streams that found the speculative requests at their limit, in the order in which
 //! they plan again.
 //!
+//! ```text
+//!   a stream finds the limit ──insert──> waits, in the order of (what it had, when it came)
+//!                                          ^                                 │ pop: the first
+//!                                          └── it has had more since then <──┤
+//!                                                           it plans now <───┘ it has not
+//! ```
+//!
 //! The stream that has had the least of the storage's time is first, and among equals the one that
 //! has waited longest. That time only grows, so a stream is looked up again when it comes to the
 //! front: what it had when it began to wait is a lower bound.

@@ -8,10 +8,11 @@
 //! ```
 //!
 //! A read is *lacking* while a page of it has no memory: the page is absent, or in flight and not
-//! granted. It holds nothing then: resident pages of it may be evicted. Otherwise reads that have
-//! some of their pages would wait for each other's memory for ever. A *wanting* read is a lacking
-//! one with a request that could go on at once if it had memory; the oldest of those is next. A
-//! *ready* read has memory for all its pages, and keeps them until it is answered.
+//! granted. A lacking read holds nothing: its resident pages may be evicted. If it kept them,
+//! reads that have some of their pages would wait for each other's memory for ever. A *wanting*
+//! read is a lacking one with a request that could go on at once if it had memory; the oldest of
+//! those is next. A *ready* read has memory for all its pages, and keeps them until it is
+//! answered.
 //!
 //! *Invariants:* a lacking read is linked with at least one request that is not over, or is about
 //! to be checked. A ready read is linked with none. A wanting read is lacking.

@@ -90,7 +90,7 @@ pub(crate) struct Room {
 
 /// Everything resident or in flight, within one budget.
 #[derive(Debug)]
-pub(crate) struct Resident {
+pub(crate) struct Budget {
     folios: Folios,
     files: BTreeMap<FileId, Held>,
     /// Folios that have been read to the end.
@@ -117,7 +117,7 @@ pub(crate) struct Resident {
     now: Nanos,
 }
 
-impl Resident {
+impl Budget {
     pub(crate) fn new(capacity_bytes: u64, replacement: Replacement) -> Self {
         Self {
             folios: Folios::default(),
@@ -305,7 +305,7 @@ impl Resident {
         });
     }
 
-    /// The reverse of [`Resident::keep`]: a folio that no read keeps any more may be evicted.
+    /// The reverse of [`Budget::keep`]: a folio that no read keeps any more may be evicted.
     pub(crate) fn unkeep(&mut self, file: FileId, extent: Extent, mut of: impl FnMut(RequestId)) {
         let (unread, partly, used, now) = (&mut self.unread, &mut self.partly, &mut self.used, self.now);
         let within = from_folio(&self.folios, file, extent);
@@ -351,7 +351,7 @@ impl Resident {
         self.charged_bytes += bytes;
     }
 
-    /// The reverse of [`Resident::connect`].
+    /// The reverse of [`Budget::connect`].
     pub(crate) fn disconnect(&mut self, bytes: u64) {
         self.charged_bytes -= bytes;
     }
@@ -530,7 +530,7 @@ impl Resident {
     }
 }
 
-/// Thousandths in one, the unit of [`Resident::on_the_way_per_mille`]. Lower: the part is known
+/// Thousandths in one, the unit of [`Budget::on_the_way_per_mille`]. Lower: the part is known
 /// less exactly. Higher: more exactly. Source: the definition of the unit.
 pub(crate) const PER_MILLE: u64 = 1000;
 
@@ -574,8 +574,8 @@ mod tests {
 
     const FILE: FileId = FileId(1);
 
-    fn resident(pages: u64) -> Resident {
-        Resident::new(pages * (PAGE_BYTES + FOLIO_OVERHEAD_BYTES), Replacement::default())
+    fn resident(pages: u64) -> Budget {
+        Budget::new(pages * (PAGE_BYTES + FOLIO_OVERHEAD_BYTES), Replacement::default())
     }
 
     #[test]

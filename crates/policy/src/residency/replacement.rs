@@ -14,14 +14,14 @@
 //! Most folios are read once. They leave through `small`, at first a tenth of the Used bytes, and
 //! evict nothing that is read again and again.
 //!
-//! Names of both queues are remembered. One that comes back soon after it left `small` would have
-//! been found, had `small` been a little larger; one that left `main`, had `main` been. Either
-//! moves the border between the two by its own bytes.
+//! Names of both queues are remembered. If a folio comes back soon after it left `small`, a
+//! slightly larger `small` would still hold it; the same is true of `main`. So a folio that comes
+//! back moves the border between the two by its own bytes, in favour of the queue that it left.
 //!
 //! A folio that comes back is read every so many evicted bytes. It takes the place of the oldest
 //! of `main` only if that one has not been read for longer. So a loop over more than the memory
-//! keeps the part that fits, where LRU keeps nothing: all its folios come back after one round,
-//! and none has waited for longer.
+//! keeps the part that fits: all its folios come back after one round, so none has waited longer
+//! than another. LRU keeps nothing of such a loop.
 //!
 //! What has left `small` is also counted by its use, apart for folios that were requested and for
 //! those that came with a hot block: `prefers_nearby` compares the two.

@@ -9,11 +9,11 @@
 //!   overdue    arrived twelve seconds ago: its reader has stopped, and `budget` retires it
 //! ```
 //!
-//! The folio that a reader needs last goes first. The oldest one would be the next that its reader
-//! needs: the reader then waits a round trip for each record of the hole, while what lies behind
-//! the hole holds memory. A request is made after those for what is needed before it, whatever the
-//! direction of the reader. Whole files wait without a limit: they are discarded when they are
-//! opened no more, not when nobody has come for a while.
+//! The folio that a reader needs last goes first. The oldest folio is the one that its reader
+//! needs next. Without it, the reader would wait a round trip for each record of the hole, while
+//! what lies behind the hole holds memory. A request is made after those for what is needed before
+//! it, whatever the direction of the reader. Whole files wait without a limit. They are discarded
+//! when no open is expected any more, not when no reader has come for a while.
 //!
 //! *Invariant:* the sums of owners are those of their folios.
 //!
@@ -141,8 +141,8 @@ impl Unread {
     }
 }
 
-/// Time after which a folio that nobody has touched is not expected to be touched any more: 12 s.
-/// Lower: what is read ahead for a slow reader goes before what another one needs last. Higher:
+/// Time after which a folio that no reader has touched is not expected to be touched any more: 12
+/// s. Lower: what is read ahead for a slow reader goes before what another one needs last. Higher:
 /// what was fetched for a reader that stopped keeps memory from other streams. Source: streams are
 /// ten seconds ahead at most (docs/decisions/0008), and a request of theirs takes up to two.
 const OVERDUE: Nanos = Nanos::from_millis(12_000);

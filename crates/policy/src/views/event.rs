@@ -74,6 +74,7 @@ pub enum ViewAction {
 
 /// What was decided so far. No count decreases.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ViewCounters {
     /// Touches of pages that were not mapped.
     pub faults: u64,

@@ -56,7 +56,7 @@ fn a_listing_in_use_is_renewed_before_it_expires_and_else_not() {
     }
     let renewed = driver.requests - before;
     assert!((10..=20).contains(&renewed), "{renewed} listings in ten seconds");
-    // Nobody looks any more.
+    // No program looks any more.
     let before = driver.requests;
     driver.tree.insert(1, vec![Child::File { pages: 1 }; 3]);
     for _ in 0..50 {

@@ -3,7 +3,7 @@
 
 use foreread_policy::Options;
 
-use crate::reader::{DISK, Reader, STORE, scattered};
+use crate::reader::{DISK, PAGE_NS, Reader, STORE, scattered};
 
 #[test]
 fn disk() {
@@ -77,4 +77,26 @@ fn hedge() {
     reader
         .trace
         .check("queue_hedge", "A request whose first byte is late is sent a second time, and the second is answered.");
+}
+
+#[test]
+fn narrower_link() {
+    let mut reader = Reader::new(Options { capacity_bytes: 256 << 20, ..STORE }, &[1 << 20]);
+    reader.link_page_ns = Some(PAGE_NS);
+    let mut place = (0..).step_by(256);
+    let mut next = move || place.next().expect("no end");
+    reader.hidden("200 reads of 1 MiB through a link of 100 MB/s", |reader| {
+        for start in (0..200).map(|_| next()) {
+            reader.get(1, start, start + 256);
+        }
+    });
+    reader.link_page_ns = Some(PAGE_NS * 10);
+    reader.trace.note("the link has a tenth of that from now on");
+    for start in (0..40).map(|_| next()) {
+        reader.get(1, start, start + 256);
+    }
+    reader.trace.check(
+        "queue_narrower_link",
+        "A link becomes ten times narrower: less is put in flight, and then in shorter parts.",
+    );
 }

@@ -29,7 +29,7 @@ const FIRST_BYTE_NS: u64 = 30_000_000;
 const POSITIONING_NS: u64 = 10_000_000;
 
 /// A page at 100 MB/s.
-const PAGE_NS: u64 = PAGE_BYTES * 10;
+pub(crate) const PAGE_NS: u64 = PAGE_BYTES * 10;
 
 /// The `nth` number of a sequence without an order.
 pub(crate) fn scattered(nth: u64) -> u64 {
@@ -72,8 +72,11 @@ pub(crate) struct Reader {
     /// The reads that wait, and whether they are ready.
     reads: BTreeMap<ReadId, (FileId, Extent, bool)>,
     next_read: u64,
-    /// A disk serves one request after the other.
+    /// A disk serves one request after the other, and a link transfers one.
     busy_until: Nanos,
+    /// What all requests share, as the time of a page; without it each request of a store has its
+    /// own rate.
+    pub(crate) link_page_ns: Option<u64>,
     /// How much later than usual the next request has its first byte.
     pub(crate) delay_ns: u64,
     pub(crate) trace: Trace,
@@ -91,6 +94,7 @@ impl Reader {
             reads: BTreeMap::new(),
             next_read: 0,
             busy_until: Nanos(0),
+            link_page_ns: None,
             delay_ns: 0,
             trace: Trace::default(),
         };
@@ -188,8 +192,11 @@ impl Reader {
             (true, true) => POSITIONING_NS,
             (true, false) => FIRST_BYTE_NS + std::mem::take(&mut self.delay_ns),
         };
-        let first_byte = Nanos(begin.0 + first_byte_ns);
-        let due = Nanos(first_byte.0 + pages * PAGE_NS);
+        let mut first_byte = Nanos(begin.0 + first_byte_ns);
+        if self.link_page_ns.is_some() {
+            first_byte = first_byte.max(self.busy_until);
+        }
+        let due = Nanos(first_byte.0 + pages * self.link_page_ns.unwrap_or(PAGE_NS));
         self.busy_until = due;
         for id in joined.into_iter().chain([request]) {
             let of = self.requests.get_mut(&id).expect("a request");

@@ -197,8 +197,8 @@ fn op(file: u32, record: u64, record_bytes: u64) -> Op {
     Op { file, offset: record * record_bytes, len: record_bytes as u32, not_before_ns: 0 }
 }
 
-/// The reads of one of `readers`, who together read each of `records` at most once; `records` is a
-/// power of two.
+/// The reads of one of `readers`. Together they read each of `records` at most once; `records` is
+/// a power of two.
 fn random(reader: u64, readers: u64, records: u64, record_bytes: u64) -> impl Iterator<Item = Op> {
     let mask = records - 1;
     let half = records.ilog2() / 2 + 1;

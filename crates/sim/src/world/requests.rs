@@ -138,9 +138,10 @@ impl World<'_> {
         }
     }
 
-    /// Ends a request to the storage: policy hears of each member once. A member with all bytes
-    /// all come is complete, whatever became of the others. Reads that still wait for it then end
-    /// with an error, those included that became ready while policy was told of its first members.
+    /// Ends a request to the storage: policy hears of each member once. A member whose bytes have
+    /// all come is complete, whatever became of the others. Reads that still wait for the request
+    /// once it is over end with an error. So do reads that became ready while policy was told of
+    /// the first members.
     pub(super) fn settle(&mut self, carrier: RequestId) -> Result<(), Violation> {
         while let Some(this) = self.requests.get_mut(&carrier) {
             let first_byte = Nanos(this.first_byte_ns.unwrap_or(0));

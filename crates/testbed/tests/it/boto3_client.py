@@ -1,4 +1,5 @@
-"""Lists and reads the testbed with boto3, writes what it read into a directory, and prints what it saw as JSON.
+"""Lists and reads the testbed with boto3, writes what it read into a directory, and prints what it
+saw as JSON.
 
     boto3_client.py ENDPOINT SECRET DIRECTORY [TRUSTED_AUTHORITY]
 """

@@ -8,6 +8,7 @@ use foreread_fuse::mount_table;
 
 use crate::commands::mount::error::Error;
 use crate::failure::Failure;
+use crate::last_cause::LastCause;
 
 /// A directory that can be mounted on.
 pub(crate) struct MountPoint {
@@ -24,7 +25,7 @@ pub(crate) fn check(dir: &Path) -> Result<MountPoint, Error> {
         Found::Free(resolved) => resolved,
         Found::LeftBehind(resolved) => {
             foreread_fuse::unmount(&resolved, true)
-                .map_err(|cause| Error::LeftBehind { dir: dir.to_owned(), cause })?;
+                .map_err(|cause| Error::LeftBehind { dir: dir.to_owned(), cause: LastCause::from(&cause) })?;
             notes.push(format!("{}: unmounted what a killed foreread left behind", dir.display()));
             match resolve(&resolved)? {
                 Found::Free(resolved) => resolved,

@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use crate::args::engine;
 use crate::failure::Failure;
+use crate::last_cause::LastCause;
 use crate::storage;
 
 /// A failure of `foreread mount`.
@@ -34,7 +35,7 @@ pub(crate) enum Error {
     LeftBehind {
         dir: PathBuf,
         #[source]
-        cause: foreread_fuse::Error,
+        cause: LastCause,
     },
 
     #[error("/dev/fuse does not exist")]
@@ -84,7 +85,7 @@ pub(crate) enum Error {
     Mount {
         dir: PathBuf,
         #[source]
-        cause: foreread_fuse::Error,
+        cause: LastCause,
     },
 
     #[error("{}: the command that started it cannot be told that it is mounted", .dir.display())]
@@ -100,7 +101,7 @@ pub(crate) enum Error {
     MountEnded {
         dir: PathBuf,
         #[source]
-        cause: foreread_fuse::Error,
+        cause: LastCause,
     },
 
     #[error("the background process ended before the mount stood ({how})")]

@@ -49,7 +49,7 @@ impl DirReadahead {
         if !state.is_small_file() || state.fetched != Fetched::No {
             return false;
         }
-        let follows = self.after_lookup.holds();
+        let follows = self.after_lookup.is_likely();
         state.named = true;
         self.after_lookup.named();
         let fetches = follows && !self.refused && self.fetches.len() < FETCHES_MAX && !self.fetches.contains(&file);

@@ -11,9 +11,9 @@
 //! ```
 //!
 //! A version control system goes through its index, which is sorted as keys are, and an archiver
-//! through a list. Such a program enters no directory, so nothing but the files that it opens says
-//! where it is. That it goes on into the next directory is a guess at the end of each: so files
-//! there are bought with credit, which they pay back when they are opened.
+//! through a list. Such a program enters no directory. Only the files that it opens say where it
+//! is. At the end of each directory policy guesses that the program goes on into the next one. So
+//! files there are bought with credit, and pay it back when they are opened.
 //!
 //! *Invariant:* what is fetched across directories and never opened is bounded by its credit.
 //!
@@ -32,9 +32,10 @@ use crate::directories::walk::{Frame, Order, Walk};
 use crate::units::{DirId, Found};
 
 impl DirReadahead {
-    /// A file is opened. Returns the walk that comes into its directory with it, if no walk is
-    /// there. Two opens in turn that each came into the next directory make a walk: where each
-    /// directory has one file, no two are ever opened in one.
+    /// A file is opened in a directory that no walk is in. Returns the walk that follows it there:
+    /// one whose next files include it. If there is none, and the open before also came from one
+    /// directory into the next, a new walk is made. Without that, a tree with one file in each
+    /// directory would have no walk, since no two files are opened in one directory.
     pub(super) fn crossing(&mut self, file @ (dir, entry): FileRef) -> Option<usize> {
         if !self.options.readahead || self.walks.iter().any(|walk| walk.frames().any(|frame| frame.dir == dir)) {
             return None;

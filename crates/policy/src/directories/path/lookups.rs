@@ -167,8 +167,9 @@ impl DirReadahead {
     }
 
     /// The storage has to be asked for the name of a directory. If names in it were looked up
-    /// before, a program comes back to it, and names in it are next: it is listed at once, beside
-    /// what tells of its name. That it has entries tells that it is there, too.
+    /// before, a program comes back to it and is about to look up names in it. So it is listed at
+    /// once, beside the request for its own name. A listing with entries also shows that it is
+    /// there.
     fn named_directory(&mut self, (dir, entry): FileRef) {
         let child = self.dirs.get(&dir).and_then(|dir| dir.get(entry)).map(|entry| entry.child);
         let Some(Child::Directory(below)) = child else { return };

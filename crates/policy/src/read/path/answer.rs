@@ -10,21 +10,20 @@
 //!                                                  the oldest such read is first next time
 //! ```
 //!
-//! Memory is given to reads, not to their requests: a read is reserved all that it lacks at once,
-//! the oldest first, and only then keeps what it stands on. Reads that take their memory piece by
-//! piece would hold what the others need: 4,096 reads of 128 KiB in 64 MiB would wait for ever.
-//! When a read is reserved its memory, those of its requests that wait for their turn start too: a
-//! request that holds memory never waits for one that does not.
+//! Memory is given to reads, not to their requests, the oldest read first. All that a read lacks
+//! is reserved at once. Only then does it keep the folios that it stands on. Reads that take their
+//! memory piece by piece would hold what the others need: 4,096 reads of 128 KiB in 64 MiB would
+//! wait for ever. When a read is reserved its memory, those of its requests that wait for their
+//! turn start too: a request that holds memory never waits for one that does not.
 //!
-//! A request that brings many pages before those of the read is granted those first, piece by
-//! piece: it need not have memory for all of them at once.
+//! Some requests bring many pages before those of the read. These pages are granted first, piece
+//! by piece, so they need no memory all at once.
 //!
-//! *Why every read is answered.* Memory is held by four: folios that are not kept, which are
-//! evicted for the oldest read; speculation in flight, which is cancelled for it; requests in
-//! flight that other lacking reads wait for, which are cancelled for it if they wait for memory
-//! themselves; ready reads and requests at work, which need no more memory and so come to an end.
-//! So the oldest read that has a turn finds room at the latest when those have ended; and each
-//! request has its turn (`queue::fair_queue`). A read may take an eighth of the budget at most.
+//! *Why every read is answered.* Room for the oldest read that has a turn comes from all that
+//! holds memory. Folios that no read keeps are evicted. Speculation in flight is cancelled. So are
+//! requests of other lacking reads, if they wait for memory themselves. Ready reads and requests
+//! at work need no more memory, so they come to an end. And each request has its turn
+//! (`queue::fair_queue`). A read may take an eighth of the budget at most.
 //!
 //! *Invariants:* those of `read::waits`. A request that a ready read waits for is not cancelled,
 //! unless its file is released.
@@ -50,7 +49,7 @@ impl ReadPath {
     /// The part of `extent` that a read is answered with: all of it, or as much as may be held for
     /// one read.
     fn cut(&self, extent: Extent) -> Extent {
-        let most = (self.resident.capacity_bytes() / READ_SHARE / PAGE_BYTES).max(1);
+        let most = (self.budget.capacity_bytes() / READ_SHARE / PAGE_BYTES).max(1);
         Extent::new(extent.start, extent.end.min(extent.start + most))
     }
 
@@ -59,7 +58,7 @@ impl ReadPath {
     fn check(&mut self, read: ReadId) {
         let Some(wait) = self.waits.lacking(read) else { return };
         self.demand(wait.file, wait.extent);
-        let pending = self.resident.pending(wait.file, wait.extent);
+        let pending = self.budget.pending(wait.file, wait.extent);
         if pending.is_empty() {
             self.ready(read);
         }
@@ -110,7 +109,7 @@ impl ReadPath {
         let (file, extent) = (wait.file, self.cut(wait.extent));
         self.waits.cut(read, extent);
         self.check(read);
-        let pending = self.resident.pending(file, extent);
+        let pending = self.budget.pending(file, extent);
         if !pending.iter().any(|&request| self.requests.is_wanting(request)) {
             self.waits.unwant(read);
             return true;
@@ -141,9 +140,9 @@ impl ReadPath {
         made
     }
 
-    /// Grants `requests`, which bring many pages before those of `read`, their next pages: what
-    /// has come of them may be evicted again, so they get there in whatever memory there is.
-    /// `false` if there is no room.
+    /// Grants `requests` their next pages; they bring many pages before those of `read`. What has
+    /// come of them may be evicted again, so a little memory is enough for all. `false` if there
+    /// is no room.
     fn bring_near(&mut self, read: ReadId, requests: &[RequestId]) -> bool {
         for &id in requests {
             let Some(request) = self.requests.get(id).filter(|_| self.requests.is_wanting(id)) else { continue };
@@ -190,7 +189,7 @@ impl ReadPath {
     /// `request` for `extent` of `file` has failed: ready reads that wait for it are over.
     pub(super) fn fail_reads(&mut self, request: RequestId, file: FileId, extent: Extent) {
         for (read, wait) in self.waits.within(file, extent) {
-            if wait.ready && self.resident.requests_in(file, wait.extent).contains(&request) {
+            if wait.ready && self.budget.requests_in(file, wait.extent).contains(&request) {
                 self.answered(read);
             }
         }
@@ -206,13 +205,13 @@ impl ReadPath {
     /// The folios of `extent` stay, and the requests that fill them are not cancelled.
     fn keep(&mut self, file: FileId, extent: Extent) {
         let requests = &mut self.requests;
-        self.resident.keep(file, extent, |request| requests.keep(request));
+        self.budget.keep(file, extent, |request| requests.keep(request));
     }
 
     /// The reverse of [`ReadPath::keep`].
     fn unkeep(&mut self, file: FileId, extent: Extent) {
         let requests = &mut self.requests;
-        self.resident.unkeep(file, extent, |request| requests.unkeep(request));
+        self.budget.unkeep(file, extent, |request| requests.unkeep(request));
     }
 }
 

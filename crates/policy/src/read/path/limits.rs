@@ -19,7 +19,8 @@
 
 use super::ReadPath;
 use crate::files::pace::INTERVAL as PACE_INTERVAL;
-use crate::files::window::{Limits, PART_PAGES_MAX, PART_PAGES_MIN};
+use crate::files::window::parts::Limits;
+use crate::files::window::{PART_PAGES_MAX, PART_PAGES_MIN};
 use crate::queue::requests::GRANT_PAGES;
 use crate::residency::budget::PER_MILLE;
 use crate::residency::folio::connection;
@@ -36,7 +37,7 @@ impl ReadPath {
             let since = Nanos(now.0.saturating_sub(ACTIVE.0));
             self.shares.set(self.files.values().flat_map(|f| f.readahead.wanted(since)).map(|want| want.min(most)));
             self.shares_at = Some(now);
-            self.resident.measure();
+            self.budget.measure();
             let (level, round) = (self.shares.level(room), self.round.number);
             let contending = self.files.values_mut().flat_map(|f| f.readahead.contending(since, level, round));
             self.round.observe(contending);
@@ -62,11 +63,12 @@ impl ReadPath {
     /// would idle until the next ones have their first byte.
     ///
     /// A part whose bytes take as long as its first byte needs twice the connections that the
-    /// bytes alone would. Longer ones need fewer, and more memory; so a part takes up to four
-    /// times as long where memory holds what is then on its way, and the link's bound of it. Where
-    /// the bound is more than that, memory limits the throughput that the bound follows from:
-    /// parts of that length would keep the throughput so low that they seem to fit. While a link
-    /// is filled, small parts use more connections, of which slow ones need many.
+    /// bytes alone would. Longer parts need fewer connections and more memory. So a part may take
+    /// up to four times as long as its first byte, if memory holds what is then on its way, and
+    /// the link's bound of it. Where the bound is more than that, memory limits the throughput
+    /// that the bound follows from: parts of that length would keep the throughput so low that
+    /// they seem to fit. While a link is being filled, parts stay small: they use more
+    /// connections, and a link of slow connections needs many.
     ///
     /// Where the link is crowded, it is the link that limits the throughput, and parts that the
     /// pacer sees end within its interval may be longer.
@@ -84,7 +86,7 @@ impl ReadPath {
         let even = if self.link.is_bandwidth_known() { even } else { even.max(PART_PAGES_UNKNOWN) };
         let even = even.clamp(PART_PAGES_MIN, PART_PAGES_MAX);
         let held = |part: u64| self.link.held_bytes(part, GRANT_PAGES, connection(Extent::new(0, part)));
-        let memory = self.resident.ahead_bytes_max();
+        let memory = self.budget.ahead_bytes_max();
         let most = match self.link.is_growing() && !self.link.is_crowded() {
             true if even < PART_PAGES_UNKNOWN => even,
             true => even.max(2 * PART_PAGES_UNKNOWN),
@@ -115,8 +117,8 @@ impl ReadPath {
     /// Pages that all streams together may be ahead: what fits into memory, and what takes none
     /// yet because it is on its way.
     fn room_pages(&self) -> u64 {
-        let bytes = self.resident.ahead_bytes_max().saturating_sub(self.resident.partly_bytes());
-        bytes * PER_MILLE / (PER_MILLE - self.resident.on_the_way_per_mille()) / PAGE_BYTES
+        let bytes = self.budget.ahead_bytes_max().saturating_sub(self.budget.partly_bytes());
+        bytes * PER_MILLE / (PER_MILLE - self.budget.on_the_way_per_mille()) / PAGE_BYTES
     }
 }
 

@@ -10,7 +10,8 @@
 //!
 //! A file that is not long comes whole with its first read (`files::whole`). The stream plans
 //! first, since its first part may hold what the reader waits for: one request then serves both.
-//! Where the window had reached the read, it begins anew at the first page that the read lacks.
+//! If the window had come as far as the read, it begins anew at the first page that the read
+//! lacks.
 //!
 //! *Invariants:* a speculative request finds room without evicting unread pages, and fewer than
 //! the limit of speculative requests in flight. Hot blocks fetch no more than random reads have.
@@ -26,7 +27,8 @@ use crate::files::hot_block::{self, FileRead};
 use crate::files::streams::Shown;
 use crate::files::tail;
 use crate::files::whole::Whole;
-use crate::files::window::{Part, Read, SKIPPED_READS_MAX};
+use crate::files::window::parts::Part;
+use crate::files::window::{Read, SKIPPED_READS_MAX};
 use crate::queue::fair_queue::Owner;
 use crate::residency::folio::Ahead;
 use crate::units::{Class, Extent, FileId, Found, Nanos, ReadId};
@@ -73,15 +75,15 @@ impl ReadPath {
     fn observe(&mut self, now: Nanos, file: FileId, extent: Extent, found: Found) -> Next {
         let Some(File { pages, readahead, .. }) = self.files.get_mut(&file) else { return Next::Nothing };
         let file_pages = *pages;
-        let before = self.resident.read_before(file, extent.start, CONTEXT_PAGES_MAX);
+        let before = self.budget.read_before(file, extent.start, CONTEXT_PAGES_MAX);
         let near_pages = CONTEXT_PAGES_MAX.max(SKIPPED_READS_MAX * extent.pages());
         let near = Extent::new(extent.start.saturating_sub(near_pages), extent.start);
-        let skipped = self.resident.unread_in(file, near);
-        let absent = (found == Found::Absent).then(|| self.resident.next_hole(file, extent)).flatten();
+        let skipped = self.budget.unread_in(file, near);
+        let absent = (found == Found::Absent).then(|| self.budget.next_hole(file, extent)).flatten();
         let (absent, stalled) = (absent.map(|hole| hole.start), found != Found::Resident);
         self.streams_bytes -= readahead.bytes();
         let read = Read { extent, absent, stalled, before, file_pages, skipped, beside: false };
-        let (stream, shown) = readahead.observe(now, read, |page| self.resident.is_in_flight(file, page));
+        let (stream, shown) = readahead.observe(now, read, |page| self.budget.is_in_flight(file, page));
         self.streams_bytes += readahead.bytes();
         self.counters.streams_forward += u64::from(shown == Shown::Forward);
         self.counters.streams_strided += u64::from(shown == Shown::Strided);
@@ -91,7 +93,7 @@ impl ReadPath {
     /// Fetches all of a file with its first read, if that is at its start and the file is not
     /// long.
     fn read_whole(&mut self, file: FileId, read: Extent, file_pages: u64, found: Found) {
-        if found != Found::Absent || self.requests.demanded() >= CROWD || !self.resident.is_empty(file) {
+        if found != Found::Absent || self.requests.demanded() >= CROWD || !self.budget.is_empty(file) {
             return;
         }
         for part in Whole::parts(read, file_pages) {
@@ -116,11 +118,11 @@ impl ReadPath {
     fn read_hot_block(&mut self, file: FileId, read: Extent, file_pages: u64) {
         let Some(File { random_pages, .. }) = self.files.get_mut(&file) else { return };
         *random_pages += read.pages();
-        if !self.resident.prefers_nearby() {
+        if !self.budget.prefers_nearby() {
             return;
         }
-        let in_file = FileRead { pages: file_pages, read_pages: self.resident.read_pages(file) };
-        let read_in = |extent| self.resident.read_in(file, extent);
+        let in_file = FileRead { pages: file_pages, read_pages: self.budget.read_pages(file) };
+        let read_in = |extent| self.budget.read_in(file, extent);
         if let Some(block) = hot_block::block(read, in_file, read_in, |pages| self.link.cost_ns(pages)) {
             self.sieve(file, block);
         }
@@ -130,10 +132,10 @@ impl ReadPath {
     /// between are fetched again.
     fn sieve(&mut self, file: FileId, block: Extent) {
         let mut from = block.start;
-        while let Some(sieve) = self.resident.next_sieve(file, Extent::new(from, block.end)) {
+        while let Some(sieve) = self.budget.next_sieve(file, Extent::new(from, block.end)) {
             let left = self.files.get(&file).and_then(|f| f.random_pages.checked_sub(sieve.pages()));
             let Some(left) = left else { return };
-            let full = self.requests.is_speculation_full(self.queue.limit()) || !self.resident.admits(sieve);
+            let full = self.requests.is_speculation_full(self.queue.limit()) || !self.budget.admits(sieve);
             if full || !self.make_room(first_bytes(sieve), false) {
                 return;
             }
@@ -152,12 +154,12 @@ impl ReadPath {
         while from < pages {
             // A search never goes farther than a request, so that a file may be of any size.
             let near = |start: u64| Extent::new(start, pages.min(start + DEMAND_PAGES_MAX));
-            let Some(first) = self.resident.next_hole(file, near(from)) else {
+            let Some(first) = self.budget.next_hole(file, near(from)) else {
                 from = near(from).end;
                 continue;
             };
-            let Some(hole) = self.resident.next_hole(file, near(first.start)) else { return };
-            let full = self.requests.is_speculation_full(self.queue.limit()) || !self.resident.admits(hole);
+            let Some(hole) = self.budget.next_hole(file, near(first.start)) else { return };
+            let full = self.requests.is_speculation_full(self.queue.limit()) || !self.budget.admits(hole);
             if full || !self.make_room(first_bytes(hole), false) {
                 return;
             }
@@ -224,7 +226,7 @@ impl ReadPath {
     /// Submits the absent pages of `part`. `false` if there is no room or enough is in flight.
     fn submit_part(&mut self, file: FileId, ahead: Ahead, part: Part, read: Extent) -> bool {
         let mut from = part.extent.start;
-        while let Some(hole) = self.resident.next_hole(file, Extent::new(from, part.extent.end)) {
+        while let Some(hole) = self.budget.next_hole(file, Extent::new(from, part.extent.end)) {
             let class = if hole.overlaps(read) { Class::Demand } else { Class::Speculative };
             if class == Class::Speculative && (self.is_speculation_full() || !self.may_go_first(ahead)) {
                 self.link.holds_back();
@@ -233,7 +235,7 @@ impl ReadPath {
                 }
                 return false;
             }
-            if !self.resident.admits(hole) || !self.make_room(first_bytes(hole), false) {
+            if !self.budget.admits(hole) || !self.make_room(first_bytes(hole), false) {
                 return false;
             }
             let mark = matches!(ahead, Ahead::Stream(_)).then(|| part.mark.clamp(hole.start, hole.end - 1));

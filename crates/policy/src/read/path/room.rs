@@ -45,7 +45,7 @@ impl ReadPath {
         while let Some((id, request)) = self.requests.first_wanting() {
             let bytes = bytes_until(request, 0);
             let left = self.requests.left_to_older(id) * PAGE_BYTES;
-            if self.resident.free_bytes() < left + bytes || !self.make_room(bytes, false) {
+            if self.budget.free_bytes() < left + bytes || !self.make_room(bytes, false) {
                 return;
             }
             self.give(id, 0);
@@ -72,10 +72,10 @@ impl ReadPath {
         let request = self.requests.get(id)?;
         let end = request.next_grant_until(until);
         if request.granted < end {
-            self.resident.connect(connection_to_come(request));
-            self.resident.grant(request.file, Extent::new(request.granted, end), id);
+            self.budget.connect(connection_to_come(request));
+            self.budget.grant(request.file, Extent::new(request.granted, end), id);
             let met = self.met_by(request);
-            if !request.has_begun() && met.nobody {
+            if !request.has_begun() && met.alone {
                 self.link.begins(self.now, self.requests.came());
             }
             self.requests.grant(id, end, met);
@@ -90,13 +90,13 @@ impl ReadPath {
         let there = self.requests.demanded().saturating_sub(self.queue.demanded() + self.queue.joined());
         let demanded = there.saturating_sub(usize::from(request.class == Class::Demand));
         let beside = self.queue.started().saturating_sub(1);
-        Met { demanded, nobody: beside == 0, beside, came: 0, arrived: self.link.arrived_bytes() }
+        Met { demanded, alone: beside == 0, beside, came: 0, arrived: self.link.arrived_bytes() }
     }
 
     /// Makes room for `bytes` by evicting folios, of which those unread only for `demand`.
     pub(super) fn make_room(&mut self, bytes: u64, demand: bool) -> bool {
         let mut room = core::mem::take(&mut self.room);
-        let made = self.resident.make_room(bytes, demand, &mut room);
+        let made = self.budget.make_room(bytes, demand, &mut room);
         // Cleared first: a folio that was spared may have been evicted in the same call.
         self.actions.extend(room.passed.drain(..).map(|(file, start)| Action::Clear { file, start }));
         for gone in room.evicted.drain(..) {

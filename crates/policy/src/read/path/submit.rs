@@ -27,7 +27,7 @@ impl ReadPath {
     /// Submits the absent pages of `extent`, which a reader waits for.
     pub(super) fn demand(&mut self, file: FileId, extent: Extent) {
         let mut from = extent.start;
-        while let Some(hole) = self.resident.next_hole(file, Extent::new(from, extent.end)) {
+        while let Some(hole) = self.budget.next_hole(file, Extent::new(from, extent.end)) {
             let hole = Extent::new(hole.start, hole.end.min(hole.start + DEMAND_PAGES_MAX));
             self.submit(file, hole, Class::Demand, None, None);
             from = hole.end;
@@ -45,7 +45,7 @@ impl ReadPath {
         mark: Option<u64>,
     ) {
         let request = self.requests.make(file, extent, class);
-        self.resident.insert(file, extent, request, ahead_for);
+        self.budget.insert(file, extent, request, ahead_for);
         self.counters.pages_submitted += extent.pages();
         match class {
             Class::Demand => self.counters.requests_demand += 1,

@@ -17,11 +17,11 @@
 
 use alloc::vec::Vec;
 
-use super::{Resident, from_folio};
+use super::{Budget, from_folio};
 use crate::residency::folio::State;
 use crate::units::{Extent, FileId, RequestId};
 
-impl Resident {
+impl Budget {
     /// The first run of pages in `within` that are neither resident nor in flight: a hole.
     pub(crate) fn next_hole(&self, file: FileId, within: Extent) -> Option<Extent> {
         if within.is_empty() {

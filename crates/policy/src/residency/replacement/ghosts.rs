@@ -8,6 +8,11 @@
 //! What is evicted is counted in bytes: a name that comes back after `n` of them would have been
 //! found in a queue that were `n` bytes longer. When the folio was read last is kept for the
 //! caller, by the caller's clock.
+//!
+//! *Invariant:* each name has an entry in the order, its latest, so no name outlives `truncate`.
+//!
+//! This file does not decide what a folio that comes back is worth (`replacement`). Source: the
+//! queue of names of S3-FIFO; what is counted, docs/decisions/0053.
 
 use alloc::collections::VecDeque;
 

@@ -6,7 +6,7 @@ use crate::setup::Setup;
 use crate::subject::client::{Storage, Subject};
 
 /// How workloads are measured, and beside which subjects.
-pub struct Bench<'a> {
+pub struct Options<'a> {
     /// What rows have in common with other measurements.
     pub setup: Setup<'a>,
     /// Baselines with a column. Its cells are empty in rows whose workload does not name it.
@@ -22,7 +22,7 @@ pub struct Bench<'a> {
     pub local_threads: bool,
 }
 
-impl Bench<'_> {
+impl Options<'_> {
     /// The heads of the table's columns: each subject, then the simulator's prediction.
     pub fn columns(&self) -> Vec<String> {
         let subjects = Subject::all(self.baselines, self.against);

@@ -1,4 +1,4 @@
-//! An error of the library as a cause to show.
+//! An error of the library as the last cause that a message shows.
 //!
 //! The library's texts name their causes, and its errors give the same causes once more as values
 //! ([`std::error::Error::source`]). A message that prints the whole chain would say everything
@@ -6,20 +6,20 @@
 
 use std::fmt;
 
-/// The text of an error, which ends the chain of causes.
+/// The text of an error. It has no source, so it ends the chain of causes.
 #[derive(Debug)]
-pub(crate) struct Told(String);
+pub(crate) struct LastCause(String);
 
-impl<E: std::error::Error> From<&E> for Told {
+impl<E: std::error::Error> From<&E> for LastCause {
     fn from(error: &E) -> Self {
         Self(error.to_string())
     }
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for LastCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Told {}
+impl std::error::Error for LastCause {}
