@@ -83,8 +83,8 @@ pub(crate) struct World<'w> {
     known: HashMap<FileId, u64>,
     held: u64,
     budget: u64,
-    /// Pages that are still charged since the budget was reduced: what readers are about to be given
-    /// stays.
+    /// Pages that are still charged since the budget was reduced: what readers are about to be
+    /// given stays.
     beyond: u64,
     orders: Option<Orders>,
     /// Pages that ever arrived.
