@@ -14,8 +14,7 @@
 //! same events, bit for bit.
 //!
 //! `reading.rs` steps the readers, `requests.rs` executes actions, `faults.rs` makes attempts
-//! fail, `orders.rs` changes the budget and expects files, `serve.rs` makes a world the storage of
-//! another.
+//! fail and gives orders, `serve.rs` makes a world the storage of another.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};

@@ -1,5 +1,5 @@
-//! Faults: requests that fail, break off or are never answered, objects that are replaced, files
-//! that are closed.
+//! Faults and orders: requests that fail, break off or are never answered, objects that are
+//! replaced, files that are closed, and what a driver tells policy besides.
 //!
 //! ```text
 //!  attempt --> fails, breaks off, is lost --> no reader waits: dropped                 (Failed)
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The engine treats a request in the same way; policy hears of the outcome only. `fate.rs` draws
-//! the faults.
+//! the faults, `orders.rs` the orders.
 
 use std::cmp::Reverse;
 
@@ -105,6 +105,20 @@ impl World<'_> {
             self.closed[index] = true;
         }
         Ok(())
+    }
+
+    /// Draws whether an order comes before a read of the file at place `index`.
+    pub(super) fn before_read_order(&mut self, index: usize) -> Result<(), Violation> {
+        let file = self.id(index);
+        let Some(order) = self.orders.as_mut().and_then(|orders| orders.draw(file)) else { return Ok(()) };
+        match order {
+            Event::Capacity { bytes } => (self.budget, self.beyond) = (bytes / PAGE_BYTES, u64::MAX),
+            Event::Prefetch { .. } | Event::Discard { .. } if !self.opened[index] || self.closed[index] => {
+                return Ok(());
+            }
+            _ => {}
+        }
+        self.tell(Reading::default(), order)
     }
 
     /// Closes and forgets every file: nothing may be fetched or resident afterwards.
