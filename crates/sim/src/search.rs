@@ -58,13 +58,14 @@ pub fn run(seed: u64, faults: bool) -> Result<Tally, Violation> {
     let world = world.with_faults(Faults::new(rates, random.next_u64()), memory_bytes / PAGE_BYTES);
     let world = if rotational { world } else { world.with_patience(PATIENCE) };
     let mut orders = Random::new(seed ^ ORDERS);
-    let world = match orders.chance(500_000) {
-        true => world.with_orders(Orders {
+    let world = if orders.chance(500_000) {
+        world.with_orders(Orders {
             rate: 1 << orders.below(18),
             budget_bytes: (MEMORY_BYTES_MIN, 4 * MEMORY_BYTES_MIN),
             random: orders,
-        }),
-        false => world,
+        })
+    } else {
+        world
     };
     if random.chance(300_000) {
         let page_cache = Box::new(Baseline::new(1 << (8 + random.below(10)), || Linux::new(MOUNT_PIECE_PAGES)));
