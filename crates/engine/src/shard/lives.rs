@@ -16,6 +16,7 @@ use crate::error::{Error, ErrorKind};
 use crate::planted::Planted;
 use crate::records::last::Last;
 use crate::stats;
+use crate::survival::{Lately, PANICS_MAX};
 
 /// What is kept from one life of policy to the next.
 pub(crate) struct Lives {
@@ -30,8 +31,7 @@ pub(crate) struct Lives {
     reserved: u64,
     /// The number of the next request.
     next_request: u64,
-    /// When the last panics were.
-    panics: Vec<Nanos>,
+    lately: Lately,
     written: u64,
     over: bool,
 }
@@ -48,7 +48,7 @@ impl Lives {
             counters: Counters::default(),
             reserved: 0,
             next_request: 0,
-            panics: Vec::new(),
+            lately: Lately::default(),
             written: 0,
             over: false,
         }
@@ -103,10 +103,9 @@ impl Lives {
             }
         }
         self.counters = self.counters + policy.counters();
-        self.panics.retain(|&at| now.since(at) < PANICS_WITHIN);
-        self.panics.push(now);
-        if self.panics.len() >= PANICS_MAX && self.options.readahead {
+        if self.lately.again(now) && self.options.readahead {
             tracing::error!("policy has panicked {PANICS_MAX} times: no readahead from now on");
+            self.stats.plain.store(true, Relaxed);
             self.options = Options { readahead: false, fair_queue: false, ..self.options };
         }
         let first = RequestId(self.next_request);
@@ -120,13 +119,6 @@ pub(crate) fn cannot_go_on() -> Error {
     let text = "the engine cannot go on after an error of its own: mount again, and please report it";
     Error::new(ErrorKind::Io, text)
 }
-
-/// Panics after which policy goes on without what it need not do.
-const PANICS_MAX: usize = 3;
-
-/// The time in which these panics are counted, 10 s. Lower, and a mistake that shows now and then
-/// costs its readers what is resident each time; higher, and readahead ends for less.
-const PANICS_WITHIN: Nanos = Nanos::from_millis(10_000);
 
 /// Files of events that one engine writes at most: each is up to a few megabytes.
 const FILES_MAX: u64 = 3;

@@ -2,10 +2,15 @@
 
 use std::fs::File;
 use std::io::BufReader;
+use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use foreread_engine::{ErrorKind, Options, Panic, replay};
+use foreread_backend::{Backend, Body, Capabilities, ConnectOptions, Error, Key, ListPage, Object, Version, connect};
+use foreread_engine::{Engine, ErrorKind, Options, Pages, Panic, replay};
+use futures::future::BoxFuture;
 use tempfile::TempDir;
 
 use crate::{Rig, patience, rig_after};
@@ -81,3 +86,120 @@ fn a_task_that_panics_fails_its_reads_and_leaves_nothing_taken() {
     assert_eq!((stats.panics, stats.read_errors), (300, failed), "{stats:?}");
     assert_eq!(read_everywhere(&rig), 0);
 }
+
+/// Twenty reads wait for the same page, and the first one's reader panics as it is answered.
+#[test]
+fn a_panic_while_one_read_is_answered_leaves_the_others_their_bytes() {
+    for in_place in [false, true] {
+        let (rig, _folder) = fragile(&[]);
+        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+        std::fs::write(dir.path().join("a"), vec![7; 64 << 20]).expect("room for it");
+        let local = connect(dir.path().to_str().expect("a path"), &ConnectOptions::default()).expect("a backend");
+        let options = Options::default().with_memory_bytes(16 << 20).with_patience(patience());
+        let local = Engine::new(local.backend, &options).expect("an engine");
+        let engine = if in_place { &local } else { &rig.engine };
+        let object = engine.runtime().block_on(engine.stat(&Key::new("a"))).expect("it is there");
+        let file = engine.open(&object);
+        let (send, receive) = channel();
+        let reads = (0..20_u64).map(|nth| {
+            let send = send.clone();
+            let done = move |read: Result<Pages, foreread_engine::Error>| {
+                assert_ne!(nth, 0, "the first reader panics");
+                let _ = send.send((nth, read.map(|pages| pages.len()).map_err(|error| error.kind())));
+            };
+            (file.clone(), 40 << 20, 4096, done)
+        });
+        engine.read_together(reads.collect::<Vec<_>>());
+        drop(send);
+        let mut ended = Vec::new();
+        while let Ok(end) = receive.recv_timeout(LONG) {
+            ended.push(end);
+        }
+        ended.sort_unstable_by_key(|(nth, _)| *nth);
+        assert_eq!(ended, (1..20).map(|nth| (nth, Ok(4096))).collect::<Vec<_>>(), "in place: {in_place}");
+        assert_eq!(engine.stats().panics, 1);
+        // The request is over for policy, and its pages can be evicted.
+        for at in 0..64 {
+            let read = engine.runtime().block_on(file.read_at(at << 20, 1 << 20)).expect("bytes");
+            assert_eq!(read.len(), 1 << 20);
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_panics_is_that_reads_error() {
+    let (rig, _folder) = fragile(&[Panic::Answer(30), Panic::Answer(31), Panic::Answer(200)]);
+    assert_eq!(read_everywhere(&rig), 3);
+    let stats = rig.engine.stats();
+    assert_eq!((stats.panics, stats.read_errors), (3, 3), "{stats:?}");
+    assert_eq!(read_everywhere(&rig), 0);
+}
+
+#[test]
+fn policy_is_started_anew_when_an_action_of_it_panics() {
+    for at in [1, 2, 3, 50, 51, 52, 53, 700] {
+        let (rig, _folder) = fragile(&[Panic::Action(at)]);
+        assert_eq!(read_everywhere(&rig), 0, "action {at}");
+        let stats = rig.engine.stats();
+        assert_eq!((stats.panics, stats.read_errors), (1, 0), "action {at}: {stats:?}");
+    }
+}
+
+/// The last two clones of an engine are dropped at the same moment: reads that wait for memory
+/// end.
+#[test]
+fn an_engine_whose_last_clones_are_dropped_together_answers_all_reads() {
+    for _ in 0..200 {
+        let options = Options::default().with_memory_bytes(16 << 20).with_readahead(false);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let engine = Engine::on_runtime_of(runtime.handle(), Arc::new(Mute), &options).expect("an engine");
+        let object = runtime.block_on(engine.stat(&Key::new("x"))).expect("it is there");
+        let (file, (send, receive)) = (engine.open(&object), channel());
+        for nth in 0..40 {
+            let send = send.clone();
+            file.read(nth << 20, 1 << 20, move |read| {
+                let _ = send.send(read.is_err());
+            });
+        }
+        let both = Arc::new(Barrier::new(2));
+        let (other, meets) = (engine.clone(), Arc::clone(&both));
+        let thread = std::thread::spawn(move || {
+            meets.wait();
+            drop(other);
+        });
+        both.wait();
+        drop(engine);
+        thread.join().expect("it drops");
+        drop((file, send));
+        let lacked = std::iter::from_fn(|| receive.recv_timeout(Duration::from_secs(0)).ok()).count();
+        assert!(lacked > 10, "{lacked} reads that waited for memory were answered");
+    }
+}
+
+/// Storage that never answers a read.
+struct Mute;
+
+impl Backend for Mute {
+    fn describe(&self) -> String {
+        "mute".to_owned()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
+    fn stat<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Object, Error>> {
+        let version = Version { size: 1 << 30, tag: None, modified: None };
+        Box::pin(std::future::ready(Ok(Object { key: key.clone(), version })))
+    }
+
+    fn read<'a>(&'a self, _: &'a Key, _: &'a Version, _: Range<u64>) -> BoxFuture<'a, Result<Body, Error>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn list<'a>(&'a self, _: &'a str, _: Option<&'a str>) -> BoxFuture<'a, Result<ListPage, Error>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+const LONG: Duration = Duration::from_secs(30);
