@@ -162,6 +162,7 @@ impl Chain {
             pages.into_iter().map(|(page, at)| self.listing.take(page, at)).collect()
         };
         self.settle();
+        self.listing.wake();
         Ok(taken)
     }
 
@@ -170,6 +171,7 @@ impl Chain {
         let taken = self.listing.take(ListPage { entries, continuation: None }, requested);
         self.leave();
         self.settle();
+        self.listing.wake();
         taken
     }
 
@@ -197,7 +199,13 @@ impl Chain {
         self.listing.names(name) || before.is_some_and(|before| before.names(name))
     }
 
-    /// Memory that the entries before `to` take is given back.
+    /// This listing, and the one before.
+    pub(crate) fn listings(&self) -> impl Iterator<Item = Arc<Listing>> {
+        [Arc::clone(&self.listing)].into_iter().chain(self.before.lock().clone())
+    }
+
+    /// Memory that the entries before `to` take is given back. The readers of
+    /// [`Chain::listings`] are to be woken.
     pub(crate) fn trim(&self, to: u32) {
         self.listing.trim(to);
         if let Some(before) = &*self.before.lock() {

@@ -239,7 +239,7 @@ impl Listing {
         }
     }
 
-    /// Takes in the next page, which was asked for at `requested`.
+    /// Takes in the next page, which was asked for at `requested`. The readers are to be woken.
     pub(crate) fn take(&self, page: ListPage, requested: Instant) -> Taken {
         let state = &mut *self.state.lock();
         let first = state.len();
@@ -317,11 +317,10 @@ impl Listing {
                 tracing::warn!(skipped, prefix, "objects whose names POSIX cannot express are not shown");
             }
         }
-        self.news.notify_waiters();
         Taken { children, from: first, last: state.complete, bytes }
     }
 
-    /// Forgets the pages before the one with the entry at `to`.
+    /// Forgets the pages before the one with the entry at `to`. The readers are to be woken.
     pub(crate) fn trim(&self, to: u32) {
         let gone: Vec<Page> = {
             let state = &mut *self.state.lock();
@@ -337,7 +336,6 @@ impl Listing {
             gone
         };
         drop(gone);
-        self.news.notify_waiters();
     }
 
     /// The place of the first entry that is not gone.
