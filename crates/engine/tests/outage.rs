@@ -279,6 +279,7 @@ fn outage(line: Line, fate: Fate, gone: Duration, seed: u64) {
         let after = settled(&engine).await;
         assert_eq!(after.panics, 0, "{what}");
         let charged = [before.memory_charged_bytes, after.memory_charged_bytes];
+        println!("{what}: {charged:?} ahead {} {}", before.memory_ahead_bytes, after.memory_ahead_bytes);
         assert!(charged[1] <= charged[0].max(32 << 20), "{what}: {charged:?}");
     });
     // A pass over other bytes has all the memory that there was.

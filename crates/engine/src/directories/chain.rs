@@ -27,6 +27,7 @@ use crate::directories::listing::{Listing, Node, Said, Taken};
 use crate::directories::marks::Last;
 use crate::directories::segments::{SegmentId, Segments};
 use crate::error::{Error, ErrorKind};
+use crate::planted::Panic;
 use crate::requests::storage::{Cursor, Storage};
 
 /// A listing and the requests that bring it.
@@ -154,6 +155,7 @@ impl Chain {
     ) -> Result<Vec<Taken>, Error> {
         let requested = Instant::now();
         let page = storage.list(self.listing.prefix(), cursor).await?;
+        storage.planted.pass(Panic::List);
         self.advances(segment, &page)?;
         // Pages are taken in in the order in which they are given out: the lock is held for both.
         let taken = {

@@ -8,7 +8,7 @@
 //! then, a replay of it panics in the same place; otherwise it shows what led there.
 
 use std::collections::VecDeque;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -38,9 +38,8 @@ impl Last {
     }
 
     /// Writes the events to a new file in `folder`. Returns its path.
-    pub(crate) fn write(&self, folder: &Path, number: u64) -> io::Result<PathBuf> {
-        let path = folder.join(format!("foreread-{}-{number}.events", std::process::id()));
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+    pub(crate) fn write(&self, folder: &Path) -> io::Result<PathBuf> {
+        let (path, file) = new_file(folder)?;
         let mut out = BufWriter::new(file);
         writeln!(out, "{}", events_head_text(self.options, self.first))?;
         for &(now, event) in &self.events {
@@ -50,6 +49,23 @@ impl Last {
         Ok(path)
     }
 }
+
+/// A file of the first number that is free: one of another engine, or of a process that had this
+/// number before, stays as it is.
+fn new_file(folder: &Path) -> io::Result<(PathBuf, File)> {
+    let mut number = 1;
+    loop {
+        let path = folder.join(format!("foreread-{}-{number}.events", std::process::id()));
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < NUMBERS_MAX => number += 1,
+            opened => return opened.map(|file| (path, file)),
+        }
+    }
+}
+
+/// Names that are tried. Lower: events are lost where so many files are left. Higher: a panic takes
+/// longer in a folder that is full of them.
+const NUMBERS_MAX: u32 = 10_000;
 
 /// Events that are kept, about a megabyte. Lower, and fewer panics can be replayed from the first
 /// event on; higher costs memory.

@@ -97,7 +97,7 @@ impl Lives {
         self.stats.panics.fetch_add(1, Relaxed);
         if self.written < FILES_MAX {
             self.written += 1;
-            match self.last.write(&self.folder, self.written) {
+            match self.last.write(&self.folder) {
                 Ok(path) => tracing::error!(text, "policy has panicked; its last events are in {}", path.display()),
                 Err(error) => tracing::error!(text, %error, "policy has panicked; its last events cannot be written"),
             }

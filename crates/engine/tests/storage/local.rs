@@ -355,8 +355,8 @@ fn a_silent_disk_is_given_up_on_and_its_late_bytes_are_dropped() {
 }
 
 /// A read that is under way in place when policy panics: what the storage was asked, and how the
-/// read ends.
-fn read_across_a_panic(answers: bool) -> (Engine, Asked, Receiver<Result<Vec<u8>, EngineErrorKind>>) {
+/// read ends: with its bytes?
+fn read_across_a_panic(answers: bool) -> (Engine, Asked, Receiver<Result<bool, EngineErrorKind>>) {
     let silent = Silent(Arc::default(), answers);
     let asked = Arc::clone(&silent.0);
     let folder = tempfile::tempdir().expect("a directory");
@@ -368,7 +368,7 @@ fn read_across_a_panic(answers: bool) -> (Engine, Asked, Receiver<Result<Vec<u8>
     let file = engine.open(&object("x"));
     let (send, receive) = channel();
     file.read(0, 4096, move |read| {
-        let _ = send.send(read.map(|pages| pages.slices().collect::<Vec<_>>().concat()).map_err(|error| error.kind()));
+        let _ = send.send(read.map(|pages| pages.as_slice() == Some(&[7; 4096])).map_err(|error| error.kind()));
     });
     engine.open(&object("y"));
     assert_eq!(engine.stats().panics, 1);
@@ -381,7 +381,7 @@ fn a_read_in_place_that_the_disk_refuses_after_a_panic_goes_on_as_a_task() {
     let (engine, (_, Answer(done)), receive) = read_across_a_panic(true);
     let refused = Error::new(ErrorKind::Throttled, BackendOperation::Read, "x", "too many reads are in flight");
     done(Err(refused).into());
-    assert_eq!(receive.recv_timeout(LONG), Ok(Ok(vec![7; 4096])));
+    assert_eq!(receive.recv_timeout(LONG), Ok(Ok(true)));
     assert_eq!(engine.stats().in_flight, 0);
 }
 

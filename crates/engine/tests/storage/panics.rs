@@ -45,7 +45,7 @@ fn policy_is_started_anew_and_no_read_notices() {
     assert_eq!(read_everywhere(&rig), 0);
     let stats = rig.engine.stats();
     assert_eq!((stats.panics, stats.read_errors), (1, 0), "{stats:?}");
-    assert!(stats.requests_speculative > 0, "readahead goes on: {stats:?}");
+    assert!(!stats.plain_after_panics && stats.requests_speculative > 0, "readahead goes on: {stats:?}");
     assert!(stats.memory_charged_bytes <= stats.memory_budget_bytes, "{stats:?}");
     let events: Vec<_> = folder.path().read_dir().expect("the folder").collect();
     let path = events.first().expect("the last events").as_ref().expect("an entry").path();
@@ -61,6 +61,7 @@ fn policy_that_panics_again_and_again_ends_without_readahead() {
     assert_eq!(read_everywhere(&rig), 0);
     let stats = rig.engine.stats();
     assert_eq!((stats.panics, stats.read_errors), (4, 0), "{stats:?}");
+    assert!(stats.plain_after_panics, "stats says so: {stats:?}");
     assert_eq!(folder.path().read_dir().expect("the folder").count(), 3, "files of events are bounded");
     let before = rig.engine.stats().requests_speculative;
     let file = rig.open("a");
@@ -203,3 +204,18 @@ impl Backend for Mute {
 }
 
 const LONG: Duration = Duration::from_secs(30);
+
+#[test]
+fn events_are_kept_beside_files_that_are_there() {
+    let (rig, folder) = fragile(&[Panic::Policy(100)]);
+    // Of another engine of this process, or of one that had its number before.
+    let taken = |number| folder.path().join(format!("foreread-{}-{number}.events", std::process::id()));
+    for number in [1, 2] {
+        std::fs::write(taken(number), "another's").expect("room for it");
+    }
+    assert_eq!(read_everywhere(&rig), 0);
+    assert_eq!(folder.path().read_dir().expect("the folder").count(), 3);
+    assert_eq!([1, 2].map(|number| std::fs::read_to_string(taken(number)).expect("it is there")), ["another's"; 2]);
+    let events = File::open(taken(3)).expect("the next number");
+    assert_eq!(replay(BufReader::new(events)).expect("events that policy takes").events, 100);
+}
