@@ -252,6 +252,12 @@ impl Engine {
         self.driver.storage.stats.snapshot(counters, memory, self.directories.counters(), names_bytes, mechanism)
     }
 
+    /// Runs `f` of a front door, which does `what`. If it panics, that is logged and counted in
+    /// [`Stats::panics`], and there is no result.
+    pub fn survive<T>(&self, what: &str, f: impl FnOnce() -> T) -> Option<T> {
+        self.driver.storage.stats.survive(what, f)
+    }
+
     pub(crate) fn driver(&self) -> &Arc<Driver> {
         &self.driver
     }
