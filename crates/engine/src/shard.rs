@@ -151,7 +151,10 @@ impl Shard {
                     self.deferred.gone.extend(opened.table.remove(folio.start));
                 }
             }
-            Action::Forget { file } => self.files.forget(file),
+            Action::Forget { file } => {
+                self.lives.forgotten(file);
+                self.files.forget(file);
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use foreread_policy::{Counters, Event, Nanos, Options, ReadPath, RequestId};
+use foreread_policy::{Counters, Event, FileId, Nanos, Options, ReadPath, RequestId};
 
 use crate::error::{Error, ErrorKind};
 use crate::planted::Planted;
@@ -44,7 +44,7 @@ impl Lives {
             folder,
             planted,
             stats,
-            last: Last::new(options, RequestId(0)),
+            last: Last::new(options),
             counters: Counters::default(),
             reserved: 0,
             next_request: 0,
@@ -73,7 +73,12 @@ impl Lives {
             Event::Capacity { bytes } => self.options.capacity_bytes = bytes,
             _ => {}
         }
-        self.last.note(now, event);
+        self.last.note(now, RequestId(self.next_request), event);
+    }
+
+    /// Policy has forgotten a file.
+    pub(crate) fn forgotten(&mut self, file: FileId) {
+        self.last.forgotten(file);
     }
 
     /// Policy has made a request.
@@ -109,7 +114,7 @@ impl Lives {
             self.options = Options { readahead: false, fair_queue: false, ..self.options };
         }
         let first = RequestId(self.next_request);
-        self.last = Last::new(self.options, first);
+        self.last = Last::new(self.options);
         ReadPath::starting_at(self.options, first)
     }
 }

@@ -8,9 +8,11 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
+use bytes::Bytes;
 use foreread_backend::{Backend, Body, Capabilities, ConnectOptions, Error, Key, ListPage, Object, Version, connect};
-use foreread_engine::{Engine, ErrorKind, Options, Pages, Panic, replay};
+use foreread_engine::{Engine, ErrorKind, Options, Pages, Panic, Replayed, replay};
 use futures::future::BoxFuture;
+use futures::{StreamExt, stream};
 use tempfile::TempDir;
 
 use crate::{Rig, patience, rig_after};
@@ -218,4 +220,80 @@ fn events_are_kept_beside_files_that_are_there() {
     assert_eq!([1, 2].map(|number| std::fs::read_to_string(taken(number)).expect("it is there")), ["another's"; 2]);
     let events = File::open(taken(3)).expect("the next number");
     assert_eq!(replay(BufReader::new(events)).expect("events that policy takes").events, 100);
+}
+
+/// Storage that answers each read 5 ms after it was asked.
+struct Steady;
+
+impl Backend for Steady {
+    fn describe(&self) -> String {
+        "steady".to_owned()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
+    fn stat<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Object, Error>> {
+        Box::pin(async move { Mute.stat(key).await })
+    }
+
+    fn read<'a>(&'a self, _: &'a Key, _: &'a Version, range: Range<u64>) -> BoxFuture<'a, Result<Body, Error>> {
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            let piece = Bytes::from_static(&[0; 64 << 10]);
+            let pieces = range.clone().step_by(64 << 10).map(move |start| {
+                let len = (range.end - start).min(64 << 10) as usize;
+                Ok(piece.slice(..len))
+            });
+            Ok(stream::iter(pieces).boxed())
+        })
+    }
+
+    fn list<'a>(&'a self, _: &'a str, _: Option<&'a str>) -> BoxFuture<'a, Result<ListPage, Error>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// What a replay of the last events does when policy panics over its `at`th event, and the events.
+fn replayed_after(at: u64) -> (Replayed, String) {
+    let folder = tempfile::tempdir().expect("a directory");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
+    let options = Options::default().with_memory_bytes(16 << 20).with_seed(1);
+    let options = options.with_events_folder(folder.path()).with_panics(&[Panic::Policy(at)]);
+    let engine = Engine::on_runtime_of(runtime.handle(), Arc::new(Steady), &options).expect("an engine");
+    runtime.block_on(async {
+        let readers = (0..12_u64).map(|nth| {
+            let engine = engine.clone();
+            tokio::spawn(async move {
+                let object = engine.stat(&Key::new(format!("f{}", nth % 5))).await.expect("it is there");
+                let (file, mut at) = (engine.open(&object), nth << 20);
+                while engine.stats().panics == 0 {
+                    file.read_at(at, 64 << 10).await.expect("bytes");
+                    at = if nth % 2 == 0 { at + (64 << 10) } else { at * 7 + (nth << 16) } % ((1 << 30) - (64 << 10));
+                }
+            })
+        });
+        for reader in readers.collect::<Vec<_>>() {
+            reader.await.expect("it ends");
+        }
+    });
+    let path = folder.path().join(format!("foreread-{}-1.events", std::process::id()));
+    let events = std::fs::read_to_string(path).expect("the last events");
+    (replay(events.as_bytes()).expect("events that policy takes"), events)
+}
+
+/// The events begin in the middle of a run: a replay finds the files, the reads that waited and
+/// the requests that they name.
+#[test]
+fn the_last_events_of_a_late_panic_replay() {
+    for at in [10_000, 50_000, 130_000] {
+        let (replayed, events) = replayed_after(at);
+        let count = |name: &str| events.lines().filter(|line| line.split(' ').nth(1) == Some(name)).count() as u64;
+        assert_eq!(count("open"), 5, "after {at}");
+        assert!(replayed.events >= at.min(16_384), "after {at}: {replayed:?}");
+        // Each read is asked for, or found, and answered.
+        assert!(count("read") > 500 && replayed.unrecorded > count("read"), "after {at}: {replayed:?}");
+    }
 }
