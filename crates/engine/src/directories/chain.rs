@@ -201,18 +201,11 @@ impl Chain {
         self.listing.names(name) || before.is_some_and(|before| before.names(name))
     }
 
-    /// This listing, and the one before.
-    pub(crate) fn listings(&self) -> impl Iterator<Item = Arc<Listing>> {
-        [Arc::clone(&self.listing)].into_iter().chain(self.before.lock().clone())
-    }
-
-    /// Memory that the entries before `to` take is given back. The readers of
-    /// [`Chain::listings`] are to be woken.
-    pub(crate) fn trim(&self, to: u32) {
-        self.listing.trim(to);
-        if let Some(before) = &*self.before.lock() {
-            before.trim(to);
-        }
+    /// Memory that the entries before `to` take is given back. Returns the listings whose readers
+    /// are to be woken.
+    pub(crate) fn trim(&self, to: u32) -> impl Iterator<Item = Arc<Listing>> {
+        let both = [Some(Arc::clone(&self.listing)), self.before.lock().clone()];
+        both.into_iter().flatten().filter(move |listing| listing.trim(to))
     }
 
     /// All of it has come: what is needed to ask for more is not kept.

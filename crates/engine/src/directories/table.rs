@@ -256,8 +256,7 @@ impl DirectoryTable {
 
     /// Entries of `chain` before `to` are given back.
     fn cut(&mut self, chain: &Chain, to: u32) {
-        chain.trim(to);
-        self.woken.extend(chain.listings());
+        self.woken.extend(chain.trim(to));
     }
 
     /// Drops all listings, and keeps the numbers. A reader that is in the middle of one lists the
