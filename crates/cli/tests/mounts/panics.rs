@@ -32,7 +32,7 @@ fn a_mount_survives_panics_of_policy_of_a_task_and_of_a_call() {
     let folder = directory();
     let mut command = store.foreread();
     command.env("TMPDIR", folder.path());
-    let places = ["policy:40", "task:20", "read:30", "action:900", "directory:3"];
+    let places = ["policy:40", "task:20", "read:30", "action:200", "directory:3"];
     let plant = places.map(|place| ["--plant-panic", place]);
     let options = [&["--memory", "16M"][..], plant.as_flattened()].concat();
     let mounted = Mount::foreground(command, "s3://testbed", &options);
