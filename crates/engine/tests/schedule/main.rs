@@ -19,11 +19,12 @@
 mod reader;
 mod store;
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use foreread_backend::Backend;
@@ -106,8 +107,29 @@ async fn keep(mut random: Random, world: Arc<World>, over: Arc<AtomicBool>) {
     }
 }
 
+thread_local! {
+    /// Panics on this thread that were planted.
+    static PLANTED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Counts panics that are planted, and says nothing of them.
+fn count_planted() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let shows = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            match panic.payload_as_str().is_some_and(|text| text.starts_with("planted: ")) {
+                true => PLANTED.set(PLANTED.get() + 1),
+                false => shows(panic),
+            }
+        }));
+    });
+    PLANTED.set(0);
+}
+
 /// Runs a seed.
 fn run(seed: u64) -> Outcome {
+    count_planted();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("it");
     let mut random = Random::new(seed);
     let objects = objects(&mut random);
@@ -219,6 +241,8 @@ async fn calm(world: &World, seed: u64) {
         }
     };
     timeout(HANGS, check).await.unwrap_or_else(|_| panic!("seed {seed}: hangs: {:?}", world.engine.stats()));
+    let stats = world.engine.stats();
+    assert_eq!(stats.panics, PLANTED.get(), "seed {seed}: a panic that was not planted: {stats:?}");
 }
 
 /// The least budget.
