@@ -41,7 +41,8 @@ impl Engine {
     }
 }
 
-async fn entered<F: Future>(runtime: Handle, future: F) -> F::Output {
+/// `future`, polled with `runtime` entered.
+pub(crate) async fn entered<F: Future>(runtime: Handle, future: F) -> F::Output {
     let mut future = pin!(future);
     poll_fn(move |context| {
         let _entered = runtime.enter();

@@ -21,6 +21,8 @@
 //! *Invariant:* one chain of requests lists a directory at a time; a listing that was replaced
 //! while a reader still reads it is carried to its end for that reader.
 
+pub(crate) mod anew;
+pub(crate) mod brought;
 pub(crate) mod chain;
 pub(crate) mod driver;
 pub(crate) mod key_space;

@@ -22,6 +22,7 @@ use futures::StreamExt;
 use futures::future::{Either, select};
 use tokio::time::Instant;
 
+use crate::context::entered;
 use crate::directories::chain::{Chain, EMPTY, EMPTY_MAX, endless};
 use crate::directories::driver::Directories;
 use crate::directories::listing::{Node, Standing};
@@ -73,6 +74,10 @@ impl Directory {
     /// Errors: as the storage has them, after retries within [`crate::Patience`];
     /// [`ErrorKind::Io`] for a listing that would never end.
     pub async fn wait(&self, place: u32) -> Result<bool, Error> {
+        entered(self.directories.driver.runtime.clone(), self.wait_for(place)).await
+    }
+
+    async fn wait_for(&self, place: u32) -> Result<bool, Error> {
         loop {
             let chain = self.chain();
             let ask = || self.directories.read(&chain, place);
@@ -91,7 +96,8 @@ impl Directory {
     /// Errors: as [`Directory::wait`].
     pub async fn begun(&self) -> Result<bool, Error> {
         let chain = self.chain();
-        let standing = chain.listing.wait(0, || self.directories.go_on(&chain, 1)).await?;
+        let begun = chain.listing.wait(0, || self.directories.go_on(&chain, 1));
+        let standing = entered(self.directories.driver.runtime.clone(), begun).await?;
         Ok(standing != Standing::Beyond)
     }
 
@@ -213,6 +219,10 @@ impl Engine {
     ///
     /// Errors: those of listing the directories that they are in, as [`Directory::wait`].
     pub async fn expect(&self, keys: Vec<Key>) -> Result<usize, Error> {
+        self.on_runtime(self.find_all(keys)).await
+    }
+
+    async fn find_all(&self, keys: Vec<Key>) -> Result<usize, Error> {
         let prefixes: BTreeSet<String> = keys.iter().map(|key| name::split(key.as_str()).0.to_owned()).collect();
         let list = |prefix: String| {
             let engine = self.clone();

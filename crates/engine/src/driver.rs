@@ -17,9 +17,11 @@
 //! *Invariant:* policy's clock never goes back: the time is taken with the shard held.
 
 use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::thread;
 use std::time::Duration;
 
 use foreread_backend::lock::{Mutex, MutexGuard};
@@ -32,18 +34,20 @@ use tokio::time::Instant;
 
 use crate::pages::opened::Opened;
 use crate::pages::pinned::Pages;
+use crate::pages::request::Request;
 use crate::pages::table::Lookup;
 use crate::pages::waiting::Missed;
 use crate::records::tap::Tap;
 use crate::requests::attempt::{silence, was_stopped};
 use crate::requests::carrier::{Carrier, InPlace};
 use crate::requests::fetch::fetch;
-use crate::requests::filling::{failed_itself, shut_down};
+use crate::requests::filling::shut_down;
 use crate::requests::in_place::begin;
 use crate::requests::joint::{End, Joint};
 use crate::requests::owner::{Broken, InFlight, Owner};
 use crate::requests::storage::Storage;
 use crate::shard::Shard;
+use crate::survival::failed_itself;
 
 /// Executes policy's actions.
 pub(crate) struct Driver {
@@ -101,19 +105,25 @@ impl Driver {
         if within.is_outermost {
             self.catch_up();
         }
-        result
+        result.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    fn with<R>(self: &Arc<Self>, mut shard: MutexGuard<'_, Shard>, f: impl FnOnce(&mut Shard) -> R) -> R {
-        let result = f(&mut shard);
+    /// If `f` panics, what it has left to do for others is done nevertheless.
+    fn with<R>(
+        self: &Arc<Self>,
+        mut shard: MutexGuard<'_, Shard>,
+        f: impl FnOnce(&mut Shard) -> R,
+    ) -> thread::Result<R> {
+        let result = catch_unwind(AssertUnwindSafe(|| f(&mut shard)));
         let deferred = std::mem::take(&mut shard.deferred);
         shard.knows_answers = false;
         // Stored before the shard is free: see `catch_up`.
         self.lacking.store(shard.lacking(), SeqCst);
         drop(shard);
         let plug = if deferred.begun.len() > 1 { self.storage.backend.submission().map(Submitter::plug) } else { None };
+        let stats = &self.storage.stats;
         for in_place in deferred.begun {
-            begin(&in_place, InFlight::new(self));
+            stats.survive("a read in place", || begin(&in_place, InFlight::new(self)));
         }
         drop(plug);
         for (pages, read) in deferred.ready {
@@ -122,6 +132,7 @@ impl Driver {
         for (error, read) in deferred.failed {
             read.fail(error);
         }
+        stats.survive("the end of a request", || drop((deferred.over, deferred.gone)));
         result
     }
 
@@ -173,19 +184,18 @@ impl Driver {
         let _within = Within::new(self);
         while !self.news.lock().is_empty() || (self.lacking.load(SeqCst) > 0 && !self.answered.lock().is_empty()) {
             let Some(shard) = self.shard.try_lock() else { return };
-            let mut told = self.with(shard, |shard| {
-                let news = std::mem::take(&mut *self.news.lock());
-                for (in_place, took) in &news.completed {
+            let mut told = std::mem::take(&mut *self.news.lock());
+            let caught_up = self.with(shard, |shard| {
+                for (in_place, took) in &told.completed {
                     let end = End { arrived: u64::MAX, first_byte: *took, total: *took };
                     self.settle(shard, &in_place.joint, end);
                 }
-                for broken in &news.broken {
+                for broken in &told.broken {
                     self.settle(shard, &broken.joint, End { arrived: 0, first_byte: Nanos(0), total: Nanos(0) });
                 }
-                if news.is_empty() {
+                if told.is_empty() {
                     self.tell_answered(shard);
                 }
-                news
             });
             for broken in told.broken {
                 let error = if broken.panicked { failed_itself() } else { shut_down() };
@@ -196,6 +206,10 @@ impl Driver {
             let mut next = self.news.lock();
             if next.completed.capacity() == 0 {
                 next.completed = told.completed;
+            }
+            drop(next);
+            if let Err(panic) = caught_up {
+                resume_unwind(panic);
             }
         }
     }
@@ -280,7 +294,14 @@ impl Driver {
 
     /// Reads that did not find all their pages resident.
     pub(crate) fn read_missing(self: &Arc<Self>, reads: impl IntoIterator<Item = Arc<dyn Missed>>) {
-        self.enter(|shard| reads.into_iter().for_each(|read| self.miss(shard, read)));
+        self.enter(|shard| {
+            for read in reads {
+                let same = Arc::clone(&read);
+                if self.storage.stats.survive("a read that misses", || self.miss(shard, read)).is_none() {
+                    shard.deferred.failed.push((failed_itself(), same));
+                }
+            }
+        });
     }
 
     fn miss(self: &Arc<Self>, shard: &mut Shard, missed: Arc<dyn Missed>) {
@@ -327,16 +348,16 @@ impl Driver {
     }
 
     fn give_up_silent(self: &Arc<Self>, patience: Duration) {
-        let silent: Vec<(RequestId, Arc<InPlace>)> = self.enter(|shard| {
-            let silent: Vec<_> = shard.in_place().filter(|(_, in_place)| in_place.age() >= patience).collect();
-            for (request, _) in &silent {
+        let silent: Vec<Arc<InPlace>> = self.enter(|shard| {
+            let known: Vec<_> = shard.in_place().filter(|(_, in_place)| in_place.age() >= patience).collect();
+            for (request, _) in &known {
                 if shard.finished(*request) {
                     self.tell(shard, Event::Failed { request: *request });
                 }
             }
-            silent
+            known.into_iter().map(|(_, in_place)| in_place).chain(shard.take_outlived(patience)).collect()
         });
-        for (_, in_place) in silent {
+        for in_place in silent {
             self.storage.stats.demand_failed.fetch_add(1, Relaxed);
             let key = in_place.joint.opened.object.key.as_str();
             in_place.fail(&silence("read", key, patience));
@@ -446,7 +467,8 @@ impl Owner for Driver {
     fn carry_by_task(in_flight: InFlight<Self>, joint: &Joint) {
         let driver = Arc::clone(in_flight.owner());
         driver.enter(|shard| {
-            if joint.members().iter().any(|member| shard.counts(member.id())) {
+            let is_needed = |member: &Arc<Request>| shard.counts(member.id()) || member.is_needed_still();
+            if joint.members().iter().any(is_needed) {
                 let task = driver.runtime.spawn(fetch(in_flight, joint.clone()));
                 shard.carry(joint.members(), &Carrier::Task(Arc::new(task.abort_handle())));
             }

@@ -33,7 +33,9 @@ use crate::stats::Stats;
 pub struct Engine {
     driver: Arc<Driver>,
     directories: Arc<Directories>,
-    runtime: Arc<Owned>,
+    /// Held until it is dropped.
+    #[expect(dead_code, reason = "what it does, it does when it is dropped")]
+    owned: Arc<Owned>,
 }
 
 /// Memory that a front door needs beside the engine. Pages have so much less of the budget, but at
@@ -63,13 +65,17 @@ impl std::fmt::Debug for Reserved {
     }
 }
 
-/// The runtime, ended without waiting for storage: the last engine may be dropped on one of its
-/// own threads.
-struct Owned(Option<Runtime>);
+/// What ends with the last clone of an engine, on the thread that drops it.
+struct Owned {
+    driver: Arc<Driver>,
+    runtime: Option<Runtime>,
+}
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        if let Some(runtime) = self.0.take() {
+        self.driver.shut_down();
+        // Without waiting for storage: the thread may be one of the runtime's own.
+        if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }
@@ -88,9 +94,8 @@ impl Engine {
             .enable_all()
             .build()
             .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start threads: {e}")))?;
-        let mut engine = Self::on_runtime_of(runtime.handle(), backend, options)?;
-        engine.runtime = Arc::new(Owned(Some(runtime)));
-        Ok(engine)
+        let handle = runtime.handle().clone();
+        Self::on(&handle, Some(runtime), backend, options)
     }
 
     /// The same on a runtime of the caller's, which has its timers and sockets enabled and
@@ -100,6 +105,11 @@ impl Engine {
     /// Errors: [`ErrorKind::Invalid`] for a budget below 16 MiB; [`ErrorKind::Io`] when the record
     /// cannot be made.
     pub fn on_runtime_of(runtime: &Handle, backend: Arc<dyn Backend>, options: &Options) -> Result<Self, Error> {
+        Self::on(runtime, None, backend, options)
+    }
+
+    /// An engine on a runtime, which is `own` if the engine has to end it.
+    fn on(runtime: &Handle, own: Option<Runtime>, backend: Arc<dyn Backend>, options: &Options) -> Result<Self, Error> {
         check_memory(options.memory_bytes)?;
         // The engine's clock is the runtime's from the start, also where that one stands still.
         let _entered = runtime.enter();
@@ -124,7 +134,8 @@ impl Engine {
         let shard = Shard::new(lives, recorder);
         let driver = Driver::new(storage, runtime.clone(), shard);
         let directories = Directories::new(&driver, options, capabilities.list_after);
-        Ok(Self { driver, directories, runtime: Arc::new(Owned(None)) })
+        let owned = Arc::new(Owned { driver: Arc::clone(&driver), runtime: own });
+        Ok(Self { driver, directories, owned })
     }
 
     /// The runtime that carries requests; front doors spawn on it.
@@ -241,6 +252,12 @@ impl Engine {
         self.driver.storage.stats.snapshot(counters, memory, self.directories.counters(), names_bytes, mechanism)
     }
 
+    /// Runs `f` of a front door, which does `what`. If it panics, that is logged and counted in
+    /// [`Stats::panics`], and there is no result.
+    pub fn survive<T>(&self, what: &str, f: impl FnOnce() -> T) -> Option<T> {
+        self.driver.storage.stats.survive(what, f)
+    }
+
     pub(crate) fn driver(&self) -> &Arc<Driver> {
         &self.driver
     }
@@ -253,14 +270,6 @@ impl Engine {
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Engine").field("backend", &self.backend().describe()).finish_non_exhaustive()
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        if Arc::strong_count(&self.runtime) == 1 {
-            self.driver.shut_down();
-        }
     }
 }
 

@@ -25,7 +25,10 @@ use crate::pages::opened::{Opened, READ_BYTES_MAX};
 use crate::pages::pinned::Pages;
 use crate::pages::table::Lookup;
 use crate::pages::waiting::{Missed, Reader, Waiting};
+use crate::planted::Panic;
 use crate::requests::filling::shut_down;
+use crate::requests::storage::Storage;
+use crate::survival::failed_itself;
 
 /// An open object, pinned to the version it had when it was opened.
 ///
@@ -102,7 +105,7 @@ impl File {
     where
         D: FnOnce(Result<Pages, Error>) + Send + 'static,
     {
-        self.driver.storage.planted.read();
+        self.driver.storage.planted.pass(Panic::Read);
         if let Err((len, done)) = self.read_resident(reader, offset, len, done) {
             self.driver.read_missing([self.clone().missed(offset, len, done)]);
         }
@@ -193,20 +196,26 @@ impl<D: FnOnce(Result<Pages, Error>) + Send + 'static> Reader for Answer<D> {
         if self.is_anew || self.since.elapsed() > driver.storage.patience.first_byte {
             return false;
         }
-        driver.answered(&self.file.opened, None, read);
-        let done = self.done.lock().take();
-        let anew = Self { file: self.file.clone(), since: self.since, is_anew: true, done: Mutex::new(done) };
-        driver.read_missing([Waiting::new(anew, offset, len) as Arc<dyn Missed>]);
-        true
+        let begun = driver.storage.stats.survive("a read that is made anew", || {
+            driver.answered(&self.file.opened, None, read);
+            let done = self.done.lock().take();
+            let anew = Self { file: self.file.clone(), since: self.since, is_anew: true, done: Mutex::new(done) };
+            driver.read_missing([Waiting::new(anew, offset, len) as Arc<dyn Missed>]);
+        });
+        begun.is_some()
     }
 
     fn finish(&self, result: Result<Pages, Error>, read: Option<ReadId>) {
-        let driver = &self.file.driver;
-        driver.answered(&self.file.opened, result.as_ref().ok(), read);
-        driver.storage.stats.waited(result.as_ref().ok().map(Pages::len), self.since.elapsed());
-        let done = self.done.lock().take();
-        if let Some(done) = done {
-            done(result);
-        }
+        let (driver, opened) = (&self.file.driver, &self.file.opened);
+        let Storage { stats, planted, .. } = &driver.storage;
+        // The thread has other reads to answer, whatever becomes of this one.
+        stats.survive("what policy is told of an answer", || driver.answered(opened, result.as_ref().ok(), read));
+        let Some(done) = self.done.lock().take() else { return };
+        let result = match stats.survive("an answer", || planted.pass(Panic::Answer)) {
+            Some(()) => result,
+            None => Err(failed_itself()),
+        };
+        stats.waited(result.as_ref().ok().map(Pages::len), self.since.elapsed());
+        stats.survive("the reader that was answered", || done(result));
     }
 }

@@ -53,6 +53,7 @@ mod requests;
 mod shard;
 mod stats;
 mod submission;
+mod survival;
 mod sync;
 
 pub use directories::listing::Node;

@@ -15,7 +15,8 @@
 //! caused them; no read is completed and no storage is waited for while it is held.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use foreread_policy::{Action, Class, Counters, Event, Extent, Memory, Nanos, ReadId, ReadPath, RequestId};
 use smallvec::SmallVec;
@@ -29,6 +30,7 @@ use crate::pages::pinned::Pages;
 use crate::pages::request::{Held, Request};
 use crate::pages::table::Lookup;
 use crate::pages::waiting::Missed;
+use crate::planted::Panic;
 use crate::records::recorder::Recorder;
 use crate::records::replay::panic_text;
 use crate::requests::carrier::{Carrier, InPlace};
@@ -54,6 +56,8 @@ pub(crate) struct Shard {
     pub(crate) deferred: Deferred,
     /// Reads that policy has been told of and that are not ready.
     lacking: Numbers<ReadId, Arc<dyn Missed>>,
+    /// Requests in place that policy does not know any more since it began anew.
+    outlived: Vec<Weak<InPlace>>,
     next_read: u64,
 }
 
@@ -84,6 +88,7 @@ impl Shard {
             knows_answers: false,
             deferred: Deferred::default(),
             lacking: Numbers::default(),
+            outlived: Vec::new(),
             next_read: 0,
         }
     }
@@ -104,11 +109,12 @@ impl Shard {
             recorder.event(now, event);
         }
         self.policy.handle(now, event);
-        self.lives.planted.event();
+        self.lives.planted.pass(Panic::Policy);
         while let Some(action) = self.policy.poll_action() {
             if let Some(recorder) = &mut self.recorder {
                 recorder.action(action);
             }
+            self.lives.planted.pass(Panic::Action);
             self.execute(action, spawn);
         }
     }
@@ -145,7 +151,10 @@ impl Shard {
                     self.deferred.gone.extend(opened.table.remove(folio.start));
                 }
             }
-            Action::Forget { file } => self.files.forget(file),
+            Action::Forget { file } => {
+                self.lives.forgotten(file);
+                self.files.forget(file);
+            }
         }
     }
 
@@ -234,6 +243,20 @@ impl Shard {
         })
     }
 
+    /// Takes the requests in place that policy does not know any more, and that were submitted as
+    /// long ago as this.
+    pub(crate) fn take_outlived(&mut self, patience: Duration) -> Vec<Arc<InPlace>> {
+        let mut silent = Vec::new();
+        self.outlived.retain(|in_place| match in_place.upgrade() {
+            Some(in_place) if in_place.age() >= patience => {
+                silent.push(in_place);
+                false
+            }
+            alive => alive.is_some(),
+        });
+        silent
+    }
+
     /// A request is over. Returns whether it had not been given up before.
     pub(crate) fn finished(&mut self, request: RequestId) -> bool {
         let Some((_, state)) = self.requests.remove(&request) else { return false };
@@ -266,8 +289,9 @@ impl Shard {
 
     /// There is memory for the pages of `read` before `end`.
     fn ready(&mut self, read: ReadId, end: u64) {
+        let Some(looked_up) = self.lacking.get(&read).map(|read| read.look_up(end)) else { return };
         let Some(read) = self.lacking.remove(&read) else { return };
-        if let Lookup::Present(pages) = read.look_up(end) {
+        if let Lookup::Present(pages) = looked_up {
             pages.folios().iter().for_each(|folio| folio.request.demand());
             self.deferred.ready.push((pages, read));
         } else {

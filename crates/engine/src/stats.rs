@@ -1,6 +1,6 @@
 //! Counters of the engine's work. Each costs one atomic addition.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -70,6 +70,8 @@ pub(crate) struct Counters {
     pub(crate) lists: AtomicU64,
     pub(crate) in_flight: AtomicU64,
     pub(crate) panics: AtomicU64,
+    /// Reads are plain since policy has panicked too often.
+    pub(crate) plain: AtomicBool,
     pub(crate) waited: Histogram,
     pub(crate) first_byte: Histogram,
 }
@@ -122,6 +124,7 @@ impl Counters {
             streams_strided: policy.streams_strided,
             in_flight: self.in_flight.load(Relaxed),
             panics: self.panics.load(Relaxed),
+            plain_after_panics: self.plain.load(Relaxed),
             stats: self.stats.load(Relaxed),
             lists: self.lists.load(Relaxed),
             lists_ahead: directories.0.lists_speculative,
@@ -187,8 +190,10 @@ pub struct Stats {
     pub streams_strided: u64,
     /// Range requests in flight now.
     pub in_flight: u64,
-    /// Panics that were survived: policy was started anew, or one read had an error.
+    /// Panics that were survived: policy was started anew, or one call had an error.
     pub panics: u64,
+    /// Policy has panicked three times within ten seconds: nothing is read ahead since then.
+    pub plain_after_panics: bool,
     /// Objects described.
     pub stats: u64,
     /// Listing pages fetched.

@@ -10,6 +10,8 @@
 //! keeps the inode of an open file or of a program's directory, but knows no path to it until the
 //! name is looked up again.
 //!
+//! A panic leaves out one batch: names that are not forgotten would take more and more memory.
+//!
 //! *Invariant:* no thread that answers requests does this. The kernel invalidates a name under the
 //! lock of its directory, which a look-up in the directory has until it is answered; and it
 //! forgets a file once its pages have come.
@@ -21,7 +23,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
+use foreread_engine::Engine;
 use fuser::{INodeNo, Notifier};
 
 use crate::inode::{Forgettable, Inodes};
@@ -29,6 +33,7 @@ use crate::inode::{Forgettable, Inodes};
 /// Starts the thread, which ends when the mount ends. `device` is that of the mount, and
 /// `prunes` says whether its kernel knows `FUSE_NOTIFY_PRUNE`.
 pub(crate) fn start(
+    engine: Engine,
     inodes: Arc<Inodes>,
     device: OwnedFd,
     notifier: Notifier,
@@ -37,16 +42,29 @@ pub(crate) fn start(
     let ask = move || {
         let mut prunes = prunes;
         let mut batch = Vec::new();
-        while inodes.to_forget(&mut batch, BATCH) {
+        each(&engine, || {
+            if !inodes.to_forget(&mut batch, BATCH) {
+                return false;
+            }
             let asked = if prunes { prune(&device, &batch) } else { invalidate(&notifier, &inodes, &batch) };
             if let Err(error) = asked {
                 tracing::debug!(%error, prunes, "the kernel does not forget names");
                 // A kernel that says 7.45 and does not know the message refuses all of it.
                 prunes &= error.raw_os_error() != Some(libc::EINVAL);
             }
-        }
+            true
+        });
     };
     thread::Builder::new().name("foreread-forget".to_owned()).spawn(ask)
+}
+
+/// Asks until there is nothing more to ask for. A batch that panics is left out.
+fn each(engine: &Engine, mut ask: impl FnMut() -> bool) {
+    while engine.survive("what asks the kernel to forget names", &mut ask).unwrap_or_else(|| {
+        // What panics at once, each time, must not take a processor.
+        thread::sleep(PAUSE);
+        true
+    }) {}
 }
 
 fn prune(device: &OwnedFd, batch: &[Forgettable]) -> io::Result<()> {
@@ -97,9 +115,29 @@ const FUSE_NOTIFY_PRUNE: i32 = 9;
 /// they are chosen earlier than they are asked for.
 const BATCH: usize = 512;
 
+/// How long nothing is asked for after a panic. Lower: a panic that repeats takes more of a
+/// processor. Higher: names take memory for longer.
+const PAUSE: Duration = Duration::from_millis(100);
+
 #[cfg(test)]
 mod tests {
+    use foreread_backend::{ConnectOptions, connect};
+    use foreread_engine::Options;
+
     use super::*;
+
+    #[test]
+    fn a_batch_that_panics_is_left_out_and_counted() {
+        let backend = connect("/", &ConnectOptions::default()).expect("it is there").backend;
+        let engine = Engine::new(backend, &Options::default()).expect("an engine");
+        let mut asked = 0;
+        each(&engine, || {
+            asked += 1;
+            assert!(asked != 2, "the second batch");
+            asked < 4
+        });
+        assert_eq!((asked, engine.stats().panics), (4, 1));
+    }
 
     #[test]
     fn a_message_is_as_the_kernel_has_it() {

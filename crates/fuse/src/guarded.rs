@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   kernel ── call ──> Guarded ──> file system ── panic ──> the reply is dropped: EIO
+//!                                                    └────> counted in the engine's statistics
 //! ```
 //!
 //! What a call does later, on the engine's runtime, needs no guard: a task that panics drops its
@@ -10,44 +11,51 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use foreread_engine::Engine;
 use fuser::{
     FileHandle, Filesystem, INodeNo, IoctlFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData,
     ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyOpen, ReplyStatfs, ReplyXattr,
     Request,
 };
 
-/// A file system whose calls may panic.
-pub(crate) struct Guarded<F>(pub(crate) F);
+/// A file system whose calls may panic, and the engine that counts it.
+pub(crate) struct Guarded<F> {
+    calls: F,
+    engine: Engine,
+}
 
-/// Runs one call.
-fn survive(call: impl FnOnce()) {
-    // Locks are not poisoned, and what a call shares with others it changes in one step.
-    if catch_unwind(AssertUnwindSafe(call)).is_err() {
-        tracing::error!("a call of the kernel has panicked, and fails with EIO: please report it");
+impl<F> Guarded<F> {
+    pub(crate) fn new(calls: F, engine: Engine) -> Self {
+        Self { calls, engine }
+    }
+
+    /// Runs one call.
+    fn survive(&self, call: impl FnOnce()) {
+        // Locks are not poisoned, and what a call shares with others it changes in one step.
+        self.engine.survive("a call of the kernel, which fails with EIO,", call);
     }
 }
 
 impl<F: Filesystem> Filesystem for Guarded<F> {
     fn init(&mut self, req: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        self.0.init(req, config)
+        self.calls.init(req, config)
     }
 
     fn lookup(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        survive(|| self.0.lookup(req, parent, name, reply));
+        self.survive(|| self.calls.lookup(req, parent, name, reply));
     }
 
     fn forget(&self, req: &Request, ino: INodeNo, nlookup: u64) {
-        survive(|| self.0.forget(req, ino, nlookup));
+        self.survive(|| self.calls.forget(req, ino, nlookup));
     }
 
     fn getattr(&self, req: &Request, ino: INodeNo, fh: Option<FileHandle>, reply: ReplyAttr) {
-        survive(|| self.0.getattr(req, ino, fh, reply));
+        self.survive(|| self.calls.getattr(req, ino, fh, reply));
     }
 
     fn open(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        survive(|| self.0.open(req, ino, flags, reply));
+        self.survive(|| self.calls.open(req, ino, flags, reply));
     }
 
     fn read(
@@ -61,7 +69,7 @@ impl<F: Filesystem> Filesystem for Guarded<F> {
         lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        survive(|| self.0.read(req, ino, fh, offset, size, flags, lock_owner, reply));
+        self.survive(|| self.calls.read(req, ino, fh, offset, size, flags, lock_owner, reply));
     }
 
     fn release(
@@ -74,27 +82,27 @@ impl<F: Filesystem> Filesystem for Guarded<F> {
         flush: bool,
         reply: ReplyEmpty,
     ) {
-        survive(|| self.0.release(req, ino, fh, flags, lock_owner, flush, reply));
+        self.survive(|| self.calls.release(req, ino, fh, flags, lock_owner, flush, reply));
     }
 
     fn opendir(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        survive(|| self.0.opendir(req, ino, flags, reply));
+        self.survive(|| self.calls.opendir(req, ino, flags, reply));
     }
 
     fn readdir(&self, req: &Request, ino: INodeNo, fh: FileHandle, offset: u64, reply: ReplyDirectory) {
-        survive(|| self.0.readdir(req, ino, fh, offset, reply));
+        self.survive(|| self.calls.readdir(req, ino, fh, offset, reply));
     }
 
     fn readdirplus(&self, req: &Request, ino: INodeNo, fh: FileHandle, offset: u64, reply: ReplyDirectoryPlus) {
-        survive(|| self.0.readdirplus(req, ino, fh, offset, reply));
+        self.survive(|| self.calls.readdirplus(req, ino, fh, offset, reply));
     }
 
     fn releasedir(&self, req: &Request, ino: INodeNo, fh: FileHandle, flags: OpenFlags, reply: ReplyEmpty) {
-        survive(|| self.0.releasedir(req, ino, fh, flags, reply));
+        self.survive(|| self.calls.releasedir(req, ino, fh, flags, reply));
     }
 
     fn statfs(&self, req: &Request, ino: INodeNo, reply: ReplyStatfs) {
-        survive(|| self.0.statfs(req, ino, reply));
+        self.survive(|| self.calls.statfs(req, ino, reply));
     }
 
     fn ioctl(
@@ -108,15 +116,15 @@ impl<F: Filesystem> Filesystem for Guarded<F> {
         out_size: u32,
         reply: ReplyIoctl,
     ) {
-        survive(|| self.0.ioctl(req, ino, fh, flags, cmd, in_data, out_size, reply));
+        self.survive(|| self.calls.ioctl(req, ino, fh, flags, cmd, in_data, out_size, reply));
     }
 
     fn getxattr(&self, req: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        survive(|| self.0.getxattr(req, ino, name, size, reply));
+        self.survive(|| self.calls.getxattr(req, ino, name, size, reply));
     }
 
     fn listxattr(&self, req: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        survive(|| self.0.listxattr(req, ino, size, reply));
+        self.survive(|| self.calls.listxattr(req, ino, size, reply));
     }
 
     fn setxattr(
@@ -129,15 +137,15 @@ impl<F: Filesystem> Filesystem for Guarded<F> {
         position: u32,
         reply: ReplyEmpty,
     ) {
-        survive(|| self.0.setxattr(req, ino, name, value, flags, position, reply));
+        self.survive(|| self.calls.setxattr(req, ino, name, value, flags, position, reply));
     }
 
     fn flush(&self, req: &Request, ino: INodeNo, fh: FileHandle, lock_owner: LockOwner, reply: ReplyEmpty) {
-        survive(|| self.0.flush(req, ino, fh, lock_owner, reply));
+        self.survive(|| self.calls.flush(req, ino, fh, lock_owner, reply));
     }
 
     fn lseek(&self, req: &Request, ino: INodeNo, fh: FileHandle, offset: i64, whence: i32, reply: fuser::ReplyLseek) {
-        survive(|| self.0.lseek(req, ino, fh, offset, whence, reply));
+        self.survive(|| self.calls.lseek(req, ino, fh, offset, whence, reply));
     }
 }
 

@@ -92,16 +92,16 @@ pub fn mount(engine: Engine, prefix: &str, dir: &Path, options: &MountOptions) -
     config.n_threads = Some(THREADS);
     config.clone_fd = true;
     let budget_bytes = engine.memory_bytes();
-    let filesystem = Mount::new(engine, prefix, options);
+    let filesystem = Mount::new(engine.clone(), prefix, options);
     let (inodes, prunes) = filesystem.forgetting();
-    let filesystem = Guarded(filesystem);
+    let filesystem = Guarded::new(filesystem, engine.clone());
     let session = match mount_directly(dir, options).map_err(failed)? {
         Some(device) => Session::from_fd(filesystem, device, config.acl, config),
         None => Session::new(filesystem, dir, &config),
     };
     let spawned = session.and_then(|session| {
         let device = session.as_fd().try_clone_to_owned()?;
-        let forgetting = forgetting::start(inodes, device, session.notifier(), prunes.load(Relaxed))?;
+        let forgetting = forgetting::start(engine, inodes, device, session.notifier(), prunes.load(Relaxed))?;
         Ok((session.spawn()?, forgetting))
     });
     let (session, forgetting) = spawned.map_err(|cause| {

@@ -793,3 +793,44 @@ fn the_class_says_whether_a_read_waits() {
     }
     assert_eq!(classes.first(), Some(&Class::Demand), "demand goes first");
 }
+
+/// A read was given pages of a folio, which was evicted before policy heard of it; the same pages
+/// are on their way again. Or policy has begun anew meanwhile.
+#[test]
+fn a_touch_of_a_folio_that_is_gone_leaves_the_next_one_as_it_is() {
+    let options = Options { rotational: true, ..STORE };
+    let mut policy = ReadPath::new(options);
+    let file = FileId(1);
+    let mut tell = |now: u64, event| {
+        policy.handle(Nanos(now * 1_000_000), event);
+        std::iter::from_fn(|| policy.poll_action()).collect::<Vec<_>>()
+    };
+    tell(1, Event::Open { file, pages: 2_000 });
+    let read = |read, start| Event::Read {
+        read: ReadId(read),
+        file,
+        extent: Extent::new(start, start + 200),
+        found: Found::Absent,
+        marked: false,
+    };
+    let request = |actions: &[Action]| {
+        let submitted = actions.iter().find_map(|action| match *action {
+            Action::Submit { request, granted, .. } => Some((request, granted)),
+            _ => None,
+        });
+        submitted.expect("a request")
+    };
+    let (first, _) = request(&tell(2, read(1, 500)));
+    let (_, granted) = request(&tell(3, read(2, 1_500)));
+    assert_eq!(granted, 1_500, "it waits for its turn, without memory");
+    for touch in [Touch::First, Touch::Finished] {
+        tell(4, Event::Referenced { file, start: 1_500, touch });
+    }
+    tell(5, Event::Completed { request: first, first_byte: Nanos(1), total: Nanos(1_000_000) });
+    // Its own touches, once it has memory.
+    for touch in [Touch::First, Touch::Finished] {
+        tell(6, Event::Referenced { file, start: 1_500, touch });
+    }
+    tell(7, Event::Forget { file });
+    assert_eq!(policy.memory().charged_bytes, 0);
+}

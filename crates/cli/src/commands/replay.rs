@@ -113,10 +113,11 @@ pub(crate) fn run(args: &ReplayArgs) -> miette::Result<ExitCode> {
     if head.starts_with(LOG) {
         let replayed =
             foreread_engine::replay(open(path)?).map_err(|cause| Error::Log { path: path.clone(), cause })?;
-        output::line(format_args!(
-            "{} events led to the {} actions that were recorded",
-            replayed.events, replayed.actions
-        ))?;
+        let (events, actions) = (replayed.events, replayed.actions);
+        match replayed.unrecorded {
+            0 => output::line(format_args!("{events} events led to the {actions} actions that were recorded"))?,
+            actions => output::line(format_args!("{events} events led to {actions} actions; none were recorded"))?,
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();

@@ -32,7 +32,8 @@ fn a_mount_survives_panics_of_policy_of_a_task_and_of_a_call() {
     let folder = directory();
     let mut command = store.foreread();
     command.env("TMPDIR", folder.path());
-    let plant = ["policy:40", "task:20", "read:30"].map(|place| ["--plant-panic", place]);
+    let places = ["policy:40", "task:20", "read:30", "action:200", "directory:3"];
+    let plant = places.map(|place| ["--plant-panic", place]);
     let options = [&["--memory", "16M"][..], plant.as_flattened()].concat();
     let mounted = Mount::foreground(command, "s3://testbed", &options);
     let failed = read_through(&mounted, "a");
@@ -42,7 +43,13 @@ fn a_mount_survives_panics_of_policy_of_a_task_and_of_a_call() {
 
     let text = run(foreread().args(["stats", "--json"]).arg(mounted.path())).ok().text();
     let stats: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
-    assert_eq!(stats["panics"], 2, "policy's and the task's: {stats:#}");
+    assert_eq!(stats["panics"], 5, "{stats:#}");
+    assert_eq!(stats["plain_after_panics"], false, "{stats:#}");
+    let shown = run(foreread().arg("stats").arg(mounted.path())).ok().text();
+    let says = |name: &str, value: &str| {
+        shown.lines().any(|line| line.trim().strip_prefix(name).is_some_and(|rest| rest.trim() == value))
+    };
+    assert!(says("panics", "5") && says("plain after panics", "false"), "{shown}");
     let events: Vec<_> = fs::read_dir(folder.path()).expect("the folder").collect();
     let path = events.first().expect("the last events").as_ref().expect("an entry").path();
     run(foreread().arg("replay").arg(&path)).ok();

@@ -27,6 +27,7 @@ use crate::directories::listing::{Listing, Node, Said, Taken};
 use crate::directories::marks::Last;
 use crate::directories::segments::{SegmentId, Segments};
 use crate::error::{Error, ErrorKind};
+use crate::planted::Panic;
 use crate::requests::storage::{Cursor, Storage};
 
 /// A listing and the requests that bring it.
@@ -154,6 +155,7 @@ impl Chain {
     ) -> Result<Vec<Taken>, Error> {
         let requested = Instant::now();
         let page = storage.list(self.listing.prefix(), cursor).await?;
+        storage.planted.pass(Panic::List);
         self.advances(segment, &page)?;
         // Pages are taken in in the order in which they are given out: the lock is held for both.
         let taken = {
@@ -162,6 +164,7 @@ impl Chain {
             pages.into_iter().map(|(page, at)| self.listing.take(page, at)).collect()
         };
         self.settle();
+        self.listing.wake();
         Ok(taken)
     }
 
@@ -170,6 +173,7 @@ impl Chain {
         let taken = self.listing.take(ListPage { entries, continuation: None }, requested);
         self.leave();
         self.settle();
+        self.listing.wake();
         taken
     }
 
@@ -197,12 +201,11 @@ impl Chain {
         self.listing.names(name) || before.is_some_and(|before| before.names(name))
     }
 
-    /// Memory that the entries before `to` take is given back.
-    pub(crate) fn trim(&self, to: u32) {
-        self.listing.trim(to);
-        if let Some(before) = &*self.before.lock() {
-            before.trim(to);
-        }
+    /// Memory that the entries before `to` take is given back. Returns the listings whose readers
+    /// are to be woken.
+    pub(crate) fn trim(&self, to: u32) -> impl Iterator<Item = Arc<Listing>> {
+        let both = [Some(Arc::clone(&self.listing)), self.before.lock().clone()];
+        both.into_iter().flatten().filter(move |listing| listing.trim(to))
     }
 
     /// All of it has come: what is needed to ask for more is not kept.

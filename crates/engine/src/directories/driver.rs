@@ -10,9 +10,13 @@
 //!              └─ unlock ──> errands: files' pages, by the shard's driver
 //! ```
 //!
-//! *Invariant:* the shard is never locked while the directories are.
+//! A panic in here ends no reader's wait for ever: see `anew`.
+//!
+//! *Invariant:* the shard is never locked while the directories are, and no reader is woken: one
+//! may run in the call that wakes it, under an executor of its own.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -25,8 +29,9 @@ use foreread_policy::{
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::directories::brought::{Bringing, Brought, Unheard};
 use crate::directories::chain::Chain;
-use crate::directories::listing::{Node, Taken, TakenChild};
+use crate::directories::listing::{Listing, Node, Taken, TakenChild};
 use crate::directories::name::identity_bytes;
 use crate::directories::prefetch::{Prefetched, discard, prefetch};
 use crate::directories::segments::SegmentId;
@@ -34,7 +39,10 @@ use crate::directories::subtree;
 use crate::directories::table::DirectoryTable;
 use crate::driver::Driver;
 use crate::options::Options;
+use crate::planted::Panic;
+use crate::records::replay::panic_text;
 use crate::requests::storage::Cursor;
+use crate::survival::Lately;
 
 /// Executes the actions of policy for directories.
 pub(crate) struct Directories {
@@ -45,19 +53,26 @@ pub(crate) struct Directories {
     state: Mutex<State>,
     /// A file is no longer being fetched.
     fetched: Notify,
+    pub(super) unheard: Unheard,
     /// Memory that front doors need for names, in bytes.
     pub(crate) names_bytes: AtomicU64,
 }
 
 /// What the lock protects.
 pub(super) struct State {
+    pub(super) options: DirOptions,
     pub(super) policy: DirReadahead,
+    /// What policies before it, which have panicked, have counted.
+    pub(super) counters: DirCounters,
+    pub(super) lately: Lately,
     pub(super) table: DirectoryTable,
     /// Files that policy has had fetched, and that have not come yet.
     pub(super) fetching: HashSet<(DirId, u32)>,
     /// What the shard's policy was last told that directories and names take.
     reserved_bytes: u64,
     errands: VecDeque<Errand>,
+    /// Files are no longer being fetched.
+    pub(super) settled: bool,
 }
 
 /// What is left to do when the lock is free.
@@ -78,32 +93,40 @@ impl Directories {
     /// `divisible` tells whether the storage can be asked for what follows a key.
     pub(crate) fn new(driver: &Arc<Driver>, options: &Options, divisible: bool) -> Arc<Self> {
         let ttl = options.metadata_ttl;
-        let policy = DirReadahead::new(DirOptions {
+        let policy = DirOptions {
             shares: DirShares::of_budget(options.memory_bytes),
             ttl: Nanos(u64::try_from(ttl.as_nanos()).unwrap_or(u64::MAX)),
             readahead: options.readahead,
             below: divisible,
-        });
+        };
         let state = State {
-            policy,
+            options: policy,
+            policy: DirReadahead::new(policy),
+            counters: DirCounters::default(),
+            lately: Lately::default(),
             table: DirectoryTable::new(ttl, divisible),
             fetching: HashSet::new(),
             reserved_bytes: 0,
             errands: VecDeque::new(),
+            settled: false,
         };
         let (state, fetched, names_bytes) = (Mutex::new(state), Notify::new(), AtomicU64::new(0));
-        Arc::new(Self { driver: Arc::clone(driver), ttl, divisible, state, fetched, names_bytes })
+        let (driver, unheard) = (Arc::clone(driver), Unheard::default());
+        Arc::new(Self { driver, ttl, divisible, state, fetched, unheard, names_bytes })
     }
 
     /// What policy has counted, and the memory that it charges.
     pub(crate) fn counters(&self) -> (DirCounters, u64) {
         let state = self.state.lock();
-        (state.policy.counters(), state.policy.charged_bytes())
+        (state.counters + state.policy.counters(), state.policy.charged_bytes())
     }
 
     /// The engine's budget is so many bytes from now on.
     pub(crate) fn set_memory(self: &Arc<Self>, bytes: u64) {
-        self.enter(|state| self.tell(state, DirEvent::Capacity(DirShares::of_budget(bytes))));
+        self.enter(|state| {
+            state.options.shares = DirShares::of_budget(bytes);
+            self.tell(state, DirEvent::Capacity(state.options.shares));
+        });
     }
 
     /// Locks the state for a look that tells policy nothing.
@@ -111,13 +134,27 @@ impl Directories {
         f(&self.state.lock())
     }
 
-    /// Locks the state for `f`, then, without the lock, keeps the budget and runs the errands.
+    /// Locks the state for `f`, then, without the lock, wakes readers, keeps the budget and runs the
+    /// errands.
     pub(super) fn enter<R>(self: &Arc<Self>, f: impl FnOnce(&mut State) -> R) -> R {
-        let (result, reserved, mut errands) = {
+        let (result, left) = {
             let state = &mut *self.state.lock();
-            let result = f(state);
-            (result, state.reserve(self.names_bytes.load(Relaxed)), std::mem::take(&mut state.errands))
+            self.tell_unheard(state);
+            let result = catch_unwind(AssertUnwindSafe(|| f(state)));
+            (result, state.leave(self.names_bytes.load(Relaxed)))
         };
+        // What is owed to others is done even if `f` has panicked.
+        self.run(left);
+        result.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
+    fn run(self: &Arc<Self>, left: Left) {
+        let Left { woken, settled, reserved, mut errands } = left;
+        // A reader may run at once, on this thread.
+        woken.iter().for_each(|listing| listing.wake());
+        if settled {
+            self.fetched.notify_waiters();
+        }
         if let Some(bytes) = reserved {
             self.driver.enter(|shard| self.driver.tell(shard, Event::Reserve { bytes }));
         }
@@ -127,7 +164,6 @@ impl Directories {
                 Errand::Discard(object) => discard(&self.driver, &object),
             }
         }
-        result
     }
 
     /// A front door needs so many bytes for names, and no longer `before`.
@@ -137,9 +173,18 @@ impl Directories {
         self.enter(|_| ());
     }
 
-    /// Tells policy of `event` and executes its actions. Files to fetch become errands.
+    /// Tells policy of `event` and executes its actions. Files to fetch become errands. If that
+    /// panics, policy begins anew.
     pub(super) fn tell(self: &Arc<Self>, state: &mut State, event: DirEvent<'_>) {
+        // Whatever a panic leaves half done is dropped or made anew.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.told(state, event))) {
+            self.begin_anew(state, &panic_text(&*panic));
+        }
+    }
+
+    pub(super) fn told(self: &Arc<Self>, state: &mut State, event: DirEvent<'_>) {
         state.policy.handle(self.driver.now(), event);
+        self.driver.storage.planted.pass(Panic::Directory);
         while let Some(action) = state.policy.poll_action() {
             match action {
                 DirAction::List { dir, restarts, parallel, .. } => {
@@ -194,8 +239,16 @@ impl Directories {
     pub(crate) fn go_on(self: &Arc<Self>, chain: &Arc<Chain>, parallel: u32) {
         for (segment, cursor) in chain.ask(parallel) {
             let (directories, chain) = (Arc::clone(self), Arc::clone(chain));
-            self.driver.runtime.spawn(async move { directories.bring(&chain, segment, cursor).await });
+            let bringing = self.bringing(Brought::More(Arc::clone(&chain)));
+            self.driver.runtime.spawn(async move {
+                directories.bring(&chain, segment, cursor).await;
+                bringing.end();
+            });
         }
+    }
+
+    fn bringing(&self, what: Brought) -> Bringing {
+        Bringing::new(what, &self.unheard, &self.driver.storage.stats)
     }
 
     async fn bring(self: Arc<Self>, chain: &Arc<Chain>, segment: SegmentId, cursor: Cursor) {
@@ -257,7 +310,11 @@ impl Directories {
         });
         let below = Below { dir, from, prefix, chains: chains.collect() };
         let directories = Arc::clone(self);
-        self.driver.runtime.spawn(async move { directories.bring_below(below).await });
+        let bringing = self.bringing(Brought::Below { dir, from, chains: below.chains.clone() });
+        self.driver.runtime.spawn(async move {
+            directories.bring_below(below).await;
+            bringing.end();
+        });
     }
 
     async fn bring_below(self: Arc<Self>, below: Below) {
@@ -266,7 +323,10 @@ impl Directories {
         let mut listings = BTreeMap::new();
         if let Some(first) = asked.first() {
             match self.driver.storage.list_below(&below.prefix, first).await {
-                Ok(page) => listings = subtree::whole(&below.prefix, first, page, &asked),
+                Ok(page) => {
+                    self.driver.storage.planted.pass(Panic::List);
+                    listings = subtree::whole(&below.prefix, first, page, &asked);
+                }
                 // Each of them is listed by itself when a reader comes to it.
                 Err(error) => tracing::debug!(%error, "no listing of the subtree"),
             }
@@ -341,20 +401,25 @@ impl Directories {
             return VecDeque::new();
         }
         let came = prefetched == Some(Prefetched::Resident);
-        let state = &mut *self.state.lock();
-        self.settle(state, dir, place, came);
-        // What is resident is of a version that nothing has confirmed lately: the next listing
-        // will.
-        if came && state.table.chain(dir).is_some_and(|chain| !state.table.is_fresh(chain.began)) {
-            self.tell(state, DirEvent::Named { dir, entry: None, found: Found::Absent });
-        }
-        std::mem::take(&mut state.errands)
+        let mut left = {
+            let state = &mut *self.state.lock();
+            self.settle(state, dir, place, came);
+            // What is resident is of a version that nothing has confirmed lately: the next listing
+            // will.
+            if came && state.table.chain(dir).is_some_and(|chain| !state.table.is_fresh(chain.began)) {
+                self.tell(state, DirEvent::Named { dir, entry: None, found: Found::Absent });
+            }
+            state.leave(self.names_bytes.load(Relaxed))
+        };
+        let errands = std::mem::take(&mut left.errands);
+        self.run(left);
+        errands
     }
 
     /// A file that was to be fetched has come, or will not.
     fn settle(self: &Arc<Self>, state: &mut State, dir: DirId, place: u32, came: bool) {
         state.fetching.remove(&(dir, place));
-        self.fetched.notify_waiters();
+        state.settled = true;
         self.tell(state, DirEvent::Fetched { dir, entry: place, came });
     }
 
@@ -373,7 +438,25 @@ impl Directories {
     }
 }
 
+/// What is left to do when the lock is free.
+struct Left {
+    /// Listings whose readers are to look again.
+    woken: Vec<Arc<Listing>>,
+    settled: bool,
+    reserved: Option<u64>,
+    errands: VecDeque<Errand>,
+}
+
 impl State {
+    fn leave(&mut self, names_bytes: u64) -> Left {
+        Left {
+            woken: std::mem::take(&mut self.table.woken),
+            settled: std::mem::take(&mut self.settled),
+            reserved: self.reserve(names_bytes),
+            errands: std::mem::take(&mut self.errands),
+        }
+    }
+
     /// What the shard's policy is to be told that directories and names of front doors take, if
     /// that has changed enough.
     fn reserve(&mut self, names_bytes: u64) -> Option<u64> {

@@ -201,7 +201,7 @@ impl Listing {
         }
     }
 
-    /// Takes in the next page, which was asked for at `requested`.
+    /// Takes in the next page, which was asked for at `requested`. The readers are to be woken.
     pub(crate) fn take(&self, page: ListPage, requested: Instant) -> Taken {
         let state = &mut *self.state.lock();
         let first = state.len();
@@ -279,17 +279,17 @@ impl Listing {
                 tracing::warn!(skipped, prefix, "objects whose names POSIX cannot express are not shown");
             }
         }
-        self.news.notify_waiters();
         Taken { children, from: first, last: state.complete, bytes }
     }
 
-    /// Forgets the pages before the one with the entry at `to`.
-    pub(crate) fn trim(&self, to: u32) {
+    /// Forgets the pages before the one with the entry at `to`. Returns whether there were any: then
+    /// the readers are to be woken.
+    pub(crate) fn trim(&self, to: u32) -> bool {
         let gone: Vec<Page> = {
             let state = &mut *self.state.lock();
             let count = state.pages.partition_point(|page| page.end() <= to);
             let gone = state.pages.drain(..count).collect::<Vec<_>>();
-            let Some(last) = gone.last() else { return };
+            let Some(last) = gone.last() else { return false };
             state.gone = last.end();
             for page in gone.iter().filter(|_| state.sorted) {
                 state.marks.add(page.end(), page.key(page.records.len() - 1));
@@ -299,7 +299,7 @@ impl Listing {
             gone
         };
         drop(gone);
-        self.news.notify_waiters();
+        true
     }
 
     /// The place of the first entry that is not gone.

@@ -76,7 +76,9 @@ impl Directories {
             }
             if !state.table.is_latest(chain) {
                 // No other reader reads it from its start on: it is kept from this entry on.
-                chain.listing.trim(place);
+                if chain.listing.trim(place) {
+                    state.table.woken.push(Arc::clone(&chain.listing));
+                }
             }
             if found == Found::Absent && !chain.is_busy() && !chain.listing.is_over() {
                 self.go_on(chain, 1);

@@ -15,7 +15,7 @@ use foreread_policy::DirId;
 use tokio::time::Instant;
 
 use crate::directories::chain::Chain;
-use crate::directories::listing::{Node, Said};
+use crate::directories::listing::{Listing, Node, Said};
 use crate::directories::name;
 
 /// The directories that are known.
@@ -29,6 +29,8 @@ pub(crate) struct DirectoryTable {
     since: Option<Instant>,
     /// Whether the storage can be asked for what follows a key.
     divisible: bool,
+    /// Listings of which entries are gone: their readers look again, once no lock is held.
+    pub(super) woken: Vec<Arc<Listing>>,
 }
 
 /// One directory that has a number.
@@ -60,7 +62,8 @@ pub(crate) enum Unknown {
 
 impl DirectoryTable {
     pub(crate) fn new(ttl: Duration, divisible: bool) -> Self {
-        Self { by_prefix: HashMap::new(), known: HashMap::new(), next: 0, ttl, since: None, divisible }
+        let (by_prefix, known, woken) = (HashMap::new(), HashMap::new(), Vec::new());
+        Self { by_prefix, known, next: 0, ttl, since: None, divisible, woken }
     }
 
     /// Whether what was asked for at `at` may still be believed.
@@ -130,7 +133,7 @@ impl DirectoryTable {
         let older = before.forget_before();
         let gone = older.iter().chain([&before.listing]).map(|listing| listing.directories(0, u32::MAX));
         let gone: Vec<_> = gone.collect();
-        before.trim(u32::MAX);
+        self.cut(&before, u32::MAX);
         for gone in &gone {
             self.let_go_all(gone, &kept);
         }
@@ -233,7 +236,7 @@ impl DirectoryTable {
     pub(crate) fn trim(&mut self, dir: DirId, to: u32, kept: impl Fn(DirId) -> bool) {
         let Some(chain) = self.chain(dir) else { return };
         let gone = chain.listing.directories(0, to);
-        chain.trim(to);
+        self.cut(&chain, to);
         self.let_go_all(&gone, &kept);
     }
 
@@ -245,10 +248,32 @@ impl DirectoryTable {
         if let Some(chain) = chain {
             let gone = chain.listing.directories(0, u32::MAX);
             chain.forget_before();
-            chain.trim(u32::MAX);
+            self.cut(&chain, u32::MAX);
             self.let_go_all(&gone, &kept);
         }
         self.let_go(&prefix, &kept);
+    }
+
+    /// Entries of `chain` before `to` are given back.
+    fn cut(&mut self, chain: &Chain, to: u32) {
+        self.woken.extend(chain.trim(to));
+    }
+
+    /// Drops all listings, and keeps the numbers. A reader that is in the middle of one lists the
+    /// rest again.
+    pub(crate) fn forget_listings(&mut self) {
+        let chains: Vec<_> = self.known.values_mut().filter_map(|known| known.chain.take()).collect();
+        for chain in chains {
+            self.cut(&chain, u32::MAX);
+            chain.forget_before();
+        }
+    }
+
+    /// The directories that have numbers, in the order of those.
+    pub(crate) fn identities(&self) -> Vec<(DirId, Arc<str>)> {
+        let mut all: Vec<_> = self.known.iter().map(|(&dir, known)| (dir, Arc::clone(&known.prefix))).collect();
+        all.sort_unstable_by_key(|&(dir, _)| dir);
+        all
     }
 
     /// The listing before the latest one of `dir` is forgotten, and the numbers that only it leads

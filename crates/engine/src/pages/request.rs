@@ -5,7 +5,7 @@
 //!        └── hedge: to be made once more, if its lead is late
 //! ```
 //!
-//! Demand and hedging are set with the shard held. The task looks at them without it.
+//! Demand, hedging and what outlives policy are set with the shard held. The task looks at them without it.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -29,6 +29,8 @@ pub(crate) struct Request {
     grown: Notify,
     late: Option<Duration>,
     hedged: AtomicBool,
+    /// Policy has begun anew, and does not know it.
+    outlives: AtomicBool,
     /// Taken with the shard held, dropped without.
     held: Mutex<Vec<Held>>,
 }
@@ -48,9 +50,9 @@ impl Request {
     pub(crate) fn new(id: RequestId, extent: Extent, demanded: bool, granted: u64, late: Option<Nanos>) -> Arc<Self> {
         let (demanded, granted) = (AtomicBool::new(demanded), AtomicU64::new(granted));
         let late = late.map(|late| Duration::from_nanos(late.0));
-        let hedged = AtomicBool::new(false);
+        let (hedged, outlives) = (AtomicBool::new(false), AtomicBool::new(false));
         let (made, grown, held) = (Instant::now(), Notify::new(), Mutex::default());
-        Arc::new(Self { id, extent, made, demanded, granted, grown, late, hedged, held })
+        Arc::new(Self { id, extent, made, demanded, granted, grown, late, hedged, outlives, held })
     }
 
     pub(crate) fn id(&self) -> RequestId {
@@ -74,6 +76,11 @@ impl Request {
     /// The end of the pages that there is memory for.
     pub(crate) fn granted(&self) -> u64 {
         self.granted.load(Acquire)
+    }
+
+    /// Whether there is memory for some of it.
+    pub(crate) fn has_memory(&self) -> bool {
+        self.granted() > self.extent.start
     }
 
     /// Whether there is memory for all of it.
@@ -102,6 +109,18 @@ impl Request {
     /// What it holds, to be dropped without the shard.
     pub(crate) fn let_go(&self) -> Vec<Held> {
         std::mem::take(&mut *self.held.lock())
+    }
+
+    /// Policy has begun anew, and does not know it: reads that were ready for it before wait for it
+    /// as they did. All of it may arrive.
+    pub(crate) fn outlive(&self) {
+        self.outlives.store(true, Relaxed);
+        self.grant(self.extent.end);
+    }
+
+    /// Whether reads wait for it although policy does not know it.
+    pub(crate) fn is_needed_still(&self) -> bool {
+        self.outlives.load(Relaxed) && self.is_demanded()
     }
 
     /// It is to be made once more.

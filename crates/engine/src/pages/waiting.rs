@@ -33,7 +33,8 @@ pub(crate) trait Reader: Send + Sync + 'static {
     /// read is not finished.
     fn begins_anew(&self, offset: u64, len: usize, read: Option<ReadId>) -> bool;
 
-    /// The read is over, which policy knows as `read`, if it was told of it. Called once.
+    /// The read is over, which policy knows as `read`, if it was told of it. Called again only for
+    /// a read that has failed by a panic: then it has ended already.
     fn finish(&self, result: Result<Pages, Error>, read: Option<ReadId>);
 }
 

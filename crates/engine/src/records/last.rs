@@ -2,54 +2,170 @@
 //!
 //! ```text
 //!   event ──> | 16,384 events, the oldest first | ── policy panics ──> a file, mode 0600
+//!      what is dropped ──> Before: files, reserved bytes, reads that wait ─────^ comes first
 //! ```
 //!
 //! The file has the form of a log without actions (`log.rs`). If no event had been dropped by
-//! then, a replay of it panics in the same place; otherwise it shows what led there.
+//! then, a replay of it panics in the same place. Otherwise it begins with what there was when the
+//! oldest kept event came, as events: files with their lengths, and the reads that waited, which
+//! are told again. So the kept events find the files and requests that they name. What was
+//! resident, and what was known of streams, is not in it.
 
-use std::collections::VecDeque;
-use std::fs::OpenOptions;
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use foreread_policy::{Event, Nanos, Options, RequestId};
+use foreread_policy::{Action, Event, FileId, Found, Nanos, Options, ReadId, ReadPath, RequestId};
 
 use crate::records::log::{event_text, events_head_text};
 
 /// The last events.
 pub(crate) struct Last {
+    before: Before,
+    events: VecDeque<Kept>,
+}
+
+/// Something that happened, and the number of the next request at that time.
+struct Kept {
+    now: Nanos,
+    next: RequestId,
+    what: What,
+}
+
+enum What {
+    /// Policy was told.
+    Told(Event),
+    /// Policy has forgotten a file.
+    Forgotten(FileId),
+}
+
+/// What there was when the oldest kept event came.
+struct Before {
     options: Options,
-    first: RequestId,
-    events: VecDeque<(Nanos, Event)>,
+    /// Lengths in pages, and whether they are open.
+    files: BTreeMap<FileId, (u64, bool)>,
+    reserved: Option<u64>,
+    waiting: BTreeMap<ReadId, Event>,
+}
+
+impl Before {
+    /// `kept` is dropped.
+    fn pass(&mut self, kept: &Kept) {
+        let event = match kept.what {
+            What::Told(event) => event,
+            What::Forgotten(file) => Event::Forget { file },
+        };
+        match event {
+            Event::Open { file, pages } => _ = self.files.insert(file, (pages, true)),
+            Event::Release { file } => {
+                if let Some((_, is_open)) = self.files.get_mut(&file) {
+                    *is_open = false;
+                }
+            }
+            Event::Forget { file } => _ = self.files.remove(&file),
+            Event::Read { read, file, extent, found: Found::Absent | Found::InFlight, .. } => {
+                let waits = Event::Read { read, file, extent, found: Found::Absent, marked: false };
+                self.waiting.insert(read, waits);
+            }
+            Event::Answered { read } => _ = self.waiting.remove(&read),
+            Event::Capacity { bytes } => self.options.capacity_bytes = bytes,
+            Event::Reserve { bytes } => self.reserved = Some(bytes),
+            _ => {}
+        }
+    }
+
+    /// The events that tell of it.
+    fn events(&self) -> Vec<Event> {
+        let opens = self.files.iter().map(|(&file, &(pages, _))| Event::Open { file, pages });
+        let idle = self.files.iter().filter(|(_, (_, is_open))| !is_open);
+        let releases = idle.map(|(&file, _)| Event::Release { file });
+        let reserved = self.reserved.map(|bytes| Event::Reserve { bytes });
+        opens.chain(releases).chain(reserved).chain(self.waiting.values().copied()).collect()
+    }
+
+    /// The number from which on a policy that is told `events` counts its requests, so that the
+    /// next one after them has the number `next`.
+    fn first(&self, now: Nanos, next: RequestId, events: &[Event]) -> RequestId {
+        let made = catch_unwind(AssertUnwindSafe(|| {
+            let (mut policy, mut made) = (ReadPath::new(self.options), 0);
+            for &event in events {
+                policy.handle(now, event);
+                while let Some(action) = policy.poll_action() {
+                    made += u64::from(matches!(action, Action::Submit { .. }));
+                }
+            }
+            made
+        }));
+        RequestId(next.0.saturating_sub(made.unwrap_or(0)))
+    }
 }
 
 impl Last {
-    /// No event yet, for a policy with `options` whose requests are numbered from `first` on.
-    pub(crate) fn new(options: Options, first: RequestId) -> Self {
-        Self { options, first, events: VecDeque::new() }
+    /// No event yet, for a policy with `options`.
+    pub(crate) fn new(options: Options) -> Self {
+        let before = Before { options, files: BTreeMap::new(), reserved: None, waiting: BTreeMap::new() };
+        Self { before, events: VecDeque::new() }
     }
 
-    pub(crate) fn note(&mut self, now: Nanos, event: Event) {
-        if self.events.len() >= EVENTS_MAX {
-            self.events.pop_front();
+    /// Policy is told of `event`, and its next request has the number `next`.
+    pub(crate) fn note(&mut self, now: Nanos, next: RequestId, event: Event) {
+        self.keep(Kept { now, next, what: What::Told(event) });
+    }
+
+    /// Policy has forgotten `file`.
+    pub(crate) fn forgotten(&mut self, file: FileId) {
+        let Some(&Kept { now, next, .. }) = self.events.back() else { return };
+        self.keep(Kept { now, next, what: What::Forgotten(file) });
+    }
+
+    fn keep(&mut self, kept: Kept) {
+        if self.events.len() >= EVENTS_MAX
+            && let Some(gone) = self.events.pop_front()
+        {
+            self.before.pass(&gone);
         }
-        self.events.push_back((now, event));
+        self.events.push_back(kept);
     }
 
     /// Writes the events to a new file in `folder`. Returns its path.
-    pub(crate) fn write(&self, folder: &Path, number: u64) -> io::Result<PathBuf> {
-        let path = folder.join(format!("foreread-{}-{number}.events", std::process::id()));
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+    pub(crate) fn write(&self, folder: &Path) -> io::Result<PathBuf> {
+        let (path, file) = new_file(folder)?;
         let mut out = BufWriter::new(file);
-        writeln!(out, "{}", events_head_text(self.options, self.first))?;
-        for &(now, event) in &self.events {
-            writeln!(out, "@{} {}", now.0, event_text(event))?;
+        let (began, next) = self.events.front().map_or((Nanos(0), RequestId(0)), |kept| (kept.now, kept.next));
+        let before = self.before.events();
+        writeln!(out, "{}", events_head_text(self.before.options, self.before.first(began, next, &before)))?;
+        for event in before {
+            writeln!(out, "@{} {}", began.0, event_text(event))?;
+        }
+        for kept in &self.events {
+            if let What::Told(event) = kept.what {
+                writeln!(out, "@{} {}", kept.now.0, event_text(event))?;
+            }
         }
         out.flush()?;
         Ok(path)
     }
 }
+
+/// A file of the first number that is free: one of another engine, or of a process that had this
+/// number before, stays as it is.
+fn new_file(folder: &Path) -> io::Result<(PathBuf, File)> {
+    let mut number = 1;
+    loop {
+        let path = folder.join(format!("foreread-{}-{number}.events", std::process::id()));
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < NUMBERS_MAX => number += 1,
+            opened => return opened.map(|file| (path, file)),
+        }
+    }
+}
+
+/// Names that are tried. Lower: events are lost where so many files are left. Higher: a panic takes
+/// longer in a folder that is full of them.
+const NUMBERS_MAX: u32 = 10_000;
 
 /// Events that are kept, about a megabyte. Lower, and fewer panics can be replayed from the first
 /// event on; higher costs memory.

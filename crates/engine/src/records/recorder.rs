@@ -1,7 +1,8 @@
 //! Writes the log of a mount: each event before its actions, as they happen.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use foreread_policy::{Action, Event, Nanos, Options};
@@ -14,9 +15,14 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Starts a log at `path`, replacing a file that is there.
+    /// Starts a log at `path`, which only its owner may read, replacing a file that is there.
     pub(crate) fn create(path: &Path, options: Options) -> io::Result<Self> {
-        let mut out = BufWriter::new(File::create(path)?);
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        // It tells what was read, and when. A pipe or a terminal stays as it is.
+        if file.metadata()?.is_file() {
+            file.set_permissions(Permissions::from_mode(0o600))?;
+        }
+        let mut out = BufWriter::new(file);
         writeln!(out, "{}", head_text(options))?;
         Ok(Self { out: Some(out) })
     }

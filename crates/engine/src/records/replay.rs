@@ -25,6 +25,8 @@ pub struct Replayed {
     pub events: u64,
     /// Actions that policy answered with, each as recorded.
     pub actions: u64,
+    /// Actions that policy answered with, where the log has no actions.
+    pub unrecorded: u64,
 }
 
 /// Why a log cannot be replayed.
@@ -103,7 +105,7 @@ pub fn replay(log: impl BufRead) -> Result<Replayed, ReplayError> {
         guarded(line, &text, || policy.handle(now, event))?;
         replayed.events += 1;
         if events_only.is_some() {
-            guarded(line, &text, || while policy.poll_action().is_some() {})?;
+            replayed.unrecorded += guarded(line, &text, || std::iter::from_fn(|| policy.poll_action()).count() as u64)?;
         }
     }
     Ok(replayed)

@@ -20,6 +20,7 @@ use futures::StreamExt;
 use tokio::time::Instant;
 
 use crate::error::{Error, ErrorKind};
+use crate::planted::Panic;
 use crate::requests::attempt::{Backoff, Failure, attempt, sooner_of, was_stopped};
 use crate::requests::filling::Filling;
 use crate::requests::joint::{End, Joint};
@@ -147,7 +148,7 @@ async fn read_body<O: Owner>(
         let piece = piece?;
         first_byte.get_or_insert_with(|| submitted.elapsed());
         storage.stats.fetched_bytes.fetch_add(piece.len() as u64, Relaxed);
-        storage.planted.task();
+        storage.planted.pass(Panic::Task);
         if !filling.take(owner, piece).await {
             return Err(wrong("more bytes came than were asked for"));
         }

@@ -118,11 +118,6 @@ async fn granted(owner: &Arc<impl Owner>, request: &Request, page: u64) -> bool 
     }
 }
 
-/// Why the bytes of a request will not come, whose task panicked.
-pub(crate) fn failed_itself() -> Error {
-    Error::new(ErrorKind::Io, "an error of the engine itself ended the request: please report it")
-}
-
 /// Why nothing more will come.
 pub(crate) fn shut_down() -> Error {
     Error::new(ErrorKind::Io, "the engine has been shut down")

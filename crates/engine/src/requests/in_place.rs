@@ -20,10 +20,12 @@ use foreread_policy::{Nanos, PAGE_BYTES};
 
 use crate::pages::folio::Folio;
 use crate::requests::carrier::InPlace;
-use crate::requests::owner::{InFlight, Owner};
+use crate::requests::owner::{Broken, InFlight, Owner};
 
 /// Asks the storage for `in_place`. Without the shard: an answer that comes at once takes it.
 pub(crate) fn begin<O: Owner>(in_place: &Arc<InPlace>, in_flight: InFlight<O>) {
+    // One count more is raised for this request alone; the counts that all reads share are left.
+    let asked = Asked(Some((Arc::clone(in_place), in_flight)));
     let joint = &in_place.joint;
     let Some(positioned) = &joint.opened.positioned else { return };
     let size = joint.opened.size();
@@ -33,28 +35,46 @@ pub(crate) fn begin<O: Owner>(in_place: &Arc<InPlace>, in_flight: InFlight<O>) {
     };
     let buffers = joint.folios.iter().map(bytes).collect();
     let offset = joint.extent().start * PAGE_BYTES;
-    // One count more is raised for this request alone; the counts that all reads share are left.
-    let own = Arc::clone(in_place);
-    positioned.read(offset, buffers, Box::new(move |told| take(own, in_flight, told)));
+    positioned.read(offset, buffers, Box::new(move |told| asked.take(told)));
 }
 
-/// Takes the storage's answer.
-fn take<O: Owner>(in_place: Arc<InPlace>, in_flight: InFlight<O>, told: Told) {
-    let buffers = match told.read {
-        Ok(buffers) => buffers,
-        Err(error) => {
-            tracing::debug!(%error, "not in place");
-            // With the shard this tells policy of the requests that completed before it, too.
-            return O::carry_by_task(in_flight, &in_place.joint);
+/// A request in place that the storage has not answered. However that ends, the owner hears of it:
+/// one that is dropped has failed.
+struct Asked<O: Owner>(Option<(Arc<InPlace>, InFlight<O>)>);
+
+impl<O: Owner> Drop for Asked<O> {
+    fn drop(&mut self) {
+        if let Some((in_place, in_flight)) = self.0.take() {
+            let (joint, unfilled) = (in_place.joint.clone(), in_place.joint.folios.clone());
+            in_flight.owner().broken(Broken { joint, unfilled, panicked: std::thread::panicking() });
         }
-    };
-    let took = in_place.age();
-    let stats = &in_flight.owner().storage().stats;
-    stats.requests.fetch_add(1, Relaxed);
-    stats.fetched_bytes.fetch_add(buffers.iter().map(|b| b.len() as u64).sum(), Relaxed);
-    stats.first_byte.record(took);
-    for (folio, bytes) in in_place.joint.folios.iter().zip(buffers) {
-        folio.fill(Ok(bytes));
     }
-    in_flight.owner().completed(in_place, Nanos(took.as_nanos() as u64), told.rest == 0);
+}
+
+impl<O: Owner> Asked<O> {
+    /// Takes the storage's answer.
+    fn take(mut self, told: Told) {
+        let buffers = match told.read {
+            Ok(buffers) => buffers,
+            Err(error) => {
+                tracing::debug!(%error, "not in place");
+                // With the shard this tells policy of the requests that completed before it, too.
+                if let Some((in_place, in_flight)) = self.0.take() {
+                    O::carry_by_task(in_flight, &in_place.joint);
+                }
+                return;
+            }
+        };
+        let Some((in_place, in_flight)) = &self.0 else { return };
+        let (took, stats) = (in_place.age(), &in_flight.owner().storage().stats);
+        stats.requests.fetch_add(1, Relaxed);
+        stats.fetched_bytes.fetch_add(buffers.iter().map(|b| b.len() as u64).sum(), Relaxed);
+        stats.first_byte.record(took);
+        for (folio, bytes) in in_place.joint.folios.iter().zip(buffers) {
+            folio.fill(Ok(bytes));
+        }
+        if let Some((in_place, in_flight)) = self.0.take() {
+            in_flight.owner().completed(in_place, Nanos(took.as_nanos() as u64), told.rest == 0);
+        }
+    }
 }

@@ -40,15 +40,16 @@ pub(crate) trait Owner: Send + Sync + Sized + 'static {
     /// shard. `last` of the requests that the storage tells of together.
     fn completed(self: &Arc<Self>, in_place: Arc<InPlace>, took: Nanos, last: bool);
 
-    /// A task has ended without a word. May be called with the shard held, and does not wait for
-    /// it.
+    /// A request has ended without a word. May be called with the shard held, and does not wait
+    /// for it.
     fn broken(self: &Arc<Self>, broken: Broken);
 
-    /// `joint` cannot be read in place: a task carries it, unless all of it has been given up.
+    /// `joint` cannot be read in place: a task carries it, unless nothing needs it any more.
     fn carry_by_task(in_flight: InFlight<Self>, joint: &Joint);
 }
 
-/// A request whose task has ended without a word: it has panicked, was aborted, or never began.
+/// A request that has ended without a word: its task has panicked, was aborted, or never began; or
+/// the storage has dropped a read in place.
 pub(crate) struct Broken {
     pub(crate) joint: Joint,
     /// The folios whose bytes will not come.

@@ -10,12 +10,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use foreread_policy::{Counters, Event, Nanos, Options, ReadPath, RequestId};
+use foreread_policy::{Counters, Event, FileId, Nanos, Options, ReadPath, RequestId};
 
 use crate::error::{Error, ErrorKind};
 use crate::planted::Planted;
 use crate::records::last::Last;
 use crate::stats;
+use crate::survival::{Lately, PANICS_MAX};
 
 /// What is kept from one life of policy to the next.
 pub(crate) struct Lives {
@@ -30,8 +31,7 @@ pub(crate) struct Lives {
     reserved: u64,
     /// The number of the next request.
     next_request: u64,
-    /// When the last panics were.
-    panics: Vec<Nanos>,
+    lately: Lately,
     written: u64,
     over: bool,
 }
@@ -44,11 +44,11 @@ impl Lives {
             folder,
             planted,
             stats,
-            last: Last::new(options, RequestId(0)),
+            last: Last::new(options),
             counters: Counters::default(),
             reserved: 0,
             next_request: 0,
-            panics: Vec::new(),
+            lately: Lately::default(),
             written: 0,
             over: false,
         }
@@ -73,7 +73,12 @@ impl Lives {
             Event::Capacity { bytes } => self.options.capacity_bytes = bytes,
             _ => {}
         }
-        self.last.note(now, event);
+        self.last.note(now, RequestId(self.next_request), event);
+    }
+
+    /// Policy has forgotten a file.
+    pub(crate) fn forgotten(&mut self, file: FileId) {
+        self.last.forgotten(file);
     }
 
     /// Policy has made a request.
@@ -97,20 +102,19 @@ impl Lives {
         self.stats.panics.fetch_add(1, Relaxed);
         if self.written < FILES_MAX {
             self.written += 1;
-            match self.last.write(&self.folder, self.written) {
+            match self.last.write(&self.folder) {
                 Ok(path) => tracing::error!(text, "policy has panicked; its last events are in {}", path.display()),
                 Err(error) => tracing::error!(text, %error, "policy has panicked; its last events cannot be written"),
             }
         }
         self.counters = self.counters + policy.counters();
-        self.panics.retain(|&at| now.since(at) < PANICS_WITHIN);
-        self.panics.push(now);
-        if self.panics.len() >= PANICS_MAX && self.options.readahead {
+        if self.lately.again(now) && self.options.readahead {
             tracing::error!("policy has panicked {PANICS_MAX} times: no readahead from now on");
+            self.stats.plain.store(true, Relaxed);
             self.options = Options { readahead: false, fair_queue: false, ..self.options };
         }
         let first = RequestId(self.next_request);
-        self.last = Last::new(self.options, first);
+        self.last = Last::new(self.options);
         ReadPath::starting_at(self.options, first)
     }
 }
@@ -120,13 +124,6 @@ pub(crate) fn cannot_go_on() -> Error {
     let text = "the engine cannot go on after an error of its own: mount again, and please report it";
     Error::new(ErrorKind::Io, text)
 }
-
-/// Panics after which policy goes on without what it need not do.
-const PANICS_MAX: usize = 3;
-
-/// The time in which these panics are counted, 10 s. Lower, and a mistake that shows now and then
-/// costs its readers what is resident each time; higher, and readahead ends for less.
-const PANICS_WITHIN: Nanos = Nanos::from_millis(10_000);
 
 /// Files of events that one engine writes at most: each is up to a few megabytes.
 const FILES_MAX: u64 = 3;

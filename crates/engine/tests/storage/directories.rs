@@ -10,7 +10,7 @@ use foreread_engine::{Directory, Engine, ErrorKind, Key, Node, Options};
 use super::{rig, rig_after};
 
 /// All names of a directory, and how often each comes.
-async fn names(directory: &Directory) -> BTreeMap<String, u32> {
+pub(crate) async fn names(directory: &Directory) -> BTreeMap<String, u32> {
     let mut names = BTreeMap::new();
     let mut next = 0;
     while directory.wait(next).await.expect("a listing") {

@@ -5,18 +5,21 @@ use std::io::{Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use foreread_backend::{
-    Backend, Body, Buffers, Capabilities, ConnectOptions, Error, InPlace, Key, ListPage, Mechanism, Object, Positioned,
-    Submitter, Version, connect,
+    Backend, Body, Buffers, Capabilities, ConnectOptions, Error, ErrorKind, InPlace, Key, ListPage, Mechanism, Object,
+    Operation as BackendOperation, Positioned, Submitter, Version, connect,
 };
-use foreread_engine::{Completion, Engine, ErrorKind as EngineErrorKind, File, Node, Operation, Options, Outcome};
+use foreread_engine::{
+    Completion, Engine, ErrorKind as EngineErrorKind, File, Node, Operation, Options, Outcome, Panic,
+};
 use foreread_testbed::content::Content;
 use futures::future::BoxFuture;
+use futures::{StreamExt, stream};
 
 struct Site {
     dir: tempfile::TempDir,
@@ -267,9 +270,10 @@ fn requests_continue_when_their_submissions_are_dropped() {
     });
 }
 
-/// Storage that keeps reads in place, and answers when it is told to.
+/// Storage that keeps reads in place, and answers when it is told to. Other reads get sevens, or
+/// nothing.
 #[derive(Debug, Default)]
-struct Silent(Arc<Mutex<Vec<Asked>>>);
+struct Silent(Arc<Mutex<Vec<Asked>>>, bool);
 
 type Asked = (Buffers, Answer);
 
@@ -302,8 +306,12 @@ impl Backend for Silent {
         Box::pin(std::future::ready(Ok(Object { key: key.clone(), version })))
     }
 
-    fn read<'a>(&'a self, _: &'a Key, _: &'a Version, _: Range<u64>) -> BoxFuture<'a, Result<Body, Error>> {
-        Box::pin(std::future::pending())
+    fn read<'a>(&'a self, _: &'a Key, _: &'a Version, range: Range<u64>) -> BoxFuture<'a, Result<Body, Error>> {
+        if !self.1 {
+            return Box::pin(std::future::pending());
+        }
+        let bytes = vec![7; (range.end - range.start) as usize];
+        Box::pin(std::future::ready(Ok(stream::iter([Ok(bytes.into())]).boxed())))
     }
 
     fn list<'a>(&'a self, _: &'a str, _: Option<&'a str>) -> BoxFuture<'a, Result<ListPage, Error>> {
@@ -311,7 +319,7 @@ impl Backend for Silent {
     }
 
     fn positioned(&self, _: &Object) -> Option<Arc<dyn Positioned>> {
-        Some(Arc::new(Self(Arc::clone(&self.0))))
+        Some(Arc::new(Self(Arc::clone(&self.0), self.1)))
     }
 
     fn submission(&self) -> Option<&Submitter> {
@@ -344,6 +352,54 @@ fn a_silent_disk_is_given_up_on_and_its_late_bytes_are_dropped() {
     }
     done(Ok(buffers).into());
     assert_eq!(receive.recv().unwrap().expect("in time"), Some(vec![7; 4096]));
+}
+
+/// A read that is under way in place when policy panics: what the storage was asked, and how the
+/// read ends: with its bytes?
+fn read_across_a_panic(answers: bool) -> (Engine, Asked, Receiver<Result<bool, EngineErrorKind>>) {
+    let silent = Silent(Arc::default(), answers);
+    let asked = Arc::clone(&silent.0);
+    let folder = tempfile::tempdir().expect("a directory");
+    // The first file, its read, the second file.
+    let options = Options::default().with_patience(super::patience()).with_readahead(false);
+    let options = options.with_panics(&[Panic::Policy(3)]).with_events_folder(folder.path());
+    let engine = Engine::new(Arc::new(silent), &options).expect("an engine");
+    let object = |key| engine.runtime().block_on(engine.stat(&Key::new(key))).expect("it is there");
+    let file = engine.open(&object("x"));
+    let (send, receive) = channel();
+    file.read(0, 4096, move |read| {
+        let _ = send.send(read.map(|pages| pages.as_slice() == Some(&[7; 4096])).map_err(|error| error.kind()));
+    });
+    engine.open(&object("y"));
+    assert_eq!(engine.stats().panics, 1);
+    let asked = asked.lock().unwrap().pop().expect("it was asked");
+    (engine, asked, receive)
+}
+
+#[test]
+fn a_read_in_place_that_the_disk_refuses_after_a_panic_goes_on_as_a_task() {
+    let (engine, (_, Answer(done)), receive) = read_across_a_panic(true);
+    let refused = Error::new(ErrorKind::Throttled, BackendOperation::Read, "x", "too many reads are in flight");
+    done(Err(refused).into());
+    assert_eq!(receive.recv_timeout(LONG), Ok(Ok(true)));
+    assert_eq!(engine.stats().in_flight, 0);
+}
+
+#[test]
+fn a_read_in_place_that_the_disk_leaves_unanswered_after_a_panic_is_given_up() {
+    let (engine, asked, receive) = read_across_a_panic(false);
+    assert_eq!(receive.recv_timeout(LONG), Ok(Err(EngineErrorKind::TimedOut)));
+    drop(asked);
+    assert_eq!(engine.stats().in_flight, 0);
+}
+
+#[test]
+fn a_read_in_place_that_the_disk_forgets_is_an_error() {
+    for answers in [true, false] {
+        let (_engine, asked, receive) = read_across_a_panic(answers);
+        drop(asked);
+        assert_eq!(receive.recv_timeout(LONG), Ok(Err(EngineErrorKind::Io)));
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod coalesce;
 mod directories;
+mod directory_panics;
 mod faults;
 mod local;
 mod model;

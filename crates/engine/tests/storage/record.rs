@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::BufReader;
+use std::os::unix::fs::PermissionsExt;
 
 use foreread_engine::{Options, ReplayError, replay};
 
@@ -11,6 +12,7 @@ use crate::{patience, rig};
 fn a_record_replays_to_the_same_actions() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("record.log");
+    std::fs::write(&path, "what was there").expect("room for it");
     let options = Options::default().with_memory_bytes(16 << 20).with_record(path.clone()).with_patience(patience());
     let rig = rig(&[("a", 100 << 20), ("b", 3 << 20)], &options);
     rig.testbed.set_faults(vec!["status=500,every=11".parse().expect("a fault")]);
@@ -26,6 +28,7 @@ fn a_record_replays_to_the_same_actions() {
         }
     });
     drop(rig);
+    assert_eq!(path.metadata().expect("the record").permissions().mode() & 0o777, 0o600, "its owner's alone");
     let replayed = replay(BufReader::new(File::open(&path).expect("the record"))).expect("the same actions");
     assert!(replayed.events > 50 && replayed.actions > 50, "{replayed:?}");
 }

@@ -251,3 +251,19 @@ pub struct DirCounters {
     /// Walks recognised.
     pub walks: u64,
 }
+
+impl core::ops::Add for DirCounters {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            lists_demand: self.lists_demand + other.lists_demand,
+            lists_speculative: self.lists_speculative + other.lists_speculative,
+            lists_below: self.lists_below + other.lists_below,
+            lists_hit: self.lists_hit + other.lists_hit,
+            fetches: self.fetches + other.fetches,
+            fetches_hit: self.fetches_hit + other.fetches_hit,
+            walks: self.walks + other.walks,
+        }
+    }
+}

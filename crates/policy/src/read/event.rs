@@ -80,7 +80,8 @@ pub enum Event {
         bytes: u64,
     },
     /// A reader was given bytes of the folio that starts at `start`. Reported once for each kind
-    /// of touch: the driver keeps a bit for each.
+    /// of touch: the driver keeps a bit for each. May be reported when that folio is gone, and
+    /// another one begins there.
     Referenced {
         /// The file.
         file: FileId,

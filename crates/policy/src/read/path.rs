@@ -291,6 +291,10 @@ impl ReadPath {
 
     /// A reader has touched a folio.
     fn referenced(&mut self, file: FileId, start: u64, touch: Touch) {
+        if !self.budget.has_memory(file, start) {
+            // It was given another one, which began there as well and is gone.
+            return;
+        }
         if let Some((pages, ahead_for)) = self.budget.untouched(file, start) {
             let file_pages = self.files.get(&file).map_or(u64::MAX, |known| known.pages);
             self.whole.touched(pages, file_pages, ahead_for == Some(Ahead::Whole));

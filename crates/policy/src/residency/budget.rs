@@ -399,6 +399,11 @@ impl Budget {
         Some((folio.end - start, folio.ahead_for))
     }
 
+    /// Whether there is a folio at `start`, and memory for it.
+    pub(crate) fn has_memory(&self, file: FileId, start: u64) -> bool {
+        self.folios.0.get(file, start).is_some_and(|folio| folio.charged)
+    }
+
     /// A reader has touched the folio at `start`. Returns whether its reference bit is to be
     /// cleared, so that its next touch is reported as well.
     pub(crate) fn referenced(&mut self, file: FileId, start: u64, touch: Touch) -> bool {
