@@ -37,12 +37,12 @@ impl Directories {
 
     /// Policy, or the execution of one of its actions, has panicked with `text`.
     pub(super) fn begin_anew(self: &Arc<Self>, state: &mut State, text: &str) {
-        let stats = &self.driver.storage.stats;
-        stats.panics.fetch_add(1, Relaxed);
+        let counted = &self.driver.storage.stats;
+        counted.panics.fetch_add(1, Relaxed);
         tracing::error!(text, "policy of directories has panicked, and begins anew: please report it");
         if state.lately.again(self.driver.now()) && state.options.readahead {
             tracing::error!("policy of directories has panicked {PANICS_MAX} times: nothing is listed ahead any more");
-            stats.plain.store(true, Relaxed);
+            counted.plain.store(true, Relaxed);
             state.options.readahead = false;
         }
         state.counters = state.counters + state.policy.counters();
@@ -50,7 +50,7 @@ impl Directories {
         state.table.forget_listings();
         state.fetching.clear();
         state.settled = true;
-        // All have names that somebody keeps, so all can be forgotten as those that were met.
+        // All have names that the table keeps, so all can be forgotten as those that were met.
         let known = state.table.identities();
         let told = catch_unwind(AssertUnwindSafe(|| {
             for (dir, prefix) in known {
@@ -60,7 +60,7 @@ impl Directories {
         if let Err(panic) = told {
             let text = panic_text(&*panic);
             tracing::error!(text, "policy of directories panics when it is told of them, and goes on without");
-            stats.panics.fetch_add(1, Relaxed);
+            counted.panics.fetch_add(1, Relaxed);
             state.policy = DirReadahead::new(state.options);
         }
     }

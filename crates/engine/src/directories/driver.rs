@@ -151,7 +151,9 @@ impl Directories {
     fn run(self: &Arc<Self>, left: Left) {
         let Left { woken, settled, reserved, mut errands } = left;
         // A reader may run at once, on this thread.
-        woken.iter().for_each(|listing| listing.wake());
+        for listing in woken {
+            listing.wake();
+        }
         if settled {
             self.fetched.notify_waiters();
         }
