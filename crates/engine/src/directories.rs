@@ -28,6 +28,7 @@ pub(crate) mod listing;
 pub(crate) mod marks;
 pub(crate) mod moment;
 pub(crate) mod name;
+pub(crate) mod parted;
 pub(crate) mod prefetch;
 pub(crate) mod readers;
 pub(crate) mod segments;

@@ -5,8 +5,8 @@
 //!   look-up ──> Inode { lookups + 1 } ── forget(n): lookups - n ──> 0: gone (but the root)
 //!   look-up of a later version ──> a new Inode; an open of the outdated one is ESTALE
 //!
-//!   table    key, tag ── one string ──> by number: one record each, in the place that policy says
-//!                                       by key: the places of the current versions
+//!   table    key, tag ── one string ──> names: one record each, by number
+//!                                       by key: the slots of the current versions
 //! ```
 //!
 //! A look-up that asked the storage confirms the version for the open that follows it, once,
@@ -78,14 +78,18 @@ impl Drop for Waits<'_> {
 
 #[derive(Debug)]
 struct Table {
-    names: Names,
-    /// By the places that `names` says.
-    records: Vec<Record>,
-    /// The places of directories, and of the version last seen of each key. A version that comes
-    /// back after another one gets a new inode.
-    by_key: HashTable<u32>,
-    hasher: RandomState,
+    names: Names<Record>,
+    by_key: ByKey,
     has_ended: bool,
+}
+
+/// The slots of directories, and of the version last seen of each key. A version that comes back
+/// after another one gets a new inode. In parts, so that no more than one of them is moved at a
+/// time as they grow and shrink.
+#[derive(Debug)]
+struct ByKey {
+    hasher: RandomState,
+    parts: Vec<HashTable<u32>>,
 }
 
 /// What is known of an inode.
@@ -113,33 +117,29 @@ impl Inodes {
     /// With the root, number 1, for `prefix`, in a budget of so many bytes for everything.
     pub(crate) fn new(prefix: &str, budget_bytes: u64, reserved: Reserved) -> Self {
         let root = Record::directory(prefix);
-        let mut table = Table {
-            names: Names::new(budget_bytes, root.bytes()),
-            records: vec![root],
-            by_key: HashTable::new(),
-            hasher: RandomState::new(),
-            has_ended: false,
-        };
-        table.enter(0);
+        let names = Names::new(budget_bytes, root.bytes(), root);
+        let mut table = Table { names, by_key: ByKey::default(), has_ended: false };
+        table.by_key.enter(prefix, NameId::ROOT.slot(), &table.names);
         let (table, news, started) = (Mutex::new(table), Condvar::new(), Instant::now());
         Self { table, news, started, reserved, reserved_bytes: AtomicU64::new(0) }
     }
 
     /// The inode with this number.
     pub(crate) fn get(&self, number: u64) -> Option<Inode> {
-        self.table.lock().find(number).map(|(_, record)| record.inode(number))
+        self.table.lock().find(number).map(|record| record.inode(number))
     }
 
     /// What the inode with this number stands for.
     pub(crate) fn node(&self, number: u64) -> Option<Node> {
-        self.table.lock().find(number).map(|(_, record)| record.node())
+        self.table.lock().find(number).map(Record::node)
     }
 
     /// The inode of a directory in `parent`, with one look-up more.
     pub(crate) fn directory(&self, parent: u64, prefix: &str) -> Inode {
         let table = &mut *self.table.lock();
-        let at = table.current(prefix).unwrap_or_else(|| table.add(parent, Record::directory(prefix)));
-        self.looked_up(table, at)
+        let name = table.current(prefix).map(|(name, _)| name);
+        let name = name.unwrap_or_else(|| table.add(parent, Record::directory(prefix)));
+        self.looked_up(table, name)
     }
 
     /// The inode in `parent` of this version of an object, with one look-up more. Other versions
@@ -147,25 +147,30 @@ impl Inodes {
     pub(crate) fn file(&self, parent: u64, object: &Object) -> Inode {
         let table = &mut *self.table.lock();
         let current = table.current(object.key.as_str());
-        let at = match current {
-            Some(at) if table.records[at].is_version(&object.version) => at,
+        let name = match current.map(|(name, record)| (name, record.is_version(&object.version))) {
+            Some((name, true)) => name,
             before => {
-                if let Some(before) = before {
-                    table.records[before].is_outdated = true;
-                    table.leave(before);
+                if let Some((before, _)) = before {
+                    table.by_key.leave(object.key.as_str(), before.slot(), &table.names);
+                    if let Some(record) = table.names.get_mut(before) {
+                        record.is_outdated = true;
+                    }
                 }
                 table.add(parent, Record::file(object))
             }
         };
-        self.looked_up(table, at)
+        self.looked_up(table, name)
     }
 
-    fn looked_up(&self, table: &mut Table, at: usize) -> Inode {
-        let record = &mut table.records[at];
-        record.lookups += 1;
-        let number = table.names.at(at);
-        let inode = record.inode(number.0);
-        table.names.looked_up(number);
+    fn looked_up(&self, table: &mut Table, name: NameId) -> Inode {
+        let inode = table.names.get_mut(name).map_or_else(
+            || Record::directory("").inode(name.0),
+            |record| {
+                record.lookups += 1;
+                record.inode(name.0)
+            },
+        );
+        table.names.looked_up(name);
         self.tell(table);
         inode
     }
@@ -173,15 +178,14 @@ impl Inodes {
     /// The kernel gives `count` look-ups back.
     pub(crate) fn forget(&self, number: u64, count: u64) {
         let table = &mut *self.table.lock();
-        let Some(at) = table.names.index(NameId(number)) else { return };
-        let record = &mut table.records[at];
+        let Some(record) = table.names.get_mut(NameId(number)) else { return };
         record.lookups = record.lookups.saturating_sub(count);
         if record.lookups > 0 || NameId(number) == NameId::ROOT {
             return;
         }
-        table.leave(at);
-        table.records[at] = Record::directory("");
-        table.names.remove(NameId(number));
+        if let Some(record) = table.names.remove(NameId(number)) {
+            table.by_key.leave(record.key(), NameId(number).slot(), &table.names);
+        }
     }
 
     /// The storage has confirmed, for a look-up that was answered at this moment, that this is the
@@ -204,13 +208,13 @@ impl Inodes {
 
     fn set_answered(&self, number: u64, answered: u64) -> u64 {
         let table = &mut *self.table.lock();
-        let at = table.names.index(NameId(number));
-        at.map_or(0, |at| std::mem::replace(&mut table.records[at].answered, answered))
+        let record = table.names.get_mut(NameId(number));
+        record.map_or(0, |record| std::mem::replace(&mut record.answered, answered))
     }
 
     /// Whether a later version than that of the inode is known, or the inode is not.
     pub(crate) fn is_outdated(&self, number: u64) -> bool {
-        self.table.lock().find(number).is_none_or(|(_, record)| record.is_outdated)
+        self.table.lock().find(number).is_none_or(|record| record.is_outdated)
     }
 
     /// A file or directory has been opened.
@@ -236,13 +240,12 @@ impl Inodes {
 
     /// Whether such a call waits.
     pub(crate) fn waits_in(&self, number: u64) -> bool {
-        self.table.lock().find(number).is_some_and(|(_, record)| record.waits > 0)
+        self.table.lock().find(number).is_some_and(|record| record.waits > 0)
     }
 
     fn count_wait(&self, number: u64, count: impl FnOnce(u32) -> u32) {
         let table = &mut *self.table.lock();
-        if let Some(at) = table.names.index(NameId(number)) {
-            let waits = &mut table.records[at].waits;
+        if let Some(Record { waits, .. }) = table.names.get_mut(NameId(number)) {
             *waits = count(*waits);
         }
     }
@@ -307,53 +310,76 @@ impl Inodes {
 }
 
 impl Table {
-    fn find(&self, number: u64) -> Option<(usize, &Record)> {
-        let at = self.names.index(NameId(number))?;
-        Some((at, &self.records[at]))
+    fn find(&self, number: u64) -> Option<&Record> {
+        self.names.get(NameId(number))
     }
 
-    /// The place of the directory or the current version with this key.
-    fn current(&self, key: &str) -> Option<usize> {
-        let is_it = |at: &u32| self.records[*at as usize].key() == key;
-        self.by_key.find(self.hasher.hash_one(key), is_it).map(|at| *at as usize)
+    /// The directory or the current version with this key.
+    fn current(&self, key: &str) -> Option<(NameId, &Record)> {
+        self.by_key.find(key, &self.names)
     }
 
-    fn add(&mut self, parent: u64, record: Record) -> usize {
-        let name = self.names.add(Some(NameId(parent)), record.is_directory, record.bytes());
-        let at = self.names.index(name).unwrap_or_default();
-        if at < self.records.len() {
-            self.records[at] = record;
-        } else {
-            if self.records.len() == self.records.capacity() {
-                self.records.reserve_exact((self.records.len() / 8).max(64));
-            }
-            self.records.push(record);
+    fn add(&mut self, parent: u64, record: Record) -> NameId {
+        let name = self.names.add(Some(NameId(parent)), record.is_directory, record.bytes(), record);
+        let Self { names, by_key, .. } = self;
+        if let Some(record) = names.get(name) {
+            by_key.enter(record.key(), name.slot(), names);
         }
-        self.enter(at);
-        at
-    }
-
-    fn enter(&mut self, at: usize) {
-        let (records, hasher) = (&self.records, &self.hasher);
-        let hash = |at: &u32| hasher.hash_one(records[*at as usize].key());
-        self.by_key.insert_unique(hash(&(at as u32)), at as u32, hash);
-    }
-
-    /// What is at `at` is no longer current, if it was.
-    fn leave(&mut self, at: usize) {
-        let hash = self.hasher.hash_one(self.records[at].key());
-        if let Ok(entry) = self.by_key.find_entry(hash, |other| *other as usize == at) {
-            entry.remove();
-        }
+        name
     }
 
     fn forgettable(&self, name: NameId) -> Option<Forgettable> {
-        let (at, record) = self.find(name.0)?;
+        let record = self.find(name.0)?;
         let parent = self.names.parent(name)?;
-        let (_, above) = self.find(parent.0)?;
-        let is_current = self.current(record.key()) == Some(at);
+        let above = self.find(parent.0)?;
+        let is_current = self.current(record.key()).is_some_and(|(current, _)| current == name);
         let own = record.key().strip_prefix(above.key()).filter(|_| is_current).unwrap_or_default();
         Some(Forgettable { number: name.0, parent: parent.0, name: own.trim_end_matches('/').to_owned() })
+    }
+}
+
+impl Default for ByKey {
+    fn default() -> Self {
+        Self { hasher: RandomState::new(), parts: (0..PARTS).map(|_| HashTable::new()).collect() }
+    }
+}
+
+impl ByKey {
+    /// The part that a key is in; the table uses other bits of the hash.
+    fn part(hash: u64) -> usize {
+        (hash >> 32) as usize % PARTS
+    }
+
+    fn find<'n>(&self, key: &str, names: &'n Names<Record>) -> Option<(NameId, &'n Record)> {
+        let hash = self.hasher.hash_one(key);
+        let is_it = |slot: &u32| names.in_slot(*slot).is_some_and(|(_, record)| record.key() == key);
+        names.in_slot(*self.parts[Self::part(hash)].find(hash, is_it)?)
+    }
+
+    fn enter(&mut self, key: &str, slot: u32, names: &Names<Record>) {
+        let Self { hasher, parts } = self;
+        let of = |slot: &u32| names.in_slot(*slot).map_or(0, |(_, record)| hasher.hash_one(record.key()));
+        let hash = hasher.hash_one(key);
+        parts[Self::part(hash)].insert_unique(hash, slot, of);
+    }
+
+    /// What is in `slot` is no longer the current one with this key, if it was.
+    fn leave(&mut self, key: &str, slot: u32, names: &Names<Record>) {
+        let Self { hasher, parts } = self;
+        let hash = hasher.hash_one(key);
+        let part = &mut parts[Self::part(hash)];
+        if let Ok(entry) = part.find_entry(hash, |other| *other == slot) {
+            entry.remove();
+            if part.capacity() > PART_MIN && part.len() < part.capacity() / 4 {
+                let of = |slot: &u32| names.in_slot(*slot).map_or(0, |(_, record)| hasher.hash_one(record.key()));
+                part.shrink_to(part.len() * 2, of);
+            }
+        }
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.parts.iter().map(HashTable::len).sum()
     }
 }
 
@@ -407,7 +433,7 @@ impl Record {
         Inode { number, is_directory: self.is_directory, size: self.size, modified: self.modified }
     }
 
-    /// What it takes, its places in the table included.
+    /// What it takes, its places in the tables included.
     fn bytes(&self) -> u64 {
         // The allocator adds eight bytes, and rounds up to multiples of 16.
         let text = (self.text.len() as u64 + 8).next_multiple_of(16).max(32);
@@ -426,6 +452,14 @@ const CONFIRMED: Duration = Duration::from_millis(100);
 /// What an inode takes beside its text, in bytes: its record, with the eighth more that a growing
 /// list has room for, and its place in a table by key that is between 7/16 and 7/8 full.
 const RECORD_BYTES: u64 = size_of::<Record>() as u64 * 9 / 8 + (size_of::<u32>() as u64 + 1) * 2;
+
+/// Parts of the table by key. Lower: more entries are moved at a time, while look-ups wait.
+/// Higher: more memory for a mount with few inodes.
+const PARTS: usize = 64;
+
+/// Entries that a part has room for before it shrinks. Lower: small tables are moved more often.
+/// Higher: more memory stays after many inodes.
+const PART_MIN: usize = 32;
 
 /// What an open file or directory takes here, in bytes: the number and the handle, in a table
 /// between 7/16 and 7/8 full, and the shared part of a directory.
@@ -548,6 +582,8 @@ mod tests {
         }
         assert_eq!(charged(), none);
         let table = inodes.table.lock();
-        assert_eq!((table.by_key.len(), table.records.len()), (1, 10_001), "but places, which are used again");
+        assert_eq!((table.by_key.len(), table.names.len()), (1, 1));
+        let room: usize = table.by_key.parts.iter().map(HashTable::capacity).sum();
+        assert!(room <= PARTS * 2 * PART_MIN, "room for {room} keys");
     }
 }

@@ -40,8 +40,6 @@ use crate::requests::storage::Cursor;
 pub(crate) struct Directories {
     pub(crate) driver: Arc<Driver>,
     pub(crate) ttl: Duration,
-    /// Whether the storage can be asked for what follows a key.
-    pub(super) divisible: bool,
     state: Mutex<State>,
     /// A file is no longer being fetched.
     fetched: Notify,
@@ -92,7 +90,7 @@ impl Directories {
             errands: VecDeque::new(),
         };
         let (state, fetched, names_bytes) = (Mutex::new(state), Notify::new(), AtomicU64::new(0));
-        Arc::new(Self { driver: Arc::clone(driver), ttl, divisible, state, fetched, names_bytes })
+        Arc::new(Self { driver: Arc::clone(driver), ttl, state, fetched, names_bytes })
     }
 
     /// What policy has counted, and the memory that it charges.
@@ -101,9 +99,13 @@ impl Directories {
         (state.policy.counters(), state.policy.charged_bytes())
     }
 
-    /// The engine's budget is so many bytes from now on.
+    /// The engine's budget is so many bytes from now on. What does not fit goes a part at a time:
+    /// readers go on in between.
     pub(crate) fn set_memory(self: &Arc<Self>, bytes: u64) {
-        self.enter(|state| self.tell(state, DirEvent::Capacity(DirShares::of_budget(bytes))));
+        while self.enter(|state| {
+            self.tell(state, DirEvent::Capacity(DirShares::of_budget(bytes)));
+            state.policy.is_over()
+        }) {}
     }
 
     /// Locks the state for a look that tells policy nothing.
@@ -127,7 +129,14 @@ impl Directories {
                 Errand::Discard(object) => discard(&self.driver, &object),
             }
         }
+        while self.sweep() {}
         result
+    }
+
+    /// Lets numbers of directories go, some at a time. Returns whether there are more.
+    fn sweep(&self) -> bool {
+        let State { table, policy, .. } = &mut *self.state.lock();
+        table.sweep(SWEPT_MAX, |dir| policy.knows(dir))
     }
 
     /// A front door needs so many bytes for names, and no longer `before`.
@@ -137,8 +146,21 @@ impl Directories {
         self.enter(|_| ());
     }
 
-    /// Tells policy of `event` and executes its actions. Files to fetch become errands.
+    /// Tells policy of `event` and executes its actions, then of listings that take more or less
+    /// by now. Files to fetch become errands.
     pub(super) fn tell(self: &Arc<Self>, state: &mut State, event: DirEvent<'_>) {
+        self.tell_one(state, event);
+        self.tell_older(state);
+    }
+
+    /// Tells policy of listings that are not the latest of their directories.
+    pub(super) fn tell_older(self: &Arc<Self>, state: &mut State) {
+        while let Some((listing, bytes)) = state.table.next_changed() {
+            self.tell_one(state, DirEvent::Older { listing, bytes });
+        }
+    }
+
+    fn tell_one(self: &Arc<Self>, state: &mut State, event: DirEvent<'_>) {
         state.policy.handle(self.driver.now(), event);
         while let Some(action) = state.policy.poll_action() {
             match action {
@@ -150,8 +172,7 @@ impl Directories {
                     }
                 }
                 DirAction::ListFrom { dir, from } => {
-                    let State { table, policy, .. } = &mut *state;
-                    if let Some(chain) = table.begin_from(dir, from, |dir| policy.knows(dir)) {
+                    if let Some(chain) = state.table.begin_from(dir, from) {
                         self.go_on(&chain, 1);
                     }
                 }
@@ -170,10 +191,8 @@ impl Directories {
                         state.errands.push_back(Errand::Discard(object));
                     }
                 }
-                DirAction::Trim { dir, to } => {
-                    let State { table, policy, .. } = state;
-                    table.trim(dir, to, |dir| policy.knows(dir));
-                }
+                DirAction::Trim { dir, to } => state.table.trim(dir, to),
+                DirAction::Release { listing } => state.table.release(listing),
                 DirAction::Drop { dir } => {
                     let State { table, policy, .. } = state;
                     table.drop(dir, |dir| policy.knows(dir));
@@ -223,7 +242,8 @@ impl Directories {
     fn listed(self: &Arc<Self>, chain: &Arc<Chain>, taken: Taken) {
         self.enter(|state| {
             if !state.table.is_latest(chain) {
-                return;
+                state.table.changed(chain);
+                return self.tell_older(state);
             }
             let same = chain.is_like_before(&taken);
             let Taken { children, from, last, bytes } = taken;
@@ -237,8 +257,8 @@ impl Directories {
             let event = DirEvent::Listed { dir: chain.dir, first: from == 0, same, children: &children, last, bytes };
             self.tell(state, event);
             if last || !same {
-                let State { table, policy, .. } = state;
-                table.replaced(chain, |dir| policy.knows(dir));
+                state.table.replaced(chain);
+                self.tell_older(state);
             }
         });
     }
@@ -385,6 +405,10 @@ impl State {
         })
     }
 }
+
+/// Entries of forgotten listings that are gone through at a time. Lower: the lock is taken more
+/// often. Higher: readers wait for longer when a large directory is forgotten.
+const SWEPT_MAX: usize = 1024;
 
 /// The shard's policy is told of the memory that directories take in steps of 1 MiB. Lower tells
 /// it more often; higher lets the budget be exceeded by more meanwhile.

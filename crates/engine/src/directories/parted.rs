@@ -1,0 +1,98 @@
+//! A map in parts: as it grows and shrinks, no more than one part is moved at a time.
+//!
+//! A map of a million entries that is moved as a whole takes a tenth of a second, under a lock that
+//! readers wait for. And one that has held a million entries keeps room for them: this one gives
+//! it back as they go.
+//!
+//! The file does not know what is kept.
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, RandomState};
+
+/// A map.
+pub(crate) struct Parted<K, V> {
+    seeds: RandomState,
+    parts: Box<[HashMap<K, V>]>,
+}
+
+impl<K: Hash + Eq, V> Default for Parted<K, V> {
+    fn default() -> Self {
+        Self { seeds: RandomState::new(), parts: (0..PARTS).map(|_| HashMap::new()).collect() }
+    }
+}
+
+impl<K: Hash + Eq, V> Parted<K, V> {
+    fn part<Q: Hash + ?Sized>(&self, key: &Q) -> usize {
+        self.seeds.hash_one(key) as usize % PARTS
+    }
+
+    pub(crate) fn get<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        self.parts[self.part(key)].get(key)
+    }
+
+    pub(crate) fn get_mut<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+    {
+        let part = self.part(key);
+        self.parts[part].get_mut(key)
+    }
+
+    pub(crate) fn insert(&mut self, key: K, value: V) {
+        let part = self.part(&key);
+        self.parts[part].insert(key, value);
+    }
+
+    pub(crate) fn remove<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        let part = self.part(key);
+        let part = &mut self.parts[part];
+        let value = part.remove(key)?;
+        if part.capacity() > ROOM_MIN && part.len() < part.capacity() / SHRINK_AT {
+            part.shrink_to(part.len() * 2);
+        }
+        Some(value)
+    }
+
+    /// Entries that there is room for.
+    #[cfg(test)]
+    pub(crate) fn room(&self) -> usize {
+        self.parts.iter().map(HashMap::capacity).sum()
+    }
+}
+
+/// Parts of a map. Lower: more entries are moved at a time. Higher: more memory for a few entries.
+const PARTS: usize = 64;
+
+/// Entries that a part has room for before it shrinks. Lower: small parts are moved more often.
+/// Higher: more memory stays when entries have gone.
+const ROOM_MIN: usize = 32;
+
+/// The part of its room, a quarter, below which a part shrinks. Lower: more memory stays. Higher:
+/// it may have to grow again at once.
+const SHRINK_AT: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_a_map_that_gives_room_back_as_entries_go() {
+        let mut map = Parted::default();
+        (0..100_000_u32).for_each(|n| map.insert(n, n + 1));
+        assert!(map.room() >= 100_000);
+        for n in (0..100_000).filter(|n| n % 1000 != 7) {
+            assert_eq!((map.remove(&n), map.remove(&n)), (Some(n + 1), None));
+        }
+        for n in (7..100_000).step_by(1000) {
+            assert_eq!((map.get(&n).copied(), map.get_mut(&n).copied()), (Some(n + 1), Some(n + 1)));
+        }
+        assert!(map.room() <= PARTS * ROOM_MIN, "room for {}", map.room());
+    }
+}
