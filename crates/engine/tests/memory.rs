@@ -461,9 +461,10 @@ fn the_budget_changes(rig: &mut Rig) {
 /// one again: no table keeps the room that it once had.
 fn tables_shrink_with_the_budget(rig: &mut Rig) {
     let empty = rig.allocated();
-    let filled = |rig: &mut Rig, budget| {
+    let mut names = 0..;
+    let mut filled = |rig: &mut Rig, budget| {
         rig.engine.set_memory_bytes(budget).expect("a budget");
-        for n in 0..50_000 {
+        for n in names.by_ref().take(50_000) {
             let prefix = format!("elsewhere/{n:08}/some/deep/directory/");
             let found = rig.runtime.block_on(rig.engine.look_up(&prefix, "no"));
             assert_eq!(found.expect_err("there is no such name").kind(), Failed::NotFound);
@@ -475,11 +476,11 @@ fn tables_shrink_with_the_budget(rig: &mut Rig) {
     rig.engine.set_memory_bytes(BUDGET).expect("a budget");
     let again = rig.allocated() - empty;
     println!("tables: {} KiB, {} KiB with a large budget, then {} KiB", small >> 10, large >> 10, again >> 10);
-    assert!(again <= small + small / 8, "{again} bytes are allocated at once, {small} before");
+    assert!(again <= small + (256 << 10), "{again} bytes are allocated at once, {small} before");
     let charged = rig.engine.stats().memory_directories_bytes;
     assert!(charged <= BUDGET * 3 / 8, "{charged} bytes are charged");
     let later = filled(rig, BUDGET);
-    assert!(later <= small + small / 8, "{later} bytes are allocated later, {small} before");
+    assert!(later <= small + (256 << 10), "{later} bytes are allocated later, {small} before");
 }
 
 /// An epoch over small files, and two more: what is closed stays known as long as it is resident.

@@ -89,7 +89,14 @@ struct Table {
 #[derive(Debug)]
 struct ByKey {
     hasher: RandomState,
-    parts: Vec<HashTable<u32>>,
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Default)]
+struct Part {
+    slots: HashTable<u32>,
+    /// The most that it has had since it was last shrunk.
+    most: usize,
 }
 
 /// What is known of an inode.
@@ -340,7 +347,7 @@ impl Table {
 
 impl Default for ByKey {
     fn default() -> Self {
-        Self { hasher: RandomState::new(), parts: (0..PARTS).map(|_| HashTable::new()).collect() }
+        Self { hasher: RandomState::new(), parts: (0..PARTS).map(|_| Part::default()).collect() }
     }
 }
 
@@ -353,33 +360,35 @@ impl ByKey {
     fn find<'n>(&self, key: &str, names: &'n Names<Record>) -> Option<(NameId, &'n Record)> {
         let hash = self.hasher.hash_one(key);
         let is_it = |slot: &u32| names.in_slot(*slot).is_some_and(|(_, record)| record.key() == key);
-        names.in_slot(*self.parts[Self::part(hash)].find(hash, is_it)?)
+        names.in_slot(*self.parts[Self::part(hash)].slots.find(hash, is_it)?)
     }
 
     fn enter(&mut self, key: &str, slot: u32, names: &Names<Record>) {
         let Self { hasher, parts } = self;
         let of = |slot: &u32| names.in_slot(*slot).map_or(0, |(_, record)| hasher.hash_one(record.key()));
         let hash = hasher.hash_one(key);
-        parts[Self::part(hash)].insert_unique(hash, slot, of);
+        let Part { slots, most } = &mut parts[Self::part(hash)];
+        slots.insert_unique(hash, slot, of);
+        *most = slots.len().max(*most);
     }
 
     /// What is in `slot` is no longer the current one with this key, if it was.
     fn leave(&mut self, key: &str, slot: u32, names: &Names<Record>) {
         let Self { hasher, parts } = self;
         let hash = hasher.hash_one(key);
-        let part = &mut parts[Self::part(hash)];
-        if let Ok(entry) = part.find_entry(hash, |other| *other == slot) {
-            entry.remove();
-            if part.capacity() > PART_MIN && part.len() < part.capacity() / 4 {
-                let of = |slot: &u32| names.in_slot(*slot).map_or(0, |(_, record)| hasher.hash_one(record.key()));
-                part.shrink_to(part.len() * 2, of);
-            }
+        let Part { slots, most } = &mut parts[Self::part(hash)];
+        let Ok(entry) = slots.find_entry(hash, |other| *other == slot) else { return };
+        entry.remove();
+        if *most > SHRINK_MIN && slots.len() < *most / SHRINK_AT {
+            let of = |slot: &u32| names.in_slot(*slot).map_or(0, |(_, record)| hasher.hash_one(record.key()));
+            slots.shrink_to(slots.len() * 9 / 8, of);
+            *most = slots.len();
         }
     }
 
     #[cfg(test)]
     fn len(&self) -> usize {
-        self.parts.iter().map(HashTable::len).sum()
+        self.parts.iter().map(|part| part.slots.len()).sum()
     }
 }
 
@@ -457,9 +466,13 @@ const RECORD_BYTES: u64 = size_of::<Record>() as u64 * 9 / 8 + (size_of::<u32>()
 /// Higher: more memory for a mount with few inodes.
 const PARTS: usize = 64;
 
-/// Entries that a part has room for before it shrinks. Lower: small tables are moved more often.
+/// Entries that a part must have had before it shrinks. Lower: small parts are moved more often.
 /// Higher: more memory stays after many inodes.
-const PART_MIN: usize = 32;
+const SHRINK_MIN: usize = 32;
+
+/// Divisor of the most entries that a part has had: so many are left when it shrinks, a half.
+/// Lower: it may have to grow again soon. Higher: more memory stays.
+const SHRINK_AT: usize = 2;
 
 /// What an open file or directory takes here, in bytes: the number and the handle, in a table
 /// between 7/16 and 7/8 full, and the shared part of a directory.
@@ -583,7 +596,7 @@ mod tests {
         assert_eq!(charged(), none);
         let table = inodes.table.lock();
         assert_eq!((table.by_key.len(), table.names.len()), (1, 1));
-        let room: usize = table.by_key.parts.iter().map(HashTable::capacity).sum();
-        assert!(room <= PARTS * 2 * PART_MIN, "room for {room} keys");
+        let bytes: usize = table.by_key.parts.iter().map(|part| part.slots.allocation_size()).sum();
+        assert!(bytes <= PARTS * 16 * SHRINK_MIN, "{bytes} bytes for no keys");
     }
 }

@@ -13,12 +13,19 @@ use std::hash::{BuildHasher, Hash, RandomState};
 /// A map.
 pub(crate) struct Parted<K, V> {
     seeds: RandomState,
-    parts: Box<[HashMap<K, V>]>,
+    parts: Box<[Part<K, V>]>,
+}
+
+struct Part<K, V> {
+    entries: HashMap<K, V>,
+    /// The most entries that it has had since it was last shrunk. Its capacity does not tell: that
+    /// becomes less as entries go.
+    most: usize,
 }
 
 impl<K: Hash + Eq, V> Default for Parted<K, V> {
     fn default() -> Self {
-        Self { seeds: RandomState::new(), parts: (0..PARTS).map(|_| HashMap::new()).collect() }
+        Self { seeds: RandomState::new(), parts: (0..PARTS).map(|_| Part { entries: HashMap::new(), most: 0 }).collect() }
     }
 }
 
@@ -31,7 +38,7 @@ impl<K: Hash + Eq, V> Parted<K, V> {
     where
         K: Borrow<Q>,
     {
-        self.parts[self.part(key)].get(key)
+        self.parts[self.part(key)].entries.get(key)
     }
 
     pub(crate) fn get_mut<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
@@ -39,12 +46,14 @@ impl<K: Hash + Eq, V> Parted<K, V> {
         K: Borrow<Q>,
     {
         let part = self.part(key);
-        self.parts[part].get_mut(key)
+        self.parts[part].entries.get_mut(key)
     }
 
     pub(crate) fn insert(&mut self, key: K, value: V) {
         let part = self.part(&key);
-        self.parts[part].insert(key, value);
+        let Part { entries, most } = &mut self.parts[part];
+        entries.insert(key, value);
+        *most = entries.len().max(*most);
     }
 
     pub(crate) fn remove<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<V>
@@ -52,10 +61,11 @@ impl<K: Hash + Eq, V> Parted<K, V> {
         K: Borrow<Q>,
     {
         let part = self.part(key);
-        let part = &mut self.parts[part];
-        let value = part.remove(key)?;
-        if part.capacity() > ROOM_MIN && part.len() < part.capacity() / SHRINK_AT {
-            part.shrink_to(part.len() * 2);
+        let Part { entries, most } = &mut self.parts[part];
+        let value = entries.remove(key)?;
+        if *most > SHRINK_MIN && entries.len() < *most / SHRINK_AT {
+            entries.shrink_to(entries.len() * 9 / 8);
+            *most = entries.len();
         }
         Some(value)
     }
@@ -63,20 +73,20 @@ impl<K: Hash + Eq, V> Parted<K, V> {
     /// Entries that there is room for.
     #[cfg(test)]
     pub(crate) fn room(&self) -> usize {
-        self.parts.iter().map(HashMap::capacity).sum()
+        self.parts.iter().map(|part| part.entries.capacity()).sum()
     }
 }
 
 /// Parts of a map. Lower: more entries are moved at a time. Higher: more memory for a few entries.
 const PARTS: usize = 64;
 
-/// Entries that a part has room for before it shrinks. Lower: small parts are moved more often.
+/// Entries that a part must have had before it shrinks. Lower: small parts are moved more often.
 /// Higher: more memory stays when entries have gone.
-const ROOM_MIN: usize = 32;
+const SHRINK_MIN: usize = 32;
 
-/// The part of its room, a quarter, below which a part shrinks. Lower: more memory stays. Higher:
-/// it may have to grow again at once.
-const SHRINK_AT: usize = 4;
+/// Divisor of the most entries that a part has had: so many are left when it shrinks, a half.
+/// Lower: it may have to grow again soon. Higher: more memory stays.
+const SHRINK_AT: usize = 2;
 
 #[cfg(test)]
 mod tests {
@@ -93,6 +103,6 @@ mod tests {
         for n in (7..100_000).step_by(1000) {
             assert_eq!((map.get(&n).copied(), map.get_mut(&n).copied()), (Some(n + 1), Some(n + 1)));
         }
-        assert!(map.room() <= PARTS * ROOM_MIN, "room for {}", map.room());
+        assert!(map.room() <= PARTS * SHRINK_MIN * 2, "room for {}", map.room());
     }
 }
