@@ -9,6 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use foreread_backend::lock::Mutex;
 use foreread_backend::{Backend, Key, ListPage, Object, Submitter};
 use foreread_policy::{Event, Replacement};
 use tokio::runtime::{Handle, Runtime};
@@ -33,6 +34,8 @@ use crate::stats::Stats;
 pub struct Engine {
     driver: Arc<Driver>,
     directories: Arc<Directories>,
+    /// One change of the budget at a time: pages and directories are told of the same one last.
+    setting: Arc<Mutex<()>>,
     runtime: Arc<Owned>,
 }
 
@@ -124,7 +127,7 @@ impl Engine {
         let shard = Shard::new(lives, recorder);
         let driver = Driver::new(storage, runtime.clone(), shard);
         let directories = Directories::new(&driver, options, capabilities.list_after);
-        Ok(Self { driver, directories, runtime: Arc::new(Owned(None)) })
+        Ok(Self { driver, directories, setting: Arc::default(), runtime: Arc::new(Owned(None)) })
     }
 
     /// The runtime that carries requests; front doors spawn on it.
@@ -215,6 +218,7 @@ impl Engine {
     /// Errors: [`ErrorKind::Invalid`] for a budget below 16 MiB.
     pub fn set_memory_bytes(&self, bytes: u64) -> Result<(), Error> {
         check_memory(bytes)?;
+        let _one = self.setting.lock();
         self.driver.enter(|shard| {
             self.driver.tell(shard, Event::Capacity { bytes });
             shard.files.shrink();
@@ -275,3 +279,28 @@ fn check_memory(bytes: u64) -> Result<(), Error> {
 /// Threads for requests. Four carry more than a 10 Gbit/s link; higher costs memory and switches
 /// between threads, lower limits what one engine can fetch.
 const THREADS_MAX: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use foreread_backend::{ConnectOptions, connect};
+    use foreread_policy::DirShares;
+
+    use super::*;
+
+    /// Two threads set the budget at the same time, many times.
+    #[test]
+    fn of_two_budgets_set_at_once_one_holds_for_everything() {
+        let connected = connect("/", &ConnectOptions::default()).expect("a local directory");
+        let engine = Engine::new(connected.backend, &Options::default()).expect("an engine");
+        for round in 0..3000 {
+            std::thread::scope(|scope| {
+                for mib in [32, 64] {
+                    let engine = &engine;
+                    scope.spawn(move || engine.set_memory_bytes(mib << 20).expect("a budget"));
+                }
+            });
+            let shares = engine.directories.look(|state| state.policy.shares());
+            assert_eq!(shares, DirShares::of_budget(engine.memory_bytes()), "round {round}");
+        }
+    }
+}

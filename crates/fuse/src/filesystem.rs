@@ -49,6 +49,8 @@ struct Shared {
     engine: Engine,
     inodes: Arc<Inodes>,
     look: Look,
+    /// One change of the budget at a time: all is told of the same one last.
+    setting: Mutex<()>,
     files: Mutex<HashMap<u64, File>>,
     directories: Mutex<HashMap<u64, Arc<Directory>>>,
     next_handle: AtomicU64,
@@ -61,6 +63,7 @@ impl Mount {
             engine,
             inodes,
             look: Look::new(options),
+            setting: Mutex::default(),
             files: Mutex::default(),
             directories: Mutex::default(),
             next_handle: AtomicU64::new(1),
@@ -412,6 +415,7 @@ impl Filesystem for Mount {
                     return reply.error(Errno::EPERM);
                 }
                 let Some(bytes) = question::number_in(in_data) else { return reply.error(Errno::EINVAL) };
+                let _one = self.shared.setting.lock();
                 if engine.set_memory_bytes(bytes).is_err() {
                     return reply.error(Errno::EINVAL);
                 }

@@ -48,8 +48,8 @@ pub(crate) struct Directories {
 }
 
 /// What the lock protects.
-pub(super) struct State {
-    pub(super) policy: DirReadahead,
+pub(crate) struct State {
+    pub(crate) policy: DirReadahead,
     pub(super) table: DirectoryTable,
     /// Files that policy has had fetched, and that have not come yet.
     pub(super) fetching: HashSet<(DirId, u32)>,
@@ -109,7 +109,7 @@ impl Directories {
     }
 
     /// Locks the state for a look that tells policy nothing.
-    pub(super) fn look<R>(&self, f: impl FnOnce(&State) -> R) -> R {
+    pub(crate) fn look<R>(&self, f: impl FnOnce(&State) -> R) -> R {
         f(&self.state.lock())
     }
 

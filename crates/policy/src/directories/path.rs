@@ -209,6 +209,12 @@ impl DirReadahead {
             self.touch(dir);
         }
         self.shrink();
+        if matches!(event, DirEvent::Capacity(_)) && !self.is_over() {
+            let dirs: Vec<_> = self.dirs.keys().copied().collect();
+            for dir in dirs {
+                self.trim(dir);
+            }
+        }
     }
 
     /// Returns the next action, until `None`.
@@ -244,17 +250,15 @@ impl DirReadahead {
         self.bytes = (self.bytes + bytes).saturating_sub(before);
     }
 
+    /// What a driver has said that directories may take.
+    pub fn shares(&self) -> DirShares {
+        self.options.shares
+    }
+
     /// Another budget: what does not fit any more is forgotten, a part at a time.
     fn set_shares(&mut self, shares: DirShares) {
         self.options.shares = shares;
         self.open_order.set_most((shares.known_bytes / LOG_SHARE / EPOCH_BYTES) as usize);
-        self.shrink();
-        if !self.is_over() {
-            let dirs: Vec<_> = self.dirs.keys().copied().collect();
-            for dir in dirs {
-                self.trim(dir);
-            }
-        }
     }
 
     /// Whether more is known than may be. After [`DirEvent::Capacity`] the driver reports that
