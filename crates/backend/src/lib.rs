@@ -180,6 +180,16 @@ pub trait Backend: Send + Sync + 'static {
         futures::future::ready(Err(Error::new(ErrorKind::Unsupported, Operation::List, prefix, message))).boxed()
     }
 
+    /// Memory that it keeps from one request to the next, in bytes, beside connections.
+    fn kept_bytes(&self) -> u64 {
+        0
+    }
+
+    /// It keeps no more than so many bytes from now on, or what one listing needs.
+    fn keep_at_most(&self, bytes: u64) {
+        let _ = bytes;
+    }
+
     /// The object for reads in place, without a request to a server; `None` where each read is a
     /// request.
     fn positioned(&self, object: &Object) -> Option<Arc<dyn Positioned>> {

@@ -91,6 +91,10 @@ impl Drop for Directory {
 }
 
 impl Directory {
+    /// Memory that an open directory takes, in bytes: itself, and the last names that were given
+    /// out, if they are not longer than most. What it keeps of listings is charged by itself.
+    pub const BYTES: u64 = (size_of::<Self>() + LAST_MAX * (size_of::<(u32, bool)>() + NAME_BYTES)) as u64;
+
     /// Waits until the entry at `place` (from 0) has come, or it is known that there is none.
     /// Returns whether there is one.
     ///
@@ -323,6 +327,10 @@ impl Engine {
 
 /// A page of a listing, and when it was asked for.
 type Page = Result<(ListPage, Instant), Error>;
+
+/// The length of most names, in bytes. Lower: open directories take more than is charged. Higher:
+/// fewer names fit beside them.
+const NAME_BYTES: usize = 24;
 
 /// The last names that an open directory remembers, at least. The kernel asks for what follows one
 /// of them. Lower: a program with a small buffer, whose directory is gone from memory, has entries

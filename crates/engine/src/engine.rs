@@ -240,7 +240,7 @@ impl Engine {
     /// What it has done so far and holds now.
     pub fn stats(&self) -> Stats {
         let (counters, memory) = self.driver.enter(|shard| shard.decided());
-        let names_bytes = self.directories.names_bytes.load(Relaxed);
+        let names_bytes = self.directories.names_bytes.load(Relaxed) + self.backend().kept_bytes();
         let mechanism = self.backend().submission().map(Submitter::mechanism);
         self.driver.storage.stats.snapshot(counters, memory, self.directories.counters(), names_bytes, mechanism)
     }

@@ -32,6 +32,9 @@ static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 /// with one file each.
 struct Names(u64);
 
+/// What the storage's client says that it keeps, in bytes.
+static KEPT: AtomicU64 = AtomicU64::new(0);
+
 /// Requests that the storage was sent, of every kind.
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
 
@@ -92,6 +95,10 @@ impl Backend for Names {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities::default().with_conditional_read(true).with_range(true).with_list_after(true)
+    }
+
+    fn kept_bytes(&self) -> u64 {
+        KEPT.load(Relaxed)
     }
 
     fn stat<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Object, Error>> {
@@ -237,7 +244,8 @@ impl Rig {
 /// One test, so that nothing else allocates meanwhile.
 #[test]
 fn what_grows_with_use_stays_within_the_budget() {
-    let tests: [fn(&mut Rig); 9] = [
+    let tests: [fn(&mut Rig); 10] = [
+        what_the_storages_client_keeps_is_charged,
         open_directories_keep_their_share_of_what_was_listed,
         a_flat_directory_is_read_to_its_end,
         readers_far_apart_see_each_name_once,
@@ -429,6 +437,20 @@ fn files_are_opened_and_read(rig: &mut Rig) {
         rig.allocated();
     }
     rig.check("opens", BUDGET);
+}
+
+fn what_the_storages_client_keeps_is_charged(rig: &mut Rig) {
+    const KEEPS: u64 = 6 << 20;
+    KEPT.store(KEEPS, Relaxed);
+    for n in 0..2_000 {
+        let file = rig.engine.open(&Names::object(format!("flat/f{n:08}")));
+        rig.runtime.block_on(file.read_at(0, FILE_BYTES as usize)).expect("bytes");
+    }
+    let stats = rig.engine.stats();
+    assert_eq!(stats.memory_names_bytes, KEEPS);
+    let charged = stats.memory_charged_bytes;
+    assert!(charged <= BUDGET - KEEPS + (1 << 20), "{charged} bytes are charged for files and pages");
+    KEPT.store(0, Relaxed);
 }
 
 fn the_budget_changes(rig: &mut Rig) {

@@ -33,7 +33,7 @@ use parking_lot::Mutex;
 
 use crate::attributes::{BLOCK_BYTES, Look, attribute_ttl};
 use crate::errno;
-use crate::inode::{Inode, Inodes, Node, ROOT};
+use crate::inode::{Handle, Inode, Inodes, Node, ROOT};
 use crate::killed::{killed, killed_while};
 use crate::options::MountOptions;
 use crate::question::{self, Question};
@@ -135,7 +135,7 @@ impl Shared {
     fn opened(&self, ino: INodeNo, directory: Arc<Directory>, reply: ReplyOpen) {
         let handle = self.handle();
         self.directories.lock().insert(handle, directory);
-        self.inodes.opened(ino.0);
+        self.inodes.opened(ino.0, Handle::Directory);
         reply.opened(FileHandle(handle), FopenFlags::empty());
     }
 
@@ -228,7 +228,7 @@ impl Filesystem for Mount {
                 Ok(file) => {
                     let handle = shared.handle();
                     shared.files.lock().insert(handle, file);
-                    shared.inodes.opened(ino.0);
+                    shared.inodes.opened(ino.0, Handle::File);
                     // The inode is the version, so the kernel's cached pages of it stay right.
                     let flags = FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH;
                     reply.opened(FileHandle(handle), flags);
@@ -284,7 +284,7 @@ impl Filesystem for Mount {
     ) {
         let file = self.shared.files.lock().remove(&fh.0);
         if file.is_some() {
-            self.shared.inodes.closed(ino.0);
+            self.shared.inodes.closed(ino.0, Handle::File);
         }
         drop(file);
         reply.ok();
@@ -365,7 +365,7 @@ impl Filesystem for Mount {
     fn releasedir(&self, _req: &Request, ino: INodeNo, fh: FileHandle, _flags: OpenFlags, reply: ReplyEmpty) {
         let directory = self.shared.directories.lock().remove(&fh.0);
         if directory.is_some() {
-            self.shared.inodes.closed(ino.0);
+            self.shared.inodes.closed(ino.0, Handle::Directory);
         }
         reply.ok();
     }

@@ -64,6 +64,23 @@ pub(crate) struct Inodes {
     reserved_bytes: AtomicU64,
 }
 
+/// What has been opened.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Handle {
+    File,
+    Directory,
+}
+
+impl Handle {
+    /// What it takes, in bytes.
+    fn bytes(self) -> u64 {
+        match self {
+            Self::File => HANDLE_BYTES,
+            Self::Directory => HANDLE_BYTES + Directory::BYTES,
+        }
+    }
+}
+
 /// A call that waits for the storage.
 pub(crate) struct Waits<'a> {
     inodes: &'a Inodes,
@@ -225,16 +242,16 @@ impl Inodes {
     }
 
     /// A file or directory has been opened.
-    pub(crate) fn opened(&self, number: u64) {
+    pub(crate) fn opened(&self, number: u64, handle: Handle) {
         let table = &mut *self.table.lock();
-        table.names.opened(NameId(number), HANDLE_BYTES);
+        table.names.opened(NameId(number), handle.bytes());
         self.tell(table);
     }
 
     /// It has been closed.
-    pub(crate) fn closed(&self, number: u64) {
+    pub(crate) fn closed(&self, number: u64, handle: Handle) {
         let table = &mut *self.table.lock();
-        table.names.closed(NameId(number), HANDLE_BYTES);
+        table.names.closed(NameId(number), handle.bytes());
         self.tell(table);
     }
 
@@ -475,8 +492,8 @@ const SHRINK_MIN: usize = 32;
 const SHRINK_AT: usize = 2;
 
 /// What an open file or directory takes here, in bytes: the number and the handle, in a table
-/// between 7/16 and 7/8 full, and the shared part of a directory.
-const HANDLE_BYTES: u64 = (size_of::<(u64, File)>() * 2 + size_of::<Directory>() + 16) as u64;
+/// between 7/16 and 7/8 full.
+const HANDLE_BYTES: u64 = (size_of::<(u64, File)>() * 2 + 16) as u64;
 
 /// Steps in which the engine is told what the share is used for. Lower: the budget is exceeded by
 /// more meanwhile. Higher: the engine's locks are taken more often.
@@ -587,11 +604,11 @@ mod tests {
         let each = (charged() - none) / 10_000;
         assert!((128..=256).contains(&each), "{each} bytes a file");
         for number in &numbers {
-            inodes.opened(*number);
+            inodes.opened(*number, Handle::File);
         }
         for number in numbers {
             inodes.forget(number, 1);
-            inodes.closed(number);
+            inodes.closed(number, Handle::File);
         }
         assert_eq!(charged(), none);
         let table = inodes.table.lock();

@@ -89,6 +89,7 @@ impl Directories {
             reserved_bytes: 0,
             errands: VecDeque::new(),
         };
+        driver.storage.backend.keep_at_most(options.memory_bytes / KEPT_SHARE);
         let (state, fetched, names_bytes) = (Mutex::new(state), Notify::new(), AtomicU64::new(0));
         Arc::new(Self { driver: Arc::clone(driver), ttl, state, fetched, names_bytes })
     }
@@ -102,6 +103,7 @@ impl Directories {
     /// The engine's budget is so many bytes from now on. What does not fit goes a part at a time:
     /// readers go on in between.
     pub(crate) fn set_memory(self: &Arc<Self>, bytes: u64) {
+        self.driver.storage.backend.keep_at_most(bytes / KEPT_SHARE);
         while self.enter(|state| {
             self.tell(state, DirEvent::Capacity(DirShares::of_budget(bytes)));
             state.policy.is_over()
@@ -118,7 +120,9 @@ impl Directories {
         let (result, reserved, mut errands) = {
             let state = &mut *self.state.lock();
             let result = f(state);
-            (result, state.reserve(self.names_bytes.load(Relaxed)), std::mem::take(&mut state.errands))
+            // What a listing of the storage's keeps from page to page are names as well.
+            let names_bytes = self.names_bytes.load(Relaxed) + self.driver.storage.backend.kept_bytes();
+            (result, state.reserve(names_bytes), std::mem::take(&mut state.errands))
         };
         if let Some(bytes) = reserved {
             self.driver.enter(|shard| self.driver.tell(shard, Event::Reserve { bytes }));
@@ -405,6 +409,10 @@ impl State {
         })
     }
 }
+
+/// Divisor of the budget: what the storage's client may keep for listings, an eighth. Lower: less
+/// memory for pages. Higher: listings side by side have an index page read again.
+const KEPT_SHARE: u64 = 8;
 
 /// Entries of forgotten listings that are gone through at a time. Lower: the lock is taken more
 /// often. Higher: readers wait for longer when a large directory is forgotten.
