@@ -50,7 +50,7 @@ pub use connect::{ConnectOptions, Connected, Keys, Place, connect, place, shown}
 pub use error::{Error, ErrorKind, Operation};
 pub use file::Directory;
 pub use foreread_local::lock;
-pub use foreread_local::{Buffers, Frames, Mechanism, Queue, Submitter};
+pub use foreread_local::{Buffers, Frames, Mechanism, Queue, Submitter, return_free_memory};
 pub use object::{Entry, Key, ListPage, Object, Version};
 
 use std::fmt::Debug;

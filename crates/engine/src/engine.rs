@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use foreread_backend::lock::Mutex;
-use foreread_backend::{Backend, Key, ListPage, Object, Submitter};
+use foreread_backend::{Backend, Key, ListPage, Object, Submitter, return_free_memory};
 use foreread_policy::{Event, Replacement};
 use tokio::runtime::{Handle, Runtime};
 
@@ -224,6 +224,7 @@ impl Engine {
             shard.files.shrink();
         });
         self.directories.set_memory(bytes);
+        return_free_memory();
         Ok(())
     }
 

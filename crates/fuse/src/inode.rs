@@ -19,10 +19,10 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
-use foreread_engine::{Directory, File, Key, Object, Reserved, Version};
+use foreread_engine::{Directory, File, Key, Object, Reserved, Version, return_free_memory};
 use foreread_policy::{NameId, Names, Nanos, Next};
 use hashbrown::HashTable;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// What an inode stands for.
 #[derive(Debug)]
@@ -97,6 +97,8 @@ impl Drop for Waits<'_> {
 struct Table {
     names: Names<Record>,
     by_key: ByKey,
+    /// The budget is smaller, and what names took is to be given back once they are gone.
+    shrinks: bool,
     has_ended: bool,
 }
 
@@ -142,7 +144,7 @@ impl Inodes {
     pub(crate) fn new(prefix: &str, budget_bytes: u64, reserved: Reserved) -> Self {
         let root = Record::directory(prefix);
         let names = Names::new(budget_bytes, root.bytes(), root);
-        let mut table = Table { names, by_key: ByKey::default(), has_ended: false };
+        let mut table = Table { names, by_key: ByKey::default(), shrinks: false, has_ended: false };
         table.by_key.enter(prefix, NameId::ROOT.slot(), &table.names);
         let (table, news, started) = (Mutex::new(table), Condvar::new(), Instant::now());
         Self { table, news, started, reserved, reserved_bytes: AtomicU64::new(0) }
@@ -301,7 +303,10 @@ impl Inodes {
 
     /// The engine's budget is so many bytes from now on.
     pub(crate) fn set_budget(&self, bytes: u64) {
-        self.table.lock().names.set_budget(bytes);
+        let table = &mut *self.table.lock();
+        let before = table.names.capacity_bytes();
+        table.names.set_budget(bytes);
+        table.shrinks |= table.names.capacity_bytes() < before;
         self.news.notify_all();
     }
 
@@ -319,6 +324,10 @@ impl Inodes {
                     }
                 }
                 _ if !batch.is_empty() => return true,
+                _ if table.shrinks && table.names.charged_bytes() <= table.names.capacity_bytes() => {
+                    table.shrinks = false;
+                    MutexGuard::unlocked(table, return_free_memory);
+                }
                 Next::At(at) => _ = self.news.wait_until(table, self.started + Duration::from_nanos(at.0)),
                 Next::Idle => self.news.wait(table),
             }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use foreread_testbed::{Config, ObjectSpec};
 
-use crate::fixture::{Mount, Store, expected, foreread, run, shell};
+use crate::fixture::{Mount, Store, expected, foreread, run, shell, until};
 
 fn set(mounted: &Mount, setting: &str) -> crate::fixture::Finished {
     run(foreread().arg("set").arg(mounted.path()).arg(setting))
@@ -129,8 +129,8 @@ fn heads_are_read(files: usize, size: u64, memory_mib: u64, more_mib: u64) {
 /// resident follows, and reading goes on meanwhile.
 #[test]
 fn what_is_resident_follows_a_budget_that_is_made_small() {
-    const DIRS: usize = 300;
-    const FILES: usize = 300;
+    const DIRS: usize = 200;
+    const FILES: usize = 1000;
     let of = |dir: usize, n: usize| format!("d{dir}/a-name-of-some-length-{n:06}");
     let objects = (0..DIRS).flat_map(|dir| (0..FILES).map(move |n| ObjectSpec::new(of(dir, n), 100)));
     let store = Store::start(Config { objects: objects.collect(), first_byte: Duration::ZERO, ..Config::default() });
@@ -139,10 +139,10 @@ fn what_is_resident_follows_a_budget_that_is_made_small() {
     let before = mounted.resident_bytes();
     shell(r#"cd "$1"; find . -type f -size +0 | wc -l"#, &[mounted.path()]).ok();
     let full = mounted.resident_bytes() - before;
-    assert!(full > 20 << 20, "{} MiB are resident for {} names", full >> 20, DIRS * FILES);
+    assert!(full > 48 << 20, "{} MiB are resident for {} names", full >> 20, DIRS * FILES);
     let names = |mounted: &Mount| mounted.stats()["memory_names_bytes"].as_u64().unwrap_or_default();
     let most = names(&mounted);
-    assert!(most > 12 << 20, "{most} bytes are charged for names");
+    assert!(most > 24 << 20, "{most} bytes are charged for names");
     // From two programs at once, and the last one holds.
     thread::scope(|scope| {
         for memory in ["memory=16M", "memory=64M"] {
@@ -152,12 +152,11 @@ fn what_is_resident_follows_a_budget_that_is_made_small() {
         assert_eq!(fs::read(mounted.file(&of(1, 1))).expect("a file"), expected(&of(1, 1), 0, 100));
     });
     set(&mounted, "memory=16M").ok();
-    crate::fixture::until("the kernel has forgotten names", || names(&mounted) <= 2 << 20);
+    until("the kernel has forgotten names", || names(&mounted) <= 2 << 20);
     let stats = mounted.stats();
     assert!(stats["memory_directories_bytes"].as_u64() <= Some(6 << 20), "{stats}");
     assert!(stats["memory_charged_bytes"].as_u64() <= Some(16 << 20), "{stats}");
-    let left = mounted.resident_bytes().saturating_sub(before);
-    assert!(left <= full / 2 + (8 << 20), "{} MiB stayed resident of {}", left >> 20, full >> 20);
+    until("it is given back to the kernel", || mounted.resident_bytes() <= before + (24 << 20));
     assert_eq!(fs::read(mounted.file(&of(2, 2))).expect("a file"), expected(&of(2, 2), 0, 100));
 }
 
