@@ -175,7 +175,16 @@ impl<T> Names<T> {
         let at = self.all.len() as u32;
         let (slot, generation) = self.slots.take(at);
         let holds = u32::from(parent == NONE);
-        self.all.push(Name { previous: NONE, next: NONE, parent, slot, holds, bytes, place: Place::Held, is_directory });
+        self.all.push(Name {
+            previous: NONE,
+            next: NONE,
+            parent,
+            slot,
+            holds,
+            bytes,
+            place: Place::Held,
+            is_directory,
+        });
         self.kept.push(Some(kept));
         self.bytes += u64::from(bytes);
         if parent != NONE {

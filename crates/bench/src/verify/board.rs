@@ -99,7 +99,7 @@ impl State {
             wrong,
             errors,
             slow,
-            stale,
+            replaced,
             told,
             done,
             tallies @ ..,
@@ -115,7 +115,7 @@ impl State {
             wrong: *wrong,
             errors: *errors,
             slow: *slow,
-            stale: *stale,
+            stale: *replaced,
             told: *told,
             done: *done != 0,
             ..Self::default()

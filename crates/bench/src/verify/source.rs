@@ -243,3 +243,31 @@ async fn list_prefix(backend: &dyn Backend, prefix: &str) -> Result<Vec<(String,
     }
     Ok(entries)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replaced_object_is_one_generation_from_its_first_read_on() {
+        let object = Generated { key: "d/f".to_owned() };
+        let of = |generation: u64, offset: u64| {
+            let mut bytes = vec![0; 100_000];
+            object.content(generation).fill(offset, &mut bytes);
+            bytes
+        };
+        let (mut expected, third) = (vec![0; 100_000], of(3, 7));
+        assert_eq!(object.read_like(7, &third, None, &mut expected), Some(3));
+        assert_eq!(expected, third);
+        // Another one later on is not what the file is.
+        assert_eq!(object.read_like(200_000, &of(4, 200_000), Some(3), &mut expected), Some(3));
+        assert_eq!(expected, of(3, 200_000));
+        // Two in one read are those of none.
+        let mixed = [&third[..50_000], &of(4, 50_007)[..50_000]].concat();
+        assert_eq!(object.read_like(7, &mixed, None, &mut expected), None);
+        assert_ne!(expected, mixed);
+        // One byte may be that of several.
+        assert_eq!(object.read_like(7, &third[..1], None, &mut expected[..1]), None);
+        assert_eq!(expected[0], third[0]);
+    }
+}

@@ -259,8 +259,8 @@ impl Worker {
         }
         self.ended = !again;
         if again || is_stale {
-            let (task, stale) = (state.task + u64::from(again), state.stale + u64::from(is_stale));
-            let next = State { task, stale, operation: Operation::None, ..state.clone() };
+            let (task, replaced) = (state.task + u64::from(again), state.stale + u64::from(is_stale));
+            let next = State { task, stale: replaced, operation: Operation::None, ..state.clone() };
             self.board.write(&next).map_err(Error::io("writing to a board"))?;
             if again {
                 self.process = start(&self.order, &self.plan)?;

@@ -73,9 +73,10 @@ fn find(dir: &Path, depth: u32) -> usize {
     let entries = fs::read_dir(dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
     let entry = |entry: std::io::Result<fs::DirEntry>| {
         let entry = entry.expect("an entry");
-        match entry.file_type().expect("its kind").is_dir() {
-            true => find(&entry.path(), depth + 1),
-            false => usize::from(depth > 0),
+        if entry.file_type().expect("its kind").is_dir() {
+            find(&entry.path(), depth + 1)
+        } else {
+            usize::from(depth > 0)
         }
     };
     entries.map(entry).sum()

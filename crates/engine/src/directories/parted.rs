@@ -25,7 +25,10 @@ struct Part<K, V> {
 
 impl<K: Hash + Eq, V> Default for Parted<K, V> {
     fn default() -> Self {
-        Self { seeds: RandomState::new(), parts: (0..PARTS).map(|_| Part { entries: HashMap::new(), most: 0 }).collect() }
+        Self {
+            seeds: RandomState::new(),
+            parts: (0..PARTS).map(|_| Part { entries: HashMap::new(), most: 0 }).collect(),
+        }
     }
 }
 
