@@ -55,8 +55,8 @@ pub struct Torture {
     pub processes: u32,
     /// The seed of all plans.
     pub seed: u64,
-    /// Objects of the source are replaced meanwhile, by generations that it generates: an open file
-    /// is one of them, and a read of it may fail with `ESTALE`.
+    /// Objects of the source are replaced meanwhile, by generations that it generates: an open
+    /// file is one of them, and a read of it may fail with `ESTALE`.
     pub replaced: bool,
     /// A call that takes longer is reported as slow.
     pub bound: Duration,

@@ -117,8 +117,8 @@ fn opens_of_many_files() {
     });
 }
 
-/// 200 readers of one file, 10 MiB apart, each slower than the storage by far, in 64 MiB. A start is
-/// a mount of two seconds: as it begins, most is undecided.
+/// 200 readers of one file, 10 MiB apart, each slower than the storage by far, in 64 MiB. A start
+/// is a mount of two seconds: as it begins, most is undecided.
 #[test]
 fn starts_of_200_slow_streams() {
     const STREAMS: u64 = 200;

@@ -99,8 +99,8 @@ fn the_heads_of_20_000_files_are_read_in_the_least_budget() {
     heads_are_read(20_000, 8 << 10, 16, 64);
 }
 
-/// Reads the first bytes of so many files of a mount of `memory_mib`. What becomes resident exceeds
-/// that by at most `more_mib`.
+/// Reads the first bytes of so many files of a mount of `memory_mib`. What becomes resident
+/// exceeds that by at most `more_mib`.
 fn heads_are_read(files: usize, size: u64, memory_mib: u64, more_mib: u64) {
     let objects = (0..files).map(|n| ObjectSpec::new(format!("d/{n}"), size)).collect();
     let store = Store::start(Config { objects, first_byte: Duration::ZERO, ..Config::default() });

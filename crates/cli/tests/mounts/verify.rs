@@ -183,8 +183,8 @@ fn torture_seconds() -> u64 {
     given.map_or(4, |text| text.parse().expect("FOREREAD_TORTURE_SECONDS is a number"))
 }
 
-/// Verifies a mount of `memory` in front of a store with these faults, by 48 processes. Returns the
-/// report: nothing is wrong, failed or stuck, and what became resident is within the budget.
+/// Verifies a mount in front of a store with these faults, by 48 processes. Returns the report:
+/// nothing is wrong, failed or stuck, and what became resident is within the budget.
 fn torture(memory_mib: u64, faults: &[&str], options: &[&str]) -> Value {
     let mut objects: Vec<ObjectSpec> = (0..300).map(|nth| ObjectSpec::new(format!("d/f{nth}"), 128 << 10)).collect();
     objects.extend((0..3).map(|nth| ObjectSpec::new(format!("big{nth}"), 256 << 20)));

@@ -1,8 +1,8 @@
 //! A map in parts: as it grows and shrinks, no more than one part is moved at a time.
 //!
-//! A map of a million entries that is moved as a whole takes a tenth of a second, under a lock that
-//! readers wait for. And one that has held a million entries keeps room for them: this one gives
-//! it back as they go.
+//! A map of a million entries that is moved as a whole takes a tenth of a second, under a lock
+//! that readers wait for. And one that has held a million entries keeps room for them: this one
+//! gives it back as they go.
 //!
 //! The file does not know what is kept.
 

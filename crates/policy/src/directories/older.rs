@@ -2,8 +2,8 @@
 //! readers in the middle of them, or until the latest has come.
 //!
 //! ```text
-//!   latest ──(listed anew, dropped, or it is a reader's own)──> older ──(no reader left)──> gone
-//!                                                                 └──(too much memory)──> released
+//!   latest ──(listed anew, or dropped)──> older ──(no reader left)──> gone
+//!   a reader's own ────────────────────────┘ └────(too much memory)──> released
 //! ```
 //!
 //! An open directory keeps the listing that it is in, and each may keep another one. So they have

@@ -1,8 +1,8 @@
 //! The slots of names: where a name lies, by its number.
 //!
 //! ```text
-//!   slot 0 .. 1023 | 1024 .. 2047 | 2048 ..      a chunk of which all slots are free is given back,
-//!        ^ place or next free, generation        and remembers the highest generation in it
+//!   slot 0 .. 1023 | 1024 .. 2047 | 2048 ..     a chunk of which all slots are free is given
+//!        ^ place or next free, generation       back, and remembers its highest generation
 //! ```
 //!
 //! *Invariants:* no name in a slot has the generation of an earlier one, but for every 2^32nd. A
