@@ -387,6 +387,31 @@ mod tests {
         chain.forget_before();
     }
 
+    /// A directory of many is forgotten: their numbers go, some at a time, but for one of which
+    /// policy knows more and one with a listing of its own.
+    #[test]
+    fn numbers_of_a_forgotten_directory_go_a_part_at_a_time() {
+        let mut table = DirectoryTable::new(Duration::from_secs(1), true);
+        let (above, _) = table.identify("above/");
+        let chain = table.begin(above, false);
+        let prefixes: Vec<String> = (0..3000).map(|n| format!("above/{n:04}/")).collect();
+        let entries = prefixes.iter().cloned().map(Entry::Prefix).collect();
+        chain.listing.take(ListPage { entries, continuation: None }, Instant::now());
+        let numbers: Vec<DirId> = prefixes.iter().map(|prefix| table.identify(prefix).0).collect();
+        table.begin(numbers[7], true);
+        let kept = numbers[11];
+        table.drop(above, |dir| dir == kept);
+        let mut steps = 1;
+        while table.sweep(1000, |dir| dir == kept) {
+            steps += 1;
+            let left = prefixes.iter().filter(|prefix| table.number(prefix).is_some()).count();
+            assert!(left + steps * 1000 >= 3000, "{left} are left after {steps} steps");
+        }
+        assert!((3..=4).contains(&steps), "{steps} steps");
+        let left: Vec<&str> = prefixes.iter().map(|p| &**p).filter(|prefix| table.number(prefix).is_some()).collect();
+        assert_eq!(left, [&*prefixes[7], &*prefixes[11]]);
+    }
+
     /// A file is fetched ahead; meanwhile the directory is listed again, and has another file, or
     /// another version, at the same place.
     #[test]
