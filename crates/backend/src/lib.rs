@@ -50,7 +50,7 @@ pub use connect::{ConnectOptions, Connected, Keys, Place, connect, place, shown}
 pub use error::{Error, ErrorKind, Operation};
 pub use file::Directory;
 pub use foreread_local::lock;
-pub use foreread_local::{Buffers, Frames, Mechanism, Queue, Submitter};
+pub use foreread_local::{Buffers, Frames, Mechanism, Queue, Submitter, return_free_memory};
 pub use object::{Entry, Key, ListPage, Object, Version};
 
 use std::fmt::Debug;
@@ -178,6 +178,16 @@ pub trait Backend: Send + Sync + 'static {
         let _ = after;
         let message = "this storage lists directory by directory only";
         futures::future::ready(Err(Error::new(ErrorKind::Unsupported, Operation::List, prefix, message))).boxed()
+    }
+
+    /// Memory that it keeps from one request to the next, in bytes, beside connections.
+    fn kept_bytes(&self) -> u64 {
+        0
+    }
+
+    /// It keeps no more than so many bytes from now on, or what one listing needs.
+    fn keep_at_most(&self, bytes: u64) {
+        let _ = bytes;
     }
 
     /// The object for reads in place, without a request to a server; `None` where each read is a

@@ -28,7 +28,7 @@ use reqwest::Url;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::object::{Entry, Key, ListPage, Object, Version};
 use crate::response::{self, Asked, Coding, Refusal, Rejection, TagHeader};
-use crate::web::indexes::Indexes;
+use crate::web::indexes::{Indexes, Names};
 use crate::wire::{self, Failure, Redirects, Wire};
 use crate::{Backend, Body, Capabilities};
 
@@ -177,12 +177,13 @@ impl Web {
     async fn list(&self, prefix: &str, continuation: Option<&str>) -> Result<ListPage, Error> {
         let names = match continuation.and_then(|_| self.indexes().get(prefix)) {
             Some(names) => names,
-            None => Arc::new(self.index(prefix).await?),
+            None => Arc::new(Names::new(self.index(prefix).await?)),
         };
-        let from = continuation.map_or(0, |last| names.partition_point(|name| name.as_str() <= last));
-        let described = describe::page(&names[from..], |name| self.describe_child(prefix, name)).await?;
+        let from = continuation.map_or(0, |last| names.after(last));
+        let page: Vec<String> = names.from(from).take(describe::PAGE_ENTRIES_MAX).map(str::to_owned).collect();
+        let described = describe::page(&page, |name| self.describe_child(prefix, name)).await?;
         let next = from + described.len();
-        let last = names[..next].last().filter(|_| next < names.len());
+        let last = page[..described.len()].last().filter(|_| next < names.len());
         if last.is_some() {
             self.indexes().keep(prefix, &names);
         } else {
@@ -255,6 +256,14 @@ impl Backend for Web {
 
     fn list<'a>(&'a self, prefix: &'a str, continuation: Option<&'a str>) -> BoxFuture<'a, Result<ListPage, Error>> {
         self.list(prefix, continuation).boxed()
+    }
+
+    fn kept_bytes(&self) -> u64 {
+        self.indexes().bytes() as u64
+    }
+
+    fn keep_at_most(&self, bytes: u64) {
+        self.indexes().keep_at_most(usize::try_from(bytes).unwrap_or(usize::MAX));
     }
 }
 

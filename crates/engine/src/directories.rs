@@ -19,7 +19,8 @@
 //! long. Anything older is asked for again.
 //!
 //! *Invariant:* one chain of requests lists a directory at a time; a listing that was replaced
-//! while a reader still reads it is carried to its end for that reader.
+//! while a reader still reads it is carried to its end for that reader, or where memory is short,
+//! listed anew from there on.
 
 pub(crate) mod anew;
 pub(crate) mod brought;
@@ -30,6 +31,7 @@ pub(crate) mod listing;
 pub(crate) mod marks;
 pub(crate) mod moment;
 pub(crate) mod name;
+pub(crate) mod parted;
 pub(crate) mod prefetch;
 pub(crate) mod readers;
 pub(crate) mod segments;

@@ -43,10 +43,10 @@ pub struct Directory {
 /// How far an open directory has been read.
 struct Reading {
     chain: Arc<Chain>,
-    /// The place of the first entry that the latest visit gave out.
+    /// The place of the first entry below.
     first: u32,
-    /// The names that it gave out, one after the other; where each one ends, and whether it is of
-    /// a directory.
+    /// The last names that were given out, one after the other; where each one ends, and whether
+    /// it is of a directory.
     names: String,
     ends: Vec<(u32, bool)>,
 }
@@ -59,6 +59,24 @@ impl Reading {
         let start = at.checked_sub(1).map_or(0, |before| self.ends[before].0);
         Some(Last { name: self.names[start as usize..end as usize].to_owned(), directory })
     }
+
+    /// An entry has been given out.
+    fn given(&mut self, place: u32, name: &str, directory: bool) {
+        if place != self.first + self.ends.len() as u32 {
+            self.first = place;
+            self.names.clear();
+            self.ends.clear();
+        }
+        if self.ends.len() == 2 * LAST_MAX {
+            let (end, _) = self.ends[LAST_MAX - 1];
+            self.names.drain(..end as usize);
+            self.ends.drain(..LAST_MAX);
+            self.ends.iter_mut().for_each(|(other, _)| *other -= end);
+            self.first += LAST_MAX as u32;
+        }
+        self.names.push_str(name);
+        self.ends.push((self.names.len() as u32, directory));
+    }
 }
 
 impl std::fmt::Debug for Directory {
@@ -67,7 +85,17 @@ impl std::fmt::Debug for Directory {
     }
 }
 
+impl Drop for Directory {
+    fn drop(&mut self) {
+        self.directories.close(&self.chain());
+    }
+}
+
 impl Directory {
+    /// Memory that an open directory takes, in bytes: itself, and the last names that were given
+    /// out, if they are not longer than most. What it keeps of listings is charged by itself.
+    pub const BYTES: u64 = (size_of::<Self>() + LAST_MAX * (size_of::<(u32, bool)>() + NAME_BYTES)) as u64;
+
     /// Waits until the entry at `place` (from 0) has come, or it is known that there is none.
     /// Returns whether there is one.
     ///
@@ -114,16 +142,9 @@ impl Directory {
     pub fn visit(&self, place: u32, mut visit: impl FnMut(u32, &str, Node, Duration) -> bool) -> bool {
         let ttl = self.directories.ttl;
         let reading = &mut *self.reading.lock();
-        let Reading { chain, first, names, ends } = reading;
-        let mut begun = false;
+        let chain = Arc::clone(&reading.chain);
         chain.listing.visit(place, |place, name, node, at| {
-            if !std::mem::replace(&mut begun, true) {
-                *first = place;
-                names.clear();
-                ends.clear();
-            }
-            names.push_str(name);
-            ends.push((names.len() as u32, matches!(node, Node::Directory(_))));
+            reading.given(place, name, matches!(node, Node::Directory(_)));
             visit(place, name, node, ttl.saturating_sub(at.elapsed()))
         })
     }
@@ -316,6 +337,15 @@ impl Engine {
 
 /// A page of a listing, and when it was asked for.
 type Page = Result<(ListPage, Instant), Error>;
+
+/// The length of most names, in bytes. Lower: open directories take more than is charged. Higher:
+/// fewer names fit beside them.
+const NAME_BYTES: usize = 24;
+
+/// The last names that an open directory remembers, at least. The kernel asks for what follows one
+/// of them. Lower: a program with a small buffer, whose directory is gone from memory, has entries
+/// listed again. Higher: more memory for each open directory.
+const LAST_MAX: usize = 128;
 
 /// Directories listed at the same time to find the files of an order. Lower takes longer; higher
 /// makes more requests at once.

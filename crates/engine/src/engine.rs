@@ -9,7 +9,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use foreread_backend::{Backend, Key, ListPage, Object, Submitter};
+use foreread_backend::lock::Mutex;
+use foreread_backend::{Backend, Key, ListPage, Object, Submitter, return_free_memory};
 use foreread_policy::{Event, Replacement};
 use tokio::runtime::{Handle, Runtime};
 
@@ -33,6 +34,8 @@ use crate::stats::Stats;
 pub struct Engine {
     driver: Arc<Driver>,
     directories: Arc<Directories>,
+    /// One change of the budget at a time: pages and directories are told of the same one last.
+    setting: Arc<Mutex<()>>,
     /// Held until it is dropped.
     #[expect(dead_code, reason = "what it does, it does when it is dropped")]
     owned: Arc<Owned>,
@@ -135,7 +138,7 @@ impl Engine {
         let driver = Driver::new(storage, runtime.clone(), shard);
         let directories = Directories::new(&driver, options, capabilities.list_after);
         let owned = Arc::new(Owned { driver: Arc::clone(&driver), runtime: own });
-        Ok(Self { driver, directories, owned })
+        Ok(Self { driver, directories, setting: Arc::default(), owned })
     }
 
     /// The runtime that carries requests; front doors spawn on it.
@@ -226,11 +229,13 @@ impl Engine {
     /// Errors: [`ErrorKind::Invalid`] for a budget below 16 MiB.
     pub fn set_memory_bytes(&self, bytes: u64) -> Result<(), Error> {
         check_memory(bytes)?;
+        let _one = self.setting.lock();
         self.driver.enter(|shard| {
             self.driver.tell(shard, Event::Capacity { bytes });
             shard.files.shrink();
         });
         self.directories.set_memory(bytes);
+        return_free_memory();
         Ok(())
     }
 
@@ -247,7 +252,7 @@ impl Engine {
     /// What it has done so far and holds now.
     pub fn stats(&self) -> Stats {
         let (counters, memory) = self.driver.enter(|shard| shard.decided());
-        let names_bytes = self.directories.names_bytes.load(Relaxed);
+        let names_bytes = self.directories.names_bytes.load(Relaxed) + self.backend().kept_bytes();
         let mechanism = self.backend().submission().map(Submitter::mechanism);
         self.driver.storage.stats.snapshot(counters, memory, self.directories.counters(), names_bytes, mechanism)
     }
@@ -284,3 +289,28 @@ fn check_memory(bytes: u64) -> Result<(), Error> {
 /// Threads for requests. Four carry more than a 10 Gbit/s link; higher costs memory and switches
 /// between threads, lower limits what one engine can fetch.
 const THREADS_MAX: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use foreread_backend::{ConnectOptions, connect};
+    use foreread_policy::DirShares;
+
+    use super::*;
+
+    /// Two threads set the budget at the same time, many times.
+    #[test]
+    fn of_two_budgets_set_at_once_one_holds_for_everything() {
+        let connected = connect("/", &ConnectOptions::default()).expect("a local directory");
+        let engine = Engine::new(connected.backend, &Options::default()).expect("an engine");
+        for round in 0..3000 {
+            std::thread::scope(|scope| {
+                for mib in [32, 64] {
+                    let engine = &engine;
+                    scope.spawn(move || engine.set_memory_bytes(mib << 20).expect("a budget"));
+                }
+            });
+            let shares = engine.directories.look(|state| state.policy.shares());
+            assert_eq!(shares, DirShares::of_budget(engine.memory_bytes()), "round {round}");
+        }
+    }
+}

@@ -63,7 +63,9 @@ pub use directory::Directory;
 pub use engine::{Engine, Reserved};
 pub use error::{Error, ErrorKind};
 pub use file::File;
-pub use foreread_backend::{Backend, Capabilities, Entry, Key, ListPage, Mechanism, Object, Version};
+pub use foreread_backend::{
+    Backend, Capabilities, Entry, Key, ListPage, Mechanism, Object, Version, return_free_memory,
+};
 pub use options::{MEMORY_BYTES_MIN, Options, Patience};
 pub use pages::pinned::Pages;
 pub use planted::Panic;

@@ -210,7 +210,8 @@ pub struct Stats {
     pub walks: u64,
     /// Memory that directories take.
     pub memory_directories_bytes: u64,
-    /// Memory that a mount needs for names that the kernel remembers, and for open files.
+    /// Memory that a mount needs for names that the kernel remembers, and for open files; and that
+    /// the storage's client keeps for listings.
     pub memory_names_bytes: u64,
     /// The budget.
     pub memory_budget_bytes: u64,

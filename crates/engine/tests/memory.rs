@@ -28,8 +28,12 @@ use tokio::runtime::Runtime;
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
-/// `flat/f<n>`: so many files. `dirs/d<n>/data`: as many directories with one file each.
+/// `flat/f<n>`: so many files. `part/f<n>`: some of them. `dirs/d<n>/data`: as many directories
+/// with one file each.
 struct Names(u64);
+
+/// What the storage's client says that it keeps, in bytes.
+static KEPT: AtomicU64 = AtomicU64::new(0);
 
 /// Requests that the storage was sent, of every kind.
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
@@ -41,6 +45,9 @@ const LARGE: u64 = 96 << 20;
 
 /// Names of each kind.
 const NAMES: u64 = 100_000;
+
+/// Names in a directory that is kept whole.
+const PART: u64 = 12_000;
 
 /// What the engine has besides its budget: threads of the runtime, tables that are empty.
 const SLACK: u64 = 4 << 20;
@@ -54,7 +61,7 @@ impl Names {
     fn entry(prefix: &str, n: u64) -> Entry {
         match prefix {
             "dirs/" => Entry::Prefix(format!("dirs/d{n:08}/")),
-            "flat/" => Entry::Object(Self::object(format!("flat/f{n:08}"))),
+            "flat/" | "part/" => Entry::Object(Self::object(format!("{prefix}f{n:08}"))),
             inside => Entry::Object(Self::object(format!("{inside}data"))),
         }
     }
@@ -63,6 +70,7 @@ impl Names {
     fn page(&self, prefix: &str, from: u64) -> ListPage {
         let count = match prefix {
             "dirs/" | "flat/" => self.0,
+            "part/" => PART,
             inside => u64::from(inside.starts_with("dirs/d")),
         };
         let to = (from + PAGE).min(count);
@@ -87,6 +95,10 @@ impl Backend for Names {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities::default().with_conditional_read(true).with_range(true).with_list_after(true)
+    }
+
+    fn kept_bytes(&self) -> u64 {
+        KEPT.load(Relaxed)
     }
 
     fn stat<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Object, Error>> {
@@ -119,7 +131,7 @@ impl Backend for Names {
     fn list_after<'a>(&'a self, prefix: &'a str, after: &'a str) -> BoxFuture<'a, Result<ListPage, Error>> {
         async move {
             first_byte().await;
-            let (mut low, mut high) = (0, self.0);
+            let (mut low, mut high) = (0, if prefix == "part/" { PART } else { self.0 });
             while low < high {
                 let middle = u64::midpoint(low, high);
                 if Self::entry(prefix, middle).key() <= after { low = middle + 1 } else { high = middle }
@@ -232,7 +244,9 @@ impl Rig {
 /// One test, so that nothing else allocates meanwhile.
 #[test]
 fn what_grows_with_use_stays_within_the_budget() {
-    let tests: [fn(&mut Rig); 8] = [
+    let tests: [fn(&mut Rig); 10] = [
+        what_the_storages_client_keeps_is_charged,
+        open_directories_keep_their_share_of_what_was_listed,
         a_flat_directory_is_read_to_its_end,
         readers_far_apart_see_each_name_once,
         directories_with_a_file_each_are_walked,
@@ -246,6 +260,7 @@ fn what_grows_with_use_stays_within_the_budget() {
         Rig::with(BUDGET, test);
     }
     Rig::with(LARGE, the_budget_changes);
+    Rig::with(LARGE, tables_shrink_with_the_budget);
     Rig::with(LARGE, files_that_fit_are_fetched_once);
 }
 
@@ -282,6 +297,40 @@ fn readers_far_apart_see_each_name_once(rig: &mut Rig) {
     assert_eq!(rig.next(&directory, 0, 1)[0].0, "f00000000");
     assert_eq!(rig.next(&directory, 5_000, 1)[0].0, "f00005000");
     rig.check("readers far apart", BUDGET + (4 << 20));
+}
+
+/// Each of them is in the middle of a listing that no other one has: the directory was listed anew
+/// in between.
+fn open_directories_keep_their_share_of_what_was_listed(rig: &mut Rig) {
+    let mut open = Vec::new();
+    for nth in 0..100 {
+        let directory = rig.engine.open_directory("part/");
+        let place = 100 + nth * 7;
+        assert_eq!(rig.next(&directory, 0, place).len(), place);
+        rig.read_all("part/", 'f', PART);
+        rig.engine.forget_names();
+        open.push((directory, place));
+    }
+    rig.check("100 open directories", BUDGET);
+    let charged = rig.engine.stats().memory_directories_bytes;
+    assert!(charged > 4 << 20, "{charged} bytes are charged, listings of readers included");
+    // Side by side, and each reads its rest once.
+    while !open.is_empty() {
+        open.retain_mut(|(directory, place)| {
+            let found = rig.next(directory, *place as u32, 3000);
+            for (n, (name, _)) in (*place..).zip(&found) {
+                assert_eq!(*name, format!("f{n:08}"));
+            }
+            *place += found.len();
+            assert!(!found.is_empty() || *place as u64 == PART, "{place}");
+            !found.is_empty()
+        });
+    }
+    rig.check("100 open directories, read to their ends", BUDGET);
+    // Nothing is held for them any more.
+    rig.read_all("part/", 'f', PART);
+    let charged = rig.engine.stats().memory_directories_bytes;
+    assert!(charged < 3 << 20, "{charged} bytes are charged to one directory");
 }
 
 fn directories_with_a_file_each_are_walked(rig: &mut Rig) {
@@ -390,6 +439,20 @@ fn files_are_opened_and_read(rig: &mut Rig) {
     rig.check("opens", BUDGET);
 }
 
+fn what_the_storages_client_keeps_is_charged(rig: &mut Rig) {
+    const KEEPS: u64 = 6 << 20;
+    KEPT.store(KEEPS, Relaxed);
+    for n in 0..2_000 {
+        let file = rig.engine.open(&Names::object(format!("flat/f{n:08}")));
+        rig.runtime.block_on(file.read_at(0, FILE_BYTES as usize)).expect("bytes");
+    }
+    let stats = rig.engine.stats();
+    assert_eq!(stats.memory_names_bytes, KEEPS);
+    let charged = stats.memory_charged_bytes;
+    assert!(charged <= BUDGET - KEEPS + (1 << 20), "{charged} bytes are charged for files and pages");
+    KEPT.store(0, Relaxed);
+}
+
 fn the_budget_changes(rig: &mut Rig) {
     let fill = |rig: &mut Rig| {
         rig.read_all("flat/", 'f', rig.names);
@@ -414,6 +477,32 @@ fn the_budget_changes(rig: &mut Rig) {
     assert!(again > 60 << 20, "{again} bytes are allocated");
     let error = rig.engine.set_memory_bytes(1 << 20).expect_err("too little");
     assert_eq!(error.kind(), Failed::Invalid);
+}
+
+/// As many directories as fit, in a small budget, in one where all of them fit, and in the small
+/// one again: no table keeps the room that it once had.
+fn tables_shrink_with_the_budget(rig: &mut Rig) {
+    let empty = rig.allocated();
+    let mut names = 0..;
+    let mut filled = |rig: &mut Rig, budget| {
+        rig.engine.set_memory_bytes(budget).expect("a budget");
+        for n in names.by_ref().take(50_000) {
+            let prefix = format!("elsewhere/{n:08}/some/deep/directory/");
+            let found = rig.runtime.block_on(rig.engine.look_up(&prefix, "no"));
+            assert_eq!(found.expect_err("there is no such name").kind(), Failed::NotFound);
+        }
+        rig.allocated() - empty
+    };
+    let (small, large) = (filled(rig, BUDGET), filled(rig, 512 << 20));
+    assert!(large > 6 * small, "{large} bytes, {small} in the small budget");
+    rig.engine.set_memory_bytes(BUDGET).expect("a budget");
+    let again = rig.allocated() - empty;
+    println!("tables: {} KiB, {} KiB with a large budget, then {} KiB", small >> 10, large >> 10, again >> 10);
+    assert!(again <= small + (256 << 10), "{again} bytes are allocated at once, {small} before");
+    let charged = rig.engine.stats().memory_directories_bytes;
+    assert!(charged <= BUDGET * 3 / 8, "{charged} bytes are charged");
+    let later = filled(rig, BUDGET);
+    assert!(later <= small + (256 << 10), "{later} bytes are allocated later, {small} before");
 }
 
 /// An epoch over small files, and two more: what is closed stays known as long as it is resident.

@@ -33,7 +33,7 @@ use parking_lot::Mutex;
 
 use crate::attributes::{BLOCK_BYTES, Look, attribute_ttl};
 use crate::errno;
-use crate::inode::{Inode, Inodes, Node, ROOT};
+use crate::inode::{Handle, Inode, Inodes, Node, ROOT};
 use crate::killed::{killed, killed_while};
 use crate::options::MountOptions;
 use crate::question::{self, Question};
@@ -49,6 +49,8 @@ struct Shared {
     engine: Engine,
     inodes: Arc<Inodes>,
     look: Look,
+    /// One change of the budget at a time: all is told of the same one last.
+    setting: Mutex<()>,
     files: Mutex<HashMap<u64, File>>,
     directories: Mutex<HashMap<u64, Arc<Directory>>>,
     next_handle: AtomicU64,
@@ -61,6 +63,7 @@ impl Mount {
             engine,
             inodes,
             look: Look::new(options),
+            setting: Mutex::default(),
             files: Mutex::default(),
             directories: Mutex::default(),
             next_handle: AtomicU64::new(1),
@@ -132,7 +135,7 @@ impl Shared {
     fn opened(&self, ino: INodeNo, directory: Arc<Directory>, reply: ReplyOpen) {
         let handle = self.handle();
         self.directories.lock().insert(handle, directory);
-        self.inodes.opened(ino.0);
+        self.inodes.opened(ino.0, Handle::Directory);
         reply.opened(FileHandle(handle), FopenFlags::empty());
     }
 
@@ -225,7 +228,7 @@ impl Filesystem for Mount {
                 Ok(file) => {
                     let handle = shared.handle();
                     shared.files.lock().insert(handle, file);
-                    shared.inodes.opened(ino.0);
+                    shared.inodes.opened(ino.0, Handle::File);
                     // The inode is the version, so the kernel's cached pages of it stay right.
                     let flags = FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH;
                     reply.opened(FileHandle(handle), flags);
@@ -281,7 +284,7 @@ impl Filesystem for Mount {
     ) {
         let file = self.shared.files.lock().remove(&fh.0);
         if file.is_some() {
-            self.shared.inodes.closed(ino.0);
+            self.shared.inodes.closed(ino.0, Handle::File);
         }
         drop(file);
         reply.ok();
@@ -362,7 +365,7 @@ impl Filesystem for Mount {
     fn releasedir(&self, _req: &Request, ino: INodeNo, fh: FileHandle, _flags: OpenFlags, reply: ReplyEmpty) {
         let directory = self.shared.directories.lock().remove(&fh.0);
         if directory.is_some() {
-            self.shared.inodes.closed(ino.0);
+            self.shared.inodes.closed(ino.0, Handle::Directory);
         }
         reply.ok();
     }
@@ -412,6 +415,7 @@ impl Filesystem for Mount {
                     return reply.error(Errno::EPERM);
                 }
                 let Some(bytes) = question::number_in(in_data) else { return reply.error(Errno::EINVAL) };
+                let _one = self.shared.setting.lock();
                 if engine.set_memory_bytes(bytes).is_err() {
                     return reply.error(Errno::EINVAL);
                 }

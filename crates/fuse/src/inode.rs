@@ -5,8 +5,8 @@
 //!   look-up ──> Inode { lookups + 1 } ── forget(n): lookups - n ──> 0: gone (but the root)
 //!   look-up of a later version ──> a new Inode; an open of the outdated one is ESTALE
 //!
-//!   table    key, tag ── one string ──> by number: one record each, in the place that policy says
-//!                                       by key: the places of the current versions
+//!   table    key, tag ── one string ──> names: one record each, by number
+//!                                       by key: the slots of the current versions
 //! ```
 //!
 //! A look-up that asked the storage confirms the version for the open that follows it, once,
@@ -19,10 +19,10 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
-use foreread_engine::{Directory, File, Key, Object, Reserved, Version};
+use foreread_engine::{Directory, File, Key, Object, Reserved, Version, return_free_memory};
 use foreread_policy::{NameId, Names, Nanos, Next};
 use hashbrown::HashTable;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// What an inode stands for.
 #[derive(Debug)]
@@ -64,6 +64,23 @@ pub(crate) struct Inodes {
     reserved_bytes: AtomicU64,
 }
 
+/// What has been opened.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Handle {
+    File,
+    Directory,
+}
+
+impl Handle {
+    /// What it takes, in bytes.
+    fn bytes(self) -> u64 {
+        match self {
+            Self::File => HANDLE_BYTES,
+            Self::Directory => HANDLE_BYTES + Directory::BYTES,
+        }
+    }
+}
+
 /// A call that waits for the storage.
 pub(crate) struct Waits<'a> {
     inodes: &'a Inodes,
@@ -78,14 +95,27 @@ impl Drop for Waits<'_> {
 
 #[derive(Debug)]
 struct Table {
-    names: Names,
-    /// By the places that `names` says.
-    records: Vec<Record>,
-    /// The places of directories, and of the version last seen of each key. A version that comes
-    /// back after another one gets a new inode.
-    by_key: HashTable<u32>,
-    hasher: RandomState,
+    names: Names<Record>,
+    by_key: ByKey,
+    /// The budget is smaller, and what names took is to be given back once they are gone.
+    shrinks: bool,
     has_ended: bool,
+}
+
+/// The slots of directories, and of the version last seen of each key. A version that comes back
+/// after another one gets a new inode. In parts, so that no more than one of them is moved at a
+/// time as they grow and shrink.
+#[derive(Debug)]
+struct ByKey {
+    hasher: RandomState,
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Default)]
+struct Part {
+    slots: HashTable<u32>,
+    /// The most that it has had since it was last shrunk.
+    most: usize,
 }
 
 /// What is known of an inode.
@@ -113,33 +143,29 @@ impl Inodes {
     /// With the root, number 1, for `prefix`, in a budget of so many bytes for everything.
     pub(crate) fn new(prefix: &str, budget_bytes: u64, reserved: Reserved) -> Self {
         let root = Record::directory(prefix);
-        let mut table = Table {
-            names: Names::new(budget_bytes, root.bytes()),
-            records: vec![root],
-            by_key: HashTable::new(),
-            hasher: RandomState::new(),
-            has_ended: false,
-        };
-        table.enter(0);
+        let names = Names::new(budget_bytes, root.bytes(), root);
+        let mut table = Table { names, by_key: ByKey::default(), shrinks: false, has_ended: false };
+        table.by_key.enter(prefix, NameId::ROOT.slot(), &table.names);
         let (table, news, started) = (Mutex::new(table), Condvar::new(), Instant::now());
         Self { table, news, started, reserved, reserved_bytes: AtomicU64::new(0) }
     }
 
     /// The inode with this number.
     pub(crate) fn get(&self, number: u64) -> Option<Inode> {
-        self.table.lock().find(number).map(|(_, record)| record.inode(number))
+        self.table.lock().find(number).map(|record| record.inode(number))
     }
 
     /// What the inode with this number stands for.
     pub(crate) fn node(&self, number: u64) -> Option<Node> {
-        self.table.lock().find(number).map(|(_, record)| record.node())
+        self.table.lock().find(number).map(Record::node)
     }
 
     /// The inode of a directory in `parent`, with one look-up more.
     pub(crate) fn directory(&self, parent: u64, prefix: &str) -> Inode {
         let table = &mut *self.table.lock();
-        let at = table.current(prefix).unwrap_or_else(|| table.add(parent, Record::directory(prefix)));
-        self.looked_up(table, at)
+        let name = table.current(prefix).map(|(name, _)| name);
+        let name = name.unwrap_or_else(|| table.add(parent, Record::directory(prefix)));
+        self.looked_up(table, name)
     }
 
     /// The inode in `parent` of this version of an object, with one look-up more. Other versions
@@ -147,25 +173,30 @@ impl Inodes {
     pub(crate) fn file(&self, parent: u64, object: &Object) -> Inode {
         let table = &mut *self.table.lock();
         let current = table.current(object.key.as_str());
-        let at = match current {
-            Some(at) if table.records[at].is_version(&object.version) => at,
+        let name = match current.map(|(name, record)| (name, record.is_version(&object.version))) {
+            Some((name, true)) => name,
             before => {
-                if let Some(before) = before {
-                    table.records[before].is_outdated = true;
-                    table.leave(before);
+                if let Some((before, _)) = before {
+                    table.by_key.leave(object.key.as_str(), before.slot(), &table.names);
+                    if let Some(record) = table.names.get_mut(before) {
+                        record.is_outdated = true;
+                    }
                 }
                 table.add(parent, Record::file(object))
             }
         };
-        self.looked_up(table, at)
+        self.looked_up(table, name)
     }
 
-    fn looked_up(&self, table: &mut Table, at: usize) -> Inode {
-        let record = &mut table.records[at];
-        record.lookups += 1;
-        let number = table.names.at(at);
-        let inode = record.inode(number.0);
-        table.names.looked_up(number);
+    fn looked_up(&self, table: &mut Table, name: NameId) -> Inode {
+        let inode = table.names.get_mut(name).map_or_else(
+            || Record::directory("").inode(name.0),
+            |record| {
+                record.lookups += 1;
+                record.inode(name.0)
+            },
+        );
+        table.names.looked_up(name);
         self.tell(table);
         inode
     }
@@ -173,15 +204,14 @@ impl Inodes {
     /// The kernel gives `count` look-ups back.
     pub(crate) fn forget(&self, number: u64, count: u64) {
         let table = &mut *self.table.lock();
-        let Some(at) = table.names.index(NameId(number)) else { return };
-        let record = &mut table.records[at];
+        let Some(record) = table.names.get_mut(NameId(number)) else { return };
         record.lookups = record.lookups.saturating_sub(count);
         if record.lookups > 0 || NameId(number) == NameId::ROOT {
             return;
         }
-        table.leave(at);
-        table.records[at] = Record::directory("");
-        table.names.remove(NameId(number));
+        if let Some(record) = table.names.remove(NameId(number)) {
+            table.by_key.leave(record.key(), NameId(number).slot(), &table.names);
+        }
     }
 
     /// The storage has confirmed, for a look-up that was answered at this moment, that this is the
@@ -204,26 +234,26 @@ impl Inodes {
 
     fn set_answered(&self, number: u64, answered: u64) -> u64 {
         let table = &mut *self.table.lock();
-        let at = table.names.index(NameId(number));
-        at.map_or(0, |at| std::mem::replace(&mut table.records[at].answered, answered))
+        let record = table.names.get_mut(NameId(number));
+        record.map_or(0, |record| std::mem::replace(&mut record.answered, answered))
     }
 
     /// Whether a later version than that of the inode is known, or the inode is not.
     pub(crate) fn is_outdated(&self, number: u64) -> bool {
-        self.table.lock().find(number).is_none_or(|(_, record)| record.is_outdated)
+        self.table.lock().find(number).is_none_or(|record| record.is_outdated)
     }
 
     /// A file or directory has been opened.
-    pub(crate) fn opened(&self, number: u64) {
+    pub(crate) fn opened(&self, number: u64, handle: Handle) {
         let table = &mut *self.table.lock();
-        table.names.opened(NameId(number), HANDLE_BYTES);
+        table.names.opened(NameId(number), handle.bytes());
         self.tell(table);
     }
 
     /// It has been closed.
-    pub(crate) fn closed(&self, number: u64) {
+    pub(crate) fn closed(&self, number: u64, handle: Handle) {
         let table = &mut *self.table.lock();
-        table.names.closed(NameId(number), HANDLE_BYTES);
+        table.names.closed(NameId(number), handle.bytes());
         self.tell(table);
     }
 
@@ -236,13 +266,12 @@ impl Inodes {
 
     /// Whether such a call waits.
     pub(crate) fn waits_in(&self, number: u64) -> bool {
-        self.table.lock().find(number).is_some_and(|(_, record)| record.waits > 0)
+        self.table.lock().find(number).is_some_and(|record| record.waits > 0)
     }
 
     fn count_wait(&self, number: u64, count: impl FnOnce(u32) -> u32) {
         let table = &mut *self.table.lock();
-        if let Some(at) = table.names.index(NameId(number)) {
-            let waits = &mut table.records[at].waits;
+        if let Some(Record { waits, .. }) = table.names.get_mut(NameId(number)) {
             *waits = count(*waits);
         }
     }
@@ -274,7 +303,10 @@ impl Inodes {
 
     /// The engine's budget is so many bytes from now on.
     pub(crate) fn set_budget(&self, bytes: u64) {
-        self.table.lock().names.set_budget(bytes);
+        let table = &mut *self.table.lock();
+        let before = table.names.capacity_bytes();
+        table.names.set_budget(bytes);
+        table.shrinks |= table.names.capacity_bytes() < before;
         self.news.notify_all();
     }
 
@@ -292,6 +324,10 @@ impl Inodes {
                     }
                 }
                 _ if !batch.is_empty() => return true,
+                _ if table.shrinks && table.names.charged_bytes() <= table.names.capacity_bytes() => {
+                    table.shrinks = false;
+                    MutexGuard::unlocked(table, return_free_memory);
+                }
                 Next::At(at) => _ = self.news.wait_until(table, self.started + Duration::from_nanos(at.0)),
                 Next::Idle => self.news.wait(table),
             }
@@ -307,53 +343,78 @@ impl Inodes {
 }
 
 impl Table {
-    fn find(&self, number: u64) -> Option<(usize, &Record)> {
-        let at = self.names.index(NameId(number))?;
-        Some((at, &self.records[at]))
+    fn find(&self, number: u64) -> Option<&Record> {
+        self.names.get(NameId(number))
     }
 
-    /// The place of the directory or the current version with this key.
-    fn current(&self, key: &str) -> Option<usize> {
-        let is_it = |at: &u32| self.records[*at as usize].key() == key;
-        self.by_key.find(self.hasher.hash_one(key), is_it).map(|at| *at as usize)
+    /// The directory or the current version with this key.
+    fn current(&self, key: &str) -> Option<(NameId, &Record)> {
+        self.by_key.find(key, &self.names)
     }
 
-    fn add(&mut self, parent: u64, record: Record) -> usize {
-        let name = self.names.add(Some(NameId(parent)), record.is_directory, record.bytes());
-        let at = self.names.index(name).unwrap_or_default();
-        if at < self.records.len() {
-            self.records[at] = record;
-        } else {
-            if self.records.len() == self.records.capacity() {
-                self.records.reserve_exact((self.records.len() / 8).max(64));
-            }
-            self.records.push(record);
+    fn add(&mut self, parent: u64, record: Record) -> NameId {
+        let name = self.names.add(Some(NameId(parent)), record.is_directory, record.bytes(), record);
+        let Self { names, by_key, .. } = self;
+        if let Some(record) = names.get(name) {
+            by_key.enter(record.key(), name.slot(), names);
         }
-        self.enter(at);
-        at
-    }
-
-    fn enter(&mut self, at: usize) {
-        let (records, hasher) = (&self.records, &self.hasher);
-        let hash = |at: &u32| hasher.hash_one(records[*at as usize].key());
-        self.by_key.insert_unique(hash(&(at as u32)), at as u32, hash);
-    }
-
-    /// What is at `at` is no longer current, if it was.
-    fn leave(&mut self, at: usize) {
-        let hash = self.hasher.hash_one(self.records[at].key());
-        if let Ok(entry) = self.by_key.find_entry(hash, |other| *other as usize == at) {
-            entry.remove();
-        }
+        name
     }
 
     fn forgettable(&self, name: NameId) -> Option<Forgettable> {
-        let (at, record) = self.find(name.0)?;
+        let record = self.find(name.0)?;
         let parent = self.names.parent(name)?;
-        let (_, above) = self.find(parent.0)?;
-        let is_current = self.current(record.key()) == Some(at);
+        let above = self.find(parent.0)?;
+        let is_current = self.current(record.key()).is_some_and(|(current, _)| current == name);
         let own = record.key().strip_prefix(above.key()).filter(|_| is_current).unwrap_or_default();
         Some(Forgettable { number: name.0, parent: parent.0, name: own.trim_end_matches('/').to_owned() })
+    }
+}
+
+impl Default for ByKey {
+    fn default() -> Self {
+        Self { hasher: RandomState::new(), parts: (0..PARTS).map(|_| Part::default()).collect() }
+    }
+}
+
+impl ByKey {
+    /// The part that a key is in; the table uses other bits of the hash.
+    fn part(hash: u64) -> usize {
+        (hash >> 32) as usize % PARTS
+    }
+
+    fn find<'n>(&self, key: &str, names: &'n Names<Record>) -> Option<(NameId, &'n Record)> {
+        let hash = self.hasher.hash_one(key);
+        let is_it = |slot: &u32| names.in_slot(*slot).is_some_and(|(_, record)| record.key() == key);
+        names.in_slot(*self.parts[Self::part(hash)].slots.find(hash, is_it)?)
+    }
+
+    fn enter(&mut self, key: &str, slot: u32, names: &Names<Record>) {
+        let Self { hasher, parts } = self;
+        let of = |slot: &u32| names.in_slot(*slot).map_or(0, |(_, record)| hasher.hash_one(record.key()));
+        let hash = hasher.hash_one(key);
+        let Part { slots, most } = &mut parts[Self::part(hash)];
+        slots.insert_unique(hash, slot, of);
+        *most = slots.len().max(*most);
+    }
+
+    /// What is in `slot` is no longer the current one with this key, if it was.
+    fn leave(&mut self, key: &str, slot: u32, names: &Names<Record>) {
+        let Self { hasher, parts } = self;
+        let hash = hasher.hash_one(key);
+        let Part { slots, most } = &mut parts[Self::part(hash)];
+        let Ok(entry) = slots.find_entry(hash, |other| *other == slot) else { return };
+        entry.remove();
+        if *most > SHRINK_MIN && slots.len() < *most / SHRINK_AT {
+            let of = |slot: &u32| names.in_slot(*slot).map_or(0, |(_, record)| hasher.hash_one(record.key()));
+            slots.shrink_to(slots.len() * 9 / 8, of);
+            *most = slots.len();
+        }
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.parts.iter().map(|part| part.slots.len()).sum()
     }
 }
 
@@ -407,7 +468,7 @@ impl Record {
         Inode { number, is_directory: self.is_directory, size: self.size, modified: self.modified }
     }
 
-    /// What it takes, its places in the table included.
+    /// What it takes, its places in the tables included.
     fn bytes(&self) -> u64 {
         // The allocator adds eight bytes, and rounds up to multiples of 16.
         let text = (self.text.len() as u64 + 8).next_multiple_of(16).max(32);
@@ -427,9 +488,21 @@ const CONFIRMED: Duration = Duration::from_millis(100);
 /// list has room for, and its place in a table by key that is between 7/16 and 7/8 full.
 const RECORD_BYTES: u64 = size_of::<Record>() as u64 * 9 / 8 + (size_of::<u32>() as u64 + 1) * 2;
 
+/// Parts of the table by key. Lower: more entries are moved at a time, while look-ups wait.
+/// Higher: more memory for a mount with few inodes.
+const PARTS: usize = 64;
+
+/// Entries that a part must have had before it shrinks. Lower: small parts are moved more often.
+/// Higher: more memory stays after many inodes.
+const SHRINK_MIN: usize = 32;
+
+/// Divisor of the most entries that a part has had: so many are left when it shrinks, a half.
+/// Lower: it may have to grow again soon. Higher: more memory stays.
+const SHRINK_AT: usize = 2;
+
 /// What an open file or directory takes here, in bytes: the number and the handle, in a table
-/// between 7/16 and 7/8 full, and the shared part of a directory.
-const HANDLE_BYTES: u64 = (size_of::<(u64, File)>() * 2 + size_of::<Directory>() + 16) as u64;
+/// between 7/16 and 7/8 full.
+const HANDLE_BYTES: u64 = (size_of::<(u64, File)>() * 2 + 16) as u64;
 
 /// Steps in which the engine is told what the share is used for. Lower: the budget is exceeded by
 /// more meanwhile. Higher: the engine's locks are taken more often.
@@ -540,14 +613,16 @@ mod tests {
         let each = (charged() - none) / 10_000;
         assert!((128..=256).contains(&each), "{each} bytes a file");
         for number in &numbers {
-            inodes.opened(*number);
+            inodes.opened(*number, Handle::File);
         }
         for number in numbers {
             inodes.forget(number, 1);
-            inodes.closed(number);
+            inodes.closed(number, Handle::File);
         }
         assert_eq!(charged(), none);
         let table = inodes.table.lock();
-        assert_eq!((table.by_key.len(), table.records.len()), (1, 10_001), "but places, which are used again");
+        assert_eq!((table.by_key.len(), table.names.len()), (1, 1));
+        let bytes: usize = table.by_key.parts.iter().map(|part| part.slots.allocation_size()).sum();
+        assert!(bytes <= PARTS * 16 * SHRINK_MIN, "{bytes} bytes for no keys");
     }
 }

@@ -19,14 +19,15 @@
 //!
 //! *Invariant:* buffers belong to a read from submission to completion: dropping a reader or the
 //! submitter frees no buffer that the kernel may still write to. The number of reads in flight is
-//! bounded; a read beyond it is refused, never queued. Unsafe code is in `ring.rs`, `cached.rs`
-//! and `frames.rs` with its arena alone.
+//! bounded; a read beyond it is refused, never queued. Unsafe code is in `ring.rs`, `cached.rs`,
+//! `heap.rs`, and `frames.rs` with its arena alone.
 
 #![deny(unsafe_code)]
 
 mod cached;
 mod file;
 mod frames;
+mod heap;
 pub mod lock;
 mod queue;
 mod reading;
@@ -37,6 +38,7 @@ mod uring;
 
 pub use file::LocalFile;
 pub use frames::{Buffers, Frames};
+pub use heap::return_free_memory;
 pub use queue::{Plug, Queue};
 pub use reading::{Batch, Done, Filled, IN_FLIGHT_MAX};
 pub use submitter::{Mechanism, Submitter};

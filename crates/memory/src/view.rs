@@ -15,8 +15,9 @@
 //! and no thread waits.
 //!
 //! Two threads or more use this: the one that reads touches (`Shared::serve`), and those that
-//! deliver reads. A lock holds policy; reads start after it is released, since a read of resident
-//! bytes delivers them at once, on the same thread.
+//! deliver reads. A lock holds policy, and is held for no copy: a block that policy drops while it
+//! is being copied is dropped after that. Reads start after the lock is released, since a read of
+//! resident bytes delivers them at once, on the same thread.
 
 #![allow(unsafe_code, reason = "the mapping is shown as bytes")]
 
@@ -80,14 +81,16 @@ struct Shared {
     mapping: Mapping,
     uffd: Uffd,
     file: File,
+    /// For the last page, of which the object has only a part.
+    pool: Mutex<Pool>,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
     path: ViewPath,
-    /// For the last page, of which the object has only a part.
-    pool: Pool,
+    /// Pages that are being copied into the mapping, and whether policy has dropped them since.
+    copying: Vec<(Extent, bool)>,
     /// The view is dropped: no page is mapped from now on.
     closed: bool,
     /// Blocks whose touch is a signal until they are read again, in the order of time.
@@ -139,13 +142,14 @@ impl ViewBuilder {
         let path = ViewPath::new(ViewOptions { pages, budget });
         let state = State {
             path,
-            pool: Pool::new(1),
+            copying: Vec::new(),
             closed: false,
             refused: Vec::new(),
             #[cfg(test)]
             fails: false,
         };
-        let shared = Arc::new(Shared { mapping, uffd, file: self.file, state: Mutex::new(state) });
+        let (pool, state) = (Mutex::new(Pool::new(1)), Mutex::new(state));
+        let shared = Arc::new(Shared { mapping, uffd, file: self.file, pool, state });
         let (serving, stop) = (Arc::clone(&shared), bell.clone());
         let serve = move || {
             take_no_signals();
@@ -253,39 +257,69 @@ impl Shared {
 
     /// Returns what is to be read.
     fn handle(&self, event: ViewEvent, bytes: &[Pages]) -> Option<(Extent, For)> {
-        let mut read = None;
-        let mut state = self.state.lock();
-        if state.closed {
-            return None;
+        let (mut read, mut events) = (None, vec![event]);
+        while let Some(event) = events.pop() {
+            let maps = {
+                let state = &mut *self.state.lock();
+                if state.closed {
+                    return None;
+                }
+                #[cfg(test)]
+                assert!(!state.fails, "a test wants this panic");
+                state.path.handle(event);
+                self.execute(state, &mut read)
+            };
+            for pages in maps {
+                if self.copy(pages, bytes).is_err() {
+                    events.push(ViewEvent::Lost { pages });
+                }
+                self.copied(&mut self.state.lock(), pages);
+            }
         }
-        #[cfg(test)]
-        assert!(!state.fails, "a test wants this panic");
-        state.path.handle(event);
+        read
+    }
+
+    /// Executes policy's actions, but for copies: returns the blocks that are to be copied.
+    fn execute(&self, state: &mut State, read: &mut Option<(Extent, For)>) -> Vec<Extent> {
+        let mut maps = Vec::new();
         while let Some(action) = state.path.poll_action() {
             match action {
-                ViewAction::Read { pages } => read = Some((pages, For::Policy)),
+                ViewAction::Read { pages } => *read = Some((pages, For::Policy)),
                 ViewAction::Map { pages } => {
-                    if self.copy(&mut state, pages, bytes).is_err() {
-                        state.path.handle(ViewEvent::Lost { pages });
-                    }
+                    state.copying.push((pages, false));
+                    maps.push(pages);
                 }
                 ViewAction::Wake { page } => {
                     let here = Extent::new(page, page + 1);
+                    let is_coming = state.copying.iter().any(|(pages, _)| overlap(*pages, here));
                     if self.mapping.is_there(page) {
                         let _ = self.uffd.wake(self.mapping.range(here));
-                    } else {
-                        read = Some((here, For::Refill));
+                    } else if !is_coming {
+                        // A copy on its way wakes the thread.
+                        *read = Some((here, For::Refill));
                     }
                 }
                 ViewAction::Drop { pages } => {
+                    let copying = state.copying.iter_mut().filter(|(other, _)| overlap(*other, pages));
+                    copying.for_each(|(_, dropped)| *dropped = true);
                     // SAFETY: the contents can be read again: the object's version does not
                     // change.
                     let _ = unsafe { self.mapping.forget(pages) };
                 }
-                ViewAction::Fail { pages } => self.refuse(&mut state, pages),
+                ViewAction::Fail { pages } => self.refuse(state, pages),
             }
         }
-        read
+        maps
+    }
+
+    /// Pages have been copied, or not: what policy dropped meanwhile goes.
+    fn copied(&self, state: &mut State, pages: Extent) {
+        let Some(at) = state.copying.iter().position(|(other, _)| *other == pages) else { return };
+        let (_, dropped) = state.copying.swap_remove(at);
+        if dropped {
+            // SAFETY: the contents can be read again.
+            let _ = unsafe { self.mapping.forget(pages) };
+        }
     }
 
     fn refuse(&self, state: &mut State, pages: Extent) {
@@ -321,22 +355,28 @@ impl Shared {
 
     /// A page that the program gave up has been read, if it `came`.
     fn refill(&self, page: Extent, came: bool, bytes: &[Pages]) {
-        let mut state = self.state.lock();
-        if state.closed {
-            return;
+        {
+            let mut state = self.state.lock();
+            if state.closed {
+                return;
+            }
+            state.copying.push((page, false));
         }
-        if !came || self.copy(&mut state, page, bytes).is_err() {
+        let copied = came && self.copy(page, bytes).is_ok();
+        let mut state = self.state.lock();
+        self.copied(&mut state, page);
+        if !copied && !state.closed {
             self.refuse(&mut state, page);
         }
     }
 
-    fn copy(&self, state: &mut State, pages: Extent, bytes: &[Pages]) -> std::io::Result<()> {
+    fn copy(&self, pages: Extent, bytes: &[Pages]) -> std::io::Result<()> {
         let slices: Vec<&[u8]> = bytes.iter().flat_map(Pages::slices).collect();
         let page = PAGE_BYTES as usize;
         let whole = slices.split_last().is_none_or(|(_, before)| before.iter().all(|slice| slice.len() % page == 0));
         if !whole {
             // A slice ends inside a page: join the slices first.
-            return self.copy_last(state, pages, &slices.concat());
+            return self.copy_last(pages, &slices.concat());
         }
         let mut at = pages.start;
         for slice in slices {
@@ -350,7 +390,7 @@ impl Shared {
             at += count;
             let rest = &slice[count as usize * page..];
             if !rest.is_empty() {
-                self.copy_last(state, Extent::new(at, at + 1), rest)?;
+                self.copy_last(Extent::new(at, at + 1), rest)?;
                 at += 1;
             }
         }
@@ -358,18 +398,24 @@ impl Shared {
     }
 
     /// Copies through frames of the pool, with zeroes up to the end of the page.
-    fn copy_last(&self, state: &mut State, pages: Extent, bytes: &[u8]) -> std::io::Result<()> {
-        let mut frames: Frames = state.pool.take(pages.pages())?;
-        let into = state.pool.bytes(&mut frames);
+    fn copy_last(&self, pages: Extent, bytes: &[u8]) -> std::io::Result<()> {
+        let pool = &mut *self.pool.lock();
+        let mut frames: Frames = pool.take(pages.pages())?;
+        let into = pool.bytes(&mut frames);
         into[..bytes.len()].copy_from_slice(bytes);
         into[bytes.len()..].fill(0);
         // SAFETY: the frames are the pool's, as many as there are pages; the destination is this
         // view's.
-        let copied = unsafe { self.uffd.copy(state.pool.at(&frames).addr() as u64, self.mapping.range(pages), false) };
-        state.pool.give(&frames);
+        let copied = unsafe { self.uffd.copy(pool.at(&frames).addr() as u64, self.mapping.range(pages), false) };
+        pool.give(&frames);
         copied?;
         Ok(())
     }
+}
+
+/// Whether any page is in both.
+fn overlap(a: Extent, b: Extent) -> bool {
+    a.start < b.end && b.start < a.end
 }
 
 /// Default budget of a view, in bytes. Lower: threads that read in many places unmap each other's

@@ -18,6 +18,7 @@
 //! - `relisting`: where a directory that does not fit is listed again.
 //! - `walk`: a reader that goes through a tree, and where it comes to next.
 //! - `next_files`: the files that it comes to.
+//! - `older`: listings that only readers in the middle of them keep.
 //! - `strays`: files that are opened where no walk is.
 //! - `open_run`: files opened in order in one directory, by readers side by side.
 //! - `open_order`: the order of opens of an earlier epoch.
@@ -32,12 +33,14 @@
 //!
 //! The folder holds no names and no bytes, and does not send requests: the driver does. It does
 //! not evict pages of files; it tells the driver which files are no longer expected. Source:
-//! docs/decisions/0029, 0030, 0034, 0035, 0055, 0056, 0057 and 0063.
+//! docs/decisions/0029, 0030, 0034, 0035, 0055, 0056, 0057, 0063
+//! and 0068.
 
 pub(crate) mod confidence;
 pub(crate) mod directory;
 pub(crate) mod event;
 pub(crate) mod next_files;
+pub(crate) mod older;
 pub(crate) mod open_after_lookup;
 pub(crate) mod open_order;
 pub(crate) mod open_run;

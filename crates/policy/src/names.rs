@@ -23,14 +23,28 @@
 //!
 //! The rule knows no names and no kernel. A driver adds what is looked up, removes what the kernel
 //! forgets, and asks for what [`Names::next`] says. Its `now` never goes back, which a debug build
-//! asserts. Source: docs/decisions/0047.
+//! asserts. What it keeps for a name lies beside the name.
+//!
+//! ```text
+//!   number ── generation, slot ──> slots   in chunks, which go when all of a chunk are free
+//!                                    │ place
+//!                                    v
+//!                                  all, kept   close together: the last one moves where one goes
+//! ```
+//!
+//! A number cannot change while the kernel knows it, and so keeps its slot; what a name takes lies
+//! in lists that shrink as names go. Source: docs/decisions/0047 and 0068.
 
 use alloc::vec::Vec;
+
+use crate::names::slots::Slots;
+
+mod slots;
 
 use crate::units::Nanos;
 
 /// A name: the number of the inode that it leads to. No two names have the same number, one after
-/// the other included, but for every 2^32nd in the same place.
+/// the other included, but for every 2^32nd in the same slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NameId(pub u64);
 
@@ -38,11 +52,13 @@ impl NameId {
     /// The name above all others.
     pub const ROOT: Self = Self(1);
 
-    fn new(at: u32, generation: u32) -> Self {
-        Self(u64::from(generation) << 32 | (u64::from(at) + 1))
+    fn new(slot: u32, generation: u32) -> Self {
+        Self(u64::from(generation) << 32 | (u64::from(slot) + 1))
     }
 
-    fn place(self) -> u32 {
+    /// A small number that no other known name has, and that stays the same as long as the name is
+    /// known.
+    pub fn slot(self) -> u32 {
         (self.0 as u32).wrapping_sub(1)
     }
 
@@ -80,15 +96,14 @@ const QUEUES: [Place; 6] = [Place::Held, Place::Files, Place::Leaves, Place::Ask
 struct Name {
     previous: u32,
     next: u32,
+    /// The slot of its parent.
     parent: u32,
-    generation: u32,
+    slot: u32,
     /// Known children and open handles; one more of the root.
     holds: u32,
     bytes: u32,
     place: Place,
     is_directory: bool,
-    /// The kernel has forgotten it. It stays while something holds it.
-    is_gone: bool,
 }
 
 /// Names in an order, and what they take.
@@ -99,11 +114,15 @@ struct Queue {
     bytes: u64,
 }
 
-/// The names of one mount.
+/// The names of one mount, and what a driver keeps for each.
 #[derive(Debug)]
-pub struct Names {
+pub struct Names<T> {
+    slots: Slots,
+    /// By place, in no order.
     all: Vec<Name>,
-    free: u32,
+    /// At the same places, what the driver keeps; nothing of a name that the kernel has forgotten
+    /// and that something holds.
+    kept: Vec<Option<T>>,
     queues: [Queue; QUEUES.len()],
     /// Bytes of all names and handles.
     bytes: u64,
@@ -118,13 +137,14 @@ pub struct Names {
     now: Nanos,
 }
 
-impl Names {
-    /// With the root alone, a directory, in a budget of so many bytes for everything. The name
-    /// itself takes `bytes`.
-    pub fn new(budget_bytes: u64, bytes: u64) -> Self {
+impl<T> Names<T> {
+    /// With the root alone, a directory, for which the driver keeps `kept`, in a budget of so many
+    /// bytes for everything. What is kept takes `bytes`.
+    pub fn new(budget_bytes: u64, bytes: u64, kept: T) -> Self {
         let mut names = Self {
+            slots: Slots::default(),
             all: Vec::new(),
-            free: NONE,
+            kept: Vec::new(),
             queues: [Queue { first: NONE, last: NONE, bytes: 0 }; QUEUES.len()],
             bytes: 0,
             capacity_bytes: 0,
@@ -136,7 +156,7 @@ impl Names {
             now: Nanos(0),
         };
         names.set_budget(budget_bytes);
-        names.add(None, true, bytes);
+        names.add(None, true, bytes, kept);
         names
     }
 
@@ -145,60 +165,59 @@ impl Names {
         self.capacity_bytes = budget_bytes / SHARE;
     }
 
-    /// A name has been looked up that was not known, in `parent`. It takes `bytes`, beside what is
-    /// kept here.
-    pub fn add(&mut self, parent: Option<NameId>, is_directory: bool, bytes: u64) -> NameId {
-        let parent = parent.and_then(|parent| self.find(parent)).unwrap_or(NONE);
+    /// A name has been looked up that was not known, in `parent`. The driver keeps `kept` for it,
+    /// which takes `bytes`.
+    pub fn add(&mut self, parent: Option<NameId>, is_directory: bool, bytes: u64, kept: T) -> NameId {
+        let parent = parent.filter(|parent| self.find(*parent).is_some()).map_or(NONE, NameId::slot);
         let bytes = (bytes + NAME_BYTES).min(u64::from(u32::MAX)) as u32;
-        let name = |generation| Name {
+        if self.all.len() == self.all.capacity() {
+            let more = (self.all.len() / 8).max(PLACES_MIN);
+            self.all.reserve_exact(more);
+            self.kept.reserve_exact(more);
+        }
+        let at = self.all.len() as u32;
+        let (slot, generation) = self.slots.take(at);
+        let holds = u32::from(parent == NONE);
+        self.all.push(Name {
             previous: NONE,
             next: NONE,
             parent,
-            generation,
-            holds: 0,
+            slot,
+            holds,
             bytes,
             place: Place::Held,
             is_directory,
-            is_gone: false,
-        };
-        let at = if self.free == NONE {
-            if self.all.len() == self.all.capacity() {
-                self.all.reserve_exact((self.all.len() / 8).max(64));
-            }
-            self.all.push(name(0));
-            (self.all.len() - 1) as u32
-        } else {
-            let at = self.free;
-            let generation = self.all[at as usize].generation.wrapping_add(1);
-            self.free = self.all[at as usize].next;
-            self.all[at as usize] = name(generation);
-            at
-        };
+        });
+        self.kept.push(Some(kept));
         self.bytes += u64::from(bytes);
-        if parent == NONE {
-            self.all[at as usize].holds = 1;
-        } else {
-            self.hold(parent);
+        if parent != NONE {
+            self.hold(self.place(parent));
         }
         self.enqueue(at, self.queue_of(at));
-        NameId::new(at, self.all[at as usize].generation)
+        NameId::new(slot, generation)
     }
 
-    /// Where a driver keeps what it knows of a name, if the kernel has not forgotten it. Places
-    /// are used again, and lie close together.
-    pub fn index(&self, name: NameId) -> Option<usize> {
-        self.find(name).filter(|&at| !self.all[at as usize].is_gone).map(|at| at as usize)
+    /// What the driver keeps for a name, if the kernel has not forgotten it.
+    pub fn get(&self, name: NameId) -> Option<&T> {
+        self.kept[self.find(name)? as usize].as_ref()
     }
 
-    /// The name with this [`Names::index`].
-    pub fn at(&self, index: usize) -> NameId {
-        NameId::new(index as u32, self.all[index].generation)
+    /// The same, to be changed. What it takes stays the same.
+    pub fn get_mut(&mut self, name: NameId) -> Option<&mut T> {
+        let at = self.find(name)?;
+        self.kept[at as usize].as_mut()
+    }
+
+    /// The name in a slot, and what the driver keeps for it, if the kernel has not forgotten it.
+    pub fn in_slot(&self, slot: u32) -> Option<(NameId, &T)> {
+        let (at, generation) = self.slots.get(slot).filter(|(at, _)| self.has(*at, slot))?;
+        Some((NameId::new(slot, generation), self.kept[at as usize].as_ref()?))
     }
 
     /// The directory that a name is in.
     pub fn parent(&self, name: NameId) -> Option<NameId> {
         let parent = self.all[self.find(name)? as usize].parent;
-        (parent != NONE).then(|| NameId::new(parent, self.all[parent as usize].generation))
+        (parent != NONE).then(|| self.id(parent))
     }
 
     /// A name that is known has been looked up again.
@@ -224,12 +243,23 @@ impl Names {
         }
     }
 
-    /// The kernel has forgotten a name.
-    pub fn remove(&mut self, name: NameId) {
-        let Some(at) = self.find(name).filter(|&at| !self.all[at as usize].is_gone) else { return };
+    /// The kernel has forgotten a name. Returns what the driver kept for it.
+    pub fn remove(&mut self, name: NameId) -> Option<T> {
+        let at = self.find(name)?;
+        let kept = self.kept[at as usize].take()?;
         self.dequeue(at);
-        self.all[at as usize].is_gone = true;
         self.free_if_unheld(at);
+        Some(kept)
+    }
+
+    /// Names that are known, those included that are forgotten and held.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Never: the root is there.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
     }
 
     /// What all names and handles take, in bytes.
@@ -267,7 +297,7 @@ impl Names {
             if first != NONE {
                 self.dequeue(first);
                 self.enqueue(first, self.asked);
-                return Next::Forget(NameId::new(first, self.all[first as usize].generation));
+                return Next::Forget(self.id(self.all[first as usize].slot));
             }
         }
         if self.awaited_bytes() + self.queue(Place::Kept).bytes == 0 {
@@ -306,10 +336,28 @@ impl Names {
 
     /// The place of a name, forgotten but held included.
     fn find(&self, name: NameId) -> Option<u32> {
-        let at = name.place();
-        let there = self.all.get(at as usize)?;
-        let is_free = there.is_gone && there.holds == 0;
-        (there.generation == name.generation() && !is_free).then_some(at)
+        let slot = name.slot();
+        let (at, generation) = self.slots.get(slot)?;
+        (generation == name.generation() && self.has(at, slot)).then_some(at)
+    }
+
+    /// Whether the name in this slot is at this place: not so if the slot is free.
+    fn has(&self, at: u32, slot: u32) -> bool {
+        self.all.get(at as usize).is_some_and(|name| name.slot == slot)
+    }
+
+    /// Where the name in a slot that is in use lies.
+    fn place(&self, slot: u32) -> u32 {
+        self.slots.get(slot).map_or(0, |(at, _)| at)
+    }
+
+    /// The name in a slot that is in use.
+    fn id(&self, slot: u32) -> NameId {
+        NameId::new(slot, self.slots.get(slot).map_or(0, |(_, generation)| generation))
+    }
+
+    fn is_gone(&self, at: u32) -> bool {
+        self.kept[at as usize].is_none()
     }
 
     fn hold(&mut self, at: u32) {
@@ -326,18 +374,48 @@ impl Names {
     fn free_if_unheld(&mut self, at: u32) {
         let mut at = at;
         // A parent may be held by nothing but this child.
-        while at != NONE && self.all[at as usize].is_gone && self.all[at as usize].holds == 0 {
-            let name = &mut self.all[at as usize];
-            let parent = core::mem::replace(&mut name.parent, NONE);
-            self.bytes -= u64::from(name.bytes);
-            name.next = self.free;
-            self.free = at;
-            if parent != NONE {
-                self.all[parent as usize].holds -= 1;
-                self.requeue(parent);
+        while self.is_gone(at) && self.all[at as usize].holds == 0 {
+            let parent = self.take_out(at);
+            if parent == NONE {
+                break;
             }
-            at = parent;
+            at = self.place(parent);
+            self.all[at as usize].holds -= 1;
+            self.requeue(at);
         }
+        let most = self.all.len() + self.all.len() / 4 + PLACES_MIN;
+        if self.all.capacity() > most {
+            let few = self.all.len() + self.all.len() / 8;
+            self.all.shrink_to(few);
+            self.kept.shrink_to(few);
+        }
+    }
+
+    /// Takes out a name that is in no queue. The last one has its place from now on. Returns the
+    /// slot of its parent.
+    fn take_out(&mut self, at: u32) -> u32 {
+        let Name { slot, parent, bytes, .. } = self.all.swap_remove(at as usize);
+        self.kept.swap_remove(at as usize);
+        self.bytes -= u64::from(bytes);
+        self.slots.free(slot);
+        let last = self.all.len() as u32;
+        if at == last {
+            return parent;
+        }
+        let &Name { previous, next, slot, place, .. } = &self.all[at as usize];
+        self.slots.set(slot, at);
+        if self.is_gone(at) {
+            return parent;
+        }
+        match previous {
+            NONE => self.queues[place as usize].first = at,
+            _ => self.all[previous as usize].next = at,
+        }
+        match next {
+            NONE => self.queues[place as usize].last = at,
+            _ => self.all[next as usize].previous = at,
+        }
+        parent
     }
 
     fn queue_of(&self, at: u32) -> Place {
@@ -350,7 +428,7 @@ impl Names {
 
     /// Puts a name that has been used at the end of its queue.
     fn requeue(&mut self, at: u32) {
-        if !self.all[at as usize].is_gone {
+        if !self.is_gone(at) {
             self.dequeue(at);
             self.enqueue(at, self.queue_of(at));
         }
@@ -389,7 +467,7 @@ impl Names {
     }
 }
 
-/// No place in [`Names::all`]: the largest number. Lower: fewer names are possible. Higher: there
+/// No place and no slot: the largest number. Lower: fewer names are possible. Higher: there
 /// is none. Source: the type.
 const NONE: u32 = u32::MAX;
 
@@ -418,10 +496,15 @@ const TRIAL_MIN: Nanos = Nanos::from_millis(1000);
 /// names that are no longer in use stay longer. Source: a guess, not measured.
 const TRIAL_MAX: Nanos = Nanos::from_millis(64_000);
 
-/// Memory that this file needs for a name, in bytes, with the room that a growing list leaves.
-/// Lower: the budget is exceeded. Higher: fewer names than there is memory for. Source: the size
-/// of the type, and an eighth.
-const NAME_BYTES: u64 = size_of::<Name>() as u64 * 9 / 8;
+/// Memory that this file needs for a name, in bytes, with the room that a growing list leaves, but
+/// not for what the driver keeps. Lower: the budget is exceeded. Higher: fewer names than there is
+/// memory for. Source: the size of the types, and an eighth.
+const NAME_BYTES: u64 = (size_of::<Name>() as u64 + slots::SLOT_BYTES) * 9 / 8;
+
+/// Places that the lists grow by, at least, and may have free before they shrink, beside a
+/// fraction of what they hold. Lower: short lists are moved more often. Higher: more memory for a
+/// few names. Source: a guess, not measured.
+const PLACES_MIN: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -434,20 +517,20 @@ mod tests {
     const EACH: u64 = 256;
     const MANY: usize = (BUDGET / SHARE / EACH) as usize * 4;
 
-    fn names() -> Names {
-        Names::new(BUDGET, 0)
+    fn names() -> Names<()> {
+        Names::new(BUDGET, 0, ())
     }
 
-    fn add(names: &mut Names, parent: NameId, is_directory: bool) -> NameId {
-        names.add(Some(parent), is_directory, EACH - NAME_BYTES)
+    fn add(names: &mut Names<()>, parent: NameId, is_directory: bool) -> NameId {
+        names.add(Some(parent), is_directory, EACH - NAME_BYTES, ())
     }
 
-    fn files(names: &mut Names, parent: NameId, count: usize) -> Vec<NameId> {
+    fn files(names: &mut Names<()>, parent: NameId, count: usize) -> Vec<NameId> {
         (0..count).map(|_| add(names, parent, false)).collect()
     }
 
     /// What is asked for at this time.
-    fn asked(names: &mut Names, now: Nanos) -> Vec<NameId> {
+    fn asked<T>(names: &mut Names<T>, now: Nanos) -> Vec<NameId> {
         core::iter::from_fn(|| match names.next(now) {
             Next::Forget(name) => Some(name),
             Next::At(_) | Next::Idle => None,
@@ -481,7 +564,7 @@ mod tests {
         let (bytes, capacity) = (names.charged_bytes(), names.capacity_bytes());
         assert!(bytes <= capacity / 8 * 7 && bytes + EACH > capacity / 8 * 7, "{bytes} of {capacity}");
         assert_eq!(names.next(Nanos(0)), Next::Idle);
-        assert!(names.index(all[0]).is_some() && names.index(all[1]).is_none());
+        assert!(names.get(all[0]).is_some() && names.get(all[1]).is_none());
     }
 
     #[test]
@@ -514,7 +597,7 @@ mod tests {
         let few = files(&mut names, NameId::ROOT, 10);
         let asked = asked(&mut names, Nanos(0));
         assert_eq!(asked, leaves[..asked.len()]);
-        assert!(asked.len() < leaves.len() && few.iter().all(|name| names.index(*name).is_some()));
+        assert!(asked.len() < leaves.len() && few.iter().all(|name| names.get(*name).is_some()));
     }
 
     #[test]
@@ -546,16 +629,38 @@ mod tests {
         let file = add(&mut names, above, false);
         names.opened(file, 100);
         names.remove(above);
-        assert_eq!(names.index(above), None);
+        assert_eq!(names.get(above), None);
         names.remove(file);
         let bytes = names.charged_bytes();
         names.closed(file, 100);
         assert_eq!(bytes - names.charged_bytes(), 2 * EACH + 100);
         let others = files(&mut names, NameId::ROOT, 2);
         assert!(!others.contains(&above) && !others.contains(&file), "{others:?}");
-        assert_eq!(names.index(others[0]).max(names.index(others[1])), Some(2), "but their places are");
+        assert_eq!(others[0].slot().max(others[1].slot()), 2, "but their slots are");
         names.closed(file, 100);
         names.remove(file);
         assert_eq!(names.charged_bytes(), bytes - 100);
+    }
+
+    /// What names take is given back as they go, whichever of them stay.
+    #[test]
+    fn lists_shrink_as_names_go_whichever_stay() {
+        for stays in [|nth: usize| nth < 100, |nth: usize| nth >= 99_900, |nth: usize| nth % 1000 == 7] {
+            let mut names = Names::new(BUDGET, 0, usize::MAX);
+            let above = names.add(Some(NameId::ROOT), true, 0, usize::MAX);
+            let all: Vec<NameId> = (0..100_000).map(|nth| names.add(Some(above), false, 0, nth)).collect();
+            for (nth, name) in all.iter().enumerate().filter(|(nth, _)| !stays(*nth)) {
+                assert_eq!(names.remove(*name), Some(nth));
+            }
+            assert_eq!(names.len(), 102);
+            assert!(names.all.capacity() <= 256 && names.kept.capacity() <= 256, "{}", names.all.capacity());
+            for (nth, name) in all.iter().enumerate() {
+                assert_eq!(names.get(*name), stays(nth).then_some(&nth));
+                assert_eq!(names.parent(*name), stays(nth).then_some(above));
+            }
+            let in_order: Vec<NameId> = all.iter().copied().filter(|name| names.get(*name).is_some()).collect();
+            names.set_budget(0);
+            assert_eq!(asked(&mut names, Nanos(0)), in_order, "the queue is as it was");
+        }
     }
 }

@@ -69,6 +69,7 @@ struct Driver {
     rounds: u32,
     requests: u32,
     discarded: u32,
+    released: Vec<u64>,
 }
 
 impl Driver {
@@ -88,6 +89,7 @@ impl Driver {
             rounds: 0,
             requests: 0,
             discarded: 0,
+            released: Vec::new(),
         }
     }
 
@@ -140,11 +142,13 @@ impl Driver {
                     self.listing.remove(&dir.0);
                     self.along.remove(&dir.0);
                 }
+                DirAction::Release { listing } => self.released.push(listing),
             }
         }
         assert!(self.fetching.len() <= 64);
         let charged = self.policy.charged_bytes();
-        assert!(charged <= self.options.shares.known_bytes, "{charged} bytes are charged");
+        let goes_on = matches!(event, DirEvent::Capacity(_)) && self.policy.is_over();
+        assert!(charged <= self.options.shares.known_bytes || goes_on, "{charged} bytes are charged");
         let files = self.fetched.len() + self.fetching.len();
         assert!(files <= 256 + 64, "{files} files are ahead");
     }
@@ -353,6 +357,54 @@ fn a_directory_larger_than_the_memory_is_read_once_and_forgotten_behind_its_read
     driver.options.shares = DirShares { known_bytes: OPTIONS.shares.known_bytes / 4, contents_bytes: 0 };
     driver.tell(DirEvent::Capacity(driver.options.shares));
     assert!(!driver.known.contains_key(&0), "the directory used least recently went");
+}
+
+/// A budget that is made much smaller is made so in steps, between which readers go on.
+#[test]
+fn a_smaller_budget_forgets_a_part_at_a_time_and_all_in_the_end() {
+    let shares = DirShares { known_bytes: 64 << 20, ..OPTIONS.shares };
+    let mut driver = Driver::new(tree(1, 10_000, 1, 1), DirOptions { shares, ..OPTIONS });
+    driver.walk(0, false);
+    assert!(driver.known.len() > 9_000, "{}", driver.known.len());
+    driver.options.shares = OPTIONS.shares;
+    let mut steps = 0;
+    loop {
+        let before = driver.known.len();
+        driver.tell(DirEvent::Capacity(driver.options.shares));
+        assert!(before - driver.known.len() <= 1024, "{} at a time", before - driver.known.len());
+        steps += 1;
+        if !driver.policy.is_over() {
+            break;
+        }
+    }
+    assert!((5..=12).contains(&steps), "{steps} steps");
+    assert!(driver.policy.charged_bytes() <= OPTIONS.shares.known_bytes);
+}
+
+/// Listings that only readers keep are charged, have a half of the share, and go before what is
+/// known.
+#[test]
+fn older_listings_have_a_share_and_the_one_used_least_recently_is_released() {
+    let mut driver = Driver::new(tree(1, 10, 10, 1), OPTIONS);
+    driver.walk(0, false);
+    let known = driver.policy.charged_bytes();
+    let share = OPTIONS.shares.known_bytes / 2;
+    for listing in 1..=4 {
+        driver.tell(DirEvent::Older { listing, bytes: share / 4 });
+    }
+    assert_eq!(driver.released, []);
+    assert!(driver.policy.charged_bytes() >= known + share);
+    driver.tell(DirEvent::Older { listing: 1, bytes: share / 4 });
+    driver.tell(DirEvent::Older { listing: 5, bytes: share / 4 });
+    assert_eq!(driver.released, [2]);
+    // One that takes more than all may is released at once.
+    driver.tell(DirEvent::Older { listing: 6, bytes: share + 1 });
+    assert_eq!(driver.released, [2, 3, 4, 1, 5, 6]);
+    assert_eq!(driver.policy.charged_bytes(), known);
+    driver.tell(DirEvent::Older { listing: 7, bytes: share });
+    driver.tell(DirEvent::Older { listing: 7, bytes: 0 });
+    assert_eq!(driver.policy.charged_bytes(), known);
+    assert_eq!(driver.known.len(), 11);
 }
 
 /// Which entry the name is that is looked up so many names after the first one.

@@ -68,7 +68,7 @@ const DESCRIBED_AT_ONCE: usize = 64;
 
 /// Entries of a page, at most. Lower: more pages. Higher: the first page comes later where answers
 /// are fast.
-const PAGE_ENTRIES_MAX: usize = 1000;
+pub(super) const PAGE_ENTRIES_MAX: usize = 1000;
 
 /// How long a page begins new HEADs. Lower: each page waits once more for its slowest HEAD.
 /// Higher: the first entries come later.

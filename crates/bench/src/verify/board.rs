@@ -20,7 +20,7 @@ use crate::verify::pattern::Pattern;
 
 const PATTERNS: usize = Pattern::ALL.len();
 const TALLY_WORDS: usize = 4;
-const WORDS: usize = 12 + PATTERNS * TALLY_WORDS;
+const WORDS: usize = 13 + PATTERNS * TALLY_WORDS;
 const BYTES: usize = WORDS * 8;
 
 /// What a worker has done in one pattern.
@@ -49,6 +49,8 @@ pub(crate) struct State {
     pub(crate) wrong: u64,
     pub(crate) errors: u64,
     pub(crate) slow: u64,
+    /// Calls that failed because the object was replaced, where that is expected.
+    pub(crate) stale: u64,
     /// Findings that it has written down.
     pub(crate) told: u64,
     /// Has ended by itself.
@@ -74,6 +76,7 @@ impl State {
             self.wrong,
             self.errors,
             self.slow,
+            self.stale,
             self.told,
             u64::from(self.done),
         ];
@@ -85,8 +88,22 @@ impl State {
     }
 
     fn of(words: &[u64; WORDS]) -> Self {
-        let [task, pattern, operation, place, offset, len, since_ns, wrong, errors, slow, told, done, tallies @ ..] =
-            words;
+        let [
+            task,
+            pattern,
+            operation,
+            place,
+            offset,
+            len,
+            since_ns,
+            wrong,
+            errors,
+            slow,
+            replaced,
+            told,
+            done,
+            tallies @ ..,
+        ] = words;
         let mut state = Self {
             task: *task,
             pattern: (*pattern as usize).min(PATTERNS - 1),
@@ -98,6 +115,7 @@ impl State {
             wrong: *wrong,
             errors: *errors,
             slow: *slow,
+            stale: *replaced,
             told: *told,
             done: *done != 0,
             ..Self::default()

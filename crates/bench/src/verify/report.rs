@@ -87,6 +87,8 @@ pub struct Report {
     pub wrong: Found,
     /// Calls that failed.
     pub errors: Found,
+    /// Calls that failed because their object was replaced, where that is expected.
+    pub stale: u64,
     /// Calls that took longer than the bound.
     pub slow: Found,
     /// Calls that did not return.

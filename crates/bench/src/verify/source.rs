@@ -19,6 +19,10 @@ use crate::verify::tree::{Kind, below};
 
 /// The generation that a testbed's objects begin with.
 const FIRST_GENERATION: u64 = 1;
+/// The last generation that is looked for.
+const GENERATION_MAX: u64 = 1 << 12;
+/// Bytes that only one generation has.
+const TELLING_BYTES: usize = 16;
 /// Longer names are not shown by a mount: the kernel refuses them.
 const NAME_BYTES_MAX: usize = 1024;
 /// Attempts of a request to storage, and the time between two.
@@ -72,7 +76,28 @@ pub(crate) enum Opened {
 pub(crate) enum Original<'s> {
     Local(File),
     Object(&'s Connected, &'s tokio::runtime::Runtime, Object),
-    Generated(Content),
+    Generated(Generated),
+}
+
+/// A synthetic object of a testbed.
+pub(crate) struct Generated {
+    key: String,
+}
+
+impl Generated {
+    fn content(&self, generation: u64) -> Content {
+        Content::new(&self.key, generation)
+    }
+
+    /// Fills `out` with the bytes from `offset` on of the generation that `known` says, or else of
+    /// the first one that has `got` there; of none, with those of the first generation. Returns
+    /// the generation, if it is known by now: a few bytes may be those of several.
+    pub(crate) fn read_like(&self, offset: u64, got: &[u8], known: Option<u64>, out: &mut [u8]) -> Option<u64> {
+        let has_these = |generation: &u64| self.content(*generation).verify(offset, got).is_ok();
+        let found = known.or_else(|| (FIRST_GENERATION..=GENERATION_MAX).find(has_these));
+        self.content(found.unwrap_or(FIRST_GENERATION)).fill(offset, out);
+        known.or(found.filter(|_| got.len() >= TELLING_BYTES))
+    }
 }
 
 impl Opened {
@@ -109,7 +134,7 @@ impl Opened {
         match self {
             Self::Directory(top) => Ok(Original::Local(File::open(top.join(path))?)),
             Self::Storage { connected, generated: true, .. } => {
-                Ok(Original::Generated(Content::new(&below(&connected.path, path), FIRST_GENERATION)))
+                Ok(Original::Generated(Generated { key: below(&connected.path, path) }))
             }
             Self::Storage { connected, runtime, .. } => {
                 let key = Key::new(below(&connected.path, path));
@@ -127,8 +152,8 @@ impl Original<'_> {
         match self {
             _ if out.is_empty() => Ok(()),
             Self::Local(file) => file.read_exact_at(out, offset),
-            Self::Generated(content) => {
-                content.fill(offset, out);
+            Self::Generated(object) => {
+                object.content(FIRST_GENERATION).fill(offset, out);
                 Ok(())
             }
             Self::Object(connected, runtime, object) => {
@@ -217,4 +242,32 @@ async fn list_prefix(backend: &dyn Backend, prefix: &str) -> Result<Vec<(String,
         }
     }
     Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replaced_object_is_one_generation_from_its_first_read_on() {
+        let object = Generated { key: "d/f".to_owned() };
+        let of = |generation: u64, offset: u64| {
+            let mut bytes = vec![0; 100_000];
+            object.content(generation).fill(offset, &mut bytes);
+            bytes
+        };
+        let (mut expected, third) = (vec![0; 100_000], of(3, 7));
+        assert_eq!(object.read_like(7, &third, None, &mut expected), Some(3));
+        assert_eq!(expected, third);
+        // Another one later on is not what the file is.
+        assert_eq!(object.read_like(200_000, &of(4, 200_000), Some(3), &mut expected), Some(3));
+        assert_eq!(expected, of(3, 200_000));
+        // Two in one read are those of none.
+        let mixed = [&third[..50_000], &of(4, 50_007)[..50_000]].concat();
+        assert_eq!(object.read_like(7, &mixed, None, &mut expected), None);
+        assert_ne!(expected, mixed);
+        // One byte may be that of several.
+        assert_eq!(object.read_like(7, &third[..1], None, &mut expected[..1]), None);
+        assert_eq!(expected[0], third[0]);
+    }
 }

@@ -55,6 +55,9 @@ pub struct Torture {
     pub processes: u32,
     /// The seed of all plans.
     pub seed: u64,
+    /// Objects of the source are replaced meanwhile, by generations that it generates: an open
+    /// file is one of them, and a read of it may fail with `ESTALE`.
+    pub replaced: bool,
     /// A call that takes longer is reported as slow.
     pub bound: Duration,
     /// A call that takes longer is stuck, and ends the run.
@@ -114,6 +117,7 @@ impl Torture {
             patterns,
             wrong: Found::of(Kind::Wrong, count(|state| state.wrong), &findings),
             errors: Found::of(Kind::Error, count(|state| state.errors) + died, &findings),
+            stale: count(|state| state.stale),
             slow: Found::of(Kind::Slow, count(|state| state.slow), &findings),
             stuck: Found::of(Kind::Stuck, stuck.len() as u64, &stuck),
             left_pids,
@@ -205,6 +209,7 @@ struct Worker {
     plan: PathBuf,
     order: Order,
     findings: PathBuf,
+    replaced: bool,
     ended: bool,
     /// How often a signal ended it.
     died: u64,
@@ -226,29 +231,40 @@ impl Worker {
             until_ns,
             reads_max: torture.reads_max,
             bound_ns: torture.bound.as_nanos() as u64,
+            replaced: torture.replaced,
         });
+        let replaced = torture.replaced;
         let board = Board::open(&file("board")).map_err(Error::io("making a board"))?;
         let (plan, findings) = (file("plan"), file("findings"));
         let process = start(&order, &plan)?;
-        Ok(Self { number, process, board, plan, order, findings, ended: false, died: 0, seen: Vec::new() })
+        let (ended, died, seen) = (false, 0, Vec::new());
+        Ok(Self { number, process, board, plan, order, findings, replaced, ended, died, seen })
     }
 
     /// Notes which call a signal ended, and goes on with the next task if there is time.
     fn resume(&mut self, state: &State, tree: &Tree, status: ExitStatus, again: bool) -> Result<(), Error> {
         let Some(signal) = status.signal() else { return Err(self.process.ended(status)) };
-        let message = if signal == Signal::BUS.as_raw() {
+        let is_bus = signal == Signal::BUS.as_raw();
+        let message = if is_bus {
             "SIGBUS: a page of the mapping could not be read".to_owned()
         } else {
             format!("the process was ended by signal {signal}")
         };
-        let at = (state.place, state.offset, state.len);
-        self.seen.push(finding(self.number, state, tree, Kind::Error, state.operation, at, message));
-        self.died += 1;
+        // To a mapping the replaced object is a signal.
+        let is_stale = self.replaced && is_bus && state.operation == Operation::Map;
+        if !is_stale {
+            let at = (state.place, state.offset, state.len);
+            self.seen.push(finding(self.number, state, tree, Kind::Error, state.operation, at, message));
+            self.died += 1;
+        }
         self.ended = !again;
-        if again {
-            let next = State { task: state.task + 1, operation: Operation::None, ..state.clone() };
+        if again || is_stale {
+            let (task, replaced) = (state.task + u64::from(again), state.stale + u64::from(is_stale));
+            let next = State { task, stale: replaced, operation: Operation::None, ..state.clone() };
             self.board.write(&next).map_err(Error::io("writing to a board"))?;
-            self.process = start(&self.order, &self.plan)?;
+            if again {
+                self.process = start(&self.order, &self.plan)?;
+            }
         }
         Ok(())
     }

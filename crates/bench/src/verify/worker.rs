@@ -9,6 +9,7 @@
 //! the board which one, and starts the next process of this number, which goes on with the next
 //! task.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::hash::Hasher;
@@ -64,6 +65,7 @@ pub(crate) struct Torture {
     pub(crate) until_ns: u64,
     pub(crate) reads_max: u64,
     pub(crate) bound_ns: u64,
+    pub(crate) replaced: bool,
 }
 
 /// The answer to a check: the number of the error, if there is one.
@@ -116,6 +118,8 @@ struct Pair<'s> {
     /// The length of the file that is verified, when it was opened.
     size_bytes: u64,
     original: Original<'s>,
+    /// Which generation of the object this is, once a read has shown it.
+    generation: Cell<Option<u64>>,
 }
 
 struct Worker<'s> {
@@ -190,8 +194,9 @@ impl<'s> Worker<'s> {
                         None => return Ok(false),
                     },
                 };
+                let stale = self.state.stale;
                 let right = self.compare(&pair, file, offset, len as usize, how)?;
-                if !reopen {
+                if !reopen && self.state.stale == stale {
                     open.insert((file, direct), pair);
                 }
                 if pause_us > 0 {
@@ -238,7 +243,7 @@ impl<'s> Worker<'s> {
         }
         let source = self.source;
         match self.timed(Operation::Source, file, 0, 0, |_, _| source.open(&name.path))? {
-            Ok(original) => Ok(Some(Pair { file: opened, size_bytes, original })),
+            Ok(original) => Ok(Some(Pair { file: opened, size_bytes, original, generation: Cell::new(None) })),
             Err(cause) => {
                 self.failed(Operation::Source, file, 0, 0, &cause)?;
                 Ok(None)
@@ -270,8 +275,18 @@ impl<'s> Worker<'s> {
                 return Ok(false);
             }
         };
-        let source = self.timed(Operation::Source, file, offset, wanted as u64, |_, expected| {
-            pair.original.read(offset, &mut expected[..wanted])
+        let replaced = self.orders.replaced;
+        let source = self.timed(Operation::Source, file, offset, wanted as u64, |bytes, expected| {
+            let expected = &mut expected[..wanted];
+            match &pair.original {
+                Original::Generated(object) if replaced => {
+                    // An open file is one generation, from its first read to its last.
+                    let known = pair.generation.get();
+                    pair.generation.set(object.read_like(offset, &bytes[..got.min(wanted)], known, expected));
+                    Ok(())
+                }
+                original => original.read(offset, expected),
+            }
         })?;
         if let Err(cause) = source {
             self.failed(Operation::Source, file, offset, wanted as u64, &cause)?;
@@ -418,6 +433,11 @@ impl<'s> Worker<'s> {
         len: u64,
         cause: &io::Error,
     ) -> io::Result<()> {
+        let is_ours = operation != Operation::Source;
+        if self.orders.replaced && is_ours && cause.raw_os_error() == Some(Errno::STALE.raw_os_error()) {
+            self.state.stale += 1;
+            return self.board.write(&self.state);
+        }
         let mut finding = self.finding(Kind::Error, operation, place, offset, len, cause.to_string());
         finding.errno = cause.raw_os_error();
         self.tell(&finding)

@@ -63,6 +63,13 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     seed: u64,
 
+    /// Objects of a `testbed:` source are replaced meanwhile, as by its fault `replace`
+    ///
+    /// An open file is one generation of its object: its bytes are compared with that one, and a
+    /// read that fails with ESTALE is counted as stale, not as an error.
+    #[arg(long)]
+    replaced: bool,
+
     /// A read that takes longer is reported as slow
     #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "2s")]
     wait: Duration,
@@ -108,6 +115,13 @@ enum Unusable {
         cause: io::Error,
     },
 
+    #[error("{url}: which versions its objects have had is not known")]
+    #[diagnostic(
+        code(foreread::verify::replaced),
+        help("`--replaced` compares with what a `foreread testbed` generates: testbed:URL")
+    )]
+    NotGenerated { url: String },
+
     #[error("{url}: this is a single object")]
     #[diagnostic(code(foreread::verify::source), help("name the prefix or the directory that was mounted"))]
     SingleObject { url: String },
@@ -143,6 +157,7 @@ pub(crate) fn run(args: &VerifyArgs) -> miette::Result<ExitCode> {
         reads_max: args.reads.unwrap_or(u64::MAX),
         processes: args.processes,
         seed: args.seed,
+        replaced: args.replaced,
         bound: args.wait,
         grace: args.grace,
     };
@@ -165,6 +180,9 @@ fn source(args: &VerifyArgs) -> miette::Result<Source> {
         Some(url) => (true, url),
         None => (false, args.against.as_str()),
     };
+    if args.replaced && !generated {
+        return Err(Unusable::NotGenerated { url: foreread::backend::shown(url) }.into());
+    }
     if !url.contains("://") && !generated {
         let path = Path::new(url);
         let missing = |cause| Unusable::NoDirectory { path: path.to_owned(), cause };
@@ -220,6 +238,9 @@ fn table(report: &Report) -> String {
     text.push('\n');
     section(&mut text, "wrong", &report.wrong);
     section(&mut text, "errors", &report.errors);
+    if report.stale > 0 {
+        let _ = writeln!(text, "stale   {}: their objects had been replaced", report.stale);
+    }
     section(&mut text, "slow", &report.slow);
     section(&mut text, "stuck", &report.stuck);
     if !report.left_pids.is_empty() {

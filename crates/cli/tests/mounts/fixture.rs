@@ -140,6 +140,15 @@ impl Mount {
         pages.unwrap_or_else(|| panic!("{path}: {statm}")) * rustix::param::page_size() as u64
     }
 
+    /// The most memory of the process that has been resident at a time, in bytes.
+    pub(crate) fn most_resident_bytes(&mut self) -> u64 {
+        let path = format!("/proc/{}/status", self.process().id());
+        let status = fs::read_to_string(&path).expect("a process");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        kib.unwrap_or_else(|| panic!("{path}: {status}")) << 10
+    }
+
     /// Sends a signal to the process.
     pub(crate) fn signal(&mut self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(self.process());

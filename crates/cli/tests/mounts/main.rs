@@ -12,6 +12,7 @@ mod consistency;
 mod directories;
 mod fixture;
 mod lifecycle;
+mod loads;
 mod memory;
 mod names;
 mod outage;

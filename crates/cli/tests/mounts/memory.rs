@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use foreread_testbed::{Config, ObjectSpec};
 
-use crate::fixture::{Mount, Store, expected, foreread, run, shell};
+use crate::fixture::{Mount, Store, expected, foreread, run, shell, until};
 
 fn set(mounted: &Mount, setting: &str) -> crate::fixture::Finished {
     run(foreread().arg("set").arg(mounted.path()).arg(setting))
@@ -90,17 +90,29 @@ fn what_cannot_be_set_is_refused_and_changes_nothing() {
 /// What of it goes is no longer resident.
 #[test]
 fn the_heads_of_many_files_leave_nothing_resident_beyond_the_budget() {
-    const FILES: usize = 8_000;
-    let objects = (0..FILES).map(|n| ObjectSpec::new(format!("d/{n}"), 128 << 10)).collect();
+    heads_are_read(8_000, 128 << 10, 64, 16);
+}
+
+/// Folios that were read in part fill a small budget many times over.
+#[test]
+fn the_heads_of_20_000_files_are_read_in_the_least_budget() {
+    heads_are_read(20_000, 8 << 10, 16, 64);
+}
+
+/// Reads the first bytes of so many files of a mount of `memory_mib`. What becomes resident
+/// exceeds that by at most `more_mib`.
+fn heads_are_read(files: usize, size: u64, memory_mib: u64, more_mib: u64) {
+    let objects = (0..files).map(|n| ObjectSpec::new(format!("d/{n}"), size)).collect();
     let store = Store::start(Config { objects, first_byte: Duration::ZERO, ..Config::default() });
-    let mut mounted = Mount::foreground(store.foreread(), "s3://testbed", &["--memory", "64M"]);
+    let memory = format!("{memory_mib}M");
+    let mut mounted = Mount::foreground(store.foreread(), "s3://testbed", &["--memory", &memory]);
     let before = mounted.resident_bytes();
     let dir = mounted.file("d");
     thread::scope(|scope| {
         for reader in 0..8 {
             let dir = &dir;
             scope.spawn(move || {
-                for n in (reader..FILES).step_by(8) {
+                for n in (reader..files).step_by(8) {
                     let mut head = [0; 1000];
                     let mut file = fs::File::open(dir.join(n.to_string())).expect("a file");
                     file.read_exact(&mut head).expect("its head");
@@ -109,8 +121,72 @@ fn the_heads_of_many_files_leave_nothing_resident_beyond_the_budget() {
             });
         }
     });
-    let grown = mounted.resident_bytes() - before;
-    assert!(grown <= 80 << 20, "{} MiB became resident with a budget of 64 MiB", grown >> 20);
+    let grown = mounted.resident_bytes().saturating_sub(before);
+    assert!(grown <= (memory_mib + more_mib) << 20, "{} MiB became resident, budget {memory}", grown >> 20);
+}
+
+/// The budget goes down by much after names, directories and handles filled a large one: what is
+/// resident follows, and reading goes on meanwhile.
+#[test]
+fn what_is_resident_follows_a_budget_that_is_made_small() {
+    const DIRS: usize = 200;
+    const FILES: usize = 1000;
+    let of = |dir: usize, n: usize| format!("d{dir}/a-name-of-some-length-{n:06}");
+    let objects = (0..DIRS).flat_map(|dir| (0..FILES).map(move |n| ObjectSpec::new(of(dir, n), 100)));
+    let store = Store::start(Config { objects: objects.collect(), first_byte: Duration::ZERO, ..Config::default() });
+    let options = ["--memory", "1GiB", "--metadata-ttl", "10m"];
+    let mut mounted = Mount::foreground(store.foreread(), "s3://testbed", &options);
+    let before = mounted.resident_bytes();
+    shell(r#"cd "$1"; find . -type f -size +0 | wc -l"#, &[mounted.path()]).ok();
+    let full = mounted.resident_bytes() - before;
+    assert!(full > 48 << 20, "{} MiB are resident for {} names", full >> 20, DIRS * FILES);
+    let names = |mounted: &Mount| mounted.stats()["memory_names_bytes"].as_u64().unwrap_or_default();
+    let most = names(&mounted);
+    assert!(most > 24 << 20, "{most} bytes are charged for names");
+    // From two programs at once, and the last one holds.
+    thread::scope(|scope| {
+        for memory in ["memory=16M", "memory=64M"] {
+            let mounted = &mounted;
+            scope.spawn(move || set(mounted, memory).ok());
+        }
+        assert_eq!(fs::read(mounted.file(&of(1, 1))).expect("a file"), expected(&of(1, 1), 0, 100));
+    });
+    set(&mounted, "memory=16M").ok();
+    until("the kernel has forgotten names", || names(&mounted) <= 2 << 20);
+    let stats = mounted.stats();
+    assert!(stats["memory_directories_bytes"].as_u64() <= Some(6 << 20), "{stats}");
+    assert!(stats["memory_charged_bytes"].as_u64() <= Some(16 << 20), "{stats}");
+    until("it is given back to the kernel", || mounted.resident_bytes() <= before + (24 << 20));
+    assert_eq!(fs::read(mounted.file(&of(2, 2))).expect("a file"), expected(&of(2, 2), 0, 100));
+}
+
+/// Programs that stand in the middle of a directory, each in a listing of its own: it was listed
+/// anew for each.
+#[test]
+fn open_directories_keep_no_listings_beyond_the_budget() {
+    const NAMES: usize = 12_000;
+    let names = (0..NAMES).map(|n| format!("a-rather-long-name-of-a-file-{n:08}"));
+    let objects = names.map(|name| ObjectSpec::new(format!("flat/{name}"), 1)).collect();
+    let store = Store::start(Config { objects, first_byte: Duration::ZERO, ..Config::default() });
+    let options = ["--memory", "16M", "--metadata-ttl", "0s"];
+    let mut mounted = Mount::foreground(store.foreread(), "s3://testbed", &options);
+    let before = mounted.resident_bytes();
+    let flat = mounted.file("flat");
+    let mut open: Vec<_> = (0..60)
+        .map(|_| {
+            let mut entries = fs::read_dir(&flat).expect("a directory");
+            entries.next().expect("an entry").expect("its name");
+            assert_eq!(fs::read_dir(&flat).expect("a directory").count(), NAMES);
+            entries
+        })
+        .collect();
+    let grown = mounted.resident_bytes().saturating_sub(before);
+    assert!(grown <= (16 + 64) << 20, "{} MiB became resident for open directories", grown >> 20);
+    let directories = mounted.stats()["memory_directories_bytes"].as_u64();
+    assert!(directories <= Some(6 << 20), "{directories:?} bytes are charged to directories");
+    for entries in open.iter_mut().step_by(7) {
+        assert_eq!(entries.count(), NAMES - 1, "the rest comes, each name once");
+    }
 }
 
 /// A directory that takes several times what directories may: it is listed whole, each name once,
@@ -121,7 +197,8 @@ fn a_directory_larger_than_the_memory_is_listed_and_read() {
     let objects = names.iter().map(|name| ObjectSpec::new(format!("flat/{name}"), 1)).collect();
     let store = Store::start(Config { objects, ..Config::default() });
     let options = ["--memory", "16M", "--metadata-ttl", "1h"];
-    let mounted = Mount::background(store.foreread(), "s3://testbed", &options);
+    let mut mounted = Mount::foreground(store.foreread(), "s3://testbed", &options);
+    let before = mounted.resident_bytes();
     let script = r#"cd "$1"; for i in 1 2 3; do find . -type f | sort | md5sum & done; wait"#;
     let sums = shell(script, &[&mounted.file("flat")]).ok().text();
     let sums: BTreeSet<&str> = sums.lines().collect();
@@ -133,6 +210,8 @@ fn a_directory_larger_than_the_memory_is_listed_and_read() {
     assert!(found.iter().copied().eq(all), "{} names, and {} are there", found.len(), names.len());
     let directories = mounted.stats()["memory_directories_bytes"].as_u64();
     assert!(directories <= Some(6 << 20), "{directories:?} bytes are charged to directories");
+    let grown = mounted.resident_bytes().saturating_sub(before);
+    assert!(grown <= (16 + 64) << 20, "{} MiB became resident", grown >> 20);
     for name in names.iter().step_by(40_000) {
         let bytes = fs::read(mounted.file("flat").join(name)).expect("a file");
         assert_eq!(bytes, expected(&format!("flat/{name}"), 0, 1));

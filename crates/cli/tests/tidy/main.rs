@@ -153,7 +153,7 @@ fn unsafe_code_is_forbidden_where_no_system_call_needs_it() {
 #[test]
 fn unsafe_code_of_local_reads_is_where_the_kernel_is_called() {
     let src = denying_unsafe_code("local");
-    let known = ["cached.rs", "frames/arena.rs", "frames.rs", "ring.rs"];
+    let known = ["cached.rs", "frames/arena.rs", "frames.rs", "heap.rs", "ring.rs"];
     assert_eq!(files_with(&src, "allow(unsafe_code"), known.map(|name| src.join(name)));
 }
 

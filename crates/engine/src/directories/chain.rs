@@ -12,17 +12,21 @@
 //!
 //! Until it has come, the listing before it answers in its place, as far as that may still be
 //! believed.
+//!
+//! What is not, or no longer, the latest listing of its directory lives as long as something holds
+//! it: a reader, or the one that replaces it. Policy charges it ([`Chain::outdated`]).
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use foreread_backend::lock::Mutex;
 use foreread_backend::{Entry, ListPage, Object};
 use foreread_policy::DirId;
 use tokio::time::Instant;
 
+use crate::directories::listing::memory::Gone;
 use crate::directories::listing::{Listing, Node, Said, Taken};
 use crate::directories::marks::Last;
 use crate::directories::segments::{SegmentId, Segments};
@@ -33,14 +37,20 @@ use crate::requests::storage::{Cursor, Storage};
 /// A listing and the requests that bring it.
 pub(crate) struct Chain {
     pub(crate) dir: DirId,
+    /// No other one has the same.
+    pub(crate) number: u64,
     pub(crate) listing: Arc<Listing>,
     pub(crate) began: Instant,
     /// It is in flight with others, by one request for all of them.
     along: AtomicBool,
     segments: Mutex<Segments>,
     seen: Mutex<Seen>,
-    /// The listing that it replaces, until it is known whether both are alike.
-    before: Mutex<Option<Arc<Listing>>>,
+    /// The one that it replaces, until it is known whether both are alike.
+    before: Mutex<Option<Arc<Chain>>>,
+    /// Readers in it, and one more while it is the one before another.
+    holds: AtomicU32,
+    /// What policy was last told that it takes.
+    told_bytes: AtomicU64,
 }
 
 /// The continuations seen so far: one that comes back leads nowhere.
@@ -55,18 +65,24 @@ impl Chain {
     /// A listing that replaces `before`, and has not been asked for. `along`: it will come with
     /// others. `divisible` tells whether the storage can be asked for what follows a key.
     pub(crate) fn new(
-        dir: DirId,
+        (dir, number): (DirId, u64),
         prefix: &Arc<str>,
-        before: Option<Arc<Listing>>,
+        before: Option<Arc<Self>>,
         along: bool,
         divisible: bool,
     ) -> Arc<Self> {
-        Self::of(dir, Listing::new(prefix), Segments::new(divisible), along, before)
+        Self::of((dir, number), Listing::new(prefix), Segments::new(divisible), along, before)
     }
 
     /// A listing of what `before` tells from the entry at `place` on. `last` is the entry before
     /// it, if a reader knows that.
-    pub(crate) fn rest(dir: DirId, before: &Listing, place: u32, last: Option<Last>, divisible: bool) -> Arc<Self> {
+    pub(crate) fn rest(
+        (dir, number): (DirId, u64),
+        before: &Listing,
+        place: u32,
+        last: Option<Last>,
+        divisible: bool,
+    ) -> Arc<Self> {
         let prefix = before.shared_prefix();
         let known = last.map(|last| (place, last)).or_else(|| before.before(place)).filter(|_| divisible);
         let (passes, segments) = match &known {
@@ -79,32 +95,67 @@ impl Chain {
         };
         let name = known.as_ref().map(|(_, last)| last.name.as_str());
         let listing = Listing::rest(&prefix, place, passes, name, before.marks());
-        Self::of(dir, listing, segments, false, None)
+        Self::of((dir, number), listing, segments, false, None)
     }
 
     fn of(
-        dir: DirId,
+        (dir, number): (DirId, u64),
         listing: Arc<Listing>,
         segments: Segments,
         along: bool,
-        before: Option<Arc<Listing>>,
+        before: Option<Arc<Self>>,
     ) -> Arc<Self> {
+        if let Some(before) = &before {
+            before.hold();
+        }
         Arc::new(Self {
             dir,
+            number,
             listing,
             began: Instant::now(),
             along: AtomicBool::new(along),
             segments: Mutex::new(segments),
             seen: Mutex::default(),
             before: Mutex::new(before),
+            holds: AtomicU32::new(0),
+            told_bytes: AtomicU64::new(0),
         })
+    }
+
+    /// A reader is in it, or another one replaces it.
+    pub(crate) fn hold(&self) {
+        self.holds.fetch_add(1, Relaxed);
+    }
+
+    /// The reverse of [`Chain::hold`].
+    pub(crate) fn unhold(&self) {
+        self.holds.fetch_sub(1, Relaxed);
+    }
+
+    /// Whether a reader is in it, or another one replaces it.
+    pub(crate) fn is_held(&self) -> bool {
+        self.holds.load(Relaxed) > 0
+    }
+
+    /// What it takes, as one that is not, or no longer, the latest of its directory, if policy was
+    /// told otherwise: it is the caller that tells now.
+    pub(crate) fn outdated(&self, is_latest: bool) -> Option<u64> {
+        let is_kept = !is_latest && self.is_held();
+        let bytes = if is_kept { CHAIN_BYTES + self.listing.bytes() } else { 0 };
+        (self.told_bytes.swap(bytes, Relaxed) != bytes).then_some(bytes)
+    }
+
+    /// Forgets what has come of it. Its readers go on with others.
+    pub(crate) fn release(&self) -> Option<Gone> {
+        self.told_bytes.store(0, Relaxed);
+        self.listing.release()
     }
 
     /// What is known of `name`: by this listing, or while it has not come so far, by the one
     /// before.
     pub(crate) fn look_up(&self, name: &str) -> Said {
         match (self.listing.look_up(name), &*self.before.lock()) {
-            (Said::Nothing, Some(before)) => match before.look_up(name) {
+            (Said::Nothing, Some(before)) => match before.listing.look_up(name) {
                 said @ Said::Present(..) => said,
                 Said::Absent(_) | Said::Nothing => Said::Nothing,
             },
@@ -114,12 +165,12 @@ impl Chain {
 
     /// The entry at `place`, by this listing or else by the one before.
     pub(crate) fn entry(&self, place: u32) -> Option<Node> {
-        self.listing.entry(place).or_else(|| self.before.lock().as_ref()?.entry(place))
+        self.listing.entry(place).or_else(|| self.before.lock().as_ref()?.listing.entry(place))
     }
 
     /// The entry at `place`, by the listing before if there is one, or else by this one.
     pub(crate) fn entry_before(&self, place: u32) -> Option<Node> {
-        let before = self.before.lock().as_ref().and_then(|before| before.entry(place));
+        let before = self.before.lock().as_ref().and_then(|before| before.listing.entry(place));
         before.or_else(|| self.listing.entry(place))
     }
 
@@ -180,7 +231,7 @@ impl Chain {
     /// Whether the entries that were taken in are those of the listing before.
     pub(crate) fn is_like_before(&self, taken: &Taken) -> bool {
         let before = self.before.lock().clone();
-        before.is_some_and(|before| self.listing.is_like(&before, taken.from, taken.children.len() as u32))
+        before.is_some_and(|before| self.listing.is_like(&before.listing, taken.from, taken.children.len() as u32))
     }
 
     /// The file at `place`, which is `object`, was read at `at`. If the listing, or the one
@@ -189,7 +240,7 @@ impl Chain {
         let is_it = |listing: &Listing| matches!(listing.entry(place), Some(Node::File(listed)) if listed == *object);
         let before = self.before.lock().clone();
         match (self.listing.has(place), before) {
-            (false, Some(before)) if is_it(&before) => before.confirm(place, at),
+            (false, Some(before)) if is_it(&before.listing) => before.listing.confirm(place, at),
             _ if is_it(&self.listing) => self.listing.confirm(place, at),
             _ => {}
         }
@@ -198,14 +249,13 @@ impl Chain {
     /// Whether this listing, or the one before it, has a directory of this name.
     pub(crate) fn names(&self, name: &str) -> bool {
         let before = self.before.lock().clone();
-        self.listing.names(name) || before.is_some_and(|before| before.names(name))
+        self.listing.names(name) || before.is_some_and(|before| before.listing.names(name))
     }
 
-    /// Memory that the entries before `to` take is given back. Returns the listings whose readers
-    /// are to be woken.
-    pub(crate) fn trim(&self, to: u32) -> impl Iterator<Item = Arc<Listing>> {
-        let both = [Some(Arc::clone(&self.listing)), self.before.lock().clone()];
-        both.into_iter().flatten().filter(move |listing| listing.trim(to))
+    /// Its listing, and the one before, whose entries go with those of this one.
+    pub(crate) fn listings(&self) -> impl Iterator<Item = Arc<Listing>> {
+        let before = self.before.lock().as_ref().map(|before| Arc::clone(&before.listing));
+        [Some(Arc::clone(&self.listing)), before].into_iter().flatten()
     }
 
     /// All of it has come: what is needed to ask for more is not kept.
@@ -216,9 +266,11 @@ impl Chain {
         }
     }
 
-    /// The listing before is of no use any more.
-    pub(crate) fn forget_before(&self) -> Option<Arc<Listing>> {
-        self.before.lock().take()
+    /// The listing before is of no use any more. Returns it, no longer held.
+    pub(crate) fn forget_before(&self) -> Option<Arc<Self>> {
+        let before = self.before.lock().take()?;
+        before.unhold();
+        Some(before)
     }
 
     /// Fails if `page` leads nowhere.
@@ -236,6 +288,10 @@ impl Chain {
         Ok(())
     }
 }
+
+/// What a listing takes beside its entries, in bytes: itself, its segments, and the allocator's
+/// own. Lower: more is kept than is charged. Higher: fewer listings fit.
+const CHAIN_BYTES: u64 = (size_of::<Chain>() + size_of::<Listing>() + size_of::<Segments>()) as u64;
 
 /// A listing that would never end, and why.
 pub(crate) fn endless(prefix: &str, why: &str) -> Error {

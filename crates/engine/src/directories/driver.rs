@@ -48,8 +48,6 @@ use crate::survival::Lately;
 pub(crate) struct Directories {
     pub(crate) driver: Arc<Driver>,
     pub(crate) ttl: Duration,
-    /// Whether the storage can be asked for what follows a key.
-    pub(super) divisible: bool,
     state: Mutex<State>,
     /// A file is no longer being fetched.
     fetched: Notify,
@@ -59,9 +57,9 @@ pub(crate) struct Directories {
 }
 
 /// What the lock protects.
-pub(super) struct State {
+pub(crate) struct State {
     pub(super) options: DirOptions,
-    pub(super) policy: DirReadahead,
+    pub(crate) policy: DirReadahead,
     /// What policies before it, which have panicked, have counted.
     pub(super) counters: DirCounters,
     pub(super) lately: Lately,
@@ -110,9 +108,10 @@ impl Directories {
             errands: VecDeque::new(),
             settled: false,
         };
+        driver.storage.backend.keep_at_most(options.memory_bytes / KEPT_SHARE);
         let (state, fetched, names_bytes) = (Mutex::new(state), Notify::new(), AtomicU64::new(0));
         let (driver, unheard) = (Arc::clone(driver), Unheard::default());
-        Arc::new(Self { driver, ttl, divisible, state, fetched, unheard, names_bytes })
+        Arc::new(Self { driver, ttl, state, fetched, unheard, names_bytes })
     }
 
     /// What policy has counted, and the memory that it charges.
@@ -121,16 +120,19 @@ impl Directories {
         (state.counters + state.policy.counters(), state.policy.charged_bytes())
     }
 
-    /// The engine's budget is so many bytes from now on.
+    /// The engine's budget is so many bytes from now on. What does not fit goes a part at a time:
+    /// readers go on in between.
     pub(crate) fn set_memory(self: &Arc<Self>, bytes: u64) {
-        self.enter(|state| {
+        self.driver.storage.backend.keep_at_most(bytes / KEPT_SHARE);
+        while self.enter(|state| {
             state.options.shares = DirShares::of_budget(bytes);
             self.tell(state, DirEvent::Capacity(state.options.shares));
-        });
+            state.policy.is_over()
+        }) {}
     }
 
     /// Locks the state for a look that tells policy nothing.
-    pub(super) fn look<R>(&self, f: impl FnOnce(&State) -> R) -> R {
+    pub(crate) fn look<R>(&self, f: impl FnOnce(&State) -> R) -> R {
         f(&self.state.lock())
     }
 
@@ -141,7 +143,7 @@ impl Directories {
             let state = &mut *self.state.lock();
             self.tell_unheard(state);
             let result = catch_unwind(AssertUnwindSafe(|| f(state)));
-            (result, state.leave(self.names_bytes.load(Relaxed)))
+            (result, state.leave(self.reserved_names()))
         };
         // What is owed to others is done even if `f` has panicked.
         self.run(left);
@@ -166,6 +168,13 @@ impl Directories {
                 Errand::Discard(object) => discard(&self.driver, &object),
             }
         }
+        while self.sweep() {}
+    }
+
+    /// Lets numbers of directories go, some at a time. Returns whether there are more.
+    fn sweep(&self) -> bool {
+        let State { table, policy, .. } = &mut *self.state.lock();
+        table.sweep(SWEPT_MAX, |dir| policy.knows(dir))
     }
 
     /// A front door needs so many bytes for names, and no longer `before`.
@@ -175,12 +184,37 @@ impl Directories {
         self.enter(|_| ());
     }
 
-    /// Tells policy of `event` and executes its actions. Files to fetch become errands. If that
-    /// panics, policy begins anew.
+    /// Memory that names take beside directories: those of front doors, and what a listing of the
+    /// storage's keeps from page to page, in bytes.
+    fn reserved_names(&self) -> u64 {
+        self.names_bytes.load(Relaxed) + self.driver.storage.backend.kept_bytes()
+    }
+
+    /// Tells policy of `event` and executes its actions, then of listings that take more or less
+    /// by now. Files to fetch become errands. If that panics, policy begins anew.
     pub(super) fn tell(self: &Arc<Self>, state: &mut State, event: DirEvent<'_>) {
+        let tell = |state: &mut State| {
+            self.told(state, event);
+            self.told_older(state);
+        };
+        self.survive(state, tell);
+    }
+
+    /// Tells policy of listings that are not the latest of their directories.
+    pub(super) fn tell_older(self: &Arc<Self>, state: &mut State) {
+        self.survive(state, |state| self.told_older(state));
+    }
+
+    fn survive(self: &Arc<Self>, state: &mut State, tell: impl FnOnce(&mut State)) {
         // Whatever a panic leaves half done is dropped or made anew.
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.told(state, event))) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| tell(state))) {
             self.begin_anew(state, &panic_text(&*panic));
+        }
+    }
+
+    fn told_older(self: &Arc<Self>, state: &mut State) {
+        while let Some((listing, bytes)) = state.table.next_changed() {
+            self.told(state, DirEvent::Older { listing, bytes });
         }
     }
 
@@ -197,8 +231,7 @@ impl Directories {
                     }
                 }
                 DirAction::ListFrom { dir, from } => {
-                    let State { table, policy, .. } = &mut *state;
-                    if let Some(chain) = table.begin_from(dir, from, |dir| policy.knows(dir)) {
+                    if let Some(chain) = state.table.begin_from(dir, from) {
                         self.go_on(&chain, 1);
                     }
                 }
@@ -217,10 +250,8 @@ impl Directories {
                         state.errands.push_back(Errand::Discard(object));
                     }
                 }
-                DirAction::Trim { dir, to } => {
-                    let State { table, policy, .. } = state;
-                    table.trim(dir, to, |dir| policy.knows(dir));
-                }
+                DirAction::Trim { dir, to } => state.table.trim(dir, to),
+                DirAction::Release { listing } => state.table.release(listing),
                 DirAction::Drop { dir } => {
                     let State { table, policy, .. } = state;
                     table.drop(dir, |dir| policy.knows(dir));
@@ -278,7 +309,8 @@ impl Directories {
     fn listed(self: &Arc<Self>, chain: &Arc<Chain>, taken: Taken) {
         self.enter(|state| {
             if !state.table.is_latest(chain) {
-                return;
+                state.table.changed(chain);
+                return self.tell_older(state);
             }
             let same = chain.is_like_before(&taken);
             let Taken { children, from, last, bytes } = taken;
@@ -292,8 +324,8 @@ impl Directories {
             let event = DirEvent::Listed { dir: chain.dir, first: from == 0, same, children: &children, last, bytes };
             self.tell(state, event);
             if last || !same {
-                let State { table, policy, .. } = state;
-                table.replaced(chain, |dir| policy.knows(dir));
+                state.table.replaced(chain);
+                self.tell_older(state);
             }
         });
     }
@@ -411,7 +443,7 @@ impl Directories {
             if came && state.table.chain(dir).is_some_and(|chain| !state.table.is_fresh(chain.began)) {
                 self.tell(state, DirEvent::Named { dir, entry: None, found: Found::Absent });
             }
-            state.leave(self.names_bytes.load(Relaxed))
+            state.leave(self.reserved_names())
         };
         let errands = std::mem::take(&mut left.errands);
         self.run(left);
@@ -470,6 +502,14 @@ impl State {
         })
     }
 }
+
+/// Divisor of the budget: what the storage's client may keep for listings, an eighth. Lower: less
+/// memory for pages. Higher: listings side by side have an index page read again.
+const KEPT_SHARE: u64 = 8;
+
+/// Entries of forgotten listings that are gone through at a time. Lower: the lock is taken more
+/// often. Higher: readers wait for longer when a large directory is forgotten.
+const SWEPT_MAX: usize = 1024;
 
 /// The shard's policy is told of the memory that directories take in steps of 1 MiB. Lower tells
 /// it more often; higher lets the budget be exceeded by more meanwhile.

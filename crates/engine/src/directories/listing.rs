@@ -30,6 +30,7 @@ use crate::directories::name::{self, identity_bytes, order};
 use crate::error::Error;
 
 mod by_name;
+pub(crate) mod memory;
 mod page;
 
 /// What a name in a directory stands for.
@@ -270,7 +271,7 @@ impl Listing {
         if !state.sorted {
             state.by_name.add(&state.pages);
         }
-        let bytes = state.bytes + state.marks.bytes() + state.by_name.places.allocation_size() as u64;
+        let bytes = state.memory();
         state.complete = page.continuation.is_none();
         if state.complete {
             state.shadows = Vec::new();
@@ -280,26 +281,6 @@ impl Listing {
             }
         }
         Taken { children, from: first, last: state.complete, bytes }
-    }
-
-    /// Forgets the pages before the one with the entry at `to`. Returns whether there were any: then
-    /// the readers are to be woken.
-    pub(crate) fn trim(&self, to: u32) -> bool {
-        let gone: Vec<Page> = {
-            let state = &mut *self.state.lock();
-            let count = state.pages.partition_point(|page| page.end() <= to);
-            let gone = state.pages.drain(..count).collect::<Vec<_>>();
-            let Some(last) = gone.last() else { return false };
-            state.gone = last.end();
-            for page in gone.iter().filter(|_| state.sorted) {
-                state.marks.add(page.end(), page.key(page.records.len() - 1));
-            }
-            state.bytes -= gone.iter().map(Page::bytes).sum::<u64>();
-            state.by_name.forget(state.gone);
-            gone
-        };
-        drop(gone);
-        true
     }
 
     /// The place of the first entry that is not gone.

@@ -37,8 +37,19 @@ impl Directories {
             self.tell(state, DirEvent::Read { dir, entry: 0, found });
             // Policy begins a listing for a reader that waits, always. Without one there would be
             // nothing to read.
-            state.table.chain(dir).unwrap_or_else(|| self.restart(state, dir))
+            let chain = state.table.chain(dir).unwrap_or_else(|| self.restart(state, dir));
+            chain.hold();
+            chain
         })
+    }
+
+    /// A reader that had opened `chain` has closed it.
+    pub(crate) fn close(self: &Arc<Self>, chain: &Arc<Chain>) {
+        self.enter(|state| {
+            chain.unhold();
+            state.table.changed(chain);
+            self.tell_older(state);
+        });
     }
 
     /// A name in `dir` is asked for that lies among entries which are gone.
@@ -57,10 +68,13 @@ impl Directories {
 
     /// A reader that was given the entries before `place` of a listing, of which `last` is the
     /// last one, goes on with a listing of its own: the next ones are gone.
-    pub(crate) fn resume(self: &Arc<Self>, chain: &Chain, place: u32, last: Option<Last>) -> Arc<Chain> {
-        let rest = Chain::rest(chain.dir, &chain.listing, place, last, self.divisible);
-        self.go_on(&rest, 1);
-        rest
+    pub(crate) fn resume(self: &Arc<Self>, chain: &Arc<Chain>, place: u32, last: Option<Last>) -> Arc<Chain> {
+        self.enter(|state| {
+            let rest = state.table.resume(chain, place, last);
+            self.go_on(&rest, 1);
+            self.tell_older(state);
+            rest
+        })
     }
 
     /// A reader of `chain` wants the entry at `place`, and what follows.
@@ -75,10 +89,9 @@ impl Directories {
                 self.tell(state, DirEvent::Read { dir: chain.dir, entry: place, found });
             }
             if !state.table.is_latest(chain) {
-                // No other reader reads it from its start on: it is kept from this entry on.
-                if chain.listing.trim(place) {
-                    state.table.woken.push(Arc::clone(&chain.listing));
-                }
+                // No reader begins with it: it is kept from this entry on.
+                state.table.passed(chain, place);
+                self.tell_older(state);
             }
             if found == Found::Absent && !chain.is_busy() && !chain.listing.is_over() {
                 self.go_on(chain, 1);

@@ -4,10 +4,13 @@
 //!   prefix ── identify ──> DirId ──> Known: the latest chain, and when files were confirmed
 //!                            │
 //!   dropped ── no listing leads to it any more ──> forgotten
+//!
+//!   replaced, trimmed, released ──> gone: pages whose directories are let go, some at a time
+//!                              └──> changed: listings of which policy is to be told
 //! ```
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use foreread_backend::{Key, Object};
@@ -15,14 +18,24 @@ use foreread_policy::DirId;
 use tokio::time::Instant;
 
 use crate::directories::chain::Chain;
+use crate::directories::listing::memory::Gone;
 use crate::directories::listing::{Listing, Node, Said};
+use crate::directories::marks::Last;
 use crate::directories::name;
+use crate::directories::parted::Parted;
 
 /// The directories that are known.
 pub(crate) struct DirectoryTable {
-    by_prefix: HashMap<Arc<str>, DirId>,
-    known: HashMap<DirId, Known>,
+    by_prefix: Parted<Arc<str>, DirId>,
+    known: Parted<DirId, Known>,
     next: u64,
+    /// Listings that are not the latest of their directories, and that policy knows.
+    older: BTreeMap<u64, Weak<Chain>>,
+    next_chain: u64,
+    /// Those that may take more or less than policy was told.
+    changed: Vec<Arc<Chain>>,
+    /// Pages that are forgotten, and whose directories may be let go.
+    gone: VecDeque<Gone>,
     /// How long what is known may be believed.
     ttl: Duration,
     /// Since when: what was asked for before is not believed.
@@ -62,8 +75,19 @@ pub(crate) enum Unknown {
 
 impl DirectoryTable {
     pub(crate) fn new(ttl: Duration, divisible: bool) -> Self {
-        let (by_prefix, known, woken) = (HashMap::new(), HashMap::new(), Vec::new());
-        Self { by_prefix, known, next: 0, ttl, since: None, divisible, woken }
+        Self {
+            by_prefix: Parted::default(),
+            known: Parted::default(),
+            next: 0,
+            older: BTreeMap::new(),
+            next_chain: 0,
+            changed: Vec::new(),
+            gone: VecDeque::new(),
+            ttl,
+            since: None,
+            divisible,
+            woken: Vec::new(),
+        }
     }
 
     /// Whether what was asked for at `at` may still be believed.
@@ -108,14 +132,74 @@ impl DirectoryTable {
         self.known.get(&chain.dir).and_then(|known| known.chain.as_ref()).is_some_and(|last| Arc::ptr_eq(last, chain))
     }
 
+    /// A number for a listing of `dir`.
+    fn number_chain(&mut self, dir: DirId) -> (DirId, u64) {
+        self.next_chain += 1;
+        (dir, self.next_chain)
+    }
+
+    /// What `chain` takes may have changed.
+    pub(crate) fn changed(&mut self, chain: &Arc<Chain>) {
+        self.changed.push(Arc::clone(chain));
+    }
+
+    /// The next listing that is not the latest of its directory and takes other than policy was
+    /// told: its number, and what it takes.
+    pub(crate) fn next_changed(&mut self) -> Option<(u64, u64)> {
+        while let Some(chain) = self.changed.pop() {
+            let is_latest = self.is_latest(&chain);
+            if !is_latest && !chain.is_held() {
+                self.cut(&chain.listing, u32::MAX);
+            }
+            let Some(bytes) = chain.outdated(is_latest) else { continue };
+            match bytes {
+                0 => drop(self.older.remove(&chain.number)),
+                _ => drop(self.older.insert(chain.number, Arc::downgrade(&chain))),
+            }
+            return Some((chain.number, bytes));
+        }
+        None
+    }
+
+    /// Forgets what has come of a listing that is not the latest of its directory.
+    pub(crate) fn release(&mut self, number: u64) {
+        if let Some(chain) = self.older.remove(&number).and_then(|chain| chain.upgrade()) {
+            self.let_go_of(&chain);
+        }
+    }
+
+    fn let_go_of(&mut self, chain: &Chain) {
+        if let Some(gone) = chain.release() {
+            self.gone.push_back(gone);
+            self.woken.push(Arc::clone(&chain.listing));
+        }
+    }
+
+    /// A listing for a reader that was given the entries before `place` of `chain`, of which
+    /// `last` is the last one, if that is known, and that goes on by itself.
+    pub(crate) fn resume(&mut self, chain: &Arc<Chain>, place: u32, last: Option<Last>) -> Arc<Chain> {
+        let number = self.number_chain(chain.dir);
+        // What was released tells no place.
+        let marks = chain.listing.before(place).is_none().then(|| self.chain(chain.dir)).flatten();
+        let before = marks.as_ref().unwrap_or(chain);
+        let rest = Chain::rest(number, &before.listing, place, last, self.divisible);
+        rest.hold();
+        chain.unhold();
+        self.changed.extend([Arc::clone(chain), Arc::clone(&rest)]);
+        rest
+    }
+
     /// A new listing of `dir` that has not been asked for. `along`: it will come with others.
     pub(crate) fn begin(&mut self, dir: DirId, along: bool) -> Arc<Chain> {
+        let number = self.number_chain(dir);
         let known = self.known.get_mut(&dir);
         // A number that is not known names nothing: policy does not ask for such a directory.
         debug_assert!(known.is_some(), "{dir:?} has no name");
         let prefix = known.as_ref().map_or_else(|| Arc::from(NOWHERE), |known| Arc::clone(&known.prefix));
-        let before = known.as_ref().and_then(|known| known.chain.as_ref()).map(|chain| Arc::clone(&chain.listing));
-        let chain = Chain::new(dir, &prefix, before, along, self.divisible);
+        let before = known.as_ref().and_then(|known| known.chain.clone());
+        self.changed.extend(before.as_ref().and_then(|before| before.forget_before()));
+        self.changed.extend(before.clone());
+        let chain = Chain::new(number, &prefix, before, along, self.divisible);
         if let Some(known) = known {
             known.chain = Some(Arc::clone(&chain));
         }
@@ -123,21 +207,24 @@ impl DirectoryTable {
     }
 
     /// A new listing of `dir` that begins with the entry at `from`, in place of the latest one. A
-    /// reader that is in the middle of that lists the rest again. `kept` tells of which
-    /// directories more is known.
-    pub(crate) fn begin_from(&mut self, dir: DirId, from: u32, kept: impl Fn(DirId) -> bool) -> Option<Arc<Chain>> {
+    /// reader that is in the middle of that lists the rest again.
+    pub(crate) fn begin_from(&mut self, dir: DirId, from: u32) -> Option<Arc<Chain>> {
+        let number = self.number_chain(dir);
         let known = self.known.get_mut(&dir)?;
         let before = known.chain.take()?;
-        let chain = Chain::rest(dir, &before.listing, from, None, self.divisible);
+        let chain = Chain::rest(number, &before.listing, from, None, self.divisible);
         known.chain = Some(Arc::clone(&chain));
-        let older = before.forget_before();
-        let gone = older.iter().chain([&before.listing]).map(|listing| listing.directories(0, u32::MAX));
-        let gone: Vec<_> = gone.collect();
-        self.cut(&before, u32::MAX);
-        for gone in &gone {
-            self.let_go_all(gone, &kept);
-        }
+        self.forget(before);
         Some(chain)
+    }
+
+    /// `chain` is no longer the latest listing of its directory, and nothing of it is kept.
+    fn forget(&mut self, chain: Arc<Chain>) {
+        for listing in chain.listings() {
+            self.cut(&listing, u32::MAX);
+        }
+        self.changed.extend(chain.forget_before());
+        self.changed.push(chain);
     }
 
     /// What `name` in `dir` is, and its place if there is one. `again`: what was in flight for it
@@ -231,41 +318,42 @@ impl DirectoryTable {
         }
     }
 
-    /// Drops the entries of `dir` before `to`, and the numbers that only they lead to. `kept`
-    /// tells of which directories more is known.
-    pub(crate) fn trim(&mut self, dir: DirId, to: u32, kept: impl Fn(DirId) -> bool) {
+    /// Drops the entries of `dir` before `to`.
+    pub(crate) fn trim(&mut self, dir: DirId, to: u32) {
         let Some(chain) = self.chain(dir) else { return };
-        let gone = chain.listing.directories(0, to);
-        self.cut(&chain, to);
-        self.let_go_all(&gone, &kept);
+        for listing in chain.listings() {
+            self.cut(&listing, to);
+        }
     }
 
-    /// Drops what is known of `dir`, and the numbers that nothing leads to any more. A reader that
-    /// is in the middle of it lists the rest again.
+    /// Drops what is known of `dir`. A reader that is in the middle of it lists the rest again.
+    /// `kept` tells of which directories more is known.
     pub(crate) fn drop(&mut self, dir: DirId, kept: impl Fn(DirId) -> bool) {
         let Some(known) = self.known.get_mut(&dir) else { return };
         let (chain, prefix) = (known.chain.take(), Arc::clone(&known.prefix));
         if let Some(chain) = chain {
-            let gone = chain.listing.directories(0, u32::MAX);
-            chain.forget_before();
-            self.cut(&chain, u32::MAX);
-            self.let_go_all(&gone, &kept);
+            self.forget(chain);
         }
         self.let_go(&prefix, &kept);
     }
 
-    /// Entries of `chain` before `to` are given back.
-    fn cut(&mut self, chain: &Chain, to: u32) {
-        self.woken.extend(chain.trim(to));
+    /// Entries of `listing` before `to` are given back.
+    fn cut(&mut self, listing: &Arc<Listing>, to: u32) {
+        if let Some(gone) = listing.trim(to) {
+            self.gone.push_back(gone);
+            self.woken.push(Arc::clone(listing));
+        }
     }
 
     /// Drops all listings, and keeps the numbers. A reader that is in the middle of one lists the
     /// rest again.
     pub(crate) fn forget_listings(&mut self) {
         let chains: Vec<_> = self.known.values_mut().filter_map(|known| known.chain.take()).collect();
-        for chain in chains {
-            self.cut(&chain, u32::MAX);
-            chain.forget_before();
+        chains.into_iter().for_each(|chain| self.forget(chain));
+        let older: Vec<_> = std::mem::take(&mut self.older).into_values().collect();
+        for chain in older.iter().filter_map(Weak::upgrade) {
+            self.let_go_of(&chain);
+            self.changed.push(chain);
         }
     }
 
@@ -276,18 +364,30 @@ impl DirectoryTable {
         all
     }
 
-    /// The listing before the latest one of `dir` is forgotten, and the numbers that only it leads
-    /// to.
-    pub(crate) fn replaced(&mut self, chain: &Chain, kept: impl Fn(DirId) -> bool) {
-        let Some(before) = chain.forget_before() else { return };
-        let gone = before.directories(0, u32::MAX);
-        self.let_go_all(&gone, &kept);
+    /// A reader of `chain`, which is not the latest listing of its directory, goes on at `place`.
+    pub(crate) fn passed(&mut self, chain: &Arc<Chain>, place: u32) {
+        self.cut(&chain.listing, place);
+        self.changed(chain);
     }
 
-    fn let_go_all(&mut self, prefixes: &[String], kept: &impl Fn(DirId) -> bool) {
-        for prefix in prefixes {
-            self.let_go(prefix, kept);
+    /// The listing before the latest one of `dir` is forgotten. A reader in it keeps it.
+    pub(crate) fn replaced(&mut self, chain: &Chain) {
+        self.changed.extend(chain.forget_before());
+    }
+
+    /// Lets the numbers of directories go to which only forgotten pages led, but goes through no
+    /// more than so many entries. Returns whether there are more. `kept` tells of which
+    /// directories more is known.
+    pub(crate) fn sweep(&mut self, most: usize, kept: impl Fn(DirId) -> bool) -> bool {
+        let mut left = most;
+        while let Some(mut gone) = self.gone.pop_front() {
+            left = gone.directories(left, |prefix| self.let_go(prefix, &kept));
+            if !gone.is_over() {
+                self.gone.push_front(gone);
+                return true;
+            }
         }
+        false
     }
 
     /// Forgets the number of a directory of which nothing is known, and that no listing names.
@@ -327,6 +427,31 @@ mod tests {
         let entries = objects.iter().cloned().map(Entry::Object).collect();
         chain.listing.take(ListPage { entries, continuation: None }, at);
         chain.forget_before();
+    }
+
+    /// A directory of many is forgotten: their numbers go, some at a time, but for one of which
+    /// policy knows more and one with a listing of its own.
+    #[test]
+    fn numbers_of_a_forgotten_directory_go_a_part_at_a_time() {
+        let mut table = DirectoryTable::new(Duration::from_secs(1), true);
+        let (above, _) = table.identify("above/");
+        let chain = table.begin(above, false);
+        let prefixes: Vec<String> = (0..3000).map(|n| format!("above/{n:04}/")).collect();
+        let entries = prefixes.iter().cloned().map(Entry::Prefix).collect();
+        chain.listing.take(ListPage { entries, continuation: None }, Instant::now());
+        let numbers: Vec<DirId> = prefixes.iter().map(|prefix| table.identify(prefix).0).collect();
+        table.begin(numbers[7], true);
+        let kept = numbers[11];
+        table.drop(above, |dir| dir == kept);
+        let mut steps = 1;
+        while table.sweep(1000, |dir| dir == kept) {
+            steps += 1;
+            let left = prefixes.iter().filter(|prefix| table.number(prefix).is_some()).count();
+            assert!(left + steps * 1000 >= 3000, "{left} are left after {steps} steps");
+        }
+        assert!((3..=4).contains(&steps), "{steps} steps");
+        let left: Vec<&str> = prefixes.iter().map(|p| &**p).filter(|prefix| table.number(prefix).is_some()).collect();
+        assert_eq!(left, [&*prefixes[7], &*prefixes[11]]);
     }
 
     /// A file is fetched ahead; meanwhile the directory is listed again, and has another file, or

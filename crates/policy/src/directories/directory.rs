@@ -210,7 +210,7 @@ impl Dir {
     pub(crate) fn restart_from(&mut self, from: u32, now: Nanos) -> Vec<(u32, Entry)> {
         self.restart(now);
         let left = (self.gone..).zip(core::mem::take(&mut self.entries)).collect();
-        self.subdirs.clear();
+        self.subdirs = Vec::new();
         self.pages.truncate(self.pages.partition_point(|&end| end <= from));
         if from > self.pages.last().copied().unwrap_or(0) {
             self.pages.push(from);
@@ -247,7 +247,7 @@ impl Dir {
         }
         let left = (self.gone..).zip(core::mem::take(&mut self.entries)).collect();
         self.gone = 0;
-        self.subdirs.clear();
+        self.subdirs = Vec::new();
         left
     }
 
@@ -305,6 +305,7 @@ impl Dir {
         self.subdirs.drain(..self.subdirs.partition_point(|&entry| entry < to));
         let gone = (from..).zip(self.entries.drain(..((to - from) as usize).min(self.entries.len()))).collect();
         self.entries.shrink_to(self.entries.len() * 2);
+        self.subdirs.shrink_to(self.subdirs.len() * 2);
         gone
     }
 

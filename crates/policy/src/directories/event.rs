@@ -7,6 +7,7 @@
 //!                                              │                then ListedBelow
 //!                                              ├─> Fetch ─────> Fetched
 //!                                              └─> Discard, Trim, Drop: no answer
+//!   Older ───────────────────────> policy ──────> Release: no answer
 //! ```
 //!
 //! *Invariants:* an entry is identified by its place in the listing, from 0 on. `ListBelow` ends
@@ -60,7 +61,8 @@ const CONTENTS_SHARE: u64 = 4;
 /// Something that happened. An entry is identified by its place in the listing, from 0 on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DirEvent<'a> {
-    /// The budget has changed: the shares from now on.
+    /// The budget has changed: the shares from now on. Reported again as long as more is known than
+    /// may be ([`crate::DirReadahead::is_over`]).
     Capacity(DirShares),
     /// The driver keeps the name of a directory that no listing names.
     Met {
@@ -131,6 +133,14 @@ pub enum DirEvent<'a> {
         /// They are the last.
         last: bool,
         /// Bytes that the driver keeps for the listing so far.
+        bytes: u64,
+    },
+    /// A listing that is not, or no longer, the latest of its directory is kept: for readers in
+    /// the middle of it, or until the latest has come.
+    Older {
+        /// Its number: no other listing has the same.
+        listing: u64,
+        /// Bytes that the driver keeps for it; 0 if it is gone, or the latest.
         bytes: u64,
     },
     /// A listing failed.
@@ -229,6 +239,12 @@ pub enum DirAction {
     Drop {
         /// The directory.
         dir: DirId,
+    },
+    /// Forget what is kept of an older listing ([`DirEvent::Older`]). Readers in the middle of it
+    /// go on with listings of their own.
+    Release {
+        /// Its number.
+        listing: u64,
     },
 }
 

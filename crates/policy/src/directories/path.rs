@@ -23,8 +23,9 @@
 //!
 //! *Invariants:* every event is followed by a drain of the actions. The listing that a reader
 //! waits for is requested at once, unless it is in flight. What is known fits
-//! [`DirShares::known_bytes`], or is one page: the least recently used directories are
-//! forgotten first. Without [`DirOptions::readahead`] nothing is listed or fetched ahead. Where
+//! [`DirShares::known_bytes`], or is one page: older listings ([`DirEvent::Older`]) beyond their
+//! share are released, and the least recently used directories are forgotten first; after
+//! [`DirEvent::Capacity`] some at a time. Without [`DirOptions::readahead`] nothing is listed or fetched ahead. Where
 //! [`DirOptions::ttl`] is 0, no directory is listed before it is read.
 //!
 //! No rule estimates whether a reader comes within the time to live: a listing that has expired by
@@ -38,6 +39,7 @@ use alloc::vec::Vec;
 use crate::credit::Credit;
 use crate::directories::directory::{Coming, Dir};
 use crate::directories::event::{DirAction, DirCounters, DirEvent, DirShares};
+use crate::directories::older::Older;
 use crate::directories::open_after_lookup::OpenAfterLookup;
 use crate::directories::open_order::{FileRef, OpenOrder};
 use crate::directories::siblings::Siblings;
@@ -84,8 +86,9 @@ pub struct DirReadahead {
     /// The directories, the least recently used first.
     by_use: BTreeSet<(u64, DirId)>,
     uses: u64,
-    /// Bytes of all that is known of directories.
+    /// Bytes of all that is known of directories, but for older listings.
     bytes: u64,
+    older: Older,
     /// The walks, the one used last at the end.
     walks: Vec<Walk>,
     open_order: OpenOrder,
@@ -121,6 +124,7 @@ impl DirReadahead {
             by_use: BTreeSet::new(),
             uses: 0,
             bytes: 0,
+            older: Older::default(),
             walks: Vec::new(),
             open_order: OpenOrder::new((options.shares.known_bytes / LOG_SHARE / EPOCH_BYTES) as usize),
             after_lookup: OpenAfterLookup::default(),
@@ -174,6 +178,7 @@ impl DirReadahead {
                 }
                 self.listed(dir, children, last, bytes);
             }
+            DirEvent::Older { listing, bytes } => self.older.set(listing, bytes),
             DirEvent::Failed { dir } => {
                 self.answered(dir);
                 if let Some(dir) = self.dirs.get_mut(&dir) {
@@ -205,6 +210,12 @@ impl DirReadahead {
             self.touch(dir);
         }
         self.shrink();
+        if matches!(event, DirEvent::Capacity(_)) && !self.is_over() {
+            let dirs: Vec<_> = self.dirs.keys().copied().collect();
+            for dir in dirs {
+                self.trim(dir);
+            }
+        }
     }
 
     /// Returns the next action, until `None`.
@@ -219,7 +230,7 @@ impl DirReadahead {
 
     /// Bytes that all that is known takes.
     pub fn charged_bytes(&self) -> u64 {
-        self.bytes + self.open_order.len() as u64 * EPOCH_BYTES
+        self.bytes + self.older.bytes() + self.open_order.len() as u64 * EPOCH_BYTES
     }
 
     /// `dir` is used: it is the last one to be forgotten.
@@ -240,15 +251,21 @@ impl DirReadahead {
         self.bytes = (self.bytes + bytes).saturating_sub(before);
     }
 
-    /// Another budget: what does not fit any more is forgotten.
+    /// What a driver has said that directories may take.
+    pub fn shares(&self) -> DirShares {
+        self.options.shares
+    }
+
+    /// Another budget: what does not fit any more is forgotten, a part at a time.
     fn set_shares(&mut self, shares: DirShares) {
         self.options.shares = shares;
         self.open_order.set_most((shares.known_bytes / LOG_SHARE / EPOCH_BYTES) as usize);
-        self.shrink();
-        let dirs: Vec<_> = self.dirs.keys().copied().collect();
-        for dir in dirs {
-            self.trim(dir);
-        }
+    }
+
+    /// Whether more is known than may be. After [`DirEvent::Capacity`] the driver reports that
+    /// again, until this is not so: one event forgets no more than readers can wait for.
+    pub fn is_over(&self) -> bool {
+        self.charged_bytes() > self.options.shares.known_bytes && self.by_use.len() > 1
     }
 
     /// Whether anything is known of `dir`: the driver keeps its number until this is dropped
@@ -257,10 +274,14 @@ impl DirReadahead {
         self.dirs.contains_key(&dir)
     }
 
-    /// Forgets the least recently used directories until the others fit.
+    /// Releases older listings beyond their share, and forgets the least recently used directories
+    /// until the others fit, but not too many at a time.
     fn shrink(&mut self) {
-        while self.charged_bytes() > self.options.shares.known_bytes && self.by_use.len() > 1 {
-            let Some(&(_, dir)) = self.by_use.first() else { return };
+        while let Some(listing) = self.older.pop(self.options.shares.known_bytes / OLDER_SHARE) {
+            self.actions.push_back(DirAction::Release { listing });
+        }
+        for _ in 0..FORGOTTEN_MAX {
+            let Some(&(_, dir)) = self.by_use.first().filter(|_| self.is_over()) else { return };
             self.forget(dir);
             self.actions.push_back(DirAction::Drop { dir });
         }
@@ -280,6 +301,17 @@ impl DirReadahead {
 /// many entries that need nothing. Higher: events take longer where little is left to do. Source:
 /// a guess, not measured.
 const STEPS_MAX: usize = 1024;
+
+/// Directories forgotten in one event. Lower: a smaller budget takes more events. Higher: readers
+/// wait for longer when the budget is made smaller. Source: a guess, not measured; no other event
+/// brings as many.
+const FORGOTTEN_MAX: usize = 1024;
+
+/// Divisor of the memory for directories: what older listings may take, a half, as one directory
+/// may, whose listing before answers until the latest has come. Lower: fewer directories are
+/// known. Higher: readers that are slow, or pause, list the rest of a directory again. Source:
+/// docs/decisions/0068.
+const OLDER_SHARE: u64 = 2;
 
 /// The part of the memory for directories that the log of opens may take, a quarter. Lower: only
 /// short epochs are recognised. Higher: fewer listings fit. Source: a guess, not measured; in a

@@ -75,7 +75,7 @@ impl Driver {
                     self.known.insert(dir.0, (from as usize, self.now));
                 }
                 DirAction::Trim { dir, to } => drop(self.gone.insert(dir.0, to)),
-                DirAction::ListBelow { .. } => {}
+                DirAction::ListBelow { .. } | DirAction::Release { .. } => {}
                 DirAction::Fetch { dir, entry } => drop(self.fetching.insert((dir.0, entry))),
                 DirAction::Discard { dir, entry } => drop(self.fetched.remove(&(dir.0, entry))),
                 DirAction::Drop { dir } => drop(self.known.remove(&dir.0)),
@@ -166,6 +166,7 @@ fn event_text(event: DirEvent<'_>) -> String {
         DirEvent::Listed { dir, children, last, .. } => {
             format!("Listed d{} {}{}", dir.0, children.len(), if last { ", the last" } else { "" })
         }
+        DirEvent::Older { listing, bytes } => format!("Older l{listing} {bytes}"),
         DirEvent::Failed { dir } => format!("Failed d{}", dir.0),
         DirEvent::Along { dir, .. } => format!("Along d{}", dir.0),
         DirEvent::ListedBelow { dir, from } => format!("ListedBelow d{} from {from}", dir.0),
@@ -185,6 +186,7 @@ fn action_text(action: DirAction) -> String {
         DirAction::Discard { dir, entry } => format!("Discard d{}/{entry}", dir.0),
         DirAction::Trim { dir, to } => format!("Trim d{} {to}", dir.0),
         DirAction::Drop { dir } => format!("Drop d{}", dir.0),
+        DirAction::Release { listing } => format!("Release l{listing}"),
     }
 }
 

@@ -36,7 +36,7 @@ fn forget() {
 
 /// A driver whose kernel forgets what the script says.
 struct Mount {
-    names: Names,
+    names: Names<()>,
     own_bytes: u64,
     of: BTreeMap<&'static str, NameId>,
     now: Nanos,
@@ -46,24 +46,24 @@ struct Mount {
 impl Mount {
     fn new() -> Self {
         // What is kept of a name beside what the driver says of it.
-        let own_bytes = Names::new(0, 0).charged_bytes();
-        let names = Names::new(8 * 6_144, NAME_BYTES - own_bytes);
+        let own_bytes = Names::new(0, 0, ()).charged_bytes();
+        let names = Names::new(8 * 6_144, NAME_BYTES - own_bytes, ());
         let of = BTreeMap::from([("/", NameId::ROOT)]);
         Self { names, own_bytes, of, now: Nanos(0), trace: Trace::default() }
     }
 
     fn add(&mut self, parent: &str, name: &'static str, is_directory: bool) {
-        let added = self.names.add(Some(self.of[parent]), is_directory, NAME_BYTES - self.own_bytes);
+        let added = self.names.add(Some(self.of[parent]), is_directory, NAME_BYTES - self.own_bytes, ());
         self.of.insert(name, added);
         self.show(&format!("added {name} in {parent}"), &[]);
     }
 
     fn remove(&mut self, name: &str) {
         let removed = self.of[name];
-        self.tell(&format!("removed {name}"), |names, _| names.remove(removed));
+        self.tell(&format!("removed {name}"), |names, _| _ = names.remove(removed));
     }
 
-    fn tell(&mut self, event: &str, what: impl FnOnce(&mut Names, &BTreeMap<&'static str, NameId>)) {
+    fn tell(&mut self, event: &str, what: impl FnOnce(&mut Names<()>, &BTreeMap<&'static str, NameId>)) {
         what(&mut self.names, &self.of);
         self.show(event, &[]);
     }

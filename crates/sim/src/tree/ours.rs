@@ -72,6 +72,7 @@ impl Ours {
                 | DirAction::ListFrom { .. }
                 | DirAction::Discard { .. }
                 | DirAction::Trim { .. }
+                | DirAction::Release { .. }
                 | DirAction::Drop { .. } => continue,
             };
             self.jobs.push(job);

@@ -61,6 +61,14 @@ impl Backend for SingleObject {
         })
     }
 
+    fn kept_bytes(&self) -> u64 {
+        self.inner.kept_bytes()
+    }
+
+    fn keep_at_most(&self, bytes: u64) {
+        self.inner.keep_at_most(bytes);
+    }
+
     fn list<'a>(&'a self, prefix: &'a str, _continuation: Option<&'a str>) -> BoxFuture<'a, Result<ListPage, Error>> {
         Box::pin(async move {
             let entries = if prefix.is_empty() { vec![Entry::Object(self.described().await?)] } else { Vec::new() };

@@ -21,6 +21,11 @@ pub(super) struct ByName {
 }
 
 impl ByName {
+    /// Knows no name before the one at `place`.
+    pub(super) fn from(place: u32) -> Self {
+        Self { end: place, ..Self::default() }
+    }
+
     /// Adds the names of those `pages` that it does not know. Of two entries with one name the
     /// first counts.
     pub(super) fn add(&mut self, pages: &[Page]) {
