@@ -61,8 +61,8 @@ const CONTENTS_SHARE: u64 = 4;
 /// Something that happened. An entry is identified by its place in the listing, from 0 on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DirEvent<'a> {
-    /// The budget has changed: the shares from now on. Reported again as long as more is known than
-    /// may be ([`crate::DirReadahead::is_over`]).
+    /// The budget has changed: the shares from now on. Reported again as long as more is known
+    /// than may be ([`crate::DirReadahead::is_over`]).
     Capacity(DirShares),
     /// The driver keeps the name of a directory that no listing names.
     Met {

@@ -25,8 +25,8 @@
 //! waits for is requested at once, unless it is in flight. What is known fits
 //! [`DirShares::known_bytes`], or is one page: older listings ([`DirEvent::Older`]) beyond their
 //! share are released, and the least recently used directories are forgotten first; after
-//! [`DirEvent::Capacity`] some at a time. Without [`DirOptions::readahead`] nothing is listed or fetched ahead. Where
-//! [`DirOptions::ttl`] is 0, no directory is listed before it is read.
+//! [`DirEvent::Capacity`] some at a time. Without [`DirOptions::readahead`] nothing is listed or
+//! fetched ahead. Where [`DirOptions::ttl`] is 0, no directory is listed before it is read.
 //!
 //! No rule estimates whether a reader comes within the time to live: a listing that has expired by
 //! then counts as a wrong prediction. The wiring does not know names and does not evict pages.
