@@ -320,8 +320,8 @@ impl Listing {
         Taken { children, from: first, last: state.complete, bytes }
     }
 
-    /// Forgets the pages before the one with the entry at `to`. Returns whether there were any: then
-    /// the readers are to be woken.
+    /// Forgets the pages before the one with the entry at `to`. Returns whether there were any:
+    /// then the readers are to be woken.
     pub(crate) fn trim(&self, to: u32) -> bool {
         let gone: Vec<Page> = {
             let state = &mut *self.state.lock();

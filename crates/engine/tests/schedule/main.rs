@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Each run checks that every byte and every listing is right, that each call ends, each read
-//! within [`LONGEST`], and has no error that its faults do not allow. At the end nothing is left in
-//! flight, all memory can be given back, and storage that has calmed down is read as if nothing
+//! within [`LONGEST`], and has no error that its faults do not allow. At the end nothing is left
+//! in flight, all memory can be given back, and storage that has calmed down is read as if nothing
 //! had been. The same seed gives the same run.
 //!
 //! `FOREREAD_SEEDS=1..100000` runs other seeds than CI does, on as many threads as there are
@@ -273,8 +273,8 @@ const BUDGETS: u64 = 500;
 /// Virtual time after which a run counts as hung: far more than its patience and its bytes take.
 const HANGS: Duration = Duration::from_hours(24);
 
-/// The longest that one read may take: patience, which is 30 s, the attempt under way when it ends,
-/// which may take 10 s, and 5 s for what the others ask of the storage meanwhile.
+/// The longest that one read may take: patience, which is 30 s, the attempt under way when it
+/// ends, which may take 10 s, and 5 s for what the others ask of the storage meanwhile.
 const LONGEST: Duration = Duration::from_secs(45);
 
 /// The same of a name or an entry: up to three calls of the storage, one after the other.
