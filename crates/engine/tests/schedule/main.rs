@@ -121,9 +121,10 @@ fn count_planted() {
     ONCE.call_once(|| {
         let shows = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            match panic.payload_as_str().is_some_and(|text| text.starts_with("planted: ")) {
-                true => PLANTED.set(PLANTED.get() + 1),
-                false => shows(panic),
+            if panic.payload_as_str().is_some_and(|text| text.starts_with("planted: ")) {
+                PLANTED.set(PLANTED.get() + 1);
+            } else {
+                shows(panic);
             }
         }));
     });
