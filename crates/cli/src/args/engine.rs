@@ -41,8 +41,8 @@ pub(crate) struct EngineArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
 
-    /// Panic in this place, such as `policy:N` or `task:N`, the Nth time it is passed. For tests of
-    /// what a panic does. Repeatable
+    /// Panic in this place, such as `policy:N` or `task:N`, the Nth time it is passed. For tests
+    /// of what a panic does. Repeatable
     #[arg(long, value_name = "PLACE:N", hide = true)]
     pub(crate) plant_panic: Vec<Panic>,
 }

@@ -136,8 +136,8 @@ impl Directories {
         f(&self.state.lock())
     }
 
-    /// Locks the state for `f`, then, without the lock, wakes readers, keeps the budget and runs the
-    /// errands.
+    /// Locks the state for `f`, then, without the lock, wakes readers, keeps the budget and runs
+    /// the errands.
     pub(super) fn enter<R>(self: &Arc<Self>, f: impl FnOnce(&mut State) -> R) -> R {
         let (result, left) = {
             let state = &mut *self.state.lock();

@@ -5,7 +5,8 @@
 //!        └── hedge: to be made once more, if its lead is late
 //! ```
 //!
-//! Demand, hedging and what outlives policy are set with the shard held. The task looks at them without it.
+//! Demand, hedging and what outlives policy are set with the shard held. The task looks at them
+//! without it.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -111,8 +112,8 @@ impl Request {
         std::mem::take(&mut *self.held.lock())
     }
 
-    /// Policy has begun anew, and does not know it: reads that were ready for it before wait for it
-    /// as they did. All of it may arrive.
+    /// Policy has begun anew, and does not know it: reads that were ready for it before wait for
+    /// it as they did. All of it may arrive.
     pub(crate) fn outlive(&self) {
         self.outlives.store(true, Relaxed);
         self.grant(self.extent.end);

@@ -163,8 +163,8 @@ fn new_file(folder: &Path) -> io::Result<(PathBuf, File)> {
     }
 }
 
-/// Names that are tried. Lower: events are lost where so many files are left. Higher: a panic takes
-/// longer in a folder that is full of them.
+/// Names that are tried. Lower: events are lost where so many files are left. Higher: a panic
+/// takes longer in a folder that is full of them.
 const NUMBERS_MAX: u32 = 10_000;
 
 /// Events that are kept, about a megabyte. Lower, and fewer panics can be replayed from the first

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Each run checks that every byte and every listing is right, that each call ends, each read
-//! within [`LONGEST`], and has no error that its faults do not allow. At the end nothing is left in
-//! flight, all memory can be given back, and storage that has calmed down is read as if nothing
+//! within [`LONGEST`], and has no error that its faults do not allow. At the end nothing is left
+//! in flight, all memory can be given back, and storage that has calmed down is read as if nothing
 //! had been. The same seed gives the same run.
 //!
 //! `FOREREAD_SEEDS=1..100000` runs other seeds than CI does, on as many threads as there are
@@ -121,9 +121,10 @@ fn count_planted() {
     ONCE.call_once(|| {
         let shows = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            match panic.payload_as_str().is_some_and(|text| text.starts_with("planted: ")) {
-                true => PLANTED.set(PLANTED.get() + 1),
-                false => shows(panic),
+            if panic.payload_as_str().is_some_and(|text| text.starts_with("planted: ")) {
+                PLANTED.set(PLANTED.get() + 1);
+            } else {
+                shows(panic);
             }
         }));
     });
@@ -219,7 +220,7 @@ fn run(seed: u64) -> Outcome {
 
 /// Nothing is left in flight, and all that is charged can be given back.
 async fn settle(world: &World, nature: Nature, seed: u64) {
-    // Requests for files that nobody has open are given up. Others end by themselves, within
+    // Requests for files that no program has open are given up. Others end by themselves, within
     // patience: a read has its file open until it ends, also if its reader does not wait for it
     // any more; what policy asked for before a panic may have readers; and files are fetched ahead
     // of a listing. A disk that was silent answers at last.
@@ -273,8 +274,8 @@ const BUDGETS: u64 = 500;
 /// Virtual time after which a run counts as hung: far more than its patience and its bytes take.
 const HANGS: Duration = Duration::from_hours(24);
 
-/// The longest that one read may take: patience, which is 30 s, the attempt under way when it ends,
-/// which may take 10 s, and 5 s for what the others ask of the storage meanwhile.
+/// The longest that one read may take: patience, which is 30 s, the attempt under way when it
+/// ends, which may take 10 s, and 5 s for what the others ask of the storage meanwhile.
 const LONGEST: Duration = Duration::from_secs(45);
 
 /// The same of a name or an entry: up to three calls of the storage, one after the other.

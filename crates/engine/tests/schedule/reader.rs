@@ -178,7 +178,7 @@ impl World {
         }
     }
 
-    /// Looks a name up that is a directory's, or nobody's.
+    /// Looks a name up that is a directory's, or that nothing has.
     async fn look_up_other(&self, prefix: &str, name: &str, exists: bool) {
         let since = Instant::now();
         let named = self.engine.look_up(prefix, name).await;
@@ -248,10 +248,8 @@ impl Reader {
     /// Opens another file: as it is known, or by its name.
     async fn open(&mut self, world: &World) -> Option<File> {
         let key = self.key(world);
-        let object = match self.random.chance(300_000) {
-            true => world.look_up(key).await?,
-            false => world.store.object(key),
-        };
+        let by_name = self.random.chance(300_000);
+        let object = if by_name { world.look_up(key).await? } else { world.store.object(key) };
         Some(world.engine.open(&object))
     }
 
@@ -263,13 +261,10 @@ impl Reader {
                 let pause = self.below(self.pause / 8);
                 let list = world.list(prefix, names, pause);
                 // Some readers do not wait for the end.
-                match self.random.chance(300_000) {
-                    true => {
-                        if timeout(Duration::from_millis(self.random.below(100)), list).await.is_err() {
-                            world.outcome.lock().abandoned += 1;
-                        }
-                    }
-                    false => _ = list.await,
+                let gives_up = self.random.chance(300_000);
+                let waits = if gives_up { Duration::from_millis(self.random.below(100)) } else { FOR_EVER };
+                if timeout(waits, list).await.is_err() {
+                    world.outcome.lock().abandoned += 1;
                 }
             }
             6..=9 => _ = world.look_up(self.key(world)).await,
@@ -279,7 +274,7 @@ impl Reader {
                     world.look_up_other(prefix, name, true).await;
                 }
             }
-            12 => world.look_up_other(prefix, "nobody", false).await,
+            12 => world.look_up_other(prefix, "none", false).await,
             13 => {
                 let keys = (0..=self.random.below(30)).map(|_| Key::new(self.key(world))).collect::<Vec<_>>();
                 let count = keys.len();
@@ -313,26 +308,26 @@ impl Reader {
                 step => at.wrapping_add_signed(step * len as i64) % size,
             };
             let range = at..(at + len).min(size);
-            let right = if self.random.chance(30_000) {
-                // Some readers give up before the answer comes.
-                let read = opened.read_at(range.start, len as usize);
-                let began = Instant::now();
-                match timeout(Duration::from_millis(self.random.below(50)), read).await {
-                    Ok(result) => world.note(opened.object(), range, result, began.elapsed()),
-                    Err(_) => {
+            let right = match self.random.below(33) {
+                0 => {
+                    // Some readers give up before the answer comes.
+                    let (read, began) = (opened.read_at(range.start, len as usize), Instant::now());
+                    let waits = Duration::from_millis(self.random.below(50));
+                    let Ok(result) = timeout(waits, read).await else {
                         world.outcome.lock().abandoned += 1;
                         continue;
-                    }
+                    };
+                    world.note(opened.object(), range, result, began.elapsed())
                 }
-            } else if self.random.chance(30_000) {
-                let others = (0..=self.random.below(3)).map(|_| {
-                    let at = self.random.below(size);
-                    at..(at + len).min(size)
-                });
-                let ranges = [range].into_iter().chain(others.collect::<Vec<_>>()).collect();
-                world.read_together(&opened, ranges).await
-            } else {
-                world.read(&opened, range).await
+                1 => {
+                    let others = (0..=self.random.below(3)).map(|_| {
+                        let at = self.random.below(size);
+                        at..(at + len).min(size)
+                    });
+                    let ranges = [range].into_iter().chain(others.collect::<Vec<_>>()).collect();
+                    world.read_together(&opened, ranges).await
+                }
+                _ => world.read(&opened, range).await,
             };
             if !right {
                 file = None;
@@ -341,3 +336,6 @@ impl Reader {
         }
     }
 }
+
+/// Longer than any run.
+const FOR_EVER: Duration = Duration::from_hours(1000);

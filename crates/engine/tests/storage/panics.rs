@@ -241,7 +241,7 @@ impl Backend for Steady {
     fn read<'a>(&'a self, _: &'a Key, _: &'a Version, range: Range<u64>) -> BoxFuture<'a, Result<Body, Error>> {
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(5)).await;
-            let piece = Bytes::from_static(&[0; 64 << 10]);
+            let piece = Bytes::from(vec![0; 64 << 10]);
             let pieces = range.clone().step_by(64 << 10).map(move |start| {
                 let len = (range.end - start).min(64 << 10) as usize;
                 Ok(piece.slice(..len))

@@ -55,8 +55,8 @@ impl Gone {
 }
 
 impl Listing {
-    /// Forgets the pages before the one with the entry at `to`. If there were any, the caller wakes
-    /// the readers, once it has no lock.
+    /// Forgets the pages before the one with the entry at `to`. If there were any, the caller
+    /// wakes the readers, once it has no lock.
     pub(crate) fn trim(&self, to: u32) -> Option<Gone> {
         let pages = {
             let state = &mut *self.state.lock();
