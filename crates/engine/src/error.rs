@@ -52,6 +52,8 @@ struct Failed {
     text: Box<str>,
     key: Option<Box<str>>,
     retryable: bool,
+    /// A consequence of another failure, or of the end of the engine.
+    given_up: bool,
     retry_after: Option<Duration>,
     source: Option<Arc<foreread_backend::Error>>,
 }
@@ -60,7 +62,8 @@ impl Error {
     /// A failure whose text is `text`.
     pub(crate) fn new(kind: ErrorKind, text: impl Into<Box<str>>) -> Self {
         let retryable = matches!(kind, ErrorKind::TimedOut | ErrorKind::Throttled);
-        Self(Arc::new(Failed { kind, text: text.into(), key: None, retryable, retry_after: None, source: None }))
+        let text = text.into();
+        Self(Arc::new(Failed { kind, text, key: None, retryable, given_up: false, retry_after: None, source: None }))
     }
 
     /// There is nothing of that name, which `cause` explains.
@@ -77,6 +80,13 @@ impl Error {
     /// The same failure, which may pass.
     pub(crate) fn with_retry(mut self) -> Self {
         Arc::make_mut(&mut self.0).retryable = true;
+        self
+    }
+
+    /// The same failure, of what was given up because of another one: where a read has both, the
+    /// other one is its error.
+    pub(crate) fn with_given_up(mut self) -> Self {
+        Arc::make_mut(&mut self.0).given_up = true;
         self
     }
 
@@ -105,6 +115,11 @@ impl Error {
     /// Whether the storage knows the credentials, or needs none, and does not allow this.
     pub(crate) fn is_forbidden(&self) -> bool {
         self.0.source.as_ref().is_some_and(|source| source.kind() == foreread_backend::ErrorKind::PermissionDenied)
+    }
+
+    /// Whether it is of what was given up because of another failure.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.0.given_up
     }
 
     /// How long the storage asked to wait before the next attempt.
@@ -152,6 +167,7 @@ impl From<foreread_backend::Error> for Error {
             text: error.to_string().into(),
             key: Some(error.key().into()),
             retryable: error.is_retryable(),
+            given_up: false,
             retry_after: error.retry_after(),
             source: Some(Arc::new(error)),
         }))

@@ -349,7 +349,9 @@ impl DirectoryTable {
     /// rest again.
     pub(crate) fn forget_listings(&mut self) {
         let chains: Vec<_> = self.known.values_mut().filter_map(|known| known.chain.take()).collect();
-        chains.into_iter().for_each(|chain| self.forget(chain));
+        for chain in chains {
+            self.forget(chain);
+        }
         let older: Vec<_> = std::mem::take(&mut self.older).into_values().collect();
         for chain in older.iter().filter_map(Weak::upgrade) {
             self.let_go_of(&chain);

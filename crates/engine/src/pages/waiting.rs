@@ -100,8 +100,10 @@ impl<R: Reader> Waits for Waiting<R> {
             return;
         }
         let Some(pages) = self.pages.lock().take() else { return };
-        let failed = pages.folios().iter().find_map(|folio| Some((folio, folio.failure()?)));
-        let Some((folio, failure)) = failed else { return self.finish(Ok(pages)) };
+        // Once one of its requests has failed, the others are given up.
+        let failures = pages.folios().iter().filter_map(|folio| Some((folio, folio.failure()?)));
+        let cause = failures.min_by_key(|(_, failure)| failure.is_given_up());
+        let Some((folio, failure)) = cause else { return self.finish(Ok(pages)) };
         let joined = folio.request.made() < self.made && failure.is_retryable();
         if !(joined && self.reader.begins_anew(self.offset, self.len, self.known())) {
             self.finish(Err(failure.clone()));

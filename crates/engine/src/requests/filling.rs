@@ -120,5 +120,5 @@ async fn granted(owner: &Arc<impl Owner>, request: &Request, page: u64) -> bool 
 
 /// Why nothing more will come.
 pub(crate) fn shut_down() -> Error {
-    Error::new(ErrorKind::Io, "the engine has been shut down")
+    Error::new(ErrorKind::Io, "the engine has been shut down").with_given_up()
 }

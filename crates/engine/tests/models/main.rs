@@ -162,6 +162,22 @@ fn a_read_with_a_failed_folio_has_its_error_once() {
     assert_eq!(ends(&ended), [Err(ErrorKind::Io)]);
 }
 
+/// One request of a read fails, so the other one is given up. The read's error is the cause,
+/// whichever is told first.
+fn a_read_has_the_error_that_others_follow_from() {
+    let opened = opened(33);
+    let two = folios(&opened, 0, 33);
+    let (read, ended) = read(&opened, 33);
+    let pages = present(&*read).expect("both are in flight");
+    let (first, second) = (Arc::clone(&two[0]), Arc::clone(&two[1]));
+    let given_up = thread::spawn(move || first.fill(Err(Error::new(ErrorKind::Io, "it ended").with_given_up())));
+    let fails = thread::spawn(move || second.fill(Err(Error::new(ErrorKind::Changed, "it was replaced"))));
+    read.wait_for(pages);
+    given_up.join().expect("it ends");
+    fails.join().expect("it ends");
+    assert_eq!(ends(&ended), [Err(ErrorKind::Changed)]);
+}
+
 /// A task fills a folio while another thread gives up what the task has not filled.
 fn the_first_outcome_of_a_folio_counts_for_each_of_its_reads() {
     let opened = opened(1);
@@ -307,9 +323,10 @@ fn no_read_waits_for_a_request_that_was_given_up() {
 }
 
 fn main() {
-    let models: [(&str, fn()); 8] = [
+    let models: [(&str, fn()); 9] = [
         ("a_read_is_answered_once_by_the_last_of_its_folios", a_read_is_answered_once_by_the_last_of_its_folios),
         ("a_read_with_a_failed_folio_has_its_error_once", a_read_with_a_failed_folio_has_its_error_once),
+        ("a_read_has_the_error_that_others_follow_from", a_read_has_the_error_that_others_follow_from),
         (
             "the_first_outcome_of_a_folio_counts_for_each_of_its_reads",
             the_first_outcome_of_a_folio_counts_for_each_of_its_reads,
