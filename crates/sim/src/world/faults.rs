@@ -108,7 +108,7 @@ impl World<'_> {
     }
 
     /// Draws whether an order comes before a read of the file at place `index`.
-    pub(super) fn before_read_order(&mut self, index: usize) -> Result<(), Violation> {
+    pub(super) fn give_order(&mut self, index: usize) -> Result<(), Violation> {
         let file = self.id(index);
         let Some(order) = self.orders.as_mut().and_then(|orders| orders.draw(file)) else { return Ok(()) };
         match order {

@@ -86,7 +86,7 @@ impl World<'_> {
         self.next_piece(number);
         let index = op.file as usize;
         self.before_read(number, index)?;
-        self.before_read_order(index)?;
+        self.give_order(index)?;
         let file = self.id(index);
         let closed = std::mem::take(&mut self.closed[index]);
         if !std::mem::replace(&mut self.opened[index], true) || closed {
