@@ -132,6 +132,9 @@ impl Driver {
         for (error, read) in deferred.failed {
             read.fail(error);
         }
+        for folio in deferred.gone.iter().filter(|folio| folio.request.is_given_up()) {
+            folio.fill(Err(shut_down()));
+        }
         stats.survive("the end of a request", || drop((deferred.over, deferred.gone)));
         result
     }

@@ -204,6 +204,8 @@ impl Shard {
     /// completes, and is dropped then: until it does, its memory is the kernel's.
     fn cancel(&mut self, request: RequestId) {
         let Some((carrier, state)) = self.requests.remove(&request) else { return };
+        // A read of several requests, of which another one has failed, may wait for it.
+        state.give_up();
         self.deferred.over.extend(state.let_go());
         if let Carrier::Task(task) = carrier
             && let Some(task) = Arc::into_inner(task)

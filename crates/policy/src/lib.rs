@@ -60,6 +60,7 @@ mod views;
 pub use directories::event::{Child, DirAction, DirCounters, DirEvent, DirShares};
 pub use directories::path::{DirOptions, DirReadahead};
 pub use files::kernel_window::kernel_window_bytes;
+pub use files::window::REQUEST_PAGES_MAX;
 pub use names::{NameId, Names, Next};
 pub use read::event::{Action, Counters, Event};
 pub use read::path::{Memory, Options, ReadPath};

@@ -248,6 +248,23 @@ impl Driver {
         }
     }
 
+    /// No reader does anything any more. Whether the storage is asked for nothing in the end,
+    /// though some files do not come.
+    fn comes_to_rest(&mut self) -> bool {
+        for _ in 0..100 {
+            for dir in self.listing.keys().copied().collect::<Vec<_>>() {
+                self.answer_listing(dir);
+            }
+            for _ in 0..self.belows.len() {
+                self.answer_below(0);
+            }
+            for (nth, file) in self.fetching.clone().into_iter().enumerate() {
+                self.answer_fetch(file, nth % 4 != 3);
+            }
+        }
+        self.listing.is_empty() && self.belows.is_empty() && self.fetching.is_empty()
+    }
+
     fn is_fresh(&self, dir: u64) -> bool {
         self.known.get(&dir).is_some_and(|known| self.now.since(known.1) <= self.options.ttl)
     }
@@ -758,5 +775,6 @@ proptest! {
             let bytes = driver.policy.charged_bytes();
             prop_assert!(bytes <= known_bytes, "{bytes} of {known_bytes} bytes");
         }
+        prop_assert!(driver.comes_to_rest(), "{:?} is fetched for no reader", driver.fetching);
     }
 }

@@ -5,8 +5,8 @@
 //!        └── hedge: to be made once more, if its lead is late
 //! ```
 //!
-//! Demand, hedging and what outlives policy are set with the shard held. The task looks at them
-//! without it.
+//! Demand, hedging, what outlives policy and what is given up are set with the shard held. Others
+//! look at them without it.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -32,6 +32,7 @@ pub(crate) struct Request {
     hedged: AtomicBool,
     /// Policy has begun anew, and does not know it.
     outlives: AtomicBool,
+    given_up: AtomicBool,
     /// Taken with the shard held, dropped without.
     held: Mutex<Vec<Held>>,
 }
@@ -51,9 +52,9 @@ impl Request {
     pub(crate) fn new(id: RequestId, extent: Extent, demanded: bool, granted: u64, late: Option<Nanos>) -> Arc<Self> {
         let (demanded, granted) = (AtomicBool::new(demanded), AtomicU64::new(granted));
         let late = late.map(|late| Duration::from_nanos(late.0));
-        let (hedged, outlives) = (AtomicBool::new(false), AtomicBool::new(false));
+        let [hedged, outlives, given_up] = [(); 3].map(|()| AtomicBool::new(false));
         let (made, grown, held) = (Instant::now(), Notify::new(), Mutex::default());
-        Arc::new(Self { id, extent, made, demanded, granted, grown, late, hedged, outlives, held })
+        Arc::new(Self { id, extent, made, demanded, granted, grown, late, hedged, outlives, given_up, held })
     }
 
     pub(crate) fn id(&self) -> RequestId {
@@ -100,6 +101,15 @@ impl Request {
         while self.granted() == granted {
             self.grown.notified().await;
         }
+    }
+
+    /// Policy needs it no more: what has not come of it never will.
+    pub(crate) fn give_up(&self) {
+        self.given_up.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.given_up.load(Relaxed)
     }
 
     /// Holds `held` until policy has been told that the request is over.

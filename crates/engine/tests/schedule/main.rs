@@ -274,8 +274,9 @@ const BUDGETS: u64 = 500;
 /// Virtual time after which a run counts as hung: far more than its patience and its bytes take.
 const HANGS: Duration = Duration::from_hours(24);
 
-/// The longest that one read may take: patience, which is 30 s, the attempt under way when it
-/// ends, which may take 10 s, and 5 s for what the others ask of the storage meanwhile.
+/// The longest that a read may wait for its next bytes: patience, which is 30 s, the attempt that
+/// is under way when it ends, which may take 10 s, and 5 s for what others ask of the storage
+/// meanwhile.
 const LONGEST: Duration = Duration::from_secs(45);
 
 /// The same of a name or an entry: up to three calls of the storage, one after the other.

@@ -41,7 +41,7 @@ pub(crate) struct Outcome {
     pub(crate) requests: u64,
     pub(crate) panics: u64,
     pub(crate) took: Duration,
-    /// The longest read, and the longest wait for a name or an entry.
+    /// The longest wait of a read for its next bytes, and the longest one for a name or an entry.
     pub(crate) longest: Duration,
     pub(crate) longest_name: Duration,
 }
@@ -70,6 +70,9 @@ impl Outcome {
     }
 }
 
+/// When a call began, and when it ended.
+type Span = (Instant, Instant);
+
 /// What all readers of a run share.
 pub(crate) struct World {
     pub(crate) engine: Engine,
@@ -94,9 +97,10 @@ impl World {
     }
 
     /// Notes how a read of `range` ended, and checks it. Returns whether it had its bytes.
-    fn note(&self, object: &Object, range: Range<u64>, result: Result<Bytes, Error>, took: Duration) -> bool {
+    fn note(&self, object: &Object, range: Range<u64>, result: Result<Bytes, Error>, (began, end): Span) -> bool {
+        let waited = self.store.waited(object.key.as_str(), began, end);
         let outcome = &mut *self.outcome.lock();
-        outcome.longest = outcome.longest.max(took);
+        outcome.longest = outcome.longest.max(waited);
         outcome.reads += 1;
         match result {
             Ok(bytes) => {
@@ -196,7 +200,7 @@ impl World {
     pub(crate) async fn read(&self, file: &File, range: Range<u64>) -> bool {
         let began = Instant::now();
         let result = file.read_at(range.start, (range.end - range.start) as usize).await;
-        self.note(file.object(), range, result, began.elapsed())
+        self.note(file.object(), range, result, (began, Instant::now()))
     }
 
     /// Reads several ranges, of which policy is told together. Each is answered with some of its
@@ -221,7 +225,7 @@ impl World {
             let (result, at) = end.expect("each read ends");
             let end = result.as_ref().map_or(range.end, |bytes| range.start + bytes.len() as u64);
             assert!(end > range.start && end <= range.end, "{range:?} was answered up to {end}");
-            all &= self.note(file.object(), range.start..end, result, at - began);
+            all &= self.note(file.object(), range.start..end, result, (began, at));
         }
         all
     }
@@ -317,7 +321,7 @@ impl Reader {
                         world.outcome.lock().abandoned += 1;
                         continue;
                     };
-                    world.note(opened.object(), range, result, began.elapsed())
+                    world.note(opened.object(), range, result, (began, Instant::now()))
                 }
                 1 => {
                     let others = (0..=self.random.below(3)).map(|_| {

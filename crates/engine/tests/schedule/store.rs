@@ -24,7 +24,7 @@ use foreread_backend::{
 use foreread_device::Random;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// How often an attempt fails in each way, in millionths.
 #[derive(Debug, Clone, Copy, Default)]
@@ -56,6 +56,8 @@ pub(crate) struct Store {
     random: Mutex<Random>,
     /// Length and generation.
     objects: Mutex<BTreeMap<String, (u64, u64)>>,
+    /// When bytes of each object last came.
+    came: Arc<Mutex<BTreeMap<String, Instant>>>,
     /// Nothing fails any more.
     calm: AtomicBool,
     pub(crate) reads: AtomicU64,
@@ -100,10 +102,18 @@ impl Store {
             nature,
             random: Mutex::new(random),
             objects: Mutex::new(objects),
+            came: Arc::default(),
             calm: AtomicBool::new(false),
             reads: AtomicU64::new(0),
             lists: AtomicU64::new(0),
         })
+    }
+
+    /// How long a reader of `key` has waited at `end` since it `began`, or since bytes of it last
+    /// came: patience counts from then.
+    pub(crate) fn waited(&self, key: &str, began: Instant, end: Instant) -> Duration {
+        let came = self.came.lock().get(key).copied();
+        end.saturating_duration_since(came.map_or(began, |came| came.max(began)))
     }
 
     /// From now on nothing fails.
@@ -222,9 +232,14 @@ impl Backend for Store {
             let end = breaks.map_or(range.end, |after| range.start + after);
             let starts = (range.start..end).step_by(piece);
             let pause = Duration::from_nanos(piece as u64 * 1_000_000_000 / self.nature.bytes_per_s);
-            let pieces = stream::iter(starts).then(move |start| async move {
-                sleep(pause).await;
-                Ok(Bytes::from_static(content(generation, start..end.min(start + piece as u64))))
+            let (came, name) = (Arc::clone(&self.came), key.as_str().to_owned());
+            let pieces = stream::iter(starts).then(move |start| {
+                let (came, name) = (Arc::clone(&came), name.clone());
+                async move {
+                    sleep(pause).await;
+                    came.lock().insert(name, Instant::now());
+                    Ok(Bytes::from_static(content(generation, start..end.min(start + piece as u64))))
+                }
             });
             // A body that breaks off ends with an error, or early.
             let broken = breaks.filter(|after| after % 2 == 0);

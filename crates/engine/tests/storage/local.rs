@@ -411,6 +411,33 @@ fn a_read_in_place_that_the_disk_forgets_is_an_error() {
 }
 
 #[test]
+fn a_read_ends_when_one_of_its_requests_has_failed_and_the_memory_of_another_is_taken() {
+    let silent = Silent::default();
+    let asked = Arc::clone(&silent.0);
+    let options = Options::default().with_readahead(false).with_memory_bytes(16 << 20);
+    let engine = Engine::new(Arc::new(silent), &options).expect("an engine");
+    let object = engine.runtime().block_on(engine.stat(&Key::new("x"))).expect("it is there");
+    let file = engine.open(&object);
+    let reads = |at: u64| {
+        let (send, receive) = channel();
+        let end = move |read: Result<_, foreread_engine::Error>| {
+            let _ = send.send(read.map(drop).map_err(|error| error.kind()));
+        };
+        file.read(at * (2 << 20), (2 << 20) - 8192, end);
+        receive
+    };
+    let read = reads(0);
+    let two = std::mem::take(&mut *asked.lock().unwrap());
+    let [first, second] = <[Asked; 2]>::try_from(two).expect("one request for each half");
+    drop(second);
+    // The first half is asked for still, and no read needs it. Others need its memory.
+    let others: Vec<_> = (1..16).map(reads).collect();
+    assert!(engine.stats().cancelled > 0);
+    assert_eq!(read.recv_timeout(LONG), Ok(Err(EngineErrorKind::Io)));
+    drop((first, others));
+}
+
+#[test]
 fn answers_that_come_at_once_take_no_deeper_stack_than_one() {
     each(|site| {
         site.put("a", 32 << 20);

@@ -129,7 +129,8 @@ pub enum Event {
 pub enum Action {
     /// Ask the storage for `extent`, and enter the folios of its absent pages into the page table
     /// as in flight. Its first and its last page are absent, and none is in flight. Resident pages
-    /// between them are fetched again and ignored.
+    /// between them are fetched again and ignored. It is at most
+    /// [`REQUEST_PAGES_MAX`](crate::REQUEST_PAGES_MAX) long.
     Submit {
         /// The request's identity in later events.
         request: RequestId,

@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use foreread_policy::{
-    Action, Class, Event, Extent, FOLIO_PAGES_MAX, FileId, Found, Nanos, Options, PAGE_BYTES, ReadId, ReadPath,
-    RequestId, Touch,
+    Action, Class, Event, Extent, FOLIO_PAGES_MAX, FileId, Found, Nanos, Options, PAGE_BYTES, REQUEST_PAGES_MAX,
+    ReadId, ReadPath, RequestId, Touch,
 };
 
 /// The most pages that coalesced requests ask for together.
@@ -169,6 +169,7 @@ impl Driver {
                     self.together.insert(request, vec![request]);
                 }
                 assert!(!extent.is_empty() && extent.end <= self.files[&file], "{extent:?} of {:?}", self.files[&file]);
+                assert!(extent.pages() <= REQUEST_PAGES_MAX, "{extent:?} is one request");
                 assert!(mark.is_none_or(|m| extent.contains(m)), "{mark:?} outside {extent:?}");
                 self.submitted_pages += extent.pages();
                 for folio in self.holes(file, extent).into_iter().flat_map(Extent::folios) {

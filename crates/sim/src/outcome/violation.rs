@@ -28,6 +28,16 @@ pub enum Violation {
         /// When.
         at_ns: u64,
     },
+    /// A request is so long that a reader of its last pages waits for others' bytes.
+    #[error("{extent:?} of file {file} is one request of {} pages (at {at_ns} ns)", .extent.pages())]
+    TooLong {
+        /// The file.
+        file: u64,
+        /// The requested extent.
+        extent: Extent,
+        /// When.
+        at_ns: u64,
+    },
     /// No request fetches a page that a reader waits for.
     #[error("no request fetches page {page} of file {file}, which a reader needs (at {at_ns} ns)")]
     NotFetched {

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-use foreread_policy::{Action, Class, Event, Extent, FileId, Nanos, PAGE_BYTES, RequestId};
+use foreread_policy::{Action, Class, Event, Extent, FileId, Nanos, PAGE_BYTES, REQUEST_PAGES_MAX, RequestId};
 
 use super::World;
 use super::in_flight::{ATTEMPT_BITS, InFlight, Member};
@@ -318,6 +318,9 @@ impl World<'_> {
         let (pages, at_ns) = (size.div_ceil(PAGE_BYTES), self.now_ns);
         if extent.end > pages || extent.is_empty() {
             return Err(Violation::PastTheEnd { file: file.0, extent, pages, at_ns });
+        }
+        if extent.pages() > REQUEST_PAGES_MAX {
+            return Err(Violation::TooLong { file: file.0, extent, at_ns });
         }
         for page in extent.start..extent.end {
             let entry = self.pages.get(file, page);

@@ -17,7 +17,8 @@
 //! directories: into listed subdirectories if it is depth first, and backward in the reader's own
 //! directory if the reader opens files from its end.
 //!
-//! *Invariants:* a file is not fetched again while it counts as fetched or is in flight. At most
+//! *Invariants:* a file is not fetched again while it counts as fetched or is in flight, and what
+//! readers come to next has room: where readers do nothing, nothing is fetched in the end. At most
 //! [`FETCHES_MAX`] files are in flight. When more may be fetched, fetched files above
 //! [`FETCHED_MAX`] or [`DirShares::contents_bytes`] are discarded. A file that was looked up
 //! first is no prediction: it is neither a hit nor a miss of a walk.
@@ -40,6 +41,24 @@ use crate::directories::open_run::OpenRun;
 use crate::directories::strays::cost_across;
 use crate::directories::walk::Walk;
 use crate::units::{DirId, Found};
+
+/// How much more may be ahead of readers.
+struct Room {
+    files: usize,
+    bytes: u64,
+}
+
+impl Room {
+    /// Takes room for a file of so many bytes. Returns whether there was some.
+    fn take(&mut self, bytes: u64) -> bool {
+        if self.files == 0 || self.bytes < bytes {
+            return false;
+        }
+        self.files -= 1;
+        self.bytes -= bytes;
+        true
+    }
+}
 
 impl DirReadahead {
     /// The storage has to be asked for the name of a file. Returns whether it is asked for the
@@ -211,19 +230,23 @@ impl DirReadahead {
         if free == 0 || self.refused {
             return;
         }
+        // What all readers come to next has room together: else one's files would be discarded for
+        // those of another, and fetched again.
+        let mut room = Room { files: FETCHED_MAX / 2, bytes: self.options.shares.contents_bytes / 2 };
         if self.open_order.is_repeated() {
             let mut left = self.open_order.confidence.size();
-            let mut bytes = 0;
             for (dir, entry) in self.open_order.expected().take(STEPS_MAX) {
-                if left == 0 || bytes > self.options.shares.contents_bytes / 2 || wanted.len() >= free {
+                if left == 0 || wanted.len() >= free {
                     break;
                 }
                 let Some(state) = self.dirs.get(&dir).and_then(|dir| dir.get(entry)) else { continue };
                 if !state.is_small_file() {
                     continue;
                 }
+                if !room.take(state.bytes()) {
+                    break;
+                }
                 left -= 1;
-                bytes += state.bytes();
                 if state.fetched == Fetched::No && !self.fetches.contains(&(dir, entry)) {
                     wanted.push((dir, entry));
                 }
@@ -233,17 +256,18 @@ impl DirReadahead {
         let now = self.now;
         for walk in self.walks.iter().rev().filter(|walk| walk.contents.is_open() && walk.is_followed(now)) {
             let mut left = walk.contents.size();
-            let mut bytes = 0;
             let credit = &mut self.across;
             next_files(&self.dirs, &is_fresh, walk, STEPS_MAX, |file, state, is_entered| {
-                if left == 0 || bytes > self.options.shares.contents_bytes / 2 || wanted.len() >= free {
+                if left == 0 || wanted.len() >= free {
                     return false;
                 }
                 if state.opens == Opens::Since {
                     return true;
                 }
+                if !room.take(state.bytes()) {
+                    return false;
+                }
                 left -= 1;
-                bytes += state.bytes();
                 if state.fetched == Fetched::No && !self.fetches.contains(&file) && !wanted.contains(&file) {
                     if walk.by_name && !is_entered {
                         if !credit.spend(cost_across(state.bytes())) {

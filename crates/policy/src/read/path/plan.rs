@@ -28,7 +28,7 @@ use crate::files::streams::Shown;
 use crate::files::tail;
 use crate::files::whole::Whole;
 use crate::files::window::parts::Part;
-use crate::files::window::{Read, SKIPPED_READS_MAX};
+use crate::files::window::{REQUEST_PAGES_MAX, Read, SKIPPED_READS_MAX};
 use crate::queue::fair_queue::Owner;
 use crate::residency::folio::Ahead;
 use crate::units::{Class, Extent, FileId, Found, Nanos, ReadId};
@@ -223,10 +223,13 @@ impl ReadPath {
         self.in_turn || self.turns.is_empty() || !matches!(ahead, Ahead::Stream(_))
     }
 
-    /// Submits the absent pages of `part`. `false` if there is no room or enough is in flight.
+    /// Submits the absent pages of `part`, in several requests if it is longer than a request may
+    /// be: records of a progression may have any length. `false` if there is no room or enough is
+    /// in flight.
     fn submit_part(&mut self, file: FileId, ahead: Ahead, part: Part, read: Extent) -> bool {
         let mut from = part.extent.start;
         while let Some(hole) = self.budget.next_hole(file, Extent::new(from, part.extent.end)) {
+            let hole = Extent::new(hole.start, hole.end.min(hole.start + REQUEST_PAGES_MAX));
             let class = if hole.overlaps(read) { Class::Demand } else { Class::Speculative };
             if class == Class::Speculative && (self.is_speculation_full() || !self.may_go_first(ahead)) {
                 self.link.holds_back();
