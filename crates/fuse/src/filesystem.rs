@@ -33,6 +33,7 @@ use parking_lot::Mutex;
 
 use crate::attributes::{BLOCK_BYTES, Look, attribute_ttl};
 use crate::errno;
+use crate::guarded::later;
 use crate::inode::{Handle, Inode, Inodes, Node, ROOT};
 use crate::killed::{killed, killed_while};
 use crate::options::MountOptions;
@@ -79,7 +80,7 @@ impl Mount {
 
     /// Runs `f` on the engine's runtime, so that the FUSE thread goes on.
     fn spawn<F: Future<Output = ()> + Send + 'static>(&self, f: impl FnOnce(Arc<Shared>) -> F) {
-        self.shared.engine.runtime().spawn(f(Arc::clone(&self.shared)));
+        later(&self.shared.engine, f(Arc::clone(&self.shared)));
     }
 }
 

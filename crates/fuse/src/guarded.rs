@@ -6,11 +6,11 @@
 //!                                                    └────> counted in the engine's statistics
 //! ```
 //!
-//! What a call does later, on the engine's runtime, needs no guard: a task that panics drops its
-//! reply as well.
+//! What a call does later, on the engine's runtime, ends in the same way ([`later`]).
 
 use std::ffi::OsStr;
 use std::io;
+use std::panic::{AssertUnwindSafe, resume_unwind};
 
 use foreread_engine::Engine;
 use fuser::{
@@ -18,6 +18,20 @@ use fuser::{
     ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyOpen, ReplyStatfs, ReplyXattr,
     Request,
 };
+use futures::FutureExt;
+
+/// What a call is in errors.
+const CALL: &str = "a call of the kernel, which fails with EIO,";
+
+/// Does `what` a call has left to do, on the engine's runtime.
+pub(crate) fn later(engine: &Engine, what: impl Future<Output = ()> + Send + 'static) {
+    let counted = engine.clone();
+    engine.runtime().spawn(async move {
+        if let Err(panic) = AssertUnwindSafe(what).catch_unwind().await {
+            counted.survive(CALL, || resume_unwind(panic));
+        }
+    });
+}
 
 /// A file system whose calls may panic, and the engine that counts it.
 pub(crate) struct Guarded<F> {
@@ -33,7 +47,7 @@ impl<F> Guarded<F> {
     /// Runs one call.
     fn survive(&self, call: impl FnOnce()) {
         // Locks are not poisoned, and what a call shares with others it changes in one step.
-        self.engine.survive("a call of the kernel, which fails with EIO,", call);
+        self.engine.survive(CALL, call);
     }
 }
 
@@ -151,6 +165,29 @@ impl<F: Filesystem> Filesystem for Guarded<F> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::channel;
+
+    use foreread_backend::{ConnectOptions, connect};
+    use foreread_engine::Options;
+
+    use super::*;
+
+    #[test]
+    fn what_a_call_does_later_may_panic_and_is_counted() {
+        let backend = connect("/", &ConnectOptions::default()).expect("it is there").backend;
+        let engine = Engine::new(backend, &Options::default()).expect("an engine");
+        let (reply, dropped) = channel::<()>();
+        later(&engine, async move {
+            let _reply = reply;
+            panic!("before it has answered");
+        });
+        assert!(dropped.recv().is_err(), "the reply is dropped");
+        while engine.stats().panics == 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(engine.stats().panics, 1);
+    }
+
     /// The names of the calls that a source answers.
     fn calls(source: &str) -> Vec<&str> {
         let (_, calls) = source.split_once(" Filesystem for ").expect("an implementation");
