@@ -210,8 +210,8 @@ fn operations(random: &mut Random, sizes: &[u64]) -> Vec<Op> {
 /// store. A disk serves queues in slices, so there a read may wait for those of hundreds of
 /// others. Lower: a read counts as one that starves while it waits for the end of a long request,
 /// which shares a slow link with hundreds of others. Higher: one that starves is found later.
-/// Source: one of 10,000 runs has more than 16, of a read far behind the start of its request.
-const PATIENCE: u64 = 32;
+/// Source: one of 6,000 runs has more than 8, of a read far behind the start of its request.
+const PATIENCE: u64 = 16;
 
 /// Tells the draws of orders from those of the scenario.
 const ORDERS: u64 = 0x6f72_6465_7273;

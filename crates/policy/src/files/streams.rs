@@ -31,7 +31,7 @@ use crate::files::lengths::Lengths;
 use crate::files::outline::Streams;
 use crate::files::stride::Starts;
 use crate::files::window::parts::{Limits, Part};
-use crate::files::window::{Read, Stream};
+use crate::files::window::{Pattern, Read, Stream};
 use crate::units::{Extent, Nanos};
 
 /// What kind of stream a read has shown for the first time.
@@ -136,12 +136,17 @@ impl FileReadahead {
         }
         let lengths = &self.lengths;
         self.streams.change(at, |stream| stream.advance(now, read, lengths));
-        let &Stream { id, pos, start, .. } = self.streams.get(at);
+        let &Stream { id, pos, start, pattern, .. } = self.streams.get(at);
         if self.streams.get(at).is_recognised() {
             if !read.stalled {
                 self.distrust = self.distrust.saturating_sub(1);
             }
-            self.starts.grow(id, start, pos.saturating_sub(start));
+            let pages = match pattern {
+                Pattern::Forward => pos.saturating_sub(start),
+                // What lies between its records has not been read.
+                Pattern::Strided { pages, .. } => pages,
+            };
+            self.starts.grow(id, start, pages);
             return (Some(id), Shown::Nothing);
         }
         if let Some(next) = self.streams.run_from(pos).filter(|next| *next != at) {
@@ -368,5 +373,23 @@ mod tests {
     fn a_backward_reader_of_a_small_file_shows_one_read_more() {
         assert_eq!(backward_reads(65_536, 512, false), 3, "one random read in 128 lies so");
         assert_eq!(backward_reads(40_000, 512, false), 4);
+    }
+
+    #[test]
+    fn what_lies_between_the_records_of_a_progression_is_no_record_of_another() {
+        let mut file = FileReadahead::new();
+        // Readers that began at a constant distance: each row is a progression, and so are the
+        // starts of the rows.
+        for start in (0..9).flat_map(|row| (0..5).map(move |nth| 1_000 + row * 5_000 + nth * 690)) {
+            let read = Extent::new(start, start + 9);
+            let read = Read { file_pages: 1 << 20, ..Read::alone(read, Some(start)) };
+            file.observe(Nanos(0), read, |_| true);
+        }
+        let records = |stream: &Stream| match stream.pattern {
+            Pattern::Strided { pages, .. } => pages,
+            Pattern::Forward => 0,
+        };
+        assert!(file.streams.iter().any(|stream| records(stream) > 0));
+        assert_eq!(file.streams.iter().map(records).max(), Some(9));
     }
 }

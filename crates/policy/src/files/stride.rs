@@ -87,9 +87,7 @@ impl Starts {
             let Some(middle) = at(run.start as i64 - delta, newest) else { continue };
             let before = self.runs[middle];
             let record = pages.max(run.pages).max(before.pages);
-            // Readers that began at a constant distance leave such starts too. Some have come far.
-            let is_even = record <= UNEVEN_MAX * run.pages.min(before.pages);
-            if !is_even || record > delta.unsigned_abs() {
+            if record > delta.unsigned_abs() {
                 continue;
             }
             if record == delta.unsigned_abs() {
@@ -143,12 +141,6 @@ const POINTS_ADJACENT: u64 = 3;
 /// one record more. Source: measured with random reads of 128 KiB in a file of 2 GiB.
 const POINTS_APART: u64 = 4;
 
-/// How many times as long as another one a record of a progression may be. Lower: a record of
-/// which most is still on its way hides the progression; the kernel reads 1 MiB in eight pieces.
-/// Higher: of readers that began at a constant distance, the one that has come farthest is taken
-/// for a record, and as much is fetched in each place. Source: docs/decisions/0069.
-const UNEVEN_MAX: u64 = 16;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,13 +178,6 @@ mod tests {
         let mut more = starts.to_vec();
         more.push((101_500, 4));
         assert_eq!(detect(&more), Some(Stride { delta: 500, pages: 4, records: 4 }));
-    }
-
-    #[test]
-    fn readers_that_began_at_a_constant_distance_and_came_to_different_places_make_no_progression() {
-        assert_eq!(detect(&[(0, 32), (1_000, 900), (2_000, 32), (3_000, 32)]), None);
-        let even = detect(&[(0, 500), (1_000, 900), (2_000, 600), (3_000, 32)]);
-        assert_eq!(even, Some(Stride { delta: 1_000, pages: 900, records: 4 }));
     }
 
     #[test]
