@@ -387,7 +387,10 @@ impl Driver {
 /// The touches of a read of `pages` that policy does not know of.
 fn touches(opened: &Opened, pages: &Pages) -> impl Iterator<Item = Event> {
     let file = opened.id;
-    pages.reference().map(move |(folio, touch)| Event::Referenced { file, start: folio.extent.start, touch })
+    pages.reference().map(move |(folio, touch)| {
+        let (start, request) = (folio.extent.start, folio.request.id());
+        Event::Referenced { file, start, request, touch }
+    })
 }
 
 thread_local! {

@@ -385,6 +385,11 @@ fn the_class_says_whether_a_read_waits() {
     assert_eq!(classes.first(), Some(&Class::Demand), "demand goes first");
 }
 
+/// The first page of a folio that is dropped.
+fn dropped(action: Action) -> Option<u64> {
+    if let Action::Drop { folio, .. } = action { Some(folio.start) } else { None }
+}
+
 /// A read was given pages of a folio, which was evicted before policy heard of it; the same pages
 /// are on their way again. Or policy has begun anew meanwhile.
 #[test]
@@ -412,16 +417,22 @@ fn a_touch_of_a_folio_that_is_gone_leaves_the_next_one_as_it_is() {
         submitted.expect("a request")
     };
     let (first, _) = request(&tell(2, read(1, 500)));
-    let (_, granted) = request(&tell(3, read(2, 1_500)));
+    let (second, granted) = request(&tell(3, read(2, 1_500)));
     assert_eq!(granted, 1_500, "it waits for its turn, without memory");
-    for touch in [Touch::First, Touch::Finished] {
-        tell(4, Event::Referenced { file, start: 1_500, touch });
+    let touches = [Touch::First, Touch::Finished];
+    for touch in touches {
+        tell(4, Event::Referenced { file, start: 1_500, request: first, touch });
     }
     tell(5, Event::Completed { request: first, first_byte: Nanos(1), total: Nanos(1_000_000) });
-    // Its own touches, once it has memory.
-    for touch in [Touch::First, Touch::Finished] {
-        tell(6, Event::Referenced { file, start: 1_500, touch });
+    // It has memory, and is on its way: touches of the one that is gone, and its own.
+    for (start, request) in [(1_500, first), (1_600, first), (1_536, second)] {
+        for touch in touches {
+            tell(6, Event::Referenced { file, start, request, touch });
+        }
     }
+    let gone = tell(6, Event::Failed { request: second });
+    let gone: Vec<u64> = gone.into_iter().filter_map(dropped).collect();
+    assert!(gone.contains(&1_500) && gone.contains(&1_600) && !gone.contains(&1_536), "{gone:?}");
     tell(7, Event::Forget { file });
     assert_eq!(policy.memory().charged_bytes, 0);
 }

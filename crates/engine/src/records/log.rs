@@ -1,7 +1,7 @@
 //! The form of a log: events and actions as text, and back.
 //!
 //! ```text
-//!   foreread-log 10 capacity_bytes=268435456 readahead=true ..
+//!   foreread-log 11 capacity_bytes=268435456 readahead=true ..
 //!   @1200345 read 5 1 0 32 absent -     an event: time in ns, name, read, file, pages, what was
 //!                                       found, a mark touched or not
 //!   ! submit 0 1 0 64 demand 32 64 -    an action, after the event that caused it
@@ -14,7 +14,7 @@ use foreread_policy::{
 };
 
 /// How a log begins. The number counts changes of its form.
-const MAGIC: &str = "foreread-log 10";
+const MAGIC: &str = "foreread-log 11";
 
 /// The first line of a log.
 pub(crate) fn head_text(options: Options) -> String {
@@ -67,9 +67,9 @@ pub(crate) fn event_text(event: Event) -> String {
         Event::Discard { file } => format!("discard {}", file.0),
         Event::Capacity { bytes } => format!("capacity {bytes}"),
         Event::Reserve { bytes } => format!("reserve {bytes}"),
-        Event::Referenced { file, start, touch } => {
+        Event::Referenced { file, start, request, touch } => {
             let pages = if let Touch::Again { pages } = touch { format!(" {pages}") } else { String::new() };
-            format!("referenced {} {start} {}{pages}", file.0, touch_text(touch))
+            format!("referenced {} {start} {} {}{pages}", file.0, request.0, touch_text(touch))
         }
         Event::Completed { request, first_byte, total } => {
             format!("completed {} {} {}", request.0, first_byte.0, total.0)
@@ -144,13 +144,14 @@ pub(crate) fn parse_event(text: &str) -> Option<(Nanos, Event)> {
         ("discard", 1) => Event::Discard { file: FileId(number(0)?) },
         ("capacity", 1) => Event::Capacity { bytes: number(0)? },
         ("reserve", 1) => Event::Reserve { bytes: number(0)? },
-        ("referenced", 3 | 4) => Event::Referenced {
+        ("referenced", 4 | 5) => Event::Referenced {
             file: FileId(number(0)?),
             start: number(1)?,
-            touch: match (rest[2], rest.len()) {
-                ("first", 3) => Touch::First,
-                ("finished", 3) => Touch::Finished,
-                ("again", 4) => Touch::Again { pages: number(3)? },
+            request: RequestId(number(2)?),
+            touch: match (rest[3], rest.len()) {
+                ("first", 4) => Touch::First,
+                ("finished", 4) => Touch::Finished,
+                ("again", 5) => Touch::Again { pages: number(4)? },
                 _ => return None,
             },
         },

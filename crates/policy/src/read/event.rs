@@ -81,12 +81,14 @@ pub enum Event {
     },
     /// A reader was given bytes of the folio that starts at `start`. Reported once for each kind
     /// of touch: the driver keeps a bit for each. May be reported when that folio is gone, and
-    /// another one begins there.
+    /// another one begins there, or before its request is over.
     Referenced {
         /// The file.
         file: FileId,
         /// First page of the folio.
         start: u64,
+        /// The request that brought it, which tells it from others that begin there.
+        request: RequestId,
         /// Which touch.
         touch: Touch,
     },

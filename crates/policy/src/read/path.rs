@@ -203,8 +203,8 @@ impl ReadPath {
                 self.budget.shrink();
             }
             Event::Reserve { bytes } => self.reserved_bytes = bytes,
-            Event::Referenced { file, start, touch } => {
-                self.referenced(file, start, touch);
+            Event::Referenced { file, start, request, touch } => {
+                self.referenced(file, start, request, touch);
                 self.resume(now, file);
             }
             Event::Wants { request } => {
@@ -290,8 +290,8 @@ impl ReadPath {
     }
 
     /// A reader has touched a folio.
-    fn referenced(&mut self, file: FileId, start: u64, touch: Touch) {
-        if !self.budget.has_memory(file, start) {
+    fn referenced(&mut self, file: FileId, start: u64, request: RequestId, touch: Touch) {
+        if !self.budget.is_from(file, start, request) {
             // It was given another one, which began there as well and is gone.
             return;
         }

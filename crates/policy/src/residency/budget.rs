@@ -399,9 +399,9 @@ impl Budget {
         Some((folio.end - start, folio.ahead_for))
     }
 
-    /// Whether there is a folio at `start`, and memory for it.
-    pub(crate) fn has_memory(&self, file: FileId, start: u64) -> bool {
-        self.folios.0.get(file, start).is_some_and(|folio| folio.charged)
+    /// Whether there is a folio of `request` at `start`, and memory for it.
+    pub(crate) fn is_from(&self, file: FileId, start: u64, request: RequestId) -> bool {
+        self.folios.0.get(file, start).is_some_and(|folio| folio.charged && folio.request == request)
     }
 
     /// A reader has touched the folio at `start`. Returns whether its reference bit is to be

@@ -27,7 +27,7 @@ pub(super) struct Driver {
     /// File, extent, and the page up to which it is granted.
     pub(super) requests: BTreeMap<RequestId, (FileId, Extent, u64)>,
     marks: BTreeSet<(FileId, u64)>,
-    referenced: Vec<(FileId, u64, Touch)>,
+    referenced: Vec<(FileId, u64, RequestId, Touch)>,
     /// The reference bits: folios read to their end, and those of them with a next touch that is
     /// not reported.
     finished: BTreeSet<(FileId, u64)>,
@@ -91,7 +91,7 @@ impl Driver {
     pub(super) fn tell(&mut self, event: Event) {
         self.now += 1_000_000;
         let touches = std::mem::take(&mut self.referenced).into_iter();
-        let touches = touches.map(|(file, start, touch)| Event::Referenced { file, start, touch });
+        let touches = touches.map(|(file, start, request, touch)| Event::Referenced { file, start, request, touch });
         for event in touches.chain([event]) {
             self.policy.handle(Nanos(self.now), event);
             while let Some(action) = self.policy.poll_action() {
@@ -292,7 +292,8 @@ impl Driver {
         } else {
             Touch::First
         };
-        self.referenced.push((file, start, touch));
+        let request = self.folios[&(file, start)].1;
+        self.referenced.push((file, start, request, touch));
     }
 
     pub(super) fn read(&mut self, file: FileId, extent: Extent) {

@@ -282,7 +282,8 @@ impl Reader {
                 Some(Touch::First | Touch::Again { .. }) => continue,
             };
             folio.touched = Some(touch);
-            self.tell(Event::Referenced { file, start, touch });
+            let request = folio.request;
+            self.tell(Event::Referenced { file, start, request, touch });
         }
     }
 
@@ -354,7 +355,7 @@ fn event_text(event: Event) -> String {
         Event::Discard { file } => format!("Discard f{}", file.0),
         Event::Capacity { bytes } => format!("Capacity {bytes}"),
         Event::Reserve { bytes } => format!("Reserve {bytes}"),
-        Event::Referenced { file, start, touch } => format!("Referenced f{} {start} {touch:?}", file.0),
+        Event::Referenced { file, start, touch, .. } => format!("Referenced f{} {start} {touch:?}", file.0),
         Event::Wants { request } => format!("Wants r{}", request.0),
         Event::Late { request } => format!("Late r{}", request.0),
         Event::Completed { request, .. } => format!("Completed r{}", request.0),

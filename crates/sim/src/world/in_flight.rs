@@ -83,12 +83,12 @@ impl InFlight {
 
     /// Whether `entry` is a page that it fetches.
     pub(super) fn fetches(&self, entry: Page) -> bool {
-        self.members.iter().any(|member| u64::from(entry.request) == member.request.0)
+        self.members.iter().any(|member| entry.request() == member.request)
     }
 
     /// A reader waits for the page that `entry` is.
     pub(super) fn demand(&mut self, entry: Page) {
-        let member = self.members.iter_mut().find(|member| u64::from(entry.request) == member.request.0);
+        let member = self.members.iter_mut().find(|member| entry.request() == member.request);
         if let Some(member) = member {
             member.demanded = true;
         }

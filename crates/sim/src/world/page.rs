@@ -1,5 +1,7 @@
 //! An entry of the page table: the state of a page and the folio that it belongs to.
 
+use foreread_policy::RequestId;
+
 /// One page. Every page of a folio has an entry.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Page {
@@ -26,6 +28,11 @@ pub(super) const FINISHED: u8 = 16;
 pub(super) const AGAIN: u8 = 32;
 
 impl Page {
+    /// The request that fetches or fetched it.
+    pub(super) fn request(self) -> RequestId {
+        RequestId(u64::from(self.request))
+    }
+
     /// Whether its folio is resident and unread. For the first page of a folio only.
     pub(super) fn is_unread(self) -> bool {
         self.is(THERE) && self.flags & (TOUCHED | FINISHED) == 0

@@ -1,7 +1,7 @@
 //! How readers read: each looks at the pages of its read, tells policy what it found, and waits
 //! for the missing ones.
 
-use foreread_policy::{Event, Extent, FileId, Found, Nanos, PAGE_BYTES, ReadId, RequestId, Touch};
+use foreread_policy::{Event, Extent, FileId, Found, Nanos, PAGE_BYTES, ReadId, Touch};
 
 use super::World;
 use super::page::{AGAIN, FINISHED, KNOWN, MARKED, Page, THERE, TOUCHED};
@@ -178,7 +178,11 @@ impl World<'_> {
                 return self.wait(number, entry, page).map(|()| false);
             }
             self.pages.entry(file, page).flags |= TOUCHED;
-            self.policy.handle(Nanos(self.now_ns), by, Event::Referenced { file, start: page, touch: Touch::Finished });
+            self.policy.handle(
+                Nanos(self.now_ns),
+                by,
+                Event::Referenced { file, start: page, request: entry.request(), touch: Touch::Finished },
+            );
         }
         self.readers[number].at = extent.end;
         Ok(true)
@@ -300,7 +304,8 @@ impl World<'_> {
         };
         if !head.is(bit) {
             head.flags |= bit;
-            self.answered.push(Event::Referenced { file, start, touch });
+            let request = head.request();
+            self.answered.push(Event::Referenced { file, start, request, touch });
         }
     }
 
@@ -313,7 +318,7 @@ impl World<'_> {
     }
 
     pub(super) fn wait(&mut self, number: usize, entry: Page, start: u64) -> Result<(), Violation> {
-        let request = self.carrier(RequestId(u64::from(entry.request)));
+        let request = self.carrier(entry.request());
         let Some(in_flight) = self.requests.get_mut(&request) else {
             let file = self.readers[number].op.map_or(0, |op| self.ids[op.file as usize]);
             return Err(Violation::NotFetched { file, page: start, at_ns: self.now_ns });
