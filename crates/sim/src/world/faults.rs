@@ -12,7 +12,8 @@
 
 use std::cmp::Reverse;
 
-use foreread_policy::{Event, FileId, PAGE_BYTES, RequestId};
+use foreread_policy::{Event, Extent, FileId, PAGE_BYTES, RequestId};
+use foreread_workload::Op;
 
 use super::World;
 use super::fate::Fate;
@@ -56,12 +57,31 @@ impl World<'_> {
     pub(super) fn broke(&mut self, request: RequestId) -> Result<(), Violation> {
         let Some(this) = self.requests.get_mut(&request) else { return Ok(()) };
         this.broken += 1;
+        let (file, extent) = (this.file, this.extent);
         this.asked.drain(..).for_each(|attempt| self.storage.cancel(self.now_ns, attempt));
-        if this.is_demanded() && this.broken < ATTEMPTS_MAX {
+        let goes_on = this.is_demanded() && this.broken < ATTEMPTS_MAX;
+        self.begin_patience(file, extent);
+        if goes_on {
             self.attempt(request);
             return Ok(());
         }
         self.settle(request)
+    }
+
+    /// Reads of `extent` have waited for an attempt that failed, and not for memory: they starve
+    /// only if they wait for long from now on.
+    fn begin_patience(&mut self, file: FileId, extent: Extent) {
+        let until = self.arrived.saturating_add(self.patience_pages());
+        for &number in self.reads.values() {
+            let reader = &mut self.readers[number];
+            let of_it = |op: Op| {
+                let pages = Extent::of_bytes(op.offset, u64::from(op.len));
+                self.ids[op.file as usize] == file.0 && pages.overlaps(extent)
+            };
+            if reader.op.is_some_and(of_it) {
+                reader.until_arrived = until;
+            }
+        }
     }
 
     /// The current read ends with an error.

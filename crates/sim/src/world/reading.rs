@@ -311,7 +311,7 @@ impl World<'_> {
 
     /// Pages that may arrive for others before a read that begins now has memory: the memory so
     /// many times, and what the reads before it ask for.
-    fn patience_pages(&self) -> u64 {
+    pub(super) fn patience_pages(&self) -> u64 {
         let asked = self.reads.values().filter_map(|&number| self.readers[number].op);
         let asked: u64 = asked.map(|op| Extent::of_bytes(op.offset, u64::from(op.len)).pages()).sum();
         self.budget.saturating_add(asked).saturating_mul(self.patience)
