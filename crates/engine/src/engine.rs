@@ -6,12 +6,14 @@
 //!     └──────> runtime       threads for requests; ends with the last engine
 //! ```
 
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use foreread_backend::lock::Mutex;
 use foreread_backend::{Backend, Key, ListPage, Object, Submitter, return_free_memory};
 use foreread_policy::{Event, Replacement};
+use futures::FutureExt;
 use tokio::runtime::{Handle, Runtime};
 
 use crate::directories::driver::Directories;
@@ -261,6 +263,17 @@ impl Engine {
     /// [`Stats::panics`], and there is no result.
     pub fn survive<T>(&self, what: &str, f: impl FnOnce() -> T) -> Option<T> {
         self.driver.storage.stats.survive(what, f)
+    }
+
+    /// The same of what a front door does later, as a task of the runtime. The task does not keep
+    /// the engine.
+    pub fn survive_later(&self, what: &'static str, f: impl Future<Output = ()> + Send + 'static) {
+        let driver = Arc::clone(&self.driver);
+        self.runtime().spawn(async move {
+            if let Err(panic) = AssertUnwindSafe(f).catch_unwind().await {
+                driver.storage.stats.survive(what, || resume_unwind(panic));
+            }
+        });
     }
 
     pub(crate) fn driver(&self) -> &Arc<Driver> {

@@ -10,7 +10,6 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::panic::{AssertUnwindSafe, resume_unwind};
 
 use foreread_engine::Engine;
 use fuser::{
@@ -18,19 +17,13 @@ use fuser::{
     ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyOpen, ReplyStatfs, ReplyXattr,
     Request,
 };
-use futures::FutureExt;
 
 /// What a call is in errors.
 const CALL: &str = "a call of the kernel, which fails with EIO,";
 
 /// Does `what` a call has left to do, on the engine's runtime.
 pub(crate) fn later(engine: &Engine, what: impl Future<Output = ()> + Send + 'static) {
-    let counted = engine.clone();
-    engine.runtime().spawn(async move {
-        if let Err(panic) = AssertUnwindSafe(what).catch_unwind().await {
-            counted.survive(CALL, || resume_unwind(panic));
-        }
-    });
+    engine.survive_later(CALL, what);
 }
 
 /// A file system whose calls may panic, and the engine that counts it.
@@ -186,6 +179,19 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(engine.stats().panics, 1);
+    }
+
+    #[test]
+    fn what_a_call_does_later_does_not_keep_the_engine() {
+        let backend = connect("/", &ConnectOptions::default()).expect("it is there").backend;
+        let engine = Engine::new(backend, &Options::default()).expect("an engine");
+        let (ended, task) = channel::<()>();
+        later(&engine, async move {
+            let _ended = ended;
+            std::future::pending().await
+        });
+        drop(engine);
+        assert!(task.recv().is_err(), "the runtime ends with the engine, and its tasks with it");
     }
 
     /// The names of the calls that a source answers.
