@@ -491,8 +491,8 @@ pub(crate) const PART_PAGES_MAX: u64 = 2048;
 
 /// Pages of the longest request: a largest part, and a tail that is too small for a request of its
 /// own. Lower: a tail costs a request. Higher: a reader of its last pages waits for all before
-/// them, and memory is held by what is far from being read. Source: derived from
-/// [`PART_PAGES_MAX`] and the quarter of a part that joins it (`parts`).
+/// them, and memory is held by what is far from being read. Source: derived: the largest part, and
+/// the quarter of one that joins it (`parts`).
 pub const REQUEST_PAGES_MAX: u64 = PART_PAGES_MAX / 4 * 5;
 
 /// Pages of the smallest part of a forward stream: 128 KiB, one folio. Lower: parts split folios.

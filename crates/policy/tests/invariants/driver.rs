@@ -17,6 +17,9 @@ const COALESCED_PAGES_MAX: u64 = 128;
 /// Up to this many requests start at once, whatever the storage.
 const CONCURRENCY_MIN: usize = 8;
 
+/// Pages of a grant of memory to a request, at most.
+const GRANT_PAGES: u64 = 64;
+
 /// A driver: what its page table would hold, and the checks of every action.
 pub(super) struct Driver {
     pub(super) policy: ReadPath,
@@ -118,7 +121,8 @@ impl Driver {
         // Memory goes to one read after the other, for all that the read lacks at once.
         let lacks = self.reads.values().filter(|(.., ready)| !ready).map(|&(file, read, _)| self.lacks(file, read));
         let lacks = lacks.max().unwrap_or(0);
-        let waits = core::mem::take(&mut self.without_memory);
+        let mut waits = core::mem::take(&mut self.without_memory);
+        waits.retain(|&extent| !self.reads.values().any(|&read| self.is_far(read, extent)));
         let is_full = is_full_with(memory.charged_bytes + lacks, memory.pages_bytes);
         assert!(waits.is_empty() || is_full, "{waits:?} wait although there is a place and memory: {memory:?}");
         let answers = self.reads.values().any(|(.., ready)| *ready);
@@ -150,6 +154,17 @@ impl Driver {
         };
         let requests = self.requests.values().filter(brings);
         requests.map(|(_, extent, granted)| (extent.end.min(until) - granted) * PAGE_BYTES + (256 << 10)).sum()
+    }
+
+    /// Whether a read of `extent` waits for a request that has begun, and is several grants before
+    /// the read: the read is given memory once that has come near, and its other requests start
+    /// then.
+    fn is_far(&self, (file, read, ready): (FileId, Extent, bool), extent: Extent) -> bool {
+        let comes_near = |&(of, brings, granted): &(FileId, Extent, u64)| {
+            let next = (granted + GRANT_PAGES) / FOLIO_PAGES_MAX * FOLIO_PAGES_MAX;
+            of == file && brings.overlaps(read) && granted > brings.start && next <= read.start
+        };
+        !ready && read.overlaps(extent) && self.requests.values().any(comes_near)
     }
 
     fn execute(&mut self, action: Action) {
