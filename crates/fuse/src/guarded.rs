@@ -188,7 +188,7 @@ mod tests {
         let (ended, task) = channel::<()>();
         later(&engine, async move {
             let _ended = ended;
-            std::future::pending().await
+            std::future::pending::<()>().await;
         });
         drop(engine);
         assert!(task.recv().is_err(), "the runtime ends with the engine, and its tasks with it");
