@@ -165,10 +165,14 @@ mod tests {
 
     use super::*;
 
+    fn engine() -> Engine {
+        let backend = connect("/", &ConnectOptions::default()).expect("it is there").backend;
+        Engine::new(backend, &Options::default()).expect("an engine")
+    }
+
     #[test]
     fn what_a_call_does_later_may_panic_and_is_counted() {
-        let backend = connect("/", &ConnectOptions::default()).expect("it is there").backend;
-        let engine = Engine::new(backend, &Options::default()).expect("an engine");
+        let engine = engine();
         let (reply, dropped) = channel::<()>();
         later(&engine, async move {
             let _reply = reply;
@@ -183,8 +187,7 @@ mod tests {
 
     #[test]
     fn what_a_call_does_later_does_not_keep_the_engine() {
-        let backend = connect("/", &ConnectOptions::default()).expect("it is there").backend;
-        let engine = Engine::new(backend, &Options::default()).expect("an engine");
+        let engine = engine();
         let (ended, task) = channel::<()>();
         later(&engine, async move {
             let _ended = ended;
