@@ -18,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use foreread_policy::{Action, Class, Counters, Event, Extent, Memory, Nanos, ReadId, ReadPath, RequestId};
+use foreread_policy::{Action, Class, Counters, Event, Extent, Memory, Nanos, ReadId, ReadPath, Records, RequestId};
 use smallvec::SmallVec;
 use tokio::task::AbortHandle;
 
@@ -159,11 +159,11 @@ impl Shard {
     }
 
     fn submit(&mut self, action: Action, spawn: &impl Fn(Joint) -> AbortHandle) {
-        let Action::Submit { request, file, extent, class, mark, granted, late } = action else { return };
+        let Action::Submit { request, file, extent, records, class, mark, granted, late } = action else { return };
         let Some(opened) = self.files.get(file) else { return };
         let state = Request::new(request, extent, class == Class::Demand, granted, late);
-        let new = |f: Extent| Folio::new(f, mark.is_some_and(|m| f.contains(m)), Arc::clone(&state));
-        let folios = opened.table.fill_holes(extent, new);
+        let new = &|f: Extent| Folio::new(f, mark.is_some_and(|m| f.contains(m)), Arc::clone(&state));
+        let folios = Records::within(records, extent).flat_map(|kept| opened.table.fill_holes(kept, new)).collect();
         let joint = Joint::new(Arc::clone(opened), Arc::clone(&state), folios);
         let carrier = if granted > extent.start { self.launch(joint, spawn) } else { Carrier::None(joint) };
         self.lives.requested(request);

@@ -68,6 +68,8 @@ pub use regions::event::{Advice, RegionAction, RegionCounters, RegionEvent};
 pub use regions::path::cleaning::CLEAN_PAGES_MAX;
 pub use regions::path::{RegionOptions, RegionPath};
 pub use residency::replacement::Replacement;
-pub use units::{Class, DirId, Extent, FOLIO_PAGES_MAX, FileId, Found, Nanos, PAGE_BYTES, ReadId, RequestId, Touch};
+pub use units::{
+    Class, DirId, Extent, FOLIO_PAGES_MAX, FileId, Found, Nanos, PAGE_BYTES, ReadId, Records, RequestId, Touch,
+};
 pub use views::event::{ViewAction, ViewCounters, ViewEvent};
 pub use views::path::{ViewOptions, ViewPath};

@@ -124,6 +124,33 @@ impl Extent {
     }
 }
 
+/// Runs of pages at a constant distance, of which an extent has some.
+///
+/// ```text
+///   extent    [##....##....##....##)      `pages` 2, `delta` 6: pages between them are not kept
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Records {
+    /// First page of one of them that no other lies before.
+    pub start: u64,
+    /// Pages of each: at least one.
+    pub pages: u64,
+    /// Pages from the start of one to the start of the next: at least `pages`.
+    pub delta: u64,
+}
+
+impl Records {
+    /// What of `extent` lies in records, in order; all of it, if there are none.
+    pub fn within(records: Option<Self>, extent: Extent) -> impl Iterator<Item = Extent> {
+        let Self { start, pages, delta } =
+            records.unwrap_or(Self { start: extent.start, pages: extent.pages(), delta: extent.pages().max(1) });
+        let first = start + extent.start.saturating_sub(start) / delta * delta;
+        let starts = (first..extent.end).step_by(delta as usize);
+        let cut = move |at: u64| Extent::new(at.max(extent.start), (at + pages).min(extent.end));
+        starts.map(cut).filter(|record| !record.is_empty())
+    }
+}
+
 /// The state in which a read found its pages. The worst page decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
@@ -170,6 +197,17 @@ mod tests {
         let folios: Vec<_> = Extent::new(30, 100).folios().collect();
         assert_eq!(folios, [Extent::new(30, 32), Extent::new(32, 64), Extent::new(64, 96), Extent::new(96, 100)]);
         assert_eq!(Extent::new(5, 5).folios().count(), 0);
+    }
+
+    #[test]
+    fn records_are_cut_at_the_ends_of_an_extent() {
+        let records = Some(Records { start: 10, pages: 2, delta: 6 });
+        let within = |start, end| Records::within(records, Extent::new(start, end)).collect::<Vec<_>>();
+        assert_eq!(within(10, 24), [Extent::new(10, 12), Extent::new(16, 18), Extent::new(22, 24)]);
+        assert_eq!(within(11, 17), [Extent::new(11, 12), Extent::new(16, 17)]);
+        assert_eq!(within(12, 16), []);
+        assert_eq!(within(0, 11), [Extent::new(10, 11)]);
+        assert_eq!(Records::within(None, Extent::new(3, 9)).collect::<Vec<_>>(), [Extent::new(3, 9)]);
     }
 
     #[test]

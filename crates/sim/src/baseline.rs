@@ -171,7 +171,16 @@ impl<R: Readahead> Baseline<R> {
         self.requests.insert(request, (file, extent));
         let class = if extent.overlaps(read) { Class::Demand } else { Class::Speculative };
         let mark = mark.filter(|&mark| extent.contains(mark));
-        self.actions.push_back(Action::Submit { request, file, extent, class, mark, granted: extent.end, late: None });
+        self.actions.push_back(Action::Submit {
+            request,
+            file,
+            extent,
+            records: None,
+            class,
+            mark,
+            granted: extent.end,
+            late: None,
+        });
     }
 }
 

@@ -1,20 +1,20 @@
 //! The form of a log: events and actions as text, and back.
 //!
 //! ```text
-//!   foreread-log 11 capacity_bytes=268435456 readahead=true ..
+//!   foreread-log 12 capacity_bytes=268435456 readahead=true ..
 //!   @1200345 read 5 1 0 32 absent -     an event: time in ns, name, read, file, pages, what was
 //!                                       found, a mark touched or not
-//!   ! submit 0 1 0 64 demand 32 64 -    an action, after the event that caused it
+//!   ! submit 0 1 0 64 - demand 32 64 -  an action, after the event that caused it
 //! ```
 //!
 //! One line each, fields separated by blanks.
 
 use foreread_policy::{
-    Action, Class, Event, Extent, FileId, Found, Nanos, Options, ReadId, Replacement, RequestId, Touch,
+    Action, Class, Event, Extent, FileId, Found, Nanos, Options, ReadId, Records, Replacement, RequestId, Touch,
 };
 
 /// How a log begins. The number counts changes of its form.
-const MAGIC: &str = "foreread-log 11";
+const MAGIC: &str = "foreread-log 12";
 
 /// The first line of a log.
 pub(crate) fn head_text(options: Options) -> String {
@@ -99,14 +99,17 @@ fn touch_text(touch: Touch) -> &'static str {
 /// An action as a log has it.
 pub(crate) fn action_text(action: Action) -> String {
     match action {
-        Action::Submit { request, file, extent, class, mark, granted, late } => {
+        Action::Submit { request, file, extent, records, class, mark, granted, late } => {
             let class = match class {
                 Class::Demand => "demand",
                 Class::Speculative => "speculative",
             };
             let shown = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
             let (mark, late) = (shown(mark), shown(late.map(|late| late.0)));
-            format!("submit {} {} {} {} {class} {mark} {granted} {late}", request.0, file.0, extent.start, extent.end)
+            let records = records
+                .map_or_else(|| "-".to_owned(), |Records { start, pages, delta }| format!("{start}+{pages}/{delta}"));
+            let Extent { start, end } = extent;
+            format!("submit {} {} {start} {end} {records} {class} {mark} {granted} {late}", request.0, file.0)
         }
         Action::Ready { read, end } => format!("ready {} {end}", read.0),
         Action::Hedge { request } => format!("hedge {}", request.0),

@@ -37,6 +37,8 @@ fn walk() -> impl Strategy<Value = Walk> {
         (1..300_000u64).prop_map(Walk::Forward),
         (1..300_000u64).prop_map(Walk::Backward),
         (1..70_000u64, 70_000..1_000_000u64).prop_map(|(record, stride)| Walk::Strided { record, stride }),
+        // Gaps that are read through.
+        (1..9_000u64, 9_000..100_000u64).prop_map(|(record, stride)| Walk::Strided { record, stride }),
     ]
 }
 
@@ -114,6 +116,31 @@ fn fetching_stops_when_the_reader_stops() {
     let file = rig.open("big");
     rig.read(&file, 31 << 20, 1 << 20, 1).expect("a read");
     assert_eq!(rig.engine.stats().fetched_bytes, fetched, "a file opened again finds its pages");
+}
+
+/// How many are read through depends on what the link shows to carry, and so on the machine.
+#[test]
+fn the_gaps_of_a_progression_are_read_through_and_not_kept() {
+    let options = Options::default().with_memory_bytes(16 << 20).with_patience(patience());
+    let rig = rig_after(Duration::from_millis(10), &[("big", 1 << 30)], &options);
+    let file = rig.open("big");
+    rig.testbed.reset_counters();
+    let mut read = 0;
+    for record in 0..2_000u64 {
+        rig.read(&file, record << 16, 4096, 1).expect("a read");
+        read += 1;
+        if record % 50 == 49 {
+            // Behind the reader and before it: a page of a gap is like any other.
+            for page in [(record << 4) - 7, (record << 4) + 16 * 9 + 5] {
+                rig.read(&file, page << 12, 4096, 1).expect("a read of a gap");
+                read += 1;
+            }
+        }
+    }
+    let (stats, requests) = (rig.engine.stats(), rig.testbed.counters().get);
+    assert!(requests < read, "{requests} requests for {read} reads");
+    assert!(stats.fetched_bytes > 2 * read * 4096, "{} bytes: no gap was fetched", stats.fetched_bytes);
+    assert!(stats.memory_charged_bytes <= 16 << 20);
 }
 
 #[test]

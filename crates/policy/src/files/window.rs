@@ -75,6 +75,17 @@ pub(crate) enum Pattern {
     Strided { delta: i64, pages: u64 },
 }
 
+/// What is known of reading through the gaps of a progression.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gaps {
+    /// It was not tried.
+    Unknown,
+    /// It was tried while the link might carry more than was known.
+    Tried,
+    /// It was tried, and the link turned out to carry less than that takes.
+    Dear,
+}
+
 /// One stream; while `ahead` is 0, only a run of reads that may become one.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an observation of its own, in any combination")]
@@ -108,6 +119,8 @@ pub(crate) struct Stream {
     stalled: bool,
     /// Strided: it goes backward from the end of its file.
     from_end: bool,
+    /// Strided: whether the pages between records were fetched as well.
+    gaps: Gaps,
     /// Strided: pages of a record when the progression was recognised.
     record_pages: u64,
     /// The page after the last read: a record that is longer than expected continues there.
@@ -148,6 +161,7 @@ impl Stream {
             waited: false,
             stalled: false,
             from_end: false,
+            gaps: Gaps::Unknown,
             record_pages: 0,
             last_end: read.end,
             jumped_pages: 0,

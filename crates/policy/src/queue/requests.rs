@@ -27,13 +27,15 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use crate::collections::request_map::RequestMap;
-use crate::units::{Class, Extent, FOLIO_PAGES_MAX, FileId, RequestId};
+use crate::units::{Class, Extent, FOLIO_PAGES_MAX, FileId, Records, RequestId};
 
 /// One request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request {
     pub(crate) file: FileId,
     pub(crate) extent: Extent,
+    /// The pages of it that are kept, if not all.
+    pub(crate) records: Option<Records>,
     pub(crate) class: Class,
     /// The page after the last one that may arrive.
     pub(crate) granted: u64,
@@ -145,14 +147,25 @@ impl Requests {
         self.made.len() - self.speculative
     }
 
-    /// Makes a request for `extent`, with nothing granted.
-    pub(crate) fn make(&mut self, file: FileId, extent: Extent, class: Class) -> RequestId {
+    /// Makes a request for `extent`, or for the `records` in it, with nothing granted.
+    pub(crate) fn make(&mut self, file: FileId, extent: Extent, records: Option<Records>, class: Class) -> RequestId {
         let id = RequestId(self.next);
         self.next += 1;
         let (granted, arrived) = (extent.start, extent.start);
         self.made.push(
             id,
-            Request { file, extent, class, granted, arrived, kept: 0, waited: 0, wants: false, met: Met::default() },
+            Request {
+                file,
+                extent,
+                records,
+                class,
+                granted,
+                arrived,
+                kept: 0,
+                waited: 0,
+                wants: false,
+                met: Met::default(),
+            },
         );
         self.speculative += usize::from(class == Class::Speculative);
         self.pages += extent.pages();
@@ -347,7 +360,7 @@ mod tests {
     use super::*;
 
     fn make(requests: &mut Requests, start: u64, class: Class) -> RequestId {
-        let id = requests.make(FileId(1), Extent::new(start, start + 256), class);
+        let id = requests.make(FileId(1), Extent::new(start, start + 256), None, class);
         requests.wants(id);
         id
     }
@@ -369,6 +382,7 @@ mod tests {
         let request = Request {
             file: FileId(1),
             extent: Extent::new(5, 130),
+            records: None,
             class: Class::Demand,
             granted: 5,
             arrived: 5,

@@ -19,7 +19,7 @@
 //! docs/decisions/0001 (no question to the driver), 0003 (grants), 0017 (Late), 0021 (a first
 //! grant starts a request), 0023 (Join).
 
-use crate::units::{Class, Extent, FileId, Found, Nanos, ReadId, RequestId, Touch};
+use crate::units::{Class, Extent, FileId, Found, Nanos, ReadId, Records, RequestId, Touch};
 
 /// Something that happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,9 +130,10 @@ pub enum Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Ask the storage for `extent`, and enter the folios of its absent pages into the page table
-    /// as in flight. Its first and its last page are absent, and none is in flight. Resident pages
-    /// between them are fetched again and ignored. It is at most
-    /// [`REQUEST_PAGES_MAX`](crate::REQUEST_PAGES_MAX) long.
+    /// as in flight: of those in `records`, if there are any. Its first and its last page are
+    /// absent, and none of these pages is in flight. Resident pages between them are fetched again
+    /// and ignored, as are the pages between records, which other requests may bring. It is at
+    /// most [`REQUEST_PAGES_MAX`](crate::REQUEST_PAGES_MAX) long.
     Submit {
         /// The request's identity in later events.
         request: RequestId,
@@ -140,6 +141,8 @@ pub enum Action {
         file: FileId,
         /// The pages to fetch.
         extent: Extent,
+        /// The pages to keep of them, if not all.
+        records: Option<Records>,
         /// Why.
         class: Class,
         /// The folio that holds this page gets the mark: a touch of it is an event even when it is

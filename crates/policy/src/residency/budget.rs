@@ -35,11 +35,11 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-use crate::residency::folio::{Ahead, Evicted, Folio, State, charge, charges};
+use crate::residency::folio::{Ahead, Evicted, Folio, State, charge, charges, charges_within};
 use crate::residency::folio_map::FolioMap;
 use crate::residency::replacement::{self, Key, Order, Replacement, Step, Uses};
 use crate::residency::unread::Unread;
-use crate::units::{Extent, FileId, Nanos, RequestId, Touch};
+use crate::units::{Extent, FileId, Nanos, Records, RequestId, Touch};
 
 mod lookup;
 
@@ -220,10 +220,12 @@ impl Budget {
         (self.capacity_bytes + self.used_bytes).saturating_sub(self.charged_bytes)
     }
 
-    /// Whether speculation may have `extent` in flight as well. Pages that are not granted count
-    /// for a half: of a request that takes its time to arrive, half is there on average.
-    pub(crate) fn admits(&self, extent: Extent) -> bool {
-        self.ahead_bytes + u64::midpoint(self.pending_bytes, charges(extent)) <= self.ahead_bytes_max()
+    /// Whether speculation may have `extent` in flight as well, or the `records` in it. Pages that
+    /// are not granted count for a half: of a request that takes its time to arrive, half is there
+    /// on average.
+    pub(crate) fn admits(&self, extent: Extent, records: Option<Records>) -> bool {
+        let bytes = charges_within(records, extent);
+        self.ahead_bytes + u64::midpoint(self.pending_bytes, bytes) <= self.ahead_bytes_max()
     }
 
     /// Makes room for `bytes` by evicting Used folios and, for `demand`, others. Reports in `room`
@@ -327,12 +329,22 @@ impl Budget {
         });
     }
 
-    /// The absent pages of `extent` are in flight from now on.
-    pub(crate) fn insert(&mut self, file: FileId, extent: Extent, request: RequestId, ahead_for: Option<Ahead>) {
-        let mut from = extent.start;
-        while let Some(hole) = self.next_hole(file, Extent::new(from, extent.end)) {
-            self.insert_hole(file, hole, request, ahead_for);
-            from = hole.end;
+    /// The absent pages of `extent` are in flight from now on: those in `records`, if there are
+    /// any.
+    pub(crate) fn insert(
+        &mut self,
+        file: FileId,
+        extent: Extent,
+        records: Option<Records>,
+        request: RequestId,
+        ahead_for: Option<Ahead>,
+    ) {
+        for kept in Records::within(records, extent) {
+            let mut from = kept.start;
+            while let Some(hole) = self.next_hole(file, Extent::new(from, kept.end)) {
+                self.insert_hole(file, hole, request, ahead_for);
+                from = hole.end;
+            }
         }
     }
 
@@ -586,8 +598,8 @@ mod tests {
     #[test]
     fn a_hole_is_neither_resident_nor_in_flight() {
         let mut r = resident(100);
-        r.insert(FILE, Extent::new(4, 8), RequestId(0), None);
-        r.insert(FILE, Extent::new(8, 10), RequestId(1), None);
+        r.insert(FILE, Extent::new(4, 8), None, RequestId(0), None);
+        r.insert(FILE, Extent::new(8, 10), None, RequestId(1), None);
         assert_eq!(r.next_hole(FILE, Extent::new(0, 20)), Some(Extent::new(0, 4)));
         assert_eq!(r.next_hole(FILE, Extent::new(5, 20)), Some(Extent::new(10, 20)));
         assert_eq!(r.next_hole(FILE, Extent::new(5, 9)), None);
@@ -604,7 +616,7 @@ mod tests {
         let mut room = Room::default();
         for page in 0..14 {
             assert!(r.make_room(charges(Extent::new(page, page + 1)), false, &mut room));
-            r.insert(FILE, Extent::new(page, page + 1), RequestId(page), Some(Ahead::Stream(7)));
+            r.insert(FILE, Extent::new(page, page + 1), None, RequestId(page), Some(Ahead::Stream(7)));
             r.grant(FILE, Extent::new(page, page + 1), RequestId(page));
             r.arrived(FILE, Extent::new(page, page + 1), RequestId(page));
         }
@@ -614,7 +626,7 @@ mod tests {
         assert!(room.evicted.is_empty());
         assert!(r.make_room(charges(Extent::new(20, 23)), true, &mut room));
         assert_eq!(room.evicted.pop(), Some(Evicted { file: FILE, folio: Extent::new(5, 6), wasted_for: None }));
-        r.insert(FILE, Extent::new(20, 23), RequestId(99), None);
+        r.insert(FILE, Extent::new(20, 23), None, RequestId(99), None);
         r.grant(FILE, Extent::new(20, 23), RequestId(99));
         assert!(r.make_room(charges(Extent::new(30, 31)), true, &mut room));
         assert_eq!(
@@ -626,7 +638,7 @@ mod tests {
     #[test]
     fn abandoning_a_request_keeps_the_folios_that_were_read() {
         let mut r = resident(1000);
-        r.insert(FILE, Extent::new(0, 64), RequestId(3), Some(Ahead::Stream(1)));
+        r.insert(FILE, Extent::new(0, 64), None, RequestId(3), Some(Ahead::Stream(1)));
         r.referenced(FILE, 0, Touch::Finished);
         assert_eq!(r.abandoned(FILE, Extent::new(0, 64), RequestId(3)).len(), 1);
         assert_eq!(r.next_hole(FILE, Extent::new(0, 64)), Some(Extent::new(32, 64)));

@@ -20,7 +20,7 @@
 //! granted).
 
 use crate::residency::replacement::Uses;
-use crate::units::{Extent, FileId, PAGE_BYTES, RequestId};
+use crate::units::{Extent, FileId, PAGE_BYTES, Records, RequestId};
 
 /// Where a folio stands between its request and its eviction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,6 +135,11 @@ pub(crate) fn connection(extent: Extent) -> u64 {
 /// Bytes charged for all folios of `extent`.
 pub(crate) fn charges(extent: Extent) -> u64 {
     extent.folios().map(charge).sum()
+}
+
+/// Bytes charged for all folios of `extent` that lie in `records`.
+pub(crate) fn charges_within(records: Option<Records>, extent: Extent) -> u64 {
+    Records::within(records, extent).map(charges).sum()
 }
 
 /// Bytes charged for one folio.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use foreread_policy::{
     Action, Class, Event, Extent, FOLIO_PAGES_MAX, FileId, Found, Nanos, Options, PAGE_BYTES, REQUEST_PAGES_MAX,
-    ReadId, ReadPath, RequestId, Touch,
+    ReadId, ReadPath, Records, RequestId, Touch,
 };
 
 /// The most pages that coalesced requests ask for together.
@@ -169,7 +169,7 @@ impl Driver {
 
     fn execute(&mut self, action: Action) {
         match action {
-            Action::Submit { request, file, extent, mark, granted, class, late } => {
+            Action::Submit { request, file, extent, records, mark, granted, class, late } => {
                 assert!(late.is_none() || class == Class::Demand, "only demand requests can be late");
                 if late.is_some() {
                     self.may_be_late.insert(request);
@@ -187,7 +187,11 @@ impl Driver {
                 assert!(extent.pages() <= REQUEST_PAGES_MAX, "{extent:?} is one request");
                 assert!(mark.is_none_or(|m| extent.contains(m)), "{mark:?} outside {extent:?}");
                 self.submitted_pages += extent.pages();
-                for folio in self.holes(file, extent).into_iter().flat_map(Extent::folios) {
+                let kept: Vec<Extent> = Records::within(records, extent).collect();
+                assert_eq!(kept.first().map(|kept| kept.start), Some(extent.start), "{records:?} of {extent:?}");
+                assert_eq!(kept.last().map(|kept| kept.end), Some(extent.end), "{records:?} of {extent:?}");
+                let holes = kept.into_iter().flat_map(|kept| self.holes(file, kept));
+                for folio in holes.flat_map(Extent::folios).collect::<Vec<_>>() {
                     self.folios.insert((file, folio.start), (folio.end, request, false));
                     if mark.is_some_and(|m| folio.contains(m)) {
                         self.marks.insert((file, folio.start));

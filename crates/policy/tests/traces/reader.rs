@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 
 use foreread_policy::{
-    Action, Event, Extent, FileId, Found, Nanos, Options, PAGE_BYTES, ReadId, ReadPath, Replacement, RequestId, Touch,
+    Action, Event, Extent, FileId, Found, Nanos, Options, PAGE_BYTES, ReadId, ReadPath, Records, Replacement,
+    RequestId, Touch,
 };
 
 use crate::trace::{self, Trace};
@@ -123,19 +124,21 @@ impl Reader {
 
     fn execute(&mut self, action: Action) {
         match action {
-            Action::Submit { request, file, extent, mark, granted, late, .. } => {
-                let mut at = extent.start;
-                while at < extent.end {
-                    if let Some(folio) = self.folio_at(file, at) {
-                        at = folio.1;
-                        continue;
+            Action::Submit { request, file, extent, records, mark, granted, late, .. } => {
+                for kept in Records::within(records, extent) {
+                    let mut at = kept.start;
+                    while at < kept.end {
+                        if let Some(folio) = self.folio_at(file, at) {
+                            at = folio.1;
+                            continue;
+                        }
+                        let end = Extent::new(at, kept.end).folios().next().map_or(kept.end, |folio| folio.end);
+                        let end = (at + 1..end).find(|&page| self.folio_at(file, page).is_some()).unwrap_or(end);
+                        let marked = mark.is_some_and(|mark| (at..end).contains(&mark));
+                        let folio = Folio { end, request, there: false, marked, touched: None };
+                        self.folios.insert((file, at), folio);
+                        at = end;
                     }
-                    let end = Extent::new(at, extent.end).folios().next().map_or(extent.end, |folio| folio.end);
-                    let end = (at + 1..end).find(|&page| self.folio_at(file, page).is_some()).unwrap_or(end);
-                    let marked = mark.is_some_and(|mark| (at..end).contains(&mark));
-                    let folio = Folio { end, request, there: false, marked, touched: None };
-                    self.folios.insert((file, at), folio);
-                    at = end;
                 }
                 let now = self.now;
                 let made = Request {
@@ -388,7 +391,7 @@ fn action_texts(actions: &[Action]) -> Vec<String> {
 
 fn action_text(action: Action) -> String {
     match action {
-        Action::Submit { request, file, extent, class, mark, granted, late } => {
+        Action::Submit { request, file, extent, records, class, mark, granted, late } => {
             let mark = mark.map_or(String::new(), |mark| format!(", mark {mark}"));
             let late = late.map_or(String::new(), |late| format!(", late after {:.1} ms", late.0 as f64 / 1e6));
             let granted = match granted {
@@ -397,7 +400,10 @@ fn action_text(action: Action) -> String {
                 _ => format!(", granted {granted}"),
             };
             let (request, file, extent) = (request.0, file.0, trace::pages(extent));
-            format!("Submit r{request} f{file} {extent} {}{mark}{granted}{late}", trace::class(class))
+            let records = records.map_or(String::new(), |Records { start, pages, delta }| {
+                format!(", {pages} of every {delta} from {start}")
+            });
+            format!("Submit r{request} f{file} {extent}{records} {}{mark}{granted}{late}", trace::class(class))
         }
         Action::Ready { read, end } => format!("Ready n{} {end}", read.0),
         Action::Hedge { request } => format!("Hedge r{}", request.0),

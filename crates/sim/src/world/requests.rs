@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-use foreread_policy::{Action, Class, Event, Extent, FileId, Nanos, PAGE_BYTES, REQUEST_PAGES_MAX, RequestId};
+use foreread_policy::{Action, Class, Event, Extent, FileId, Nanos, PAGE_BYTES, REQUEST_PAGES_MAX, Records, RequestId};
 
 use super::World;
 use super::in_flight::{ATTEMPT_BITS, InFlight, Member};
@@ -313,7 +313,9 @@ impl World<'_> {
     }
 
     fn submit(&mut self, by: Reading, action: Action) -> Result<(), Violation> {
-        let Action::Submit { request, file, extent, class, mark, granted, late } = action else { return Ok(()) };
+        let Action::Submit { request, file, extent, records, class, mark, granted, late } = action else {
+            return Ok(());
+        };
         let size = self.sizes[self.index(file)];
         let (pages, at_ns) = (size.div_ceil(PAGE_BYTES), self.now_ns);
         if extent.end > pages || extent.is_empty() {
@@ -322,7 +324,7 @@ impl World<'_> {
         if extent.pages() > REQUEST_PAGES_MAX {
             return Err(Violation::TooLong { file: file.0, extent, at_ns });
         }
-        for page in extent.start..extent.end {
+        for page in Records::within(records, extent).flat_map(|kept| kept.start..kept.end) {
             let entry = self.pages.get(file, page);
             // Resident pages in the middle are read over.
             let edge = page == extent.start || page + 1 == extent.end;
@@ -330,16 +332,18 @@ impl World<'_> {
                 return Err(Violation::SubmittedTwice { file: file.0, page, at_ns });
             }
         }
-        let mut start = extent.start;
-        while start < extent.end {
-            let absent = (start..extent.end).take_while(|&page| !self.pages.get(file, page).is(KNOWN)).count() as u64;
-            let hole = Extent::new(start, start + absent);
-            match self.grain {
-                Grain::Folio => hole.folios().for_each(|folio| self.insert(request, file, folio, mark)),
-                Grain::Page => (hole.start..hole.end)
-                    .for_each(|page| self.insert(request, file, Extent::new(page, page + 1), mark)),
+        for kept in Records::within(records, extent) {
+            let mut start = kept.start;
+            while start < kept.end {
+                let absent = (start..kept.end).take_while(|&page| !self.pages.get(file, page).is(KNOWN)).count() as u64;
+                let hole = Extent::new(start, start + absent);
+                match self.grain {
+                    Grain::Folio => hole.folios().for_each(|folio| self.insert(request, file, folio, mark)),
+                    Grain::Page => (hole.start..hole.end)
+                        .for_each(|page| self.insert(request, file, Extent::new(page, page + 1), mark)),
+                }
+                start = hole.end.max(start + 1);
             }
-            start = hole.end.max(start + 1);
         }
         let bytes = (extent.end * PAGE_BYTES).min(size) - extent.start * PAGE_BYTES;
         let in_flight = InFlight {

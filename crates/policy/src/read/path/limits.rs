@@ -54,6 +54,8 @@ impl ReadPath {
             part_pages_max,
             streams,
             paced: self.options.rotational || is_paced,
+            gap_pages_max: if self.options.rotational { 0 } else { self.link.gap_pages_max() },
+            is_growing: !self.options.rotational && self.link.is_growing() && !self.link.is_crowded(),
             rotational: self.options.rotational,
         }
     }

@@ -31,7 +31,7 @@ use crate::files::window::parts::Part;
 use crate::files::window::{REQUEST_PAGES_MAX, Read, SKIPPED_READS_MAX};
 use crate::queue::fair_queue::Owner;
 use crate::residency::folio::Ahead;
-use crate::units::{Class, Extent, FileId, Found, Nanos, ReadId};
+use crate::units::{Class, Extent, FileId, Found, Nanos, ReadId, Records};
 
 /// What is to be fetched after a read, beside its own pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl ReadPath {
             if !self.whole.buys(part) {
                 return;
             }
-            if !self.submit_part(file, Ahead::Whole, Part { extent: part, mark: part.start }, read) {
+            if !self.submit_part(file, Ahead::Whole, Part::plain(part), read) {
                 self.whole.refused(part);
                 return;
             }
@@ -110,7 +110,7 @@ impl ReadPath {
     /// Fetches a random read together with the end of the file, if that is near.
     fn read_tail(&mut self, file: FileId, read: Extent, file_pages: u64) {
         if let Some(extent) = tail::with_end(read, file_pages) {
-            self.submit_part(file, Ahead::Nearby, Part { extent, mark: extent.start }, read);
+            self.submit_part(file, Ahead::Nearby, Part::plain(extent), read);
         }
     }
 
@@ -135,11 +135,11 @@ impl ReadPath {
         while let Some(sieve) = self.budget.next_sieve(file, Extent::new(from, block.end)) {
             let left = self.files.get(&file).and_then(|f| f.random_pages.checked_sub(sieve.pages()));
             let Some(left) = left else { return };
-            let full = self.requests.is_speculation_full(self.queue.limit()) || !self.budget.admits(sieve);
-            if full || !self.make_room(first_bytes(sieve), false) {
+            let full = self.requests.is_speculation_full(self.queue.limit()) || !self.budget.admits(sieve, None);
+            if full || !self.make_room(first_bytes(sieve, None), false) {
                 return;
             }
-            self.submit(file, sieve, Class::Speculative, Some(Ahead::Nearby), None);
+            self.submit(file, sieve, None, Class::Speculative, Some(Ahead::Nearby), None);
             if let Some(f) = self.files.get_mut(&file) {
                 f.random_pages = left;
             }
@@ -159,11 +159,11 @@ impl ReadPath {
                 continue;
             };
             let Some(hole) = self.budget.next_hole(file, near(first.start)) else { return };
-            let full = self.requests.is_speculation_full(self.queue.limit()) || !self.budget.admits(hole);
-            if full || !self.make_room(first_bytes(hole), false) {
+            let full = self.requests.is_speculation_full(self.queue.limit()) || !self.budget.admits(hole, None);
+            if full || !self.make_room(first_bytes(hole, None), false) {
                 return;
             }
-            self.submit(file, hole, Class::Speculative, Some(Ahead::File), None);
+            self.submit(file, hole, None, Class::Speculative, Some(Ahead::File), None);
             from = hole.end;
         }
     }
@@ -228,9 +228,9 @@ impl ReadPath {
     /// in flight.
     fn submit_part(&mut self, file: FileId, ahead: Ahead, part: Part, read: Extent) -> bool {
         let mut from = part.extent.start;
-        while let Some(hole) = self.budget.next_hole(file, Extent::new(from, part.extent.end)) {
-            let hole = Extent::new(hole.start, hole.end.min(hole.start + REQUEST_PAGES_MAX));
-            let class = if hole.overlaps(read) { Class::Demand } else { Class::Speculative };
+        while let Some((hole, records)) = self.next_request(file, Extent::new(from, part.extent.end), part.records) {
+            let is_waited_for = Records::within(records, hole).any(|kept| kept.overlaps(read));
+            let class = if is_waited_for { Class::Demand } else { Class::Speculative };
             if class == Class::Speculative && (self.is_speculation_full() || !self.may_go_first(ahead)) {
                 self.link.holds_back();
                 if let Ahead::Stream(stream) = ahead {
@@ -238,14 +238,36 @@ impl ReadPath {
                 }
                 return false;
             }
-            if !self.budget.admits(hole) || !self.make_room(first_bytes(hole), false) {
+            if !self.budget.admits(hole, records) || !self.make_room(first_bytes(hole, records), false) {
                 return false;
             }
             let mark = matches!(ahead, Ahead::Stream(_)).then(|| part.mark.clamp(hole.start, hole.end - 1));
-            self.submit(file, hole, class, Some(ahead), mark);
+            self.submit(file, hole, records, class, Some(ahead), mark);
             from = hole.end;
         }
         true
+    }
+
+    /// The first request for absent pages of `within`, or of the `records` in it: the first of
+    /// these records that lacks pages, and those that follow it, as far as each is absent. What
+    /// lies between records is fetched with them.
+    fn next_request(
+        &self,
+        file: FileId,
+        within: Extent,
+        records: Option<Records>,
+    ) -> Option<(Extent, Option<Records>)> {
+        let mut kept = Records::within(records, within);
+        let (record, first) = kept.find_map(|record| Some((record, self.budget.next_hole(file, record)?)))?;
+        let mut request = Extent::new(first.start, first.end.min(first.start + REQUEST_PAGES_MAX));
+        let mut of = None;
+        if request.end == record.end {
+            let follow = kept.take_while(|record| record.end - request.start <= REQUEST_PAGES_MAX);
+            for record in follow.take_while(|&record| self.budget.next_hole(file, record) == Some(record)) {
+                (request.end, of) = (record.end, records);
+            }
+        }
+        Some((request, of))
     }
 }
 

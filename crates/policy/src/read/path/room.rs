@@ -18,18 +18,20 @@
 use super::ReadPath;
 use crate::queue::requests::{Met, Request, grant_from};
 use crate::read::event::Action;
-use crate::residency::folio::{Ahead, charges, connection, wasted};
-use crate::units::{Class, Extent, PAGE_BYTES, RequestId};
+use crate::residency::folio::{Ahead, charges_within, connection, wasted};
+use crate::units::{Class, Extent, PAGE_BYTES, Records, RequestId};
 
-/// Bytes that a request for `extent` needs to start: its first grant and its connection.
-pub(super) fn first_bytes(extent: Extent) -> u64 {
-    charges(grant_from(extent, extent.start)) + connection(extent)
+/// Bytes that a request for `extent`, or for the `records` in it, needs to start: its first grant
+/// and its connection.
+pub(super) fn first_bytes(extent: Extent, records: Option<Records>) -> u64 {
+    charges_within(records, grant_from(extent, extent.start)) + connection(extent)
 }
 
 /// Bytes that a request needs to receive its pages before `until`, and at least its next grant: a
 /// request that starts with it needs its connection as well.
 pub(super) fn bytes_until(request: Request, until: u64) -> u64 {
-    charges(Extent::new(request.granted, request.next_grant_until(until))) + connection_to_come(request)
+    let granted = Extent::new(request.granted, request.next_grant_until(until));
+    charges_within(request.records, granted) + connection_to_come(request)
 }
 
 fn connection_to_come(request: Request) -> u64 {

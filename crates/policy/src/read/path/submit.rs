@@ -20,8 +20,8 @@ use super::room::first_bytes;
 use crate::queue::fair_queue::Owner;
 use crate::queue::requests::Request;
 use crate::read::event::Action;
-use crate::residency::folio::{Ahead, charges};
-use crate::units::{Class, Extent, FileId, RequestId};
+use crate::residency::folio::{Ahead, charges_within};
+use crate::units::{Class, Extent, FileId, Records, RequestId};
 
 impl ReadPath {
     /// Submits the absent pages of `extent`, which a reader waits for.
@@ -29,23 +29,24 @@ impl ReadPath {
         let mut from = extent.start;
         while let Some(hole) = self.budget.next_hole(file, Extent::new(from, extent.end)) {
             let hole = Extent::new(hole.start, hole.end.min(hole.start + DEMAND_PAGES_MAX));
-            self.submit(file, hole, Class::Demand, None, None);
+            self.submit(file, hole, None, Class::Demand, None, None);
             from = hole.end;
         }
     }
 
-    /// Makes a request for `extent`. It starts now, or waits for its turn. Demand is granted
-    /// memory for its reads; for speculation room has been made.
+    /// Makes a request for `extent`, or for the `records` in it. It starts now, or waits for its
+    /// turn. Demand is granted memory for its reads; for speculation room has been made.
     pub(super) fn submit(
         &mut self,
         file: FileId,
         extent: Extent,
+        records: Option<Records>,
         class: Class,
         ahead_for: Option<Ahead>,
         mark: Option<u64>,
     ) {
-        let request = self.requests.make(file, extent, class);
-        self.budget.insert(file, extent, request, ahead_for);
+        let request = self.requests.make(file, extent, records, class);
+        self.budget.insert(file, extent, records, request, ahead_for);
         self.counters.pages_submitted += extent.pages();
         match class {
             Class::Demand => self.counters.requests_demand += 1,
@@ -70,7 +71,7 @@ impl ReadPath {
         // one more of those.
         let hedges = class == Class::Demand && self.options.readahead && !self.options.rotational;
         let late = self.hedge.late_after().filter(|_| hedges);
-        self.actions.push_back(Action::Submit { request, file, extent, class, mark, granted, late });
+        self.actions.push_back(Action::Submit { request, file, extent, records, class, mark, granted, late });
         if class == Class::Demand && starts {
             self.want(request);
         }
@@ -86,7 +87,7 @@ impl ReadPath {
                     self.want(id);
                     self.reserve_all();
                 }
-            } else if self.make_room(first_bytes(request.extent), false) {
+            } else if self.make_room(first_bytes(request.extent, request.records), false) {
                 self.give(id, 0);
             } else {
                 self.want(id);
@@ -101,8 +102,8 @@ impl ReadPath {
             return false;
         }
         let adjacent = self.queue.adjacent(request.file, request.extent);
-        let bytes_of = |&id: &RequestId| self.requests.get(id).map_or(0, |r| charges(r.extent));
-        let bytes = charges(request.extent) + adjacent.iter().map(bytes_of).sum::<u64>();
+        let bytes_of = |&id: &RequestId| self.requests.get(id).map_or(0, |r| charges_within(r.records, r.extent));
+        let bytes = charges_within(request.records, request.extent) + adjacent.iter().map(bytes_of).sum::<u64>();
         if adjacent.is_empty() || !self.make_room(bytes, true) {
             return false;
         }
