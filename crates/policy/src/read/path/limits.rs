@@ -9,8 +9,9 @@
 //!            (a disk: two of the largest parts)     (max-min fair)           (corrected)
 //! ```
 //!
-//! What all streams want is counted again every 10 ms at most. Among many streams each needs fewer
-//! parts in parallel, and smaller ones; parts on a disk keep their size (docs/decisions/0014).
+//! What all streams want is counted again every 10 ms at most, of thousands of files less often.
+//! Among many streams each needs fewer parts in parallel, and smaller ones; parts on a disk keep
+//! their size (docs/decisions/0014).
 //!
 //! *Invariant:* a limit is at least one page and at most what the stream wants.
 //!
@@ -33,7 +34,8 @@ impl ReadPath {
         let room = memory;
         // Readers in the middle of their folios may leave no room at all.
         let most = if self.options.rotational { room.min(AHEAD_PAGES_ROTATIONAL) } else { room }.max(1);
-        if self.shares_at.is_none_or(|at| now.since(at) >= SHARES_INTERVAL) {
+        let interval = SHARES_INTERVAL.0 * (1 + self.files.len() as u64 / SHARES_FILES);
+        if self.shares_at.is_none_or(|at| now.since(at).0 >= interval) {
             let since = Nanos(now.0.saturating_sub(ACTIVE.0));
             self.shares.set(self.files.values().flat_map(|f| f.readahead.wanted(since)).map(|want| want.min(most)));
             self.shares_at = Some(now);
@@ -162,3 +164,8 @@ const ACTIVE: Nanos = Nanos::from_millis(5_000);
 /// Higher: a new stream is given its share later, and `budget`, which measures at the same time,
 /// averages over a longer time. Source: a guess, not measured.
 const SHARES_INTERVAL: Nanos = Nanos::from_millis(10);
+
+/// Files that are counted in that time; more take as many times as long. Lower: shares of many
+/// files are older. Higher: of 16,384 files each reference costs three times what one of sixteen
+/// does, since all are counted again and again. Source: `examples/reference_cost.rs`.
+const SHARES_FILES: u64 = 1_024;
