@@ -4,7 +4,8 @@
 use clap::{ArgAction, Parser, Subcommand};
 
 use crate::commands::{
-    bench, cat, completions, demo, man, mount, prefetch, record, replay, set, simulate, stats, testbed, umount, verify,
+    bench, cat, completions, config, demo, man, mount, prefetch, record, replay, set, simulate, stats, testbed, umount,
+    verify,
 };
 
 /// Mount remote storage and read it at full speed.
@@ -47,6 +48,7 @@ pub(crate) enum Command {
     Simulate(simulate::SimulateArgs),
     Record(record::RecordArgs),
     Replay(replay::ReplayArgs),
+    Config(config::Args),
     Completions(completions::Args),
     Man(man::Args),
 }

@@ -6,30 +6,39 @@
 mod args;
 mod command;
 mod commands;
+mod configuration;
 mod failure;
 mod heap;
 mod last_cause;
+mod mount_helper;
 mod parallel;
 mod storage;
 mod terminal;
 
+use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 use command::{Cli, Command};
 use commands::{
-    bench, cat, completions, demo, man, mount, prefetch, record, replay, set, simulate, stats, testbed, umount, verify,
+    bench, cat, completions, config, demo, man, mount, prefetch, record, replay, set, simulate, stats, testbed, umount,
+    verify,
 };
+use mount_helper::Asked;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
     // On a terminal text is wrapped to its width; elsewhere a message stays on one line, for grep.
     let wrap = std::io::stderr().is_terminal();
     let _ = miette::set_hook(Box::new(move |_| {
         Box::new(miette::MietteHandlerOpts::new().terminal_links(false).wrap_lines(wrap).build())
     }));
-    run(&cli).unwrap_or_else(|report| failure::report(&report))
+    called(std::env::args_os().collect()).unwrap_or_else(|report| failure::report(&report))
+}
+
+fn called(given: Vec<OsString>) -> miette::Result<ExitCode> {
+    let Asked::Run(line) = mount_helper::asked(given)? else { return Ok(ExitCode::SUCCESS) };
+    run(&Cli::parse_from(configuration::arguments(line, &Cli::command())?))
 }
 
 fn run(cli: &Cli) -> miette::Result<ExitCode> {
@@ -47,6 +56,7 @@ fn run(cli: &Cli) -> miette::Result<ExitCode> {
         Command::Simulate(args) => simulate::run(args),
         Command::Record(args) => record::run(args),
         Command::Replay(args) => replay::run(args),
+        Command::Config(args) => config::run(args, &Cli::command()),
         Command::Completions(args) => completions::run(args, Cli::command()),
         Command::Man(args) => man::run(args, Cli::command()),
     }

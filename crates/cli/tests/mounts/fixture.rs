@@ -31,6 +31,7 @@ pub(crate) fn foreread() -> Command {
             command.env_remove(&name);
         }
     }
+    command.env("FOREREAD_CONFIG", "");
     command.env("HOME", "/nonexistent").env("AWS_EC2_METADATA_DISABLED", "true").env("NO_COLOR", "1");
     command
 }

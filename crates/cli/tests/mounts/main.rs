@@ -8,6 +8,7 @@ mod bad_input;
 mod by_name;
 mod cat;
 mod columns;
+mod configuration;
 mod consistency;
 mod directories;
 mod fixture;
