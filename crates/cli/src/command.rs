@@ -4,8 +4,8 @@
 use clap::{ArgAction, Parser, Subcommand};
 
 use crate::commands::{
-    bench, cat, completions, config, demo, man, mount, prefetch, record, replay, set, simulate, stats, testbed, umount,
-    verify,
+    bench, cat, completions, config, demo, doctor, man, mount, prefetch, record, replay, set, simulate, stats, testbed,
+    umount, verify,
 };
 
 /// Mount remote storage and read it at full speed.
@@ -48,6 +48,7 @@ pub(crate) enum Command {
     Simulate(simulate::SimulateArgs),
     Record(record::RecordArgs),
     Replay(replay::ReplayArgs),
+    Doctor(doctor::Args),
     Config(config::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -59,6 +60,7 @@ Examples:
   foreread stats /mnt/data --watch              see what it does
   foreread set /mnt/data memory=4GiB            change its budget
   foreread umount /mnt/data                     unmount
+  foreread doctor s3://bucket/prefix            what holds reading back
   foreread cat s3://bucket/key --range 0-1023   read without a mount
   foreread demo                                 try it against an emulated store
 

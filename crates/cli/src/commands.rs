@@ -5,6 +5,7 @@ pub(crate) mod cat;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod man;
 pub(crate) mod mount;
 pub(crate) mod prefetch;

@@ -22,8 +22,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 use command::{Cli, Command};
 use commands::{
-    bench, cat, completions, config, demo, man, mount, prefetch, record, replay, set, simulate, stats, testbed, umount,
-    verify,
+    bench, cat, completions, config, demo, doctor, man, mount, prefetch, record, replay, set, simulate, stats, testbed,
+    umount, verify,
 };
 use mount_helper::Asked;
 
@@ -56,6 +56,7 @@ fn run(cli: &Cli) -> miette::Result<ExitCode> {
         Command::Simulate(args) => simulate::run(args),
         Command::Record(args) => record::run(args),
         Command::Replay(args) => replay::run(args),
+        Command::Doctor(args) => doctor::run(args, cli.verbose),
         Command::Config(args) => config::run(args, &Cli::command()),
         Command::Completions(args) => completions::run(args, Cli::command()),
         Command::Man(args) => man::run(args, Cli::command()),

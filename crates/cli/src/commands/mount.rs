@@ -11,8 +11,8 @@
 
 mod background;
 mod directory;
-mod error;
-mod permission;
+pub(crate) mod error;
+pub(crate) mod permission;
 mod signals;
 mod single;
 

@@ -11,6 +11,7 @@ mod columns;
 mod configuration;
 mod consistency;
 mod directories;
+mod doctor;
 mod fixture;
 mod lifecycle;
 mod loads;
