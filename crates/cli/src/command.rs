@@ -4,8 +4,8 @@
 use clap::{ArgAction, Parser, Subcommand};
 
 use crate::commands::{
-    bench, cat, completions, config, demo, doctor, man, mount, prefetch, record, replay, set, simulate, stats, testbed,
-    umount, verify,
+    bench, cat, completions, config, demo, doctor, explain, man, mount, prefetch, record, replay, set, simulate, stats,
+    testbed, umount, verify,
 };
 
 /// Mount remote storage and read it at full speed.
@@ -39,6 +39,7 @@ pub(crate) enum Command {
     Umount(umount::Args),
     Cat(cat::Args),
     Stats(stats::Args),
+    Explain(explain::Args),
     Set(set::Args),
     Prefetch(prefetch::Args),
     Testbed(testbed::Args),

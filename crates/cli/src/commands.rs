@@ -6,6 +6,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod explain;
 pub(crate) mod man;
 pub(crate) mod mount;
 pub(crate) mod prefetch;

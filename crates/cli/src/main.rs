@@ -22,8 +22,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 use command::{Cli, Command};
 use commands::{
-    bench, cat, completions, config, demo, doctor, man, mount, prefetch, record, replay, set, simulate, stats, testbed,
-    umount, verify,
+    bench, cat, completions, config, demo, doctor, explain, man, mount, prefetch, record, replay, set, simulate, stats,
+    testbed, umount, verify,
 };
 use mount_helper::Asked;
 
@@ -47,6 +47,7 @@ fn run(cli: &Cli) -> miette::Result<ExitCode> {
         Command::Umount(args) => umount::run(args),
         Command::Cat(args) => cat::run(args, cli.verbose),
         Command::Stats(args) => stats::run(args),
+        Command::Explain(args) => explain::run(args),
         Command::Prefetch(args) => prefetch::run(args),
         Command::Testbed(args) => testbed::run(args, cli.verbose),
         Command::Demo(args) => demo::run(args),

@@ -29,6 +29,7 @@ use crate::requests::storage::{Cursor, Storage};
 use crate::shard::Shard;
 use crate::shard::lives::Lives;
 use crate::stats::Stats;
+use crate::watch::Watched;
 
 /// Reads objects of one backend ahead of their readers, within one memory budget. Clones share
 /// everything.
@@ -257,6 +258,12 @@ impl Engine {
         let names_bytes = self.directories.names_bytes.load(Relaxed) + self.backend().kept_bytes();
         let mechanism = self.backend().submission().map(Submitter::mechanism);
         self.driver.storage.stats.snapshot(counters, memory, self.directories.counters(), names_bytes, mechanism)
+    }
+
+    /// What it is doing just now: at most `most` streams, of one object alone if there is a `key`.
+    pub fn watch(&self, key: Option<&Key>, most: usize) -> Watched {
+        let now = self.driver.now();
+        self.driver.enter(|shard| shard.watch(now, key.map(Key::as_str), most))
     }
 
     /// Runs `f` of a front door, which does `what`. If it panics, that is logged and counted in

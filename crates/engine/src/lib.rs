@@ -55,6 +55,7 @@ mod stats;
 mod submission;
 mod survival;
 mod sync;
+mod watch;
 
 pub use directories::listing::Node;
 pub use directories::name::NAME_BYTES_MAX;
@@ -73,3 +74,4 @@ pub use records::replay::{ReplayError, Replayed, replay};
 pub use records::tap::{Recorded, RecordedFile, RecordedRead};
 pub use stats::{Latency, Stats};
 pub use submission::{Busy, Call, Completion, May, Operation, Outcome, Submissions, Ticket};
+pub use watch::{Link, Stream, Watched};

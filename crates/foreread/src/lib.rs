@@ -252,7 +252,7 @@ pub mod memory {
 #[cfg(feature = "mount")]
 pub mod mount {
     pub use foreread_fuse::{
-        Error, MountOptions, Mounted, Unmounter, expect_files, mount, query_recorded, query_stats, start_recording,
-        unmount,
+        Error, MountOptions, Mounted, Unmounter, expect_files, mount, query_recorded, query_stats, query_watched,
+        start_recording, unmount,
     };
 }

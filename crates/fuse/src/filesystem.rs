@@ -119,6 +119,27 @@ impl Shared {
     }
 
     /// Opens the object of an inode, if it still has that version.
+    /// What is read just now of the inode `number`, or of all files: as much as `bytes` have room
+    /// for, with a zero byte at its end.
+    fn watched(&self, number: Option<u64>, bytes: usize) -> Vec<u8> {
+        let node = number.map(|number| self.inodes.node(number));
+        let key = match &node {
+            None => None,
+            Some(Some(Node::File(object))) => Some(&object.key),
+            // There is no such file any more: nothing of it is read.
+            Some(_) => return b"\0".to_vec(),
+        };
+        let mut most = bytes / STREAM_BYTES_MIN;
+        loop {
+            let mut text = serde_json::to_vec(&self.engine.watch(key, most)).unwrap_or_default();
+            text.push(0);
+            if text.len() <= bytes || most == 0 {
+                return text;
+            }
+            most /= 2;
+        }
+    }
+
     async fn open(&self, number: u64, object: &Object) -> Result<File, Errno> {
         if self.inodes.is_outdated(number) {
             return Err(Errno::ESTALE);
@@ -423,6 +444,7 @@ impl Filesystem for Mount {
                 self.shared.inodes.set_budget(bytes);
                 Ok(format!("{bytes}\0").into_bytes())
             }
+            Question::Watch => Ok(self.shared.watched(question::number_in(in_data), out_size as usize)),
             Question::Expect => Ok(Vec::new()),
         };
         match answer {
@@ -471,6 +493,9 @@ impl Filesystem for Mount {
         reply.error(Errno::ENOSYS);
     }
 }
+
+/// The fewest bytes that the text of a stream takes.
+const STREAM_BYTES_MIN: usize = 200;
 
 /// Answers a read.
 fn answer(result: Result<Pages, Error>, reply: ReplyData) {

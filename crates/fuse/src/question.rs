@@ -1,5 +1,6 @@
-//! Questions to a mount, by an ioctl on any of its directories: its statistics, a record of its
-//! reads, the announcement of files in the order in which they will be read, and another budget.
+//! Questions to a mount, by an ioctl on any of its directories: its statistics, what is being read
+//! just now, a record of its reads, the announcement of files in the order in which they will be
+//! read, and another budget.
 //!
 //! ```text
 //!   command ── ioctl(directory, question, text) ──> filesystem.rs ──> engine
@@ -14,6 +15,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::error::Error;
@@ -37,10 +39,13 @@ pub(crate) enum Question {
     Expect,
     /// The budget is so many bytes from now on. The answer is the number again.
     Memory,
+    /// What is being read just now: the file with this inode number, or all.
+    Watch,
 }
 
 impl Question {
-    const ALL: [Self; 6] = [Self::Stats, Self::Record, Self::Recorded, Self::RecordedLast, Self::Expect, Self::Memory];
+    const ALL: [Self; 7] =
+        [Self::Stats, Self::Record, Self::Recorded, Self::RecordedLast, Self::Expect, Self::Memory, Self::Watch];
 
     /// `_IOR(0xf5, n, char[16383])`, or `_IOWR` where the question has a text.
     const fn command(self) -> u32 {
@@ -58,6 +63,21 @@ impl Question {
 /// Errors: [`Error::NotAMount`] where `dir` is something else, or the mount's process is gone.
 pub fn query_stats(dir: &Path) -> Result<String, Error> {
     ask(dir, Question::Stats, b"")
+}
+
+/// What the mount at `path` is doing just now, as JSON of a [`foreread_engine::Watched`]: its
+/// streams, or those of the file if `path` is one. As many as 16 KiB have room for, those that
+/// were read last.
+///
+/// Errors: as [`query_stats`].
+pub fn query_watched(path: &Path) -> Result<String, Error> {
+    let not_a_mount = |cause| Error::NotAMount { dir: path.to_owned(), cause };
+    let metadata = std::fs::metadata(path).map_err(not_a_mount)?;
+    if metadata.is_dir() {
+        return ask(path, Question::Watch, b"\0");
+    }
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    ask(dir, Question::Watch, format!("{}\0", metadata.ino()).as_bytes())
 }
 
 /// Starts to record the reads of the mount at `dir`. Returns the recording's number.

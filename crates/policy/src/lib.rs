@@ -61,7 +61,9 @@ pub use directories::event::{Child, DirAction, DirCounters, DirEvent, DirShares}
 pub use directories::path::{DirOptions, DirReadahead};
 pub use files::kernel_window::kernel_window_bytes;
 pub use files::window::REQUEST_PAGES_MAX;
+pub use files::window::state::{Bound, Shape, StreamState};
 pub use names::{NameId, Names, Next};
+pub use queue::link::LinkState;
 pub use read::event::{Action, Counters, Event};
 pub use read::path::{Memory, Options, ReadPath};
 pub use regions::event::{Advice, RegionAction, RegionCounters, RegionEvent};

@@ -12,6 +12,7 @@ mod configuration;
 mod consistency;
 mod directories;
 mod doctor;
+mod explain;
 mod fixture;
 mod lifecycle;
 mod loads;

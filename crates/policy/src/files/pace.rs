@@ -88,6 +88,11 @@ impl Pace {
         self.rate.map(|rate| rate.max(at_least).saturating_mul(HORIZON_S))
     }
 
+    /// Pages a second of the reader, once that is known.
+    pub(crate) fn rate(&self) -> Option<u64> {
+        self.rate
+    }
+
     /// The window could still grow.
     pub(crate) fn unsettle(&mut self) {
         self.settled = false;

@@ -31,8 +31,9 @@ use crate::files::lengths::Lengths;
 use crate::files::outline::Streams;
 use crate::files::stride::Starts;
 use crate::files::window::parts::{Limits, Part};
+use crate::files::window::state::StreamState;
 use crate::files::window::{Pattern, Read, Stream};
-use crate::units::{Extent, Nanos};
+use crate::units::{Extent, FileId, Nanos};
 
 /// What kind of stream a read has shown for the first time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -242,6 +243,11 @@ impl FileReadahead {
     /// Whether stream `id` was guessed from context and has not been read on.
     pub(crate) fn is_guess(&self, id: u64) -> bool {
         self.streams.iter().any(|s| s.id == id && s.guess)
+    }
+
+    /// What its streams of `file` are doing, where each may be `share_pages` ahead.
+    pub(crate) fn states(&self, file: FileId, share_pages: u64) -> impl Iterator<Item = StreamState> {
+        self.streams.iter().filter_map(move |stream| stream.state(file, share_pages))
     }
 
     /// A stream that was held back and is due now.

@@ -38,6 +38,7 @@ use crate::files::pace::Pace;
 use crate::units::{Extent, FOLIO_PAGES_MAX, Nanos};
 
 pub(crate) mod parts;
+pub(crate) mod state;
 
 /// One read, with what the caller knows of the pages around it.
 #[derive(Debug, Clone, Copy)]

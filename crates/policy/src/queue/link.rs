@@ -81,7 +81,39 @@ pub(crate) struct Link {
     crowding: u64,
 }
 
+/// What is known of the way to the storage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkState {
+    /// The least time to a first byte.
+    pub first_byte: Nanos,
+    /// Bytes a second of one request, after its first byte; 0 while it is not known.
+    pub connection_bytes_per_s: u64,
+    /// Bytes a second of all requests together; 0 while it is not known.
+    pub bytes_per_s: u64,
+    /// It may carry more than is known.
+    pub is_growing: bool,
+    /// Requests take clearly longer than they would alone.
+    pub is_crowded: bool,
+    /// How many requests it is given at a time, at most.
+    pub requests_max: usize,
+    /// How many it has.
+    pub requests: usize,
+}
+
 impl Link {
+    /// What is known, where the storage has `requests` of at most `requests_max`.
+    pub(crate) fn state(&self, requests_max: usize, requests: usize) -> LinkState {
+        LinkState {
+            first_byte: Nanos(self.latency_ns),
+            connection_bytes_per_s: self.bandwidth,
+            bytes_per_s: self.throughput.rate(),
+            is_growing: self.is_growing(),
+            is_crowded: self.is_crowded(),
+            requests_max,
+            requests,
+        }
+    }
+
     /// The first byte of a demand request came after `first_byte`. `others` counts the demand
     /// requests that were at the storage when this one came: it waited for them or shared with
     /// them. The requests that are still in flight would be the wrong count: the last of many that

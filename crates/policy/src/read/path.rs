@@ -29,9 +29,10 @@ use alloc::vec::Vec;
 use crate::files::share::{Round, Shares};
 use crate::files::streams::FileReadahead;
 use crate::files::whole::Whole;
+use crate::files::window::state::StreamState;
 use crate::queue::fair_queue::FairQueue;
 use crate::queue::hedge::Hedge;
-use crate::queue::link::{Completion, Link};
+use crate::queue::link::{Completion, Link, LinkState};
 use crate::queue::requests::{Request, Requests};
 use crate::read::event::{Action, Counters, Event};
 use crate::read::turns::Turns;
@@ -287,6 +288,17 @@ impl ReadPath {
             charged_bytes: self.budget.charged_bytes(),
             ahead_bytes: self.budget.ahead_bytes(),
         }
+    }
+
+    /// What all streams are doing.
+    pub fn streams(&self) -> impl Iterator<Item = StreamState> {
+        let share = self.shares.level(self.room_pages());
+        self.files.iter().flat_map(move |(&file, known)| known.readahead.states(file, share))
+    }
+
+    /// What is known of the way to the storage.
+    pub fn link(&self) -> LinkState {
+        self.link.state(self.queue.limit(), self.queue.started())
     }
 
     /// A reader has touched a folio.

@@ -120,7 +120,7 @@ impl ReadPath {
 
     /// Pages that all streams together may be ahead: what fits into memory, and what takes none
     /// yet because it is on its way.
-    fn room_pages(&self) -> u64 {
+    pub(super) fn room_pages(&self) -> u64 {
         let bytes = self.budget.ahead_bytes_max().saturating_sub(self.budget.partly_bytes());
         bytes * PER_MILLE / (PER_MILLE - self.budget.on_the_way_per_mille()) / PAGE_BYTES
     }

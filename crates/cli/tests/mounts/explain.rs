@@ -1,0 +1,39 @@
+//! `foreread explain`: what a mount makes of the reads of a file.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use serde_json::Value;
+
+use crate::fixture::{Mount, Store, directory, foreread, run};
+
+#[test]
+fn a_stream_is_explained_and_random_reads_form_none() {
+    let store = Store::with(&[("dir/read", 256 << 20), ("other", 256 << 20)]);
+    let mount = Mount::of(&store);
+    let file = File::open(mount.file("dir/read")).expect("a file");
+    let mut piece = vec![0; 1 << 20];
+    for nth in 0..8 {
+        file.read_exact_at(&mut piece, nth << 20).expect("a read");
+    }
+    let other = File::open(mount.file("other")).expect("a file");
+    other.read_exact_at(&mut piece[..4096], 100 << 20).expect("a read");
+
+    let told = run(foreread().arg("explain").arg(mount.file("dir/read"))).ok().text();
+    for words in ["dir/read, forward", "of 256 MiB", "ahead: ", "its reader", "The way to the storage"] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    let told = run(foreread().arg("explain").arg(mount.file("other"))).ok().text();
+    assert!(told.contains("No reads form a stream"), "{told}");
+
+    let json = |path| serde_json::from_str::<Value>(&run(foreread().args(["explain", "--json"]).arg(path)).ok().text());
+    let all = json(mount.path().to_owned()).expect("JSON");
+    // Threads of the kernel's readahead may leave others of the same file beside it.
+    let stream = &all["streams"][0];
+    assert_eq!((&stream["key"], &stream["shape"]), (&Value::from("dir/read"), &Value::from("forward")));
+    assert!(stream["position_bytes"].as_u64().expect("a number") >= 8 << 20, "{stream}");
+    assert_eq!(json(mount.file("dir")).expect("JSON")["streams"][0]["key"], "dir/read", "by any directory");
+
+    let elsewhere = directory();
+    run(foreread().arg("explain").arg(elsewhere.path())).failed_saying(&["nothing can be said", "/proc/mounts"]);
+}

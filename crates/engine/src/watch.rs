@@ -1,0 +1,123 @@
+//! What an engine is doing just now, to be shown: its streams, and the way to the storage.
+//!
+//! The counters of what it has done are in `stats`. To look costs a turn at the shard and changes
+//! nothing.
+
+use foreread_policy::{Bound, LinkState, Nanos, PAGE_BYTES, Shape, StreamState};
+use serde::Serialize;
+
+/// What an engine is doing just now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Watched {
+    /// The streams of reads, the one that was read last first.
+    pub streams: Vec<Stream>,
+    /// Streams that are left out.
+    pub more_streams: usize,
+    /// The way to the storage.
+    pub link: Link,
+}
+
+/// A stream of reads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Stream {
+    /// The object.
+    pub key: String,
+    /// Its size.
+    pub size_bytes: u64,
+    /// `forward`, or `strided`: records at a constant distance.
+    pub shape: &'static str,
+    /// Strided: from the start of a record to the start of the next; negative for a reader that
+    /// goes backward.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delta_bytes: Option<i64>,
+    /// Strided: of a record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub record_bytes: Option<u64>,
+    /// Where it is read.
+    pub position_bytes: u64,
+    /// Up to where all is requested; down to where, for a reader that goes backward.
+    pub planned_bytes: u64,
+    /// How far ahead of its reader it may be.
+    pub window_bytes: u64,
+    /// What that ends at: `quiet`, its reader does not wait; `trust`, what was read so far is
+    /// trusted no further; `length`, earlier runs of the file ended there; `pace`, its reader
+    /// takes ten seconds to come there; `memory`, its share of the budget.
+    pub bound: &'static str,
+    /// Read so far.
+    pub read_bytes: u64,
+    /// Its reader's rate, once that is known.
+    pub bytes_per_s: Option<u64>,
+    /// Whether its last read had to wait.
+    pub waits: bool,
+    /// Since it was read last.
+    pub idle_ms: u64,
+}
+
+/// What is known of the way to the storage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Link {
+    /// The least time to a first byte.
+    pub first_byte_us: u64,
+    /// Bytes a second of one request, after its first byte; 0 while it is not known.
+    pub connection_bytes_per_s: u64,
+    /// Bytes a second of all requests together; 0 while it is not known.
+    pub bytes_per_s: u64,
+    /// It may carry more than is known.
+    pub is_growing: bool,
+    /// Requests take clearly longer than they would alone.
+    pub is_crowded: bool,
+    /// How many requests it is given at a time, at most.
+    pub requests_max: u64,
+    /// How many it has.
+    pub requests: u64,
+}
+
+impl Stream {
+    /// `state` of the object `key`, at `now`.
+    pub(crate) fn new(key: &str, size_bytes: u64, state: StreamState, now: Nanos) -> Self {
+        let (shape, delta_bytes, record_bytes) = match state.shape {
+            Shape::Forward => ("forward", None, None),
+            Shape::Strided { delta, pages } => ("strided", Some(delta * PAGE_BYTES as i64), Some(pages * PAGE_BYTES)),
+        };
+        let bound = match state.bound {
+            Bound::Quiet => "quiet",
+            Bound::Trust => "trust",
+            Bound::Length => "length",
+            Bound::Pace => "pace",
+            Bound::Memory => "memory",
+        };
+        let within = |page: u64| (page * PAGE_BYTES).min(size_bytes);
+        Self {
+            key: key.to_owned(),
+            size_bytes,
+            shape,
+            delta_bytes,
+            record_bytes,
+            position_bytes: within(state.position),
+            planned_bytes: within(state.planned),
+            window_bytes: state.window_pages * PAGE_BYTES,
+            bound,
+            read_bytes: state.read_pages * PAGE_BYTES,
+            bytes_per_s: state.pages_per_s.map(|pages| pages * PAGE_BYTES),
+            waits: state.waits,
+            idle_ms: now.since(state.last).0 / 1_000_000,
+        }
+    }
+}
+
+impl From<LinkState> for Link {
+    fn from(state: LinkState) -> Self {
+        Self {
+            first_byte_us: state.first_byte.0 / 1_000,
+            connection_bytes_per_s: state.connection_bytes_per_s,
+            bytes_per_s: state.bytes_per_s,
+            is_growing: state.is_growing,
+            is_crowded: state.is_crowded,
+            requests_max: state.requests_max as u64,
+            requests: state.requests as u64,
+        }
+    }
+}
