@@ -6,10 +6,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use foreread::Engine;
+use foreread::shared::Shared;
 use pyo3::prelude::*;
+use tokio::runtime::Handle;
 
-use crate::errors::stopped;
+use crate::errors::{raised, stopped};
 
 /// How long a wait takes at most to notice a signal such as Ctrl-C, 100 ms. Lower wakes idle
 /// threads more often; higher is felt.
@@ -30,25 +31,26 @@ pub(crate) fn wait<T: Send>(py: Python<'_>, mut receive: Receiver<T>) -> PyResul
 
 /// Polls `future` once on this thread, then continues it as a task of `engine` and waits for it.
 /// When a signal ends the wait, the task ends, too.
-pub(crate) fn block_on<F>(py: Python<'_>, engine: &Engine, future: F) -> PyResult<F::Output>
+pub(crate) fn block_on<F>(py: Python<'_>, engine: &Shared, future: F) -> PyResult<F::Output>
 where
     F: Future<Output: Send + 'static> + Send + 'static,
 {
     let mut future = Box::pin(future);
-    let first = py.detach(|| poll_once(engine, &mut future));
+    let runtime = engine.runtime().map_err(|error| raised(&error))?;
+    let first = py.detach(|| poll_once(&runtime, &mut future));
     if let Poll::Ready(output) = first {
         return Ok(output);
     }
     let (send, receive) = sync_channel(1);
-    let task = engine.runtime().spawn(async move {
+    let task = runtime.spawn(async move {
         // The waiting thread may have been interrupted.
         let _ = send.send(future.await);
     });
     wait(py, receive).inspect_err(|_| task.abort())
 }
 
-/// Polls `future` once on this thread, in the context of the engine's runtime.
-pub(crate) fn poll_once<F: Future>(engine: &Engine, future: &mut Pin<Box<F>>) -> Poll<F::Output> {
-    let _entered = engine.runtime().enter();
+/// Polls `future` once on this thread, in the context of the engine's `runtime`.
+pub(crate) fn poll_once<F: Future>(runtime: &Handle, future: &mut Pin<Box<F>>) -> Poll<F::Output> {
+    let _entered = runtime.enter();
     future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }

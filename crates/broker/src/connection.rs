@@ -422,9 +422,9 @@ impl Helping {
         Self { connection: None }
     }
 
-    /// Whether there is.
-    pub(crate) fn is_somewhere(&self) -> bool {
-        self.connection.is_some()
+    /// The connection whose answers are taken.
+    pub(crate) fn connection(&self) -> Option<&Arc<Connection>> {
+        self.connection.as_ref()
     }
 
     /// Takes answers for a while, if no other thread does, and this thread's own has not come.

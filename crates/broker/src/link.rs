@@ -110,7 +110,7 @@ impl Linked {
                 let lost = move |wanted| {
                     if let Some(linked) = linked.upgrade() {
                         linked.elect_again();
-                        linked.issue(wanted, false);
+                        linked.issue(wanted, None);
                     }
                 };
                 match Connection::start(joined, self.options.silence, lost) {
@@ -165,12 +165,13 @@ impl Linked {
         let new = elected.unwrap_or_else(Link::Failed);
         let old = std::mem::replace(&mut *self.link.lock(), new);
         if let Link::Electing(wanted) = old {
-            self.issue(wanted, false);
+            self.issue(wanted, None);
         }
     }
 
-    /// Has operations done, wherever the engine is. See [`Connection::issue`] for `helped`.
-    pub(crate) fn issue(&self, mut wanted: Vec<Wanted>, helped: bool) {
+    /// Has operations done, wherever the engine is. A thread takes answers of the connection
+    /// `helped`, which may be another one by now. See [`Connection::issue`].
+    pub(crate) fn issue(&self, mut wanted: Vec<Wanted>, helped: Option<&Arc<Connection>>) {
         while !wanted.is_empty() {
             let connection = {
                 let mut link = self.link.lock();
@@ -192,7 +193,8 @@ impl Linked {
                     }
                 }
             };
-            match connection.issue(wanted, helped) {
+            let is_helped = helped.is_some_and(|helped| Arc::ptr_eq(helped, &connection));
+            match connection.issue(wanted, is_helped) {
                 Ok(()) => return,
                 Err(back) => wanted = back,
             }
@@ -223,7 +225,7 @@ impl Linked {
             // The caller may have gone away meanwhile.
             let _ = send.send(reply);
         });
-        self.issue(vec![Wanted::Call { call, done }], false);
+        self.issue(vec![Wanted::Call { call, done }], None);
         receive.await.unwrap_or_else(|_| Err(ended()))
     }
 
@@ -233,7 +235,7 @@ impl Linked {
         let done: CallDone = Box::new(move |reply| {
             let _ = send.send(reply);
         });
-        self.issue(vec![Wanted::Call { call, done }], false);
+        self.issue(vec![Wanted::Call { call, done }], None);
         receive.recv().unwrap_or_else(|_| Err(ended()))
     }
 
@@ -272,7 +274,7 @@ impl Linked {
                     engine.set_memory_bytes(told.unwrap_or(default))?;
                 }
                 // It is told with the next hello, if not now.
-                self.issue(vec![Wanted::Call { call: Call::Memory(told), done: Box::new(drop) }], false);
+                self.issue(vec![Wanted::Call { call: Call::Memory(told), done: Box::new(drop) }], None);
                 Ok(())
             }
         }

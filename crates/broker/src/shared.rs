@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use foreread_engine::{Engine, Error, ErrorKind, File, Key, Node, Object, Pages, Stats};
 use tokio::runtime::Handle;
 
-use crate::connection::{Helping, Numbered, ReadDone, Turn, Wanted};
+use crate::connection::{Connection, Helping, Numbered, ReadDone, Turn, Wanted};
 use crate::identity::Identity;
 use crate::link::{Linked, Where, ended};
 use crate::options::ShareOptions;
@@ -155,7 +155,7 @@ impl Shared {
     }
 
     fn tell(&self, call: Call) {
-        self.0.issue(vec![Wanted::Call { call, done: Box::new(drop) }], false);
+        self.0.issue(vec![Wanted::Call { call, done: Box::new(drop) }], None);
     }
 
     /// Opens an object, pinned to the version that `object` says. No I/O.
@@ -183,7 +183,7 @@ impl Shared {
         {
             own.engine.read_together(near);
         }
-        self.0.issue(far, false);
+        self.0.issue(far, None);
     }
 
     /// The counters of the engine, and this process's part.
@@ -269,22 +269,27 @@ impl SharedFile {
         }
     }
 
+    /// Whether it is read through an engine of this process: what is resident is there at once.
+    pub fn is_here(&self) -> bool {
+        match &self.0 {
+            Held::Own(_) => true,
+            Held::Far { file, .. } => file.here.get().is_some(),
+        }
+    }
+
     /// The longest piece that a read is best made of, in bytes: where another process copies,
     /// pieces let this one copy at the same time.
     pub fn piece_bytes(&self, own: usize) -> usize {
-        match &self.0 {
-            Held::Far { file, .. } if file.here.get().is_none() => PIECE_BYTES,
-            _ => own,
-        }
+        if self.is_here() { own } else { PIECE_BYTES }
     }
 
     /// Reads up to `len` bytes at `offset` and calls `done` with them. See [`File::read`]; `len` is
     /// at most 1 MiB, longer reads are cut.
     pub fn read(&self, offset: u64, len: usize, done: impl FnOnce(Result<SharedPages, Error>) + Send + 'static) {
-        self.read_as(offset, len, false, done);
+        self.read_as(offset, len, None, done);
     }
 
-    fn read_as<D>(&self, offset: u64, len: usize, helped: bool, done: D)
+    fn read_as<D>(&self, offset: u64, len: usize, helped: Option<&Arc<Connection>>, done: D)
     where
         D: FnOnce(Result<SharedPages, Error>) + Send + 'static,
     {
@@ -357,7 +362,7 @@ pub enum Helps {
 impl Helped<'_> {
     /// As [`SharedFile::read`]. The thread calls [`Helped::turn`] soon.
     pub fn read(&self, offset: u64, len: usize, done: impl FnOnce(Result<SharedPages, Error>) + Send + 'static) {
-        self.file.read_as(offset, len, self.helping.is_somewhere(), done);
+        self.file.read_as(offset, len, self.helping.connection(), done);
     }
 
     /// Takes answers, unless `has_come` says that what is waited for is there.
