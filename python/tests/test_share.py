@@ -256,12 +256,13 @@ def test_errors_are_the_same_in_each_process(testbed: Testbed, others: Any) -> N
     with pytest.raises(FileNotFoundError) as missing:
         other.ask("open", testbed.url("none"))
     assert missing.value.errno == errno.ENOENT and missing.value.filename == "none"
-    other.ask("open", testbed.url("small"))
-    testbed.faults("status=403,kind=get,key=small")
+    testbed.set_object("errors", 100_000)
+    other.ask("open", testbed.url("errors"))
+    testbed.faults("status=403,kind=get,key=errors")
     with pytest.raises(PermissionError):
-        other.ask("read", testbed.url("small"), 50_000, 10)
+        other.ask("read", testbed.url("errors"), 50_000, 10)
     testbed.faults()
-    assert len(other.ask("read", testbed.url("small"), 50_000, 10)) == 10
+    assert len(other.ask("read", testbed.url("errors"), 50_000, 10)) == 10
 
 
 def test_the_largest_budget_that_was_set_holds(testbed: Testbed, others: Any) -> None:
@@ -391,7 +392,8 @@ def test_an_epoch_stays_for_the_next(testbed: Testbed, method: str) -> None:
             assert sum(pool.starmap(_total, parts, 1)) == 40 * 3000
         if epoch == 0:
             gets = testbed.counters()["get"]
-            assert gets <= 60
+            # Two workers with engines of their own would ask for more.
+            assert gets < 80
     assert testbed.counters()["get"] == gets
 
 
