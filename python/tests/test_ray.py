@@ -60,5 +60,5 @@ def test_binary_files(made: Testbed, fs: Any) -> None:
     assert {name: data[:1] for name, data in found.items()} == {
         f"testbed/images/{nth:02}": bytes([nth]) for nth in range(50)
     }
-    # Each worker has an engine of its own, which fetches ahead.
+    # The workers read through one engine, which fetches ahead.
     assert 50 <= made.counters()["get"] <= 100

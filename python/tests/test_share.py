@@ -140,21 +140,21 @@ def others(testbed: Testbed) -> Iterator[Any]:
 def test_what_one_process_has_read_costs_another_no_request(
     testbed: Testbed, big: bytes, others: Any
 ) -> None:
-    url = testbed.url("big")
-    file = foreread.open(url, **testbed.options)
-    file.read_at(0, 4 << 20)
-    file.read_at(40 << 20, 5000)
-    other = others()
-    assert other.ask("open", url) == file.version
+    url, options = testbed.url("big"), {**testbed.options, "region": "ca-west-1"}
+    first, other = others(**options), others(**options)
+    version = first.ask("open", url)
+    first.ask("read", url, 0, 4 << 20)
+    first.ask("read", url, 40 << 20, 5000)
+    assert other.ask("open", url) == version
     gets = testbed.counters()["get"]
     assert other.ask("read", url, 0, 4 << 20) == big[: 4 << 20]
     assert other.ask("read", url, (40 << 20) + 7, 4000) == big[(40 << 20) + 7 :][:4000]
     ranges = [(100, 50), (3 << 20, 1 << 20), (5, 0), (40 << 20, 10)]
     assert other.ask("ranges", url, ranges) == [big[at : at + len] for at, len in ranges]
     assert testbed.counters()["get"] == gets
-    here, there = foreread.stats(), other.ask("stats")
-    assert (here["serves"], there["joins"], there["serves"]) == (1, 1, 0)
-    assert here["clients"] == there["clients"] == 1
+    here, there = first.ask("stats"), other.ask("stats")
+    assert (here["serves"], here["joins"], here["clients"]) == (1, 0, 1)
+    assert (there["serves"], there["joins"], there["clients"]) == (0, 1, 1)
     assert here["stores"][0][1]["role"] == "serves"
 
 
@@ -176,8 +176,9 @@ def test_another_process_has_its_own_engine_if_it_wants(
 def test_other_credentials_have_another_engine(testbed: Testbed, others: Any) -> None:
     url = testbed.url("small")
     foreread.open(url, **testbed.options).read()
-    with pytest.raises(PermissionError):
-        others(key="another").ask("open", url)
+    for wrong in ({"key": "another"}, {"secret": "another"}):
+        with pytest.raises(PermissionError):
+            others(**wrong).ask("open", url)
 
 
 def test_a_killed_server_is_succeeded_amid_reads(testbed: Testbed, others: Any) -> None:
@@ -452,21 +453,21 @@ def _sleeping_child(options: dict[str, Any]) -> int:
 
 
 def test_files_are_given_up_with_their_process(testbed: Testbed, others: Any) -> None:
-    url = testbed.url("big")
-    file = foreread.open(url, **testbed.options)
-    other = others()
+    url, options = testbed.url("big"), {**testbed.options, "region": "ca-east-1"}
+    server, other = others(**options), others(**options)
+    server.ask("open", url)
     other.ask("open", url)
-    assert foreread.stats()["clients"] == 1
+    assert server.ask("stats")["clients"] == 1
     # Amid a read that the storage does not answer.
     testbed.faults("stall,kind=get,key=big")
     other.pipe.send(("read", (url, 60 << 20, 10)))
-    while foreread.stats()["in_flight"] == 0:
+    while server.ask("stats")["in_flight"] == 0:
         pass
     other.kill()
     testbed.faults()
-    while foreread.stats()["clients"] > 0:
+    while server.ask("stats")["clients"] > 0:
         pass
-    assert len(file.read_at(1 << 20, 1000)) == 1000
+    assert len(server.ask("read", url, 1 << 20, 1000)) == 1000
 
 
 def test_a_file_system_is_sent(testbed: Testbed, others: Any) -> None:
@@ -478,3 +479,37 @@ def test_a_file_system_is_sent(testbed: Testbed, others: Any) -> None:
     assert again.cat_file("testbed/tree/a") == fs.cat_file("testbed/tree/a")
     del fs, again
     gc.collect()
+
+
+def _part(fs: Any, name: str, at: int) -> int:
+    with fs.open(name) as file:
+        file.seek(at)
+        return sum(file.read(256 << 10))
+
+
+def _joined() -> int:
+    joined: int = foreread.stats()["joins"]
+    return joined
+
+
+def test_workers_of_dask(testbed: Testbed) -> None:
+    distributed = pytest.importorskip("distributed")
+    from foreread.fsspec import ForereadFileSystem
+
+    testbed.set_object("dask", 4 << 20)
+    expected = sum(_content(testbed.url("dask"), testbed.options))
+    fs = ForereadFileSystem("s3", **testbed.options)
+    assert fs.size("testbed/dask") == 4 << 20
+    testbed.reset()
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=2, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        for _epoch in range(2):
+            places = range(0, 4 << 20, 256 << 10)
+            parts = client.map(lambda at: _part(fs, "testbed/dask", at), places, pure=False)
+            assert sum(client.gather(parts)) == expected
+        assert set(client.run(_joined).values()) == {1}
+    assert testbed.counters()["bytes_sent"] < 1.1 * (4 << 20)

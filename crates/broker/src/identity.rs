@@ -1,12 +1,13 @@
 //! What has to be equal for two processes to share an engine: the storage, and what decides which
 //! user the storage takes them for.
 //!
-//! It has the names of credentials (an access key's identifier, a profile), never a secret: the
-//! text is compared over the socket, and its hash is the name of the socket.
+//! The name of the socket is a hash of the store, settings and names of credentials (an access key's
+//! identifier, a profile). Secrets have no part in it: of these a hash is compared over the socket,
+//! so a process with a wrong secret has an engine of its own, which the storage refuses.
 
 use std::fmt::Write as _;
 
-use ring::digest::{SHA256, digest};
+use ring::digest::{Context, SHA256, digest};
 
 /// The storage, and what it is connected with. Two equal ones may share an engine.
 ///
@@ -17,35 +18,52 @@ use ring::digest::{SHA256, digest};
 /// assert_ne!(identity, Identity::new("s3://bucket").with("region", None));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Identity(String);
+pub struct Identity {
+    named: String,
+    /// A hash of the secrets so far.
+    secrets: [u8; 32],
+}
 
 impl Identity {
     /// That of the storage `store`, a URL, and nothing else.
     pub fn new(store: &str) -> Self {
-        Self(format!("{store:?}"))
+        Self { named: format!("{store:?}"), secrets: [0; 32] }
     }
 
     /// With a setting that decides which server is asked, or as which user. No secret.
     #[must_use]
     pub fn with(mut self, name: &str, value: Option<&str>) -> Self {
         // Quoted, so that no value can pass for two settings.
-        let _ = write!(self.0, " {name}={value:?}");
+        let _ = write!(self.named, " {name}={value:?}");
+        self
+    }
+
+    /// With a secret that decides access. It is not kept, nor in the name of the socket.
+    #[must_use]
+    pub fn with_secret(mut self, secret: Option<&str>) -> Self {
+        let mut all = Context::new(&SHA256);
+        all.update(&self.secrets);
+        all.update(format!("{secret:?}").as_bytes());
+        self.secrets.copy_from_slice(all.finish().as_ref());
         self
     }
 
     /// All of it, for a comparison.
-    pub(crate) fn text(&self) -> &str {
-        &self.0
+    pub(crate) fn text(&self) -> String {
+        format!("{} {}", self.named, hexadecimal(&self.secrets))
     }
 
     /// A name of a file: 128 bits of a hash, in hexadecimal digits.
     pub(crate) fn name(&self) -> String {
-        let hash = digest(&SHA256, self.0.as_bytes());
-        hash.as_ref().iter().take(16).fold(String::new(), |mut name, byte| {
-            let _ = write!(name, "{byte:02x}");
-            name
-        })
+        hexadecimal(&digest(&SHA256, self.named.as_bytes()).as_ref()[..16])
     }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 #[cfg(test)]
@@ -59,5 +77,13 @@ mod tests {
         assert_ne!(one.name(), two.name());
         assert_eq!(one.name().len(), 32);
         assert_eq!(one.name(), one.clone().name());
+    }
+
+    #[test]
+    fn a_secret_is_compared_and_names_nothing() {
+        let of = |secret| Identity::new("s3://a").with_secret(Some(secret)).with_secret(None);
+        assert_eq!(of("one").name(), of("two").name());
+        assert_ne!(of("one").text(), of("two").text());
+        assert!(!format!("{:?} {}", of("one"), of("one").text()).contains("one"));
     }
 }

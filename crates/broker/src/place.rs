@@ -189,7 +189,7 @@ fn join(
     }
     let (area, descriptor) = Area::create()?;
     let mut hello = Vec::new();
-    let (version, identity) = (VERSION.to_owned(), identity.text().to_owned());
+    let (version, identity) = (VERSION.to_owned(), identity.text());
     Asked::Hello { version, identity, memory_bytes }.encode(0, &mut hello);
     send_with(&socket, &hello, &descriptor)?;
     let mut bytes = Vec::new();

@@ -52,7 +52,7 @@ fn is_shareable(store: &str) -> bool {
     store.split_once("://").is_some_and(|(_, rest)| !rest.split('/').next().unwrap_or_default().contains('@'))
 }
 
-/// The store, and what it is connected with. No secret.
+/// The store, and what it is connected with.
 fn identity(store: &str, options: &ConnectOptions) -> Identity {
     let identity = Identity::new(store)
         .with("endpoint", options.endpoint.as_deref())
@@ -60,6 +60,12 @@ fn identity(store: &str, options: &ConnectOptions) -> Identity {
         .with("profile", options.profile.as_deref())
         .with("anonymous", options.anonymous.then_some("yes"))
         .with("key", options.keys.as_ref().map(|keys| keys.access_key.as_str()));
+    let keys = options.keys.as_ref();
+    let identity = identity
+        .with_secret(keys.map(|keys| keys.secret_key.as_str()))
+        .with_secret(keys.and_then(|keys| keys.token.as_deref()));
+    let identity =
+        SECRETS.iter().fold(identity, |identity, name| identity.with_secret(std::env::var(name).ok().as_deref()));
     // An address of this machine is another one's in another container.
     let network = std::fs::read_link("/proc/self/ns/net").ok();
     let identity = identity.with("network", network.as_ref().and_then(|path| path.to_str()));
@@ -86,6 +92,10 @@ const VARIABLES: [&str; 16] = [
     "HOME",
 ];
 
+/// Variables with secrets.
+const SECRETS: [&str; 4] =
+    ["AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_SAS_TOKEN"];
+
 #[cfg(test)]
 mod tests {
     use foreread_backend::Keys;
@@ -102,7 +112,8 @@ mod tests {
         let of = |options: &ConnectOptions| identity("s3://a", options);
         let plain = ConnectOptions::default();
         let one = of(&plain.clone().with_keys(keys("one", "hidden")));
-        assert_eq!(one, of(&plain.clone().with_keys(keys("one", "other"))));
+        assert_ne!(one, of(&plain.clone().with_keys(keys("one", "other"))));
+        assert_eq!(one, of(&plain.clone().with_keys(keys("one", "hidden"))));
         assert_ne!(one, of(&plain.clone().with_keys(keys("two", "hidden"))));
         assert_ne!(of(&plain), of(&plain.clone().with_anonymous(true)));
         assert_ne!(of(&plain), of(&plain.clone().with_endpoint("http://127.0.0.1:1")));
