@@ -89,7 +89,7 @@ impl Area {
             return Err(wrong("the shared memory is of another kind"));
         }
         let len = usize::try_from(fstat(fd)?.st_size).unwrap_or(0);
-        if len < UNIT || len > AREA_BYTES_MAX || len % UNIT != 0 {
+        if !(UNIT..=AREA_BYTES_MAX).contains(&len) || len % UNIT != 0 {
             return Err(wrong("the shared memory has an impossible length"));
         }
         Self::map(fd, len)

@@ -30,7 +30,7 @@ use crate::kept::Kept;
 use crate::pages::{Lent, SharedPages};
 use crate::place::Joined;
 use crate::server::{OPERATIONS_MAX, READ_BYTES_MAX};
-use crate::socket::{receive, send_all};
+use crate::socket::{receive, receive_soon, send_all};
 use crate::wire::{Asked, Call, Reply, Told, first_frame};
 
 /// How long one wait for bytes takes at most, 100 ms: then a thread looks for signals.
@@ -298,12 +298,12 @@ impl Connection {
                     return;
                 }
             }
-            self.turn(&mut self.inbox.lock());
+            self.turn(&mut self.inbox.lock(), receive);
         }
     }
 
     /// Waits for bytes and ends the operations that are answered.
-    fn turn(&self, inbox: &mut Inbox) -> Turn {
+    fn turn(&self, inbox: &mut Inbox, receive: fn(&Kept, &mut Vec<u8>) -> Result<usize, Errno>) -> Turn {
         if inbox.at > 0 {
             inbox.bytes.drain(..inbox.at);
             inbox.at = 0;
@@ -436,7 +436,7 @@ impl Helping {
         match connection.inbox.try_lock() {
             // Another thread may have taken it since this one looked.
             Some(_) if has_come() => Turn::Some,
-            Some(mut inbox) => connection.turn(&mut inbox),
+            Some(mut inbox) => connection.turn(&mut inbox, receive_soon),
             None => Turn::Elsewhere,
         }
     }

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use foreread_backend::lock::Mutex;
-use foreread_engine::{Engine, Error, File, Stats};
+use foreread_engine::{Engine, Error, ErrorKind, File, MEMORY_BYTES_MIN, Pages, Stats};
 use tokio::runtime::{Handle, Runtime};
 use tracing::{info, warn};
 
@@ -52,6 +52,7 @@ enum Link {
     Joined(Arc<Connection>),
     /// A thread elects. What is to be done then.
     Electing(Vec<Wanted>),
+    /// No engine could be made.
     Failed(Error),
 }
 
@@ -73,6 +74,10 @@ impl Linked {
     ///
     /// Errors: those of `make`.
     pub(crate) fn connect(identity: Identity, options: ShareOptions, make: Make) -> Result<Arc<Self>, Error> {
+        if let Some(bytes) = options.memory_bytes.filter(|bytes| *bytes < MEMORY_BYTES_MIN) {
+            let text = format!("a memory budget of {bytes} bytes is below the least of {MEMORY_BYTES_MIN}");
+            return Err(Error::told(ErrorKind::Invalid, &text, None, false));
+        }
         let linked = Arc::new_cyclic(|me| Self {
             me: Weak::clone(me),
             told_bytes: AtomicU64::new(options.memory_bytes.unwrap_or(0)),
@@ -152,12 +157,16 @@ impl Linked {
             *link = Link::Electing(Vec::new());
             loss
         };
-        let Some(linked) = self.me.upgrade() else { return };
         // A server that is silent still has the lock.
-        let elect = move || linked.end_election(linked.elect(loss == Loss::Ended));
+        self.start_election(loss == Loss::Ended);
+    }
+
+    fn start_election(&self, share: bool) {
+        let Some(linked) = self.me.upgrade() else { return };
+        let elect = move || linked.end_election(linked.elect(share));
         if let Err(error) = std::thread::Builder::new().name("foreread-elect".into()).spawn(elect) {
             let text = format!("cannot start a thread: {error}");
-            self.end_election(Err(Error::told(foreread_engine::ErrorKind::Io, &text, None, true)));
+            self.end_election(Err(Error::told(ErrorKind::Io, &text, None, true)));
         }
     }
 
@@ -188,7 +197,10 @@ impl Linked {
                     }
                     Link::Failed(error) => {
                         let error = error.clone();
+                        // What comes later may find what was missing.
+                        *link = Link::Electing(Vec::new());
                         drop(link);
+                        self.start_election(self.options.share);
                         return wanted.into_iter().for_each(|wanted| wanted.fail(error.clone()));
                     }
                 }
@@ -250,9 +262,12 @@ impl Linked {
             return Ok(runtime.handle().clone());
         }
         let mut builder = tokio::runtime::Builder::new_multi_thread();
-        let made = builder.worker_threads(1).thread_name("foreread-io").enable_time().build().map_err(|error| {
-            Error::told(foreread_engine::ErrorKind::Io, &format!("cannot start threads: {error}"), None, false)
-        })?;
+        let made = builder
+            .worker_threads(1)
+            .thread_name("foreread-io")
+            .enable_time()
+            .build()
+            .map_err(|error| Error::told(ErrorKind::Io, &format!("cannot start threads: {error}"), None, false))?;
         // Of two, one is dropped.
         if let Err(second) = self.runtime.set(made) {
             second.shutdown_background();
@@ -337,7 +352,7 @@ impl Own {
             match wanted {
                 Wanted::Read { file, offset, len, done } => {
                     let file = self.file(&file);
-                    reads.push((file, offset, len, move |pages: Result<foreread_engine::Pages, Error>| {
+                    reads.push((file, offset, len, move |pages: Result<Pages, Error>| {
                         done(pages.map(Into::into));
                     }));
                 }
@@ -358,5 +373,5 @@ impl Own {
 
 /// The engine has ended while it was waited for.
 pub(crate) fn ended() -> Error {
-    Error::told(foreread_engine::ErrorKind::Io, "the engine has been shut down", None, false)
+    Error::told(ErrorKind::Io, "the engine has been shut down", None, false)
 }

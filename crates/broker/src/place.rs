@@ -97,7 +97,8 @@ fn folder(chosen: Option<&Path>) -> io::Result<PathBuf> {
 fn is_private(path: &Path, uid: u32) -> io::Result<()> {
     let stat = rustix::fs::lstat(path)?;
     let is_folder = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir();
-    if is_folder && stat.st_uid == uid && stat.st_mode & 0o077 == 0 {
+    let of_others = Mode::from_raw_mode(stat.st_mode) & (Mode::RWXG | Mode::RWXO);
+    if is_folder && stat.st_uid == uid && of_others.is_empty() {
         return Ok(());
     }
     let text = format!("{} is not a folder of this user alone", path.display());

@@ -33,7 +33,7 @@ use crate::area::{Area, Part};
 use crate::identity::Identity;
 use crate::kept::Kept;
 use crate::place::{Seat, VERSION};
-use crate::socket::{RECEIVED_BYTES, is_ours, receive, receive_with, send_all};
+use crate::socket::{RECEIVED_BYTES, is_ours, receive_soon, receive_with, send_all};
 use crate::wire::{Asked, Call, Failure, Malformed, Reply, Told, first_frame};
 
 /// Clients at a time. Each has a thread. Lower turns workers of large machines away, which read
@@ -368,7 +368,7 @@ impl Client {
             let gone_through = self.go_through(shared, &mut files, &bytes);
             self.end_gathering();
             bytes.drain(..gone_through?);
-            match receive(&self.socket, &mut bytes) {
+            match receive_soon(&self.socket, &mut bytes) {
                 Ok(0) | Err(_) => return Ok(()),
                 Ok(_) => {}
             }

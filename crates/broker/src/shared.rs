@@ -379,9 +379,9 @@ fn unexpected() -> Error {
     Error::told(ErrorKind::Io, "the process that serves has given another answer", None, true)
 }
 
-/// The longest piece of a read that is best where another process copies, 256 KiB. Lower costs
+/// The longest piece of a read that is best where another process copies, 512 KiB. Lower costs
 /// frames; higher, and one process waits while the other copies.
-const PIECE_BYTES: usize = 256 << 10;
+const PIECE_BYTES: usize = 512 << 10;
 
 /// How often a listing begins anew. Each time, another process has come to serve. Lower: an error
 /// where many servers end one after the other. Higher has no use.

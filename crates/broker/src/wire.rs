@@ -381,7 +381,9 @@ impl To<'_> {
             Call::Expect(keys) => {
                 self.u8(4);
                 self.u32(keys.len() as u32);
-                keys.iter().for_each(|key| self.text(key.as_str()));
+                for key in keys {
+                    self.text(key.as_str());
+                }
             }
             Call::ExpectNone => self.u8(5),
             Call::Forget => self.u8(6),
@@ -407,7 +409,9 @@ impl To<'_> {
                 self.u8(2);
                 self.optional(next.as_ref(), |to, next| to.u32(*next));
                 self.u32(nodes.len() as u32);
-                nodes.iter().for_each(|node| self.node(node));
+                for node in nodes {
+                    self.node(node);
+                }
             }
             Reply::Gone => self.u8(3),
             Reply::Count(count) => {

@@ -283,8 +283,8 @@ fn serves(setup: &Setup, process: &Process) -> bool {
     let path = setup.path();
     let held =
         |entry: std::fs::DirEntry| std::fs::read_link(entry.path()).is_ok_and(|target| target.starts_with(&path));
-    let open = std::fs::read_dir(format!("/proc/{}/fd", process.child.id())).into_iter().flatten().flatten();
-    open.map(held).any(|held| held)
+    let mut open = std::fs::read_dir(format!("/proc/{}/fd", process.child.id())).into_iter().flatten().flatten();
+    open.any(held)
 }
 
 #[test]
