@@ -14,8 +14,9 @@
     m = foreread.map("s3://bucket/big.npy")                       # an array over a remote object
 
 Processes of one user share one engine for a store and credentials, and its memory budget
-(`configure`): the first one serves it, the others read through it. Reads are requested ahead of the program: forward, backward, strided, several
-streams in one file, files in the order of a directory. The GIL is free while a thread waits.
+(`configure`): the first one serves it, the others read through it. Reads are requested ahead of
+the program: forward, backward, strided, several streams in one file, files in the order of a
+directory. The GIL is free while a thread waits.
 
 A process may fork: the child reads on, at the same versions, through its parent's engine.
 """

@@ -235,7 +235,9 @@ def test_a_version_is_the_same_in_each_process(testbed: Testbed, others: Any) ->
             read(12 << 20, 10)
         assert raised.value.errno == errno.ESTALE and raised.value.filename == "versions"
     assert other.ask("open", url) != file.version
-    assert other.ask("read", url, 12 << 20, 1000) == _content(url, testbed.options)[12 << 20 :][:1000]
+    assert (
+        other.ask("read", url, 12 << 20, 1000) == _content(url, testbed.options)[12 << 20 :][:1000]
+    )
 
 
 def test_a_successor_reads_the_version_that_was_opened(testbed: Testbed, others: Any) -> None:

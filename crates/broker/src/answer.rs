@@ -8,8 +8,8 @@ use foreread_engine::{Directory, Engine, Error, Node};
 
 use crate::wire::{Call, Reply};
 
-/// Entries of a directory in one answer. Lower: more turns for a large directory. Higher: an answer
-/// takes more memory, and delays those behind it.
+/// Entries of a directory in one answer. Lower: more turns for a large directory. Higher: an
+/// answer takes more memory, and delays those behind it.
 const ENTRIES_MAX: usize = 2048;
 
 /// Listings that one client may have under way. The oldest one is given up for another: its reader

@@ -1,7 +1,7 @@
 //! Memory that a client shares with the process that serves it, and its parts.
 //!
 //! ```text
-//!   client: memfd, sealed ── map ──> parts ── a read takes one ──> the server fills it ──> given back
+//!   client: memfd, sealed ── map ──> parts ── a read takes one ──> the server fills it ──> back
 //!      └── descriptor ──> server: seals are checked ── map
 //! ```
 //!
@@ -20,8 +20,8 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat,
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// How long an area is, 8 MiB: four of the pieces that a long read is made of, twice. Pages take
-/// memory once they are used. Lower: reads of many threads wait for each other. Higher: each client
-/// holds more memory beside the budget.
+/// memory once they are used. Lower: reads of many threads wait for each other. Higher: each
+/// client holds more memory beside the budget.
 pub(crate) const AREA_BYTES: usize = 8 << 20;
 
 /// The longest area that a server maps: room for an [`AREA_BYTES`] that grows.

@@ -1,9 +1,9 @@
 //! What has to be equal for two processes to share an engine: the storage, and what decides which
 //! user the storage takes them for.
 //!
-//! The name of the socket is a hash of the store, settings and names of credentials (an access key's
-//! identifier, a profile). Secrets have no part in it: of these a hash is compared over the socket,
-//! so a process with a wrong secret has an engine of its own, which the storage refuses.
+//! The name of the socket is a hash of the store, settings and names of credentials (an access
+//! key's identifier, a profile). Secrets have no part in it: of these a hash is compared over the
+//! socket, so a process with a wrong secret has an engine of its own, which the storage refuses.
 
 use std::fmt::Write as _;
 

@@ -1,13 +1,13 @@
 //! File descriptors that a child of a fork does not keep.
 //!
 //! ```text
-//!   fork ──> in the child: each descriptor of the table is closed, and the generation is one higher
+//!   fork ──> in the child: each descriptor of the table is closed; the generation is one higher
 //! ```
 //!
-//! A child has its parent's descriptors. A lock would live on in it after the parent's death, and a
-//! connection would look alive to its other end, so no successor would come. The handler that runs
-//! in the child closes them: it allocates nothing and takes no lock. What the child inherits of
-//! older generations closes nothing when it is dropped.
+//! A child has its parent's descriptors. A lock would live on in it after the parent's death, and
+//! a connection would look alive to its other end, so no successor would come. The handler that
+//! runs in the child closes them: it allocates nothing and takes no lock. What the child inherits
+//! of older generations closes nothing when it is dropped.
 //!
 //! A child that was made past the C library has the descriptors until it runs another program.
 //! Then silence tells that the server is gone (`connection.rs`).
@@ -19,8 +19,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::sync::Once;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-/// Descriptors that may be open at a time, 4096: a lock, a listener and two connections for each of
-/// a thousand processes. Lower refuses clients; higher lengthens a fork.
+/// Descriptors that may be open at a time, 4096: a lock, a listener and two connections for each
+/// of a thousand processes. Lower refuses clients; higher lengthens a fork.
 const KEPT_MAX: usize = 4096;
 
 static TABLE: [AtomicI32; KEPT_MAX] = [const { AtomicI32::new(NONE) }; KEPT_MAX];

@@ -105,8 +105,8 @@ fn is_private(path: &Path, uid: u32) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
-/// Finds out whether this process serves, or joins the one that does. Waits for neither storage nor
-/// a process that is slow for long: at most `silence` for a welcome.
+/// Finds out whether this process serves, or joins the one that does. Waits for neither storage
+/// nor a process that is slow for long: at most `silence` for a welcome.
 pub(crate) fn elect(
     identity: &Identity,
     chosen: Option<&Path>,

@@ -53,7 +53,8 @@ impl Shared {
     /// with a budget in bytes. `make` is called again when this process comes to be the one that
     /// serves.
     ///
-    /// Errors: those of `make`. That no engine can be shared is none: this process has its own then.
+    /// Errors: those of `make`. That no engine can be shared is none: this process has its own
+    /// then.
     pub fn connect(
         identity: Identity,
         options: ShareOptions,
@@ -194,8 +195,8 @@ impl Shared {
         Ok(SharedStats { engine, role: self.role(), clients })
     }
 
-    /// This process is told a budget, or none: then `default` holds, unless another process is told
-    /// one. The largest that a process was told holds for all.
+    /// This process is told a budget, or none: then `default` holds, unless another process is
+    /// told one. The largest that a process was told holds for all.
     ///
     /// Errors: as [`Engine::set_memory_bytes`].
     pub fn set_memory_bytes(&self, told: Option<u64>, default: u64) -> Result<(), Error> {
@@ -283,8 +284,8 @@ impl SharedFile {
         if self.is_here() { own } else { PIECE_BYTES }
     }
 
-    /// Reads up to `len` bytes at `offset` and calls `done` with them. See [`File::read`]; `len` is
-    /// at most 1 MiB, longer reads are cut.
+    /// Reads up to `len` bytes at `offset` and calls `done` with them. See [`File::read`]; `len`
+    /// is at most 1 MiB, longer reads are cut.
     pub fn read(&self, offset: u64, len: usize, done: impl FnOnce(Result<SharedPages, Error>) + Send + 'static) {
         self.read_as(offset, len, None, done);
     }

@@ -16,8 +16,8 @@ use foreread_engine::{Error, ErrorKind, Key, Node, Object, Version};
 /// The version of this format. One higher with each change.
 pub(crate) const PROTOCOL: u32 = 1;
 
-/// The longest frame, 64 MiB: an order of a million files. Lower refuses such an order; higher lets
-/// a client have the server hold more.
+/// The longest frame, 64 MiB: an order of a million files. Lower refuses such an order; higher
+/// lets a client have the server hold more.
 pub(crate) const FRAME_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes before the fields.

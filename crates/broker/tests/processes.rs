@@ -1,6 +1,7 @@
 //! Several processes, made by running this test's program again with a role.
 //!
-//! Each child connects to the same folder, does what its role says and writes a line for each step.
+//! Each child connects to the same folder, does what its role says and writes a line for each
+//! step.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

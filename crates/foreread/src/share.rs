@@ -9,7 +9,7 @@ use crate::storage::StorageBuilder;
 
 impl StorageBuilder {
     /// Connects to the store of the URL through the engine that processes of this user share, as
-    /// `options` say. Keys are full ones: the path of the URL has no part in it. The budget is that
+    /// `options` say. Keys are full ones: the URL's path has no part in it. The budget is that
     /// of `options`; the other options of the engine are those of the process that serves.
     ///
     /// Local files are not shared: their processes share the kernel's memory already, and may see
@@ -27,9 +27,9 @@ impl StorageBuilder {
     ///
     /// let options = ShareOptions::default();
     /// # let options = options.with_folder(folder.path().join("foreread"));
-    /// let builder = foreread::Storage::builder("s3://testbed").endpoint(endpoint).anonymous(true);
-    /// let first = builder.clone().share(options.clone())?;
-    /// let second = builder.share(options)?;
+    /// let builder =
+    /// foreread::Storage::builder("s3://testbed").endpoint(endpoint).anonymous(true); let first =
+    /// builder.clone().share(options.clone())?; let second = builder.share(options)?;
     /// assert_eq!((first.role(), second.role()), (Role::Serves, Role::Joins));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
