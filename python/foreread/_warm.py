@@ -1,7 +1,7 @@
 """Reads of what is in memory: through another process's engine, and through the process's own.
 
-Both alternate in one process, so that what else the machine does meets both. A figure is the median
-of the turns, and so is the ratio.
+Both alternate in one process, so that what else the machine does meets both. A figure is the
+median of the turns, and so is the ratio.
 """
 
 from __future__ import annotations

@@ -8,15 +8,15 @@
 //! the thread that waits. A piece that comes short is asked for again from where it ended.
 
 use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 
 use foreread::Error;
-use foreread::shared::{Helped, Helps, SharedFile, SharedPages};
+use foreread::shared::{Helped, SharedFile, SharedPages};
 use pyo3::prelude::*;
 
 use crate::buffer::Room;
 use crate::errors::{raised, stopped};
-use crate::wait::SIGNALS_EVERY;
+use crate::wait::receive_helping;
 
 /// Pieces of one read in flight at a time. Lower: the link is idle between two pieces. Higher: one
 /// read pins more of the budget.
@@ -92,7 +92,7 @@ impl Reading<'_> {
         loop {
             self.ask();
             let Some((at, room, receive)) = self.in_flight.pop_front() else { return Ok(Step::Done) };
-            match self.wait(&receive) {
+            match receive_helping(&self.helped, &receive) {
                 Ok(answer) => self.take(at, room, answer)?,
                 Err(RecvTimeoutError::Timeout) => {
                     self.in_flight.push_front((at, room, receive));
@@ -100,26 +100,6 @@ impl Reading<'_> {
                 }
                 Err(RecvTimeoutError::Disconnected) => return Err(stopped()),
             }
-        }
-    }
-
-    /// Waits for an answer for a while, and helps to take it.
-    fn wait(&self, receive: &Receiver<Answer>) -> Result<Answer, RecvTimeoutError> {
-        loop {
-            let mut come = receive.try_recv();
-            if matches!(come, Err(TryRecvError::Empty)) {
-                let helps = self.helped.turn(|| {
-                    come = receive.try_recv();
-                    !matches!(come, Err(TryRecvError::Empty))
-                });
-                match (&come, helps) {
-                    (Err(TryRecvError::Empty), Helps::Look) => continue,
-                    (Err(TryRecvError::Empty), Helps::Nothing) => return Err(RecvTimeoutError::Timeout),
-                    (Err(TryRecvError::Empty), Helps::Wait) => return receive.recv_timeout(SIGNALS_EVERY),
-                    _ => {}
-                }
-            }
-            return come.map_err(|_| RecvTimeoutError::Disconnected);
         }
     }
 

@@ -22,7 +22,7 @@ use crate::buffer::{Room, bytes};
 use crate::completions::Completions;
 use crate::errors::{raised, stopped};
 use crate::reading::PIECE_BYTES_MAX;
-use crate::wait::wait;
+use crate::wait::{wait, wait_helping};
 
 /// What became of a range.
 enum Failed {
@@ -155,6 +155,9 @@ fn start<C>(
 where
     C: FnOnce(Python<'_>, &Set) -> PyResult<Py<PyAny>> + Send + 'static,
 {
+    // A thread that waits here helps to take what comes from another process.
+    let first = ranges.first().filter(|_| to.is_none()).map(|(file, ..)| file.clone());
+    let helped = first.as_ref().map(SharedFile::helped);
     let (mut all, mut rooms, mut failed) = (Vec::new(), Vec::new(), Vec::new());
     for (range, (file, offset, len)) in ranges.into_iter().enumerate() {
         let (made, mut room) = bytes(py, len)?;
@@ -175,11 +178,15 @@ where
         let set = Set { left, failed: Mutex::new(failed), bytes: Mutex::new(all), finish: Mutex::new(Some(finish)) };
         let set = Arc::new(set);
         if let Some(engine) = engine {
-            engine.read_together(rooms.into_iter().map(|(range, file, at, room)| {
+            let reads = rooms.into_iter().map(|(range, file, at, room)| {
                 let (again, len) = (file.clone(), room.len());
                 let piece = Piece { set: Arc::clone(&set), range, file: again, at, room, over: false };
                 (file, at, len, |answer| piece.arrived(answer))
-            }));
+            });
+            match &helped {
+                Some(helped) => helped.read_together(engine, reads),
+                None => engine.read_together(reads),
+            }
         }
         set.over(1);
     };
@@ -191,6 +198,9 @@ where
     }
     let (send, receive) = sync_channel(1);
     py.detach(|| begin(Box::new(move |set| _ = send.send(set))));
-    let set = wait(py, receive)?;
+    let set = match &helped {
+        Some(helped) => wait_helping(py, helped, receive)?,
+        None => wait(py, receive)?,
+    };
     convert(py, &set)
 }

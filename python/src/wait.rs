@@ -2,11 +2,11 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use foreread::shared::Shared;
+use foreread::shared::{Helped, Helps, Shared};
 use pyo3::prelude::*;
 use tokio::runtime::Handle;
 
@@ -17,10 +17,44 @@ use crate::errors::{raised, stopped};
 pub(crate) const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 
 /// Waits for what is sent. Errors: what the handler of a signal raises.
-pub(crate) fn wait<T: Send>(py: Python<'_>, mut receive: Receiver<T>) -> PyResult<T> {
+pub(crate) fn wait<T: Send>(py: Python<'_>, receive: Receiver<T>) -> PyResult<T> {
+    wait_by(py, receive, |receive| receive.recv_timeout(SIGNALS_EVERY))
+}
+
+/// The same, of what the thread helps to take.
+pub(crate) fn wait_helping<T: Send>(py: Python<'_>, helped: &Helped<'_>, receive: Receiver<T>) -> PyResult<T> {
+    wait_by(py, receive, |receive| receive_helping(helped, receive))
+}
+
+/// Waits for what is sent for a while, and helps to take it.
+pub(crate) fn receive_helping<T>(helped: &Helped<'_>, receive: &Receiver<T>) -> Result<T, RecvTimeoutError> {
+    loop {
+        let mut come = receive.try_recv();
+        if matches!(come, Err(TryRecvError::Empty)) {
+            let helps = helped.turn(|| {
+                come = receive.try_recv();
+                !matches!(come, Err(TryRecvError::Empty))
+            });
+            match (&come, helps) {
+                (Err(TryRecvError::Empty), Helps::Look) => continue,
+                (Err(TryRecvError::Empty), Helps::Nothing) => return Err(RecvTimeoutError::Timeout),
+                (Err(TryRecvError::Empty), _) => return receive.recv_timeout(SIGNALS_EVERY),
+                _ => {}
+            }
+        }
+        return come.map_err(|_| RecvTimeoutError::Disconnected);
+    }
+}
+
+fn wait_by<T: Send>(
+    py: Python<'_>,
+    mut receive: Receiver<T>,
+    by: impl Fn(&Receiver<T>) -> Result<T, RecvTimeoutError> + Sync,
+) -> PyResult<T> {
+    let by = &by;
     loop {
         let received;
-        (received, receive) = py.detach(move || (receive.recv_timeout(SIGNALS_EVERY), receive));
+        (received, receive) = py.detach(move || (by(&receive), receive));
         match received {
             Ok(value) => return Ok(value),
             Err(RecvTimeoutError::Timeout) => py.check_signals()?,

@@ -413,6 +413,23 @@ def test_a_fork_of_a_process_that_joins(testbed: Testbed, big: bytes, others: An
     assert other.ask("stats")["joins"] == 1
 
 
+def _mixed(options: dict[str, Any], urls: list[str]) -> Any:
+    samples = foreread.torch.Dataset(urls, **options)
+    return samples.__getitems__(range(len(urls))), foreread.stats()["joins"]
+
+
+def test_stores_may_be_mixed(testbed: Testbed, others: Any, tmp_path: Path) -> None:
+    (tmp_path / "local").write_bytes(b"local")
+    urls = [testbed.url("small"), f"{testbed.endpoint}/http/tree/a", str(tmp_path / "local")]
+    expected = [testbed.bytes_of("small"), testbed.bytes_of("tree/a"), b"local"]
+    options = {**testbed.options, "region": "sa-east-1"}
+    first, second = others(**options), others(**options)
+    for order in ([0, 1, 2], [1, 0, 2], [2, 1, 0]):
+        for other, joins in ((first, 0), (second, 2)):
+            found = other.ask("call", _mixed, [urls[nth] for nth in order])
+            assert found == ([expected[nth] for nth in order], joins)
+
+
 def _forked(options: dict[str, Any], url: str) -> Any:
     with foreread.open(url, **options) as file:
         before = file.read_at(50, 10)

@@ -172,19 +172,41 @@ impl Shared {
     where
         D: FnOnce(Result<SharedPages, Error>) + Send + 'static,
     {
-        let (mut near, mut far) = (Vec::new(), Vec::new());
+        self.read_all(reads, None);
+    }
+
+    fn read_all<D>(
+        &self,
+        reads: impl IntoIterator<Item = (SharedFile, u64, usize, D)>,
+        helped: Option<&Arc<Connection>>,
+    ) where
+        D: FnOnce(Result<SharedPages, Error>) + Send + 'static,
+    {
+        let (mut near, mut far): (_, Vec<(Arc<Linked>, Vec<Wanted>)>) = (Vec::new(), Vec::new());
         for (file, offset, len, done) in reads {
-            match file.wanted(offset, len, done) {
-                Err(read) => near.push(read),
-                Ok(wanted) => far.extend(wanted),
+            let linked = file.linked().cloned();
+            match (file.wanted(offset, len, done), linked) {
+                (Err(read), _) => near.push(read),
+                (Ok(Some(wanted)), Some(linked)) => match far.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &linked))
+                {
+                    Some((_, all)) => all.push(wanted),
+                    // Files of another store are read through that.
+                    None => far.push((linked, vec![wanted])),
+                },
+                (Ok(_), _) => {}
             }
         }
-        if !near.is_empty()
-            && let Where::Here(own) = self.0.place()
-        {
-            own.engine.read_together(near);
+        for (linked, wanted) in far {
+            linked.issue(wanted, helped);
         }
-        self.0.issue(far, None);
+        if near.is_empty() {
+            return;
+        }
+        match self.0.place() {
+            Where::Here(own) => own.engine.read_together(near),
+            // All of them are of other stores.
+            Where::There => near.into_iter().for_each(|(file, offset, len, done)| file.read(offset, len, done)),
+        }
     }
 
     /// The counters of the engine, and this process's part.
@@ -267,6 +289,13 @@ impl SharedFile {
         match &self.0 {
             Held::Own(file) => file.object(),
             Held::Far { file, .. } => &file.object,
+        }
+    }
+
+    fn linked(&self) -> Option<&Arc<Linked>> {
+        match &self.0 {
+            Held::Own(_) => None,
+            Held::Far { linked, .. } => Some(linked),
         }
     }
 
@@ -364,6 +393,14 @@ impl Helped<'_> {
     /// As [`SharedFile::read`]. The thread calls [`Helped::turn`] soon.
     pub fn read(&self, offset: u64, len: usize, done: impl FnOnce(Result<SharedPages, Error>) + Send + 'static) {
         self.file.read_as(offset, len, self.helping.connection(), done);
+    }
+
+    /// As [`Shared::read_together`]. The thread calls [`Helped::turn`] soon.
+    pub fn read_together<D>(&self, shared: &Shared, reads: impl IntoIterator<Item = (SharedFile, u64, usize, D)>)
+    where
+        D: FnOnce(Result<SharedPages, Error>) + Send + 'static,
+    {
+        shared.read_all(reads, self.helping.connection());
     }
 
     /// Takes answers, unless `has_come` says that what is waited for is there.
