@@ -13,11 +13,12 @@
     a = foreread.empty((10**6, 4096), "float32", budget="2GiB")   # an array larger than memory
     m = foreread.map("s3://bucket/big.npy")                       # an array over a remote object
 
-Files of one process share one engine for a store and credentials, and one memory budget
-(`configure`). Reads are requested ahead of the program: forward, backward, strided, several
-streams in one file, files in the order of a directory. The GIL is free while a thread waits.
+Processes of one user share one engine for a store and credentials, and its memory budget
+(`configure`): the first one serves it, the others read through it. Reads are requested ahead of
+the program: forward, backward, strided, several streams in one file, files in the order of a
+directory. The GIL is free while a thread waits.
 
-A process may fork: the child reads on, at the same versions, with an engine of its own.
+A process may fork: the child reads on, at the same versions, through its parent's engine.
 """
 
 from __future__ import annotations

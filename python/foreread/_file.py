@@ -27,7 +27,8 @@ def open(url: str, mode: str = "rb", *, buffering: int = 0, **options: Any) -> A
 
     Options: `endpoint` (s3fs: `endpoint_url`), `region`, `profile`, `anonymous` (`anon`), `key`,
     `secret`, `token`, `client_kwargs`; `memory` sets the budget of the process, as `configure`
-    does. What is not given comes from where the storage's own tools take it.
+    does; `share=False` keeps the process to an engine of its own. What is not given comes from
+    where the storage's own tools take it.
 
     Raises `FileNotFoundError`, `PermissionError`, `TimeoutError` or another `OSError`, as the
     storage answers, after retries; `ValueError` for a URL that cannot be used or another mode than
@@ -50,7 +51,7 @@ class File(io.RawIOBase):
 
     Reads raise `VersionChanged` when the object was replaced; other `OSError`s as the storage
     answers, after retries. Ctrl-C ends a wait. In a child of a fork, and where it was sent by
-    `pickle`, a file reads the same version, with an engine of that process.
+    `pickle`, a file reads the same version.
     """
 
     mode = "rb"

@@ -120,7 +120,9 @@ class Store:
         key: str | None = None,
         secret: str | None = None,
         token: str | None = None,
+        share: bool = True,
     ) -> Store: ...
+    def connect(self) -> None: ...
     @overload
     def info(self, path: str, name: str, to: None = None) -> dict[str, Any]: ...
     @overload

@@ -19,6 +19,7 @@ NAMES = {
     "key": ("username",),
     "secret": ("password",),
     "token": (),
+    "share": (),
 }
 
 #: What s3fs's `client_kwargs` may have.
@@ -36,7 +37,8 @@ _MEANING = {alias: name for name, aliases in NAMES.items() for alias in (name, *
 def parse(options: Options, besides: tuple[str, ...] = ()) -> Options:
     """The options in their own names, without those that are None.
 
-    `memory` sets the budget of the process, as `foreread.configure` does.
+    `memory` sets the budget of the process, as `foreread.configure` does. `share` is whether other
+    processes of this user read through the same engine; they do unless it is False.
 
     Raises `TypeError` for an unknown option, naming the known ones (and `besides`, which the
     caller has taken itself), and for one that is given twice.
@@ -58,8 +60,9 @@ def parse(options: Options, besides: tuple[str, ...] = ()) -> Options:
         else:
             known = [*_MEANING, "client_kwargs", "memory", *besides]
             raise TypeError(f"unknown option {name!r}; known are {', '.join(known)}")
-    if parsed.get("anonymous") is False:
-        del parsed["anonymous"]
+    for name, default in (("anonymous", False), ("share", True)):
+        if parsed.get(name) is default:
+            del parsed[name]
     return parsed
 
 

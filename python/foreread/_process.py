@@ -19,6 +19,9 @@ def configure(*, memory: int | str | None = None, **unknown: object) -> int:
     only that. A store needs 16 MiB at least, so a process that reads from many stores may use
     more.
 
+    Of processes that share an engine, the largest budget that one of them has set holds; if none
+    has set one, the default does. It ends with its process. `stats()["stores"]` shows what holds.
+
     Raises `ValueError` for less than 16 MiB or what is no size, `TypeError` for an unknown option.
     """
     if unknown:
@@ -37,7 +40,9 @@ class trace:
 
     `path` is replaced. Each read that a program makes is a line: time in ns, file, reader, offset
     in bytes, length in bytes. It has the URLs of files, and no contents. Children of a fork are
-    not recorded.
+    not recorded, nor are reads through another process's engine: a process that begins to record
+    reads with engines of its own from then on. What other processes read through these is recorded
+    with them.
 
     Raises `OSError` where the file cannot be written, `RuntimeError` if a recording is under way.
     """
@@ -61,12 +66,16 @@ class trace:
 
 
 def stats() -> dict[str, Any]:
-    """What the engines of this process have done and hold now.
+    """What the engines that this process reads through have done and hold now.
 
     The counters of all stores added up: `reads`, `read_bytes`, `hits`, `requests`,
     `fetched_bytes`, `lists`, `memory_charged_bytes` and so on, in operations and bytes. `"stores"`
-    has a list of (store, counters) with those of each, and its latencies in microseconds. A child
-    of a fork begins at zero.
+    has a list of (store, counters) with those of each, and its latencies in microseconds.
+
+    An engine that processes share counts for all of them. `"serves"` and `"joins"` are how many
+    stores this process serves to others, and how many it reads through another process;
+    `"clients"` is how many processes read through those engines besides the ones that have them.
+    The counters of a store have its `"role"`: "serves", "joins" or "alone".
     """
     none, stores = _native.stats()
     total: dict[str, Any] = {}
@@ -74,6 +83,9 @@ def stats() -> dict[str, Any]:
     for _, counters in stores:
         for name in total:
             total[name] += counters[name]
+    total["clients"] = sum(counters["clients"] for _, counters in stores)
+    for role in ("serves", "joins"):
+        total[role] = sum(counters["role"] == role for _, counters in stores)
     total["memory_budget_bytes"] = _native.set_memory()
     total["stores"] = stores
     return total

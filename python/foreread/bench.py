@@ -4,6 +4,7 @@
 
     python -m foreread.bench            # all rows, with the clients that there are
     python -m foreread.bench backward strided --clients foreread,s3fs --seconds 10
+    python -m foreread.bench --warm     # what is in memory, through another process and without
 
 Each row runs with each client in a process of its own, in turn, against the same testbed: 30 ms to
 the first byte, 80 MB/s a connection. A row ends with its object or after `--seconds`. It says the
@@ -291,6 +292,15 @@ class Store:
             raise RuntimeError(f"{command[0]} did not say where it listens")
         self.endpoint = found[0]
 
+    def options(self) -> dict[str, str]:
+        """Options that connect to it."""
+        return {
+            "endpoint": self.endpoint,
+            "key": "testbed",
+            "secret": "testbedsecret",
+            "region": "us-east-1",
+        }
+
     def ask(self, name: str, body: object = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         with urllib.request.urlopen(f"{self.endpoint}/-/{name}", data, timeout=60) as response:
@@ -334,6 +344,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0, help="the longest time of a row")
     parser.add_argument("--first-byte", default="30ms")
     parser.add_argument("--connection-rate", default="80MB/s")
+    parser.add_argument("--warm", action="store_true", help="reads through another process")
     parser.add_argument("--json", action="store_true", help="figures as JSON, a line each")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -349,6 +360,13 @@ def main() -> None:
                 parser.error(f"{name!r} is unknown; known are {', '.join(known)}")
     store = Store(arguments.first_byte, arguments.connection_rate)
     try:
+        if arguments.warm:
+            from foreread._warm import SIZE as size
+            from foreread._warm import warm
+
+            store.ask("objects", {"key": "warm", "size": size, "generation": 1})
+            warm("s3://testbed/warm", store.options())
+            return
         if "files" in rows:
             for number in range(FILES):
                 store.ask(

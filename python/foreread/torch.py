@@ -5,12 +5,13 @@
     samples = foreread.torch.Dataset(urls, transform=decode)
     DataLoader(samples, batch_size=64, shuffle=True, num_workers=8)
 
-Workers may be started by fork, forkserver or spawn. Each has an engine of its own, which it makes
-when it reads first.
+Workers may be started by fork, forkserver or spawn. They read through the engine of the process
+that makes the dataset, so what one epoch has read stays for the next, though workers end.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -31,8 +32,8 @@ class Dataset(_Dataset):  # type: ignore[misc]
     """The contents of files, by their place in `urls`.
 
     An item is the `bytes` of a file, or what `transform` makes of them. The files of a batch are
-    in flight together. Options are those of `foreread.open`; `memory` is the budget of each
-    process.
+    in flight together. Options are those of `foreread.open`; `memory` is the budget of all workers
+    together, unless `share=False` gives each an engine of its own.
 
     A file is read at the version that it has when it is read. Errors are those of `foreread.File`.
     """
@@ -50,6 +51,10 @@ class Dataset(_Dataset):  # type: ignore[misc]
         self._given = options
         self._options = parse(options)
         self._stores: dict[str, _native.Store] = {}
+        if self.urls:
+            # Before there are workers: of these, each would take its engine along when it ends.
+            with contextlib.suppress(OSError, ValueError):
+                self._store(_native.place(self.urls[0])[0]).connect()
 
     def __len__(self) -> int:
         return len(self.urls)

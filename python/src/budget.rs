@@ -1,6 +1,7 @@
 //! The budget of the process and the counters of its engines.
 
 use foreread::Stats;
+use foreread::shared::{Role, SharedStats};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -62,9 +63,20 @@ pub(crate) fn set_memory(py: Python<'_>, memory: Option<u64>) -> PyResult<u64> {
 #[pyfunction]
 pub(crate) fn stats(py: Python<'_>) -> PyResult<(Bound<'_, PyAny>, Bound<'_, PyList>)> {
     let all = py.detach(|| {
-        let counters = process::engines().into_iter().map(|(store, engine)| (store, engine.stats()));
-        counters.map(|(store, stats)| (store, serde_json::to_value(stats).unwrap_or_default())).collect::<Vec<_>>()
-    });
+        let all = process::engines().into_iter().map(|(store, engine)| {
+            let SharedStats { engine, role, clients, .. } = engine.stats().map_err(|error| raised(&error))?;
+            let mut stats = serde_json::to_value(engine).unwrap_or_default();
+            let role = match role {
+                Role::Serves => "serves",
+                Role::Joins => "joins",
+                _ => "alone",
+            };
+            stats["role"] = role.into();
+            stats["clients"] = clients.into();
+            Ok((store, stats))
+        });
+        all.collect::<PyResult<Vec<_>>>()
+    })?;
     let list = PyList::empty(py);
     for (store, stats) in all {
         list.append((store, python(py, &stats)?))?;

@@ -4,7 +4,7 @@
 
 use std::ptr::NonNull;
 
-use foreread::Pages;
+use foreread::shared::SharedPages;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyBufferError, PyMemoryError};
 use pyo3::ffi;
@@ -45,7 +45,7 @@ impl Room {
     }
 
     /// Copies `pages`, which are no longer than the room, to its start. Returns the rest.
-    pub(crate) fn fill(self, pages: &Pages) -> Self {
+    pub(crate) fn fill(self, pages: &SharedPages) -> Self {
         let (head, rest) = self.split(pages.len());
         let mut at = head.start;
         for piece in pages.slices() {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use foreread::{Engine, Error, File, Object};
+use foreread::shared::{Shared, SharedFile};
+use foreread::{Error, Object};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -21,7 +22,7 @@ use crate::version::Version;
 pub(crate) struct Handle {
     spec: Arc<Spec>,
     object: Object,
-    opened: Fresh<(Engine, File)>,
+    opened: Fresh<(Shared, SharedFile)>,
 }
 
 impl Handle {
@@ -31,7 +32,7 @@ impl Handle {
     }
 
     /// The open file, in this process.
-    pub(crate) fn opened(&self, py: Python<'_>) -> PyResult<(&Engine, &File)> {
+    pub(crate) fn opened(&self, py: Python<'_>) -> PyResult<(&Shared, &SharedFile)> {
         if let Some((engine, file)) = self.opened.get() {
             return Ok((engine, file));
         }
@@ -98,9 +99,12 @@ impl Handle {
 
     /// The object as memory, of which at most `budget` bytes are mapped.
     fn map(&self, py: Python<'_>, budget: usize) -> PyResult<View> {
-        let (_, file) = self.opened(py)?;
-        let file = file.clone();
-        py.detach(|| View::new(file, budget))
+        let (engine, _) = self.opened(py)?;
+        // The pages of a view are those of an engine of this process.
+        py.detach(|| {
+            let engine = engine.own_engine().map_err(|error| raised(&error))?;
+            View::new(engine.open(&self.object), budget)
+        })
     }
 }
 

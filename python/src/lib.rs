@@ -1,7 +1,8 @@
 //! The native module of the Python package `foreread`: reads through the engine, for Python.
 //!
 //! ```text
-//!   foreread/*.py ── Store ──> process: one engine for a store and credentials, one budget
+//!   foreread/*.py ── Store ──> process: one engine for a store and credentials, one budget;
+//!        │                       the engine may be another process's
 //!        │             └─ info, list, find, open ──> tasks ─ answer ─┬─> this thread, which waits
 //!        ├── Handle ── read_at, read_into, read_together ────────────┤    without the GIL
 //!        ├── Region, View: memory of arrays                          └─> Completions: asyncio

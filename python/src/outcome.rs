@@ -2,7 +2,8 @@
 
 use std::future::Future;
 
-use foreread::{Engine, Error};
+use foreread::Error;
+use foreread::shared::Shared;
 use pyo3::prelude::*;
 
 use crate::completions::Completions;
@@ -13,7 +14,7 @@ use crate::wait::{block_on, poll_once};
 /// for a future of its event loop, which is returned.
 pub(crate) fn run<'py, T, F, C>(
     py: Python<'py>,
-    engine: &Engine,
+    engine: &Shared,
     to: Option<&Bound<'py, Completions>>,
     future: F,
     convert: C,
@@ -27,6 +28,7 @@ where
         let output = block_on(py, engine, future)?.map_err(|error| raised(&error))?;
         return convert(py, output);
     };
+    let runtime = engine.runtime().map_err(|error| raised(&error))?;
     Completions::begin(to, |teller| {
         let outcome = move |output: Result<T, Error>| {
             teller.tell(Box::new(move |py| {
@@ -35,9 +37,9 @@ where
             }));
         };
         let mut future = Box::pin(future);
-        match poll_once(engine, &mut future) {
+        match poll_once(&runtime, &mut future) {
             std::task::Poll::Ready(output) => outcome(output),
-            std::task::Poll::Pending => drop(engine.runtime().spawn(async move { outcome(future.await) })),
+            std::task::Poll::Pending => drop(runtime.spawn(async move { outcome(future.await) })),
         }
     })
 }

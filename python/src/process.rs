@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   engine(spec) ──> STATE ── null: a new one ──> engines by spec ── absent: connect
-//!                      ^
+//!                      ^                            each is this process's, or another one's
 //!   fork, in the child: null, and the next generation
 //! ```
 //!
@@ -22,7 +22,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use foreread::backend::lock::Mutex;
 use foreread::backend::{ConnectOptions, Keys};
-use foreread::{Engine, Error, MEMORY_BYTES_MIN, Options, Storage};
+use foreread::shared::{ShareOptions, Shared};
+use foreread::{Engine, Error, ErrorKind, MEMORY_BYTES_MIN, Storage};
 
 /// Which process of a line of forks this is.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
@@ -30,8 +31,9 @@ static GENERATION: AtomicU64 = AtomicU64::new(0);
 /// What this process has; null until it is first used.
 static STATE: AtomicPtr<State> = AtomicPtr::new(ptr::null_mut());
 
-/// The budget of all engines together, in bytes. A child keeps it.
-static MEMORY_BYTES: AtomicU64 = AtomicU64::new(MEMORY_BYTES_DEFAULT);
+/// The budget of all engines together that the program has set, in bytes; zero if it has not. A
+/// child keeps it.
+static MEMORY_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// The budget of a process that sets none, 256 MiB: the library's default. Lower: fewer streams
 /// are read ahead at full speed. Higher: many workers on one machine run out of memory.
@@ -39,7 +41,7 @@ const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
 
 #[derive(Default)]
 struct State {
-    engines: Mutex<HashMap<Spec, Engine>>,
+    engines: Mutex<HashMap<Spec, Shared>>,
     /// While reads are recorded, every engine. Locked after `engines`.
     traced: Mutex<Option<Vec<Traced>>>,
 }
@@ -71,6 +73,8 @@ pub(crate) struct Spec {
     pub(crate) profile: Option<String>,
     pub(crate) anonymous: bool,
     pub(crate) keys: Option<Keys>,
+    /// Whether other processes read through the same engine.
+    pub(crate) share: bool,
     /// What the environment says about the rest.
     pub(crate) environment: Vec<Option<String>>,
 }
@@ -111,7 +115,7 @@ fn state() -> &'static State {
 
 /// The engine of `spec`, made on first use. Sends nothing. Reads certificates and profiles: call
 /// it without the GIL.
-pub(crate) fn engine(spec: &Spec) -> Result<Engine, Error> {
+pub(crate) fn engine(spec: &Spec) -> Result<Shared, Error> {
     let mut engines = state().engines.lock();
     if let Some(engine) = engines.get(spec) {
         return Ok(engine.clone());
@@ -121,46 +125,57 @@ pub(crate) fn engine(spec: &Spec) -> Result<Engine, Error> {
     connect.region.clone_from(&spec.region);
     connect.profile.clone_from(&spec.profile);
     connect.keys.clone_from(&spec.keys);
-    let share = share(engines.len() + 1);
-    let options = Options::default().with_memory_bytes(share);
-    let storage = Storage::builder(spec.store.as_str()).storage(connect).options(options).connect()?;
+    let (told, default) = share(engines.len() + 1);
+    let traced = &mut *state().traced.lock();
+    // Another process's engine would not say which reads are this one's.
+    let options = ShareOptions::default().with_share(spec.share && traced.is_none());
+    let options = options.with_memory_bytes(told).with_default_memory_bytes(default);
+    let shared = Storage::builder(spec.store.as_str()).storage(connect).share(options)?;
     for other in engines.values() {
-        other.set_memory_bytes(share)?;
+        other.set_memory_bytes(told, default)?;
     }
-    if let Some(traced) = &mut *state().traced.lock() {
-        traced.extend(Traced::new(&spec.store, storage.engine()));
+    if let Some(traced) = traced {
+        traced.extend(Traced::new(&spec.store, &shared.own_engine()?));
     }
-    engines.insert(spec.clone(), storage.engine().clone());
-    Ok(storage.engine().clone())
+    engines.insert(spec.clone(), shared.clone());
+    Ok(shared)
 }
 
 /// The engine of `spec`, if there is one.
-pub(crate) fn known_engine(spec: &Spec) -> Option<Engine> {
+pub(crate) fn known_engine(spec: &Spec) -> Option<Shared> {
     state().engines.lock().get(spec).cloned()
 }
 
-/// What one of so many engines has of the budget, in bytes: at least the least that works.
-fn share(engines: usize) -> u64 {
-    (MEMORY_BYTES.load(Ordering::Relaxed) / engines.max(1) as u64).max(MEMORY_BYTES_MIN)
+/// What one of so many engines has of the budget, in bytes, at least the least that works: of the
+/// budget that the program has set, if it has, and of the default.
+fn share(engines: usize) -> (Option<u64>, u64) {
+    let part = |bytes: u64| (bytes / engines.max(1) as u64).max(MEMORY_BYTES_MIN);
+    let set = MEMORY_BYTES.load(Ordering::Relaxed);
+    ((set > 0).then(|| part(set)), part(MEMORY_BYTES_DEFAULT))
 }
 
 /// The budget of all engines together, in bytes.
 pub(crate) fn memory_bytes() -> u64 {
-    MEMORY_BYTES.load(Ordering::Relaxed)
+    match MEMORY_BYTES.load(Ordering::Relaxed) {
+        0 => MEMORY_BYTES_DEFAULT,
+        set => set,
+    }
 }
 
 /// Changes the budget. Errors: as [`Engine::set_memory_bytes`].
 pub(crate) fn set_memory_bytes(bytes: u64) -> Result<(), Error> {
     let engines = state().engines.lock();
-    if bytes >= MEMORY_BYTES_MIN {
-        MEMORY_BYTES.store(bytes, Ordering::Relaxed);
+    if bytes < MEMORY_BYTES_MIN {
+        let text = format!("a memory budget of {bytes} bytes is below the least of {MEMORY_BYTES_MIN}");
+        return Err(Error::told(ErrorKind::Invalid, &text, None, false));
     }
-    let share = if bytes < MEMORY_BYTES_MIN { bytes } else { share(engines.len()) };
-    engines.values().try_for_each(|engine| engine.set_memory_bytes(share))
+    MEMORY_BYTES.store(bytes, Ordering::Relaxed);
+    let (told, default) = share(engines.len());
+    engines.values().try_for_each(|engine| engine.set_memory_bytes(told, default))
 }
 
 /// The engines that there are, by the name of their store.
-pub(crate) fn engines() -> Vec<(String, Engine)> {
+pub(crate) fn engines() -> Vec<(String, Shared)> {
     let engines = state().engines.lock();
     engines.iter().map(|(spec, engine)| (spec.store.clone(), engine.clone())).collect()
 }
@@ -171,8 +186,14 @@ pub(crate) fn trace() -> bool {
     let engines = state().engines.lock();
     let mut traced = state().traced.lock();
     let begins = traced.is_none();
-    traced
-        .get_or_insert_with(|| engines.iter().filter_map(|(spec, engine)| Traced::new(&spec.store, engine)).collect());
+    traced.get_or_insert_with(|| {
+        let own = engines.iter().filter_map(|(spec, shared)| {
+            // What another process reads for this one is not recorded there.
+            shared.leave();
+            Traced::new(&spec.store, &shared.own_engine().ok()?)
+        });
+        own.collect()
+    });
     begins
 }
 

@@ -10,12 +10,13 @@
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 
-use foreread::{Error, File, Pages};
+use foreread::Error;
+use foreread::shared::{Helped, SharedFile, SharedPages};
 use pyo3::prelude::*;
 
 use crate::buffer::Room;
 use crate::errors::{raised, stopped};
-use crate::wait::SIGNALS_EVERY;
+use crate::wait::receive_helping;
 
 /// Pieces of one read in flight at a time. Lower: the link is idle between two pieces. Higher: one
 /// read pins more of the budget.
@@ -29,10 +30,11 @@ pub(crate) const PIECE_BYTES_MAX: usize = 2 << 20;
 /// microseconds. Higher delays other threads; lower has short reads wait for the GIL.
 const GIL_HELD_BYTES_MAX: usize = 64 << 10;
 
-type Answer = Result<Pages, Error>;
+type Answer = Result<SharedPages, Error>;
 
 struct Reading<'a> {
-    file: &'a File,
+    helped: Helped<'a>,
+    piece_bytes: usize,
     /// Where the next piece begins in the file.
     next: u64,
     unasked: Room,
@@ -47,7 +49,7 @@ enum Step {
 
 /// Fills `room` from `offset` on. Returns how many bytes there are: fewer than fit only at the end
 /// of the file.
-pub(crate) fn read(py: Python<'_>, file: &File, offset: u64, room: Room) -> PyResult<usize> {
+pub(crate) fn read(py: Python<'_>, file: &SharedFile, offset: u64, room: Room) -> PyResult<usize> {
     let (room, _) = {
         let len = file.size().saturating_sub(offset).min(room.len() as u64) as usize;
         room.split(len)
@@ -56,8 +58,10 @@ pub(crate) fn read(py: Python<'_>, file: &File, offset: u64, room: Room) -> PyRe
     if len == 0 {
         return Ok(0);
     }
-    let mut reading = Reading { file, next: offset, unasked: room, in_flight: VecDeque::new() };
-    if len <= GIL_HELD_BYTES_MAX && reading.fill_resident()? {
+    let (helped, piece_bytes) = (file.helped(), file.piece_bytes(PIECE_BYTES_MAX));
+    let in_flight = VecDeque::new();
+    let mut reading = Reading { helped, piece_bytes, next: offset, unasked: room, in_flight };
+    if len <= GIL_HELD_BYTES_MAX && file.is_here() && reading.fill_resident()? {
         return Ok(len);
     }
     loop {
@@ -88,7 +92,7 @@ impl Reading<'_> {
         loop {
             self.ask();
             let Some((at, room, receive)) = self.in_flight.pop_front() else { return Ok(Step::Done) };
-            match receive.recv_timeout(SIGNALS_EVERY) {
+            match receive_helping(&self.helped, &receive) {
                 Ok(answer) => self.take(at, room, answer)?,
                 Err(RecvTimeoutError::Timeout) => {
                     self.in_flight.push_front((at, room, receive));
@@ -103,7 +107,7 @@ impl Reading<'_> {
         while self.in_flight.len() < PIECES && self.unasked.len() > 0 {
             let (piece, rest) = {
                 let unasked = std::mem::replace(&mut self.unasked, Room::none());
-                let len = unasked.len().min(PIECE_BYTES_MAX);
+                let len = unasked.len().min(self.piece_bytes);
                 unasked.split(len)
             };
             self.unasked = rest;
@@ -116,7 +120,7 @@ impl Reading<'_> {
 
     fn ask_for(&self, at: u64, len: usize) -> Receiver<Answer> {
         let (send, receive) = sync_channel(1);
-        self.file.read(at, len, move |answer| {
+        self.helped.read(at, len, move |answer| {
             // The reader may have been interrupted.
             let _ = send.send(answer);
         });

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 
+use foreread::Error;
 use foreread::backend::lock::Mutex;
-use foreread::{Engine, Error, File, Pages};
+use foreread::shared::{Shared, SharedFile, SharedPages};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
@@ -21,7 +22,7 @@ use crate::buffer::{Room, bytes};
 use crate::completions::Completions;
 use crate::errors::{raised, stopped};
 use crate::reading::PIECE_BYTES_MAX;
-use crate::wait::wait;
+use crate::wait::{wait, wait_helping};
 
 /// What became of a range.
 enum Failed {
@@ -78,14 +79,14 @@ impl Set {
 struct Piece {
     set: Arc<Set>,
     range: usize,
-    file: File,
+    file: SharedFile,
     at: u64,
     room: Room,
     over: bool,
 }
 
 impl Piece {
-    fn arrived(mut self, answer: Result<Pages, Error>) {
+    fn arrived(mut self, answer: Result<SharedPages, Error>) {
         match answer {
             Ok(pages) if !pages.is_empty() => {
                 self.room = std::mem::replace(&mut self.room, Room::none()).fill(&pages);
@@ -95,7 +96,8 @@ impl Piece {
                     self.at = at;
                     let len = self.room.len();
                     // Boxed: the type would contain itself.
-                    let arrived: Box<dyn FnOnce(Result<Pages, Error>) + Send> = Box::new(|answer| self.arrived(answer));
+                    let arrived: Box<dyn FnOnce(Result<SharedPages, Error>) + Send> =
+                        Box::new(|answer| self.arrived(answer));
                     return file.read(at, len, arrived);
                 }
             }
@@ -121,14 +123,14 @@ impl Drop for Piece {
 }
 
 /// A range of an open file: where it begins, and how long it is within the file, in bytes.
-pub(crate) type Range = (File, u64, usize);
+pub(crate) type Range = (SharedFile, u64, usize);
 
 /// Reads ranges. Answers a list of bytes, in order; with `to`, a future of it. With
 /// `returns_errors` the list has exceptions where ranges failed; otherwise the first one is
 /// raised.
 pub(crate) fn read_all(
     py: Python<'_>,
-    engine: Option<&Engine>,
+    engine: Option<&Shared>,
     ranges: Vec<Range>,
     returns_errors: bool,
     to: Option<&Bound<'_, Completions>>,
@@ -138,14 +140,14 @@ pub(crate) fn read_all(
 }
 
 /// Reads one range for an event loop. Answers a future of its bytes.
-pub(crate) fn read_one(engine: &Engine, range: Range, to: &Bound<'_, Completions>) -> PyResult<Py<PyAny>> {
+pub(crate) fn read_one(engine: &Shared, range: Range, to: &Bound<'_, Completions>) -> PyResult<Py<PyAny>> {
     let convert = |py: Python<'_>, set: &Set| Ok(set.result(py, false)?.get_item(0)?.unbind());
     start(to.py(), Some(engine), vec![range], Some(to), convert)
 }
 
 fn start<C>(
     py: Python<'_>,
-    engine: Option<&Engine>,
+    engine: Option<&Shared>,
     ranges: Vec<Range>,
     to: Option<&Bound<'_, Completions>>,
     convert: C,
@@ -153,13 +155,16 @@ fn start<C>(
 where
     C: FnOnce(Python<'_>, &Set) -> PyResult<Py<PyAny>> + Send + 'static,
 {
+    // A thread that waits here helps to take what comes from another process.
+    let first = ranges.first().filter(|_| to.is_none()).map(|(file, ..)| file.clone());
+    let helped = first.as_ref().map(SharedFile::helped);
     let (mut all, mut rooms, mut failed) = (Vec::new(), Vec::new(), Vec::new());
     for (range, (file, offset, len)) in ranges.into_iter().enumerate() {
         let (made, mut room) = bytes(py, len)?;
         let mut at = offset;
         while room.len() > 0 {
             let piece;
-            let len = room.len().min(PIECE_BYTES_MAX);
+            let len = room.len().min(file.piece_bytes(PIECE_BYTES_MAX));
             (piece, room) = room.split(len);
             rooms.push((range, file.clone(), at, piece));
             at += len as u64;
@@ -173,11 +178,15 @@ where
         let set = Set { left, failed: Mutex::new(failed), bytes: Mutex::new(all), finish: Mutex::new(Some(finish)) };
         let set = Arc::new(set);
         if let Some(engine) = engine {
-            engine.read_together(rooms.into_iter().map(|(range, file, at, room)| {
+            let reads = rooms.into_iter().map(|(range, file, at, room)| {
                 let (again, len) = (file.clone(), room.len());
                 let piece = Piece { set: Arc::clone(&set), range, file: again, at, room, over: false };
                 (file, at, len, |answer| piece.arrived(answer))
-            }));
+            });
+            match &helped {
+                Some(helped) => helped.read_together(engine, reads),
+                None => engine.read_together(reads),
+            }
         }
         set.over(1);
     };
@@ -189,6 +198,9 @@ where
     }
     let (send, receive) = sync_channel(1);
     py.detach(|| begin(Box::new(move |set| _ = send.send(set))));
-    let set = wait(py, receive)?;
+    let set = match &helped {
+        Some(helped) => wait_helping(py, helped, receive)?,
+        None => wait(py, receive)?,
+    };
     convert(py, &set)
 }

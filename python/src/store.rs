@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use foreread::backend::Keys;
 use foreread::backend::lock::Mutex;
-use foreread::{Engine, Error, ErrorKind, Key, Node, Object};
+use foreread::shared::Shared;
+use foreread::{Error, ErrorKind, Key, Node, Object};
 use futures::stream::{self, StreamExt};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -42,7 +43,7 @@ pub(crate) struct Store {
 }
 
 struct Live {
-    engine: Engine,
+    engine: Shared,
     recent: Arc<Recent>,
 }
 
@@ -81,7 +82,7 @@ impl Store {
     #[new]
     #[pyo3(signature = (
         store, *, endpoint = None, region = None, profile = None, anonymous = false, key = None, secret = None,
-        token = None
+        token = None, share = true
     ))]
     #[expect(clippy::too_many_arguments, reason = "they are named")]
     fn new(
@@ -93,6 +94,7 @@ impl Store {
         key: Option<String>,
         secret: Option<String>,
         token: Option<String>,
+        share: bool,
     ) -> PyResult<Self> {
         let keys = match (key, secret) {
             (Some(access_key), Some(secret_key)) => Some(Keys { access_key, secret_key, token }),
@@ -100,8 +102,13 @@ impl Store {
             _ => return Err(PyValueError::new_err("`key` and `secret` go together")),
         };
         let environment = process::environment();
-        let spec = Spec { store, endpoint, region, profile, anonymous, keys, environment };
+        let spec = Spec { store, endpoint, region, profile, anonymous, keys, share, environment };
         Ok(Self { spec: Arc::new(spec), live: Fresh::new() })
+    }
+
+    /// Connects this process, which has other processes read through it if it is the first one.
+    fn connect(&self, py: Python<'_>) -> PyResult<()> {
+        self.live(py).map(drop)
     }
 
     /// What `path` is, shown as `name`.
@@ -290,12 +297,12 @@ pub(crate) fn place(url: &str) -> PyResult<(String, String)> {
 }
 
 /// The object at `path`; nothing for a directory.
-async fn look_up(engine: &Engine, path: &str) -> Result<Option<Object>, Error> {
+async fn look_up(engine: &Shared, path: &str) -> Result<Option<Object>, Error> {
     if path.is_empty() {
         return Ok(None);
     }
     let (prefix, name) = path.rfind('/').map_or(("", path), |at| path.split_at(at + 1));
-    match engine.look_up(prefix, name).await?.node {
+    match engine.look_up(prefix, name).await? {
         Node::File(object) => Ok(Some(object)),
         Node::Directory(_) => Ok(None),
     }
@@ -303,7 +310,7 @@ async fn look_up(engine: &Engine, path: &str) -> Result<Option<Object>, Error> {
 
 /// The entries of the directory `path`, with `below` those of all directories in it as well; a
 /// file alone. In no order.
-async fn list(engine: &Engine, path: &str, below: bool) -> Result<Vec<Found>, Error> {
+async fn list(engine: &Shared, path: &str, below: bool) -> Result<Vec<Found>, Error> {
     let mut found = Vec::new();
     let top = if path.is_empty() { String::new() } else { format!("{path}/") };
     let mut pending = vec![top];
@@ -324,34 +331,25 @@ async fn list(engine: &Engine, path: &str, below: bool) -> Result<Vec<Found>, Er
 
 /// Appends the entries of one directory, and its directories to `pending`.
 async fn entries(
-    engine: &Engine,
+    engine: &Shared,
     prefix: &str,
     found: &mut Vec<Found>,
     mut pending: Option<&mut Vec<String>>,
 ) -> Result<(), Error> {
-    let directory = engine.open_directory(prefix);
-    let mut place = 0;
-    while directory.wait(place).await? {
-        let mut next = place;
-        let visited = directory.visit(place, |at, _, node, _| {
-            next = at + 1;
-            match node {
-                Node::File(object) => found.push((object.key.to_string(), Some(object))),
-                Node::Directory(prefix) => {
-                    found.push((prefix.trim_end_matches('/').to_owned(), None));
-                    if let Some(pending) = &mut pending {
-                        pending.push(prefix);
-                    }
+    let mut nodes = Vec::new();
+    let listed = engine.entries(prefix, &mut nodes).await;
+    for node in nodes {
+        match node {
+            Node::File(object) => found.push((object.key.to_string(), Some(object))),
+            Node::Directory(prefix) => {
+                found.push((prefix.trim_end_matches('/').to_owned(), None));
+                if let Some(pending) = &mut pending {
+                    pending.push(prefix);
                 }
             }
-            true
-        });
-        // An entry that is gone again is listed anew; a gap is passed over.
-        if visited {
-            place = next.max(place + 1);
         }
     }
-    Ok(())
+    listed
 }
 
 fn dictionaries<'py>(py: Python<'py>, root: &str, found: &[Found]) -> PyResult<Bound<'py, PyAny>> {

@@ -6,10 +6,13 @@ counted.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import re
+import shutil
 import subprocess
+import tempfile
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +21,11 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+
+# Processes of this run meet each other alone. Children that are spawned have it already.
+if "FOREREAD_TESTS" not in os.environ:
+    os.environ["FOREREAD_TESTS"] = os.environ["XDG_RUNTIME_DIR"] = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, os.environ["FOREREAD_TESTS"], True)
 
 #: Objects of every testbed: synthetic, so that they cost nothing.
 OBJECTS = {"big": "64MiB", "small": "100000", "empty": "0", "tree/a": "10", "tree/b/c": "20"}

@@ -46,7 +46,8 @@ def test_a_child_reads_on_and_the_parent_does_not_notice(testbed: Testbed, big: 
             return file.read(1000) + file.read_at(50 << 20, 1000)
 
         assert _in_child(child) == big[1000:2000] + big[50 << 20 : (50 << 20) + 1000]
-        assert foreread.stats()["reads"] == reads
+        # Which were answered here.
+        assert foreread.stats()["reads"] == reads + 2
         assert file.tell() == 1000
         assert file.read(1000) == big[1000:2000]
 
@@ -83,7 +84,7 @@ def test_a_child_has_a_budget_and_counters_of_its_own(testbed: Testbed) -> None:
     before = foreread.configure()
     foreread.configure(memory="48MiB")
     try:
-        file = foreread.open(testbed.url("small"), **testbed.options)
+        file = foreread.open(testbed.url("small"), share=False, **testbed.options)
         file.read()
 
         def child() -> bytes:

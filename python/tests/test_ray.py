@@ -60,5 +60,22 @@ def test_binary_files(made: Testbed, fs: Any) -> None:
     assert {name: data[:1] for name, data in found.items()} == {
         f"testbed/images/{nth:02}": bytes([nth]) for nth in range(50)
     }
-    # Each worker has an engine of its own, which fetches ahead.
+    # The workers read through one engine, which fetches ahead.
     assert 50 <= made.counters()["get"] <= 100
+
+
+def test_tasks_read_through_the_driver(made: Testbed, fs: Any) -> None:
+    names = [f"testbed/images/{nth:02}" for nth in range(50)]
+    assert fs.exists(names[0])
+
+    def read(fs: Any, name: str) -> tuple[int, int]:
+        import foreread
+
+        return len(fs.cat_file(name)), foreread.stats()["joins"]
+
+    task = ray.remote(read)
+    for epoch in range(2):
+        assert ray.get([task.remote(fs, name) for name in names]) == [(5000, 1)] * 50
+        if epoch == 0:
+            gets = made.counters()["get"]
+    assert made.counters()["get"] == gets <= 100

@@ -71,6 +71,13 @@ impl Error {
         Self::new(ErrorKind::NotFound, cause)
     }
 
+    /// A failure that another process tells of: what is known of it there, but for its cause as a
+    /// value.
+    pub fn told(kind: ErrorKind, text: &str, key: Option<&str>, retryable: bool) -> Self {
+        let (text, key) = (text.into(), key.map(Into::into));
+        Self(Arc::new(Failed { kind, text, key, retryable, given_up: false, retry_after: None, source: None }))
+    }
+
     /// The same failure, of this object or prefix.
     pub(crate) fn with_key(mut self, key: &str) -> Self {
         Arc::make_mut(&mut self.0).key = Some(key.into());

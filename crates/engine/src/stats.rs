@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Counts of times in powers of two of a microsecond.
 #[derive(Debug)]
@@ -41,7 +41,8 @@ impl Histogram {
 }
 
 /// A summary of times: upper bounds in microseconds, each a power of two.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Latency {
     /// How many.
@@ -145,7 +146,8 @@ impl Counters {
 }
 
 /// What the engine has done since it started, and holds now.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Stats {
     /// Reads answered, hits included.

@@ -54,6 +54,7 @@
 //! | read files in a known order | [`Engine::expect`] | no |
 //! | use more memory than there is | `memory::Region` (feature `memory`) | no |
 //! | see an object as a slice | `memory::View` (feature `memory`) | no |
+//! | share an engine with other processes | `StorageBuilder::share` (feature `share`) | no |
 //! | mount it | `mount::mount` (feature `mount`) | no |
 //! | read storage of another kind | [`backend::Backend`], [`Storage::of`] | as the backend says |
 //! | run a record of an engine again | [`replay`] | no |
@@ -122,6 +123,7 @@
 //! | `azblob` | `az://` | yes |
 //! | `http` | `http://`, `https://` | yes |
 //! | `memory` | `memory`: regions larger than their budget, objects as memory | yes |
+//! | `share` | `shared`: one engine for the processes of a user | yes |
 //! | `mount` | `mount`: FUSE mounts | no |
 //!
 //! Without any of them directories are read. A URL whose feature was left out is refused with an
@@ -171,6 +173,8 @@
 
 pub mod contact;
 mod reader;
+#[cfg(feature = "share")]
+mod share;
 mod storage;
 mod walk;
 
@@ -234,6 +238,15 @@ pub mod memory {
     pub use foreread_memory::{
         Advice, BUDGET_BYTES_MIN, Error, Gauges, Region, RegionBuilder, RegionCounters, Spill, Stats, View,
         ViewBuilder, ViewStats,
+    };
+}
+
+/// One engine for the processes of a user that read the same storage: the first one serves it, the
+/// others read through shared memory. See `StorageBuilder::share`.
+#[cfg(feature = "share")]
+pub mod shared {
+    pub use foreread_broker::{
+        Helped, Helps, Identity, Role, ShareOptions, Shared, SharedFile, SharedPages, SharedStats,
     };
 }
 

@@ -266,6 +266,12 @@ impl StorageBuilder {
         self
     }
 
+    /// The URL, and what it is connected with.
+    #[cfg(feature = "share")]
+    pub(crate) fn parts(&self) -> (&str, &ConnectOptions) {
+        (&self.url, &self.storage)
+    }
+
     /// Connects. Sends nothing; starts the engine's threads.
     ///
     /// Errors: [`crate::ErrorKind::NotFound`] for a local path that is not there;

@@ -180,6 +180,12 @@ fn unsafe_code_of_memory_regions_is_where_the_kernel_is_called_or_bytes_are_show
 }
 
 #[test]
+fn unsafe_code_of_the_broker_is_where_forks_and_shared_memory_are() {
+    let src = denying_unsafe_code("broker");
+    assert_eq!(files_with(&src, "allow(unsafe_code"), ["area.rs", "kept.rs"].map(|name| src.join(name)));
+}
+
+#[test]
 fn unsafe_code_of_the_python_module_is_where_forks_and_buffers_are() {
     let src = denying_unsafe_code("python");
     let known = ["buffer.rs", "memory.rs", "process.rs"];
