@@ -34,10 +34,10 @@ use change::Change;
 pub enum Reads<'w> {
     /// The reads of each reader, in order.
     Each(Vec<Box<dyn Iterator<Item = Op> + 'w>>),
-    /// How many reads each reader has, and the reads of all of them in the order of time, each with
-    /// its reader. A read starts neither before its time nor before the reader's previous read is
-    /// done, and the first read of a reader not before all reads of those readers are done that
-    /// have none after it: a program may have waited for another one to end.
+    /// How many reads each reader has, and the reads of all of them in the order of time, each
+    /// with its reader. A read starts neither before its time nor before the reader's previous
+    /// read is done, and the first read of a reader not before all reads of those readers are
+    /// done that have none after it: a program may have waited for another one to end.
     Together(Vec<u64>, Box<dyn Iterator<Item = (u32, Op)> + 'w>),
 }
 

@@ -172,10 +172,6 @@ impl Numbers {
             }
         }
     }
-
-    fn len(&self) -> u32 {
-        (self.texts.len() + self.numbers.len()) as u32
-    }
 }
 
 /// An iterator over a recording. Ends after the first error.
