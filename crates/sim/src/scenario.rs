@@ -27,16 +27,18 @@ use crate::tree::Forest;
 use crate::world::World;
 use crate::world::front::{Front, MOUNT_PIECE_NS, MOUNT_PIECE_PAGES, MOUNT_REQUEST_PAGES, PAGE_NS, PIECE_BYTES};
 use crate::world::reader::Start;
+use crate::world::together::Together;
 use change::Change;
 
 /// The reads of all readers. A reader has one read at a time.
 pub enum Reads<'w> {
     /// The reads of each reader, in order.
     Each(Vec<Box<dyn Iterator<Item = Op> + 'w>>),
-    /// The number of readers, and the reads of all of them in the order of time, each with its
-    /// reader. A read starts neither before its time nor before the reader's previous read is
-    /// done.
-    Together(u32, Box<dyn Iterator<Item = (u32, Op)> + 'w>),
+    /// How many reads each reader has, and the reads of all of them in the order of time, each
+    /// with its reader. A read starts neither before its time nor before the reader's previous
+    /// read is done, and the first read of a reader not before all reads of those readers are
+    /// done that have none after it: a program may have waited for another one to end.
+    Together(Vec<u64>, Box<dyn Iterator<Item = (u32, Op)> + 'w>),
 }
 
 /// Readers that read as long as the main readers do, and are counted apart.
@@ -184,9 +186,10 @@ impl<'w> Scenario<'w> {
         world = world.with_changes(self.changes, self.watch);
         let ran = match self.reads {
             Reads::Each(readers) => world.run((0..).zip(readers).map(start).collect(), None),
-            Reads::Together(readers, reads) => {
+            Reads::Together(reads_of, reads) => {
                 let none = || Box::new(std::iter::empty()) as Box<dyn Iterator<Item = Op>>;
-                world.run((0..readers).map(|reader| start((reader, none()))).collect(), Some(reads))
+                let readers = (0..reads_of.len() as u32).map(|reader| start((reader, none()))).collect();
+                world.run(readers, Some(Together::new(reads_of, reads)))
             }
         };
         ran.map_err(|violation| Error::Violation { policy: stack, violation })

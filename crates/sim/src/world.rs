@@ -29,9 +29,9 @@ pub(crate) mod reader;
 mod reading;
 mod requests;
 mod serve;
+pub(crate) mod together;
 
 use foreread_policy::{Event, FileId, ReadId, RequestId};
-use foreread_workload::Op;
 
 use crate::outcome::course::Watch;
 use crate::outcome::picture::Picture;
@@ -48,13 +48,11 @@ use in_flight::InFlight;
 use orders::Orders;
 use page::Page;
 use reader::{Reader, Start};
+use together::Together;
 
 /// Most reads that wait for their readers. Lower: a slow reader delays the others; higher: more
 /// memory.
 const QUEUED_MAX: usize = 1 << 16;
-
-/// Reads of all readers, by time.
-type Together<'w> = Box<dyn Iterator<Item = (u32, Op)> + 'w>;
 
 /// One simulation.
 pub(crate) struct World<'w> {
@@ -109,8 +107,6 @@ pub(crate) struct World<'w> {
     reading: usize,
     beside: usize,
     together: Option<Together<'w>>,
-    /// The next read of `together`.
-    coming: Option<(u32, Op)>,
     /// Reads of `together` that wait in the queues of their readers.
     queued: usize,
     /// Folios referenced and reads answered since policy was last told.
@@ -170,7 +166,6 @@ impl<'w> World<'w> {
             reading: 0,
             beside: 0,
             together: None,
-            coming: None,
             queued: 0,
             answered: Vec::new(),
             granted: VecDeque::new(),
@@ -218,12 +213,14 @@ impl<'w> World<'w> {
             self.tally.watch(watch);
         }
         self.together = together;
-        self.come();
+        if let Some(together) = &mut self.together {
+            together.end_at(self.until_ns);
+        }
         for (number, start) in readers.into_iter().enumerate() {
             self.readers.push(Reader::new(start));
             self.enter(0, number);
         }
-        while self.reading > 0 || self.coming.is_some() {
+        while self.reading > 0 || self.together.as_ref().is_some_and(Together::goes_on) {
             let Some(next_ns) = self.next_ns() else {
                 return Err(Violation::Stuck { readers: self.reading, at_ns: self.now_ns });
             };
@@ -255,7 +252,7 @@ impl<'w> World<'w> {
 
     /// The time of the next event.
     fn next_ns(&self) -> Option<u64> {
-        let coming_ns = self.coming.as_ref().filter(|_| self.queued < QUEUED_MAX).map(|(_, op)| op.not_before_ns);
+        let coming_ns = self.together.as_ref().filter(|_| self.queued < QUEUED_MAX).and_then(Together::due_ns);
         let reader_ns = self.agenda.peek().map(|Reverse((at_ns, ..))| *at_ns);
         let refused_ns = self.refused.front().map(|&(at_ns, _)| at_ns);
         let trouble_ns = self.trouble.peek().map(|Reverse((at_ns, _))| *at_ns);
@@ -293,19 +290,13 @@ impl<'w> World<'w> {
         Ok(())
     }
 
-    fn come(&mut self) {
-        let until_ns = self.until_ns;
-        let next = self.together.as_mut().and_then(Iterator::next);
-        self.coming = next.filter(|(_, op)| op.not_before_ns < until_ns);
-    }
-
     /// Gives readers their due reads.
     fn take_what_came(&mut self) -> Result<(), Violation> {
         while self.queued < QUEUED_MAX
-            && let Some((number, op)) = self.coming.filter(|(_, op)| op.not_before_ns <= self.now_ns)
+            && let Some(together) = &mut self.together
+            && let Some((number, op)) = together.next(self.now_ns)
         {
-            self.come();
-            let number = number as usize;
+            together.end_at(self.until_ns);
             self.readers[number].queued.push_back(op);
             self.queued += 1;
             if std::mem::take(&mut self.readers[number].idle) {

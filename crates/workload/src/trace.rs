@@ -172,10 +172,6 @@ impl Numbers {
             }
         }
     }
-
-    fn len(&self) -> u32 {
-        (self.texts.len() + self.numbers.len()) as u32
-    }
 }
 
 /// An iterator over a recording. Ends after the first error.
@@ -356,8 +352,8 @@ impl<R: BufRead> Iterator for Trace<R> {
 pub struct Survey {
     /// Bytes of each file: as recorded, or up to its last byte read.
     pub sizes: Vec<u64>,
-    /// Number of readers.
-    pub readers: u32,
+    /// The number of reads of each reader.
+    pub reads_of: Vec<u64>,
     /// Number of reads.
     pub reads: u64,
     /// Bytes of all reads.
@@ -371,21 +367,30 @@ pub struct Survey {
 }
 
 impl Survey {
+    /// The number of readers.
+    pub fn readers(&self) -> usize {
+        self.reads_of.len()
+    }
+
     /// Reads a recording once.
     ///
     /// Errors: those of the recording; [`TraceError::Empty`] if it holds no reads.
     pub fn of<R: BufRead>(mut trace: Trace<R>) -> Result<Self, TraceError> {
-        let (mut reads, mut read_bytes) = (0, 0);
+        let (mut reads, mut read_bytes, mut reads_of) = (0, 0, Vec::new());
         for access in trace.by_ref() {
+            let Access { reader, len, .. } = access?;
             reads += 1;
-            read_bytes += u64::from(access?.len);
+            read_bytes += u64::from(len);
+            // Readers are numbered in the order of their first reads.
+            reads_of.resize(reads_of.len().max(reader as usize + 1), 0);
+            reads_of[reader as usize] += 1;
         }
         if reads == 0 {
             return Err(TraceError::Empty { passed_over: trace.passed_over });
         }
         Ok(Self {
             sizes: trace.sizes,
-            readers: trace.readers.len(),
+            reads_of,
             reads,
             read_bytes,
             span_ns: trace.last_ns,
@@ -425,7 +430,7 @@ mod tests {
         writer.lost(2).unwrap();
         let (accesses, survey) = read("x", &written).unwrap();
         assert_eq!(accesses, [access(0, 0, 0, 4096, 131_072), access(4_000, 1, 0, 0, 1)]);
-        assert_eq!((survey.sizes, survey.readers, survey.lost), (vec![1 << 30], 2, 2));
+        assert_eq!((survey.sizes, survey.reads_of, survey.lost), (vec![1 << 30], vec![1, 1], 2));
     }
 
     #[test]

@@ -26,7 +26,8 @@ use crate::terminal::size::Size;
 ///
 /// Takes recordings of `foreread record`, fio's iolog, the text of blkparse, block traces as CSV
 /// (MSR Cambridge, SNIA) and libCacheSim's oracleGeneral. Each reader has one read at a time,
-/// which starts at its recorded time, or when the one before is done. The log of a mount's
+/// which starts at its recorded time, or when the one before is done; the first read of a reader
+/// also waits for those readers that had read for the last time before it. The log of a mount's
 /// decisions (`foreread mount --record`) is checked instead: the same events must lead to the same
 /// actions.
 #[derive(Debug, clap::Args)]
@@ -193,7 +194,7 @@ fn scenario<'w, R: BufRead + 'w>(
     Scenario {
         sizes: survey.sizes.clone(),
         extent_bytes: None,
-        reads: Reads::Together(survey.readers, Box::new(reads)),
+        reads: Reads::Together(survey.reads_of.clone(), Box::new(reads)),
         tree: None,
         region: None,
         descriptor: Descriptor::Own,
@@ -247,7 +248,7 @@ fn table(path: &Path, survey: &Survey, most_hits: Option<f64>, columns: &[(Polic
         path.display(),
         survey.reads,
         Size(survey.read_bytes),
-        survey.readers,
+        survey.readers(),
         survey.sizes.len(),
         survey.span_ns as f64 / 1e9
     );
@@ -291,7 +292,7 @@ fn json(survey: &Survey, most_hits: Option<f64>, columns: &[(PolicyName, Tally)]
         "recording": {
             "reads": survey.reads,
             "read_bytes": survey.read_bytes,
-            "readers": survey.readers,
+            "readers": survey.readers(),
             "files": survey.sizes.len(),
             "span_ns": survey.span_ns,
             "passed_over": survey.passed_over,

@@ -36,7 +36,11 @@ impl World<'_> {
                 if reader.own_descriptors.is_some() {
                     self.storage.close(self.now_ns, reader.by.descriptor);
                 }
-                return Ok(());
+                return if self.together.as_mut().is_some_and(|all| all.rests(number)) {
+                    self.end(number)
+                } else {
+                    Ok(())
+                };
             };
             let due_ns = op.not_before_ns + reader.delay_ns;
             reader.began_ns = 0;
@@ -63,6 +67,18 @@ impl World<'_> {
             return Ok(());
         }
         Ok(())
+    }
+
+    /// The reader has ended, and its descriptors are closed.
+    fn end(&mut self, number: usize) -> Result<(), Violation> {
+        let Some(file) = self.readers[number].file.take() else { return Ok(()) };
+        if self.readers.iter().any(|other| other.file == Some(file)) {
+            return Ok(());
+        }
+        let index = file as usize;
+        self.closed[index] = true;
+        // A kernel goes on with what it reads ahead; a rule that does so ignores this.
+        self.tell(Reading::default(), Event::Release { file: self.id(index) })
     }
 
     pub(super) fn begin(&mut self, number: usize) -> Result<(), Violation> {

@@ -12,13 +12,14 @@
 //!
 //! Where it can, a part ends with a folio. A strided part is one record, or several: those that
 //! touch, and those whose gaps cost less than requests of their own do. Gaps are read through and
-//! not kept. Parts are held back where they are paced (`pace`).
+//! not kept. On a disk, one record that does not touch the next is read ahead. Parts are held back
+//! where they are paced (`pace`).
 //!
 //! *Invariants:* a part is not empty and lies within the file. Its mark lies in it.
 //!
 //! The file does not decide how long the window is (`window`), and does not know which pages of a
 //! part are resident. Source: docs/decisions/0005 (parts by distance), 0008 (where marks lie),
-//! 0014 (disks), 0058 (long reads), 0061 (first parts).
+//! 0014 (disks), 0058 (long reads), 0061 (first parts), 0071 (gaps), 0072 (records on disks).
 
 use super::{Gaps, PART_PAGES_MAX, PART_PAGES_MIN, Pattern, Stream};
 use crate::units::{Extent, FOLIO_PAGES_MAX, Nanos, Records};
@@ -115,6 +116,9 @@ impl Stream {
                 if self.reads_through(delta.unsigned_abs(), pages, limits) {
                     return self.next_through(ahead, limits, delta, pages);
                 }
+                // A disk serves them one after the other, each after a positioning of its own.
+                let apart = limits.rotational && delta.unsigned_abs() > pages;
+                let ahead = if apart { ahead.min(DISK_RECORDS * pages) } else { ahead };
                 self.next_strided(ahead, part.min(PART_PAGES_STRIDED_MAX), delta, pages, limits.file_pages)
             }
         }
@@ -265,6 +269,12 @@ const GAP_TRIED_PAGES_MAX: u64 = 32;
 /// of what lies before it. Source: a guess, not measured.
 const PART_PAGES_STRIDED_MAX: u64 = 512;
 
+/// Records of a progression wanted ahead on a disk, where they do not touch. Lower: none would be
+/// on its way while one is read. Higher: what is demanded meanwhile waits for more positionings,
+/// and more is read in vain where the progression ends; nothing comes sooner. Source:
+/// docs/decisions/0072.
+const DISK_RECORDS: u64 = 1;
+
 #[cfg(test)]
 mod tests {
     use alloc::vec::Vec;
@@ -345,6 +355,20 @@ mod tests {
         stream.advance(Nanos(1), Read { stalled: true, ..Read::alone(Extent::new(0, 32), None) }, &Lengths::default());
         let rest = plan(&mut stream, LIMITS);
         assert!(rest.iter().all(|p| p.extent.end <= 256), "{rest:?}");
+    }
+
+    #[test]
+    fn on_a_disk_one_record_is_read_ahead_and_no_more() {
+        let limits = Limits { rotational: true, ..LIMITS };
+        let starts = |parts: Vec<Part>| parts.iter().map(|p| p.extent.start).collect::<Vec<_>>();
+        let mut stream = Stream::new(0, Nanos(0), Extent::new(768, 784));
+        stream.recognise_stride(256, 16, 4);
+        assert_eq!(starts(plan(&mut stream, limits)), [768, 1024]);
+        stream.advance(Nanos(1), Read::alone(Extent::new(1024, 1040), None), &Lengths::default());
+        assert_eq!(starts(plan(&mut stream, limits)), [1280]);
+        let mut touching = Stream::new(0, Nanos(0), Extent::new(1024, 1056));
+        touching.recognise_stride(-32, 32, 8);
+        assert!(plan(&mut touching, limits).len() > 2, "records that touch are one transfer");
     }
 
     #[test]
