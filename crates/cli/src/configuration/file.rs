@@ -75,7 +75,7 @@ impl Files {
         for path in &paths {
             match std::fs::read_to_string(path) {
                 Ok(text) => files.push(File::parse(path, &text, definition)?),
-                Err(cause) if cause.kind() == ErrorKind::NotFound && !must_exist => {}
+                Err(_) if !must_exist && !is_there(path) => {}
                 Err(cause) => return Err(Error::File { path: path.clone(), cause }),
             }
         }
@@ -111,6 +111,13 @@ impl Files {
         );
         Error::Store { name: name.to_owned(), help }
     }
+}
+
+/// Whether this user can see that there is a file. The home of another user, whose environment
+/// was kept, has none for this one.
+fn is_there(path: &Path) -> bool {
+    let unseen = [ErrorKind::NotFound, ErrorKind::PermissionDenied, ErrorKind::NotADirectory];
+    !path.metadata().is_err_and(|cause| unseen.contains(&cause.kind()))
 }
 
 /// Where files are looked for, the one that wins first, and whether they must exist.
