@@ -245,6 +245,11 @@ impl FileReadahead {
         self.streams.iter().any(|s| s.id == id && s.guess)
     }
 
+    /// The pages between the last two records of stream `id`, if it is a progression.
+    pub(crate) fn gap_behind(&self, id: u64) -> Option<Extent> {
+        self.streams.iter().find(|stream| stream.id == id)?.gap_behind()
+    }
+
     /// What its streams of `file` are doing, where each may be `share_pages` ahead.
     pub(crate) fn states(&self, file: FileId, share_pages: u64) -> impl Iterator<Item = StreamState> {
         self.streams.iter().filter_map(move |stream| stream.state(file, share_pages))

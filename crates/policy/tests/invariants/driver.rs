@@ -208,7 +208,12 @@ impl Driver {
             }
             Action::Grant { request, granted } => {
                 let of = self.requests.get_mut(&request).expect("granted to a request that is not in flight");
-                assert!(granted > of.2 && granted <= of.1.end);
+                assert!(
+                    granted > of.2 && granted <= of.1.end,
+                    "{request:?} of {:?} had {}, and is granted {granted}",
+                    of.1,
+                    of.2
+                );
                 let starts = std::mem::replace(&mut of.2, granted) == of.1.start;
                 self.drained.remove(&request);
                 if starts {

@@ -66,6 +66,13 @@ pub(crate) struct Limits {
 }
 
 impl Stream {
+    /// Strided: the pages between the record that is being read and the one before it.
+    pub(crate) fn gap_behind(&self) -> Option<Extent> {
+        let Pattern::Strided { delta, pages } = self.pattern else { return None };
+        let before = self.pos.checked_add_signed(-delta)?;
+        Some(Extent::new(before.min(self.pos) + pages, before.max(self.pos)))
+    }
+
     /// What to read ahead next, or `None` while enough is planned or the part is held back. Call
     /// [`Stream::planned`] once the part is submitted.
     pub(crate) fn next_part(&mut self, now: Nanos, limits: Limits) -> Option<Part> {
@@ -158,6 +165,9 @@ impl Stream {
     /// tries it once.
     fn reads_through(&mut self, distance: u64, pages: u64, limits: Limits) -> bool {
         let gap = distance - pages;
+        if gap == 0 || distance > pages * AMPLIFICATION_MAX {
+            return false;
+        }
         let is_cheap = gap <= limits.gap_pages_max;
         let tries = limits.is_growing && gap <= GAP_TRIED_PAGES_MAX && self.gaps != Gaps::Dear;
         self.gaps = match self.gaps {
@@ -165,7 +175,7 @@ impl Stream {
             Gaps::Unknown if !is_cheap && tries => Gaps::Tried,
             known => known,
         };
-        gap > 0 && distance <= pages * AMPLIFICATION_MAX && (is_cheap || tries)
+        is_cheap || tries
     }
 
     /// The next part of a progression of which the gaps are read through: as many records as a
@@ -412,6 +422,13 @@ mod tests {
         assert!(dear.iter().all(|part| part.records.is_none() && part.extent.pages() == 1), "{dear:?}");
         let sparser = plan(&mut sparse(17, 34), Limits { gap_pages_max: 100, ..cheap });
         assert!(sparser.iter().all(|part| part.records.is_none()), "sixteen times what is read, at most");
+    }
+
+    #[test]
+    fn the_gap_behind_lies_between_the_last_two_records() {
+        assert_eq!(sparse(16, 32).gap_behind(), Some(Extent::new(17, 32)));
+        assert_eq!(sparse(-16, 32).gap_behind(), Some(Extent::new(33, 48)));
+        assert_eq!(sparse(16, 8).gap_behind(), None, "the first record of the file");
     }
 
     #[test]

@@ -50,14 +50,18 @@ impl ReadPath {
         self.part_pages = part_pages_max;
         let read = self.files.get(&file).map_or(0, |f| f.readahead.standing(stream));
         let ahead_pages_max = own.min(self.round.share(self.shares.level(room), read)).max(1);
+        // What was read as well is no gap: hits between the records of a progression are not told.
+        let gap = self.files.get(&file).and_then(|f| f.readahead.gap_behind(stream));
+        let is_gap = |gap| self.budget.read_in(file, gap) <= gap.pages() / 2;
+        let reads_through = !self.options.rotational && gap.is_some_and(is_gap);
         Limits {
             file_pages,
             ahead_pages_max,
             part_pages_max,
             streams,
             paced: self.options.rotational || is_paced,
-            gap_pages_max: if self.options.rotational { 0 } else { self.link.gap_pages_max() },
-            is_growing: !self.options.rotational && self.link.is_growing() && !self.link.is_crowded(),
+            gap_pages_max: if reads_through { self.link.gap_pages_max() } else { 0 },
+            is_growing: reads_through && self.link.is_growing() && !self.link.is_crowded(),
             rotational: self.options.rotational,
         }
     }

@@ -59,7 +59,7 @@ impl Budget {
         let folios = self.folios.0.range(file, from_folio(&self.folios, file, extent));
         let in_flight = folios.filter(|(_, f)| f.state() == State::InFlight);
         let mut requests: Vec<_> = in_flight.map(|(_, f)| f.request).collect();
-        requests.dedup();
+        distinct(&mut requests);
         requests
     }
 
@@ -72,7 +72,7 @@ impl Budget {
     pub(crate) fn pending(&self, file: FileId, extent: Extent) -> Vec<RequestId> {
         let folios = self.folios.0.range(file, from_folio(&self.folios, file, extent));
         let mut requests: Vec<_> = folios.filter(|(_, f)| !f.charged).map(|(_, f)| f.request).collect();
-        requests.dedup();
+        distinct(&mut requests);
         requests
     }
 
@@ -105,4 +105,11 @@ impl Budget {
         let folios = self.folios.0.range(file, within);
         folios.filter(|(_, folio)| folio.is_read()).map(|(start, folio)| folio.end - start).sum()
     }
+}
+
+/// Each request once. Between folios of one may lie those of another: pages that were resident when
+/// it was made, or that lie between its records.
+fn distinct(requests: &mut Vec<RequestId>) {
+    requests.sort_unstable();
+    requests.dedup();
 }
