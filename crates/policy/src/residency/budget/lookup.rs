@@ -107,8 +107,8 @@ impl Budget {
     }
 }
 
-/// Each request once. Between folios of one may lie those of another: pages that were resident when
-/// it was made, or that lie between its records.
+/// Each request once. Between folios of one may lie those of another: pages that were resident
+/// when it was made, or that lie between its records.
 fn distinct(requests: &mut Vec<RequestId>) {
     requests.sort_unstable();
     requests.dedup();
