@@ -3,7 +3,7 @@
 //! The counters of what it has done are in `stats`. To look costs a turn at the shard and changes
 //! nothing.
 
-use foreread_policy::{Bound, LinkState, Nanos, PAGE_BYTES, Shape, StreamState};
+use foreread_policy::{Bound, LinkState, Nanos, PAGE_BYTES, Pattern, StreamState};
 use serde::Serialize;
 
 /// What an engine is doing just now.
@@ -78,9 +78,9 @@ pub struct Link {
 impl Stream {
     /// `state` of the object `key`, at `now`.
     pub(crate) fn new(key: &str, size_bytes: u64, state: StreamState, now: Nanos) -> Self {
-        let (shape, delta_bytes, record_bytes) = match state.shape {
-            Shape::Forward => ("forward", None, None),
-            Shape::Strided { delta, pages } => ("strided", Some(delta * PAGE_BYTES as i64), Some(pages * PAGE_BYTES)),
+        let (shape, delta_bytes, record_bytes) = match state.pattern {
+            Pattern::Forward => ("forward", None, None),
+            Pattern::Strided { delta, pages } => ("strided", Some(delta * PAGE_BYTES as i64), Some(pages * PAGE_BYTES)),
         };
         let bound = match state.bound {
             Bound::Quiet => "quiet",

@@ -69,11 +69,16 @@ impl Read {
 
 /// Where the reads of a stream lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pattern {
+pub enum Pattern {
     /// Each read begins where the one before it ended.
     Forward,
     /// Records of `pages` pages, `delta` pages from one start to the next.
-    Strided { delta: i64, pages: u64 },
+    Strided {
+        /// Negative for a reader that goes backward.
+        delta: i64,
+        /// Pages of a record.
+        pages: u64,
+    },
 }
 
 /// What is known of reading through the gaps of a progression.

@@ -206,6 +206,11 @@ impl Link {
         self.throughput.grows()
     }
 
+    /// The same, and requests do not wait for each other yet.
+    pub(crate) fn may_carry_more(&self) -> bool {
+        self.is_growing() && !self.is_crowded()
+    }
+
     /// First byte and transfer of a request for `pages` on an idle link, in ns.
     pub(crate) fn delay_ns(&self, pages: u64) -> u64 {
         self.latency_ns.saturating_add(self.transfer_ns(pages))
@@ -283,7 +288,7 @@ impl Link {
     /// The most pages that are worth having in flight or unread at once, in requests of
     /// `part_pages`.
     pub(crate) fn ahead_pages_max(&self, part_pages: u64) -> u64 {
-        if self.is_growing() && !self.is_crowded() {
+        if self.may_carry_more() {
             // What the link carries has not shown yet.
             return u64::MAX;
         }

@@ -14,20 +14,6 @@
 use super::{Pattern, Stream};
 use crate::units::{FileId, Nanos};
 
-/// Where the reads of a stream lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
-    /// Each read begins where the one before it ended.
-    Forward,
-    /// Records of `pages` pages, `delta` pages from one start to the next.
-    Strided {
-        /// Negative for a reader that goes backward.
-        delta: i64,
-        /// Pages of a record.
-        pages: u64,
-    },
-}
-
 /// What a stream's window ends at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
@@ -49,7 +35,7 @@ pub struct StreamState {
     /// The file.
     pub file: FileId,
     /// How its reads lie.
-    pub shape: Shape,
+    pub pattern: Pattern,
     /// Forward: the page after the last one read. Strided: first page of the record being read.
     pub position: u64,
     /// The page up to which (for a backward stream, down to which) all is requested.
@@ -87,13 +73,9 @@ impl Stream {
         } else {
             (self.ahead, Bound::Quiet)
         };
-        let shape = match self.pattern {
-            Pattern::Forward => Shape::Forward,
-            Pattern::Strided { delta, pages } => Shape::Strided { delta, pages },
-        };
         Some(StreamState {
             file,
-            shape,
+            pattern: self.pattern,
             position: self.pos,
             planned: self.end.max(0) as u64,
             window_pages,

@@ -61,7 +61,7 @@ impl ReadPath {
             streams,
             paced: self.options.rotational || is_paced,
             gap_pages_max: if reads_through { self.link.gap_pages_max() } else { 0 },
-            is_growing: reads_through && self.link.is_growing() && !self.link.is_crowded(),
+            is_growing: reads_through && self.link.may_carry_more(),
             rotational: self.options.rotational,
         }
     }
@@ -95,7 +95,7 @@ impl ReadPath {
         let even = even.clamp(PART_PAGES_MIN, PART_PAGES_MAX);
         let held = |part: u64| self.link.held_bytes(part, GRANT_PAGES, connection(Extent::new(0, part)));
         let memory = self.budget.ahead_bytes_max();
-        let most = match self.link.is_growing() && !self.link.is_crowded() {
+        let most = match self.link.may_carry_more() {
             true if even < PART_PAGES_UNKNOWN => even,
             true => even.max(2 * PART_PAGES_UNKNOWN),
             false => (even * LONGER).min(PART_PAGES_MAX),
