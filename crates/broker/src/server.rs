@@ -138,9 +138,7 @@ impl Serving {
     pub(crate) fn set_memory_bytes(&self, own_bytes: Option<u64>, default_bytes: u64) -> Result<(), Error> {
         let mut clients = self.shared.clients.lock();
         (clients.own_bytes, clients.default_bytes) = (own_bytes, default_bytes);
-        let bytes = clients.memory_bytes();
-        drop(clients);
-        self.shared.engine.set_memory_bytes(bytes)
+        self.shared.engine.set_memory_bytes(clients.memory_bytes())
     }
 }
 
@@ -203,12 +201,10 @@ impl Shared {
             let number = clients.next;
             clients.next += 1;
             clients.by_number.insert(number, Arc::clone(&client));
+            self.set_budget(&clients);
             number
         };
         let _left = Leaving { shared: Arc::clone(self), number };
-        if memory_bytes.is_some() {
-            self.set_budget();
-        }
         client.tell(0, &Told::Welcome, 0);
         let ended = client.run(self, left);
         client.close();
@@ -255,8 +251,11 @@ impl Shared {
     }
 
     /// The budget is the largest that a process was told.
-    fn set_budget(&self) {
-        let bytes = self.clients.lock().memory_bytes();
+    ///
+    /// The caller holds the clients: what the clients are and the budget change together, and of
+    /// two threads the later has the last word.
+    fn set_budget(&self, clients: &Clients) {
+        let bytes = clients.memory_bytes();
         if bytes != self.engine.memory_bytes()
             && let Err(error) = self.engine.set_memory_bytes(bytes)
         {
@@ -268,8 +267,9 @@ impl Shared {
     fn note(&self, client: &Client, call: &Call) -> Option<Reply> {
         match call {
             Call::Memory(bytes) => {
+                let clients = self.clients.lock();
                 *client.memory_bytes.lock() = *bytes;
-                self.set_budget();
+                self.set_budget(&clients);
                 Some(Reply::Nothing)
             }
             Call::Stats => {
@@ -308,16 +308,14 @@ struct Leaving {
 
 impl Drop for Leaving {
     fn drop(&mut self) {
-        let (client, closed) = {
-            let mut clients = self.shared.clients.lock();
-            (clients.by_number.remove(&self.number), clients.closed)
-        };
-        let Some(client) = client else { return };
+        let mut clients = self.shared.clients.lock();
+        let Some(client) = clients.by_number.remove(&self.number) else { return };
+        if !clients.closed {
+            self.shared.set_budget(&clients);
+        }
+        drop(clients);
         client.close();
         self.shared.expects_none(&client);
-        if client.memory_bytes.lock().is_some() && !closed {
-            self.shared.set_budget();
-        }
     }
 }
 

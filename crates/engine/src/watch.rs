@@ -35,7 +35,8 @@ pub struct Stream {
     /// Strided: of a record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub record_bytes: Option<u64>,
-    /// Where it is read.
+    /// Where it is read, or a little before: of reads of what is resident, policy is told now and
+    /// then only.
     pub position_bytes: u64,
     /// Up to where all is requested; down to where, for a reader that goes backward.
     pub planned_bytes: u64,

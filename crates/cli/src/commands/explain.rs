@@ -108,16 +108,17 @@ fn of_stream(stream: &Value) -> String {
     };
     let _ = writeln!(text, "    up to {} ahead: {why}", size("window_bytes"));
     let rate = match stream["bytes_per_s"].as_u64() {
-        Some(rate) => format!("its reader takes {}", per_second(rate)),
-        None => "its rate is not known yet".to_owned(),
+        Some(rate) => format!("takes {}", per_second(rate)),
+        None => "has no rate yet".to_owned(),
     };
-    let waits = if stream["waits"].as_bool() == Some(true) {
-        "and waited at its last read"
-    } else {
-        "and did not wait at its last read"
-    };
+    let waits = if stream["waits"].as_bool() == Some(true) { "waited" } else { "did not wait" };
     let idle = stream["idle_ms"].as_u64().unwrap_or(0);
-    let _ = writeln!(text, "    {rate}, {waits}, {}.{} s ago", idle / 1_000, idle % 1_000 / 100);
+    let _ = writeln!(
+        text,
+        "    its reader {rate}, and {waits} at its last read, {}.{} s ago",
+        idle / 1_000,
+        idle % 1_000 / 100
+    );
     text
 }
 

@@ -1,8 +1,9 @@
 //! `foreread explain`: what a mount makes of the reads of a file.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
+use rustix::fs::OFlags;
 use serde_json::Value;
 
 use crate::fixture::{Mount, Store, directory, foreread, run};
@@ -11,7 +12,9 @@ use crate::fixture::{Mount, Store, directory, foreread, run};
 fn a_stream_is_explained_and_random_reads_form_none() {
     let store = Store::with(&[("dir/read", 256 << 20), ("other", 256 << 20)]);
     let mount = Mount::of(&store);
-    let file = File::open(mount.file("dir/read")).expect("a file");
+    // Past the kernel's page cache, whose readahead asks for its pieces in any order.
+    let direct = OFlags::DIRECT.bits() as i32;
+    let file = OpenOptions::new().read(true).custom_flags(direct).open(mount.file("dir/read")).expect("a file");
     let mut piece = vec![0; 1 << 20];
     for nth in 0..8 {
         file.read_exact_at(&mut piece, nth << 20).expect("a read");
@@ -28,10 +31,10 @@ fn a_stream_is_explained_and_random_reads_form_none() {
 
     let json = |path| serde_json::from_str::<Value>(&run(foreread().args(["explain", "--json"]).arg(path)).ok().text());
     let all = json(mount.path().to_owned()).expect("JSON");
-    // Threads of the kernel's readahead may leave others of the same file beside it.
-    let stream = &all["streams"][0];
+    let [stream] = &all["streams"].as_array().expect("streams")[..] else { panic!("one stream: {all}") };
     assert_eq!((&stream["key"], &stream["shape"]), (&Value::from("dir/read"), &Value::from("forward")));
-    assert!(stream["position_bytes"].as_u64().expect("a number") >= 8 << 20, "{stream}");
+    // Of reads of what is resident, policy is told now and then only.
+    assert!(stream["position_bytes"].as_u64().expect("a number") >= 6 << 20, "{stream}");
     assert_eq!(json(mount.file("dir")).expect("JSON")["streams"][0]["key"], "dir/read", "by any directory");
 
     let elsewhere = directory();
