@@ -32,6 +32,7 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use crate::error::Error;
 use crate::pages::opened::Opened;
 use crate::pages::pinned::Pages;
 use crate::pages::request::Request;
@@ -174,6 +175,22 @@ impl Driver {
                 self.tell(shard, event);
             }
         }
+    }
+
+    /// `joint` has failed with `error` when patience ended. So do the reads that wait for pages of
+    /// it that had no memory yet, if they have waited for so long that they would not be made anew
+    /// (`Reader::begins_anew`): else they would have a request of their own now, and patience once
+    /// more.
+    fn fail(self: &Arc<Self>, shard: &mut Shard, joint: &Joint, end: End, error: &Error) {
+        let (file, longest) = (joint.opened.id, self.storage.patience.first_byte);
+        for extent in joint.lacking(end.arrived) {
+            for (read, missed) in shard.take_lacking(file, extent, longest) {
+                missed.untold();
+                self.tell(shard, Event::Answered { read });
+                shard.deferred.failed.push((error.clone(), missed));
+            }
+        }
+        self.settle(shard, joint, end);
     }
 
     /// Tells policy of requests that were answered in place, and, while reads lack memory, of
@@ -351,19 +368,18 @@ impl Driver {
     }
 
     fn give_up_silent(self: &Arc<Self>, patience: Duration) {
+        let error = |in_place: &InPlace| silence("read", in_place.joint.opened.object.key.as_str(), patience);
         let silent: Vec<Arc<InPlace>> = self.enter(|shard| {
-            let known: Vec<_> = shard.in_place().filter(|(_, in_place)| in_place.age() >= patience).collect();
-            for (request, _) in &known {
-                if shard.finished(*request) {
-                    self.tell(shard, Event::Failed { request: *request });
-                }
+            let known: Vec<_> = shard.in_place().filter(|in_place| in_place.age() >= patience).collect();
+            for in_place in &known {
+                let end = End { arrived: 0, first_byte: Nanos(0), total: Nanos(0) };
+                self.fail(shard, &in_place.joint, end, &error(in_place));
             }
-            known.into_iter().map(|(_, in_place)| in_place).chain(shard.take_outlived(patience)).collect()
+            known.into_iter().chain(shard.take_outlived(patience)).collect()
         });
         for in_place in silent {
             self.storage.stats.demand_failed.fetch_add(1, Relaxed);
-            let key = in_place.joint.opened.object.key.as_str();
-            in_place.fail(&silence("read", key, patience));
+            in_place.fail(&error(&in_place));
         }
     }
 
@@ -442,6 +458,10 @@ impl Owner for Driver {
 
     fn over(self: &Arc<Self>, joint: &Joint, end: End) {
         self.enter(|shard| self.settle(shard, joint, end));
+    }
+
+    fn failed(self: &Arc<Self>, joint: &Joint, end: End, error: &Error) {
+        self.enter(|shard| self.fail(shard, joint, end, error));
     }
 
     fn over_unless_demanded(self: &Arc<Self>, joint: &Joint, end: End) -> bool {

@@ -20,7 +20,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use foreread_policy::{
-    Action, Class, Counters, Event, Extent, Memory, Nanos, ReadId, ReadPath, Records, RequestId, StreamState,
+    Action, Class, Counters, Event, Extent, FileId, Memory, Nanos, ReadId, ReadPath, Records, RequestId, StreamState,
 };
 use smallvec::SmallVec;
 use tokio::task::AbortHandle;
@@ -256,10 +256,10 @@ impl Shard {
         self.requests.contains_key(&request)
     }
 
-    /// The requests that are read in place.
-    pub(crate) fn in_place(&self) -> impl Iterator<Item = (RequestId, Arc<InPlace>)> {
-        self.requests.iter().filter_map(|(&request, (carrier, _))| match carrier {
-            Carrier::InPlace(in_place) => Some((request, Arc::clone(in_place))),
+    /// What is read in place.
+    pub(crate) fn in_place(&self) -> impl Iterator<Item = Arc<InPlace>> {
+        self.requests.values().filter_map(|(carrier, _)| match carrier {
+            Carrier::InPlace(in_place) => Some(Arc::clone(in_place)),
             Carrier::None(_) | Carrier::Joined | Carrier::Task(_) => None,
         })
     }
@@ -320,6 +320,22 @@ impl Shard {
             let error = Error::new(ErrorKind::Io, "a page that should be there is not: please report this");
             self.deferred.failed.push((error, read));
         }
+    }
+
+    /// Takes the reads of `extent` of `file` that are not ready and have waited for longer than
+    /// this.
+    pub(crate) fn take_lacking(
+        &mut self,
+        file: FileId,
+        extent: Extent,
+        longest: Duration,
+    ) -> Vec<(ReadId, Arc<dyn Missed>)> {
+        let is_it = |_: &ReadId, read: &mut Arc<dyn Missed>| {
+            read.file() == file && read.extent().overlaps(extent) && read.has_waited(longest)
+        };
+        let mut taken: Vec<_> = self.lacking.extract_if(is_it).collect();
+        taken.sort_unstable_by_key(|&(read, _)| read);
+        taken
     }
 
     /// Takes the reads that are not ready: they never will be.

@@ -241,6 +241,36 @@ fn a_read_that_joins_a_request_of_before_the_outage_has_its_bytes() {
     }
 }
 
+/// Reads wait for pages at the end of a request that has no memory yet, since nothing of it comes.
+/// They end with it, within their own patience: not with a second request of their own.
+#[test]
+fn a_read_behind_the_grants_of_a_silent_request_ends_within_patience() {
+    for since in [1, 11, 15, 20, 25] {
+        let (runtime, store) = (runtime(), Store::new());
+        let engine = engine(&runtime, &store, since);
+        runtime.block_on(async {
+            store.go_down(Line::Swallows, Fate::IsLost);
+            let file = engine.open(&object("f"));
+            let read = |at: u64, len: usize| {
+                let file = file.clone();
+                tokio::spawn(async move {
+                    let began = Instant::now();
+                    assert!(file.read_at(at, len).await.is_err(), "the storage is gone");
+                    began.elapsed()
+                })
+            };
+            let first = read(0, 190 << 12);
+            sleep(Duration::from_secs(since)).await;
+            let behind: Vec<_> = (180..400).step_by(4).map(|page| read(page << 12, 4096)).collect();
+            for took in join_all([first].into_iter().chain(behind)).await {
+                let took = took.expect("it ends");
+                assert!(took <= LONGEST, "{since}: {took:?}");
+            }
+            settled(&engine).await;
+        });
+    }
+}
+
 /// All reads of a run in which the storage goes after [`GOES`], for `gone`.
 fn outage(line: Line, fate: Fate, gone: Duration, seed: u64) {
     let what = format!("{line:?}, {fate:?}, {gone:?}, seed {seed}");

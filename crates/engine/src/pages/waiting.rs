@@ -11,6 +11,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use foreread_policy::{Extent, FileId, PAGE_BYTES, ReadId};
 use tokio::time::Instant;
@@ -47,6 +48,12 @@ pub(crate) trait Missed: Waits {
 
     /// Policy is told of it as `read`.
     fn told(&self, read: ReadId);
+
+    /// Policy does not know it any more: it has been told that the read is over.
+    fn untold(&self);
+
+    /// Whether it has waited for longer than this.
+    fn has_waited(&self, longest: Duration) -> bool;
 
     /// Looks its bytes before page `end` up in the page table.
     fn look_up(&self, end: u64) -> Lookup;
@@ -122,6 +129,14 @@ impl<R: Reader> Missed for Waiting<R> {
 
     fn told(&self, read: ReadId) {
         self.read.store(read.0, Ordering::Relaxed);
+    }
+
+    fn untold(&self) {
+        self.read.store(0, Ordering::Relaxed);
+    }
+
+    fn has_waited(&self, longest: Duration) -> bool {
+        self.made.elapsed() > longest
     }
 
     fn look_up(&self, end: u64) -> Lookup {

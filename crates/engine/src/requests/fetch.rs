@@ -82,7 +82,7 @@ async fn carry<O: Owner>(in_flight: InFlight<O>, mut carried: Carried<O>) {
         if let Err(error) = backoff.wait(failure).await {
             storage.stats.demand_failed.fetch_add(1, Relaxed);
             *ended = true;
-            owner.over(joint, end);
+            owner.failed(joint, end, &error);
             filling.fail(&error);
             return;
         }

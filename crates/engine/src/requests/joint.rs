@@ -98,6 +98,12 @@ impl Joint {
         })
     }
 
+    /// The pages that lack bytes, those before `arrived` having come.
+    pub(crate) fn lacking(&self, arrived: u64) -> impl Iterator<Item = Extent> {
+        let lacking = self.members.iter().filter(move |member| !self.is_whole(member, arrived));
+        lacking.map(|member| member.extent())
+    }
+
     fn is_whole(&self, member: &Request, arrived: u64) -> bool {
         arrived >= (member.extent().end * PAGE_BYTES).min(self.opened.size())
     }

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use foreread_policy::{Nanos, RequestId};
 
+use crate::error::Error;
 use crate::pages::folio::Folios;
 use crate::requests::carrier::InPlace;
 use crate::requests::joint::{End, Joint};
@@ -29,8 +30,11 @@ pub(crate) trait Owner: Send + Sync + Sized + 'static {
     /// more.
     fn late(self: &Arc<Self>, request: RequestId);
 
-    /// `joint` is over.
+    /// `joint` is over: all of it has come.
     fn over(self: &Arc<Self>, joint: &Joint, end: End);
+
+    /// `joint` is over: readers waited for it, and patience has ended.
+    fn failed(self: &Arc<Self>, joint: &Joint, end: End, error: &Error);
 
     /// `joint` has failed. It is over, and counted as failed speculation, unless a reader waits
     /// for pages of it that have not come. Returns whether it is over.
