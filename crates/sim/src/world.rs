@@ -89,6 +89,8 @@ pub(crate) struct World<'w> {
     arrived: u64,
     /// How many times the memory may arrive before a read has some.
     patience: u64,
+    /// The quickest first byte.
+    quickest_ns: u64,
     now_ns: u64,
     agenda: BinaryHeap<Reverse<(u64, u64, usize)>>,
     entered: u64,
@@ -152,6 +154,7 @@ impl<'w> World<'w> {
             orders: None,
             arrived: 0,
             patience: u64::MAX,
+            quickest_ns: u64::MAX,
             sizes,
             now_ns: 0,
             agenda: BinaryHeap::new(),

@@ -68,9 +68,9 @@ impl World<'_> {
         self.settle(request)
     }
 
-    /// Reads of `extent` have waited for an attempt that failed, and not for memory: they starve
-    /// only if they wait for long from now on.
-    fn begin_patience(&mut self, file: FileId, extent: Extent) {
+    /// Reads of `extent` have waited for an attempt that failed, or for a slow one, and not for
+    /// memory: they starve only if they wait for long from now on.
+    pub(super) fn begin_patience(&mut self, file: FileId, extent: Extent) {
         let until = self.arrived.saturating_add(self.patience_pages());
         for &number in self.reads.values() {
             let reader = &mut self.readers[number];

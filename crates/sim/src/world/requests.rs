@@ -25,10 +25,8 @@ impl World<'_> {
             match delivery {
                 Delivery::Head(attempt) => {
                     let request = RequestId(attempt.0 >> ATTEMPT_BITS);
-                    if self.hear(request, attempt)
-                        && let Some(this) = self.requests.get_mut(&request)
-                    {
-                        this.first_byte_ns = Some(self.now_ns - this.since_ns.unwrap_or(self.now_ns));
+                    if self.hear(request, attempt) {
+                        self.begun(request);
                     }
                 }
                 Delivery::Bytes(attempt, bytes) => {
@@ -37,7 +35,10 @@ impl World<'_> {
                         && let Some(this) = self.requests.get_mut(&request)
                     {
                         this.came += bytes;
-                        this.first_byte_ns.get_or_insert(self.now_ns - this.since_ns.unwrap_or(self.now_ns));
+                        if this.first_byte_ns.is_none() {
+                            self.begun(request);
+                        }
+                        let Some(this) = self.requests.get_mut(&request) else { continue };
                         let broken = this.breaks_at.is_some_and(|at| this.came >= at);
                         this.came = this.came.min(this.breaks_at.unwrap_or(u64::MAX));
                         self.take_in(request)?;
@@ -71,6 +72,18 @@ impl World<'_> {
             self.storage.cancel(self.now_ns, other);
         }
         heard
+    }
+
+    /// The first byte of `request` has come.
+    fn begun(&mut self, request: RequestId) {
+        let Some(this) = self.requests.get_mut(&request) else { return };
+        let took = self.now_ns - this.since_ns.unwrap_or(self.now_ns);
+        this.first_byte_ns = Some(took);
+        let (file, extent) = (this.file, this.extent);
+        self.quickest_ns = self.quickest_ns.min(took.max(1));
+        if took / SLOW > self.quickest_ns {
+            self.begin_patience(file, extent);
+        }
     }
 
     /// Tells policy of late requests.
@@ -383,3 +396,9 @@ impl World<'_> {
         }
     }
 }
+
+/// A first byte is of the slow ones if it took so many times as long as the quickest of the run.
+/// Lower: reads of ordinary requests have patience anew, and one that starves is not found.
+/// Higher: a read that waits for a slow request counts as one that starves. Origin: the ordinary
+/// ones are within 12 times of each other, the slow ones take 20 times as long as those.
+const SLOW: u64 = 16;
