@@ -28,6 +28,7 @@ use reqwest::Url;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::object::{Entry, Key, ListPage, Object, Version};
 use crate::response::{self, Asked, Coding, Refusal, Rejection, TagHeader};
+use crate::web::index::{Page, Unread};
 use crate::web::indexes::{Indexes, Names};
 use crate::wire::{self, Failure, Redirects, Wire};
 use crate::{Backend, Body, Capabilities};
@@ -37,7 +38,7 @@ use crate::{Backend, Body, Capabilities};
 const PATH: AsciiSet = NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// The longest index page that is read, in bytes. Lower: large directories cannot be listed.
-/// Higher: more memory for a page that is no index.
+/// Higher: a server that never ends a page is listened to for longer.
 const INDEX_BYTES_MAX: usize = 64 << 20;
 
 /// A web server.
@@ -213,9 +214,16 @@ impl Web {
         if !html || base.path() != asked.path() {
             return Err(not_an_index());
         }
-        let page = wire::whole(response, INDEX_BYTES_MAX).await;
-        let page = page.map_err(|failure| failure.on(Operation::List, prefix))?;
-        index::children(&String::from_utf8_lossy(&page), &base).ok_or_else(not_an_index)
+        let mut page = Page::new(base);
+        let unread = |why| match why {
+            Unread::NoIndex => not_an_index(),
+            Unread::TooMany => fail(ErrorKind::Unsupported, "the index of this directory has too many names"),
+        };
+        let mut body = wire::Pieces::new(response, INDEX_BYTES_MAX);
+        while let Some(piece) = body.next().await.map_err(|failure| failure.on(Operation::List, prefix))? {
+            page.take(&piece).map_err(unread)?;
+        }
+        page.names().map_err(unread)
     }
 
     /// The child that an index page names; `None` for a link that leads nowhere or must not be

@@ -138,21 +138,36 @@ impl Failure {
     }
 }
 
-/// The whole body of a response. One of more than `bytes_max` bytes is given up, and another
-/// attempt would not make it shorter.
-pub(crate) async fn whole(mut response: reqwest::Response, bytes_max: usize) -> Result<Bytes, Failure> {
-    let too_long = || {
-        let message = format!("the response is longer than {} KiB", bytes_max >> 10);
-        Failure { kind: ErrorKind::Unsupported, message, cause: None }
-    };
-    if response.content_length().is_some_and(|length| length > bytes_max as u64) {
-        return Err(too_long());
+/// The body of a response, piece by piece. One of more than `bytes_max` bytes is given up, and
+/// another attempt would not make it shorter.
+pub(crate) struct Pieces {
+    response: reqwest::Response,
+    bytes_max: usize,
+    bytes: usize,
+}
+
+impl Pieces {
+    pub(crate) fn new(response: reqwest::Response, bytes_max: usize) -> Self {
+        Self { response, bytes_max, bytes: 0 }
     }
-    let mut body = BytesMut::new();
-    while let Some(bytes) = response.chunk().await.map_err(Failure::of)? {
-        if body.len() + bytes.len() > bytes_max {
-            return Err(too_long());
+
+    /// The next piece, until `None`.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        let announced = self.response.content_length().is_some_and(|length| length > self.bytes_max as u64);
+        let piece = if announced { None } else { self.response.chunk().await.map_err(Failure::of)? };
+        self.bytes += piece.as_ref().map_or(0, Bytes::len);
+        if announced || self.bytes > self.bytes_max {
+            let message = format!("the response is longer than {} KiB", self.bytes_max >> 10);
+            return Err(Failure { kind: ErrorKind::Unsupported, message, cause: None });
         }
+        Ok(piece)
+    }
+}
+
+/// The whole body of a response, of at most `bytes_max` bytes ([`Pieces`]).
+pub(crate) async fn whole(response: reqwest::Response, bytes_max: usize) -> Result<Bytes, Failure> {
+    let (mut body, mut pieces) = (BytesMut::new(), Pieces::new(response, bytes_max));
+    while let Some(bytes) = pieces.next().await? {
         body.extend_from_slice(&bytes);
     }
     Ok(body.freeze())

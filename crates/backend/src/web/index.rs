@@ -4,46 +4,149 @@
 //! Not an HTML parser: only the `href` of each `a` counts. Sizes, dates and columns differ from
 //! server to server; the files themselves are asked instead.
 
+use std::collections::BTreeSet;
+
 use percent_encoding::percent_decode_str;
 use reqwest::Url;
 
 /// How the title or heading of an index page begins, in lower case.
 const HEADINGS: [&str; 4] = ["index of", "directory listing for", "directory: ", "listing of"];
 
-/// The names of the direct children of `base` that a page links to, in order and each once,
-/// directories with a `/` at the end; `None` if the page is no index. Time grows with the page's
-/// length alone, whatever it holds.
-pub(super) fn children(page: &str, base: &Url) -> Option<Vec<String>> {
-    let is_index = ["<title", "<h1", "<h2"].iter().any(|tag| {
-        let heading = find_ignoring_case(page, tag).and_then(|at| page[at..].split_once('>')).map(|(_, rest)| rest);
+/// An index page, taken piece by piece as it comes: of what has come, only the names are kept, and
+/// a tag that is not whole yet.
+pub(super) struct Page {
+    base: Url,
+    names: BTreeSet<String>,
+    names_bytes: usize,
+    /// Not looked at yet, or not whole.
+    rest: Vec<u8>,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// It may be an index: looked at when so many bytes of it have come.
+    Head(usize),
+    /// It is one.
+    Index,
+    /// It is one, within a tag that is too long.
+    LongTag,
+}
+
+/// Why a page is read no further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unread {
+    /// It is no index.
+    NoIndex,
+    /// It has more names than are kept.
+    TooMany,
+}
+
+impl Page {
+    /// A page at `base`, of which nothing has come.
+    pub(super) fn new(base: Url) -> Self {
+        let state = State::Head(HEAD_BYTES_MIN);
+        Self { base, names: BTreeSet::new(), names_bytes: 0, rest: Vec::new(), state }
+    }
+
+    /// Takes the next piece. Time grows with the page's length alone, whatever it holds.
+    pub(super) fn take(&mut self, piece: &[u8]) -> Result<(), Unread> {
+        self.rest.extend_from_slice(piece);
+        self.look(false)
+    }
+
+    /// The names of the direct children of `base` that the page links to, in order and each once,
+    /// directories with a `/` at the end.
+    pub(super) fn names(mut self) -> Result<Vec<String>, Unread> {
+        self.look(true)?;
+        Ok(self.names.into_iter().collect())
+    }
+
+    fn look(&mut self, is_all: bool) -> Result<(), Unread> {
+        if let State::Head(len) = self.state {
+            if self.rest.len() < len && !is_all {
+                return Ok(());
+            }
+            if is_index(&self.rest[..self.rest.len().min(HEAD_BYTES_MAX)]) {
+                self.state = State::Index;
+            } else if is_all || self.rest.len() >= HEAD_BYTES_MAX {
+                return Err(Unread::NoIndex);
+            } else {
+                self.state = State::Head(2 * self.rest.len());
+                return Ok(());
+            }
+        }
+        let rest = std::mem::take(&mut self.rest);
+        let looked_at = self.links(&rest, is_all)?;
+        self.rest = rest;
+        self.rest.drain(..looked_at);
+        Ok(())
+    }
+
+    /// Takes the names that `text` links to. Returns how much of it was looked at: the rest is
+    /// looked at with what follows, unless this is `all`.
+    fn links(&mut self, text: &[u8], is_all: bool) -> Result<usize, Unread> {
+        let mut at = 0;
+        loop {
+            if self.state == State::LongTag {
+                let Some(end) = text[at..].iter().position(|&byte| byte == b'>') else { return Ok(text.len()) };
+                at += end;
+                self.state = State::Index;
+            }
+            let Some(tag) = find_ignoring_case(&text[at..], b"<a") else {
+                return Ok(if text.ends_with(b"<") { text.len() - 1 } else { text.len() });
+            };
+            let begin = at + tag;
+            at = begin + 2;
+            match text.get(at) {
+                Some(byte) if byte.is_ascii_whitespace() => {}
+                Some(_) => continue,
+                None => return Ok(begin),
+            }
+            // What looks like a tag inside of a tag is none; one without an end is the last.
+            let len = text[at..].iter().position(|&byte| byte == b'>');
+            let tag = match len {
+                Some(len) => &text[at..at + len],
+                None if is_all || text.len() - at > TAG_BYTES_MAX => &text[at..],
+                None => return Ok(begin),
+            };
+            at += tag.len();
+            if tag.len() <= TAG_BYTES_MAX {
+                self.link(&String::from_utf8_lossy(tag))?;
+            } else if len.is_none() {
+                self.state = State::LongTag;
+            }
+        }
+    }
+
+    fn link(&mut self, tag: &str) -> Result<(), Unread> {
+        if let Some(name) = href(tag).and_then(|href| child(&unescape(href), &self.base)) {
+            let bytes = name.len() + NAME_BYTES;
+            if self.names.insert(name) {
+                self.names_bytes += bytes;
+            }
+        }
+        if self.names_bytes > NAMES_BYTES_MAX { Err(Unread::TooMany) } else { Ok(()) }
+    }
+}
+
+/// Whether a page that begins so is an index.
+fn is_index(head: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(head);
+    ["<title", "<h1", "<h2"].iter().any(|tag| {
+        let at = find_ignoring_case(text.as_bytes(), tag.as_bytes());
+        let heading = at.and_then(|at| text[at..].split_once('>')).map(|(_, rest)| rest.trim_start());
         heading.is_some_and(|heading| {
-            let heading = heading.trim_start();
             HEADINGS.iter().any(|h| heading.get(..h.len()).is_some_and(|start| start.eq_ignore_ascii_case(h)))
         })
-    });
-    if !is_index {
-        return None;
-    }
-    let mut names = std::collections::BTreeSet::new();
-    let mut rest = page;
-    while let Some(at) = find_ignoring_case(rest, "<a") {
-        rest = &rest[at + 2..];
-        if !rest.starts_with(|c: char| c.is_ascii_whitespace()) {
-            continue;
-        }
-        // What looks like a tag inside of a tag is none; one without an end is the last.
-        let tag = &rest[..rest.find('>').unwrap_or(rest.len())];
-        rest = &rest[tag.len()..];
-        names.extend(href(tag).and_then(|href| child(&unescape(href), base)));
-    }
-    Some(names.into_iter().collect())
+    })
 }
 
 /// The `href` of a tag's attributes.
 fn href(attributes: &str) -> Option<&str> {
     let mut rest = attributes;
     loop {
-        let at = find_ignoring_case(rest, "href")?;
+        let at = find_ignoring_case(rest.as_bytes(), b"href")?;
         let (before, after) = (&rest[..at], &rest[at + 4..]);
         rest = after;
         // Not the end of another attribute, such as `data-href`.
@@ -123,19 +226,45 @@ fn unescape(text: &str) -> String {
 const REFERENCE_BYTES_MAX: usize = 8;
 
 /// Where `needle`, in lower case, occurs first.
-fn find_ignoring_case(text: &str, needle: &str) -> Option<usize> {
-    text.as_bytes().windows(needle.len()).position(|window| window.eq_ignore_ascii_case(needle.as_bytes()))
+fn find_ignoring_case(text: &[u8], needle: &[u8]) -> Option<usize> {
+    text.windows(needle.len()).position(|window| window.eq_ignore_ascii_case(needle))
 }
+
+/// Bytes of a page that are looked at first for its heading, and those that it must be in. Lower:
+/// a page with much before its heading is no index. Higher: more is held of a page that is none.
+const HEAD_BYTES_MIN: usize = 1 << 10;
+const HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// The longest tag that is read, in bytes: a name of 255 bytes, all of them encoded, and a path of
+/// 4,096 before it. Lower: entries of long paths are missed. Higher: more is held of a page of
+/// tags without ends.
+const TAG_BYTES_MAX: usize = 16 << 10;
+
+/// Memory that all names of a page may take, 32 MiB, and that one takes beside its text. Lower:
+/// large directories cannot be listed. Higher: a page takes more memory beside the budget.
+const NAMES_BYTES_MAX: usize = 32 << 20;
+const NAME_BYTES: usize = 48;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// The names on a page, taken as a whole.
+    fn children(page: &[u8], base: &Url) -> Result<Vec<String>, Unread> {
+        in_pieces(page, base, usize::MAX)
+    }
+
+    fn in_pieces(page: &[u8], base: &Url, len: usize) -> Result<Vec<String>, Unread> {
+        let mut taken = Page::new(base.clone());
+        page.chunks(len.min(page.len().max(1))).try_for_each(|piece| taken.take(piece))?;
+        taken.names()
+    }
+
     fn listed(links: &[&str]) -> Vec<String> {
         let links: Vec<_> = links.iter().map(|link| format!("<a href=\"{link}\">x</a>")).collect();
         let links = links.concat();
         let page = format!("<html><head><title>Index of /pub/</title></head><body>{links}</body></html>");
-        children(&page, &Url::parse("http://host:8080/pub/").unwrap()).unwrap()
+        children(page.as_bytes(), &Url::parse("http://host:8080/pub/").unwrap()).unwrap()
     }
 
     #[test]
@@ -176,11 +305,11 @@ mod tests {
     #[test]
     fn only_an_index_is_read_as_one() {
         let base = Url::parse("http://host/").unwrap();
-        assert_eq!(children("<title>My page</title><a href=\"a\">", &base), None);
-        assert_eq!(children("", &base), None);
+        assert_eq!(children(b"<title>My page</title><a href=\"a\">", &base), Err(Unread::NoIndex));
+        assert_eq!(children(b"", &base), Err(Unread::NoIndex));
         let python = "<TITLE>Directory listing for /</TITLE>\n<UL>\n<LI><A HREF='a%23b'>a#b</A>\n<li><a class=x href=c>\
                       <a data-href=no href=d><a id=\"x\"href=e>";
-        assert_eq!(children(python, &base).unwrap(), ["a#b", "c", "d", "e"]);
+        assert_eq!(children(python.as_bytes(), &base).unwrap(), ["a#b", "c", "d", "e"]);
     }
 
     /// Of a quadratic parser each of these pages would take hours.
@@ -190,8 +319,38 @@ mod tests {
         let long = 16 << 20;
         for part in ["<a ", "<a href", "<a href='&", "<a\n\n\n", "<a href= ", "<a href='x", "&;&", "<a data-href="] {
             let page = format!("<h1>Index of /</h1>{}", part.repeat(long / part.len()));
-            assert!(children(&page, &base).is_some_and(|names| names.len() <= 1), "{part}");
-            assert!(children(&(page + ">"), &base).is_some_and(|names| names.len() <= 1), "{part}>");
+            for page in [page.clone(), page + ">"] {
+                assert!(in_pieces(page.as_bytes(), &base, 16 << 10).is_ok_and(|names| names.len() <= 1), "{part}");
+            }
+        }
+    }
+
+    #[test]
+    fn of_a_page_only_its_names_are_kept() {
+        let base = Url::parse("http://host/").unwrap();
+        let mut page = Page::new(base.clone());
+        page.take(b"<h1>Index of /</h1>").unwrap();
+        let entry =
+            |nth: u64| format!("<tr><td>{}</td><td><a href=\"name{nth:06}\">x</a></td></tr>\n", " ".repeat(400));
+        for nth in 0..20_000 {
+            page.take(entry(nth).as_bytes()).unwrap();
+            assert!(page.rest.len() < 1024 && page.rest.capacity() < 64 << 10, "{}", page.rest.capacity());
+        }
+        assert_eq!(page.names().unwrap().len(), 20_000);
+
+        let mut page = Page::new(base);
+        page.take(b"<h1>Index of /</h1>").unwrap();
+        let taken = (0..1_000_000).try_for_each(|nth| page.take(entry(nth).trim_start().as_bytes()));
+        assert_eq!(taken, Err(Unread::TooMany));
+    }
+
+    #[test]
+    fn a_tag_that_is_too_long_is_no_link_and_hides_none_behind_it() {
+        let base = Url::parse("http://host/").unwrap();
+        let long = "x".repeat(2 * TAG_BYTES_MAX);
+        let page = format!("<h1>Index of /</h1><a {long} href=a><a href=b><a {long}<a href=c><a href=d>");
+        for len in [1 << 10, 16 << 10, usize::MAX] {
+            assert_eq!(in_pieces(page.as_bytes(), &base, len).unwrap(), ["b", "d"], "{len}");
         }
     }
 
@@ -217,7 +376,11 @@ mod tests {
         ];
         let base = Url::parse("http://host:8080/pub/").unwrap();
         foreread_fuzz::fuzz("index of a web server", &seeds, &words, |page| {
-            let names = children(&String::from_utf8_lossy(page), &base).unwrap_or_default();
+            let whole = children(page, &base);
+            for len in [1, 7, 1000] {
+                assert_eq!(in_pieces(page, &base, len), whole, "in pieces of {len}");
+            }
+            let names = whole.unwrap_or_default();
             assert!(names.is_sorted_by(|a, b| a < b), "in order, each once");
             for name in names {
                 let plain = name.strip_suffix('/').unwrap_or(&name);
