@@ -508,8 +508,9 @@ mod tests {
 
     #[test]
     fn fuzz_recordings_of_every_format() {
-        let seeds: [&[u8]; 7] = [
+        let seeds: [&[u8]; 8] = [
             b"foreread-trace 1\nfile 0 2147483648 models/a b\n15301 0 4 0 131072\nlost 3\n15302 0 4 131072 1\n",
+            b"foreread-trace 1\nfile 0 4096 a\nlost 18446744073709551615\nlost 1\n15301 0 4 0 4096\n",
             b"fio version 2 iolog\n/a add\n/a open\n/a read 0 4096\n/a wait 5\n/a read 4096 4096\n/a close\n",
             b"fio version 3 iolog\n1 /a add\n2 /a open\n3 /a read 0 4096\n4 /b read 18446744073709551615 1\n",
             b"  8,0    1        1     0.000000000  1234  Q   R 2048 + 8 [dd]\n  8,0 1 2 0.5 1 Q RA 2056 + 8 [dd]\nTotal (8,0):\n",

@@ -27,7 +27,8 @@ impl Reader {
             return if line == MAGIC { Ok(None) } else { Err("not the head of a recording of foreread") };
         }
         if let Some(lost) = line.strip_prefix("lost ") {
-            self.lost += lost.parse::<u64>().map_err(|_| "not `lost COUNT`")?;
+            let lost = lost.parse().map_err(|_| "not `lost COUNT`")?;
+            self.lost = self.lost.saturating_add(lost);
             return Ok(None);
         }
         if let Some(declared) = line.strip_prefix("file ") {
