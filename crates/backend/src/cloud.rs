@@ -192,6 +192,10 @@ impl Backend for Cloud {
         self.name.clone()
     }
 
+    fn identity(&self) -> String {
+        format!("{} {}", self.name, self.dialect.server())
+    }
+
     fn capabilities(&self) -> Capabilities {
         let list_after = self.dialect.lists_after();
         Capabilities {

@@ -139,6 +139,12 @@ pub trait Backend: Send + Sync + 'static {
     /// A short name of the storage for messages: scheme and root, never a secret.
     fn describe(&self) -> String;
 
+    /// What tells this storage from every other one, for copies that are kept: with equal
+    /// identities, a version of a key is the same object. Never a secret.
+    fn identity(&self) -> String {
+        self.describe()
+    }
+
     /// What this storage can do.
     fn capabilities(&self) -> Capabilities;
 

@@ -126,6 +126,7 @@ impl Engine {
             replacement: Replacement::default(),
             rotational: capabilities.rotational,
             fair_queue: options.fair_queue,
+            tier: options.tier.is_some(),
         };
         let recorder = match &options.record {
             Some(path) => Some(

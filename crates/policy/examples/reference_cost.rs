@@ -32,6 +32,7 @@ fn options(folios: u64) -> Options {
         replacement: Replacement::S3Fifo,
         rotational: false,
         fair_queue: true,
+        tier: false,
     }
 }
 
@@ -114,7 +115,7 @@ impl Driver {
                 }
                 Action::Cancel { request } => drop(self.requests.remove(&request)),
                 Action::Drop { file, folio } => drop(self.folios.remove(&(file, folio.start / FOLIO_PAGES_MAX))),
-                Action::Clear { .. } | Action::Hedge { .. } | Action::Forget { .. } => {}
+                Action::Clear { .. } | Action::Hedge { .. } | Action::Cache { .. } | Action::Forget { .. } => {}
             }
         }
     }

@@ -59,6 +59,7 @@ mod views;
 
 pub use directories::event::{Child, DirAction, DirCounters, DirEvent, DirShares};
 pub use directories::path::{DirOptions, DirReadahead};
+pub use files::cached::Cached;
 pub use files::kernel_window::kernel_window_bytes;
 pub use files::window::state::{Bound, StreamState};
 pub use files::window::{Pattern, REQUEST_PAGES_MAX};
@@ -71,7 +72,7 @@ pub use regions::path::cleaning::CLEAN_PAGES_MAX;
 pub use regions::path::{RegionOptions, RegionPath};
 pub use residency::replacement::Replacement;
 pub use units::{
-    Class, DirId, Extent, FOLIO_PAGES_MAX, FileId, Found, Nanos, PAGE_BYTES, ReadId, Records, RequestId, Touch,
+    Class, DirId, Extent, FOLIO_PAGES_MAX, FileId, Found, Nanos, PAGE_BYTES, ReadId, Records, RequestId, Source, Touch,
 };
 pub use views::event::{ViewAction, ViewCounters, ViewEvent};
 pub use views::path::{ViewOptions, ViewPath};

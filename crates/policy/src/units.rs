@@ -171,6 +171,15 @@ pub enum Class {
     Speculative,
 }
 
+/// Where the bytes of a request come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// The storage.
+    Storage,
+    /// The tier: a local copy of what was read once.
+    Tier,
+}
+
 /// Which touch of a folio is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Touch {

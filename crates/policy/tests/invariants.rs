@@ -33,6 +33,7 @@ const STORE: Options = Options {
     replacement: Replacement::S3Fifo,
     rotational: false,
     fair_queue: true,
+    tier: false,
 };
 
 #[derive(Debug, Clone)]
@@ -50,6 +51,17 @@ enum Step {
     Prefetch { file: u64 },
     Discard { file: u64 },
     Forget { file: u64 },
+    Cache { file: u64, at: u64, pages: u64, has: bool },
+}
+
+/// Steps in front of storage with a tier, which has long and short pieces of the files.
+fn tiered() -> impl Strategy<Value = Step> {
+    let pages = prop_oneof![1..5u64, 1..3_000u64];
+    prop_oneof![
+        6 => step(),
+        1 => (0..3u64, 0..20_000u64, pages, prop::bool::weighted(0.8))
+            .prop_map(|(file, at, pages, has)| Step::Cache { file, at, pages, has }),
+    ]
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -139,7 +151,17 @@ fn run_on(driver: &mut Driver, steps: &[Step]) {
                 }
                 continue;
             }
+            Step::Cache { file, at, pages, has } => {
+                let size = SIZES[file as usize];
+                if driver.files.contains_key(&FileId(file)) {
+                    let extent = Extent::new(at % size, (at % size + pages).min(size));
+                    let file = FileId(file);
+                    driver.tell(if has { Event::Cached { file, extent } } else { Event::Uncached { file, extent } });
+                }
+                continue;
+            }
             Step::Forget { file } => {
+                driver.cached.retain(|&(of, _)| of != FileId(file));
                 if driver.files.remove(&FileId(file)).is_some() {
                     driver.closed.remove(&FileId(file));
                     driver.end_reads(FileId(file));
@@ -179,6 +201,23 @@ proptest! {
             driver.complete(at, false);
         }
         prop_assert!(driver.reads.is_empty(), "readers starve: {:?}", driver.reads);
+    }
+
+    /// A request has one source, whatever the tier has; and what it has costs no place at the
+    /// storage (the driver checks both).
+    #[test]
+    fn invariants_hold_with_a_tier(
+        steps in prop::collection::vec(tiered(), 1..400),
+        rotational in any::<bool>(),
+        fair_queue in any::<bool>(),
+    ) {
+        let mut driver = run(&steps, Options { rotational, fair_queue, tier: true, ..STORE });
+        for at in 0..10_000 {
+            driver.answer();
+            driver.complete(at, false);
+        }
+        prop_assert!(driver.reads.is_empty(), "readers starve: {:?}", driver.reads);
+        prop_assert_eq!(driver.policy.counters().requests_tier, driver.asked_tier);
     }
 
     /// Many readers of adjacent extents, in front of storage that is busy. The driver checks the

@@ -75,6 +75,13 @@ impl Dialect for Azblob {
         )
     }
 
+    fn server(&self) -> String {
+        let connection = environment::variable(&["AZURE_STORAGE_CONNECTION_STRING"]).unwrap_or_default();
+        let named = connection.split(';').find_map(|field| field.strip_prefix("AccountName=")).map(str::to_owned);
+        let account = || environment::variable(&["AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME"]);
+        format!("{:?} {:?}", self.endpoint, named.or_else(account))
+    }
+
     fn service(&self, _: Option<&str>, _: &Wire) -> Result<Servicer, Error> {
         let fail = |message: &str| {
             Error::new(ErrorKind::Invalid, Operation::Configure, format!("az://{}", self.container), message)

@@ -36,6 +36,10 @@ pub(crate) trait Dialect: Send + Sync + 'static {
     /// Adds headers to a signed read: only headers that the signature does not cover.
     fn prepare_read(&self, _headers: &mut HeaderMap) {}
 
+    /// What tells the service from others of its kind: an endpoint, or an account; empty for the
+    /// cloud's own service where names are its users' together.
+    fn server(&self) -> String;
+
     /// Whether listings are in key order and can begin after any key.
     fn lists_after(&self) -> bool;
 

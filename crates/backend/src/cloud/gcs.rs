@@ -133,6 +133,10 @@ impl Dialect for Gcs {
         )
     }
 
+    fn server(&self) -> String {
+        self.endpoint.clone().unwrap_or_default()
+    }
+
     fn service(&self, _: Option<&str>, _: &Wire) -> Result<Servicer, Error> {
         let mut builder = opendal::services::Gcs::default().bucket(&self.bucket);
         if let Some(endpoint) = &self.endpoint {

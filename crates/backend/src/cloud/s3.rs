@@ -108,6 +108,10 @@ impl Dialect for S3 {
         )
     }
 
+    fn server(&self) -> String {
+        self.endpoint.clone().unwrap_or_default()
+    }
+
     fn service(&self, region: Option<&str>, wire: &Wire) -> Result<Servicer, Error> {
         let region = region.unwrap_or(REGION_DEFAULT);
         let credentials = match &self.keys {

@@ -18,7 +18,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use foreread_policy::{Action, Event, FileId, Found, Nanos, Options, ReadId, ReadPath, RequestId};
+use foreread_policy::{Action, Cached, Event, FileId, Found, Nanos, Options, ReadId, ReadPath, RequestId};
 
 use crate::records::log::{event_text, events_head_text};
 
@@ -47,6 +47,8 @@ struct Before {
     options: Options,
     /// Lengths in pages, and whether they are open.
     files: BTreeMap<FileId, (u64, bool)>,
+    /// What the tier has of them.
+    cached: BTreeMap<FileId, Cached>,
     reserved: Option<u64>,
     waiting: BTreeMap<ReadId, Event>,
 }
@@ -65,7 +67,12 @@ impl Before {
                     *is_open = false;
                 }
             }
-            Event::Forget { file } => _ = self.files.remove(&file),
+            Event::Forget { file } => {
+                self.files.remove(&file);
+                self.cached.remove(&file);
+            }
+            Event::Cached { file, extent } => self.cached.entry(file).or_default().insert(extent),
+            Event::Uncached { file, extent } => self.cached.entry(file).or_default().remove(extent),
             Event::Read { read, file, extent, found: Found::Absent | Found::InFlight, .. } => {
                 let waits = Event::Read { read, file, extent, found: Found::Absent, marked: false };
                 self.waiting.insert(read, waits);
@@ -80,10 +87,12 @@ impl Before {
     /// The events that tell of it.
     fn events(&self) -> Vec<Event> {
         let opens = self.files.iter().map(|(&file, &(pages, _))| Event::Open { file, pages });
+        let ranges = self.cached.iter().flat_map(|(&file, cached)| cached.ranges().map(move |extent| (file, extent)));
+        let cached = ranges.map(|(file, extent)| Event::Cached { file, extent });
         let idle = self.files.iter().filter(|(_, (_, is_open))| !is_open);
         let releases = idle.map(|(&file, _)| Event::Release { file });
         let reserved = self.reserved.map(|bytes| Event::Reserve { bytes });
-        opens.chain(releases).chain(reserved).chain(self.waiting.values().copied()).collect()
+        opens.chain(cached).chain(releases).chain(reserved).chain(self.waiting.values().copied()).collect()
     }
 
     /// The number from which on a policy that is told `events` counts its requests, so that the
@@ -106,7 +115,7 @@ impl Before {
 impl Last {
     /// No event yet, for a policy with `options`.
     pub(crate) fn new(options: Options) -> Self {
-        let before = Before { options, files: BTreeMap::new(), reserved: None, waiting: BTreeMap::new() };
+        let before = Before { options, files: BTreeMap::new(), cached: BTreeMap::new(), reserved: None, waiting: BTreeMap::new() };
         Self { before, events: VecDeque::new() }
     }
 

@@ -1,28 +1,28 @@
 //! The form of a log: events and actions as text, and back.
 //!
 //! ```text
-//!   foreread-log 12 capacity_bytes=268435456 readahead=true ..
+//!   foreread-log 13 capacity_bytes=268435456 readahead=true ..
 //!   @1200345 read 5 1 0 32 absent -     an event: time in ns, name, read, file, pages, what was
 //!                                       found, a mark touched or not
-//!   ! submit 0 1 0 64 - demand 32 64 -  an action, after the event that caused it
+//!   ! submit 0 1 0 64 - demand storage 32 64 -   an action, after the event that caused it
 //! ```
 //!
 //! One line each, fields separated by blanks.
 
 use foreread_policy::{
-    Action, Class, Event, Extent, FileId, Found, Nanos, Options, ReadId, Records, Replacement, RequestId, Touch,
+    Action, Class, Event, Extent, FileId, Found, Nanos, Options, ReadId, Records, Replacement, RequestId, Source, Touch,
 };
 
 /// How a log begins. The number counts changes of its form.
-const MAGIC: &str = "foreread-log 12";
+const MAGIC: &str = "foreread-log 13";
 
 /// The first line of a log.
 pub(crate) fn head_text(options: Options) -> String {
-    let Options { capacity_bytes, readahead, replacement, rotational, fair_queue } = options;
+    let Options { capacity_bytes, readahead, replacement, rotational, fair_queue, tier } = options;
     let replacement = replacement.as_str();
     format!(
         "{MAGIC} capacity_bytes={capacity_bytes} readahead={readahead} replacement={replacement} \
-         rotational={rotational} fair_queue={fair_queue}"
+         rotational={rotational} fair_queue={fair_queue} tier={tier}"
     )
 }
 
@@ -49,6 +49,7 @@ pub(crate) fn parse_head(head: &str) -> Option<Options> {
         replacement: field("replacement").and_then(|name| Replacement::ALL.into_iter().find(|r| r.as_str() == name))?,
         rotational: field("rotational")?.parse().ok()?,
         fair_queue: field("fair_queue")?.parse().ok()?,
+        tier: field("tier")?.parse().ok()?,
     })
 }
 
@@ -65,6 +66,8 @@ pub(crate) fn event_text(event: Event) -> String {
         Event::Answered { read } => format!("answered {}", read.0),
         Event::Prefetch { file } => format!("prefetch {}", file.0),
         Event::Discard { file } => format!("discard {}", file.0),
+        Event::Cached { file, extent } => format!("cached {} {} {}", file.0, extent.start, extent.end),
+        Event::Uncached { file, extent } => format!("uncached {} {} {}", file.0, extent.start, extent.end),
         Event::Capacity { bytes } => format!("capacity {bytes}"),
         Event::Reserve { bytes } => format!("reserve {bytes}"),
         Event::Referenced { file, start, request, touch } => {
@@ -99,7 +102,11 @@ fn touch_text(touch: Touch) -> &'static str {
 /// An action as a log has it.
 pub(crate) fn action_text(action: Action) -> String {
     match action {
-        Action::Submit { request, file, extent, records, class, mark, granted, late } => {
+        Action::Submit { request, file, extent, records, class, source, mark, granted, late } => {
+            let source = match source {
+                Source::Storage => "storage",
+                Source::Tier => "tier",
+            };
             let class = match class {
                 Class::Demand => "demand",
                 Class::Speculative => "speculative",
@@ -109,7 +116,7 @@ pub(crate) fn action_text(action: Action) -> String {
             let records = records
                 .map_or_else(|| "-".to_owned(), |Records { start, pages, delta }| format!("{start}+{pages}/{delta}"));
             let Extent { start, end } = extent;
-            format!("submit {} {} {start} {end} {records} {class} {mark} {granted} {late}", request.0, file.0)
+            format!("submit {} {} {start} {end} {records} {class} {source} {mark} {granted} {late}", request.0, file.0)
         }
         Action::Ready { read, end } => format!("ready {} {end}", read.0),
         Action::Hedge { request } => format!("hedge {}", request.0),
@@ -118,6 +125,7 @@ pub(crate) fn action_text(action: Action) -> String {
         Action::Cancel { request } => format!("cancel {}", request.0),
         Action::Clear { file, start } => format!("clear {} {start}", file.0),
         Action::Forget { file } => format!("forget {}", file.0),
+        Action::Cache { file, folio } => format!("cache {} {} {}", file.0, folio.start, folio.end),
         Action::Drop { file, folio } => format!("drop {} {} {}", file.0, folio.start, folio.end),
     }
 }
@@ -145,6 +153,8 @@ pub(crate) fn parse_event(text: &str) -> Option<(Nanos, Event)> {
         ("answered", 1) => Event::Answered { read: ReadId(number(0)?) },
         ("prefetch", 1) => Event::Prefetch { file: FileId(number(0)?) },
         ("discard", 1) => Event::Discard { file: FileId(number(0)?) },
+        ("cached", 3) => Event::Cached { file: FileId(number(0)?), extent: Extent::new(number(1)?, number(2)?) },
+        ("uncached", 3) => Event::Uncached { file: FileId(number(0)?), extent: Extent::new(number(1)?, number(2)?) },
         ("capacity", 1) => Event::Capacity { bytes: number(0)? },
         ("reserve", 1) => Event::Reserve { bytes: number(0)? },
         ("referenced", 4 | 5) => Event::Referenced {

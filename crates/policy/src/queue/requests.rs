@@ -27,7 +27,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use crate::collections::request_map::RequestMap;
-use crate::units::{Class, Extent, FOLIO_PAGES_MAX, FileId, Records, RequestId};
+use crate::units::{Class, Extent, FOLIO_PAGES_MAX, FileId, Records, RequestId, Source};
 
 /// One request.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +37,7 @@ pub(crate) struct Request {
     /// The pages of it that are kept, if not all.
     pub(crate) records: Option<Records>,
     pub(crate) class: Class,
+    pub(crate) source: Source,
     /// The page after the last one that may arrive.
     pub(crate) granted: u64,
     /// The page before which all pages have arrived, as the driver last told.
@@ -77,6 +78,11 @@ impl Request {
         self.next_grant().end.max(until).min(self.extent.end)
     }
 
+    /// Whether the storage is asked for it.
+    pub(crate) fn is_from_storage(self) -> bool {
+        self.source == Source::Storage
+    }
+
     /// Whether it was granted memory, and so was started.
     pub(crate) fn has_begun(self) -> bool {
         self.granted > self.extent.start
@@ -109,8 +115,10 @@ pub(crate) fn grant_from(extent: Extent, from: u64) -> Extent {
 pub(crate) struct Requests {
     /// In the order in which they were made.
     made: RequestMap<Request>,
-    /// The requests that wait for a further grant, and those of them that are demand.
+    /// The requests that wait for a further grant: those that the storage is asked for, those that
+    /// the tier is, and those of both that are demand.
     wanting: BTreeSet<RequestId>,
+    wanting_tier: BTreeSet<RequestId>,
     wanting_demand: BTreeSet<RequestId>,
     /// Those that have begun and are not granted whole.
     partial: BTreeSet<RequestId>,
@@ -119,8 +127,11 @@ pub(crate) struct Requests {
     /// Those that hold memory which no ready read stands on, and wait for more of it.
     stalled: BTreeSet<(bool, RequestId)>,
     speculative: usize,
-    /// Of all requests.
+    /// Of all that the storage is asked for.
     pages: u64,
+    /// Those that the tier is asked for, and how many of them are speculative.
+    tier: usize,
+    tier_speculative: usize,
     next: u64,
     /// How many requests have come to the storage.
     came: u64,
@@ -142,13 +153,20 @@ impl Requests {
         self.came
     }
 
-    /// The number of demand requests, those that wait for their turn included.
+    /// The number of demand requests for the storage, those that wait for their turn included.
     pub(crate) fn demanded(&self) -> usize {
-        self.made.len() - self.speculative
+        self.made.len() - self.tier - self.speculative
     }
 
     /// Makes a request for `extent`, or for the `records` in it, with nothing granted.
-    pub(crate) fn make(&mut self, file: FileId, extent: Extent, records: Option<Records>, class: Class) -> RequestId {
+    pub(crate) fn make(
+        &mut self,
+        file: FileId,
+        extent: Extent,
+        records: Option<Records>,
+        class: Class,
+        source: Source,
+    ) -> RequestId {
         let id = RequestId(self.next);
         self.next += 1;
         let (granted, arrived) = (extent.start, extent.start);
@@ -159,6 +177,7 @@ impl Requests {
                 extent,
                 records,
                 class,
+                source,
                 granted,
                 arrived,
                 kept: 0,
@@ -167,8 +186,14 @@ impl Requests {
                 met: Met::default(),
             },
         );
-        self.speculative += usize::from(class == Class::Speculative);
-        self.pages += extent.pages();
+        let is_speculative = usize::from(class == Class::Speculative);
+        if source == Source::Tier {
+            self.tier += 1;
+            self.tier_speculative += is_speculative;
+        } else {
+            self.speculative += is_speculative;
+            self.pages += extent.pages();
+        }
         id
     }
 
@@ -179,10 +204,14 @@ impl Requests {
     /// A request is complete, failed or cancelled.
     pub(crate) fn finish(&mut self, id: RequestId) -> Option<Request> {
         let request = self.made.remove(id)?;
-        self.wanting.remove(&id);
+        self.wanting_of(request.source).remove(&id);
         self.place(id, request, request.places(), [false; 4]);
-        self.speculative -= usize::from(request.class == Class::Speculative);
-        self.pages -= request.extent.pages();
+        *self.speculative_of(request.source) -= usize::from(request.class == Class::Speculative);
+        if request.is_from_storage() {
+            self.pages -= request.extent.pages();
+        } else {
+            self.tier -= 1;
+        }
         Some(request)
     }
 
@@ -196,7 +225,21 @@ impl Requests {
             if let Some(request) = self.made.get_mut(id) {
                 *request = demand;
             }
-            self.speculative -= 1;
+            *self.speculative_of(request.source) -= 1;
+        }
+    }
+
+    fn speculative_of(&mut self, source: Source) -> &mut usize {
+        match source {
+            Source::Storage => &mut self.speculative,
+            Source::Tier => &mut self.tier_speculative,
+        }
+    }
+
+    fn wanting_of(&mut self, source: Source) -> &mut BTreeSet<RequestId> {
+        match source {
+            Source::Storage => &mut self.wanting,
+            Source::Tier => &mut self.wanting_tier,
         }
     }
 
@@ -234,15 +277,15 @@ impl Requests {
     /// `id` waits for its next grant: all that it was granted has arrived, or it starts and there
     /// is no room.
     pub(crate) fn wants(&mut self, id: RequestId) {
-        if self.made.get(id).is_some_and(|r| !r.is_granted_whole()) {
-            self.wanting.insert(id);
+        if let Some(source) = self.made.get(id).filter(|r| !r.is_granted_whole()).map(|r| r.source) {
+            self.wanting_of(source).insert(id);
             self.change(id, |request| request.wants = true);
         }
     }
 
     /// Whether `id` waits for its next grant.
     pub(crate) fn is_wanting(&self, id: RequestId) -> bool {
-        self.wanting.contains(&id)
+        self.made.get(id).is_some_and(|request| request.wants)
     }
 
     /// All pages that `id` was granted have arrived. Returns those that had not before.
@@ -273,16 +316,19 @@ impl Requests {
 
     /// The request that is granted memory next.
     pub(crate) fn first_wanting(&self) -> Option<(RequestId, Request)> {
-        let id = *self.wanting_demand.first().or_else(|| self.wanting.first())?;
+        // The tier's are over first.
+        let waiting = self.wanting_demand.first().or_else(|| self.wanting_tier.first());
+        let id = *waiting.or_else(|| self.wanting.first())?;
         Some((id, self.get(id)?))
     }
 
     /// `id` may have pages up to `end`. With its first grant it comes to the storage, and has
     /// `met` others there.
     pub(crate) fn grant(&mut self, id: RequestId, end: u64, met: Met) {
-        self.wanting.remove(&id);
+        let Some(source) = self.made.get(id).map(|request| request.source) else { return };
+        self.wanting_of(source).remove(&id);
         let came = self.came + 1;
-        if self.made.get(id).is_some_and(|request| !request.has_begun()) {
+        if source == Source::Storage && self.made.get(id).is_some_and(|request| !request.has_begun()) {
             self.came = came;
         }
         self.change(id, |request| {
@@ -301,12 +347,12 @@ impl Requests {
         self.partial.range(..id).take(OLDER_MAX).count() as u64 * GRANT_PAGES
     }
 
-    /// The requests that wait for memory.
+    /// The requests for the storage that wait for memory.
     pub(crate) fn wanting(&self) -> &BTreeSet<RequestId> {
         &self.wanting
     }
 
-    /// Pages of all requests, those that have arrived included.
+    /// Pages of all requests for the storage, those that have arrived included.
     pub(crate) fn pages(&self) -> u64 {
         self.pages
     }
@@ -315,6 +361,11 @@ impl Requests {
     /// `limit` requests at a time.
     pub(crate) fn is_speculation_full(&self, limit: usize) -> bool {
         self.speculative >= SPECULATIVE_MIN.max(limit - limit / DEMAND_SHARE)
+    }
+
+    /// Whether as many speculative requests are with the tier as may be.
+    pub(crate) fn is_tier_full(&self) -> bool {
+        self.tier_speculative >= TIER_SPECULATIVE_MAX
     }
 
     /// The latest request that holds memory and that no read waits for or stands on; speculation
@@ -350,6 +401,11 @@ const OLDER_MAX: usize = 8;
 /// connections that fill a link (16 to 64).
 const SPECULATIVE_MIN: usize = 64;
 
+/// Speculative requests that the tier is asked for at a time. Lower: a fast disk idles between two
+/// of them. Higher: demand waits behind them in the disk's queue. Source: a guess: 8 MiB, and half
+/// of what keeps a fast drive busy.
+const TIER_SPECULATIVE_MAX: usize = 32;
+
 /// The part of the limit that is left to demand: an eighth. Lower: a larger part, and a fast link
 /// with long latency is not filled by one stream. Higher: demand waits for the end of speculation.
 /// Source: a guess, not measured; the same part may exceed the limit.
@@ -360,7 +416,7 @@ mod tests {
     use super::*;
 
     fn make(requests: &mut Requests, start: u64, class: Class) -> RequestId {
-        let id = requests.make(FileId(1), Extent::new(start, start + 256), None, class);
+        let id = requests.make(FileId(1), Extent::new(start, start + 256), None, class, Source::Storage);
         requests.wants(id);
         id
     }
@@ -384,6 +440,7 @@ mod tests {
             extent: Extent::new(5, 130),
             records: None,
             class: Class::Demand,
+            source: Source::Storage,
             granted: 5,
             arrived: 5,
             kept: 0,

@@ -19,7 +19,7 @@
 //! docs/decisions/0001 (no question to the driver), 0003 (grants), 0017 (Late), 0021 (a first
 //! grant starts a request), 0023 (Join).
 
-use crate::units::{Class, Extent, FileId, Found, Nanos, ReadId, Records, RequestId, Touch};
+use crate::units::{Class, Extent, FileId, Found, Nanos, ReadId, Records, RequestId, Source, Touch};
 
 /// Something that happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +67,20 @@ pub enum Event {
     Discard {
         /// The file.
         file: FileId,
+    },
+    /// The tier has these pages of a file, and can be asked for them.
+    Cached {
+        /// The file.
+        file: FileId,
+        /// The pages.
+        extent: Extent,
+    },
+    /// The tier does not have these pages any more, as far as it had them.
+    Uncached {
+        /// The file.
+        file: FileId,
+        /// The pages.
+        extent: Extent,
     },
     /// The budget has changed. What does not fit any more goes at once, but for what a reader is
     /// about to be given.
@@ -145,6 +159,9 @@ pub enum Action {
         records: Option<Records>,
         /// Why.
         class: Class,
+        /// Where from. What the tier is asked for is granted as a whole or not at all. If it does
+        /// not have it after all, the driver asks the storage.
+        source: Source,
         /// The folio that holds this page gets the mark: a touch of it is an event even when it is
         /// resident.
         mark: Option<u64>,
@@ -208,6 +225,13 @@ pub enum Action {
         /// First page of the folio.
         start: u64,
     },
+    /// A reader has touched a folio that came from the storage: the tier is offered its bytes.
+    Cache {
+        /// The file.
+        file: FileId,
+        /// The folio, whole.
+        folio: Extent,
+    },
     /// Remove one folio from the page table.
     Drop {
         /// The file.
@@ -231,6 +255,8 @@ pub struct Counters {
     pub requests_demand: u64,
     /// Requests that no reader waited for when they were made.
     pub requests_speculative: u64,
+    /// Requests that the tier was asked for, of both classes.
+    pub requests_tier: u64,
     /// Requests hedged because they were late.
     pub requests_hedged: u64,
     /// Requests that joined an adjacent lead request.
@@ -264,6 +290,7 @@ impl core::ops::Add for Counters {
         Self {
             requests_demand: self.requests_demand + other.requests_demand,
             requests_speculative: self.requests_speculative + other.requests_speculative,
+            requests_tier: self.requests_tier + other.requests_tier,
             requests_hedged: self.requests_hedged + other.requests_hedged,
             requests_coalesced: self.requests_coalesced + other.requests_coalesced,
             pages_submitted: self.pages_submitted + other.pages_submitted,

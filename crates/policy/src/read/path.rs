@@ -26,6 +26,7 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
+use crate::files::cached::Cached;
 use crate::files::share::{Round, Shares};
 use crate::files::streams::FileReadahead;
 use crate::files::whole::Whole;
@@ -40,7 +41,7 @@ use crate::read::waits::Waits;
 use crate::residency::budget::{Budget, Room};
 use crate::residency::folio::{Ahead, Evicted, connection, wasted};
 use crate::residency::replacement::Replacement;
-use crate::units::{Class, Extent, FileId, Nanos, PAGE_BYTES, ReadId, RequestId, Touch};
+use crate::units::{Class, Extent, FileId, Nanos, PAGE_BYTES, ReadId, RequestId, Source, Touch};
 
 mod answer;
 mod limits;
@@ -65,6 +66,9 @@ pub struct Options {
     /// storage's time. Without, requests start as they are made and the storage serves them in its
     /// own order: the comparison for the fair queue (docs/decisions/0024).
     pub fair_queue: bool,
+    /// Whether there is a tier: a local copy of what was read once. It is offered what readers
+    /// touch.
+    pub tier: bool,
 }
 
 /// What the budget is spent on, in bytes.
@@ -87,6 +91,8 @@ struct File {
     /// It is closed, has no folio, and stands in `empty`.
     is_empty: bool,
     readahead: FileReadahead,
+    /// What the tier has of it.
+    cached: Cached,
     /// Pages that random reads asked for, less those fetched with them as hot blocks: how many
     /// more may be.
     random_pages: u64,
@@ -103,6 +109,8 @@ pub struct ReadPath {
     empty: VecDeque<FileId>,
     /// The memory that the streams and runs of all files take.
     streams_bytes: u64,
+    /// The memory that what is known of the tier takes.
+    cached_bytes: u64,
     /// Bytes that directories take.
     reserved_bytes: u64,
     requests: Requests,
@@ -120,6 +128,8 @@ pub struct ReadPath {
     /// Streams that found the speculative requests at their limit. They plan again as
     /// requests end.
     turns: Turns,
+    /// The same for requests of the tier.
+    tier_turns: Turns,
     /// The stream that plans has its turn.
     in_turn: bool,
     /// Pages of the largest part, when it was last asked for.
@@ -141,6 +151,7 @@ impl ReadPath {
             budget: Budget::new(options.capacity_bytes, options.replacement),
             empty: VecDeque::new(),
             streams_bytes: 0,
+            cached_bytes: 0,
             reserved_bytes: 0,
             requests: Requests::default(),
             queue: queue(options.rotational).with_limit_max((options.capacity_bytes / CONNECTION_SHARE_BYTES) as usize),
@@ -153,6 +164,7 @@ impl ReadPath {
             waits: Waits::default(),
             changed: BTreeSet::new(),
             turns: Turns::default(),
+            tier_turns: Turns::default(),
             in_turn: false,
             part_pages: 1,
             shares: Shares::default(),
@@ -181,7 +193,8 @@ impl ReadPath {
         match event {
             Event::Open { file, pages } => {
                 let (readahead, random_pages) = (FileReadahead::new(), 0);
-                let new = File { pages, is_open: true, is_empty: false, readahead, random_pages };
+                let cached = Cached::default();
+                let new = File { pages, is_open: true, is_empty: false, readahead, cached, random_pages };
                 let known = self.files.entry(file).or_insert(new);
                 (known.is_open, known.is_empty) = (true, false);
             }
@@ -195,6 +208,8 @@ impl ReadPath {
                 let gone = self.budget.discarded(file, pages);
                 self.gone(gone);
             }
+            Event::Cached { file, extent } => self.cached(file, |cached| cached.insert(extent)),
+            Event::Uncached { file, extent } => self.cached(file, |cached| cached.remove(extent)),
             Event::Capacity { bytes } => {
                 self.options.capacity_bytes = bytes;
                 self.share_memory();
@@ -224,7 +239,10 @@ impl ReadPath {
                 }
             }
             Event::Completed { request, first_byte, total } => {
-                if let Some((finished @ Request { file, extent, class, met, .. }, last)) = self.finish(request) {
+                let finished = self.finish(request);
+                if let Some((Request { file, extent, source: Source::Tier, .. }, _)) = finished {
+                    self.budget.arrived(file, extent, request);
+                } else if let Some((finished @ Request { file, extent, class, met, .. }, last)) = finished {
                     // Coalesced requests share one first byte: the last of them to end counts it.
                     if class == Class::Demand && last {
                         self.link.answered(first_byte, met.demanded);
@@ -259,6 +277,7 @@ impl ReadPath {
         }
         self.share_memory();
         self.take_turns(now);
+        self.take_tier_turns(now);
         loop {
             self.check_again();
             self.grant();
@@ -310,9 +329,27 @@ impl ReadPath {
         if let Some((pages, ahead_for)) = self.budget.untouched(file, start) {
             let file_pages = self.files.get(&file).map_or(u64::MAX, |known| known.pages);
             self.whole.touched(pages, file_pages, ahead_for == Some(Ahead::Whole));
+            self.offer(file, Extent::new(start, start + pages));
         }
         if self.budget.referenced(file, start, touch) {
             self.actions.push_back(Action::Clear { file, start });
+        }
+    }
+
+    /// The tier is offered a folio that a reader has touched, unless it has it.
+    fn offer(&mut self, file: FileId, folio: Extent) {
+        let lacks = |known: &File| known.cached.first_part(folio) != (folio, Source::Tier);
+        if self.options.tier && self.files.get(&file).is_some_and(lacks) {
+            self.actions.push_back(Action::Cache { file, folio });
+        }
+    }
+
+    /// What the tier has of a file changes.
+    fn cached(&mut self, file: FileId, change: impl FnOnce(&mut Cached)) {
+        if let Some(known) = self.files.get_mut(&file) {
+            self.cached_bytes -= known.cached.bytes();
+            change(&mut known.cached);
+            self.cached_bytes += known.cached.bytes();
         }
     }
 
@@ -368,7 +405,7 @@ impl ReadPath {
     /// Gives pages what is left of the budget, and at least their least share. What does not fit
     /// is evicted; folios in flight leave once they have arrived.
     fn share_memory(&mut self) {
-        let own = self.files.len() as u64 * FILE_BYTES + self.streams_bytes + self.waits.len() as u64 * WAIT_BYTES;
+        let own = self.files.len() as u64 * FILE_BYTES + self.streams_bytes + self.cached_bytes + self.waits.len() as u64 * WAIT_BYTES;
         let taken = self.reserved_bytes + own / BOOKKEEPING_STEP * BOOKKEEPING_STEP;
         let least = self.options.capacity_bytes / PAGES_SHARE_MIN;
         let pages = self.options.capacity_bytes.saturating_sub(taken).max(least);
@@ -393,6 +430,7 @@ impl ReadPath {
     fn release(&mut self, file: FileId) {
         self.drop_reads(file);
         self.turns.remove(file);
+        self.tier_turns.remove(file);
         for request in self.requests.of_file(file) {
             self.cancel(request);
         }
@@ -408,6 +446,7 @@ impl ReadPath {
     /// `file` will not be read again: everything of it goes.
     fn forget(&mut self, file: FileId) {
         self.release(file);
+        self.cached(file, |cached| *cached = Cached::default());
         let pages = self.files.remove(&file).map_or(0, |file| file.pages);
         let gone = self.budget.close(file, pages);
         self.gone(gone);

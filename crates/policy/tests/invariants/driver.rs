@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use foreread_policy::{
     Action, Class, Event, Extent, FOLIO_PAGES_MAX, FileId, Found, Nanos, Options, PAGE_BYTES, REQUEST_PAGES_MAX,
-    ReadId, ReadPath, Records, RequestId, Touch,
+    ReadId, ReadPath, Records, RequestId, Source, Touch,
 };
 
 /// The most pages that coalesced requests ask for together.
@@ -36,6 +36,12 @@ pub(super) struct Driver {
     finished: BTreeSet<(FileId, u64)>,
     again: BTreeSet<(FileId, u64)>,
     pub(super) submitted_pages: u64,
+    /// What the tier has, page by page, and the requests that it is asked for.
+    pub(super) cached: BTreeSet<(FileId, u64)>,
+    of_tier: BTreeSet<RequestId>,
+    /// How many requests the tier was asked for, and what it was offered.
+    pub(super) asked_tier: u64,
+    pub(super) offered: Vec<(FileId, Extent)>,
     /// Requests that are reported when they are late, those that were hedged, and how many have
     /// completed.
     may_be_late: BTreeSet<RequestId>,
@@ -75,6 +81,10 @@ impl Driver {
             finished: BTreeSet::new(),
             again: BTreeSet::new(),
             submitted_pages: 0,
+            cached: BTreeSet::new(),
+            of_tier: BTreeSet::new(),
+            asked_tier: 0,
+            offered: Vec::new(),
             may_be_late: BTreeSet::new(),
             hedged: BTreeSet::new(),
             completed: 0,
@@ -96,6 +106,13 @@ impl Driver {
         let touches = std::mem::take(&mut self.referenced).into_iter();
         let touches = touches.map(|(file, start, request, touch)| Event::Referenced { file, start, request, touch });
         for event in touches.chain([event]) {
+            match event {
+                Event::Cached { file, extent } => self.cached.extend((extent.start..extent.end).map(|page| (file, page))),
+                Event::Uncached { file, extent } => {
+                    self.cached.retain(|&(of, page)| of != file || !extent.contains(page));
+                }
+                _ => {}
+            }
             self.policy.handle(Nanos(self.now), event);
             while let Some(action) = self.policy.poll_action() {
                 self.execute(action);
@@ -169,14 +186,16 @@ impl Driver {
 
     fn execute(&mut self, action: Action) {
         match action {
-            Action::Submit { request, file, extent, records, mark, granted, class, late } => {
+            Action::Submit { request, file, extent, records, mark, granted, class, source, late } => {
                 assert!(late.is_none() || class == Class::Demand, "only demand requests can be late");
                 if late.is_some() {
                     self.may_be_late.insert(request);
                 }
                 assert!(granted >= extent.start && granted <= extent.end, "{granted} of {extent:?}");
-                let started = self.requests.values().filter(|(_, extent, granted)| *granted > extent.start).count();
-                let may_wait = self.options.fair_queue && (self.options.rotational || started >= CONCURRENCY_MIN);
+                let of_tier = source == Source::Tier;
+                let at_storage = self.requests.iter().filter(|(id, _)| !self.of_tier.contains(id));
+                let started = at_storage.filter(|(_, (_, extent, granted))| *granted > extent.start).count();
+                let may_wait = !of_tier && self.options.fair_queue && (self.options.rotational || started >= CONCURRENCY_MIN);
                 if granted == extent.start && !may_wait {
                     self.without_memory.push(extent);
                 }
@@ -191,7 +210,17 @@ impl Driver {
                 assert_eq!(kept.first().map(|kept| kept.start), Some(extent.start), "{records:?} of {extent:?}");
                 assert_eq!(kept.last().map(|kept| kept.end), Some(extent.end), "{records:?} of {extent:?}");
                 let holes = kept.into_iter().flat_map(|kept| self.holes(file, kept));
-                for folio in holes.flat_map(Extent::folios).collect::<Vec<_>>() {
+                let holes: Vec<Extent> = holes.collect();
+                let is_cached = |page| self.cached.contains(&(file, page));
+                let mut pages = holes.iter().flat_map(|hole| hole.start..hole.end);
+                assert!(pages.all(|page| is_cached(page) == of_tier), "{extent:?} is not all of {source:?}");
+                if of_tier {
+                    assert!(late.is_none() && records.is_none(), "{request:?} of the tier is late, or of records");
+                    assert!(granted == extent.start || granted == extent.end, "a part of {extent:?} is granted");
+                    self.of_tier.insert(request);
+                    self.asked_tier += 1;
+                }
+                for folio in holes.into_iter().flat_map(Extent::folios).collect::<Vec<_>>() {
                     self.folios.insert((file, folio.start), (folio.end, request, false));
                     if mark.is_some_and(|m| folio.contains(m)) {
                         self.marks.insert((file, folio.start));
@@ -215,6 +244,7 @@ impl Driver {
                     of.2
                 );
                 let starts = std::mem::replace(&mut of.2, granted) == of.1.start;
+                assert!(!self.of_tier.contains(&request) || granted == of.1.end, "{request:?} is granted in parts");
                 self.drained.remove(&request);
                 if starts {
                     self.start(request);
@@ -229,12 +259,19 @@ impl Driver {
             Action::Join { request, with } => {
                 assert_ne!(request, with);
                 for waits in [request, with] {
+                    assert!(!self.of_tier.contains(&waits), "the tier's {waits:?} is joined");
                     let (_, extent, granted) = self.requests[&waits];
                     let is_joined = self.joining.iter().any(|&(joined, _)| joined == waits);
                     assert!(granted == extent.start && !is_joined, "{waits:?} does not wait");
                 }
                 self.joining.push((request, with));
                 self.joined += 1;
+            }
+            Action::Cache { file, folio } => {
+                assert_eq!(self.folios.get(&(file, folio.start)).map(|folio| folio.0), Some(folio.end));
+                let lacks = (folio.start..folio.end).any(|page| !self.cached.contains(&(file, page)));
+                assert!(self.options.tier && lacks, "the tier is offered {folio:?}, which it has");
+                self.offered.push((file, folio));
             }
             Action::Clear { file, start } => {
                 assert!(self.again.remove(&(file, start)), "cleared a bit that is not set");
@@ -250,9 +287,11 @@ impl Driver {
                 assert!(self.closed.remove(&file), "{file:?} is forgotten while it is open");
                 assert!(self.folios.keys().all(|key| key.0 != file), "{file:?} is forgotten, and pages of it are left");
                 self.files.remove(&file);
+                self.cached.retain(|&(of, _)| of != file);
             }
         }
     }
+
 
     /// `request` starts with the requests that joined it: one short run of pages of one file.
     fn start(&mut self, request: RequestId) {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use foreread_policy::{
     Action, Event, Extent, FileId, Found, Nanos, Options, PAGE_BYTES, ReadId, ReadPath, Records, Replacement,
-    RequestId, Touch,
+    RequestId, Source, Touch,
 };
 
 use crate::trace::{self, Trace};
@@ -20,6 +20,7 @@ pub(crate) const STORE: Options = Options {
     replacement: Replacement::S3Fifo,
     rotational: false,
     fair_queue: true,
+    tier: false,
 };
 
 /// The same in front of a disk.
@@ -176,7 +177,7 @@ impl Reader {
                 self.folios.get_mut(&(file, start)).expect("a folio").touched = Some(Touch::Finished);
             }
             Action::Drop { file, folio } => drop(self.folios.remove(&(file, folio.start))),
-            Action::Forget { .. } => {}
+            Action::Forget { .. } | Action::Cache { .. } => {}
         }
     }
 
@@ -356,6 +357,8 @@ fn event_text(event: Event) -> String {
         Event::Answered { read } => format!("Answered n{}", read.0),
         Event::Prefetch { file } => format!("Prefetch f{}", file.0),
         Event::Discard { file } => format!("Discard f{}", file.0),
+        Event::Cached { file, extent } => format!("Cached f{} {}", file.0, trace::pages(extent)),
+        Event::Uncached { file, extent } => format!("Uncached f{} {}", file.0, trace::pages(extent)),
         Event::Capacity { bytes } => format!("Capacity {bytes}"),
         Event::Reserve { bytes } => format!("Reserve {bytes}"),
         Event::Referenced { file, start, touch, .. } => format!("Referenced f{} {start} {touch:?}", file.0),
@@ -391,7 +394,7 @@ fn action_texts(actions: &[Action]) -> Vec<String> {
 
 fn action_text(action: Action) -> String {
     match action {
-        Action::Submit { request, file, extent, records, class, mark, granted, late } => {
+        Action::Submit { request, file, extent, records, class, source, mark, granted, late } => {
             let mark = mark.map_or(String::new(), |mark| format!(", mark {mark}"));
             let late = late.map_or(String::new(), |late| format!(", late after {:.1} ms", late.0 as f64 / 1e6));
             let granted = match granted {
@@ -403,7 +406,8 @@ fn action_text(action: Action) -> String {
             let records = records.map_or(String::new(), |Records { start, pages, delta }| {
                 format!(", {pages} of every {delta} from {start}")
             });
-            format!("Submit r{request} f{file} {extent}{records} {}{mark}{granted}{late}", trace::class(class))
+            let source = if source == Source::Tier { " from the tier" } else { "" };
+            format!("Submit r{request} f{file} {extent}{records}{source} {}{mark}{granted}{late}", trace::class(class))
         }
         Action::Ready { read, end } => format!("Ready n{} {end}", read.0),
         Action::Hedge { request } => format!("Hedge r{}", request.0),
@@ -412,6 +416,7 @@ fn action_text(action: Action) -> String {
         Action::Cancel { request } => format!("Cancel r{}", request.0),
         Action::Clear { file, start } => format!("Clear f{} {start}", file.0),
         Action::Forget { file } => format!("Forget f{}", file.0),
+        Action::Cache { file, folio } => format!("Cache f{} {}", file.0, trace::pages(folio)),
         Action::Drop { file, folio } => format!("Drop f{} {}", file.0, trace::pages(folio)),
     }
 }

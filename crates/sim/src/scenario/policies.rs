@@ -22,6 +22,7 @@ pub(super) fn policy(name: PolicyName, memory_bytes: u64, max: u64, rotational: 
         replacement: Replacement::default(),
         rotational,
         fair_queue: true,
+        tier: false,
     };
     match name {
         PolicyName::Foreread | PolicyName::ForereadMisled => Box::new(ReadPath::new(foreread)),

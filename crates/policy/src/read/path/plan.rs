@@ -21,7 +21,7 @@
 //! wait for a free request).
 
 use super::room::first_bytes;
-use super::submit::DEMAND_PAGES_MAX;
+use super::submit::{DEMAND_PAGES_MAX, Wanted};
 use super::{File, ReadPath};
 use crate::files::hot_block::{self, FileRead};
 use crate::files::streams::Shown;
@@ -31,7 +31,7 @@ use crate::files::window::parts::Part;
 use crate::files::window::{REQUEST_PAGES_MAX, Read, SKIPPED_READS_MAX};
 use crate::queue::fair_queue::Owner;
 use crate::residency::folio::Ahead;
-use crate::units::{Class, Extent, FileId, Found, Nanos, ReadId, Records};
+use crate::units::{Class, Extent, FileId, Found, Nanos, ReadId, Records, Source};
 
 /// What is to be fetched after a read, beside its own pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,13 +133,18 @@ impl ReadPath {
     fn sieve(&mut self, file: FileId, block: Extent) {
         let mut from = block.start;
         while let Some(sieve) = self.budget.next_sieve(file, Extent::new(from, block.end)) {
+            // Where the tier has some of it, each hole is a request of its own.
+            let is_mixed = self.files.get(&file).is_some_and(|f| f.cached.overlaps(sieve));
+            let hole = self.budget.next_hole(file, sieve).filter(|_| is_mixed);
+            let (sieve, source) = hole.map_or((sieve, Source::Storage), |hole| self.first_part(file, hole));
             let left = self.files.get(&file).and_then(|f| f.random_pages.checked_sub(sieve.pages()));
             let Some(left) = left else { return };
-            let full = self.requests.is_speculation_full(self.queue.limit()) || !self.budget.admits(sieve, None);
+            let full = self.is_source_full(source) || !self.budget.admits(sieve, None);
             if full || !self.make_room(first_bytes(sieve, None), false) {
                 return;
             }
-            self.submit(file, sieve, None, Class::Speculative, Some(Ahead::Nearby), None);
+            let wanted = Wanted { extent: sieve, records: None, source };
+            self.submit(file, wanted, Class::Speculative, Some(Ahead::Nearby), None);
             if let Some(f) = self.files.get_mut(&file) {
                 f.random_pages = left;
             }
@@ -159,12 +164,22 @@ impl ReadPath {
                 continue;
             };
             let Some(hole) = self.budget.next_hole(file, near(first.start)) else { return };
-            let full = self.requests.is_speculation_full(self.queue.limit()) || !self.budget.admits(hole, None);
+            let (hole, source) = self.first_part(file, hole);
+            let full = self.is_source_full(source) || !self.budget.admits(hole, None);
             if full || !self.make_room(first_bytes(hole, None), false) {
                 return;
             }
-            self.submit(file, hole, None, Class::Speculative, Some(Ahead::File), None);
+            let wanted = Wanted { extent: hole, records: None, source };
+            self.submit(file, wanted, Class::Speculative, Some(Ahead::File), None);
             from = hole.end;
+        }
+    }
+
+    /// Whether as many speculative requests are with `source` as may be.
+    fn is_source_full(&self, source: Source) -> bool {
+        match source {
+            Source::Storage => self.requests.is_speculation_full(self.queue.limit()),
+            Source::Tier => self.requests.is_tier_full(),
         }
     }
 
@@ -184,6 +199,15 @@ impl ReadPath {
             self.in_turn = true;
             self.plan_ahead(now, file, stream);
             self.in_turn = false;
+        }
+    }
+
+    /// Plans for the streams that found too many requests with the tier, in the order in which
+    /// they came.
+    pub(super) fn take_tier_turns(&mut self, now: Nanos) {
+        while !self.requests.is_tier_full() {
+            let Some((file, stream)) = self.tier_turns.pop(|_| 0) else { return };
+            self.plan_ahead(now, file, stream);
         }
     }
 
@@ -228,10 +252,18 @@ impl ReadPath {
     /// in flight.
     fn submit_part(&mut self, file: FileId, ahead: Ahead, part: Part, read: Extent) -> bool {
         let mut from = part.extent.start;
-        while let Some((hole, records)) = self.next_request(file, Extent::new(from, part.extent.end), part.records) {
+        while let Some(wanted) = self.next_request(file, Extent::new(from, part.extent.end), part.records) {
+            let Wanted { extent: hole, records, source } = wanted;
             let is_waited_for = Records::within(records, hole).any(|kept| kept.overlaps(read));
             let class = if is_waited_for { Class::Demand } else { Class::Speculative };
-            if class == Class::Speculative && (self.is_speculation_full() || !self.may_go_first(ahead)) {
+            let of_tier = source == Source::Tier;
+            if class == Class::Speculative && of_tier && self.requests.is_tier_full() {
+                if let Ahead::Stream(stream) = ahead {
+                    self.tier_turns.insert((file, stream), 0);
+                }
+                return false;
+            }
+            if class == Class::Speculative && !of_tier && (self.is_speculation_full() || !self.may_go_first(ahead)) {
                 self.link.holds_back();
                 if let Ahead::Stream(stream) = ahead {
                     self.turns.insert((file, stream), self.queue.tag(Owner { file, stream: Some(stream) }));
@@ -242,7 +274,9 @@ impl ReadPath {
                 return false;
             }
             let mark = matches!(ahead, Ahead::Stream(_)).then(|| part.mark.clamp(hole.start, hole.end - 1));
-            self.submit(file, hole, records, class, Some(ahead), mark);
+            // A part is many requests to the tier, and has one mark.
+            let mark = mark.filter(|&mark| !of_tier || mark == part.mark);
+            self.submit(file, wanted, class, Some(ahead), mark);
             from = hole.end;
         }
         true
@@ -251,23 +285,23 @@ impl ReadPath {
     /// The first request for absent pages of `within`, or of the `records` in it: the first of
     /// these records that lacks pages, and those that follow it, as far as each is absent. What
     /// lies between records is fetched with them.
-    fn next_request(
-        &self,
-        file: FileId,
-        within: Extent,
-        records: Option<Records>,
-    ) -> Option<(Extent, Option<Records>)> {
+    fn next_request(&self, file: FileId, within: Extent, records: Option<Records>) -> Option<Wanted> {
         let mut kept = Records::within(records, within);
         let (record, first) = kept.find_map(|record| Some((record, self.budget.next_hole(file, record)?)))?;
-        let mut request = Extent::new(first.start, first.end.min(first.start + REQUEST_PAGES_MAX));
+        let most = Extent::new(first.start, first.end.min(first.start + REQUEST_PAGES_MAX));
+        let (mut request, source) = self.first_part(file, most);
         let mut of = None;
-        if request.end == record.end {
+        if source == Source::Storage && request.end == record.end {
+            let is_whole = |&record: &Extent| {
+                self.budget.next_hole(file, record) == Some(record)
+                    && self.first_part(file, record) == (record, Source::Storage)
+            };
             let follow = kept.take_while(|record| record.end - request.start <= REQUEST_PAGES_MAX);
-            for record in follow.take_while(|&record| self.budget.next_hole(file, record) == Some(record)) {
+            for record in follow.take_while(is_whole) {
                 (request.end, of) = (record.end, records);
             }
         }
-        Some((request, of))
+        Some(Wanted { extent: request, records: of, source })
     }
 }
 

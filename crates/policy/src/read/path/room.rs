@@ -76,7 +76,7 @@ impl ReadPath {
         if request.granted < end {
             self.budget.connect(connection_to_come(request));
             self.budget.grant(request.file, Extent::new(request.granted, end), id);
-            let met = self.met_by(request);
+            let met = if request.is_from_storage() { self.met_by(request) } else { Met::default() };
             if !request.has_begun() && met.alone {
                 self.link.begins(self.now, self.requests.came());
             }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   submit ──(the queue has a place)──> its turn ──(memory)──> granted: started
-//!     └─────(the queue is full)───────> entered, waits for its turn: it holds no memory
+//!     ├─────(the queue is full)───────> entered, waits for its turn: it holds no memory
+//!     └─────(the tier has it)─────────> no turn: memory, and it is started
 //!                                                    │ adjacent demand, and
 //!                                                    v memory for all
 //!                                           Join each ──> one request starts
@@ -18,10 +19,19 @@
 use super::ReadPath;
 use super::room::first_bytes;
 use crate::queue::fair_queue::Owner;
-use crate::queue::requests::Request;
+use crate::queue::requests::{Request, grant_from};
 use crate::read::event::Action;
 use crate::residency::folio::{Ahead, charges_within};
-use crate::units::{Class, Extent, FileId, Records, RequestId};
+use crate::units::{Class, Extent, FileId, Records, RequestId, Source};
+
+/// What a request is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) extent: Extent,
+    /// The pages to keep of it, if not all.
+    pub(super) records: Option<Records>,
+    pub(super) source: Source,
+}
 
 impl ReadPath {
     /// Submits the absent pages of `extent`, which a reader waits for.
@@ -29,28 +39,40 @@ impl ReadPath {
         let mut from = extent.start;
         while let Some(hole) = self.budget.next_hole(file, Extent::new(from, extent.end)) {
             let hole = Extent::new(hole.start, hole.end.min(hole.start + DEMAND_PAGES_MAX));
-            self.submit(file, hole, None, Class::Demand, None, None);
+            let (hole, source) = self.first_part(file, hole);
+            self.submit(file, Wanted { extent: hole, records: None, source }, Class::Demand, None, None);
             from = hole.end;
         }
     }
 
-    /// Makes a request for `extent`, or for the `records` in it. It starts now, or waits for its
-    /// turn. Demand is granted memory for its reads; for speculation room has been made.
+    /// The pages at the start of `hole` that come from one source by one request, and that.
+    pub(super) fn first_part(&self, file: FileId, hole: Extent) -> (Extent, Source) {
+        match self.files.get(&file).map_or((hole, Source::Storage), |known| known.cached.first_part(hole)) {
+            (part, Source::Tier) => (grant_from(part, part.start), Source::Tier),
+            (part, Source::Storage) => (part, Source::Storage),
+        }
+    }
+
+    /// Makes a request. It starts now, or waits for its turn. Demand is granted memory for its
+    /// reads; for speculation room has been made.
     pub(super) fn submit(
         &mut self,
         file: FileId,
-        extent: Extent,
-        records: Option<Records>,
+        wanted: Wanted,
         class: Class,
         ahead_for: Option<Ahead>,
         mark: Option<u64>,
     ) {
-        let request = self.requests.make(file, extent, records, class);
+        let Wanted { extent, records, source } = wanted;
+        let request = self.requests.make(file, extent, records, class, source);
         self.budget.insert(file, extent, records, request, ahead_for);
         self.counters.pages_submitted += extent.pages();
         match class {
             Class::Demand => self.counters.requests_demand += 1,
             Class::Speculative => self.counters.requests_speculative += 1,
+        }
+        if source == Source::Tier {
+            return self.ask_tier(request, file, wanted, class, mark);
         }
         let stream = if let Some(Ahead::Stream(stream)) = ahead_for { Some(stream) } else { None };
         let (owner, cost) = (Owner { file, stream }, self.link.cost(extent.pages()));
@@ -71,8 +93,23 @@ impl ReadPath {
         // one more of those.
         let hedges = class == Class::Demand && self.options.readahead && !self.options.rotational;
         let late = self.hedge.late_after().filter(|_| hedges);
-        self.actions.push_back(Action::Submit { request, file, extent, records, class, mark, granted, late });
+        self.actions.push_back(Action::Submit { request, file, extent, records, class, source, mark, granted, late });
         if class == Class::Demand && starts {
+            self.want(request);
+        }
+    }
+
+    /// The tier is asked for `request`: it waits for memory alone, and is neither queued nor late.
+    fn ask_tier(&mut self, request: RequestId, file: FileId, wanted: Wanted, class: Class, mark: Option<u64>) {
+        let Wanted { extent, records, source } = wanted;
+        self.counters.requests_tier += 1;
+        let granted = match class {
+            Class::Speculative => self.charge(request, extent.start).unwrap_or(extent.start),
+            Class::Demand => extent.start,
+        };
+        let late = None;
+        self.actions.push_back(Action::Submit { request, file, extent, records, class, source, mark, granted, late });
+        if class == Class::Demand {
             self.want(request);
         }
     }
