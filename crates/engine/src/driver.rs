@@ -17,6 +17,7 @@
 //! *Invariant:* policy's clock never goes back: the time is taken with the shard held.
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
@@ -26,13 +27,14 @@ use std::time::Duration;
 
 use foreread_backend::lock::{Mutex, MutexGuard};
 use foreread_backend::{Object, Submitter};
-use foreread_policy::{Event, Extent, Found, Nanos, PAGE_BYTES, ReadId, RequestId};
+use foreread_policy::{Event, Extent, Found, Nanos, PAGE_BYTES, ReadId, RequestId, Source};
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::error::Error;
+use crate::pages::folio::Folio;
 use crate::pages::opened::Opened;
 use crate::pages::pinned::Pages;
 use crate::pages::request::Request;
@@ -62,6 +64,8 @@ pub(crate) struct Driver {
     lacking: AtomicUsize,
     news: Mutex<News>,
     next_reader: AtomicU64,
+    /// The memory of the tier that policy knows of, in bytes.
+    tier_bytes: AtomicU64,
     started: Instant,
 }
 
@@ -90,9 +94,10 @@ impl Driver {
             lacking: AtomicUsize::new(0),
             news: Mutex::default(),
             next_reader: AtomicU64::new(1 << 32),
+            tier_bytes: AtomicU64::new(0),
             started: Instant::now(),
         });
-        if driver.storage.backend.submission().is_some() {
+        if driver.storage.backend.submission().is_some() || driver.storage.tier.is_some() {
             driver.watch();
         }
         driver
@@ -127,6 +132,9 @@ impl Driver {
             stats.survive("a read in place", || begin(&in_place, InFlight::new(self)));
         }
         drop(plug);
+        for (opened, folio) in deferred.offered {
+            self.offer(&opened, folio);
+        }
         for (pages, read) in deferred.ready {
             read.wait_for(pages);
         }
@@ -261,12 +269,42 @@ impl Driver {
                 return opened;
             }
             let positioned = self.storage.backend.positioned(object);
-            let opened = Opened::new(shard.files.next(), object.clone(), positioned);
+            let opened = Opened::new(shard.files.next(), object.clone(), positioned, self.storage.kept(object));
             shard.files.add(&opened);
             let pages = opened.size().div_ceil(PAGE_BYTES);
             self.tell(shard, Event::Open { file: opened.id, pages });
+            for event in opened.cached() {
+                self.tell(shard, event);
+            }
+            self.tell_tier(shard);
             opened
         })
+    }
+
+    /// Tells policy of the memory that the tier takes, if that has changed by a step.
+    fn tell_tier(self: &Arc<Self>, shard: &mut Shard) {
+        let Some(tier) = &self.storage.tier else { return };
+        let bytes = tier.memory_bytes();
+        if bytes.abs_diff(self.tier_bytes.load(Relaxed)) >= TIER_STEP {
+            self.tier_bytes.store(bytes, Relaxed);
+            self.tell(shard, Event::Tier { bytes });
+        }
+    }
+
+    /// Offers the tier a folio that a reader has touched. Once the tier has it, policy is told.
+    fn offer(self: &Arc<Self>, opened: &Opened, folio: Arc<Folio>) {
+        let Some(kept) = &opened.kept else { return };
+        let (driver, file, start) = (Arc::downgrade(self), opened.id, folio.extent.start);
+        let told = move |pages: Range<u64>| {
+            if let Some(driver) = driver.upgrade() {
+                let extent = Extent::new(pages.start, pages.end);
+                driver.enter(|shard| {
+                    driver.tell(shard, Event::Cached { file, extent });
+                    driver.tell_tier(shard);
+                });
+            }
+        };
+        kept.tier.offer(kept.object, start, Box::new(Offered(folio)), Box::new(told));
     }
 
     /// A number for an open, by which a recording tells it apart.
@@ -400,6 +438,19 @@ impl Driver {
     }
 }
 
+/// By so much the memory of the tier changes before policy is told, 256 KiB. Lower: more events.
+/// Higher: more is held than is charged.
+const TIER_STEP: u64 = 256 << 10;
+
+/// The bytes of a folio, while the tier writes them.
+struct Offered(Arc<Folio>);
+
+impl AsRef<[u8]> for Offered {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes().unwrap_or_default()
+    }
+}
+
 /// The touches of a read of `pages` that policy does not know of.
 fn touches(opened: &Opened, pages: &Pages) -> impl Iterator<Item = Event> {
     let file = opened.id;
@@ -493,6 +544,9 @@ impl Owner for Driver {
     fn carry_by_task(in_flight: InFlight<Self>, joint: &Joint) {
         let driver = Arc::clone(in_flight.owner());
         driver.enter(|shard| {
+            if joint.source == Source::Tier {
+                driver.tell(shard, Event::Uncached { file: joint.opened.id, extent: joint.extent() });
+            }
             let is_needed = |member: &Arc<Request>| shard.counts(member.id()) || member.is_needed_still();
             if joint.members().iter().any(is_needed) {
                 let task = driver.runtime.spawn(fetch(in_flight, joint.clone()));

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use foreread_backend::lock::Mutex;
 use foreread_backend::{Backend, Key, ListPage, Object, Submitter, return_free_memory};
 use foreread_policy::{Event, Replacement};
+use foreread_tier::Tier;
 use futures::FutureExt;
 use tokio::runtime::{Handle, Runtime};
 
@@ -20,7 +21,7 @@ use crate::directories::driver::Directories;
 use crate::driver::Driver;
 use crate::error::{Error, ErrorKind};
 use crate::file::File;
-use crate::options::{MEMORY_BYTES_MIN, Options};
+use crate::options::{Cache, MEMORY_BYTES_MIN, Options};
 use crate::pages::pinned::Pages;
 use crate::planted::Planted;
 use crate::records::recorder::Recorder;
@@ -120,13 +121,14 @@ impl Engine {
         // The engine's clock is the runtime's from the start, also where that one stands still.
         let _entered = runtime.enter();
         let capabilities = backend.capabilities();
+        let tier = options.cache.as_ref().map(|cache| open_tier(cache, options.memory_bytes)).transpose()?;
         let policy = foreread_policy::Options {
             capacity_bytes: options.memory_bytes,
             readahead: options.readahead,
             replacement: Replacement::default(),
             rotational: capabilities.rotational,
             fair_queue: options.fair_queue,
-            tier: options.tier.is_some(),
+            tier: tier.is_some(),
         };
         let recorder = match &options.record {
             Some(path) => Some(
@@ -136,7 +138,7 @@ impl Engine {
             None => None,
         };
         let planted = Arc::new(Planted::new(&options.panics));
-        let storage = Storage::new(backend, options.patience, Arc::clone(&planted), options.seed);
+        let storage = Storage::new(backend, tier, options, Arc::clone(&planted));
         let lives = Lives::new(policy, options.events_folder.clone(), planted, Arc::clone(&storage.stats));
         let shard = Shard::new(lives, recorder);
         let driver = Driver::new(storage, runtime.clone(), shard);
@@ -306,6 +308,23 @@ fn check_memory(bytes: u64) -> Result<(), Error> {
     }
     Ok(())
 }
+
+fn open_tier(cache: &Cache, memory_bytes: u64) -> Result<Arc<Tier>, Error> {
+    let options = foreread_tier::Options::default()
+        .with_bytes(cache.bytes)
+        .with_min_free_bytes(cache.min_free_bytes)
+        .with_index_bytes_max(memory_bytes / INDEX_SHARE)
+        .with_queue_bytes_max(memory_bytes / QUEUE_SHARE);
+    Tier::open(&cache.folder, options).map_err(|e| Error::new(ErrorKind::Invalid, e.to_string()))
+}
+
+/// The part of the budget that the index of the tier may take: a quarter. Lower: less of a large
+/// folder is known. Higher: less memory for pages.
+const INDEX_SHARE: u64 = 4;
+
+/// The part of the budget that waits to be written to the tier: a sixteenth. Lower: more of what
+/// comes faster than the disk writes is not kept. Higher: less memory for pages.
+const QUEUE_SHARE: u64 = 16;
 
 /// Threads for requests. Four carry more than a 10 Gbit/s link; higher costs memory and switches
 /// between threads, lower limits what one engine can fetch.

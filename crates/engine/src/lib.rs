@@ -67,7 +67,7 @@ pub use file::File;
 pub use foreread_backend::{
     Backend, Capabilities, Entry, Key, ListPage, Mechanism, Object, Version, return_free_memory,
 };
-pub use options::{MEMORY_BYTES_MIN, Options, Patience};
+pub use options::{Cache, MEMORY_BYTES_MIN, Options, Patience};
 pub use pages::pinned::Pages;
 pub use planted::Panic;
 pub use records::replay::{ReplayError, Replayed, replay};

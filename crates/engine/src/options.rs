@@ -38,6 +38,8 @@ pub struct Options {
     pub metadata_ttl: Duration,
     /// Where to write the last events if policy panics. The system's folder for temporary files.
     pub events_folder: PathBuf,
+    /// Where content stays that was read once: a folder on a local disk.
+    pub cache: Option<Cache>,
     /// From it follow the waits between attempts. Random, so that many clients do not come back in
     /// step; fixed in tests that are repeated.
     pub seed: u64,
@@ -55,6 +57,7 @@ impl Default for Options {
             patience: Patience::default(),
             metadata_ttl: Duration::from_secs(1),
             events_folder: std::env::temp_dir(),
+            cache: None,
             seed: RandomState::new().hash_one(0_u8),
             panics: Vec::new(),
         }
@@ -106,6 +109,13 @@ impl Options {
 }
 
 impl Options {
+    /// With a folder where content stays that was read once.
+    #[must_use]
+    pub fn with_cache(mut self, cache: Option<Cache>) -> Self {
+        self.cache = cache;
+        self
+    }
+
     /// With the last events written to `folder` if policy panics.
     #[must_use]
     pub fn with_events_folder(mut self, folder: impl Into<PathBuf>) -> Self {
@@ -124,6 +134,47 @@ impl Options {
     #[must_use]
     pub fn with_panics(mut self, panics: &[Panic]) -> Self {
         self.panics = panics.to_vec();
+        self
+    }
+}
+
+/// A folder on a local disk where content stays that was read once, across restarts. Engines and
+/// processes of one user may share it, whatever they read from.
+///
+/// ```
+/// let cache = foreread_engine::Cache::new("/var/cache/foreread").with_bytes(200 << 30);
+/// let options = foreread_engine::Options::default().with_cache(Some(cache));
+/// # assert!(options.cache.is_some());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Cache {
+    /// The folder. Made, with mode 0700, if it is not there.
+    pub folder: PathBuf,
+    /// Bytes that its files take at most, of all processes together.
+    pub bytes: u64,
+    /// Bytes that stay free on its file system: with less, content leaves.
+    pub min_free_bytes: u64,
+}
+
+impl Cache {
+    /// A folder of 64 GiB at most that leaves 1 GiB free.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        let foreread_tier::Options { bytes, min_free_bytes, .. } = foreread_tier::Options::default();
+        Self { folder: folder.into(), bytes, min_free_bytes }
+    }
+
+    /// With so many bytes at most.
+    #[must_use]
+    pub fn with_bytes(mut self, bytes: u64) -> Self {
+        self.bytes = bytes;
+        self
+    }
+
+    /// With so many bytes left free.
+    #[must_use]
+    pub fn with_min_free_bytes(mut self, min_free_bytes: u64) -> Self {
+        self.min_free_bytes = min_free_bytes;
         self
     }
 }

@@ -5,7 +5,7 @@
 //!                                │
 //!             InPlace <──────────┴──────────> fetch: a task
 //!    a small read of a local file,              attempts, back-off, hedge
-//!    no task                                    Filling: bytes into folios
+//!    or of the tier; no task                    Filling: bytes into folios
 //!                │                                │
 //!                └────> Owner: wants, late, over <┘     ── the driver tells policy
 //!
@@ -20,6 +20,7 @@ pub(crate) mod attempt;
 pub(crate) mod carrier;
 pub(crate) mod fetch;
 pub(crate) mod filling;
+pub(crate) mod from_tier;
 pub(crate) mod in_place;
 pub(crate) mod joint;
 pub(crate) mod owner;

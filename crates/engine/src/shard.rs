@@ -29,6 +29,7 @@ use crate::error::{Error, ErrorKind};
 use crate::numbers::Numbers;
 use crate::pages::files::Files;
 use crate::pages::folio::Folio;
+use crate::pages::opened::Opened;
 use crate::pages::pinned::Pages;
 use crate::pages::request::{Held, Request};
 use crate::pages::table::Lookup;
@@ -70,6 +71,8 @@ pub(crate) struct Shard {
 pub(crate) struct Deferred {
     /// Requests to begin.
     pub(crate) begun: SmallVec<[Arc<InPlace>; TOGETHER]>,
+    /// What the tier is offered.
+    pub(crate) offered: Vec<(Arc<Opened>, Arc<Folio>)>,
     /// Reads to complete with these pages, once all have come.
     pub(crate) ready: SmallVec<[(Pages, Arc<dyn Missed>); TOGETHER]>,
     /// Reads that end with an error.
@@ -165,6 +168,13 @@ impl Shard {
                     opened.table.clear(start);
                 }
             }
+            Action::Cache { file, folio } => {
+                if let Some(opened) = self.files.get(file)
+                    && let Some(folio) = opened.table.folio(folio.start).filter(|folio| folio.is_resident())
+                {
+                    self.deferred.offered.push((Arc::clone(opened), folio));
+                }
+            }
             Action::Drop { file, folio } => {
                 if let Some(opened) = self.files.get(file) {
                     self.deferred.gone.extend(opened.table.remove(folio.start));
@@ -178,12 +188,14 @@ impl Shard {
     }
 
     fn submit(&mut self, action: Action, spawn: &impl Fn(Joint) -> AbortHandle) {
-        let Action::Submit { request, file, extent, records, class, mark, granted, late } = action else { return };
+        let Action::Submit { request, file, extent, records, class, source, mark, granted, late } = action else {
+            return;
+        };
         let Some(opened) = self.files.get(file) else { return };
         let state = Request::new(request, extent, class == Class::Demand, granted, late);
         let new = &|f: Extent| Folio::new(f, mark.is_some_and(|m| f.contains(m)), Arc::clone(&state));
         let folios = Records::within(records, extent).flat_map(|kept| opened.table.fill_holes(kept, new)).collect();
-        let joint = Joint::new(Arc::clone(opened), Arc::clone(&state), folios);
+        let joint = Joint::new(Arc::clone(opened), Arc::clone(&state), folios, source);
         let carrier = if granted > extent.start { self.launch(joint, spawn) } else { Carrier::None(joint) };
         self.lives.requested(request);
         self.requests.insert(request, (carrier, state));

@@ -21,7 +21,7 @@ mod window;
 
 use std::collections::{HashMap, VecDeque};
 
-use foreread_policy::{Action, Class, Event, Extent, FileId, Found, Nanos, RequestId};
+use foreread_policy::{Action, Class, Event, Extent, FileId, Found, Nanos, RequestId, Source};
 
 use crate::policy::{Grain, Policy, Reading};
 use cache::Cache;
@@ -177,6 +177,7 @@ impl<R: Readahead> Baseline<R> {
             extent,
             records: None,
             class,
+            source: Source::Storage,
             mark,
             granted: extent.end,
             late: None,
@@ -217,6 +218,9 @@ impl<R: Readahead> Policy for Baseline<R> {
             | Event::Prefetch { .. }
             | Event::Discard { .. }
             | Event::Capacity { .. }
+            | Event::Cached { .. }
+            | Event::Uncached { .. }
+            | Event::Tier { .. }
             | Event::Reserve { .. }
             | Event::Answered { .. }
             | Event::Wants { .. }

@@ -47,7 +47,7 @@ pub use outcome::{optimum, picture};
 pub use policy::{Grain, Policy, Reading};
 pub use region::Swapped;
 pub use scenario::change::Change;
-pub use scenario::{Beside, Reads, Scenario, simulate};
+pub use scenario::{Beside, Reads, Scenario, Tiered, simulate};
 pub use stack::Stack;
 pub use stack::policy_name::PolicyName;
 pub use stack::scheduler_name::SchedulerName;

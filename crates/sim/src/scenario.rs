@@ -9,7 +9,7 @@ mod policies;
 use foreread_device::latency::{FirstByte, SlowTail};
 use foreread_device::object_store;
 use foreread_device::{Profile, Rate};
-use foreread_policy::PAGE_BYTES;
+use foreread_policy::{Extent, PAGE_BYTES};
 use foreread_workload::{Descriptor, Device, Op, Pattern, Reader, Workload};
 
 use crate::baseline::Baseline;
@@ -27,6 +27,7 @@ use crate::tree::Forest;
 use crate::world::World;
 use crate::world::front::{Front, MOUNT_PIECE_NS, MOUNT_PIECE_PAGES, MOUNT_REQUEST_PAGES, PAGE_NS, PIECE_BYTES};
 use crate::world::reader::Start;
+use crate::world::tier::Tier;
 use crate::world::together::Together;
 use change::Change;
 
@@ -39,6 +40,13 @@ pub enum Reads<'w> {
     /// read is done, and the first read of a reader not before all reads of those readers are
     /// done that have none after it: a program may have waited for another one to end.
     Together(Vec<u64>, Box<dyn Iterator<Item = (u32, Op)> + 'w>),
+}
+
+impl Tiered {
+    /// On its device, with files of these sizes.
+    fn tier(self, sizes: &[u64]) -> Tier {
+        Tier::new(Storage::new(self.device, sizes, Asked::default()), self.warm)
+    }
 }
 
 /// Readers that read as long as the main readers do, and are counted apart.
@@ -90,6 +98,17 @@ pub struct Scenario<'w> {
     pub changes: Vec<Change>,
     /// Whether to keep the course of the run.
     pub watch: Option<Watch>,
+    /// A local copy of what was read once, in front of the device.
+    pub tier: Option<Tiered>,
+}
+
+/// A tier in front of the device.
+#[derive(Debug, Clone)]
+pub struct Tiered {
+    /// The disk that it is on.
+    pub device: Profile,
+    /// What it has from the start: runs of pages of each file.
+    pub warm: Vec<Vec<Extent>>,
 }
 
 impl<'w> Scenario<'w> {
@@ -119,6 +138,7 @@ impl<'w> Scenario<'w> {
             picture: false,
             changes: Vec::new(),
             watch: None,
+            tier: None,
         })
     }
 
@@ -136,7 +156,7 @@ impl<'w> Scenario<'w> {
     }
 
     /// Runs to the end under the policy of `stack`, with its scheduler in front of the device.
-    pub fn run(self, stack: impl Into<Stack>) -> Result<Tally, Error> {
+    pub fn run(mut self, stack: impl Into<Stack>) -> Result<Tally, Error> {
         let stack = stack.into();
         if let Some((forest, seed)) = &self.tree {
             return Ok(forest.run(*seed, self.device, stack));
@@ -145,7 +165,8 @@ impl<'w> Scenario<'w> {
             return Ok(region.run(seed, self.device, stack.policy));
         }
         let max = self.readahead_max_bytes.div_ceil(PAGE_BYTES);
-        let mut boxed = policies::policy(stack.policy, self.memory_bytes, max, self.device.is_rotational());
+        let of_device = (self.device.is_rotational(), self.tier.is_some());
+        let mut boxed = policies::policy(stack.policy, self.memory_bytes, max, of_device);
         if let (Some(scheduler), Profile::ObjectStore(_)) = (stack.scheduler, &self.device) {
             return Err(Error::Unscheduled { scheduler });
         }
@@ -164,6 +185,9 @@ impl<'w> Scenario<'w> {
             if self.picture {
                 mount = mount.with_picture();
             }
+            if let Some(tiered) = self.tier.take() {
+                mount = mount.with_tier(tiered.tier(&self.sizes));
+            }
             storage = Storage::Mount(Box::new(mount));
             let window = self.kernel_window_bytes.div_ceil(PAGE_BYTES);
             let kernel = Baseline::new(bytes / PAGE_BYTES, move || Linux::new(window));
@@ -179,7 +203,11 @@ impl<'w> Scenario<'w> {
             let pattern = beside.map_or(self.pattern, |beside| beside.pattern);
             Start { operations, own_descriptors, pattern, beside: beside.is_some() }
         };
+        let tier = self.tier.map(|tiered| tiered.tier(&self.sizes));
         let mut world = World::new(boxed, storage, front, self.until_ns, self.sizes);
+        if let Some(tier) = tier {
+            world = world.with_tier(tier);
+        }
         if self.picture {
             world = world.with_picture();
         }

@@ -15,7 +15,7 @@
 
 use foreread_device::latency::{FirstByte, SlowTail, Spread};
 use foreread_device::{Profile, Random, Rate, object_store};
-use foreread_policy::{Options, PAGE_BYTES, ReadPath, Replacement};
+use foreread_policy::{Extent, Options, PAGE_BYTES, ReadPath, Replacement};
 use foreread_workload::Op;
 
 use crate::baseline::Baseline;
@@ -30,6 +30,7 @@ use crate::world::fate::{Faults, Rates};
 use crate::world::front::{Front, MOUNT_PIECE_PAGES, PAGE_NS, PIECE_BYTES};
 use crate::world::orders::Orders;
 use crate::world::reader::Start;
+use crate::world::tier::Tier;
 
 /// Runs the scenario of `seed`, with faults or without. The error is the rule that it broke.
 pub fn run(seed: u64, faults: bool) -> Result<Tally, Violation> {
@@ -41,7 +42,9 @@ pub fn run(seed: u64, faults: bool) -> Result<Tally, Violation> {
     let readahead = random.chance(900_000);
     let rotational = random.chance(500_000);
     let fair_queue = random.chance(800_000);
-    let options = Options { capacity_bytes: memory_bytes, readahead, replacement, rotational, fair_queue };
+    let mut tiers = Random::new(seed ^ TIERS);
+    let tier = tiers.chance(300_000);
+    let options = Options { capacity_bytes: memory_bytes, readahead, replacement, rotational, fair_queue, tier };
     let policy = ReadPath::new(options);
     let device = device(&mut random);
     let piece_bytes = random.chance(800_000).then_some(PIECE_BYTES);
@@ -57,6 +60,7 @@ pub fn run(seed: u64, faults: bool) -> Result<Tally, Violation> {
     let world = World::new(Box::new(policy), storage, front, u64::MAX, sizes.clone());
     let world = world.with_faults(Faults::new(rates, random.next_u64()), memory_bytes / PAGE_BYTES);
     let world = if rotational { world } else { world.with_patience(PATIENCE) };
+    let world = if tier { world.with_tier(tier_of(&mut tiers, &sizes, faults)) } else { world };
     let mut orders = Random::new(seed ^ ORDERS);
     let world = if orders.chance(500_000) {
         world.with_orders(Orders {
@@ -72,6 +76,28 @@ pub fn run(seed: u64, faults: bool) -> Result<Tally, Violation> {
         return World::new(page_cache, Storage::Mount(Box::new(world)), front, u64::MAX, sizes).run(readers, None);
     }
     world.run(readers, None)
+}
+
+/// A tier on a disk of its own, which has some of the files from the start; with faults, some of it
+/// is gone when it is asked for.
+fn tier_of(random: &mut Random, sizes: &[u64], faults: bool) -> Tier {
+    let built_in = ["hdd-w1", "sata-ssd-2011", "nvme"][random.below(3) as usize];
+    let disk = profile::find(built_in).unwrap_or_else(|| unreachable!("{built_in} is built in"));
+    let longest = 1 << random.below(13);
+    let mut warm_of = |&bytes: &u64| {
+        let (pages, mut at, mut warm) = (bytes.div_ceil(PAGE_BYTES), 0, Vec::new());
+        while at < pages && warm.len() < WARM_MAX {
+            let (from, len) = (at + random.below(longest), 1 + random.below(longest));
+            let extent = Extent::new(from, (from + len).min(pages));
+            warm.extend(Some(extent).filter(|extent| !extent.is_empty()));
+            at = from + len;
+        }
+        warm
+    };
+    let warm = sizes.iter().map(&mut warm_of).collect();
+    let gone = if faults { 1 << random.below(18) } else { 0 };
+    let tier = Tier::new(Storage::new(disk, sizes, Asked::default()), warm);
+    tier.with_gone(gone, Random::new(random.next_u64()))
 }
 
 /// What the readers of a seed have in common.
@@ -215,6 +241,12 @@ const PATIENCE: u64 = 16;
 
 /// Tells the draws of orders from those of the scenario.
 const ORDERS: u64 = 0x6f72_6465_7273;
+
+/// Tells the draws of tiers from those of the scenario.
+const TIERS: u64 = 0x0074_6965_7273;
+
+/// Runs of pages of one file that a tier has from the start, at most.
+const WARM_MAX: usize = 1_000;
 
 /// Smallest budget of an engine, in bytes.
 const MEMORY_BYTES_MIN: u64 = 16 << 20;

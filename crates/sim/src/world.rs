@@ -14,7 +14,8 @@
 //! same events, bit for bit.
 //!
 //! `reading.rs` steps the readers, `requests.rs` executes actions, `faults.rs` makes attempts
-//! fail and gives orders, `serve.rs` makes a world the storage of another.
+//! fail and gives orders, `serve.rs` makes a world the storage of another, `tier.rs` puts a tier in
+//! front of it.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -29,6 +30,7 @@ pub(crate) mod reader;
 mod reading;
 mod requests;
 mod serve;
+pub(crate) mod tier;
 pub(crate) mod together;
 
 use foreread_policy::{Event, FileId, ReadId, RequestId};
@@ -48,6 +50,7 @@ use in_flight::InFlight;
 use orders::Orders;
 use page::Page;
 use reader::{Reader, Start};
+use tier::Tier;
 use together::Together;
 
 /// Most reads that wait for their readers. Lower: a slow reader delays the others; higher: more
@@ -60,6 +63,7 @@ pub(crate) struct World<'w> {
     grain: Grain,
     front: Front,
     storage: Storage,
+    tier: Option<Tier>,
     /// Bytes of each file.
     sizes: Vec<u64>,
     /// The file number that policy knows, by the index of the file.
@@ -138,6 +142,7 @@ impl<'w> World<'w> {
             policy,
             front,
             storage,
+            tier: None,
             opened: vec![false; sizes.len()],
             closed: vec![false; sizes.len()],
             ids: (0..sizes.len() as u64).collect(),
@@ -261,8 +266,9 @@ impl<'w> World<'w> {
         let trouble_ns = self.trouble.peek().map(|Reverse((at_ns, _))| *at_ns);
         let late_ns = self.late.peek().map(|Reverse((at_ns, _))| *at_ns);
         let storage_ns = self.storage.next_deadline();
+        let tier_ns = self.tier.as_ref().and_then(|tier| tier.storage.next_deadline());
         let change_ns = self.changes.front().map(|change| change.at_ns);
-        let deadlines = [change_ns, reader_ns, storage_ns, refused_ns, coming_ns, trouble_ns, late_ns];
+        let deadlines = [change_ns, reader_ns, storage_ns, tier_ns, refused_ns, coming_ns, trouble_ns, late_ns];
         deadlines.into_iter().flatten().min()
     }
 

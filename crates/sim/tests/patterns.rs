@@ -83,6 +83,7 @@ fn run_behind(
         picture: false,
         changes: Vec::new(),
         watch: None,
+        tier: None,
     };
     let tally = scenario.run(PolicyName::Foreread).unwrap_or_else(|error| panic!("{error:?}"));
     let amplification = tally.figure(Metric::Amp).unwrap();

@@ -49,6 +49,7 @@ fn replay(name: &str, device: &str, policy: PolicyName) -> Tally {
         picture: false,
         changes: Vec::new(),
         watch: None,
+        tier: None,
     };
     scenario.run(policy).unwrap_or_else(|error| panic!("{name} on {device}: {error:?}"))
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use foreread::{Options, Panic};
+use foreread::{Cache, Options, Panic};
 use miette::Diagnostic;
 use thiserror::Error;
 
@@ -41,6 +41,22 @@ pub(crate) struct EngineArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
 
+    /// Keep what was read in this folder on a local disk: it is local from then on, across restarts
+    ///
+    /// Mounts, commands and Python processes of one user may share it, whatever they read from. An
+    /// object that is replaced never serves its former bytes, and each 4 KiB are checked when they
+    /// are read.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) cache: Option<PathBuf>,
+
+    /// Bytes that the folder takes at most, of all processes together
+    #[arg(long, value_name = "SIZE", default_value = "64GiB", requires = "cache")]
+    pub(crate) cache_size: Size,
+
+    /// Bytes that stay free on the folder's file system: with less, what was kept longest leaves
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", requires = "cache")]
+    pub(crate) cache_min_free: Size,
+
     /// Panic in this place, such as `policy:N` or `task:N`, the Nth time it is passed. For tests
     /// of what a panic does. Repeatable
     #[arg(long, value_name = "PLACE:N", hide = true)]
@@ -78,6 +94,10 @@ impl EngineArgs {
         let fair_queue = self.fair_queue == FairQueue::On;
         let mut options = Options::default().with_memory_bytes(memory.0).with_panics(&self.plant_panic);
         (options.readahead, options.fair_queue, options.record) = (readahead, fair_queue, record);
+        if let Some(folder) = &self.cache {
+            let cache = Cache::new(absolute(folder)?).with_bytes(self.cache_size.0);
+            options.cache = Some(cache.with_min_free_bytes(self.cache_min_free.0));
+        }
         Ok(options)
     }
 }
@@ -86,7 +106,7 @@ impl EngineArgs {
 #[derive(Debug, Error, Diagnostic)]
 pub(crate) enum Error {
     #[error("the engine could not be started")]
-    #[diagnostic(code(foreread::engine::start), help("check --memory, --record and the limits of the process"))]
+    #[diagnostic(code(foreread::engine::start), help("check --memory, --record, --cache and the limits of the process"))]
     Start {
         #[source]
         cause: LastCause,
@@ -117,6 +137,9 @@ mod tests {
             readahead: Readahead::On,
             fair_queue: FairQueue::On,
             record: None,
+            cache: None,
+            cache_size: Size(1 << 30),
+            cache_min_free: Size(1 << 30),
             plant_panic: Vec::new(),
         };
         assert!(matches!(args.options(), Err(Error::MemoryTooSmall { .. })));

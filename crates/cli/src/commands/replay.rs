@@ -210,6 +210,7 @@ fn scenario<'w, R: BufRead + 'w>(
         picture: false,
         changes: Vec::new(),
         watch: None,
+        tier: None,
     }
 }
 

@@ -1,12 +1,21 @@
 //! One version of one object, and what is resident of it.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use foreread_backend::{Object, Positioned};
-use foreread_policy::{FileId, Found};
+use foreread_policy::{Event, Extent, FileId, Found};
+use foreread_tier::{ObjectId, Tier};
 
 use crate::pages::table::{Lookup, PageTable};
+
+/// An object in the tier.
+#[derive(Debug, Clone)]
+pub(crate) struct Kept {
+    pub(crate) tier: Arc<Tier>,
+    pub(crate) object: ObjectId,
+}
 
 /// One version of one object and what is resident of it. All handles of it share this; it stays
 /// for a while after the last one is dropped.
@@ -17,19 +26,33 @@ pub(crate) struct Opened {
     pub(crate) table: PageTable,
     /// How it is read in place, if it can be.
     pub(crate) positioned: Option<Arc<dyn Positioned>>,
+    /// Its place in the tier, if there is one.
+    pub(crate) kept: Option<Kept>,
     /// How many [`File`](crate::File)s there are.
     pub(crate) handles: AtomicUsize,
 }
 
 impl Opened {
     /// A file with one handle and nothing resident.
-    pub(crate) fn new(id: FileId, object: Object, positioned: Option<Arc<dyn Positioned>>) -> Arc<Self> {
-        Arc::new(Self { id, object, table: PageTable::default(), positioned, handles: AtomicUsize::new(1) })
+    pub(crate) fn new(
+        id: FileId,
+        object: Object,
+        positioned: Option<Arc<dyn Positioned>>,
+        kept: Option<Kept>,
+    ) -> Arc<Self> {
+        Arc::new(Self { id, object, table: PageTable::default(), positioned, kept, handles: AtomicUsize::new(1) })
     }
 
     /// Length in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.object.version.size
+    }
+
+    /// What the tier has of it.
+    pub(crate) fn cached(&self) -> Vec<Event> {
+        let ranges = self.kept.as_ref().map(|kept| kept.tier.kept(kept.object)).unwrap_or_default();
+        let event = |pages: Range<u64>| Event::Cached { file: self.id, extent: Extent::new(pages.start, pages.end) };
+        ranges.into_iter().map(event).collect()
     }
 
     /// How much of its contents is resident or in flight, as far as one read reaches.

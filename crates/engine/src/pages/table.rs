@@ -95,6 +95,13 @@ impl PageTable {
         filled
     }
 
+    /// The folio that starts at `start`.
+    pub(crate) fn folio(&self, start: u64) -> Option<Arc<Folio>> {
+        let table = self.blocks.read();
+        let block = table.get(&(start / FOLIO_PAGES_MAX))?;
+        block.iter().find(|(known, _)| *known == start).map(|(_, folio)| Arc::clone(folio))
+    }
+
     /// Clears the reference bit of the folio that starts at `start`.
     pub(crate) fn clear(&self, start: u64) {
         let table = self.blocks.read();

@@ -54,11 +54,13 @@ impl Bounds {
                 let pages = self.files.get(&file).copied().unwrap_or_default();
                 require(pages <= PREFETCH_PAGES_MAX, "a prefetch, or its end, of more than 64 MiB")?;
             }
-            Event::Cached { extent: Extent { start, end }, .. } | Event::Uncached { extent: Extent { start, end }, .. } => {
+            Event::Cached { extent: Extent { start, end }, .. }
+            | Event::Uncached { extent: Extent { start, end }, .. } => {
                 require(start < end && end <= FILE_PAGES_MAX, "no page, or one beyond 8 EiB, in the tier")?;
             }
             Event::Referenced { start, .. } => require(start < FILE_PAGES_MAX, "a page beyond 8 EiB")?,
             Event::Capacity { bytes } => require(bytes <= BUDGET_BYTES_MAX, "a budget of more than 16 TiB")?,
+            Event::Tier { bytes } => require(bytes <= BUDGET_BYTES_MAX, "a tier of more than 16 TiB of memory")?,
             Event::Reserve { bytes } => require(bytes <= BUDGET_BYTES_MAX, "directories of more than 16 TiB")?,
             Event::Completed { first_byte, total, .. } => {
                 require(

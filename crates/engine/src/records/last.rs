@@ -50,6 +50,7 @@ struct Before {
     /// What the tier has of them.
     cached: BTreeMap<FileId, Cached>,
     reserved: Option<u64>,
+    tier: Option<u64>,
     waiting: BTreeMap<ReadId, Event>,
 }
 
@@ -80,6 +81,7 @@ impl Before {
             Event::Answered { read } => _ = self.waiting.remove(&read),
             Event::Capacity { bytes } => self.options.capacity_bytes = bytes,
             Event::Reserve { bytes } => self.reserved = Some(bytes),
+            Event::Tier { bytes } => self.tier = Some(bytes),
             _ => {}
         }
     }
@@ -92,6 +94,7 @@ impl Before {
         let idle = self.files.iter().filter(|(_, (_, is_open))| !is_open);
         let releases = idle.map(|(&file, _)| Event::Release { file });
         let reserved = self.reserved.map(|bytes| Event::Reserve { bytes });
+        let reserved = reserved.into_iter().chain(self.tier.map(|bytes| Event::Tier { bytes }));
         opens.chain(cached).chain(releases).chain(reserved).chain(self.waiting.values().copied()).collect()
     }
 
@@ -115,7 +118,14 @@ impl Before {
 impl Last {
     /// No event yet, for a policy with `options`.
     pub(crate) fn new(options: Options) -> Self {
-        let before = Before { options, files: BTreeMap::new(), cached: BTreeMap::new(), reserved: None, waiting: BTreeMap::new() };
+        let before = Before {
+            options,
+            files: BTreeMap::new(),
+            cached: BTreeMap::new(),
+            reserved: None,
+            tier: None,
+            waiting: BTreeMap::new(),
+        };
         Self { before, events: VecDeque::new() }
     }
 

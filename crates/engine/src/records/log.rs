@@ -69,6 +69,7 @@ pub(crate) fn event_text(event: Event) -> String {
         Event::Cached { file, extent } => format!("cached {} {} {}", file.0, extent.start, extent.end),
         Event::Uncached { file, extent } => format!("uncached {} {} {}", file.0, extent.start, extent.end),
         Event::Capacity { bytes } => format!("capacity {bytes}"),
+        Event::Tier { bytes } => format!("tier {bytes}"),
         Event::Reserve { bytes } => format!("reserve {bytes}"),
         Event::Referenced { file, start, request, touch } => {
             let pages = if let Touch::Again { pages } = touch { format!(" {pages}") } else { String::new() };
@@ -156,6 +157,7 @@ pub(crate) fn parse_event(text: &str) -> Option<(Nanos, Event)> {
         ("cached", 3) => Event::Cached { file: FileId(number(0)?), extent: Extent::new(number(1)?, number(2)?) },
         ("uncached", 3) => Event::Uncached { file: FileId(number(0)?), extent: Extent::new(number(1)?, number(2)?) },
         ("capacity", 1) => Event::Capacity { bytes: number(0)? },
+        ("tier", 1) => Event::Tier { bytes: number(0)? },
         ("reserve", 1) => Event::Reserve { bytes: number(0)? },
         ("referenced", 4 | 5) => Event::Referenced {
             file: FileId(number(0)?),

@@ -1,7 +1,7 @@
 //! What carries a request, as the shard sees it.
 //!
 //! ```text
-//!   None ── its turn ──> InPlace   read by the storage into the folios' memory, no task
+//!   None ── its turn ──> InPlace   read by the storage or the tier into the folios, no task
 //!     │        └───────> Task      everything else, and what could not be read in place
 //!     └── Join ──> Joined          carried by what carries the lead
 //! ```
@@ -9,6 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use foreread_policy::Source;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
@@ -24,11 +25,12 @@ pub(crate) enum Carrier {
     Joined,
     /// A task of the runtime, shared by all requests that it carries.
     Task(Arc<AbortHandle>),
-    /// The storage itself.
+    /// The storage itself, or the tier.
     InPlace(Arc<InPlace>),
 }
 
-/// A request that the storage answers in place, without a task: a small read of a local file.
+/// A request that is answered in place, without a task: a small read of a local file, or of the
+/// tier.
 pub(crate) struct InPlace {
     pub(crate) joint: Joint,
     submitted: Instant,
@@ -37,10 +39,12 @@ pub(crate) struct InPlace {
 impl InPlace {
     /// A request in place for `joint`, or `joint` back if it cannot be read in place: its file is
     /// not local, it is too long, it is not granted as a whole, or some of it is resident already.
+    /// What the tier is asked for is none of these.
     pub(crate) fn new(joint: Joint) -> Result<Arc<Self>, Joint> {
         let pages: u64 = joint.folios.iter().map(|folio| folio.extent.pages()).sum();
         let whole = joint.is_granted() && pages == joint.extent().pages();
-        if joint.opened.positioned.is_none() || !whole || pages > PAGES_MAX {
+        let is_local = joint.source == Source::Tier || joint.opened.positioned.is_some();
+        if !is_local || !whole || pages > PAGES_MAX {
             return Err(joint);
         }
         Ok(Arc::new(Self { joint, submitted: Instant::now() }))

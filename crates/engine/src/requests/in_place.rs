@@ -16,14 +16,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use foreread_backend::{Frames, Told};
-use foreread_policy::{Nanos, PAGE_BYTES};
+use foreread_policy::{Nanos, PAGE_BYTES, Source};
 
 use crate::pages::folio::Folio;
 use crate::requests::carrier::InPlace;
+use crate::requests::from_tier;
 use crate::requests::owner::{Broken, InFlight, Owner};
 
 /// Asks the storage for `in_place`. Without the shard: an answer that comes at once takes it.
 pub(crate) fn begin<O: Owner>(in_place: &Arc<InPlace>, in_flight: InFlight<O>) {
+    if in_place.joint.source == Source::Tier {
+        return from_tier::begin(in_place, in_flight);
+    }
     // One count more is raised for this request alone; the counts that all reads share are left.
     let asked = Asked(Some((Arc::clone(in_place), in_flight)));
     let joint = &in_place.joint;

@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use foreread_policy::{Event, Extent, Nanos, PAGE_BYTES, RequestId};
+use foreread_policy::{Event, Extent, Nanos, PAGE_BYTES, RequestId, Source};
 use smallvec::SmallVec;
 
 use crate::pages::folio::Folios;
@@ -29,6 +29,8 @@ pub(crate) struct Joint {
     /// The folios of all members, in order.
     pub(crate) folios: Folios,
     extent: Extent,
+    /// Where the bytes come from.
+    pub(crate) source: Source,
 }
 
 /// How far a joint request has come when it is over.
@@ -44,9 +46,9 @@ pub(crate) struct End {
 
 impl Joint {
     /// One request alone, with the folios that it fills.
-    pub(crate) fn new(opened: Arc<Opened>, request: Arc<Request>, folios: Folios) -> Self {
+    pub(crate) fn new(opened: Arc<Opened>, request: Arc<Request>, folios: Folios, source: Source) -> Self {
         let extent = request.extent();
-        Self { opened, members: [request].into(), folios, extent }
+        Self { opened, members: [request].into(), folios, extent, source }
     }
 
     /// Takes in an adjacent one.

@@ -48,7 +48,8 @@ pub(crate) trait Owner: Send + Sync + Sized + 'static {
     /// for it.
     fn broken(self: &Arc<Self>, broken: Broken);
 
-    /// `joint` cannot be read in place: a task carries it, unless nothing needs it any more.
+    /// `joint` cannot be read in place, or the tier does not have it: a task carries it, unless
+    /// nothing needs it any more.
     fn carry_by_task(in_flight: InFlight<Self>, joint: &Joint);
 }
 

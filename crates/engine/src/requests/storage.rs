@@ -6,13 +6,16 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::SystemTime;
 
-use foreread_backend::{Backend, Error as BackendError, Key, ListPage, Object};
+use foreread_backend::{Backend, Error as BackendError, Key, ListPage, Object, Version};
+use foreread_tier::{ObjectId, Tier};
 use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::numbers::{STEP, mixed};
-use crate::options::Patience;
+use crate::options::{Options, Patience};
+use crate::pages::opened::Kept;
 use crate::planted::Planted;
 use crate::requests::attempt::{Backoff, attempt};
 use crate::stats::Counters;
@@ -20,6 +23,10 @@ use crate::stats::Counters;
 /// A backend, and how it is asked.
 pub(crate) struct Storage {
     pub(crate) backend: Arc<dyn Backend>,
+    /// What was read once stays there.
+    pub(crate) tier: Option<Arc<Tier>>,
+    /// What tells the storage from others that share the tier.
+    identity: String,
     pub(crate) patience: Patience,
     pub(crate) stats: Arc<Counters>,
     pub(crate) planted: Arc<Planted>,
@@ -38,8 +45,26 @@ pub(crate) enum Cursor {
 }
 
 impl Storage {
-    pub(crate) fn new(backend: Arc<dyn Backend>, patience: Patience, planted: Arc<Planted>, seed: u64) -> Self {
-        Self { backend, patience, stats: Arc::default(), planted, seed: AtomicU64::new(seed) }
+    pub(crate) fn new(
+        backend: Arc<dyn Backend>,
+        tier: Option<Arc<Tier>>,
+        options: &Options,
+        planted: Arc<Planted>,
+    ) -> Self {
+        let identity = backend.identity();
+        let (patience, seed) = (options.patience, AtomicU64::new(options.seed));
+        Self { backend, tier, identity, patience, stats: Arc::default(), planted, seed }
+    }
+
+    /// The place of `object` in the tier; `None` if there is no tier, or nothing but its length
+    /// tells this version from the next.
+    pub(crate) fn kept(&self, object: &Object) -> Option<Kept> {
+        let Version { size, tag, modified } = &object.version;
+        let tier = self.tier.as_ref().filter(|_| tag.is_some() || modified.is_some())?;
+        let since = |at: &SystemTime| at.duration_since(SystemTime::UNIX_EPOCH).map(|since| since.as_nanos()).ok();
+        let version = format!("{size} {tag:?} {:?}", modified.as_ref().map(since));
+        let object = ObjectId::of(&self.identity, object.key.as_str(), &version);
+        Some(Kept { tier: Arc::clone(tier), object })
     }
 
     /// The waits of an operation that began at `began`, unlike those of the others.

@@ -86,6 +86,9 @@ impl Shard {
         for (file, pages) in files.collect::<Vec<_>>() {
             self.tell(now, Event::Open { file, pages }, spawn);
         }
+        for event in self.files.all().flat_map(|opened| opened.cached()).collect::<Vec<_>>() {
+            self.tell(now, event, spawn);
+        }
         for file in self.files.all_idle() {
             self.tell(now, Event::Release { file }, spawn);
         }

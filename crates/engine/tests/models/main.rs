@@ -40,7 +40,7 @@ use std::sync::Arc;
 use std::sync::Mutex as Plain;
 
 use foreread_backend::{Frames, Key, Object, Version};
-use foreread_policy::{Extent, FileId, PAGE_BYTES, ReadId, RequestId, Touch};
+use foreread_policy::{Extent, FileId, PAGE_BYTES, ReadId, RequestId, Source, Touch};
 use loom::thread;
 
 use error::{Error, ErrorKind};
@@ -89,7 +89,7 @@ type Ends = Arc<Plain<Vec<End>>>;
 
 fn opened(pages: u64) -> Arc<Opened> {
     let version = Version { size: pages * PAGE_BYTES, tag: None, modified: None };
-    Opened::new(FileId(1), Object { key: Key::new("a"), version }, None)
+    Opened::new(FileId(1), Object { key: Key::new("a"), version }, None, None)
 }
 
 fn request(extent: Extent, demanded: bool, granted: u64) -> Arc<Request> {
@@ -287,7 +287,7 @@ fn no_read_waits_for_a_request_that_was_given_up() {
     let speculative = request(extent, false, 32);
     let new = |extent| Folio::new(extent, false, Arc::clone(&speculative));
     let folios = opened.table.fill_holes(extent, new);
-    let joint = Joint::new(Arc::clone(&opened), Arc::clone(&speculative), folios);
+    let joint = Joint::new(Arc::clone(&opened), Arc::clone(&speculative), folios, Source::Storage);
     let shard = Arc::new(Mutex::new(()));
     let task = {
         let (shard, opened) = (Arc::clone(&shard), Arc::clone(&opened));

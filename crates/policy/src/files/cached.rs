@@ -1,13 +1,14 @@
 //! Which pages of a file the tier has: a local copy of what was read once.
 //!
 //! ```text
-//!   pages    |....####....########......|      # the tier has them
-//!   hole         |-----------|                 a request ends where its source does:
-//!                |tier|stor.|tier|
+//!   pages    |####....#..........######....|      # the tier has them
+//!   hole       |-------------------|         a request ends where its source does; short runs
+//!              |t|   storage  |tier|         between pages of the storage are fetched with them
 //! ```
 //!
 //! A request has one source. What the tier has costs no place at the storage, no share of its
-//! time, and says nothing of the link; so it must not be mixed with what has to be fetched.
+//! time, and says nothing of the link; so it must not be mixed with what has to be fetched. But a
+//! request is dearer than a short run.
 //!
 //! *Invariant:* ranges are not empty, and no two of them touch.
 //!
@@ -70,13 +71,19 @@ impl Cached {
         if let Some((_, &until)) = before.filter(|&(_, &until)| until > extent.start) {
             return (Extent::new(extent.start, until.min(extent.end)), Source::Tier);
         }
-        let next = self.ranges.range(extent.start..extent.end).next();
+        let ends = |&(&from, &until): &(&u64, &u64)| until - from >= THROUGH_PAGES || until >= extent.end;
+        let next = self.ranges.range(extent.start..extent.end).find(ends);
         (Extent::new(extent.start, next.map_or(extent.end, |(&from, _)| from)), Source::Storage)
     }
 
     /// Whether the tier has some of `extent`.
     pub(crate) fn overlaps(&self, extent: Extent) -> bool {
-        self.first_part(extent) != (extent, Source::Storage)
+        self.ranges.range(..extent.end).next_back().is_some_and(|(_, &until)| until > extent.start)
+    }
+
+    /// Whether the tier has all of `extent`.
+    pub(crate) fn covers(&self, extent: Extent) -> bool {
+        self.first_part(extent) == (extent, Source::Tier)
     }
 
     /// Memory that it takes, in bytes.
@@ -84,6 +91,12 @@ impl Cached {
         self.ranges.len() as u64 * RANGE_BYTES
     }
 }
+
+/// The longest run of the tier's pages, in pages, that is fetched again with those around it, less
+/// one: 128 KiB. Lower: a file of which every other page is cached takes a request for each of the
+/// others. Higher: more is fetched that is there already. Source: derived: what a link of 700 MB/s
+/// carries while a request is made (`queue::link`), as for the gaps of a progression.
+const THROUGH_PAGES: u64 = 32;
 
 /// Ranges that are known of a file at most: 2 MiB of memory. Lower: of a file of which random
 /// pages are cached, more are fetched again. Higher: more memory for one file. Source: a guess,
@@ -122,7 +135,12 @@ mod tests {
                 while from < 80 {
                     let (part, source) = cached.first_part(Extent::new(from, 80));
                     prop_assert!(part.start == from && part.end > from);
-                    seen.extend((part.start..part.end).filter(|_| source == Source::Tier));
+                    let is_cached = |page: u64| pages.contains(&page);
+                    prop_assert_eq!(source == Source::Tier, is_cached(part.start));
+                    prop_assert_eq!(source == Source::Tier, is_cached(part.end - 1));
+                    prop_assert_eq!(cached.covers(part), source == Source::Tier);
+                    prop_assert_eq!(cached.overlaps(part), (part.start..part.end).any(is_cached));
+                    seen.extend((part.start..part.end).filter(|&page| source == Source::Tier || is_cached(page)));
                     from = part.end;
                 }
                 prop_assert_eq!(seen, pages.iter().copied().collect::<Vec<_>>());
@@ -133,13 +151,24 @@ mod tests {
     #[test]
     fn a_part_ends_where_its_source_does() {
         let mut cached = Cached::default();
-        cached.insert(Extent::new(10, 20));
+        cached.insert(Extent::new(10, 50));
         let part = |start, end| cached.first_part(Extent::new(start, end));
-        assert_eq!(part(0, 30), (Extent::new(0, 10), Source::Storage));
-        assert_eq!(part(10, 30), (Extent::new(10, 20), Source::Tier));
+        assert_eq!(part(0, 60), (Extent::new(0, 10), Source::Storage));
+        assert_eq!(part(10, 60), (Extent::new(10, 50), Source::Tier));
         assert_eq!(part(12, 15), (Extent::new(12, 15), Source::Tier));
-        assert_eq!(part(20, 30), (Extent::new(20, 30), Source::Storage));
-        assert!(cached.overlaps(Extent::new(0, 11)) && !cached.overlaps(Extent::new(20, 30)));
+        assert_eq!(part(50, 60), (Extent::new(50, 60), Source::Storage));
+        assert!(cached.overlaps(Extent::new(0, 11)) && !cached.overlaps(Extent::new(50, 60)));
+    }
+
+    #[test]
+    fn a_short_run_between_others_is_fetched_with_them() {
+        let mut cached = Cached::default();
+        (0..4).for_each(|nth| cached.insert(Extent::new(10 + 40 * nth, 10 + 40 * nth + 31)));
+        cached.insert(Extent::new(200, 232));
+        let part = |start, end| cached.first_part(Extent::new(start, end));
+        assert_eq!(part(0, 300), (Extent::new(0, 200), Source::Storage));
+        assert_eq!(part(0, 100), (Extent::new(0, 90), Source::Storage), "it does not end in one");
+        assert_eq!(part(10, 300), (Extent::new(10, 41), Source::Tier));
     }
 
     #[test]

@@ -269,6 +269,18 @@ impl FileReadahead {
         self.change(id, |stream| stream.planned(now, part));
     }
 
+    /// The pages of `part` of stream `id` before page `until` have been submitted or are resident.
+    pub(crate) fn planned_until(&mut self, now: Nanos, id: u64, part: Part, until: u64) {
+        if until > part.extent.start {
+            let part = Part { extent: Extent::new(part.extent.start, until), ..part };
+            self.change(id, |stream| {
+                if stream.pattern == Pattern::Forward {
+                    stream.planned(now, part)
+                }
+            });
+        }
+    }
+
     /// Pages read ahead for stream `id` were evicted unread.
     pub(crate) fn wasted(&mut self, id: u64, thrashed: bool) {
         self.distrust = (self.distrust + 1).min(DISTRUST_MAX);
@@ -280,6 +292,18 @@ impl FileReadahead {
     /// How far ahead stream `id` wants to be, in pages.
     pub(crate) fn ahead(&self, id: u64) -> u64 {
         self.streams.iter().find(|s| s.id == id).map_or(0, |s| s.within_horizon(s.ahead))
+    }
+
+    /// The pages that stream `id` would be `ahead` of its reader with.
+    pub(crate) fn outlook(&self, id: u64, ahead: u64, file_pages: u64) -> Option<Extent> {
+        self.streams.iter().find(|s| s.id == id).map(|s| s.outlook(ahead, file_pages))
+    }
+
+    /// Stream `id` has all that it could read ahead in the tier, or not.
+    pub(crate) fn set_near(&mut self, id: u64, near: bool) {
+        if self.streams.iter().any(|s| s.id == id && s.near != near) {
+            self.change(id, |stream| stream.near = near);
+        }
     }
 
     /// Pages that stream `id` had read in its round when they were last counted.

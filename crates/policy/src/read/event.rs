@@ -93,6 +93,11 @@ pub enum Event {
         /// The sum, which replaces the one before.
         bytes: u64,
     },
+    /// Bytes of the budget that the tier takes: its index, and what it is about to write.
+    Tier {
+        /// The sum, which replaces the one before.
+        bytes: u64,
+    },
     /// A reader was given bytes of the folio that starts at `start`. Reported once for each kind
     /// of touch: the driver keeps a bit for each. May be reported when that folio is gone, and
     /// another one begins there, or before its request is over.

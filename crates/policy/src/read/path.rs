@@ -113,6 +113,8 @@ pub struct ReadPath {
     cached_bytes: u64,
     /// Bytes that directories take.
     reserved_bytes: u64,
+    /// Bytes that the tier takes.
+    tier_bytes: u64,
     requests: Requests,
     queue: FairQueue,
     link: Link,
@@ -153,6 +155,7 @@ impl ReadPath {
             streams_bytes: 0,
             cached_bytes: 0,
             reserved_bytes: 0,
+            tier_bytes: 0,
             requests: Requests::default(),
             queue: queue(options.rotational).with_limit_max((options.capacity_bytes / CONNECTION_SHARE_BYTES) as usize),
             link: Link::default(),
@@ -219,6 +222,7 @@ impl ReadPath {
                 self.budget.shrink();
             }
             Event::Reserve { bytes } => self.reserved_bytes = bytes,
+            Event::Tier { bytes } => self.tier_bytes = bytes,
             Event::Referenced { file, start, request, touch } => {
                 self.referenced(file, start, request, touch);
                 self.resume(now, file);
@@ -338,8 +342,7 @@ impl ReadPath {
 
     /// The tier is offered a folio that a reader has touched, unless it has it.
     fn offer(&mut self, file: FileId, folio: Extent) {
-        let lacks = |known: &File| known.cached.first_part(folio) != (folio, Source::Tier);
-        if self.options.tier && self.files.get(&file).is_some_and(lacks) {
+        if self.options.tier && self.files.get(&file).is_some_and(|known| !known.cached.covers(folio)) {
             self.actions.push_back(Action::Cache { file, folio });
         }
     }
@@ -405,8 +408,11 @@ impl ReadPath {
     /// Gives pages what is left of the budget, and at least their least share. What does not fit
     /// is evicted; folios in flight leave once they have arrived.
     fn share_memory(&mut self) {
-        let own = self.files.len() as u64 * FILE_BYTES + self.streams_bytes + self.cached_bytes + self.waits.len() as u64 * WAIT_BYTES;
-        let taken = self.reserved_bytes + own / BOOKKEEPING_STEP * BOOKKEEPING_STEP;
+        let own = self.files.len() as u64 * FILE_BYTES
+            + self.streams_bytes
+            + self.cached_bytes
+            + self.waits.len() as u64 * WAIT_BYTES;
+        let taken = self.reserved_bytes + self.tier_bytes + own / BOOKKEEPING_STEP * BOOKKEEPING_STEP;
         let least = self.options.capacity_bytes / PAGES_SHARE_MIN;
         let pages = self.options.capacity_bytes.saturating_sub(taken).max(least);
         if pages != self.budget.capacity_bytes() {

@@ -360,6 +360,7 @@ fn event_text(event: Event) -> String {
         Event::Cached { file, extent } => format!("Cached f{} {}", file.0, trace::pages(extent)),
         Event::Uncached { file, extent } => format!("Uncached f{} {}", file.0, trace::pages(extent)),
         Event::Capacity { bytes } => format!("Capacity {bytes}"),
+        Event::Tier { bytes } => format!("Tier {bytes}"),
         Event::Reserve { bytes } => format!("Reserve {bytes}"),
         Event::Referenced { file, start, touch, .. } => format!("Referenced f{} {start} {touch:?}", file.0),
         Event::Wants { request } => format!("Wants r{}", request.0),

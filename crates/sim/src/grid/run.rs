@@ -185,6 +185,7 @@ impl Cell {
             picture: false,
             changes,
             watch: Some(watch),
+            tier: None,
         }
     }
 }

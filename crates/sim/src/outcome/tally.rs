@@ -17,6 +17,9 @@ pub struct Tally {
     seconds: Vec<Second>,
     readers: Vec<Reader>,
     requests: u64,
+    /// Requests that the tier was asked for, and their pages.
+    tier_requests: u64,
+    tier_pages: u64,
     /// Submitted requests that were merged into another one.
     coalesced: u64,
     fetched_pages: u64,
@@ -124,6 +127,8 @@ impl Tally {
             seconds: Vec::new(),
             readers: Vec::new(),
             requests: 0,
+            tier_requests: 0,
+            tier_pages: 0,
             coalesced: 0,
             fetched_pages: 0,
             asked_pages: 0,
@@ -187,6 +192,16 @@ impl Tally {
         let second = self.second(at_ns);
         second.requests += 1;
         second.requested_pages += pages;
+    }
+
+    pub(crate) fn asked_tier(&mut self, pages: u64) {
+        self.tier_requests += 1;
+        self.tier_pages += pages;
+    }
+
+    /// Requests that the tier was asked for, and their pages.
+    pub fn of_tier(&self) -> (u64, u64) {
+        (self.tier_requests, self.tier_pages)
     }
 
     /// Submitted requests (when, and of how many pages each) become one.

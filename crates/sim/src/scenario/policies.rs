@@ -13,8 +13,13 @@ use crate::policy::Policy;
 use crate::stack::policy_name::PolicyName;
 
 /// The policy called `name`, with `memory_bytes` for pages and windows of at most `max` pages, in
-/// front of storage that is `rotational` or not.
-pub(super) fn policy(name: PolicyName, memory_bytes: u64, max: u64, rotational: bool) -> Box<dyn Policy> {
+/// front of storage that is `rotational` or not, with a `tier` or not.
+pub(super) fn policy(
+    name: PolicyName,
+    memory_bytes: u64,
+    max: u64,
+    (rotational, tier): (bool, bool),
+) -> Box<dyn Policy> {
     let pages = memory_bytes / PAGE_BYTES;
     let foreread = Options {
         capacity_bytes: memory_bytes,
@@ -22,7 +27,7 @@ pub(super) fn policy(name: PolicyName, memory_bytes: u64, max: u64, rotational: 
         replacement: Replacement::default(),
         rotational,
         fair_queue: true,
-        tier: false,
+        tier,
     };
     match name {
         PolicyName::Foreread | PolicyName::ForereadMisled => Box::new(ReadPath::new(foreread)),

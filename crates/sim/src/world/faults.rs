@@ -12,7 +12,7 @@
 
 use std::cmp::Reverse;
 
-use foreread_policy::{Event, Extent, FileId, PAGE_BYTES, RequestId};
+use foreread_policy::{Event, Extent, FileId, PAGE_BYTES, RequestId, Source};
 use foreread_workload::Op;
 
 use super::World;
@@ -25,9 +25,12 @@ impl World<'_> {
     /// Makes an attempt at the rest of a request, unless it is drawn to fail or to be lost.
     pub(super) fn attempt(&mut self, request: RequestId) {
         let now_ns = self.now_ns;
+        self.may_be_gone(request);
         let Some(this) = self.requests.get_mut(&request) else { return };
         let rest = this.bytes - this.taken;
-        let fate = self.faults.as_mut().map_or(Fate::Answered, |faults| faults.of_attempt(rest));
+        let of_storage = this.source == Source::Storage;
+        let faults = self.faults.as_mut().filter(|_| of_storage);
+        let fate = faults.map_or(Fate::Answered, |faults| faults.of_attempt(rest));
         this.came = this.taken;
         this.breaks_at = None;
         match fate {
@@ -36,10 +39,10 @@ impl World<'_> {
             Fate::Broken(after) => this.breaks_at = Some(this.taken + after),
             Fate::Answered => {}
         }
-        let (file, descriptor) = (this.file, this.descriptor);
+        let (file, descriptor, source) = (this.file, this.descriptor, this.source);
         let (attempt, offset) = (this.ask(), this.extent.start * PAGE_BYTES + this.taken);
         let index = self.index(file);
-        self.storage.read(now_ns, attempt, descriptor, index, offset, rest);
+        self.device(source).read(now_ns, attempt, descriptor, index, offset, rest);
     }
 
     /// Ends attempts that failed.
@@ -57,8 +60,10 @@ impl World<'_> {
     pub(super) fn broke(&mut self, request: RequestId) -> Result<(), Violation> {
         let Some(this) = self.requests.get_mut(&request) else { return Ok(()) };
         this.broken += 1;
-        let (file, extent) = (this.file, this.extent);
-        this.asked.drain(..).for_each(|attempt| self.storage.cancel(self.now_ns, attempt));
+        let (file, extent, source) = (this.file, this.extent, this.source);
+        let (asked, now_ns) = (std::mem::take(&mut this.asked), self.now_ns);
+        asked.into_iter().for_each(|attempt| self.device(source).cancel(now_ns, attempt));
+        let Some(this) = self.requests.get_mut(&request) else { return Ok(()) };
         let goes_on = this.is_demanded() && this.broken < ATTEMPTS_MAX;
         self.begin_patience(file, extent);
         if goes_on {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use foreread_policy::{Extent, FileId, Nanos, RequestId};
+use foreread_policy::{Extent, FileId, Nanos, RequestId, Source};
 
 use super::page::Page;
 
@@ -14,6 +14,8 @@ pub(super) struct InFlight {
     /// The open file for which it was made.
     pub(super) descriptor: u32,
     pub(super) extent: Extent,
+    /// Where it comes from.
+    pub(super) source: Source,
     pub(super) bytes: u64,
     /// When it started; `None` while it waits for its turn.
     pub(super) since_ns: Option<u64>,

@@ -108,6 +108,7 @@ impl World<'_> {
         if !std::mem::replace(&mut self.opened[index], true) || closed {
             let pages = self.sizes[index].div_ceil(PAGE_BYTES);
             self.tell(Reading::default(), Event::Open { file, pages })?;
+            self.tell_cached(file, index)?;
         }
         if let Some(picture) = &mut self.tally.picture {
             picture.read(now_ns, file, extent);

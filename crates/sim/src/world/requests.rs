@@ -3,7 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-use foreread_policy::{Action, Class, Event, Extent, FileId, Nanos, PAGE_BYTES, REQUEST_PAGES_MAX, Records, RequestId};
+use foreread_policy::{
+    Action, Class, Event, Extent, FileId, Nanos, PAGE_BYTES, REQUEST_PAGES_MAX, Records, RequestId, Source,
+};
 
 use super::World;
 use super::in_flight::{ATTEMPT_BITS, InFlight, Member};
@@ -16,12 +18,15 @@ impl World<'_> {
     /// Takes deliveries due by now, and wakes the readers that waited for them.
     pub(super) fn deliver(&mut self) -> Result<(), Violation> {
         self.storage.advance(self.now_ns);
+        if let Some(tier) = &mut self.tier {
+            tier.storage.advance(self.now_ns);
+        }
         while self.refused.front().is_some_and(|&(at_ns, _)| at_ns <= self.now_ns) {
             if let Some((_, request)) = self.refused.pop_front() {
                 self.attempt(request);
             }
         }
-        while let Some(delivery) = self.storage.poll() {
+        while let Some(delivery) = self.storage.poll().or_else(|| self.tier.as_mut()?.storage.poll()) {
             match delivery {
                 Delivery::Head(attempt) => {
                     let request = RequestId(attempt.0 >> ATTEMPT_BITS);
@@ -67,10 +72,9 @@ impl World<'_> {
     /// given up.
     fn hear(&mut self, request: RequestId, attempt: RequestId) -> bool {
         let mut others = Vec::new();
-        let heard = self.requests.get_mut(&request).is_some_and(|this| this.hear(attempt, &mut others));
-        for other in others {
-            self.storage.cancel(self.now_ns, other);
-        }
+        let Some(this) = self.requests.get_mut(&request) else { return false };
+        let (heard, source, now_ns) = (this.hear(attempt, &mut others), this.source, self.now_ns);
+        others.into_iter().for_each(|other| self.device(source).cancel(now_ns, other));
         heard
     }
 
@@ -125,7 +129,8 @@ impl World<'_> {
         let room = (this.granted - this.extent.start) * PAGE_BYTES;
         let taken = this.came.min(room).max(this.taken);
         if let Some(&attempt) = this.asked.first() {
-            self.storage.taken(self.now_ns, attempt, taken - this.taken);
+            let now_ns = self.now_ns;
+            self.device(this.source).taken(now_ns, attempt, taken - this.taken);
         }
         this.taken = taken;
         while this.next < this.extent.end && this.next < this.granted {
@@ -271,7 +276,8 @@ impl World<'_> {
                 if let Some(this) = self.requests.get_mut(&carrier) {
                     this.part(request);
                     if this.members.is_empty() {
-                        this.asked.drain(..).for_each(|attempt| self.storage.cancel(self.now_ns, attempt));
+                        let (asked, source, now_ns) = (std::mem::take(&mut this.asked), this.source, self.now_ns);
+                        asked.into_iter().for_each(|attempt| self.device(source).cancel(now_ns, attempt));
                         self.requests.remove(&carrier);
                     }
                 }
@@ -291,6 +297,7 @@ impl World<'_> {
             Action::Forget { file } if self.known.get(&file).is_some_and(|&pages| pages > 0) => {
                 return Err(Violation::LeftBehind { file: file.0, at_ns: self.now_ns });
             }
+            Action::Cache { file, folio } => self.take_offer(file, folio),
             Action::Forget { .. } => {}
         }
         Ok(())
@@ -326,7 +333,7 @@ impl World<'_> {
     }
 
     fn submit(&mut self, by: Reading, action: Action) -> Result<(), Violation> {
-        let Action::Submit { request, file, extent, records, class, mark, granted, late } = action else {
+        let Action::Submit { request, file, extent, records, class, source, mark, granted, late } = action else {
             return Ok(());
         };
         let size = self.sizes[self.index(file)];
@@ -363,6 +370,7 @@ impl World<'_> {
             file,
             descriptor: by.descriptor,
             extent,
+            source,
             bytes,
             since_ns: None,
             late,
@@ -381,7 +389,10 @@ impl World<'_> {
             waiting: Vec::new(),
         };
         self.requests.insert(request, in_flight);
-        self.tally.submitted(at_ns, extent.pages());
+        match source {
+            Source::Storage => self.tally.submitted(at_ns, extent.pages()),
+            Source::Tier => self.tally.asked_tier(extent.pages()),
+        }
         self.grant(request, granted);
         Ok(())
     }

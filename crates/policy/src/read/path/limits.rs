@@ -21,7 +21,7 @@
 use super::ReadPath;
 use crate::files::pace::INTERVAL as PACE_INTERVAL;
 use crate::files::window::parts::Limits;
-use crate::files::window::{PART_PAGES_MAX, PART_PAGES_MIN};
+use crate::files::window::{AHEAD_PAGES_NEAR, PART_PAGES_MAX, PART_PAGES_MIN};
 use crate::queue::requests::GRANT_PAGES;
 use crate::residency::budget::PER_MILLE;
 use crate::residency::folio::connection;
@@ -45,6 +45,7 @@ impl ReadPath {
             self.round.observe(contending);
         }
         let own = self.files.get(&file).map_or(0, |f| f.readahead.ahead(stream)).clamp(1, most);
+        let own = if self.is_near(file, stream, own, file_pages) { own.min(AHEAD_PAGES_NEAR) } else { own };
         let streams = self.shares.like(own);
         let (part_pages_max, is_paced) = self.part_pages_max(streams, room);
         self.part_pages = part_pages_max;
@@ -64,6 +65,20 @@ impl ReadPath {
             is_growing: reads_through && self.link.may_carry_more(),
             rotational: self.options.rotational,
         }
+    }
+
+    /// Takes note of whether the tier has all that `stream` would be `ahead` of its reader with.
+    /// Such a stream needs little memory: its next pages are near. It needs as much as others as
+    /// soon as pages come into its window that the storage has to be asked for.
+    fn is_near(&mut self, file: FileId, stream: u64, ahead: u64, file_pages: u64) -> bool {
+        let Some(known) = self.files.get_mut(&file) else { return false };
+        let Some(outlook) = known.readahead.outlook(stream, ahead, file_pages) else { return false };
+        // At the end of the file nothing has changed.
+        let is_near = !outlook.is_empty() && known.cached.covers(outlook);
+        if !outlook.is_empty() {
+            known.readahead.set_near(stream, is_near);
+        }
+        is_near
     }
 
     /// Pages of the largest part where `streams` share the link and may be `room` pages ahead, and

@@ -100,7 +100,7 @@ impl ReadPath {
             if !self.whole.buys(part) {
                 return;
             }
-            if !self.submit_part(file, Ahead::Whole, Part::plain(part), read) {
+            if self.submit_part(file, Ahead::Whole, Part::plain(part), read).is_err() {
                 self.whole.refused(part);
                 return;
             }
@@ -110,7 +110,8 @@ impl ReadPath {
     /// Fetches a random read together with the end of the file, if that is near.
     fn read_tail(&mut self, file: FileId, read: Extent, file_pages: u64) {
         if let Some(extent) = tail::with_end(read, file_pages) {
-            self.submit_part(file, Ahead::Nearby, Part::plain(extent), read);
+            // What finds no place is demanded with the read.
+            let _ = self.submit_part(file, Ahead::Nearby, Part::plain(extent), read);
         }
     }
 
@@ -228,7 +229,11 @@ impl ReadPath {
         let guess = self.files.get(&file).is_some_and(|f| f.readahead.is_guess(stream));
         let ahead = if guess { Ahead::Nearby } else { Ahead::Stream(stream) };
         while let Some(part) = self.files.get_mut(&file).and_then(|f| f.readahead.next_part(now, stream, limits)) {
-            if !self.submit_part(file, ahead, part, read) {
+            if let Err(until) = self.submit_part(file, ahead, part, read) {
+                // It goes on behind what was submitted.
+                if let Some(f) = self.files.get_mut(&file) {
+                    f.readahead.planned_until(now, stream, part, until);
+                }
                 break;
             }
             if let Some(f) = self.files.get_mut(&file) {
@@ -248,9 +253,9 @@ impl ReadPath {
     }
 
     /// Submits the absent pages of `part`, in several requests if it is longer than a request may
-    /// be: records of a progression may have any length. `false` if there is no room or enough is
-    /// in flight.
-    fn submit_part(&mut self, file: FileId, ahead: Ahead, part: Part, read: Extent) -> bool {
+    /// be, or has more than one source. The error, if there is no room or enough is in flight, is
+    /// the page before which all has been submitted.
+    fn submit_part(&mut self, file: FileId, ahead: Ahead, part: Part, read: Extent) -> Result<(), u64> {
         let mut from = part.extent.start;
         while let Some(wanted) = self.next_request(file, Extent::new(from, part.extent.end), part.records) {
             let Wanted { extent: hole, records, source } = wanted;
@@ -261,25 +266,23 @@ impl ReadPath {
                 if let Ahead::Stream(stream) = ahead {
                     self.tier_turns.insert((file, stream), 0);
                 }
-                return false;
+                return Err(from);
             }
             if class == Class::Speculative && !of_tier && (self.is_speculation_full() || !self.may_go_first(ahead)) {
                 self.link.holds_back();
                 if let Ahead::Stream(stream) = ahead {
                     self.turns.insert((file, stream), self.queue.tag(Owner { file, stream: Some(stream) }));
                 }
-                return false;
+                return Err(from);
             }
             if !self.budget.admits(hole, records) || !self.make_room(first_bytes(hole, records), false) {
-                return false;
+                return Err(from);
             }
             let mark = matches!(ahead, Ahead::Stream(_)).then(|| part.mark.clamp(hole.start, hole.end - 1));
-            // A part is many requests to the tier, and has one mark.
-            let mark = mark.filter(|&mark| !of_tier || mark == part.mark);
             self.submit(file, wanted, class, Some(ahead), mark);
             from = hole.end;
         }
-        true
+        Ok(())
     }
 
     /// The first request for absent pages of `within`, or of the `records` in it: the first of
@@ -294,7 +297,7 @@ impl ReadPath {
         if source == Source::Storage && request.end == record.end {
             let is_whole = |&record: &Extent| {
                 self.budget.next_hole(file, record) == Some(record)
-                    && self.first_part(file, record) == (record, Source::Storage)
+                    && !self.files.get(&file).is_some_and(|f| f.cached.overlaps(record))
             };
             let follow = kept.take_while(|record| record.end - request.start <= REQUEST_PAGES_MAX);
             for record in follow.take_while(is_whole) {

@@ -1,0 +1,143 @@
+//! Streams over files of which a tier has some: a local disk in front of a store with 30 ms to the
+//! first byte, 80 MB/s a connection and 900 MB/s in all.
+
+use foreread_device::latency::FirstByte;
+use foreread_device::{Profile, Rate, object_store};
+use foreread_policy::{Extent, PAGE_BYTES};
+use foreread_sim::{Beside, PolicyName, Reads, Scenario, Tally, Tiered, profile};
+use foreread_workload::{Descriptor, Metric, Op, Pattern};
+
+const MIB: u64 = (1 << 20) / PAGE_BYTES;
+
+/// What is read, in front of which tier.
+struct Reading {
+    memory_bytes: u64,
+    file_pages: u64,
+    /// What the tier has of each file from the start.
+    warm: Vec<Vec<Extent>>,
+    /// The file of each reader, and what it reads in order.
+    readers: Vec<(u64, Vec<Extent>)>,
+    /// The first of the readers that read as long as those before do, and are counted apart.
+    beside: Option<usize>,
+}
+
+impl Reading {
+    fn new(file_pages: u64, warm: Vec<Vec<Extent>>, readers: Vec<(u64, Vec<Extent>)>) -> Self {
+        Self { memory_bytes: 256 << 20, file_pages, warm, readers, beside: None }
+    }
+
+    fn run(self) -> Tally {
+        let pattern = Pattern::Sequential { record_bytes: 1 << 20, passes: 1 };
+        let files = self.readers.iter().map(|(file, _)| file + 1).max().unwrap_or(0);
+        let operations = |(file, reads): (u64, Vec<Extent>)| {
+            let op = move |read: Extent| Op {
+                file: file as u32,
+                offset: read.start * PAGE_BYTES,
+                len: (read.pages() * PAGE_BYTES) as u32,
+                not_before_ns: 0,
+            };
+            Box::new(reads.into_iter().map(op)) as Box<dyn Iterator<Item = Op>>
+        };
+        let scenario = Scenario {
+            sizes: vec![self.file_pages * PAGE_BYTES; files as usize],
+            extent_bytes: None,
+            reads: Reads::Each(self.readers.into_iter().map(operations).collect()),
+            tree: None,
+            region: None,
+            descriptor: Descriptor::Own,
+            pattern,
+            beside: self.beside.map(|first| Beside { first, descriptor: Descriptor::Own, pattern }),
+            until_ns: u64::MAX,
+            memory_bytes: self.memory_bytes,
+            readahead_max_bytes: 128 << 10,
+            device: Profile::ObjectStore(object_store::Config {
+                first_byte: FirstByte::fixed(30_000_000),
+                connection_rate: Rate::per_second(80_000_000),
+                total_rate: Rate::per_second(900_000_000),
+                ..object_store::Config::default()
+            }),
+            page_cache_bytes: None,
+            kernel_window_bytes: 128 << 10,
+            picture: false,
+            changes: Vec::new(),
+            watch: None,
+            tier: Some(Tiered { device: profile::find("nvme").expect("a built-in disk"), warm: self.warm }),
+        };
+        scenario.run(PolicyName::Foreread).unwrap_or_else(|error| panic!("{error:?}"))
+    }
+}
+
+/// One reader of one file, of which the tier has `warm`.
+fn alone(file_pages: u64, warm: Vec<Extent>, reads: Vec<Extent>) -> Tally {
+    Reading::new(file_pages, vec![warm], vec![(0, reads)]).run()
+}
+
+fn forward(from: u64, to: u64) -> Vec<Extent> {
+    (from..to).step_by(MIB as usize).map(|start| Extent::new(start, (start + MIB).min(to))).collect()
+}
+
+fn seconds(tally: &Tally) -> f64 {
+    tally.elapsed_ns() as f64 / 1e9
+}
+
+/// Requests that the storage was asked for.
+fn requests(tally: &Tally) -> u64 {
+    tally.requests()
+}
+
+#[test]
+fn what_the_tier_has_is_read_at_its_speed_and_asks_the_storage_for_nothing() {
+    let pages = 512 * MIB;
+    let tally = alone(pages, vec![Extent::new(0, pages)], forward(0, pages));
+    assert_eq!(requests(&tally), 0);
+    assert!(seconds(&tally) <= 0.6, "{}", seconds(&tally));
+}
+
+/// The second reader comes to each MiB when the first has read it long ago: what was read stays in
+/// the tier, though memory holds a part of it only.
+#[test]
+fn what_was_read_once_is_not_asked_for_again() {
+    let pages = 512 * MIB;
+    let twice = [forward(0, pages), forward(0, pages)].concat();
+    let tally = Reading { memory_bytes: 64 << 20, ..Reading::new(pages, Vec::new(), vec![(0, twice)]) }.run();
+    let amplification = tally.figure(Metric::Amp).expect("bytes were read");
+    assert!(amplification <= 0.51, "{amplification} of two passes");
+}
+
+#[test]
+fn a_stream_from_cached_to_remote_pages_does_not_stop_in_between() {
+    let (half, pages) = (256 * MIB, 512 * MIB);
+    let cold = alone(pages, vec![], forward(0, half));
+    let warm = alone(pages, vec![Extent::new(0, half)], forward(0, half));
+    let both = alone(pages, vec![Extent::new(0, half)], forward(0, pages));
+    // The first half hides the round trips with which the second begins.
+    let most = seconds(&warm) + seconds(&cold);
+    assert!(seconds(&both) <= most, "{} s of {} + {}", seconds(&both), seconds(&warm), seconds(&cold));
+}
+
+#[test]
+fn a_file_in_patches_is_read_no_slower_than_one_that_is_all_remote() {
+    let pages = 512 * MIB;
+    let cold = alone(pages, vec![], forward(0, pages));
+    for patch in [1, 16, 32, MIB, 4 * MIB, 32 * MIB] {
+        let patches = (0..pages).step_by(2 * patch as usize).map(|start| Extent::new(start, start + patch)).collect();
+        let tally = alone(pages, patches, forward(0, pages));
+        let (took, most) = (seconds(&tally), seconds(&cold) * 1.1);
+        println!("patches of {patch} pages: {took:.3} s, {} requests; cold {:.3} s", requests(&tally), seconds(&cold));
+        assert!(took <= most, "patches of {patch} pages: {took} s for {most}");
+    }
+}
+
+/// Sixteen readers of what the tier has take no place at the storage from one that reads what it
+/// does not have: it has its share of memory, and the whole link.
+#[test]
+fn cached_streams_cost_remote_ones_no_place_at_the_storage() {
+    let pages = 256 * MIB;
+    let remote = alone(pages, vec![], forward(0, pages));
+    let warm = |file: u64| if file == 0 { vec![] } else { vec![Extent::new(0, pages)] };
+    let readers = (0..17).map(|file| (file, forward(0, pages))).collect();
+    let reads = Reading { beside: Some(1), ..Reading::new(pages, (0..17).map(warm).collect(), readers) };
+    let beside = reads.run();
+    assert!(seconds(&beside) <= seconds(&remote) * 1.5, "{} for {}", seconds(&beside), seconds(&remote));
+    assert!(requests(&beside) <= requests(&remote) * 3 / 2, "{} for {}", requests(&beside), requests(&remote));
+}
