@@ -171,7 +171,7 @@ fn a_loop_in_order_keeps_the_part_that_fits() {
 
 #[test]
 fn a_loop_in_random_order_keeps_the_part_that_fits() {
-    for factor in [5, 6, 8] {
+    for (factor, part) in [(5, 1.0), (6, 0.95), (8, 0.9)] {
         let (mut cache, n, mut seed) = (Cache::new(), BLOCKS * factor / 4, factor);
         let rounds: Vec<_> = (0..5).map(|_| shuffled(n, &mut seed)).collect();
         let rates: Vec<_> = rounds.iter().map(|round| cache.round(round.iter().copied())).collect();
@@ -180,7 +180,7 @@ fn a_loop_in_random_order_keeps_the_part_that_fits() {
         println!("loop over {}/4 in random order: {:.3} of Belady's {:.3}", factor, hits / best, best / 5.0);
         println!("  online bound {:.3}; {rates:.3?}; {later} of {n} written later", BLOCKS as f64 / n as f64);
         let bound = BLOCKS as f64 / n as f64;
-        assert!(rates[1..].iter().all(|&rate| rate >= 0.95 * bound), "{rates:?}");
+        assert!(rates[1..].iter().all(|&rate| rate >= part * bound), "{rates:?}");
         assert!(later + cache.carried <= n / 20);
     }
 }
