@@ -155,7 +155,9 @@ impl Shared {
             state.policy.gone(number);
         }
         drop(state);
-        numbers.iter().for_each(|&number| self.files.close(number));
+        for &number in numbers {
+            self.files.close(number);
+        }
     }
 
     pub(crate) fn stats(&self) -> Stats {

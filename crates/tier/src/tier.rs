@@ -97,7 +97,9 @@ impl Tier {
         if len == 0 || first_page > PAGE_LAST || self.is_forked() {
             return false;
         }
-        let Some(queued) = shared.queue.room_for(len) else {
+        // What an offer takes besides its bytes is bounded with them.
+        let cost = len.max(PAGE);
+        let Some(queued) = shared.queue.room_for(cost) else {
             count(&shared.counters.dropped_bytes, len as u64);
             return false;
         };
@@ -105,7 +107,7 @@ impl Tier {
             count(&shared.counters.refused_bytes, len as u64);
             return false;
         }
-        shared.queue.push(Offer { object, first_page, bytes, told }, len);
+        shared.queue.push(Offer { object, first_page, bytes, told }, cost);
         true
     }
 
@@ -178,7 +180,10 @@ impl std::fmt::Debug for Tier {
 }
 
 /// Those that are open, by process and canonical path.
-static REGISTRY: Mutex<Option<HashMap<(u32, PathBuf), Weak<Tier>>>> = Mutex::new(None);
+static REGISTRY: Mutex<Option<Registry>> = Mutex::new(None);
+
+/// A child of a fork has another process number: the threads of its parent are not there.
+type Registry = HashMap<(u32, PathBuf), Weak<Tier>>;
 
 /// Ranges that are told of one object. Lower: an object that is kept in pieces is not known in
 /// full. Higher: a caller takes more than a mebibyte for it. Source: a guess, not measured.

@@ -62,14 +62,13 @@ fn load(shared: &Shared, number: u64) -> io::Result<()> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         file => segment::sealed(&file?, number)?,
     };
-    let records = match records {
-        Some(records) => records,
-        None => {
-            let lock = shared.folder.lock()?;
-            let file = OpenOptions::new().read(true).write(true).open(&path)?;
-            let Some(records) = segment::seal_left(&lock, &file, number)? else { return Ok(()) };
-            records
-        }
+    let records = if let Some(records) = records {
+        records
+    } else {
+        let lock = shared.folder.lock()?;
+        let file = OpenOptions::new().read(true).write(true).open(&path)?;
+        let Some(records) = segment::seal_left(&lock, &file, number)? else { return Ok(()) };
+        records
     };
     shared.load(number, &records);
     Ok(())

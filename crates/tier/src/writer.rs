@@ -58,7 +58,7 @@ impl Writer {
     pub(crate) fn run(mut self) {
         while let Some((offer, bytes)) = self.shared.queue.take() {
             // `told` may panic, and so may the bytes of a caller.
-            if catch_unwind(AssertUnwindSafe(|| self.take(offer, bytes))).is_err() {
+            if catch_unwind(AssertUnwindSafe(|| self.take(offer))).is_err() {
                 tracing::error!("an offer to the cache panicked");
             }
             self.shared.queue.finish(bytes);
@@ -68,12 +68,12 @@ impl Writer {
         }
     }
 
-    fn take(&mut self, offer: Offer, len: usize) {
-        if self.shared.queue.is_paused() {
-            return count(&self.shared.counters.dropped_bytes, len as u64);
-        }
+    fn take(&mut self, offer: Offer) {
         let Offer { object, first_page, bytes, told } = offer;
         let content = (*bytes).as_ref();
+        if self.shared.queue.is_paused() {
+            return count(&self.shared.counters.dropped_bytes, content.len() as u64);
+        }
         let absent = self.absent(object, first_page, content.len());
         let written = absent.iter().try_for_each(|record| {
             let from = (record.first_page - first_page) as usize * PAGE;
@@ -112,8 +112,8 @@ impl Writer {
 
     /// Appends a record to the active segment, or to a new one.
     fn append(&mut self, record: Record, content: &[u8], is_carried: bool) -> io::Result<()> {
-        let is_gone = |active: &Active| !self.shared.state.lock().segments.contains_key(&active.number);
-        if self.active.as_ref().is_some_and(is_gone) {
+        if let Some(number) = self.active.as_ref().filter(|active| self.is_gone(active)).map(|active| active.number) {
+            self.shared.forget(&BTreeSet::from([number]), true);
             self.active = None;
         }
         let fits = |active: &Active| {
@@ -151,6 +151,12 @@ impl Writer {
             self.evict(&lock, oldest)?;
         }
         Ok(())
+    }
+
+    /// Whether the cache was cleared, or its folder removed, under a segment.
+    fn is_gone(&self, active: &Active) -> bool {
+        let has_name = rustix::fs::fstat(&active.file).is_ok_and(|stat| stat.st_nlink > 0);
+        !has_name || !self.shared.state.lock().segments.contains_key(&active.number)
     }
 
     /// Seals the active segment.
