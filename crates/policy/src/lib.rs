@@ -35,6 +35,7 @@
 //! - `regions`: memory larger than its budget; a contract of its own.
 //! - `views`: an object as memory; a contract of its own.
 //! - `names`: which names a kernel is asked to forget; a contract of its own.
+//! - `tier`: what a cache on a local disk keeps; a contract of its own.
 //! - `collections`: maps that the folders above stand on.
 //! - `credit`: what guesses may cost.
 //!
@@ -54,6 +55,7 @@ mod queue;
 mod read;
 mod regions;
 mod residency;
+mod tier;
 pub mod units;
 mod views;
 
@@ -71,6 +73,7 @@ pub use regions::event::{Advice, RegionAction, RegionCounters, RegionEvent};
 pub use regions::path::cleaning::CLEAN_PAGES_MAX;
 pub use regions::path::{RegionOptions, RegionPath};
 pub use residency::replacement::Replacement;
+pub use tier::{TierBlock, TierPath};
 pub use units::{
     Class, DirId, Extent, FOLIO_PAGES_MAX, FileId, Found, Nanos, PAGE_BYTES, ReadId, Records, RequestId, Source, Touch,
 };

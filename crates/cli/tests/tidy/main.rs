@@ -68,6 +68,7 @@ const FOLDERS: &[(&str, &[&str])] = &[
     ("directories", &["credit"]),
     ("names", &[]),
     ("regions", &[]),
+    ("tier", &[]),
     ("views", &["regions"]),
 ];
 
@@ -144,7 +145,7 @@ fn policy_is_pure() {
 
 #[test]
 fn unsafe_code_is_forbidden_where_no_system_call_needs_it() {
-    for name in ["policy", "backend", "device", "foreread", "workload", "sim", "testbed"] {
+    for name in ["policy", "backend", "device", "foreread", "workload", "sim", "testbed", "tier"] {
         let lib = fs::read_to_string(root().join(format!("crates/{name}/src/lib.rs"))).expect("lib.rs");
         assert!(lib.contains("#![forbid(unsafe_code)]"), "crates/{name}/src/lib.rs lacks #![forbid(unsafe_code)]");
     }

@@ -1,0 +1,269 @@
+//! What lies in a segment file.
+//!
+//! ```text
+//!   | header | record | record | ... | index block | footer |
+//!     4,096    64 bytes, then for each page: 8 bytes of checksum, up to 4,096 of content
+//! ```
+//!
+//! All numbers are little-endian. A record holds at most 32 pages of one object and crosses no
+//! multiple of 32 pages. The checksum of a page is XXH3-64 of its bytes, with a seed of object and
+//! page number; those of headers have the segment's number for a seed.
+//!
+//! *Invariant:* what is parsed here may be any bytes: every length is checked before it is used.
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::object::ObjectId;
+
+/// Bytes of a page, and of a segment's header.
+pub(crate) const PAGE: usize = 4096;
+/// Pages of a block, and of the longest record.
+pub(crate) const BLOCK_PAGES: u64 = 32;
+/// Bytes before the first record.
+pub(crate) const HEADER: u64 = PAGE as u64;
+/// Bytes of a record's header.
+pub(crate) const RECORD_HEADER: usize = 64;
+/// Bytes of a page's checksum.
+pub(crate) const CHECK: usize = 8;
+/// Bytes of a record in the index block.
+pub(crate) const INDEX_RECORD: usize = 32;
+/// Bytes of the footer.
+pub(crate) const FOOTER: usize = 64;
+
+const SEGMENT_MAGIC: [u8; 8] = *b"FRSEGM01";
+const RECORD_MAGIC: [u8; 8] = *b"FRRECD01";
+const FOOTER_MAGIC: [u8; 8] = *b"FRFOOT01";
+const VERSION: u32 = 1;
+
+/// A record: where it lies, and what it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) object: ObjectId,
+    pub(crate) first_page: u64,
+    /// Bytes of content.
+    pub(crate) bytes: u32,
+    /// Where its header lies in the segment.
+    pub(crate) offset: u32,
+}
+
+impl Record {
+    pub(crate) fn pages(&self) -> u64 {
+        u64::from(self.bytes).div_ceil(PAGE as u64)
+    }
+
+    /// Bytes in the file.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        RECORD_HEADER as u64 + u64::from(self.bytes) + self.pages() * CHECK as u64
+    }
+
+    /// Where the checksum of the page at place `at` of the record lies.
+    pub(crate) fn page_offset(&self, at: u64) -> u64 {
+        u64::from(self.offset) + RECORD_HEADER as u64 + at * (CHECK + PAGE) as u64
+    }
+
+    /// The bits of its pages in their block.
+    pub(crate) fn bits(&self) -> u32 {
+        page_bits(self.first_page, self.pages())
+    }
+
+    pub(crate) fn block(&self) -> u64 {
+        block_number(self.object, self.first_page)
+    }
+
+    fn is_possible(&self) -> bool {
+        self.bytes > 0
+            && self.first_page < 1 << 52
+            && self.first_page % BLOCK_PAGES + self.pages() <= BLOCK_PAGES
+            && u64::from(self.offset) >= HEADER
+    }
+}
+
+/// The bits of `pages` pages from `first` on, in the block of `first`.
+pub(crate) fn page_bits(first: u64, pages: u64) -> u32 {
+    (((1_u64 << pages) - 1) << (first % BLOCK_PAGES)) as u32
+}
+
+/// A number for the block of a page, as policy counts them.
+pub(crate) fn block_number(object: ObjectId, page: u64) -> u64 {
+    let [low, high] = object.halves();
+    xxh3_64_with_seed(&(page / BLOCK_PAGES).to_le_bytes(), low ^ high.rotate_left(1))
+}
+
+/// The checksum of a page.
+pub(crate) fn page_check(object: ObjectId, page: u64, content: &[u8]) -> u64 {
+    let [low, high] = object.halves();
+    xxh3_64_with_seed(content, low ^ high.rotate_left(32) ^ page.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+/// The first block of a segment.
+pub(crate) fn header(number: u64, segment_bytes: u64) -> Vec<u8> {
+    let mut block = vec![0; PAGE];
+    block[..8].copy_from_slice(&SEGMENT_MAGIC);
+    block[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    block[16..24].copy_from_slice(&number.to_le_bytes());
+    block[24..32].copy_from_slice(&segment_bytes.to_le_bytes());
+    let check = xxh3_64_with_seed(&block[..32], number);
+    block[32..40].copy_from_slice(&check.to_le_bytes());
+    block
+}
+
+/// Whether `block` begins the segment of this number.
+pub(crate) fn is_header(block: &[u8], number: u64) -> bool {
+    block.len() >= 40
+        && block[..8] == SEGMENT_MAGIC
+        && block[8..12] == VERSION.to_le_bytes()
+        && u64_at(block, 16) == number
+        && u64_at(block, 32) == xxh3_64_with_seed(&block[..32], number)
+}
+
+/// Appends a record to `to`. Its `offset` is not written: it is where it lies.
+pub(crate) fn append_record(to: &mut Vec<u8>, number: u64, record: &Record, content: &[u8]) {
+    let begin = to.len();
+    to.extend(RECORD_MAGIC);
+    to.extend(record.object.0);
+    to.extend(record.first_page.to_le_bytes());
+    to.extend(record.bytes.to_le_bytes());
+    to.extend([0; 20]);
+    let check = xxh3_64_with_seed(&to[begin..], number);
+    to.extend(check.to_le_bytes());
+    for (page, content) in (record.first_page..).zip(content.chunks(PAGE)) {
+        to.extend(page_check(record.object, page, content).to_le_bytes());
+        to.extend(content);
+    }
+}
+
+/// The record whose header these bytes are, at `offset` of the segment.
+pub(crate) fn record(bytes: &[u8], number: u64, offset: u32) -> Option<Record> {
+    let bytes = bytes.get(..RECORD_HEADER)?;
+    if bytes[..8] != RECORD_MAGIC || u64_at(bytes, 56) != xxh3_64_with_seed(&bytes[..56], number) {
+        return None;
+    }
+    let record =
+        Record { object: object_at(bytes, 8), first_page: u64_at(bytes, 24), bytes: u32_at(bytes, 32), offset };
+    record.is_possible().then_some(record)
+}
+
+/// The index block and the footer of a segment whose records end at `end`.
+pub(crate) fn index(number: u64, records: &[Record], end: u64) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(records.len() * INDEX_RECORD + FOOTER);
+    for record in records {
+        bytes.extend(record.object.0);
+        bytes.extend(record.first_page.to_le_bytes());
+        bytes.extend(record.bytes.to_le_bytes());
+        bytes.extend(record.offset.to_le_bytes());
+    }
+    let check = xxh3_64_with_seed(&bytes, number);
+    let begin = bytes.len();
+    bytes.extend(FOOTER_MAGIC);
+    bytes.extend(number.to_le_bytes());
+    bytes.extend(end.to_le_bytes());
+    bytes.extend((records.len() as u64).to_le_bytes());
+    bytes.extend(check.to_le_bytes());
+    bytes.extend([0; 16]);
+    let check = xxh3_64_with_seed(&bytes[begin..], number);
+    bytes.extend(check.to_le_bytes());
+    bytes
+}
+
+/// Where an index block lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Footer {
+    pub(crate) offset: u64,
+    pub(crate) bytes: usize,
+    check: u64,
+}
+
+/// The footer at the end of a file of `file_bytes`.
+pub(crate) fn footer(bytes: &[u8], number: u64, file_bytes: u64) -> Option<Footer> {
+    let bytes = bytes.get(..FOOTER)?;
+    let is_right = bytes[..8] == FOOTER_MAGIC
+        && u64_at(bytes, 8) == number
+        && u64_at(bytes, 56) == xxh3_64_with_seed(&bytes[..56], number);
+    let (offset, count) = (u64_at(bytes, 16), u64_at(bytes, 24));
+    let length = count.checked_mul(INDEX_RECORD as u64)?;
+    let fits = offset.checked_add(length)?.checked_add(FOOTER as u64)? == file_bytes;
+    (is_right && fits).then_some(Footer { offset, bytes: length as usize, check: u64_at(bytes, 32) })
+}
+
+/// The records of an index block, if it is whole.
+pub(crate) fn index_records(bytes: &[u8], number: u64, footer: &Footer) -> Option<Vec<Record>> {
+    if xxh3_64_with_seed(bytes, number) != footer.check {
+        return None;
+    }
+    let record = |bytes: &[u8]| Record {
+        object: object_at(bytes, 0),
+        first_page: u64_at(bytes, 16),
+        bytes: u32_at(bytes, 24),
+        offset: u32_at(bytes, 28),
+    };
+    let records: Vec<_> = bytes.chunks_exact(INDEX_RECORD).map(record).collect();
+    let is_inside =
+        |record: &Record| record.is_possible() && u64::from(record.offset) + record.file_bytes() <= footer.offset;
+    records.iter().all(is_inside).then_some(records)
+}
+
+fn object_at(bytes: &[u8], at: usize) -> ObjectId {
+    let mut id = [0; 16];
+    id.copy_from_slice(&bytes[at..at + 16]);
+    ObjectId(id)
+}
+
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut number = [0; 8];
+    number.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(number)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut number = [0; 4];
+    number.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Record {
+        Record { object: ObjectId([7; 16]), first_page: 33, bytes: 5000, offset: HEADER as u32 }
+    }
+
+    #[test]
+    fn what_is_written_is_parsed_with_the_same_number_alone() {
+        let mut bytes = Vec::new();
+        append_record(&mut bytes, 5, &example(), &[1; 5000]);
+        assert_eq!(bytes.len() as u64, example().file_bytes());
+        assert_eq!(record(&bytes, 5, HEADER as u32), Some(example()));
+        assert_eq!(record(&bytes, 6, HEADER as u32), None);
+        assert!(is_header(&header(5, 1 << 20), 5) && !is_header(&header(5, 1 << 20), 6));
+
+        let end = HEADER + bytes.len() as u64;
+        let block = index(5, &[example()], end);
+        let found = footer(&block[block.len() - FOOTER..], 5, end + block.len() as u64).expect("a footer");
+        assert_eq!(index_records(&block[..found.bytes], 5, &found), Some(vec![example()]));
+        assert_eq!(footer(&block[block.len() - FOOTER..], 6, end + block.len() as u64), None);
+    }
+
+    #[test]
+    fn any_flipped_bit_is_found() {
+        let mut bytes = Vec::new();
+        append_record(&mut bytes, 5, &example(), &[1; 5000]);
+        for bit in 0..RECORD_HEADER * 8 {
+            let mut wrong = bytes.clone();
+            wrong[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(record(&wrong, 5, HEADER as u32), None);
+        }
+        let block = index(5, &[example()], 10_000);
+        for bit in 0..block.len() * 8 {
+            let mut wrong = block.clone();
+            wrong[bit / 8] ^= 1 << (bit % 8);
+            let found = footer(&wrong[wrong.len() - FOOTER..], 5, 10_000 + block.len() as u64);
+            assert_eq!(found.and_then(|found| index_records(&wrong[..found.bytes], 5, &found)), None);
+        }
+    }
+
+    #[test]
+    fn pages_have_bits_in_their_block() {
+        assert_eq!((page_bits(0, 32), page_bits(33, 2), page_bits(63, 1)), (u32::MAX, 6, 1 << 31));
+    }
+}

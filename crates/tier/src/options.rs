@@ -1,0 +1,82 @@
+//! How large a cache may be, and what it has done.
+
+/// Limits of a cache.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Options {
+    /// Bytes of all segment files, at most.
+    pub bytes: u64,
+    /// Bytes of the file system that stay free.
+    pub min_free_bytes: u64,
+    /// Memory of the index, in bytes.
+    pub index_bytes_max: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { bytes: 64 << 30, min_free_bytes: 1 << 30, index_bytes_max: 64 << 20 }
+    }
+}
+
+impl Options {
+    /// With other [`Options::bytes`].
+    #[must_use]
+    pub fn with_bytes(self, bytes: u64) -> Self {
+        Self { bytes, ..self }
+    }
+
+    /// With other [`Options::min_free_bytes`].
+    #[must_use]
+    pub fn with_min_free_bytes(self, min_free_bytes: u64) -> Self {
+        Self { min_free_bytes, ..self }
+    }
+
+    /// With other [`Options::index_bytes_max`].
+    #[must_use]
+    pub fn with_index_bytes_max(self, index_bytes_max: u64) -> Self {
+        Self { index_bytes_max, ..self }
+    }
+
+    /// Bytes of a segment file: a 32nd of the cache, so that little leaves at once.
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        (self.bytes / 32).clamp(1 << 20, 64 << 20) >> 20 << 20
+    }
+}
+
+/// What a cache holds and has done since it was opened.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Bytes of content that can be read.
+    pub kept_bytes: u64,
+    /// Segment files that are known.
+    pub segments: u64,
+    /// Records that are known.
+    pub entries: u64,
+    /// Memory of the index, in bytes.
+    pub index_bytes: u64,
+    /// Reads that got their bytes.
+    pub hits: u64,
+    /// Their bytes.
+    pub hit_bytes: u64,
+    /// Reads that got none.
+    pub misses: u64,
+    /// Records with a page that was found wrong.
+    pub corrupt: u64,
+    /// Bytes written to segment files.
+    pub written_bytes: u64,
+    /// Bytes of content that were offered, admitted and written.
+    pub admitted_bytes: u64,
+    /// Bytes that policy refused.
+    pub refused_bytes: u64,
+    /// Bytes that were not written: the queue was full, or writing paused.
+    pub dropped_bytes: u64,
+    /// Bytes of content that were written again when their segment left.
+    pub carried_bytes: u64,
+    /// Bytes of segment files that left.
+    pub evicted_bytes: u64,
+    /// Writes that failed.
+    pub write_errors: u64,
+    /// Reads that failed.
+    pub read_errors: u64,
+}

@@ -1,0 +1,116 @@
+//! What was offered and is not written yet: a bounded queue with one thread that takes from it.
+//!
+//! ```text
+//!   push ── full, paused, ended ──> refused
+//!     └──> offers ── take ──> the writer ── done ──> flush sees it
+//! ```
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::time::Instant;
+
+use foreread_local::lock::{Condvar, Mutex};
+
+use crate::object::ObjectId;
+
+/// Bytes that are offered. They are dropped when they are written.
+pub trait Bytes: AsRef<[u8]> + Send + 'static {}
+
+impl<T: AsRef<[u8]> + Send + 'static> Bytes for T {}
+
+/// Bytes of an object that are to be written.
+pub(crate) struct Offer {
+    pub(crate) object: ObjectId,
+    pub(crate) first_page: u64,
+    pub(crate) bytes: Box<dyn Bytes>,
+    pub(crate) told: Box<dyn FnOnce(Range<u64>) + Send>,
+}
+
+#[derive(Default)]
+pub(crate) struct Queue {
+    waiting: Mutex<Waiting>,
+    work: Condvar,
+    done: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    offers: VecDeque<(Offer, usize)>,
+    bytes: usize,
+    pushed: u64,
+    done: u64,
+    paused_until: Option<Instant>,
+    has_ended: bool,
+}
+
+impl Queue {
+    /// Bytes that wait, if `more` may be added.
+    pub(crate) fn room_for(&self, more: usize) -> Option<usize> {
+        let mut waiting = self.waiting.lock();
+        if waiting.paused_until.is_some_and(|until| Instant::now() >= until) {
+            waiting.paused_until = None;
+        }
+        // One longer than the queue is taken by an empty one.
+        let fits = waiting.bytes == 0 || waiting.bytes + more <= QUEUE_BYTES_MAX;
+        (fits && !waiting.has_ended && waiting.paused_until.is_none()).then_some(waiting.bytes)
+    }
+
+    pub(crate) fn push(&self, offer: Offer, bytes: usize) {
+        let mut waiting = self.waiting.lock();
+        waiting.bytes += bytes;
+        waiting.pushed += 1;
+        waiting.offers.push_back((offer, bytes));
+        self.work.notify_one();
+    }
+
+    /// Waits for an offer. `None`: there are none left, and the end was asked for.
+    pub(crate) fn take(&self) -> Option<(Offer, usize)> {
+        let mut waiting = self.waiting.lock();
+        loop {
+            if let Some(offer) = waiting.offers.pop_front() {
+                return Some(offer);
+            }
+            if waiting.has_ended {
+                return None;
+            }
+            self.work.wait(&mut waiting);
+        }
+    }
+
+    /// An offer that was taken is written, or will not be.
+    pub(crate) fn finish(&self, bytes: usize) {
+        let mut waiting = self.waiting.lock();
+        waiting.bytes -= bytes;
+        waiting.done += 1;
+        self.done.notify_all();
+    }
+
+    /// Takes no offers until then.
+    pub(crate) fn pause(&self, until: Instant) {
+        self.waiting.lock().paused_until = Some(until);
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.waiting.lock().paused_until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Waits until all that was pushed before is finished.
+    pub(crate) fn flush(&self) {
+        let mut waiting = self.waiting.lock();
+        let until = waiting.pushed;
+        while waiting.done < until {
+            self.done.wait(&mut waiting);
+        }
+    }
+
+    /// Takes no more offers.
+    pub(crate) fn end(&self) {
+        self.waiting.lock().has_ended = true;
+        self.work.notify_all();
+    }
+}
+
+/// Bytes that were offered and are not written. Lower: a burst of requests that complete together
+/// is not kept. Higher: memory beyond the budget of the caller. Source: as much as 64 requests of
+/// 256 KiB, and what a disk writes in a tenth of a second or less.
+pub(crate) const QUEUE_BYTES_MAX: usize = 16 << 20;

@@ -1,0 +1,197 @@
+//! The state that callers and the two threads share.
+//!
+//! ```text
+//!   state (one lock): index, policy, known segments, room
+//!   queue, files: each with a lock of its own, never taken with the state's
+//! ```
+//!
+//! *Invariant:* no thread does I/O while it holds the lock of the state.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use foreread_local::Submitter;
+use foreread_local::lock::{Condvar, Mutex};
+use foreread_policy::TierPath;
+
+use crate::files::Files;
+use crate::folder::Folder;
+use crate::format::{PAGE, Record};
+use crate::index::{ENTRY_BYTES, Index};
+use crate::options::{Options, Stats};
+use crate::queue::Queue;
+
+pub(crate) struct Shared {
+    pub(crate) folder: Folder,
+    pub(crate) options: Options,
+    pub(crate) segment_bytes: u64,
+    pub(crate) state: Mutex<State>,
+    pub(crate) queue: Queue,
+    pub(crate) files: Files,
+    pub(crate) submitter: Submitter,
+    pub(crate) counters: Counters,
+    /// Whether the watcher is to end.
+    pub(crate) ends: Mutex<bool>,
+    pub(crate) ending: Condvar,
+    /// The process with the threads: a child of a fork has none.
+    pub(crate) process: u32,
+}
+
+pub(crate) struct State {
+    pub(crate) index: Index,
+    pub(crate) policy: TierPath,
+    /// Segments whose records are in the index.
+    pub(crate) segments: BTreeMap<u64, Known>,
+    /// Segments that the index has no memory for. They leave first.
+    pub(crate) skipped: BTreeSet<u64>,
+    /// Bytes that can be written before a segment has to leave.
+    pub(crate) room: u64,
+}
+
+/// A known segment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known {
+    pub(crate) is_sealed: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) hits: AtomicU64,
+    pub(crate) hit_bytes: AtomicU64,
+    pub(crate) misses: AtomicU64,
+    pub(crate) corrupt: AtomicU64,
+    pub(crate) written_bytes: AtomicU64,
+    pub(crate) admitted_bytes: AtomicU64,
+    pub(crate) refused_bytes: AtomicU64,
+    pub(crate) dropped_bytes: AtomicU64,
+    pub(crate) carried_bytes: AtomicU64,
+    pub(crate) evicted_bytes: AtomicU64,
+    pub(crate) write_errors: AtomicU64,
+    pub(crate) read_errors: AtomicU64,
+}
+
+pub(crate) fn count(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Relaxed);
+}
+
+impl Shared {
+    pub(crate) fn new(folder: Folder, options: Options) -> Self {
+        let segment_bytes = options.segment_bytes();
+        let pages = |bytes: u64| bytes / PAGE as u64;
+        let state = State {
+            index: Index::default(),
+            policy: TierPath::new(pages(options.bytes), pages(segment_bytes)),
+            segments: BTreeMap::new(),
+            skipped: BTreeSet::new(),
+            room: 0,
+        };
+        let shared = Self {
+            folder,
+            segment_bytes,
+            state: Mutex::new(state),
+            queue: Queue::default(),
+            files: Files::default(),
+            submitter: Submitter::new(foreread_local::Mechanism::default()),
+            counters: Counters::default(),
+            ends: Mutex::new(false),
+            ending: Condvar::default(),
+            process: std::process::id(),
+            options,
+        };
+        let used = shared.used_bytes().map_or(u64::MAX, |(used, _)| used);
+        shared.state.lock().room = shared.whole_segments(shared.options.bytes.saturating_sub(used));
+        shared
+    }
+
+    /// As many bytes as segments fit into.
+    pub(crate) fn whole_segments(&self, bytes: u64) -> u64 {
+        bytes / self.segment_bytes * self.segment_bytes
+    }
+
+    /// Bytes that the segment files take or may still come to take, and their numbers.
+    pub(crate) fn used_bytes(&self) -> std::io::Result<(u64, Vec<u64>)> {
+        let numbers = self.folder.segments()?;
+        let lengths: Vec<_> = numbers
+            .iter()
+            .map(|&number| std::fs::metadata(self.folder.segment(number)).map_or(0, |metadata| metadata.len()))
+            .collect();
+        let state = self.state.lock();
+        let used = numbers.iter().zip(lengths).map(|(number, length)| {
+            let is_sealed = state.segments.get(number).is_some_and(|known| known.is_sealed);
+            // A sealed one grows no more, but there should not be thousands of short ones.
+            let least = if is_sealed { self.segment_bytes / 4 } else { self.segment_bytes };
+            length.max(least)
+        });
+        Ok((used.sum(), numbers))
+    }
+
+    /// Takes the records of a sealed segment into the index, if there is memory for them.
+    pub(crate) fn load(&self, number: u64, records: &[Record]) {
+        let mut state = self.state.lock();
+        if state.segments.contains_key(&number) {
+            return;
+        }
+        if state.index_bytes() + records.len() as u64 * ENTRY_BYTES > self.options.index_bytes_max {
+            state.skipped.insert(number);
+            return;
+        }
+        for record in records {
+            state.index.insert(number, record);
+        }
+        state.segments.insert(number, Known { is_sealed: true });
+        state.policy.found(number, records.iter().map(Record::pages).sum());
+    }
+
+    /// Forgets segments that are no longer there. `has_records`: some may be in the index.
+    pub(crate) fn forget(&self, numbers: &BTreeSet<u64>, has_records: bool) {
+        let mut state = self.state.lock();
+        if has_records {
+            state.index.remove_segments(numbers);
+        }
+        for &number in numbers {
+            state.segments.remove(&number);
+            state.skipped.remove(&number);
+            state.policy.gone(number);
+        }
+        drop(state);
+        for &number in numbers {
+            self.files.close(number);
+        }
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let state = self.state.lock();
+        let (kept_bytes, entries, index_bytes) =
+            (state.index.kept_bytes(), state.index.len() as u64, state.index_bytes());
+        let segments = state.segments.len() as u64;
+        drop(state);
+        let of = |counter: &AtomicU64| counter.load(Relaxed);
+        let counters = &self.counters;
+        Stats {
+            kept_bytes,
+            segments,
+            entries,
+            index_bytes,
+            hits: of(&counters.hits),
+            hit_bytes: of(&counters.hit_bytes),
+            misses: of(&counters.misses),
+            corrupt: of(&counters.corrupt),
+            written_bytes: of(&counters.written_bytes),
+            admitted_bytes: of(&counters.admitted_bytes),
+            refused_bytes: of(&counters.refused_bytes),
+            dropped_bytes: of(&counters.dropped_bytes),
+            carried_bytes: of(&counters.carried_bytes),
+            evicted_bytes: of(&counters.evicted_bytes),
+            write_errors: of(&counters.write_errors),
+            read_errors: of(&counters.read_errors),
+        }
+    }
+}
+
+impl State {
+    /// Memory of the index, in bytes.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        self.index.len() as u64 * ENTRY_BYTES
+    }
+}

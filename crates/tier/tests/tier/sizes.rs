@@ -1,0 +1,111 @@
+//! What is bounded: bytes on the disk, bytes written, room for others.
+
+use crate::content::{bytes, is_kept, object, offer, open, segments, small, total};
+
+#[test]
+fn the_files_stay_within_their_bytes_and_little_is_written_twice() {
+    for (piece, rounds) in [(131_072, 3), (4096, 1), (1 << 20, 2)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let tier = open(folder.path(), small());
+        let (limit, mut most) = (32 << 20, 0);
+        for round in 0..rounds {
+            // Hot ones between, in an order that mixes them with what leaves.
+            for at in 0..10 * limit / piece as u64 / rounds {
+                let (object, hot) = (object(round * 2), object(1));
+                let place = (at * 97) % 200 * piece as u64 / 4096;
+                if !is_kept(&tier, hot, place, piece) {
+                    offer(&tier, hot, place, piece);
+                }
+                offer(&tier, object, at * piece as u64 / 4096, piece);
+                if at % 50 == 0 {
+                    tier.flush();
+                    most = most.max(total(folder.path()));
+                }
+            }
+        }
+        tier.flush();
+        let stats = tier.stats();
+        most = most.max(total(folder.path()));
+        let amplification = stats.written_bytes as f64 / stats.admitted_bytes as f64;
+        println!("pieces of {piece}: at most {most} bytes, written {amplification:.4} of admitted; {stats:?}");
+        assert!(most <= limit && stats.write_errors == 0 && stats.corrupt == 0);
+        assert!(amplification <= 1.1);
+        drop(tier);
+        assert!(total(folder.path()) <= limit);
+    }
+}
+
+#[test]
+fn a_working_set_that_shifts_makes_segments_leave() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tier = open(folder.path(), small());
+    let round = |object| {
+        let mut hits = 0;
+        for at in 0..200 {
+            let is_hit = is_kept(&tier, object, at * 32, 131_072);
+            hits += u64::from(is_hit);
+            if !is_hit {
+                offer(&tier, object, at * 32, 131_072);
+            }
+            tier.flush();
+        }
+        hits
+    };
+    (0..6).for_each(|_| _ = round(object(1)));
+    let hits: Vec<u64> = (0..6).map(|_| round(object(2))).collect();
+    println!("hits of 200 after the shift: {hits:?}; {:?}", tier.stats());
+    assert!(hits[5] > 180 && tier.stats().evicted_bytes > 10 << 20);
+    assert!(total(folder.path()) <= 32 << 20);
+    let stats = tier.stats();
+    assert!(stats.written_bytes as f64 <= stats.admitted_bytes as f64 * 1.1);
+}
+
+#[test]
+fn the_oldest_leave_where_the_index_is_full() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = small().with_index_bytes_max(40_000);
+    let tier = open(folder.path(), options.clone());
+    for at in 0..2000 {
+        offer(&tier, object(at), 0, 4096);
+        tier.flush();
+    }
+    let stats = tier.stats();
+    assert!(stats.index_bytes <= 40_000 && stats.entries > 100 && stats.evicted_bytes > 0, "{stats:?}");
+    assert!(is_kept(&tier, object(1999), 0, 4096));
+}
+
+#[test]
+fn a_full_disk_is_left_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tier = open(folder.path(), small().with_min_free_bytes(u64::MAX));
+    offer(&tier, object(1), 0, 4096);
+    tier.flush();
+    let stats = tier.stats();
+    assert!(!is_kept(&tier, object(1), 0, 4096) && segments(folder.path()).is_empty());
+    assert_eq!((stats.write_errors, stats.admitted_bytes), (1, 0));
+    assert!(!offer(&tier, object(1), 0, 4096), "writing pauses");
+}
+
+#[test]
+fn a_cache_without_room_for_one_segment_keeps_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tier = open(folder.path(), small().with_bytes(1000));
+    offer(&tier, object(1), 0, 4096);
+    tier.flush();
+    assert!(!is_kept(&tier, object(1), 0, 4096) && segments(folder.path()).is_empty());
+}
+
+#[test]
+fn a_full_queue_refuses() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tier = open(folder.path(), small());
+    let (free, freed) = std::sync::mpsc::channel::<()>();
+    let hold = Box::new(move |_| freed.recv().expect("it is let go"));
+    assert!(tier.offer(object(1), 0, Box::new(bytes(object(1), 0, 4096)), hold));
+    let queued = (0..20).filter(|&at| offer(&tier, object(2), at * 256, 1 << 20)).count();
+    assert!((14..=16).contains(&queued), "{queued}");
+    assert!(tier.stats().dropped_bytes >= 4 << 20);
+    free.send(()).expect("it waits");
+    tier.flush();
+    assert!(is_kept(&tier, object(2), 0, 10 << 20));
+}
