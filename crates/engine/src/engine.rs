@@ -9,6 +9,7 @@
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use foreread_backend::lock::Mutex;
 use foreread_backend::{Backend, Key, ListPage, Object, Submitter, return_free_memory};
@@ -260,7 +261,9 @@ impl Engine {
         let (counters, memory) = self.driver.enter(|shard| shard.decided());
         let names_bytes = self.directories.names_bytes.load(Relaxed) + self.backend().kept_bytes();
         let mechanism = self.backend().submission().map(Submitter::mechanism);
-        self.driver.storage.stats.snapshot(counters, memory, self.directories.counters(), names_bytes, mechanism)
+        let storage = &self.driver.storage;
+        let cache = storage.tier.as_ref().map(|tier| tier.stats());
+        storage.stats.snapshot(counters, memory, self.directories.counters(), names_bytes, mechanism, cache)
     }
 
     /// What it is doing just now: at most `most` streams, of one object alone if there is a `key`.
@@ -315,8 +318,16 @@ fn open_tier(cache: &Cache, memory_bytes: u64) -> Result<Arc<Tier>, Error> {
         .with_min_free_bytes(cache.min_free_bytes)
         .with_index_bytes_max(memory_bytes / INDEX_SHARE)
         .with_queue_bytes_max(memory_bytes / QUEUE_SHARE);
-    Tier::open(&cache.folder, options).map_err(|e| Error::new(ErrorKind::Invalid, e.to_string()))
+    let tier = Tier::open(&cache.folder, options).map_err(|e| Error::new(ErrorKind::Invalid, e.to_string()))?;
+    if !tier.wait_loaded(LOADING_MAX) {
+        tracing::info!(folder = %cache.folder.display(), "the cache is large: what it holds is known by and by");
+    }
+    Ok(tier)
 }
+
+/// How long a new engine waits until it is known what the tier holds. Lower: files that are opened
+/// first are fetched although they are there. Higher: a start with a large folder takes longer.
+const LOADING_MAX: Duration = Duration::from_millis(500);
 
 /// The part of the budget that the index of the tier may take: a quarter. Lower: less of a large
 /// folder is known. Higher: less memory for pages.

@@ -72,6 +72,6 @@ pub use pages::pinned::Pages;
 pub use planted::Panic;
 pub use records::replay::{ReplayError, Replayed, replay};
 pub use records::tap::{Recorded, RecordedFile, RecordedRead};
-pub use stats::{Latency, Stats};
+pub use stats::{CacheStats, Latency, Stats};
 pub use submission::{Busy, Call, Completion, May, Operation, Outcome, Submissions, Ticket};
 pub use watch::{Link, Stream, Watched};

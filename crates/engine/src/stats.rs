@@ -100,6 +100,7 @@ impl Counters {
         directories: (foreread_policy::DirCounters, u64),
         names_bytes: u64,
         submission: Option<foreread_backend::Mechanism>,
+        cache: Option<foreread_tier::Stats>,
     ) -> Stats {
         let page = foreread_policy::PAGE_BYTES;
         Stats {
@@ -138,9 +139,70 @@ impl Counters {
             memory_budget_bytes: memory.capacity_bytes,
             memory_charged_bytes: memory.charged_bytes,
             memory_ahead_bytes: memory.ahead_bytes,
+            cache: cache.map(|cache| CacheStats::new(policy.requests_tier, &cache)),
             waited: self.waited.summary(),
             first_byte: self.first_byte.summary(),
             submission: submission.map(|mechanism| mechanism.to_string()),
+        }
+    }
+}
+
+/// What the folder holds where content stays, and what it was used for. It may be that of several
+/// engines of the process.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct CacheStats {
+    /// Requests of this engine that the folder was asked for.
+    pub requests: u64,
+    /// Reads of the folder that had their bytes, and the bytes.
+    pub hits: u64,
+    /// Bytes that came from the folder.
+    pub read_bytes: u64,
+    /// Reads of the folder that had none: the storage was asked.
+    pub misses: u64,
+    /// Pieces that were found wrong, and dropped.
+    pub wrong: u64,
+    /// Bytes of content in it.
+    pub kept_bytes: u64,
+    /// Memory for what is known of it, in bytes.
+    pub memory_bytes: u64,
+    /// Bytes written to its files.
+    pub written_bytes: u64,
+    /// Bytes of content that were new in it.
+    pub admitted_bytes: u64,
+    /// Bytes that were read and not worth keeping.
+    pub refused_bytes: u64,
+    /// Bytes that came faster than they could be written.
+    pub dropped_bytes: u64,
+    /// Bytes that were written again, since their file left.
+    pub carried_bytes: u64,
+    /// Bytes of files that left.
+    pub evicted_bytes: u64,
+    /// Writes that failed.
+    pub write_errors: u64,
+    /// Reads that failed.
+    pub read_errors: u64,
+}
+
+impl CacheStats {
+    fn new(requests: u64, stats: &foreread_tier::Stats) -> Self {
+        Self {
+            requests,
+            hits: stats.hits,
+            read_bytes: stats.hit_bytes,
+            misses: stats.misses,
+            wrong: stats.corrupt,
+            kept_bytes: stats.kept_bytes,
+            memory_bytes: stats.index_bytes,
+            written_bytes: stats.written_bytes,
+            admitted_bytes: stats.admitted_bytes,
+            refused_bytes: stats.refused_bytes,
+            dropped_bytes: stats.dropped_bytes,
+            carried_bytes: stats.carried_bytes,
+            evicted_bytes: stats.evicted_bytes,
+            write_errors: stats.write_errors,
+            read_errors: stats.read_errors,
         }
     }
 }
@@ -221,6 +283,8 @@ pub struct Stats {
     pub memory_charged_bytes: u64,
     /// Of those, read ahead and not read yet.
     pub memory_ahead_bytes: u64,
+    /// The folder where content stays, if there is one.
+    pub cache: Option<CacheStats>,
     /// How long reads that missed waited.
     pub waited: Latency,
     /// From submission of a request to its first byte.

@@ -180,9 +180,10 @@ mod walk;
 
 pub use contact::{ContactError, Target};
 pub use foreread_engine::{
-    Busy, Cache, Call, Completion, Directory, Engine, Entry, Error, ErrorKind, File, Key, Latency, ListPage, MEMORY_BYTES_MIN,
-    May, Mechanism, NAME_BYTES_MAX, Named, Node, Object, Operation, Options, Outcome, Pages, Panic, Patience, Recorded,
-    RecordedFile, RecordedRead, ReplayError, Replayed, Stats, Submissions, Ticket, Version, replay,
+    Busy, Cache, CacheStats, Call, Completion, Directory, Engine, Entry, Error, ErrorKind, File, Key, Latency,
+    ListPage, MEMORY_BYTES_MIN, May, Mechanism, NAME_BYTES_MAX, Named, Node, Object, Operation, Options, Outcome,
+    Pages, Panic, Patience, Recorded, RecordedFile, RecordedRead, ReplayError, Replayed, Stats, Submissions, Ticket,
+    Version, replay,
 };
 pub use reader::Reader;
 pub use storage::{Storage, StorageBuilder};

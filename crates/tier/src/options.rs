@@ -10,11 +10,13 @@ pub struct Options {
     pub min_free_bytes: u64,
     /// Memory of the index, in bytes.
     pub index_bytes_max: u64,
+    /// Memory of what was offered and is not written, in bytes.
+    pub queue_bytes_max: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { bytes: 64 << 30, min_free_bytes: 1 << 30, index_bytes_max: 64 << 20 }
+        Self { bytes: 64 << 30, min_free_bytes: 1 << 30, index_bytes_max: 64 << 20, queue_bytes_max: QUEUE_BYTES_MAX }
     }
 }
 
@@ -37,11 +39,22 @@ impl Options {
         Self { index_bytes_max, ..self }
     }
 
+    /// With other [`Options::queue_bytes_max`], at most 16 MiB.
+    #[must_use]
+    pub fn with_queue_bytes_max(self, queue_bytes_max: u64) -> Self {
+        Self { queue_bytes_max: queue_bytes_max.min(QUEUE_BYTES_MAX), ..self }
+    }
+
     /// Bytes of a segment file: a 32nd of the cache, so that little leaves at once.
     pub(crate) fn segment_bytes(&self) -> u64 {
         (self.bytes / 32).clamp(1 << 20, 64 << 20) >> 20 << 20
     }
 }
+
+/// Bytes that are offered and were not written. Lower: a burst of requests that complete together
+/// is not kept. Higher: memory beyond the budget of the caller. Source: as much as 64 requests of
+/// 256 KiB, and what a disk writes in a tenth of a second or less.
+const QUEUE_BYTES_MAX: u64 = 16 << 20;
 
 /// What a cache holds and has done since it was opened.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -26,8 +26,8 @@ pub(crate) struct Offer {
     pub(crate) told: Box<dyn FnOnce(Range<u64>) + Send>,
 }
 
-#[derive(Default)]
 pub(crate) struct Queue {
+    bytes_max: usize,
     waiting: Mutex<Waiting>,
     work: Condvar,
     done: Condvar,
@@ -44,6 +44,17 @@ struct Waiting {
 }
 
 impl Queue {
+    /// An empty one, for so many bytes.
+    pub(crate) fn new(bytes_max: u64) -> Self {
+        let (waiting, work, done) = (Mutex::default(), Condvar::default(), Condvar::default());
+        Self { bytes_max: bytes_max as usize, waiting, work, done }
+    }
+
+    /// Bytes that wait.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.waiting.lock().bytes as u64
+    }
+
     /// Bytes that wait, if `more` may be added.
     pub(crate) fn room_for(&self, more: usize) -> Option<usize> {
         let mut waiting = self.waiting.lock();
@@ -51,7 +62,7 @@ impl Queue {
             waiting.paused_until = None;
         }
         // One longer than the queue is taken by an empty one.
-        let fits = waiting.bytes == 0 || waiting.bytes + more <= QUEUE_BYTES_MAX;
+        let fits = waiting.bytes == 0 || waiting.bytes + more <= self.bytes_max;
         (fits && !waiting.has_ended && waiting.paused_until.is_none()).then_some(waiting.bytes)
     }
 
@@ -109,8 +120,3 @@ impl Queue {
         self.work.notify_all();
     }
 }
-
-/// Bytes that were offered and are not written. Lower: a burst of requests that complete together
-/// is not kept. Higher: memory beyond the budget of the caller. Source: as much as 64 requests of
-/// 256 KiB, and what a disk writes in a tenth of a second or less.
-pub(crate) const QUEUE_BYTES_MAX: usize = 16 << 20;

@@ -31,6 +31,9 @@ pub(crate) struct Shared {
     pub(crate) files: Files,
     pub(crate) submitter: Submitter,
     pub(crate) counters: Counters,
+    /// Whether what was there at first is in the index.
+    pub(crate) loaded: Mutex<bool>,
+    pub(crate) loading: Condvar,
     /// Whether the watcher is to end.
     pub(crate) ends: Mutex<bool>,
     pub(crate) ending: Condvar,
@@ -90,10 +93,12 @@ impl Shared {
             folder,
             segment_bytes,
             state: Mutex::new(state),
-            queue: Queue::default(),
+            queue: Queue::new(options.queue_bytes_max),
             files: Files::default(),
             submitter: Submitter::new(foreread_local::Mechanism::default()),
             counters: Counters::default(),
+            loaded: Mutex::new(false),
+            loading: Condvar::default(),
             ends: Mutex::new(false),
             ending: Condvar::default(),
             process: std::process::id(),

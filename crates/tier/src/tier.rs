@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use foreread_local::lock::Mutex;
 use foreread_local::{Frames, Submitter};
@@ -137,6 +138,21 @@ impl Tier {
         if !self.is_forked() {
             self.shared.queue.flush();
         }
+    }
+
+    /// Waits until what the folder held at first is known, but no longer than this. Returns whether
+    /// it is.
+    pub fn wait_loaded(&self, longest: Duration) -> bool {
+        let mut loaded = self.shared.loaded.lock();
+        if !*loaded && !self.is_forked() {
+            self.shared.loading.wait_for(&mut loaded, longest);
+        }
+        *loaded
+    }
+
+    /// Memory that it takes, in bytes: its index, and what waits to be written.
+    pub fn memory_bytes(&self) -> u64 {
+        self.shared.state.lock().index_bytes() + self.shared.queue.bytes()
     }
 
     /// What it holds and has done.

@@ -21,6 +21,8 @@ pub(crate) fn run(shared: &Shared) {
         if let Err(error) = look(shared) {
             tracing::debug!(%error, "the folder of the cache cannot be read");
         }
+        *shared.loaded.lock() = true;
+        shared.loading.notify_all();
         let mut ends = shared.ends.lock();
         if !*ends {
             shared.ending.wait_for(&mut ends, INTERVAL);

@@ -106,7 +106,10 @@ impl EngineArgs {
 #[derive(Debug, Error, Diagnostic)]
 pub(crate) enum Error {
     #[error("the engine could not be started")]
-    #[diagnostic(code(foreread::engine::start), help("check --memory, --record, --cache and the limits of the process"))]
+    #[diagnostic(
+        code(foreread::engine::start),
+        help("check --memory, --record, --cache and the limits of the process")
+    )]
     Start {
         #[source]
         cause: LastCause,
