@@ -15,18 +15,18 @@
 //! this offer. In a loop over more than the cache each kept page has been used as often as the
 //! block that comes back, and not longer ago: nothing is rewritten, and the part that fits stays.
 //!
-//! In random order each time, a cache of C pages that keeps the same C of N pages hits C/N of each
-//! round. No rule that does not know the order does better: until it is read, each page of a round
-//! is equally likely to be the next, whichever C are kept. Belady's rule knows the order.
+//! That is all that can be had, in any order: each of N pages is read once a round, so what hits
+//! was in the cache of C pages when the round began. That is C of N at most, for Belady's rule as
+//! well, which knows the order.
 //!
 //! *Invariants:* a block that was not offered twice before, and never was in the cache, is not
-//! admitted once it is full, so a scan evicts nothing. What is carried over is at most a sixteenth of what was written. There
-//! is no state a block but ghosts, and these are bounded.
+//! admitted once it is full, so a scan evicts nothing. What is carried over is at most a sixteenth
+//! of what was admitted. There is no state a block but ghosts, and these are bounded.
 //!
 //! The file does not know bytes, objects or files: a block is a number, and the driver keeps how
-//! often each block was hit. Source: ghosts, after 2Q (Johnson and Shasha, VLDB 1994); values that
-//! decay, after LRFU (Lee et al., IEEE Trans. Computers 2001); the units in which a log is cleaned,
-//! after LFS (Rosenblum and Ousterhout, SOSP 1991).
+//! often each block was hit. Source: ghosts, after 2Q (Johnson and Shasha, VLDB 1994); values
+//! that decay, after LRFU (Lee et al., IEEE Trans. Computers 2001); the units in which a log is
+//! cleaned, after LFS (Rosenblum and Ousterhout, SOSP 1991).
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -193,8 +193,8 @@ impl TierPath {
     }
 }
 
-/// Pages of a block. Lower: more ghosts for the same cache. Higher: a block that is used in part is
-/// judged by pages that are not. Source: the longest folio, [`crate::FOLIO_PAGES_MAX`].
+/// Pages of a block. Lower: more ghosts for the same cache. Higher: a block that is used in part
+/// is judged by pages that are not. Source: the longest folio, [`crate::FOLIO_PAGES_MAX`].
 const BLOCK_PAGES: u64 = 32;
 
 /// The numerator of how many times the least mean of a segment a block must be worth. Lower: in a

@@ -10,9 +10,9 @@
 //! ```
 //!
 //! One folder holds the content of objects of several stores, and several processes of one user
-//! share it. Content is kept by [`ObjectId`], which stands for one version of one object. Each page
-//! of 4,096 bytes has a checksum of its own, seeded by object and page, and is checked when it is
-//! read.
+//! share it. Content is kept by [`ObjectId`], which stands for one version of one object. Each
+//! page of 4,096 bytes has a checksum of its own, seeded by object and page, and is checked when
+//! it is read.
 //!
 //! # Files
 //!

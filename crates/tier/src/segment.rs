@@ -67,3 +67,53 @@ pub(crate) fn seal(file: &File, number: u64, records: &[Record]) -> io::Result<u
     file.write_all_at(&bytes, end)?;
     Ok(bytes.len() as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Instant;
+
+    use crate::format::{append_record, header};
+    use crate::{ObjectId, Options, Tier};
+
+    use super::*;
+
+    /// 100 GiB of segments, almost all of it holes.
+    #[test]
+    fn the_newest_is_read_while_a_large_cache_is_loaded() {
+        let folder = tempfile::tempdir().expect("a folder");
+        drop(Tier::open(folder.path(), Options::default()).expect("it opens"));
+        let (segments, object, content) = (1_600_u64, |number| ObjectId::of("s", &format!("{number}"), "v"), [7; 4096]);
+        for number in 1..=segments {
+            let file = File::create_new(folder.path().join(format!("segment-{number:016x}"))).expect("room");
+            let first = Record { object: object(number), first_page: 0, bytes: 4096, offset: HEADER as u32 };
+            let mut bytes = header(number, 64 << 20);
+            append_record(&mut bytes, number, &first, &content);
+            file.write_all_at(&bytes, 0).expect("room");
+            // The other records were lost, but the index has them.
+            let record =
+                |at: u64| Record { first_page: at * 32, bytes: 131_072, offset: (at * 131_400) as u32, ..first };
+            let records: Vec<_> = [first].into_iter().chain((1..500).map(record)).collect();
+            seal(&file, number, &records).expect("room");
+        }
+        let (start, options) = (Instant::now(), Options::default().with_bytes(1 << 40).with_index_bytes_max(1 << 30));
+        let tier = Tier::open(folder.path(), options).expect("it opens");
+        let opened = start.elapsed();
+        let read = || {
+            let (told, read) = mpsc::channel();
+            let done =
+                Box::new(move |frames: Result<crate::Frames, _>| told.send(frames.is_ok()).expect("it is waited for"));
+            tier.read(object(segments), 0..1, 4096, done);
+            read.recv().expect("every read ends")
+        };
+        while !read() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let (first, loaded) = (start.elapsed(), tier.stats().segments);
+        while tier.stats().segments < segments {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        println!("opened after {opened:?}, read after {first:?} with {loaded} loaded, all after {:?}", start.elapsed());
+        assert_eq!(tier.stats().entries, segments * 500);
+    }
+}

@@ -80,10 +80,10 @@ impl Tier {
         reading::start(&self.shared, object, pages, len, done);
     }
 
-    /// Offers bytes of an object that were read from the storage, from the begin of `first_page`
-    /// on. Never blocks. `false`: the queue is full, writing pauses, or policy refused; an offer of
-    /// several blocks of 128 KiB is admitted if most of its pages are. `told` is called once the
-    /// pages can be read from here, on the thread that writes; it is dropped if they cannot.
+    /// Offers bytes of an object that were read from the storage, from `first_page` on. Never
+    /// blocks. `false`: the queue is full, writing pauses, or policy refused; an offer of several
+    /// blocks of 128 KiB is admitted if most of its pages are. `told` is called once the pages can
+    /// be read from here, on the thread that writes; it is dropped if they cannot.
     ///
     /// Only the end of an object may end within a page.
     pub fn offer(

@@ -78,7 +78,7 @@ impl Ghosts {
         (ghost.known & pages == pages && ghost.rounds >= ROUNDS_MIN).then(|| ghost.mean())
     }
 
-    /// Pages of a block are in the cache from now on. Returns their value, if they were remembered.
+    /// Pages of a block are in the cache from now on. Returns their value, if they are known.
     pub(super) fn take(&mut self, block: u64, pages: u32, step: u64) -> Option<u64> {
         let ghost = self.set(block).iter_mut().find(|ghost| ghost.block == block && !ghost.is_free())?;
         let age = ghost.age(step);
@@ -129,8 +129,8 @@ impl Ghosts {
 /// Source: the loop and the shift in the tests of `tier`.
 const ROUNDS_MIN: u16 = 2;
 
-/// Places in a set. Lower: more blocks are forgotten early by chance. Higher: each look-up compares
-/// more. Source: a guess, not measured; eight are three cache lines.
+/// Places in a set. Lower: more blocks are forgotten early by chance. Higher: each look-up
+/// compares more. Source: a guess, not measured; eight are three cache lines.
 const WAYS: usize = 8;
 
 /// The fewest ghosts. Lower: a small cache does not learn a working set that is larger. Higher: a

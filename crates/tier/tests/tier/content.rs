@@ -184,3 +184,26 @@ fn a_page_that_ended_short_grows() {
     drop(tier);
     assert!(is_kept(&open(folder.path(), small()), object(1), 0, 9000));
 }
+
+/// Where the file system can, segments are read past the kernel's page cache.
+#[test]
+fn what_the_kernel_does_not_cache_comes_back() {
+    let program = std::env::current_exe().expect("this is a program");
+    let folder = tempfile::tempdir_in(program.parent().expect("it lies somewhere")).expect("a folder on a disk");
+    let tier = open(folder.path(), small());
+    for at in 0..40 {
+        assert!(offer(&tier, object(at % 3), at / 3 * 32, 131_072 - (at as usize % 5) * 700));
+    }
+    drop(tier);
+    for path in segments(folder.path()) {
+        let file = std::fs::File::open(path).expect("it is there");
+        file.sync_all().expect("it is written");
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("advice is taken");
+    }
+    let tier = open(folder.path(), small());
+    for at in 0..40 {
+        assert!(is_kept(&tier, object(at % 3), at / 3 * 32, 131_072 - (at as usize % 5) * 700));
+        assert!(is_kept(&tier, object(at % 3), at / 3 * 32 + 5, 3 * 4096));
+    }
+    assert_eq!((tier.stats().misses, tier.stats().corrupt), (0, 0));
+}

@@ -90,12 +90,11 @@ fn a_wrong_page_is_a_miss_and_is_written_again() {
 
 #[test]
 fn files_with_each_others_names_are_misses() {
-    let folder = tempfile::tempdir().expect("a folder");
-    filled(folder.path());
-    let files = segments(folder.path());
-    let other = folder.path().join("other");
     // Before it is opened, and while it is.
     for is_open in [false, true] {
+        let folder = tempfile::tempdir().expect("a folder");
+        filled(folder.path());
+        let (files, other) = (segments(folder.path()), folder.path().join("other"));
         let tier = is_open.then(|| open(folder.path(), small()));
         fs::rename(&files[0], &other).expect("it is there");
         fs::rename(&files[1], &files[0]).expect("it is there");
