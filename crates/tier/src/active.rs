@@ -1,0 +1,130 @@
+//! The segment that is written to: its records gather in memory and go to the disk together, past
+//! the kernel's page cache.
+//!
+//! ```text
+//!   file     |header|record|record|rec..            written: whole blocks of 4,096 bytes
+//!   buffer                      |..ord|record|record|0000|    the last block is written again
+//!                               ^ at                 ^ filled
+//! ```
+//!
+//! Writing through the page cache would copy each byte once more and take memory of the kernel for
+//! content that is in the memory of this process as well.
+//!
+//! *Invariant:* a record is told of as written only when all of it is in the file.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+use foreread_local::Frames;
+use rustix::fs::{Mode, OFlags};
+
+use crate::folder::try_lock;
+use crate::format::{self, FOOTER, HEADER, INDEX_RECORD, PAGE, Record};
+use crate::segment;
+
+pub(crate) struct Active {
+    pub(crate) number: u64,
+    /// Locked as long as it is open.
+    file: File,
+    /// The same past the page cache, where the file system can.
+    direct: Option<File>,
+    buffer: Frames,
+    /// Where the buffer goes: a multiple of a block.
+    at: u64,
+    filled: usize,
+    records: Vec<Record>,
+    /// How many of them are in the file.
+    written: usize,
+    /// Bytes of the file that were told of as written.
+    told: u64,
+    /// It took the place of another: what is written to it is not room that was free.
+    pub(crate) is_replacement: bool,
+}
+
+impl Active {
+    /// A new segment file.
+    pub(crate) fn create(path: &Path, number: u64, segment_bytes: u64, is_replacement: bool) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
+        if !try_lock(&file) {
+            return Err(ErrorKind::ResourceBusy.into());
+        }
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::DIRECT;
+        let direct = rustix::fs::open(path, flags, Mode::empty()).ok().map(|direct: OwnedFd| File::from(direct));
+        let mut buffer = Frames::new(BUFFER_BYTES);
+        let header = format::header(number, segment_bytes);
+        buffer[..header.len()].copy_from_slice(&header);
+        let filled = HEADER as usize;
+        let (at, records, written, told) = (0, Vec::new(), 0, 0);
+        Ok(Self { number, file, direct, buffer, at, filled, records, written, told, is_replacement })
+    }
+
+    /// Whether the file has room for a record, with its entry in the index block.
+    pub(crate) fn has_room(&self, record: &Record, segment_bytes: u64) -> bool {
+        let index = (self.records.len() + 1) * INDEX_RECORD + FOOTER;
+        self.end() + record.file_bytes() + index as u64 <= segment_bytes
+    }
+
+    /// Whether the buffer has to be written before it takes a record.
+    pub(crate) fn is_full(&self, record: &Record) -> bool {
+        self.filled + record.file_bytes() as usize > self.buffer.len()
+    }
+
+    /// Whether the file has no name any more.
+    pub(crate) fn has_no_name(&self) -> bool {
+        !rustix::fs::fstat(&self.file).is_ok_and(|stat| stat.st_nlink > 0)
+    }
+
+    /// Takes a record, for which there is room.
+    pub(crate) fn put(&mut self, record: Record, content: &[u8]) {
+        let record = Record { offset: self.end() as u32, ..record };
+        let end = self.filled + record.file_bytes() as usize;
+        format::put_record(&mut self.buffer[self.filled..end], self.number, &record, content);
+        self.filled = end;
+        self.records.push(record);
+    }
+
+    /// Writes what the buffer holds. Returns the records that are in the file since, and the bytes
+    /// that it is longer.
+    pub(crate) fn write(&mut self) -> io::Result<(&[Record], u64)> {
+        let blocks = self.filled.next_multiple_of(PAGE);
+        self.buffer[self.filled..blocks].fill(0);
+        let direct = self.direct.as_ref().map(|direct| direct.write_all_at(&self.buffer[..blocks], self.at));
+        match direct {
+            Some(Err(error)) if error.kind() == ErrorKind::InvalidInput => {
+                // The file system wants another alignment.
+                self.direct = None;
+                self.file.write_all_at(&self.buffer[..blocks], self.at)?;
+            }
+            Some(written) => written?,
+            None => self.file.write_all_at(&self.buffer[..blocks], self.at)?,
+        }
+        let whole = self.filled / PAGE * PAGE;
+        self.buffer.copy_within(whole..self.filled, 0);
+        self.at += whole as u64;
+        self.filled -= whole;
+        let new = &self.records[std::mem::replace(&mut self.written, self.records.len())..];
+        let longer = self.at + self.filled as u64 - self.told;
+        self.told += longer;
+        Ok((new, longer))
+    }
+
+    /// Seals the file: all records are in it. Returns the bytes of the index block.
+    pub(crate) fn seal(self) -> io::Result<u64> {
+        let bytes = segment::seal(&self.file, self.number, &self.records[..self.written])?;
+        // What the index block has left in the kernel's page cache is not needed there.
+        _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed);
+        Ok(bytes)
+    }
+
+    fn end(&self) -> u64 {
+        self.at + self.filled as u64
+    }
+}
+
+/// Bytes of the buffer. Lower: more writes, and more of them rewrite the last block. Higher: what
+/// was offered can be read later. Source: a guess; eight records of 128 KiB, which a disk writes at
+/// its full rate.
+pub(crate) const BUFFER_BYTES: usize = 1 << 20;
