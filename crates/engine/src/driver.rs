@@ -17,17 +17,19 @@
 //! *Invariant:* policy's clock never goes back: the time is taken with the shard held.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
 use foreread_backend::lock::{Mutex, MutexGuard};
 use foreread_backend::{Object, Submitter};
-use foreread_policy::{Event, Extent, Found, Nanos, PAGE_BYTES, ReadId, RequestId, Source};
+use foreread_policy::{Event, Extent, FOLIO_PAGES_MAX, Found, Nanos, PAGE_BYTES, ReadId, RequestId, Source};
+use foreread_tier::Answer;
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
@@ -58,11 +60,13 @@ pub(crate) struct Driver {
     pub(crate) runtime: Handle,
     pub(crate) tap: Tap,
     shard: Mutex<Shard>,
-    /// First touches and answered reads since the last event, in order.
+    /// First touches, answered reads and what the tier has since the last event, in order.
     answered: Mutex<Vec<Event>>,
     /// Reads that policy has been told of and that lack memory.
     lacking: AtomicUsize,
     news: Mutex<News>,
+    /// Folios that the tier had no room for when they were offered.
+    later: Mutex<VecDeque<(Arc<Opened>, Weak<Folio>)>>,
     next_reader: AtomicU64,
     /// The memory of the tier that policy knows of, in bytes.
     tier_bytes: AtomicU64,
@@ -93,6 +97,7 @@ impl Driver {
             answered: Mutex::new(Vec::new()),
             lacking: AtomicUsize::new(0),
             news: Mutex::default(),
+            later: Mutex::default(),
             next_reader: AtomicU64::new(1 << 32),
             tier_bytes: AtomicU64::new(0),
             started: Instant::now(),
@@ -167,6 +172,9 @@ impl Driver {
         std::mem::swap(&mut answered, &mut self.answered.lock());
         for event in answered.drain(..) {
             shard.handle(now, event, &|joint| self.spawn(joint));
+            if matches!(event, Event::Cached { .. }) {
+                self.tell_tier(shard);
+            }
         }
         shard.answered = answered;
     }
@@ -287,24 +295,48 @@ impl Driver {
         let bytes = tier.memory_bytes();
         if bytes.abs_diff(self.tier_bytes.load(Relaxed)) >= TIER_STEP {
             self.tier_bytes.store(bytes, Relaxed);
-            self.tell(shard, Event::Tier { bytes });
+            shard.handle(self.now(), Event::Tier { bytes }, &|joint| self.spawn(joint));
         }
     }
 
     /// Offers the tier a folio that a reader has touched. Once the tier has it, policy is told.
-    fn offer(self: &Arc<Self>, opened: &Opened, folio: Arc<Folio>) {
+    fn offer(self: &Arc<Self>, opened: &Arc<Opened>, folio: Arc<Folio>) {
         let Some(kept) = &opened.kept else { return };
         let (driver, file, start) = (Arc::downgrade(self), opened.id, folio.extent.start);
+        let again = Arc::downgrade(&folio);
         let told = move |pages: Range<u64>| {
             if let Some(driver) = driver.upgrade() {
                 let extent = Extent::new(pages.start, pages.end);
-                driver.enter(|shard| {
-                    driver.tell(shard, Event::Cached { file, extent });
-                    driver.tell_tier(shard);
-                });
+                // Told with the next event: no read waits for it.
+                driver.answered.lock().push(Event::Cached { file, extent });
+                driver.offer_again();
             }
         };
-        kept.tier.offer(kept.object, start, Box::new(Offered(folio)), Box::new(told));
+        let bytes = folio.bytes().unwrap_or_default().len() as u64;
+        if kept.tier.offer(kept.object, start, Box::new(Offered(folio)), Box::new(told)) == Answer::Full {
+            let mut later = self.later.lock();
+            if later.len() < LATER_MAX {
+                later.push_back((Arc::clone(opened), again));
+            } else {
+                kept.tier.dropped(bytes);
+            }
+        }
+    }
+
+    /// Offers folios for which the tier had no room, if they are resident still.
+    fn offer_again(self: &Arc<Self>) {
+        loop {
+            let Some((opened, folio)) = self.later.lock().pop_front() else { return };
+            let waiting = self.later.lock().len();
+            match folio.upgrade() {
+                Some(folio) => self.offer(&opened, folio),
+                None => opened.kept.iter().for_each(|kept| kept.tier.dropped(FOLIO_PAGES_MAX * PAGE_BYTES)),
+            }
+            if self.later.lock().len() > waiting {
+                // It is full again.
+                return;
+            }
+        }
     }
 
     /// A number for an open, by which a recording tells it apart.
@@ -437,6 +469,10 @@ impl Driver {
         }
     }
 }
+
+/// Folios that wait to be offered again, at most. Lower: where the storage is faster than the disk
+/// for a while, less is kept. Higher: more memory, 16 bytes each. 512 MiB of folios.
+const LATER_MAX: usize = 4096;
 
 /// By so much the memory of the tier changes before policy is told, 256 KiB. Lower: more events.
 /// Higher: more is held than is charged.

@@ -116,20 +116,30 @@ pub(crate) fn is_header(block: &[u8], number: u64) -> bool {
         && u64_at(block, 32) == xxh3_64_with_seed(&block[..32], number)
 }
 
-/// Appends a record to `to`. Its `offset` is not written: it is where it lies.
+/// Writes a record to `to`, which is as long as [`Record::file_bytes`] says. Its `offset` is not
+/// written: it is where it lies.
+pub(crate) fn put_record(to: &mut [u8], number: u64, record: &Record, content: &[u8]) {
+    let (header, pages) = to.split_at_mut(RECORD_HEADER);
+    header.fill(0);
+    header[..8].copy_from_slice(&RECORD_MAGIC);
+    header[8..24].copy_from_slice(&record.object.0);
+    header[24..32].copy_from_slice(&record.first_page.to_le_bytes());
+    header[32..36].copy_from_slice(&record.bytes.to_le_bytes());
+    let check = xxh3_64_with_seed(&header[..56], number);
+    header[56..].copy_from_slice(&check.to_le_bytes());
+    let places = pages.chunks_mut(CHECK + PAGE);
+    for ((page, content), place) in (record.first_page..).zip(content.chunks(PAGE)).zip(places) {
+        place[..CHECK].copy_from_slice(&page_check(record.object, page, content).to_le_bytes());
+        place[CHECK..].copy_from_slice(content);
+    }
+}
+
+/// Appends a record to `to`.
+#[cfg(test)]
 pub(crate) fn append_record(to: &mut Vec<u8>, number: u64, record: &Record, content: &[u8]) {
     let begin = to.len();
-    to.extend(RECORD_MAGIC);
-    to.extend(record.object.0);
-    to.extend(record.first_page.to_le_bytes());
-    to.extend(record.bytes.to_le_bytes());
-    to.extend([0; 20]);
-    let check = xxh3_64_with_seed(&to[begin..], number);
-    to.extend(check.to_le_bytes());
-    for (page, content) in (record.first_page..).zip(content.chunks(PAGE)) {
-        to.extend(page_check(record.object, page, content).to_le_bytes());
-        to.extend(content);
-    }
+    to.resize(begin + record.file_bytes() as usize, 0);
+    put_record(&mut to[begin..], number, record, content);
 }
 
 /// The record whose header these bytes are, at `offset` of the segment.

@@ -21,7 +21,7 @@
 //! - `segment`: reading the records of a segment, and sealing one that was left.
 //! - `index`: which records there are, in memory.
 //! - `shared`: the state that reads, offers and the two threads share.
-//! - `reading`, `writer`, `watcher`: what they do.
+//! - `reading`, `writer`, `watcher`: what they do; `active`: the segment that is written to.
 //! - `survey`: what a folder holds, for a user.
 //!
 //! *Invariant:* nothing depends on `fsync` or on an end in order: what a crash leaves is found
@@ -30,6 +30,7 @@
 
 #![forbid(unsafe_code)]
 
+mod active;
 mod error;
 mod files;
 mod folder;
@@ -53,4 +54,4 @@ pub use options::{Options, Stats};
 pub use queue::Bytes;
 pub use reading::Missing;
 pub use survey::{Summary, Verified, clear, summary, verify};
-pub use tier::Tier;
+pub use tier::{Answer, Tier};

@@ -82,7 +82,7 @@ pub struct Stats {
     pub admitted_bytes: u64,
     /// Bytes that policy refused.
     pub refused_bytes: u64,
-    /// Bytes that were not written: the queue was full, or writing paused.
+    /// Bytes that were not written: the queue was full for too long, or writing paused.
     pub dropped_bytes: u64,
     /// Bytes of content that were written again when their segment left.
     pub carried_bytes: u64,

@@ -18,12 +18,15 @@ pub trait Bytes: AsRef<[u8]> + Send + 'static {}
 
 impl<T: AsRef<[u8]> + Send + 'static> Bytes for T {}
 
+/// Called with the pages of an offer once they can be read.
+pub(crate) type Told = Box<dyn FnOnce(Range<u64>) + Send>;
+
 /// Bytes of an object that are to be written.
 pub(crate) struct Offer {
     pub(crate) object: ObjectId,
     pub(crate) first_page: u64,
     pub(crate) bytes: Box<dyn Bytes>,
-    pub(crate) told: Box<dyn FnOnce(Range<u64>) + Send>,
+    pub(crate) told: Told,
 }
 
 pub(crate) struct Queue {
@@ -74,6 +77,11 @@ impl Queue {
         self.work.notify_one();
     }
 
+    /// The next offer, if there is one.
+    pub(crate) fn next(&self) -> Option<(Offer, usize)> {
+        self.waiting.lock().offers.pop_front()
+    }
+
     /// Waits for an offer. `None`: there are none left, and the end was asked for.
     pub(crate) fn take(&self) -> Option<(Offer, usize)> {
         let mut waiting = self.waiting.lock();
@@ -88,11 +96,14 @@ impl Queue {
         }
     }
 
-    /// An offer that was taken is written, or will not be.
-    pub(crate) fn finish(&self, bytes: usize) {
-        let mut waiting = self.waiting.lock();
-        waiting.bytes -= bytes;
-        waiting.done += 1;
+    /// An offer that was taken holds its bytes no more.
+    pub(crate) fn release(&self, bytes: usize) {
+        self.waiting.lock().bytes -= bytes;
+    }
+
+    /// So many offers that were taken are written, or will not be.
+    pub(crate) fn finish(&self, offers: u64) {
+        self.waiting.lock().done += offers;
         self.done.notify_all();
     }
 

@@ -20,6 +20,17 @@ use crate::reading::{self, Missing};
 use crate::shared::{Shared, count};
 use crate::{watcher, writer};
 
+/// What becomes of an offer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// It will be written.
+    Taken,
+    /// There is no room in the queue, or writing pauses: it may be offered again.
+    Full,
+    /// It is not worth keeping.
+    Refused,
+}
+
 /// A cache of object content in a folder. Dropping it writes what was offered and seals the
 /// segment that it wrote to.
 pub struct Tier {
@@ -81,9 +92,9 @@ impl Tier {
     }
 
     /// Offers bytes of an object that were read from the storage, from `first_page` on. Never
-    /// blocks. `false`: the queue is full, writing pauses, or policy refused; an offer of several
-    /// blocks of 128 KiB is admitted if most of its pages are. `told` is called once the pages can
-    /// be read from here, on the thread that writes; it is dropped if they cannot.
+    /// blocks. An offer of several blocks of 128 KiB is admitted if most of its pages are. `told`
+    /// is called once the pages can be read from here, on the thread that writes; it is dropped if
+    /// they cannot.
     ///
     /// Only the end of an object may end within a page.
     pub fn offer(
@@ -92,24 +103,28 @@ impl Tier {
         first_page: u64,
         bytes: Box<dyn Bytes>,
         told: Box<dyn FnOnce(Range<u64>) + Send>,
-    ) -> bool {
+    ) -> Answer {
         let shared = &self.shared;
         let len = (*bytes).as_ref().len();
         if len == 0 || first_page > PAGE_LAST || self.is_forked() {
-            return false;
+            return Answer::Refused;
         }
         // What an offer takes besides its bytes is bounded with them.
         let cost = len.max(PAGE);
         let Some(queued) = shared.queue.room_for(cost) else {
-            count(&shared.counters.dropped_bytes, len as u64);
-            return false;
+            return Answer::Full;
         };
         if !self.admits(object, first_page, len, queued) {
             count(&shared.counters.refused_bytes, len as u64);
-            return false;
+            return Answer::Refused;
         }
         shared.queue.push(Offer { object, first_page, bytes, told }, cost);
-        true
+        Answer::Taken
+    }
+
+    /// Takes note of bytes that found the queue full and were not offered again.
+    pub fn dropped(&self, bytes: u64) {
+        count(&self.shared.counters.dropped_bytes, bytes);
     }
 
     /// Whether most of the pages are kept already or admitted.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   offer ── kept already ──> told
-//!     └─ its absent pages ──> records ──> active segment ── in the index ──> told
+//!     └─ its absent pages ──> records ──> active segment ── written ──> in the index, told
 //!                                          │ full
 //!                                          v
 //!          lock the folder: room? ── no ──> policy: one leaves, its hot blocks are carried over
@@ -13,37 +13,31 @@
 //! pauses writing for ten seconds and reaches no caller.
 
 use std::collections::BTreeSet;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foreread_policy::TierBlock;
 
+use crate::active::Active;
 use crate::folder::{Lock, try_lock};
-use crate::format::{self, BLOCK_PAGES, FOOTER, HEADER, INDEX_RECORD, PAGE, RECORD_HEADER, Record};
-use crate::queue::Offer;
+use crate::format::{self, BLOCK_PAGES, PAGE, RECORD_HEADER, Record};
+use crate::queue::{Offer, Queue, Told};
 use crate::segment;
 use crate::shared::{Known, Shared, count};
 
 pub(crate) struct Writer {
     shared: Arc<Shared>,
     active: Option<Active>,
+    /// For each record of the active segment that is not in its file, whether it is carried over.
+    carried: Vec<bool>,
+    /// Offers whose records are not in the file: what to call then, and with which pages.
+    told: Vec<(Told, Range<u64>)>,
     has_warned: bool,
-}
-
-/// The segment that is written to.
-struct Active {
-    number: u64,
-    /// Locked as long as it is open.
-    file: File,
-    /// Where the next record goes.
-    end: u64,
-    records: Vec<Record>,
-    /// It took the place of another: what is written to it is not room that was free.
-    is_replacement: bool,
 }
 
 /// A record that is written again, with its content.
@@ -51,42 +45,66 @@ type Carried = (Record, Vec<u8>);
 
 impl Writer {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, active: None, has_warned: false }
+        Self { shared, active: None, carried: Vec::new(), told: Vec::new(), has_warned: false }
     }
 
     /// Writes what is offered until the queue ends, and then seals the segment.
     pub(crate) fn run(mut self) {
-        while let Some((offer, bytes)) = self.shared.queue.take() {
-            // `told` may panic, and so may the bytes of a caller.
-            if catch_unwind(AssertUnwindSafe(|| self.take(offer))).is_err() {
-                tracing::error!("an offer to the cache panicked");
-            }
-            self.shared.queue.finish(bytes);
+        loop {
+            let next = self.shared.queue.next().or_else(|| {
+                // What waits in memory is written before this thread waits for more.
+                self.survive(Self::write);
+                self.shared.queue.take()
+            });
+            let Some((offer, bytes)) = next else { break };
+            self.survive(|writer| writer.take(offer));
+            self.shared.queue.release(bytes);
         }
-        if let Err(error) = self.seal() {
-            tracing::debug!(%error, "the last segment of the cache is not sealed");
-        }
+        self.survive(Self::seal);
     }
 
-    fn take(&mut self, offer: Offer) {
-        let Offer { object, first_page, bytes, told } = offer;
-        let content = (*bytes).as_ref();
-        if self.shared.queue.is_paused() {
-            return count(&self.shared.counters.dropped_bytes, content.len() as u64);
+    /// Runs `f`. If the file system fails, or what a caller gave panics, writing pauses.
+    fn survive(&mut self, f: impl FnOnce(&mut Self) -> io::Result<()>) {
+        // `told` may panic, and so may the bytes of a caller.
+        let ran = catch_unwind(AssertUnwindSafe(|| f(self)));
+        let error = match ran {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error,
+            Err(_) => io::Error::other("an offer panicked"),
+        };
+        // What is in the file is found by the next look at the folder.
+        if let Some(active) = self.active.take() {
+            self.shared.forget(&BTreeSet::from([active.number]), true);
         }
-        let absent = self.absent(object, first_page, content.len());
-        let written = absent.iter().try_for_each(|record| {
-            let from = (record.first_page - first_page) as usize * PAGE;
-            self.append(*record, &content[from..from + record.bytes as usize], false)
-        });
-        match written {
+        self.carried.clear();
+        let lost = std::mem::take(&mut self.told);
+        self.shared.queue.finish(lost.len() as u64);
+        self.failed(&error);
+    }
+
+    fn take(&mut self, offer: Offer) -> io::Result<()> {
+        let Offer { object, first_page, bytes, told } = offer;
+        let shared = Arc::clone(&self.shared);
+        let mut finishing = Finishing { queue: &shared.queue, offers: 1 };
+        let content = (*bytes).as_ref();
+        let appended = if self.shared.queue.is_paused() {
+            Err(None)
+        } else {
+            self.absent(object, first_page, content.len()).iter().try_for_each(|record| {
+                let from = (record.first_page - first_page) as usize * PAGE;
+                self.append(*record, &content[from..from + record.bytes as usize], false).map_err(Some)
+            })
+        };
+        match appended {
             Ok(()) => {
-                self.has_warned = false;
-                told(first_page..first_page + content.len().div_ceil(PAGE) as u64);
+                // Told of with the next write, which has all of its records.
+                finishing.offers = 0;
+                self.told.push((told, first_page..first_page + content.len().div_ceil(PAGE) as u64));
+                Ok(())
             }
             Err(error) => {
                 count(&self.shared.counters.dropped_bytes, content.len() as u64);
-                self.failed(&error);
+                error.map_or(Ok(()), Err)
             }
         }
     }
@@ -115,38 +133,56 @@ impl Writer {
         if let Some(number) = self.active.as_ref().filter(|active| self.is_gone(active)).map(|active| active.number) {
             self.shared.forget(&BTreeSet::from([number]), true);
             self.active = None;
+            self.carried.clear();
         }
-        let fits = |active: &Active| {
-            let index = (active.records.len() + 1) * INDEX_RECORD + FOOTER;
-            active.end + record.file_bytes() + index as u64 <= self.shared.segment_bytes
-        };
-        if !self.active.as_ref().is_some_and(fits) {
+        let segment_bytes = self.shared.segment_bytes;
+        if !self.active.as_ref().is_some_and(|active| active.has_room(&record, segment_bytes)) {
             self.seal()?;
             self.begin()?;
         }
+        if self.active.as_ref().is_some_and(|active| active.is_full(&record)) {
+            self.write()?;
+        }
         let Some(active) = self.active.as_mut() else { return Err(ErrorKind::StorageFull.into()) };
-        let record = Record { offset: active.end as u32, ..record };
-        let mut bytes = Vec::with_capacity(record.file_bytes() as usize);
-        format::append_record(&mut bytes, active.number, &record, content);
-        active.file.write_all_at(&bytes, active.end)?;
-        active.end += bytes.len() as u64;
-        active.records.push(record);
-        let (number, counters) = (active.number, &self.shared.counters);
-        count(&counters.written_bytes, bytes.len() as u64);
-        count(if is_carried { &counters.carried_bytes } else { &counters.admitted_bytes }, u64::from(record.bytes));
-        let mut state = self.shared.state.lock();
-        if !active.is_replacement {
-            state.room = state.room.saturating_sub(bytes.len() as u64);
+        active.put(record, content);
+        self.carried.push(is_carried);
+        Ok(())
+    }
+
+    /// Writes what has gathered, and tells of it.
+    fn write(&mut self) -> io::Result<()> {
+        let mut oldest = None;
+        if let Some(active) = self.active.as_mut() {
+            let (number, is_replacement) = (active.number, active.is_replacement);
+            let (records, longer) = active.write()?;
+            let counters = &self.shared.counters;
+            count(&counters.written_bytes, longer);
+            let mut state = self.shared.state.lock();
+            if !is_replacement {
+                state.room = state.room.saturating_sub(longer);
+            }
+            // If it was cleared meanwhile, nothing is lost but these bytes.
+            let is_known = state.segments.contains_key(&number);
+            for (record, is_carried) in records.iter().zip(self.carried.drain(..)) {
+                let bytes = if is_carried { &counters.carried_bytes } else { &counters.admitted_bytes };
+                count(bytes, u64::from(record.bytes));
+                if is_known {
+                    state.index.insert(number, record);
+                    state.policy.written(number, record.block(), record.bits(), is_carried);
+                }
+            }
+            if state.index_bytes() > self.shared.options.index_bytes_max {
+                oldest = state.segments.iter().find(|(_, known)| known.is_sealed).map(|(&number, _)| number);
+            }
         }
-        // If it was cleared meanwhile, nothing is lost but these bytes.
-        if state.segments.contains_key(&number) {
-            state.index.insert(number, &record);
-            state.policy.written(number, record.block(), record.bits(), is_carried);
+        self.has_warned = false;
+        let told = std::mem::take(&mut self.told);
+        let finishing = Finishing { queue: &self.shared.queue, offers: told.len() as u64 };
+        for (told, pages) in told {
+            told(pages);
         }
-        let is_large = state.index_bytes() > self.shared.options.index_bytes_max;
-        let oldest = state.segments.iter().find(|(_, known)| known.is_sealed).map(|(&number, _)| number);
-        drop(state);
-        if let Some(oldest) = oldest.filter(|_| is_large) {
+        drop(finishing);
+        if let Some(oldest) = oldest {
             let lock = self.shared.folder.lock()?;
             self.evict(&lock, oldest)?;
         }
@@ -155,12 +191,12 @@ impl Writer {
 
     /// Whether the cache was cleared, or its folder removed, under a segment.
     fn is_gone(&self, active: &Active) -> bool {
-        let has_name = rustix::fs::fstat(&active.file).is_ok_and(|stat| stat.st_nlink > 0);
-        !has_name || !self.shared.state.lock().segments.contains_key(&active.number)
+        active.has_no_name() || !self.shared.state.lock().segments.contains_key(&active.number)
     }
 
-    /// Seals the active segment.
+    /// Writes what has gathered, and seals the active segment.
     fn seal(&mut self) -> io::Result<()> {
+        self.write()?;
         let Some(active) = self.active.take() else { return Ok(()) };
         {
             let mut state = self.shared.state.lock();
@@ -168,10 +204,7 @@ impl Writer {
             known.is_sealed = true;
             state.policy.sealed_segment(active.number);
         }
-        let bytes = segment::seal(&active.file, active.number, &active.records)?;
-        count(&self.shared.counters.written_bytes, bytes);
-        // What was written back already leaves the kernel's page cache; the rest is begun.
-        _ = rustix::fs::fadvise(&active.file, 0, None, rustix::fs::Advice::DontNeed);
+        count(&self.shared.counters.written_bytes, active.seal()?);
         Ok(())
     }
 
@@ -181,15 +214,10 @@ impl Writer {
         let (carried, is_replacement, last) = self.make_room(&lock)?;
         let number = lock.next_number(last)?;
         let path = self.shared.folder.segment(number);
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
-        if !try_lock(&file) {
-            return Err(ErrorKind::ResourceBusy.into());
-        }
-        file.write_all_at(&format::header(number, self.shared.segment_bytes), 0)?;
-        count(&self.shared.counters.written_bytes, HEADER);
+        let active = Active::create(&path, number, self.shared.segment_bytes, is_replacement)?;
         self.shared.state.lock().segments.insert(number, Known { is_sealed: false });
         drop(lock);
-        self.active = Some(Active { number, file, end: HEADER, records: Vec::new(), is_replacement });
+        self.active = Some(active);
         carried.into_iter().try_for_each(|(record, content)| self.append(record, &content, true))
     }
 
@@ -265,6 +293,18 @@ impl Writer {
             let folder = self.shared.folder.path().display();
             tracing::warn!(%error, %folder, "the cache cannot be written; reads go on, writing is tried again");
         }
+    }
+}
+
+/// Offers that are finished when this is dropped, however the thread leaves.
+struct Finishing<'q> {
+    queue: &'q Queue,
+    offers: u64,
+}
+
+impl Drop for Finishing<'_> {
+    fn drop(&mut self) {
+        self.queue.finish(self.offers);
     }
 }
 

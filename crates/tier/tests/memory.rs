@@ -3,7 +3,7 @@
 use std::alloc::System;
 
 use cap::Cap;
-use foreread_tier::{ObjectId, Options, Tier};
+use foreread_tier::{Answer, ObjectId, Options, Tier};
 
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
@@ -15,7 +15,7 @@ fn an_entry_takes_at_most_128_bytes() {
         let tier = Tier::open(folder.path(), Options::default().with_bytes(4 << 30)).expect("it opens");
         let object = ObjectId::of("store", "key", "version");
         let offer = |at: u64| {
-            while !tier.offer(object, at * 32, Box::new([1_u8; 64]), Box::new(|_| {})) {
+            while tier.offer(object, at * 32, Box::new([1_u8; 64]), Box::new(|_| {})) != Answer::Taken {
                 tier.flush();
             }
         };

@@ -275,7 +275,7 @@ impl FileReadahead {
             let part = Part { extent: Extent::new(part.extent.start, until), ..part };
             self.change(id, |stream| {
                 if stream.pattern == Pattern::Forward {
-                    stream.planned(now, part)
+                    stream.planned(now, part);
                 }
             });
         }

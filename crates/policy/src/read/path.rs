@@ -51,6 +51,7 @@ mod submit;
 
 /// What a driver decides once, when it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a mechanism that is there or not")]
 pub struct Options {
     /// Bytes that all folios resident or in flight may take, bookkeeping included.
     pub capacity_bytes: u64,

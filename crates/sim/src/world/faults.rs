@@ -61,8 +61,8 @@ impl World<'_> {
         let Some(this) = self.requests.get_mut(&request) else { return Ok(()) };
         this.broken += 1;
         let (file, extent, source) = (this.file, this.extent, this.source);
-        let (asked, now_ns) = (std::mem::take(&mut this.asked), self.now_ns);
-        asked.into_iter().for_each(|attempt| self.device(source).cancel(now_ns, attempt));
+        let asked = std::mem::take(&mut this.asked);
+        self.give_up(source, asked);
         let Some(this) = self.requests.get_mut(&request) else { return Ok(()) };
         let goes_on = this.is_demanded() && this.broken < ATTEMPTS_MAX;
         self.begin_patience(file, extent);

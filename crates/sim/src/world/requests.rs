@@ -73,8 +73,8 @@ impl World<'_> {
     fn hear(&mut self, request: RequestId, attempt: RequestId) -> bool {
         let mut others = Vec::new();
         let Some(this) = self.requests.get_mut(&request) else { return false };
-        let (heard, source, now_ns) = (this.hear(attempt, &mut others), this.source, self.now_ns);
-        others.into_iter().for_each(|other| self.device(source).cancel(now_ns, other));
+        let (heard, source) = (this.hear(attempt, &mut others), this.source);
+        self.give_up(source, others);
         heard
     }
 
@@ -276,8 +276,8 @@ impl World<'_> {
                 if let Some(this) = self.requests.get_mut(&carrier) {
                     this.part(request);
                     if this.members.is_empty() {
-                        let (asked, source, now_ns) = (std::mem::take(&mut this.asked), this.source, self.now_ns);
-                        asked.into_iter().for_each(|attempt| self.device(source).cancel(now_ns, attempt));
+                        let (asked, source) = (std::mem::take(&mut this.asked), this.source);
+                        self.give_up(source, asked);
                         self.requests.remove(&carrier);
                     }
                 }

@@ -57,6 +57,14 @@ impl World<'_> {
         }
     }
 
+    /// Cancels attempts at `source`.
+    pub(super) fn give_up(&mut self, source: Source, attempts: Vec<RequestId>) {
+        let now_ns = self.now_ns;
+        for attempt in attempts {
+            self.device(source).cancel(now_ns, attempt);
+        }
+    }
+
     /// Policy was told that `file`, the one at place `index`, is open: it is told what the tier has
     /// of it.
     pub(super) fn tell_cached(&mut self, file: FileId, index: usize) -> Result<(), Violation> {

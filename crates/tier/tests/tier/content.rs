@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 
-use foreread_tier::{Frames, Missing, ObjectId, Options, Tier};
+use foreread_tier::{Answer, Frames, Missing, ObjectId, Options, Tier};
 
 /// A small cache: 32 segments of 1 MiB.
 pub(crate) fn small() -> Options {
@@ -28,7 +28,7 @@ pub(crate) fn bytes(object: ObjectId, offset: u64, len: usize) -> Vec<u8> {
 
 /// Offers bytes of an object.
 pub(crate) fn offer(tier: &Tier, object: ObjectId, first_page: u64, len: usize) -> bool {
-    tier.offer(object, first_page, Box::new(bytes(object, first_page * 4096, len)), Box::new(|_| {}))
+    tier.offer(object, first_page, Box::new(bytes(object, first_page * 4096, len)), Box::new(|_| {})) == Answer::Taken
 }
 
 /// Reads, and waits for it.
@@ -136,7 +136,7 @@ fn long_reads_come_from_many_records() {
         let len = if first == 33 { 4 * 4096 } else { 55 * 4096 };
         let (told, content) = (told.clone(), bytes(object(1), first * 4096, len));
         let told = Box::new(move |pages| told.send(pages).expect("it is waited for"));
-        assert!(tier.offer(object(1), first, Box::new(content), told));
+        assert_eq!(tier.offer(object(1), first, Box::new(content), told), Answer::Taken);
     }
     tier.flush();
     assert_eq!(pages.iter().take(8).map(|pages| pages.start).collect::<Vec<_>>(), [64, 0, 37, 32, 33, 0, 41, 96]);

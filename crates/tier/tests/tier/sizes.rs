@@ -101,10 +101,11 @@ fn a_full_queue_refuses() {
     let tier = open(folder.path(), small());
     let (free, freed) = std::sync::mpsc::channel::<()>();
     let hold = Box::new(move |_| freed.recv().expect("it is let go"));
-    assert!(tier.offer(object(1), 0, Box::new(bytes(object(1), 0, 4096)), hold));
+    assert_eq!(tier.offer(object(1), 0, Box::new(bytes(object(1), 0, 4096)), hold), Answer::Taken);
     let queued = (0..20).filter(|&at| offer(&tier, object(2), at * 256, 1 << 20)).count();
     assert!((14..=16).contains(&queued), "{queued}");
-    assert!(tier.stats().dropped_bytes >= 4 << 20);
+    let one = Box::new(bytes(object(2), 0, 1 << 20));
+    assert_eq!(tier.offer(object(3), 0, one, Box::new(|_| {})), Answer::Full);
     free.send(()).expect("it waits");
     tier.flush();
     assert!(is_kept(&tier, object(2), 0, 10 << 20));
