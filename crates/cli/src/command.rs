@@ -4,8 +4,8 @@
 use clap::{ArgAction, Parser, Subcommand};
 
 use crate::commands::{
-    bench, cat, completions, config, demo, doctor, explain, man, mount, prefetch, record, replay, set, simulate, stats,
-    testbed, umount, verify,
+    bench, cache, cat, completions, config, demo, doctor, explain, man, mount, prefetch, record, replay, set, simulate,
+    stats, testbed, umount, verify,
 };
 
 /// Mount remote storage and read it at full speed.
@@ -42,6 +42,7 @@ pub(crate) enum Command {
     Explain(explain::Args),
     Set(set::Args),
     Prefetch(prefetch::Args),
+    Cache(cache::Args),
     Testbed(testbed::Args),
     Demo(demo::DemoArgs),
     Verify(verify::VerifyArgs),

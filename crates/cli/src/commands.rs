@@ -1,6 +1,7 @@
 //! One file a subcommand: its arguments, its work, and its causes of failure.
 
 pub(crate) mod bench;
+pub(crate) mod cache;
 pub(crate) mod cat;
 pub(crate) mod completions;
 pub(crate) mod config;

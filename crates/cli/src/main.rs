@@ -22,8 +22,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 use command::{Cli, Command};
 use commands::{
-    bench, cat, completions, config, demo, doctor, explain, man, mount, prefetch, record, replay, set, simulate, stats,
-    testbed, umount, verify,
+    bench, cache, cat, completions, config, demo, doctor, explain, man, mount, prefetch, record, replay, set, simulate,
+    stats, testbed, umount, verify,
 };
 use mount_helper::Asked;
 
@@ -49,6 +49,7 @@ fn run(cli: &Cli) -> miette::Result<ExitCode> {
         Command::Stats(args) => stats::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Prefetch(args) => prefetch::run(args),
+        Command::Cache(args) => cache::run(args),
         Command::Testbed(args) => testbed::run(args, cli.verbose),
         Command::Demo(args) => demo::run(args),
         Command::Verify(args) => verify::run(args),

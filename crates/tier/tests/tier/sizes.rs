@@ -1,5 +1,7 @@
 //! What is bounded: bytes on the disk, bytes written, room for others.
 
+use foreread_tier::Answer;
+
 use crate::content::{bytes, is_kept, object, offer, open, segments, small, total};
 
 #[test]
