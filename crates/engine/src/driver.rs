@@ -173,7 +173,7 @@ impl Driver {
         for event in answered.drain(..) {
             shard.handle(now, event, &|joint| self.spawn(joint));
             if matches!(event, Event::Cached { .. }) {
-                self.tell_tier(shard);
+                self.tell_tier(shard, now);
             }
         }
         shard.answered = answered;
@@ -284,18 +284,18 @@ impl Driver {
             for event in opened.cached() {
                 self.tell(shard, event);
             }
-            self.tell_tier(shard);
+            self.tell_tier(shard, self.now());
             opened
         })
     }
 
     /// Tells policy of the memory that the tier takes, if that has changed by a step.
-    fn tell_tier(self: &Arc<Self>, shard: &mut Shard) {
+    fn tell_tier(self: &Arc<Self>, shard: &mut Shard, now: Nanos) {
         let Some(tier) = &self.storage.tier else { return };
         let bytes = tier.memory_bytes();
         if bytes.abs_diff(self.tier_bytes.load(Relaxed)) >= TIER_STEP {
             self.tier_bytes.store(bytes, Relaxed);
-            shard.handle(self.now(), Event::Tier { bytes }, &|joint| self.spawn(joint));
+            shard.handle(now, Event::Tier { bytes }, &|joint| self.spawn(joint));
         }
     }
 

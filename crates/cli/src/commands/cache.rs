@@ -54,7 +54,10 @@ enum Action {
 #[derive(Debug, ThisError, Diagnostic)]
 enum Error {
     #[error(transparent)]
-    #[diagnostic(code(foreread::cache))]
+    #[diagnostic(
+        code(foreread::cache),
+        help("name the folder that `foreread mount URL DIR --cache FOLDER` was given, as the user who did")
+    )]
     Tier(#[from] foreread_tier::Error),
 
     #[error("{}: {wrong} of {all} pages are wrong", .folder.display())]

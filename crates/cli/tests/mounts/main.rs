@@ -6,6 +6,7 @@
 
 mod bad_input;
 mod by_name;
+mod cache;
 mod cat;
 mod columns;
 mod configuration;
