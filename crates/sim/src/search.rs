@@ -78,8 +78,8 @@ pub fn run(seed: u64, faults: bool) -> Result<Tally, Violation> {
     world.run(readers, None)
 }
 
-/// A tier on a disk of its own, which has some of the files from the start; with faults, some of it
-/// is gone when it is asked for.
+/// A tier on a disk of its own, which has some of the files from the start; with faults, some of
+/// it is gone when it is asked for.
 fn tier_of(random: &mut Random, sizes: &[u64], faults: bool) -> Tier {
     let built_in = ["hdd-w1", "sata-ssd-2011", "nvme"][random.below(3) as usize];
     let disk = profile::find(built_in).unwrap_or_else(|| unreachable!("{built_in} is built in"));

@@ -13,13 +13,14 @@
 //! One thread, one clock; ties are served in the order of arrival: the same scenario gives the
 //! same events, bit for bit.
 //!
-//! `reading.rs` steps the readers, `requests.rs` executes actions, `faults.rs` makes attempts
-//! fail and gives orders, `serve.rs` makes a world the storage of another, `tier.rs` puts a tier in
+//! `reading.rs` steps the readers, `requests.rs` executes actions, `faults.rs` makes attempts fail
+//! and gives orders, `serve.rs` makes a world the storage of another, `tier.rs` puts a tier in
 //! front of it.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
+mod cached;
 pub(crate) mod fate;
 mod faults;
 pub(crate) mod front;

@@ -125,6 +125,6 @@ impl Active {
 }
 
 /// Bytes of the buffer. Lower: more writes, and more of them rewrite the last block. Higher: what
-/// was offered can be read later. Source: a guess; eight records of 128 KiB, which a disk writes at
-/// its full rate.
+/// was offered can be read later. Source: a guess; eight records of 128 KiB, which a disk writes
+/// at its full rate.
 pub(crate) const BUFFER_BYTES: usize = 1 << 20;

@@ -155,8 +155,8 @@ impl Tier {
         }
     }
 
-    /// Waits until what the folder held at first is known, but no longer than this. Returns whether
-    /// it is.
+    /// Waits until what the folder held at first is known, but no longer than this. Returns
+    /// whether it is.
     pub fn wait_loaded(&self, longest: Duration) -> bool {
         let mut loaded = self.shared.loaded.lock();
         if !*loaded && !self.is_forked() {

@@ -41,7 +41,8 @@ pub(crate) struct EngineArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
 
-    /// Keep what was read in this folder on a local disk: it is local from then on, across restarts
+    /// Keep what was read in this folder on a local disk: it is local from then on, across
+    /// restarts
     ///
     /// Mounts, commands and Python processes of one user may share it, whatever they read from. An
     /// object that is replaced never serves its former bytes, and each 4 KiB are checked when they

@@ -108,7 +108,7 @@ impl Driver {
         for event in touches.chain([event]) {
             match event {
                 Event::Cached { file, extent } => {
-                    self.cached.extend((extent.start..extent.end).map(|page| (file, page)))
+                    self.cached.extend((extent.start..extent.end).map(|page| (file, page)));
                 }
                 Event::Uncached { file, extent } => {
                     self.cached.retain(|&(of, page)| of != file || !extent.contains(page));

@@ -13,22 +13,19 @@
 use std::collections::HashMap;
 
 use foreread_device::Random;
-use foreread_policy::{Cached, Event, Extent, FileId, RequestId, Source};
+use foreread_policy::{Cached, Extent, FileId};
 
-use super::World;
-use crate::outcome::violation::Violation;
-use crate::policy::Reading;
 use crate::storage::Storage;
 
 /// What has copies of pages.
 pub(crate) struct Tier {
     pub(super) storage: Storage,
     /// What it has of each file from the start, by its index.
-    warm: Vec<Vec<Extent>>,
-    has: HashMap<FileId, Cached>,
+    pub(super) warm: Vec<Vec<Extent>>,
+    pub(super) has: HashMap<FileId, Cached>,
     /// How many of a million requests find that it is gone.
-    gone: u32,
-    random: Random,
+    pub(super) gone: u32,
+    pub(super) random: Random,
 }
 
 impl Tier {
@@ -40,66 +37,5 @@ impl Tier {
     /// Of a million requests, `gone` find that it does not have the pages any more.
     pub(crate) fn with_gone(self, gone: u32, random: Random) -> Self {
         Self { gone, random, ..self }
-    }
-}
-
-impl World<'_> {
-    /// Adds a tier.
-    pub(crate) fn with_tier(self, tier: Tier) -> Self {
-        Self { tier: Some(tier), ..self }
-    }
-
-    /// The device that `source` names.
-    pub(super) fn device(&mut self, source: Source) -> &mut Storage {
-        match (source, &mut self.tier) {
-            (Source::Tier, Some(tier)) => &mut tier.storage,
-            _ => &mut self.storage,
-        }
-    }
-
-    /// Cancels attempts at `source`.
-    pub(super) fn give_up(&mut self, source: Source, attempts: Vec<RequestId>) {
-        let now_ns = self.now_ns;
-        for attempt in attempts {
-            self.device(source).cancel(now_ns, attempt);
-        }
-    }
-
-    /// Policy was told that `file`, the one at place `index`, is open: it is told what the tier has
-    /// of it.
-    pub(super) fn tell_cached(&mut self, file: FileId, index: usize) -> Result<(), Violation> {
-        let Some(tier) = &mut self.tier else { return Ok(()) };
-        let is_first_version = file.0 == index as u64;
-        let has = tier.has.entry(file).or_insert_with(|| {
-            let mut has = Cached::default();
-            let warm = tier.warm.get(index).filter(|_| is_first_version);
-            warm.into_iter().flatten().for_each(|&extent| has.insert(extent));
-            has
-        });
-        let ranges: Vec<Extent> = has.ranges().collect();
-        for extent in ranges {
-            self.tell(Reading::default(), Event::Cached { file, extent })?;
-        }
-        Ok(())
-    }
-
-    /// The tier takes a folio that it is offered.
-    pub(super) fn take_offer(&mut self, file: FileId, folio: Extent) {
-        if let Some(tier) = &mut self.tier {
-            tier.has.entry(file).or_default().insert(folio);
-            self.answered.push(Event::Cached { file, extent: folio });
-        }
-    }
-
-    /// Draws whether what `request` asks the tier for is gone. If so, the storage is asked for it.
-    pub(super) fn may_be_gone(&mut self, request: RequestId) {
-        let Some(tier) = &mut self.tier else { return };
-        let Some(this) = self.requests.get_mut(&request).filter(|this| this.source == Source::Tier) else { return };
-        if tier.random.chance(tier.gone) {
-            this.source = Source::Storage;
-            let (file, extent) = (this.file, this.extent);
-            tier.has.entry(file).or_default().remove(extent);
-            self.answered.push(Event::Uncached { file, extent });
-        }
     }
 }
