@@ -50,12 +50,12 @@ pub(crate) struct EngineArgs {
     #[arg(long, value_name = "FOLDER")]
     pub(crate) cache: Option<PathBuf>,
 
-    /// Bytes that the folder takes at most, of all processes together
-    #[arg(long, value_name = "SIZE", default_value = "64GiB", requires = "cache")]
+    /// Bytes that the folder of --cache takes at most, of all processes together
+    #[arg(long, value_name = "SIZE", default_value = "64GiB")]
     pub(crate) cache_size: Size,
 
-    /// Bytes that stay free on the folder's file system: with less, what was kept longest leaves
-    #[arg(long, value_name = "SIZE", default_value = "1GiB", requires = "cache")]
+    /// Bytes that stay free on the file system of --cache: with less, content leaves
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     pub(crate) cache_min_free: Size,
 
     /// Panic in this place, such as `policy:N` or `task:N`, the Nth time it is passed. For tests
