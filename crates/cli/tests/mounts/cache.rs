@@ -183,6 +183,8 @@ fn a_folder_that_goes_is_no_harm() {
     end(mounted);
     let mounted = mount(&store, &inner);
     read_all(&mounted);
+    // Else what waits is written after the folder was cleared.
+    until_kept(&mounted, LARGE + SMALL as u64 * SMALL_BYTES);
     run(foreread().args(["cache", "clear"]).arg(&inner)).ok();
     until("it is known to be gone", || cache(&mounted)["kept_bytes"] == 0);
     read_all(&mounted);
