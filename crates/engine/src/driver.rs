@@ -300,8 +300,9 @@ impl Driver {
     }
 
     /// Offers the tier a folio that a reader has touched. Once the tier has it, policy is told.
-    fn offer(self: &Arc<Self>, opened: &Arc<Opened>, folio: Arc<Folio>) {
-        let Some(kept) = &opened.kept else { return };
+    /// `false` if the tier has no room for it now: it is offered later.
+    fn offer(self: &Arc<Self>, opened: &Arc<Opened>, folio: Arc<Folio>) -> bool {
+        let Some(kept) = &opened.kept else { return true };
         let (driver, file, start) = (Arc::downgrade(self), opened.id, folio.extent.start);
         let again = Arc::downgrade(&folio);
         let told = move |pages: Range<u64>| {
@@ -313,28 +314,29 @@ impl Driver {
             }
         };
         let bytes = folio.bytes().unwrap_or_default().len() as u64;
-        if kept.tier.offer(kept.object, start, Box::new(Offered(folio)), Box::new(told)) == Answer::Full {
-            let mut later = self.later.lock();
-            if later.len() < LATER_MAX {
-                later.push_back((Arc::clone(opened), again));
-            } else {
-                kept.tier.dropped(bytes);
-            }
+        if kept.tier.offer(kept.object, start, Box::new(Offered(folio)), Box::new(told)) != Answer::Full {
+            return true;
         }
+        let mut later = self.later.lock();
+        if later.len() < LATER_MAX {
+            later.push_back((Arc::clone(opened), again));
+        } else {
+            kept.tier.dropped(bytes);
+        }
+        false
     }
 
     /// Offers folios for which the tier had no room, if they are resident still.
     fn offer_again(self: &Arc<Self>) {
         loop {
             let Some((opened, folio)) = self.later.lock().pop_front() else { return };
-            let waiting = self.later.lock().len();
             match folio.upgrade() {
-                Some(folio) => self.offer(&opened, folio),
+                Some(folio) => {
+                    if !self.offer(&opened, folio) {
+                        return;
+                    }
+                }
                 None => opened.kept.iter().for_each(|kept| kept.tier.dropped(FOLIO_PAGES_MAX * PAGE_BYTES)),
-            }
-            if self.later.lock().len() > waiting {
-                // It is full again.
-                return;
             }
         }
     }

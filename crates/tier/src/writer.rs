@@ -72,14 +72,19 @@ impl Writer {
             Ok(Err(error)) => error,
             Err(_) => io::Error::other("an offer panicked"),
         };
-        // What is in the file is found by the next look at the folder.
+        self.abandon();
+        self.failed(&error);
+    }
+
+    /// Leaves the active segment as it is. What gathered for it is not told of; what is in the
+    /// file, if it has a name, is found by the next look at the folder.
+    fn abandon(&mut self) {
         if let Some(active) = self.active.take() {
             self.shared.forget(&BTreeSet::from([active.number]), true);
         }
         self.carried.clear();
         let lost = std::mem::take(&mut self.told);
         self.shared.queue.finish(lost.len() as u64);
-        self.failed(&error);
     }
 
     fn take(&mut self, offer: Offer) -> io::Result<()> {
@@ -130,10 +135,8 @@ impl Writer {
 
     /// Appends a record to the active segment, or to a new one.
     fn append(&mut self, record: Record, content: &[u8], is_carried: bool) -> io::Result<()> {
-        if let Some(number) = self.active.as_ref().filter(|active| self.is_gone(active)).map(|active| active.number) {
-            self.shared.forget(&BTreeSet::from([number]), true);
-            self.active = None;
-            self.carried.clear();
+        if self.active.as_ref().is_some_and(|active| self.is_gone(active)) {
+            self.abandon();
         }
         let segment_bytes = self.shared.segment_bytes;
         if !self.active.as_ref().is_some_and(|active| active.has_room(&record, segment_bytes)) {

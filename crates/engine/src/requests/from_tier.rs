@@ -69,11 +69,11 @@ impl<O: Owner> Drop for Asked<O> {
         // The last of its reads is over: the counts of all of them are seen here.
         let Some(in_flight) = self.in_flight.take() else { return };
         let in_place = &self.in_place;
-        if *self.left.get_mut() > 0 {
+        if *self.missing.get_mut() {
+            O::carry_by_task(in_flight, &in_place.joint);
+        } else if *self.left.get_mut() > 0 {
             let (joint, unfilled) = (in_place.joint.clone(), in_place.joint.folios.clone());
             in_flight.owner().broken(Broken { joint, unfilled, panicked: std::thread::panicking() });
-        } else if *self.missing.get_mut() {
-            O::carry_by_task(in_flight, &in_place.joint);
         } else {
             let took = in_place.age();
             let owner = Arc::clone(in_flight.owner());
