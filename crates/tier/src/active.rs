@@ -23,12 +23,16 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::folder::try_lock;
 use crate::format::{self, FOOTER, HEADER, INDEX_RECORD, PAGE, Record};
+use crate::guard::Guard;
+use crate::object::ObjectId;
+use crate::secret::Random;
 use crate::segment;
 
 pub(crate) struct Active {
     pub(crate) number: u64,
     /// Locked as long as it is open.
     file: File,
+    guard: Guard,
     /// The same past the page cache, where the file system can.
     direct: Option<File>,
     buffer: Frames,
@@ -45,8 +49,8 @@ pub(crate) struct Active {
 }
 
 impl Active {
-    /// A new segment file.
-    pub(crate) fn create(path: &Path, number: u64, segment_bytes: u64, is_replacement: bool) -> io::Result<Self> {
+    /// A new segment file, of this many bytes, with a salt and a guard that no other has.
+    pub(crate) fn create(path: &Path, number: u64, bytes: u64, (salt, guard): (Random, Guard)) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
         if !try_lock(&file) {
             return Err(ErrorKind::ResourceBusy.into());
@@ -54,11 +58,11 @@ impl Active {
         let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::DIRECT;
         let direct = rustix::fs::open(path, flags, Mode::empty()).ok().map(|direct: OwnedFd| File::from(direct));
         let mut buffer = Frames::new(BUFFER_BYTES);
-        let header = format::header(number, segment_bytes);
+        let header = format::header(number, bytes, &salt);
         buffer[..header.len()].copy_from_slice(&header);
         let filled = HEADER as usize;
         let (at, records, written, told) = (0, Vec::new(), 0, 0);
-        Ok(Self { number, file, direct, buffer, at, filled, records, written, told, is_replacement })
+        Ok(Self { number, file, guard, direct, buffer, at, filled, records, written, told, is_replacement: false })
     }
 
     /// Whether the file has room for a record, with its entry in the index block.
@@ -72,6 +76,14 @@ impl Active {
         self.filled + record.file_bytes() as usize > self.buffer.len()
     }
 
+    /// Whether the first `need` bytes of a page are in the buffer.
+    pub(crate) fn has(&self, object: ObjectId, page: u64, need: usize) -> bool {
+        self.records[self.written..].iter().any(|record| {
+            let before = page.checked_sub(record.first_page).filter(|_| record.object == object);
+            before.is_some_and(|before| before * PAGE as u64 + need as u64 <= u64::from(record.bytes))
+        })
+    }
+
     /// Whether the file has no name any more.
     pub(crate) fn has_no_name(&self) -> bool {
         !rustix::fs::fstat(&self.file).is_ok_and(|stat| stat.st_nlink > 0)
@@ -81,7 +93,7 @@ impl Active {
     pub(crate) fn put(&mut self, record: Record, content: &[u8]) {
         let record = Record { offset: self.end() as u32, ..record };
         let end = self.filled + record.file_bytes() as usize;
-        format::put_record(&mut self.buffer[self.filled..end], self.number, &record, content);
+        format::put_record(&mut self.buffer[self.filled..end], self.number, &self.guard, &record, content);
         self.filled = end;
         self.records.push(record);
     }

@@ -33,6 +33,38 @@ pub enum Error {
         /// One of the files in it.
         found: String,
     },
+    /// It is encrypted, and no key was given.
+    #[error("{} is encrypted: give the key file that it was made with, or choose another folder", .folder.display())]
+    Encrypted {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// It is encrypted with another key. Nothing in it was touched.
+    #[error("{} is encrypted with another key: give the key file that it was made with, or choose another folder", .folder.display())]
+    OtherKey {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// A key was given, and what is there is not encrypted. Nothing in it was touched.
+    #[error("{} was made without encryption: choose another folder for what is encrypted, or remove this one", .folder.display())]
+    NotEncrypted {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The key cannot be read.
+    #[error("the key file {} cannot be read ({source}): check the path and who may read it", .path.display())]
+    KeyFile {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The key is too short, or the file is something else.
+    #[error("the key file {} has to hold 32 to 4,096 bytes: make one with `head -c 32 /dev/urandom > FILE`", .path.display())]
+    KeyLength {
+        /// The file.
+        path: PathBuf,
+    },
     /// It is a file.
     #[error("{} is not a folder: choose another path, or remove what is there", .folder.display())]
     NotAFolder {

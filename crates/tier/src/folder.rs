@@ -1,7 +1,7 @@
 //! The folder: its format, its owner, its lock, and the segment files in it.
 //!
 //! ```text
-//!   FORMAT                    "foreread cache 1\n"
+//!   FORMAT                    "foreread cache 2\n"; of an encrypted one a salt and a check as well
 //!   lock                      locked to make room and to take a number; holds the last number
 //!   segment-0000000000000001  numbers only grow
 //! ```
@@ -17,14 +17,26 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FlockOperation;
 
 use crate::error::Error;
-use crate::format::u64_at;
+use crate::format::{self, PAGE, u64_at};
+use crate::guard::Guard;
+use crate::object::ObjectId;
+use crate::secret::{Keys, Random, Secret, random};
 
-const FORMAT: &str = "foreread cache 1\n";
+const FORMAT: &str = "foreread cache 2\n";
 
 /// A folder that holds a cache.
 #[derive(Debug, Clone)]
 pub(crate) struct Folder {
     path: PathBuf,
+    /// Of one that is encrypted.
+    keys: Option<Keys>,
+}
+
+/// What tells the right key of an encrypted folder from others.
+#[derive(Debug, Clone, Copy)]
+struct KeyCheck {
+    salt: Random,
+    check: Random,
 }
 
 /// The lock of a folder, until it is dropped.
@@ -34,8 +46,8 @@ pub(crate) struct Lock {
 }
 
 impl Folder {
-    /// Makes a cache of the folder if it is none.
-    pub(crate) fn create(path: &Path) -> Result<Self, Error> {
+    /// Makes a cache of the folder if it is none, encrypted if there is a secret.
+    pub(crate) fn create(path: &Path, secret: Option<&Secret>) -> Result<Self, Error> {
         let folder = || path.to_owned();
         match fs::DirBuilder::new().recursive(true).mode(0o700).create(path) {
             Ok(()) => {}
@@ -44,7 +56,7 @@ impl Folder {
             Err(source) => return Err(Error::Create { folder: folder(), source }),
         }
         let path = owned(path)?;
-        if !has_format(&path)? {
+        if format_of(&path)?.is_none() {
             let mut entries = fs::read_dir(&path).map_err(|source| Error::Io { folder: folder(), source })?;
             // Another process may be making the same cache.
             let other = entries.find_map(|entry| {
@@ -54,19 +66,80 @@ impl Folder {
             if let Some(found) = other.filter(|name| name != "lock") {
                 return Err(Error::NotEmpty { folder: folder(), found: found.to_string_lossy().into_owned() });
             }
-            let new = path.join(format!("FORMAT-{}", std::process::id()));
-            let made = fs::write(&new, FORMAT).and_then(|()| fs::rename(&new, path.join("FORMAT")));
-            made.map_err(|source| Error::ReadOnly { folder: folder(), source })?;
         }
-        let made = Self { path };
-        made.lock_file().map_err(|source| Error::ReadOnly { folder: folder(), source })?;
-        Ok(made)
+        let made = Self { path, keys: None };
+        let lock = made.lock().map_err(|source| Error::ReadOnly { folder: folder(), source })?;
+        if format_of(&made.path)?.is_none() {
+            made.put_format(secret).map_err(|source| Error::ReadOnly { folder: folder(), source })?;
+        }
+        drop(lock);
+        made.unlocked(secret)
     }
 
-    /// A folder that is a cache already.
+    /// A folder that is a cache already, without a key for what is encrypted.
     pub(crate) fn existing(path: &Path) -> Result<Self, Error> {
         let path = owned(path)?;
-        if has_format(&path)? { Ok(Self { path }) } else { Err(Error::NotACache { folder: path }) }
+        if format_of(&path)?.is_some() { Ok(Self { path, keys: None }) } else { Err(Error::NotACache { folder: path }) }
+    }
+
+    /// The same with the keys that follow from its secret, if that is the right one.
+    pub(crate) fn unlocked(self, secret: Option<&Secret>) -> Result<Self, Error> {
+        let key_check = format_of(&self.path)?.flatten();
+        let keys = match (key_check, secret) {
+            (None, None) => return Ok(self),
+            (None, Some(_)) => return Err(Error::NotEncrypted { folder: self.path }),
+            (Some(_), None) => return Err(Error::Encrypted { folder: self.path }),
+            (Some(key_check), Some(secret)) => {
+                let keys = Keys::new(secret, &key_check.salt);
+                if keys.check() != key_check.check {
+                    return Err(Error::OtherKey { folder: self.path });
+                }
+                keys
+            }
+        };
+        Ok(Self { keys: Some(keys), ..self })
+    }
+
+    /// Writes the file that makes it a cache.
+    fn put_format(&self, secret: Option<&Secret>) -> io::Result<()> {
+        let mut text = FORMAT.to_owned();
+        if let Some(secret) = secret {
+            let salt = random()?;
+            let hex = |random: Random| format!("{:032x}", u128::from_be_bytes(random));
+            text += &format!("encrypted {} {}\n", hex(salt), hex(Keys::new(secret, &salt).check()));
+        }
+        let new = self.path.join(format!("FORMAT-{}", std::process::id()));
+        fs::write(&new, text)?;
+        fs::rename(&new, self.path.join("FORMAT"))
+    }
+
+    /// The identity of a version of an object in it.
+    pub(crate) fn object(&self, store: &str, key: &str, version: &str) -> ObjectId {
+        match &self.keys {
+            None => ObjectId::of(store, key, version),
+            Some(keys) => keys.object(store, key, version),
+        }
+    }
+
+    /// What guards the pages of a new segment.
+    pub(crate) fn new_guard(&self) -> io::Result<(Random, Guard)> {
+        let salt = if self.keys.is_some() { random()? } else { Random::default() };
+        Ok((salt, self.guard(&salt)))
+    }
+
+    /// What guards the pages of a segment.
+    pub(crate) fn guard_of(&self, file: &File, number: u64) -> io::Result<Guard> {
+        if self.keys.is_none() {
+            return Ok(Guard::Checked);
+        }
+        let mut block = vec![0; PAGE];
+        file.read_exact_at(&mut block, 0)?;
+        let salt = format::salt(&block, number).ok_or(ErrorKind::InvalidData)?;
+        Ok(self.guard(&salt))
+    }
+
+    fn guard(&self, salt: &Random) -> Guard {
+        self.keys.as_ref().map_or(Guard::Checked, |keys| keys.guard(salt))
     }
 
     /// Its canonical path.
@@ -172,17 +245,28 @@ fn owned(path: &Path) -> Result<PathBuf, Error> {
     Ok(real)
 }
 
-/// Whether the folder is a cache of this format.
-fn has_format(path: &Path) -> Result<bool, Error> {
+/// The format of a folder that is a cache: the key_check of an encrypted one. `None`: it is none.
+fn format_of(path: &Path) -> Result<Option<Option<KeyCheck>>, Error> {
     let mut found = Vec::new();
-    match File::open(path.join("FORMAT")).and_then(|file| file.take(100).read_to_end(&mut found)) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+    match File::open(path.join("FORMAT")).and_then(|file| file.take(200).read_to_end(&mut found)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(Error::Io { folder: path.to_owned(), source }),
         Ok(_) => {}
     }
-    if found == FORMAT.as_bytes() {
-        return Ok(true);
+    let found = String::from_utf8_lossy(&found);
+    let rest = found.strip_prefix(FORMAT);
+    match rest.map(|rest| (rest, key_check(rest))) {
+        Some(("", _)) => Ok(Some(None)),
+        Some((_, Some(key_check))) => Ok(Some(Some(key_check))),
+        _ => {
+            let found = found.lines().next().unwrap_or_default().to_owned();
+            Err(Error::Format { folder: path.to_owned(), found })
+        }
     }
-    let found = String::from_utf8_lossy(&found).lines().next().unwrap_or_default().to_owned();
-    Err(Error::Format { folder: path.to_owned(), found })
+}
+
+fn key_check(line: &str) -> Option<KeyCheck> {
+    let (salt, check) = line.strip_prefix("encrypted ")?.strip_suffix('\n')?.split_once(' ')?;
+    let random = |hex: &str| u128::from_str_radix(hex, 16).ok().map(u128::to_be_bytes);
+    Some(KeyCheck { salt: random(salt)?, check: random(check)? })
 }

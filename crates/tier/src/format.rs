@@ -2,18 +2,20 @@
 //!
 //! ```text
 //!   | header | record | record | ... | index block | footer |
-//!     4,096    64 bytes, then for each page: 8 bytes of checksum, up to 4,096 of content
+//!     4,096    64 bytes, then for each page: 16 bytes of its guard, up to 4,096 of content
 //! ```
 //!
 //! All numbers are little-endian. A record holds at most 32 pages of one object and crosses no
-//! multiple of 32 pages. The checksum of a page is XXH3-64 of its bytes, with a seed of object and
-//! page number; those of headers have the segment's number for a seed.
+//! multiple of 32 pages. What lies beside a page is in `guard`. The checksums of headers are
+//! XXH3-64, with the segment's number for a seed.
 //!
 //! *Invariant:* what is parsed here may be any bytes: every length is checked before it is used.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use crate::guard::{CHECK, Guard};
 use crate::object::ObjectId;
+use crate::secret::Random;
 
 /// Bytes of a page, and of a segment's header.
 pub(crate) const PAGE: usize = 4096;
@@ -23,8 +25,6 @@ pub(crate) const BLOCK_PAGES: u64 = 32;
 pub(crate) const HEADER: u64 = PAGE as u64;
 /// Bytes of a record's header.
 pub(crate) const RECORD_HEADER: usize = 64;
-/// Bytes of a page's checksum.
-pub(crate) const CHECK: usize = 8;
 /// Bytes of a record in the index block.
 pub(crate) const INDEX_RECORD: usize = 32;
 /// Bytes of the footer.
@@ -33,7 +33,7 @@ pub(crate) const FOOTER: usize = 64;
 const SEGMENT_MAGIC: [u8; 8] = *b"FRSEGM01";
 const RECORD_MAGIC: [u8; 8] = *b"FRRECD01";
 const FOOTER_MAGIC: [u8; 8] = *b"FRFOOT01";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// A record: where it lies, and what it holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,36 +89,32 @@ pub(crate) fn block_number(object: ObjectId, page: u64) -> u64 {
     xxh3_64_with_seed(&(page / BLOCK_PAGES).to_le_bytes(), low ^ high.rotate_left(1))
 }
 
-/// The checksum of a page.
-pub(crate) fn page_check(object: ObjectId, page: u64, content: &[u8]) -> u64 {
-    let [low, high] = object.halves();
-    xxh3_64_with_seed(content, low ^ high.rotate_left(32) ^ page.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-}
-
 /// The first block of a segment.
-pub(crate) fn header(number: u64, segment_bytes: u64) -> Vec<u8> {
+pub(crate) fn header(number: u64, segment_bytes: u64, salt: &Random) -> Vec<u8> {
     let mut block = vec![0; PAGE];
     block[..8].copy_from_slice(&SEGMENT_MAGIC);
     block[8..12].copy_from_slice(&VERSION.to_le_bytes());
     block[16..24].copy_from_slice(&number.to_le_bytes());
     block[24..32].copy_from_slice(&segment_bytes.to_le_bytes());
-    let check = xxh3_64_with_seed(&block[..32], number);
-    block[32..40].copy_from_slice(&check.to_le_bytes());
+    block[32..48].copy_from_slice(salt);
+    let check = xxh3_64_with_seed(&block[..48], number);
+    block[48..56].copy_from_slice(&check.to_le_bytes());
     block
 }
 
-/// Whether `block` begins the segment of this number.
-pub(crate) fn is_header(block: &[u8], number: u64) -> bool {
-    block.len() >= 40
+/// The salt of the segment of this number, if `block` begins it.
+pub(crate) fn salt(block: &[u8], number: u64) -> Option<Random> {
+    let is_header = block.len() >= 56
         && block[..8] == SEGMENT_MAGIC
         && block[8..12] == VERSION.to_le_bytes()
         && u64_at(block, 16) == number
-        && u64_at(block, 32) == xxh3_64_with_seed(&block[..32], number)
+        && u64_at(block, 48) == xxh3_64_with_seed(&block[..48], number);
+    is_header.then(|| bytes_at(block, 32))
 }
 
 /// Writes a record to `to`, which is as long as [`Record::file_bytes`] says. Its `offset` is not
 /// written: it is where it lies.
-pub(crate) fn put_record(to: &mut [u8], number: u64, record: &Record, content: &[u8]) {
+pub(crate) fn put_record(to: &mut [u8], number: u64, guard: &Guard, record: &Record, content: &[u8]) {
     let (header, pages) = to.split_at_mut(RECORD_HEADER);
     header.fill(0);
     header[..8].copy_from_slice(&RECORD_MAGIC);
@@ -127,10 +123,8 @@ pub(crate) fn put_record(to: &mut [u8], number: u64, record: &Record, content: &
     header[32..36].copy_from_slice(&record.bytes.to_le_bytes());
     let check = xxh3_64_with_seed(&header[..56], number);
     header[56..].copy_from_slice(&check.to_le_bytes());
-    let places = pages.chunks_mut(CHECK + PAGE);
-    for ((page, content), place) in (record.first_page..).zip(content.chunks(PAGE)).zip(places) {
-        place[..CHECK].copy_from_slice(&page_check(record.object, page, content).to_le_bytes());
-        place[CHECK..].copy_from_slice(content);
+    for ((at, content), place) in (0..).zip(content.chunks(PAGE)).zip(pages.chunks_mut(CHECK + PAGE)) {
+        guard.put(record, at, content, place);
     }
 }
 
@@ -139,7 +133,7 @@ pub(crate) fn put_record(to: &mut [u8], number: u64, record: &Record, content: &
 pub(crate) fn append_record(to: &mut Vec<u8>, number: u64, record: &Record, content: &[u8]) {
     let begin = to.len();
     to.resize(begin + record.file_bytes() as usize, 0);
-    put_record(&mut to[begin..], number, record, content);
+    put_record(&mut to[begin..], number, &Guard::Checked, record, content);
 }
 
 /// The record whose header these bytes are, at `offset` of the segment.
@@ -148,8 +142,8 @@ pub(crate) fn record(bytes: &[u8], number: u64, offset: u32) -> Option<Record> {
     if bytes[..8] != RECORD_MAGIC || u64_at(bytes, 56) != xxh3_64_with_seed(&bytes[..56], number) {
         return None;
     }
-    let record =
-        Record { object: object_at(bytes, 8), first_page: u64_at(bytes, 24), bytes: u32_at(bytes, 32), offset };
+    let object = ObjectId(bytes_at(bytes, 8));
+    let record = Record { object, first_page: u64_at(bytes, 24), bytes: u32_at(bytes, 32), offset };
     record.is_possible().then_some(record)
 }
 
@@ -201,7 +195,7 @@ pub(crate) fn index_records(bytes: &[u8], number: u64, footer: &Footer) -> Optio
         return None;
     }
     let record = |bytes: &[u8]| Record {
-        object: object_at(bytes, 0),
+        object: ObjectId(bytes_at(bytes, 0)),
         first_page: u64_at(bytes, 16),
         bytes: u32_at(bytes, 24),
         offset: u32_at(bytes, 28),
@@ -212,22 +206,18 @@ pub(crate) fn index_records(bytes: &[u8], number: u64, footer: &Footer) -> Optio
     records.iter().all(is_inside).then_some(records)
 }
 
-fn object_at(bytes: &[u8], at: usize) -> ObjectId {
-    let mut id = [0; 16];
-    id.copy_from_slice(&bytes[at..at + 16]);
-    ObjectId(id)
+fn bytes_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut found = [0; N];
+    found.copy_from_slice(&bytes[at..at + N]);
+    found
 }
 
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    let mut number = [0; 8];
-    number.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_le_bytes(number)
+    u64::from_le_bytes(bytes_at(bytes, at))
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    let mut number = [0; 4];
-    number.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_le_bytes(number)
+    u32::from_le_bytes(bytes_at(bytes, at))
 }
 
 #[cfg(test)]
@@ -245,7 +235,8 @@ mod tests {
         assert_eq!(bytes.len() as u64, example().file_bytes());
         assert_eq!(record(&bytes, 5, HEADER as u32), Some(example()));
         assert_eq!(record(&bytes, 6, HEADER as u32), None);
-        assert!(is_header(&header(5, 1 << 20), 5) && !is_header(&header(5, 1 << 20), 6));
+        let block = header(5, 1 << 20, &[9; 16]);
+        assert_eq!((salt(&block, 5), salt(&block, 6)), (Some([9; 16]), None));
 
         let end = HEADER + bytes.len() as u64;
         let block = index(5, &[example()], end);

@@ -11,12 +11,13 @@
 //!
 //! One folder holds the content of objects of several stores, and several processes of one user
 //! share it. Content is kept by [`ObjectId`], which stands for one version of one object. Each
-//! page of 4,096 bytes has a checksum of its own, seeded by object and page, and is checked when
-//! it is read.
+//! page of 4,096 bytes has a checksum of its own, or is encrypted and has a tag, and is checked
+//! when it is read.
 //!
 //! # Files
 //!
 //! - `format`: what lies in a segment.
+//! - `guard`: what is beside each page; `secret`: the keys of an encrypted folder.
 //! - `folder`: the folder, its lock, and the names in it.
 //! - `segment`: reading the records of a segment, and sealing one that was left.
 //! - `index`: which records there are, in memory.
@@ -35,11 +36,13 @@ mod error;
 mod files;
 mod folder;
 mod format;
+mod guard;
 mod index;
 mod object;
 mod options;
 mod queue;
 mod reading;
+mod secret;
 mod segment;
 mod shared;
 mod survey;
@@ -53,5 +56,6 @@ pub use object::ObjectId;
 pub use options::{Options, Stats};
 pub use queue::Bytes;
 pub use reading::Missing;
+pub use secret::Secret;
 pub use survey::{Summary, Verified, clear, summary, verify};
 pub use tier::{Answer, Tier};

@@ -14,13 +14,14 @@ impl ObjectId {
     /// no two triples are hashed as the same bytes.
     pub fn of(store: &str, key: &str, version: &str) -> Self {
         let mut context = Context::new(&SHA256);
-        for field in [store, key, version] {
-            context.update(&(field.len() as u64).to_le_bytes());
-            context.update(field.as_bytes());
-        }
-        let digest = context.finish();
+        put_fields([store, key, version], |bytes| context.update(bytes));
+        Self::from_hash(context.finish().as_ref())
+    }
+
+    /// The first 16 bytes of a hash.
+    pub(crate) fn from_hash(hash: &[u8]) -> Self {
         let mut id = [0; 16];
-        id.copy_from_slice(&digest.as_ref()[..16]);
+        id.copy_from_slice(&hash[..16]);
         Self(id)
     }
 
@@ -28,6 +29,14 @@ impl ObjectId {
     pub(crate) fn halves(self) -> [u64; 2] {
         let number = u128::from_le_bytes(self.0);
         [number as u64, (number >> 64) as u64]
+    }
+}
+
+/// Gives `to` fields to hash, each with its length before it.
+pub(crate) fn put_fields(fields: [&str; 3], mut to: impl FnMut(&[u8])) {
+    for field in fields {
+        to(&(field.len() as u64).to_le_bytes());
+        to(field.as_bytes());
     }
 }
 

@@ -1,5 +1,7 @@
 //! How large a cache may be, and what it has done.
 
+use crate::secret::Secret;
+
 /// Limits of a cache.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -12,11 +14,19 @@ pub struct Options {
     pub index_bytes_max: u64,
     /// Memory of what was offered and is not written, in bytes.
     pub queue_bytes_max: u64,
+    /// Encrypts the content of the folder and the names in it.
+    pub secret: Option<Secret>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { bytes: 64 << 30, min_free_bytes: 1 << 30, index_bytes_max: 64 << 20, queue_bytes_max: QUEUE_BYTES_MAX }
+        Self {
+            bytes: 64 << 30,
+            min_free_bytes: 1 << 30,
+            index_bytes_max: 64 << 20,
+            queue_bytes_max: QUEUE_BYTES_MAX,
+            secret: None,
+        }
     }
 }
 
@@ -43,6 +53,12 @@ impl Options {
     #[must_use]
     pub fn with_queue_bytes_max(self, queue_bytes_max: u64) -> Self {
         Self { queue_bytes_max: queue_bytes_max.min(QUEUE_BYTES_MAX), ..self }
+    }
+
+    /// With another [`Options::secret`].
+    #[must_use]
+    pub fn with_secret(self, secret: Option<Secret>) -> Self {
+        Self { secret, ..self }
     }
 
     /// Bytes of a segment file: a 32nd of the cache, so that little leaves at once.

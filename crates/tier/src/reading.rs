@@ -16,9 +16,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use foreread_local::lock::Mutex;
-use foreread_local::{Buffers, Filled, Frames, LocalFile};
+use foreread_local::{Buffers, Filled, Frames};
 
-use crate::format::{CHECK, PAGE, Record, page_check};
+use crate::files::Segment;
+use crate::format::{PAGE, Record};
+use crate::guard::{CHECK, Guard};
 use crate::object::ObjectId;
 use crate::shared::{Shared, count};
 
@@ -85,9 +87,8 @@ pub(crate) fn start(shared: &Arc<Shared>, object: ObjectId, pages: Range<u64>, l
         return gather.arrived(true);
     }
     for group in groups {
-        let file = shared.files.get(group[0].segment, &shared.folder.segment(group[0].segment));
-        match file {
-            Ok(file) => request(&gather, file, group),
+        match shared.files.get(group[0].segment, &shared.folder) {
+            Ok(segment) => request(&gather, segment, group),
             Err(error) => gather.failed(&group, &error),
         }
     }
@@ -131,7 +132,7 @@ fn joins(group: &[Piece], next: &Piece) -> bool {
         && next.end() - first.begin() <= REQUEST_BYTES_MAX
 }
 
-fn request(gather: &Arc<Gather>, file: Arc<LocalFile>, group: Vec<Piece>) {
+fn request(gather: &Arc<Gather>, segment: Arc<Segment>, group: Vec<Piece>) {
     let page = PAGE as u64;
     let begin = group[0].begin() / page * page;
     let end = group[group.len() - 1].end().next_multiple_of(page);
@@ -142,9 +143,9 @@ fn request(gather: &Arc<Gather>, file: Arc<LocalFile>, group: Vec<Piece>) {
         staging.push(Frames::new(bytes));
         left -= bytes;
     }
-    let (then, of) = (Arc::clone(gather), Arc::clone(&file));
+    let (then, file) = (Arc::clone(gather), Arc::clone(&segment.file));
     let done = Box::new(move |filled: Filled| match filled.result {
-        Ok(bytes) => then.filled(&of, &group, begin, &filled.buffers, bytes),
+        Ok(bytes) => then.filled(&segment, &group, begin, &filled.buffers, bytes),
         Err(error) => then.failed(&group, &error),
     });
     gather.shared.submitter.read(file, begin, staging, done);
@@ -152,18 +153,18 @@ fn request(gather: &Arc<Gather>, file: Arc<LocalFile>, group: Vec<Piece>) {
 
 impl Gather {
     /// The bytes of a group are in `staging`: copies and checks its pages.
-    fn filled(&self, file: &LocalFile, group: &[Piece], begin: u64, staging: &Buffers, bytes: usize) {
+    fn filled(&self, segment: &Segment, group: &[Piece], begin: u64, staging: &Buffers, bytes: usize) {
         let mut progress = self.progress.lock();
         let wrong: Vec<&Piece> = group
             .iter()
             .filter(|piece| {
                 let is_there = piece.end() - begin <= bytes as u64;
-                !is_there || !self.copy(piece, begin, staging, &mut progress.frames)
+                !is_there || !self.copy(&segment.guard, piece, begin, staging, &mut progress.frames)
             })
             .collect();
         drop(progress);
         // A segment that left meanwhile is empty: its pages are not wrong but gone.
-        let has_left = || rustix::fs::fstat(file.cached()).is_ok_and(|stat| stat.st_size == 0);
+        let has_left = || rustix::fs::fstat(segment.file.cached()).is_ok_and(|stat| stat.st_size == 0);
         if !wrong.is_empty() {
             if !has_left() {
                 count(&self.shared.counters.corrupt, wrong.len() as u64);
@@ -174,7 +175,7 @@ impl Gather {
     }
 
     /// Copies the pages of a piece. Whether they are right.
-    fn copy(&self, piece: &Piece, begin: u64, staging: &Buffers, frames: &mut Frames) -> bool {
+    fn copy(&self, guard: &Guard, piece: &Piece, begin: u64, staging: &Buffers, frames: &mut Frames) -> bool {
         let (record, mut page) = (&piece.record, [0; PAGE]);
         (0..piece.pages).all(|more| {
             let (at, to) = (piece.at + more, piece.to + more as usize * PAGE);
@@ -183,7 +184,7 @@ impl Gather {
             copy_from(staging, from, &mut check);
             let target = if stored == wanted { &mut frames[to..to + wanted] } else { &mut page[..stored] };
             copy_from(staging, from + CHECK, target);
-            let is_right = page_check(record.object, record.first_page + at, target) == u64::from_le_bytes(check);
+            let is_right = guard.open(record, at, check, target);
             if stored != wanted {
                 frames[to..to + wanted].copy_from_slice(&page[..wanted]);
             }

@@ -12,6 +12,7 @@ use std::os::unix::fs::FileExt;
 
 use crate::folder::{Lock, try_lock};
 use crate::format::{self, FOOTER, HEADER, PAGE, RECORD_HEADER, Record};
+use crate::guard::{CHECK, Guard};
 
 /// The records of a sealed segment; `None` if it is not sealed.
 pub(crate) fn sealed(file: &File, number: u64) -> io::Result<Option<Vec<Record>>> {
@@ -34,7 +35,7 @@ pub(crate) fn walk(file: &File, number: u64) -> io::Result<Vec<Record>> {
         read => read?,
     }
     let (mut at, mut bytes) = (HEADER, [0; RECORD_HEADER]);
-    while format::is_header(&block, number) && at + RECORD_HEADER as u64 <= file_bytes {
+    while format::salt(&block, number).is_some() && at + RECORD_HEADER as u64 <= file_bytes {
         file.read_exact_at(&mut bytes, at)?;
         let Some(record) = format::record(&bytes, number, at as u32) else { break };
         at += record.file_bytes();
@@ -44,6 +45,24 @@ pub(crate) fn walk(file: &File, number: u64) -> io::Result<Vec<Record>> {
         records.push(record);
     }
     Ok(records)
+}
+
+/// Reads the pages of a record, each as it is if it is right.
+pub(crate) fn pages(
+    file: &File,
+    guard: &Guard,
+    record: &Record,
+    mut each: impl FnMut(Option<&[u8]>),
+) -> io::Result<()> {
+    let mut bytes = vec![0; record.file_bytes() as usize];
+    file.read_exact_at(&mut bytes, u64::from(record.offset))?;
+    for (at, place) in (0..).zip(bytes[RECORD_HEADER..].chunks_mut(CHECK + PAGE)) {
+        let (beside, page) = place.split_at_mut(CHECK);
+        let mut check = [0; CHECK];
+        check.copy_from_slice(beside);
+        each(guard.open(record, at, check, page).then_some(&*page));
+    }
+    Ok(())
 }
 
 /// Seals a segment that no process writes to; the folder is locked. `None`: one does.
@@ -87,12 +106,12 @@ mod tests {
         for number in 1..=segments {
             let file = File::create_new(folder.path().join(format!("segment-{number:016x}"))).expect("room");
             let first = Record { object: object(number), first_page: 0, bytes: 4096, offset: HEADER as u32 };
-            let mut bytes = header(number, 64 << 20);
+            let mut bytes = header(number, 64 << 20, &[0; 16]);
             append_record(&mut bytes, number, &first, &content);
             file.write_all_at(&bytes, 0).expect("room");
             // The other records were lost, but the index has them.
             let record =
-                |at: u64| Record { first_page: at * 32, bytes: 131_072, offset: (at * 131_400) as u32, ..first };
+                |at: u64| Record { first_page: at * 32, bytes: 131_072, offset: (at * 131_700) as u32, ..first };
             let records: Vec<_> = [first].into_iter().chain((1..500).map(record)).collect();
             seal(&file, number, &records).expect("room");
         }

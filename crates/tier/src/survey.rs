@@ -5,12 +5,12 @@
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use crate::error::Error;
 use crate::folder::{Folder, try_lock};
-use crate::format::{self, CHECK, PAGE, RECORD_HEADER, Record};
+use crate::format::Record;
+use crate::secret::Secret;
 use crate::segment;
 
 /// What a folder holds.
@@ -44,7 +44,7 @@ pub struct Verified {
 /// What a folder holds, by the index blocks of its segments.
 pub fn summary(folder: &Path) -> Result<Summary, Error> {
     let (mut summary, mut objects) = (Summary::default(), HashSet::new());
-    each_segment(folder, |_, bytes, records| {
+    each_segment(&Folder::existing(folder)?, |_, _, bytes, records| {
         summary.segments += 1;
         summary.bytes += bytes;
         summary.entries += records.len() as u64;
@@ -54,14 +54,21 @@ pub fn summary(folder: &Path) -> Result<Summary, Error> {
     Ok(summary)
 }
 
-/// Reads and checks every page in a folder. `progress` gets the bytes read so far.
-pub fn verify(folder: &Path, mut progress: impl FnMut(u64)) -> Result<Verified, Error> {
+/// Reads and checks every page in a folder, which is encrypted if there is a secret. `progress`
+/// gets the bytes read so far.
+pub fn verify(folder: &Path, secret: Option<&Secret>, mut progress: impl FnMut(u64)) -> Result<Verified, Error> {
+    let folder = Folder::existing(folder)?.unlocked(secret)?;
     let (mut verified, mut objects, mut read) = (Verified::default(), HashSet::new(), 0);
-    each_segment(folder, |file, bytes, records| {
+    each_segment(&folder, |file, number, bytes, records| {
+        let guard = folder.guard_of(file, number);
         verified.bytes += bytes;
         objects.extend(records.iter().map(|record| record.object));
         for record in records {
-            let good = good_pages(file, record);
+            let mut good = 0;
+            if let Ok(guard) = &guard {
+                // Those that cannot be read are wrong.
+                _ = segment::pages(file, guard, record, |page| good += u64::from(page.is_some()));
+            }
             verified.good += good;
             verified.wrong += record.pages() - good;
             read += record.file_bytes();
@@ -96,8 +103,7 @@ pub fn clear(folder: &Path) -> Result<u64, Error> {
     Ok(bytes)
 }
 
-fn each_segment(folder: &Path, mut look: impl FnMut(&File, u64, &[Record])) -> Result<(), Error> {
-    let folder = Folder::existing(folder)?;
+fn each_segment(folder: &Folder, mut look: impl FnMut(&File, u64, u64, &[Record])) -> Result<(), Error> {
     let failed = |source| Error::Io { folder: folder.path().to_owned(), source };
     for number in folder.segments().map_err(failed)? {
         let file = match File::open(folder.segment(number)) {
@@ -109,20 +115,7 @@ fn each_segment(folder: &Path, mut look: impl FnMut(&File, u64, &[Record])) -> R
         };
         let bytes = file.metadata().map_err(failed)?.len();
         // One that cannot be read has no page that is right.
-        look(&file, bytes, &records().unwrap_or_default());
+        look(&file, number, bytes, &records().unwrap_or_default());
     }
     Ok(())
-}
-
-fn good_pages(file: &File, record: &Record) -> u64 {
-    let mut bytes = vec![0; record.file_bytes() as usize];
-    if file.read_exact_at(&mut bytes, u64::from(record.offset)).is_err() {
-        return 0;
-    }
-    let pages = (record.first_page..).zip(bytes[RECORD_HEADER..].chunks(CHECK + PAGE));
-    let is_good = |(page, bytes): &(u64, &[u8])| {
-        let (check, content) = bytes.split_at(CHECK);
-        format::page_check(record.object, *page, content) == format::u64_at(check, 0)
-    };
-    pages.filter(is_good).count() as u64
 }

@@ -44,7 +44,7 @@ impl Tier {
     ///
     /// Returns at once: what is there is loaded by a thread, the newest first.
     pub fn open(folder: &Path, options: Options) -> Result<Arc<Self>, Error> {
-        let folder = Folder::create(folder)?;
+        let folder = Folder::create(folder, options.secret.as_ref())?;
         let key = (std::process::id(), folder.path().to_owned());
         let mut registry = REGISTRY.lock();
         let opened = registry.get_or_insert_default();
@@ -71,6 +71,11 @@ impl Tier {
             tier.threads.lock().push(thread);
         }
         Ok(tier)
+    }
+
+    /// The identity of a version of an object in this folder.
+    pub fn object(&self, store: &str, key: &str, version: &str) -> ObjectId {
+        self.shared.folder.object(store, key, version)
     }
 
     /// The pages of an object that are known to be here, merged and ascending, at most 65,536

@@ -16,7 +16,6 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,7 +24,7 @@ use foreread_policy::TierBlock;
 
 use crate::active::Active;
 use crate::folder::{Lock, try_lock};
-use crate::format::{self, BLOCK_PAGES, PAGE, RECORD_HEADER, Record};
+use crate::format::{BLOCK_PAGES, PAGE, Record};
 use crate::queue::{Offer, Queue, Told};
 use crate::segment;
 use crate::shared::{Known, Shared, count};
@@ -114,13 +113,15 @@ impl Writer {
         }
     }
 
-    /// The records to write for an offer: what is not kept, block by block.
+    /// The records to write for an offer: what is not kept and does not wait to be written, block
+    /// by block.
     fn absent(&self, object: crate::ObjectId, first_page: u64, len: usize) -> Vec<Record> {
         let mut state = self.shared.state.lock();
         let mut records: Vec<Record> = Vec::new();
         for at in 0..len.div_ceil(PAGE) {
             let (page, bytes) = (first_page + at as u64, PAGE.min(len - at * PAGE));
-            if state.index.find(object, page, bytes).is_some() {
+            let is_gathered = || self.active.as_ref().is_some_and(|active| active.has(object, page, bytes));
+            if state.index.find(object, page, bytes).is_some() || is_gathered() {
                 continue;
             }
             match records.last_mut() {
@@ -217,7 +218,9 @@ impl Writer {
         let (carried, is_replacement, last) = self.make_room(&lock)?;
         let number = lock.next_number(last)?;
         let path = self.shared.folder.segment(number);
-        let active = Active::create(&path, number, self.shared.segment_bytes, is_replacement)?;
+        let guard = self.shared.folder.new_guard()?;
+        let mut active = Active::create(&path, number, self.shared.segment_bytes, guard)?;
+        active.is_replacement = is_replacement;
         self.shared.state.lock().segments.insert(number, Known { is_sealed: false });
         drop(lock);
         self.active = Some(active);
@@ -279,12 +282,21 @@ impl Writer {
         state.policy.gone(number);
         drop(state);
         for at in chosen {
-            carried.extend(file.as_ref().and_then(|file| read(file, &left[at])).map(|content| (left[at], content)));
+            let content = file.as_ref().and_then(|file| self.content(file, number, &left[at]));
+            carried.extend(content.map(|content| (left[at], content)));
         }
         let evicted = shared.folder.remove(number)?;
         count(&shared.counters.evicted_bytes, evicted);
         shared.forget(&BTreeSet::from([number]), is_unknown);
         Ok(carried)
+    }
+
+    /// The content of a record, if all of it is right.
+    fn content(&self, file: &File, number: u64, record: &Record) -> Option<Vec<u8>> {
+        let guard = self.shared.folder.guard_of(file, number).ok()?;
+        let mut content = Vec::with_capacity(record.bytes as usize);
+        segment::pages(file, &guard, record, |page| content.extend(page.unwrap_or_default())).ok()?;
+        (content.len() == record.bytes as usize).then_some(content)
     }
 
     /// Pauses after an error.
@@ -309,21 +321,6 @@ impl Drop for Finishing<'_> {
     fn drop(&mut self) {
         self.queue.finish(self.offers);
     }
-}
-
-/// The content of a record, if all of it is right.
-pub(crate) fn read(file: &File, record: &Record) -> Option<Vec<u8>> {
-    let mut bytes = vec![0; record.file_bytes() as usize];
-    file.read_exact_at(&mut bytes, u64::from(record.offset)).ok()?;
-    let mut content = Vec::with_capacity(record.bytes as usize);
-    for (page, bytes) in (record.first_page..).zip(bytes[RECORD_HEADER..].chunks(format::CHECK + PAGE)) {
-        let (check, bytes) = bytes.split_at(format::CHECK);
-        if format::page_check(record.object, page, bytes) != format::u64_at(check, 0) {
-            return None;
-        }
-        content.extend(bytes);
-    }
-    Some(content)
 }
 
 /// How long writing pauses after an error. Lower: a full disk is asked again and again. Higher:

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
 
 use foreread_backend::{Backend, Error as BackendError, Key, ListPage, Object, Version};
-use foreread_tier::{ObjectId, Tier};
+use foreread_tier::Tier;
 use tokio::time::Instant;
 
 use crate::error::Error;
@@ -63,7 +63,7 @@ impl Storage {
         let tier = self.tier.as_ref().filter(|_| tag.is_some() || modified.is_some())?;
         let since = |at: &SystemTime| at.duration_since(SystemTime::UNIX_EPOCH).map(|since| since.as_nanos()).ok();
         let version = format!("{size} {tag:?} {:?}", modified.as_ref().map(since));
-        let object = ObjectId::of(&self.identity, object.key.as_str(), &version);
+        let object = tier.object(&self.identity, object.key.as_str(), &version);
         Some(Kept { tier: Arc::clone(tier), object })
     }
 

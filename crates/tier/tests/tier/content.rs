@@ -147,8 +147,25 @@ fn long_reads_come_from_many_records() {
     assert_eq!(tier.stats().admitted_bytes, 151 * 4096, "no page is written twice");
     let summary = foreread_tier::summary(folder.path()).expect("it is a cache");
     assert_eq!((summary.objects, summary.segments), (1, 1));
-    let verified = foreread_tier::verify(folder.path(), |_| {}).expect("it is a cache");
+    let verified = foreread_tier::verify(folder.path(), None, |_| {}).expect("it is a cache");
     assert_eq!((verified.good, verified.wrong, verified.objects), (151, 0, 1));
+}
+
+/// What is offered again before it is written is not written twice, whatever lies in the queue.
+#[test]
+fn a_page_that_waits_to_be_written_is_not_written_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tier = open(folder.path(), small());
+    let (free, freed) = mpsc::channel::<()>();
+    let hold = Box::new(move |_| freed.recv().expect("it is let go"));
+    assert_eq!(tier.offer(object(9), 0, Box::new(bytes(object(9), 0, 4096)), hold), Answer::Taken);
+    for first in [0, 0, 8, 24, 0] {
+        assert!(offer(&tier, object(1), first, 16 * 4096));
+    }
+    free.send(()).expect("it waits");
+    tier.flush();
+    assert_eq!(tier.stats().admitted_bytes, 41 * 4096);
+    assert!(is_kept(&tier, object(1), 0, 40 * 4096));
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn a_folder_is_created_for_its_user_alone_and_opened_once() {
     assert_eq!(fs::metadata(&folder).expect("it is there").permissions().mode() & 0o777, 0o700);
     let again = Tier::open(&parent.path().join("a/../a/b"), small()).expect("it opens");
     assert!(Arc::ptr_eq(&tier, &again));
-    assert_eq!(fs::read_to_string(folder.join("FORMAT")).expect("it is there"), "foreread cache 1\n");
+    assert_eq!(fs::read_to_string(folder.join("FORMAT")).expect("it is there"), "foreread cache 2\n");
 }
 
 #[test]
@@ -42,11 +42,11 @@ fn what_is_no_cache_is_left_alone() {
 
     let newer = parent.path().join("newer");
     fs::create_dir(&newer).expect("room");
-    fs::write(newer.join("FORMAT"), "foreread cache 2\n").expect("room");
+    fs::write(newer.join("FORMAT"), "foreread cache 3\n").expect("room");
     fs::write(newer.join("segment-0000000000000001"), "newer").expect("room");
     let error = refused(&newer);
-    assert!(matches!(&error, Error::Format { found, .. } if found == "foreread cache 2"), "{error}");
-    assert!(foreread_tier::clear(&newer).is_err() && foreread_tier::verify(&newer, |_| {}).is_err());
+    assert!(matches!(&error, Error::Format { found, .. } if found == "foreread cache 3"), "{error}");
+    assert!(foreread_tier::clear(&newer).is_err() && foreread_tier::verify(&newer, None, |_| {}).is_err());
     assert_eq!(fs::read_dir(&newer).expect("it is there").count(), 2);
     assert_eq!(fs::read(newer.join("segment-0000000000000001")).expect("it is there"), b"newer");
 }

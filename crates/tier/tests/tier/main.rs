@@ -2,6 +2,7 @@
 
 mod content;
 mod damage;
+mod encryption;
 mod folders;
 mod processes;
 mod sizes;

@@ -65,7 +65,7 @@ fn a_process_that_is_killed_leaves_only_right_pages() {
         }
         assert_eq!(tier.stats().corrupt, 0, "a kill loses nothing that the kernel has");
         drop(tier);
-        let verified = foreread_tier::verify(folder.path(), |_| {}).expect("it is a cache");
+        let verified = foreread_tier::verify(folder.path(), None, |_| {}).expect("it is a cache");
         assert!(verified.wrong == 0 && verified.good > 0, "{verified:?}");
         assert!(total(folder.path()) <= 32 << 20);
     }
