@@ -49,7 +49,7 @@ fn run(cli: &Cli) -> miette::Result<ExitCode> {
         Command::Stats(args) => stats::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Prefetch(args) => prefetch::run(args),
-        Command::Cache(args) => cache::run(args),
+        Command::Cache(args) => cache::run(args, cli.verbose),
         Command::Testbed(args) => testbed::run(args, cli.verbose),
         Command::Demo(args) => demo::run(args),
         Command::Verify(args) => verify::run(args),

@@ -17,7 +17,6 @@
 //! *Invariant:* policy's clock never goes back: the time is taken with the shard held.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
@@ -28,15 +27,15 @@ use std::time::Duration;
 
 use foreread_backend::lock::{Mutex, MutexGuard};
 use foreread_backend::{Object, Submitter};
-use foreread_policy::{Event, Extent, FOLIO_PAGES_MAX, Found, Nanos, PAGE_BYTES, ReadId, RequestId, Source};
-use foreread_tier::Answer;
+use foreread_policy::{Event, Extent, Found, Nanos, PAGE_BYTES, ReadId, RequestId, Source};
+use foreread_tier::{ObjectId, Watch};
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::error::Error;
-use crate::pages::folio::Folio;
+use crate::offers::Offers;
 use crate::pages::opened::Opened;
 use crate::pages::pinned::Pages;
 use crate::pages::request::Request;
@@ -60,16 +59,15 @@ pub(crate) struct Driver {
     pub(crate) runtime: Handle,
     pub(crate) tap: Tap,
     shard: Mutex<Shard>,
-    /// First touches, answered reads and what the tier has since the last event, in order.
+    /// First touches and answered reads since the last event, in order.
     answered: Mutex<Vec<Event>>,
     /// Reads that policy has been told of and that lack memory.
     lacking: AtomicUsize,
     news: Mutex<News>,
-    /// Folios that the tier had no room for when they were offered.
-    later: Mutex<VecDeque<(Arc<Opened>, Weak<Folio>)>>,
-    next_reader: AtomicU64,
+    offers: Arc<Offers>,
     /// The memory of the tier that policy knows of, in bytes.
     tier_bytes: AtomicU64,
+    next_reader: AtomicU64,
     started: Instant,
 }
 
@@ -97,11 +95,14 @@ impl Driver {
             answered: Mutex::new(Vec::new()),
             lacking: AtomicUsize::new(0),
             news: Mutex::default(),
-            later: Mutex::default(),
-            next_reader: AtomicU64::new(1 << 32),
+            offers: Arc::default(),
             tier_bytes: AtomicU64::new(0),
+            next_reader: AtomicU64::new(1 << 32),
             started: Instant::now(),
         });
+        if let Some(tier) = &driver.storage.tier {
+            tier.watch(Arc::new(Watching(Arc::downgrade(&driver))));
+        }
         if driver.storage.backend.submission().is_some() || driver.storage.tier.is_some() {
             driver.watch();
         }
@@ -130,6 +131,7 @@ impl Driver {
         shard.knows_answers = false;
         // Stored before the shard is free: see `catch_up`.
         self.lacking.store(shard.lacking(), SeqCst);
+        let offering = self.offers.begin(deferred.offered);
         drop(shard);
         let plug = if deferred.begun.len() > 1 { self.storage.backend.submission().map(Submitter::plug) } else { None };
         let stats = &self.storage.stats;
@@ -137,8 +139,8 @@ impl Driver {
             stats.survive("a read in place", || begin(&in_place, InFlight::new(self)));
         }
         drop(plug);
-        for (opened, folio) in deferred.offered {
-            self.offer(&opened, folio);
+        if let Some(offering) = offering {
+            offering.offer();
         }
         for (pages, read) in deferred.ready {
             read.wait_for(pages);
@@ -172,11 +174,14 @@ impl Driver {
         std::mem::swap(&mut answered, &mut self.answered.lock());
         for event in answered.drain(..) {
             shard.handle(now, event, &|joint| self.spawn(joint));
-            if matches!(event, Event::Cached { .. }) {
+        }
+        shard.answered = answered;
+        if self.storage.tier.is_some() {
+            for event in self.offers.take_written() {
+                shard.handle(now, event, &|joint| self.spawn(joint));
                 self.tell_tier(shard, now);
             }
         }
-        shard.answered = answered;
     }
 
     fn spawn(self: &Arc<Self>, joint: Joint) -> AbortHandle {
@@ -292,52 +297,27 @@ impl Driver {
     /// Tells policy of the memory that the tier takes, if that has changed by a step.
     fn tell_tier(self: &Arc<Self>, shard: &mut Shard, now: Nanos) {
         let Some(tier) = &self.storage.tier else { return };
-        let bytes = tier.memory_bytes();
+        let bytes = tier.memory_bytes() + shard.files.kept_bytes();
         if bytes.abs_diff(self.tier_bytes.load(Relaxed)) >= TIER_STEP {
             self.tier_bytes.store(bytes, Relaxed);
             shard.handle(now, Event::Tier { bytes }, &|joint| self.spawn(joint));
         }
     }
 
-    /// Offers the tier a folio that a reader has touched. Once the tier has it, policy is told.
-    /// `false` if the tier has no room for it now: it is offered later.
-    fn offer(self: &Arc<Self>, opened: &Arc<Opened>, folio: Arc<Folio>) -> bool {
-        let Some(kept) = &opened.kept else { return true };
-        let (driver, file, start) = (Arc::downgrade(self), opened.id, folio.extent.start);
-        let again = Arc::downgrade(&folio);
-        let told = move |pages: Range<u64>| {
-            if let Some(driver) = driver.upgrade() {
-                let extent = Extent::new(pages.start, pages.end);
-                // Told with the next event: no read waits for it.
-                driver.answered.lock().push(Event::Cached { file, extent });
-                driver.offer_again();
-            }
-        };
-        let bytes = folio.bytes().unwrap_or_default().len() as u64;
-        if kept.tier.offer(kept.object, start, Box::new(Offered(folio)), Box::new(told)) != Answer::Full {
-            return true;
-        }
-        let mut later = self.later.lock();
-        if later.len() < LATER_MAX {
-            later.push_back((Arc::clone(opened), again));
-        } else {
-            kept.tier.dropped(bytes);
-        }
-        false
-    }
-
-    /// Offers folios for which the tier had no room, if they are resident still.
-    fn offer_again(self: &Arc<Self>) {
+    /// Waits until the tier has what was read so far, or will not have it.
+    pub(crate) fn flush_tier(self: &Arc<Self>) {
+        let Some(tier) = &self.storage.tier else { return };
+        let mut before = usize::MAX;
         loop {
-            let Some((opened, folio)) = self.later.lock().pop_front() else { return };
-            match folio.upgrade() {
-                Some(folio) => {
-                    if !self.offer(&opened, folio) {
-                        return;
-                    }
-                }
-                None => opened.kept.iter().for_each(|kept| kept.tier.dropped(FOLIO_PAGES_MAX * PAGE_BYTES)),
+            // First touches are told of with the next event, which may not come.
+            self.enter(|shard| self.tell_what_came_before(shard));
+            let later = self.offers.settle();
+            tier.flush();
+            // While writing pauses, there is never room for them.
+            if later == 0 || later >= before {
+                return;
             }
+            before = later;
         }
     }
 
@@ -472,22 +452,37 @@ impl Driver {
     }
 }
 
-/// Folios that wait to be offered again, at most. Lower: where the storage is faster than the disk
-/// for a while, less is kept. Higher: more memory, 16 bytes each. 512 MiB of folios.
-const LATER_MAX: usize = 4096;
+/// Has policy hear of what comes to the tier and leaves it without an offer of this engine.
+struct Watching(Weak<Driver>);
+
+impl Watch for Watching {
+    fn changed(&self, pieces: &[(ObjectId, Range<u64>)], are_kept: bool) {
+        let Some(driver) = self.0.upgrade() else { return };
+        for pieces in pieces.chunks(PIECES_AT_ONCE) {
+            driver.enter(|shard| {
+                for (object, pages) in pieces {
+                    let Some(file) = shard.files.kept(*object) else { continue };
+                    let extent = Extent::new(pages.start, pages.end);
+                    let event =
+                        if are_kept { Event::Cached { file, extent } } else { Event::Uncached { file, extent } };
+                    driver.tell(shard, event);
+                }
+            });
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.strong_count() == 0
+    }
+}
 
 /// By so much the memory of the tier changes before policy is told, 256 KiB. Lower: more events.
 /// Higher: more is held than is charged.
 const TIER_STEP: u64 = 256 << 10;
 
-/// The bytes of a folio, while the tier writes them.
-struct Offered(Arc<Folio>);
-
-impl AsRef<[u8]> for Offered {
-    fn as_ref(&self) -> &[u8] {
-        self.0.bytes().unwrap_or_default()
-    }
-}
+/// Pieces that policy is told of in one go. Lower: the shard is locked more often. Higher: reads
+/// wait for it longer. Source: a guess; the records of one segment of large files, .1 ms.
+const PIECES_AT_ONCE: usize = 512;
 
 /// The touches of a read of `pages` that policy does not know of.
 fn touches(opened: &Opened, pages: &Pages) -> impl Iterator<Item = Event> {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use foreread_backend::lock::Mutex;
 use foreread_backend::{Backend, Key, ListPage, Object, Submitter, return_free_memory};
 use foreread_policy::{Event, Replacement};
-use foreread_tier::Tier;
+use foreread_tier::{Secret, Tier};
 use futures::FutureExt;
 use tokio::runtime::{Handle, Runtime};
 
@@ -266,6 +266,15 @@ impl Engine {
         storage.stats.snapshot(counters, memory, self.directories.counters(), names_bytes, mechanism, cache)
     }
 
+    /// Waits until what was read before is in the folder of [`Options::cache`], or will not be.
+    pub async fn flush_cache(&self) {
+        let driver = Arc::clone(&self.driver);
+        let flushed = self.runtime().spawn_blocking(move || driver.flush_tier()).await;
+        if flushed.is_err() {
+            tracing::debug!("the engine ends");
+        }
+    }
+
     /// What it is doing just now: at most `most` streams, of one object alone if there is a `key`.
     pub fn watch(&self, key: Option<&Key>, most: usize) -> Watched {
         let now = self.driver.now();
@@ -313,12 +322,15 @@ fn check_memory(bytes: u64) -> Result<(), Error> {
 }
 
 fn open_tier(cache: &Cache, memory_bytes: u64) -> Result<Arc<Tier>, Error> {
+    let invalid = |error: foreread_tier::Error| Error::new(ErrorKind::Invalid, error.to_string());
+    let secret = cache.key_file.as_deref().map(Secret::from_file).transpose().map_err(invalid)?;
     let options = foreread_tier::Options::default()
+        .with_secret(secret)
         .with_bytes(cache.bytes)
         .with_min_free_bytes(cache.min_free_bytes)
         .with_index_bytes_max(memory_bytes / INDEX_SHARE)
         .with_queue_bytes_max(memory_bytes / QUEUE_SHARE);
-    let tier = Tier::open(&cache.folder, options).map_err(|e| Error::new(ErrorKind::Invalid, e.to_string()))?;
+    let tier = Tier::open(&cache.folder, options).map_err(invalid)?;
     if !tier.wait_loaded(LOADING_MAX) {
         tracing::info!(folder = %cache.folder.display(), "the cache is large: what it holds is known by and by");
     }

@@ -9,13 +9,14 @@
 //! *Invariant:* a read never waits for storage. A hit takes no lock but the page table's, and
 //! allocates nothing.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use foreread_backend::Object;
 use foreread_backend::lock::Mutex;
-use foreread_policy::{Extent, ReadId};
+use foreread_policy::{Extent, PAGE_BYTES, ReadId};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -76,6 +77,14 @@ impl File {
     /// The object and the version that is read.
     pub fn object(&self) -> &Object {
         &self.opened.object
+    }
+
+    /// The bytes of it that are in the folder of [`Options::cache`](crate::Options::cache),
+    /// ascending; where it is kept in more than 65,536 pieces, the first of them.
+    pub fn cached(&self) -> Vec<Range<u64>> {
+        let Some(kept) = &self.opened.kept else { return Vec::new() };
+        let bytes = |page: u64| (page * PAGE_BYTES).min(self.size());
+        kept.tier.kept(kept.object).into_iter().map(|pages| bytes(pages.start)..bytes(pages.end)).collect()
     }
 
     pub(crate) fn driver(&self) -> &Arc<Driver> {

@@ -155,19 +155,29 @@ pub struct Cache {
     pub bytes: u64,
     /// Bytes that stay free on its file system: with less, content leaves.
     pub min_free_bytes: u64,
+    /// A file of 32 bytes or more that nothing else knows: content is encrypted with it. A folder
+    /// is made with or without, and stays so.
+    pub key_file: Option<PathBuf>,
 }
 
 impl Cache {
     /// A folder of 64 GiB at most that leaves 1 GiB free.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         let foreread_tier::Options { bytes, min_free_bytes, .. } = foreread_tier::Options::default();
-        Self { folder: folder.into(), bytes, min_free_bytes }
+        Self { folder: folder.into(), bytes, min_free_bytes, key_file: None }
     }
 
     /// With so many bytes at most.
     #[must_use]
     pub fn with_bytes(mut self, bytes: u64) -> Self {
         self.bytes = bytes;
+        self
+    }
+
+    /// Encrypted with the content of this file.
+    #[must_use]
+    pub fn with_key_file(mut self, key_file: Option<PathBuf>) -> Self {
+        self.key_file = key_file;
         self
     }
 

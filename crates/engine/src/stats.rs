@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use foreread_tier::Stats as CacheStats;
 use serde::{Deserialize, Serialize};
 
 /// Counts of times in powers of two of a microsecond.
@@ -100,7 +101,7 @@ impl Counters {
         directories: (foreread_policy::DirCounters, u64),
         names_bytes: u64,
         submission: Option<foreread_backend::Mechanism>,
-        cache: Option<foreread_tier::Stats>,
+        cache: Option<CacheStats>,
     ) -> Stats {
         let page = foreread_policy::PAGE_BYTES;
         Stats {
@@ -115,6 +116,7 @@ impl Counters {
             requests_speculative: policy.requests_speculative,
             requests_hedged: policy.requests_hedged,
             requests_coalesced: policy.requests_coalesced,
+            requests_cache: policy.requests_tier,
             fetched_bytes: self.fetched_bytes.load(Relaxed),
             retries: self.retries.load(Relaxed),
             demand_failed: self.demand_failed.load(Relaxed),
@@ -139,70 +141,10 @@ impl Counters {
             memory_budget_bytes: memory.capacity_bytes,
             memory_charged_bytes: memory.charged_bytes,
             memory_ahead_bytes: memory.ahead_bytes,
-            cache: cache.map(|cache| CacheStats::new(policy.requests_tier, &cache)),
+            cache,
             waited: self.waited.summary(),
             first_byte: self.first_byte.summary(),
             submission: submission.map(|mechanism| mechanism.to_string()),
-        }
-    }
-}
-
-/// What the folder holds where content stays, and what it was used for. It may be that of several
-/// engines of the process.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-#[non_exhaustive]
-pub struct CacheStats {
-    /// Requests of this engine that the folder was asked for.
-    pub requests: u64,
-    /// Reads of the folder that had their bytes, and the bytes.
-    pub hits: u64,
-    /// Bytes that came from the folder.
-    pub read_bytes: u64,
-    /// Reads of the folder that had none: the storage was asked.
-    pub misses: u64,
-    /// Pieces that were found wrong, and dropped.
-    pub wrong: u64,
-    /// Bytes of content in it.
-    pub kept_bytes: u64,
-    /// Memory for what is known of it, in bytes.
-    pub memory_bytes: u64,
-    /// Bytes written to its files.
-    pub written_bytes: u64,
-    /// Bytes of content that were new in it.
-    pub admitted_bytes: u64,
-    /// Bytes that were read and not worth keeping.
-    pub refused_bytes: u64,
-    /// Bytes that came faster than they could be written.
-    pub dropped_bytes: u64,
-    /// Bytes that were written again, since their file left.
-    pub carried_bytes: u64,
-    /// Bytes of files that left.
-    pub evicted_bytes: u64,
-    /// Writes that failed.
-    pub write_errors: u64,
-    /// Reads that failed.
-    pub read_errors: u64,
-}
-
-impl CacheStats {
-    fn new(requests: u64, stats: &foreread_tier::Stats) -> Self {
-        Self {
-            requests,
-            hits: stats.hits,
-            read_bytes: stats.hit_bytes,
-            misses: stats.misses,
-            wrong: stats.corrupt,
-            kept_bytes: stats.kept_bytes,
-            memory_bytes: stats.index_bytes,
-            written_bytes: stats.written_bytes,
-            admitted_bytes: stats.admitted_bytes,
-            refused_bytes: stats.refused_bytes,
-            dropped_bytes: stats.dropped_bytes,
-            carried_bytes: stats.carried_bytes,
-            evicted_bytes: stats.evicted_bytes,
-            write_errors: stats.write_errors,
-            read_errors: stats.read_errors,
         }
     }
 }
@@ -234,6 +176,9 @@ pub struct Stats {
     pub requests_hedged: u64,
     /// Extents that were asked for together with an adjacent one.
     pub requests_coalesced: u64,
+    /// Requests that the folder of [`Options::cache`](crate::Options::cache) was asked for, in
+    /// place of the storage.
+    pub requests_cache: u64,
     /// Bytes received from the storage.
     pub fetched_bytes: u64,
     /// Requests made again after a failure.

@@ -50,6 +50,7 @@
 //! | read without a copy | [`File::read`], [`Pages`] | no |
 //! | have many operations in flight | [`Engine::submissions`] | no |
 //! | list | [`Storage::walk`], [`Engine::open_directory`] | no |
+//! | keep what was read on a local disk | [`Options::with_cache`], [`Storage::warm`] | no |
 //! | look names up | [`Engine::look_up`] | no |
 //! | read files in a known order | [`Engine::expect`] | no |
 //! | use more memory than there is | `memory::Region` (feature `memory`) | no |
@@ -132,9 +133,9 @@
 //! # What is cached
 //!
 //! An engine keeps what it has read, and what it has read ahead, in its own memory: at most
-//! [`Options::memory_bytes`], book-keeping included. Nothing is written to disk, but for a record
-//! or a region's spill file. Reads that come back to the same bytes are answered from there while
-//! they fit.
+//! [`Options::memory_bytes`], book-keeping included. Reads that come back to the same bytes are
+//! answered from there while they fit. Nothing is written to disk, but for a record, a region's
+//! spill file and the folder of [`Options::with_cache`], where content stays across restarts.
 //!
 //! A [`File`] is pinned to the version of the object that it was opened with. When the object is
 //! replaced, its reads fail with [`ErrorKind::Changed`]; two versions are never mixed. What a
@@ -177,6 +178,7 @@ mod reader;
 mod share;
 mod storage;
 mod walk;
+mod warm;
 
 pub use contact::{ContactError, Target};
 pub use foreread_engine::{
@@ -188,6 +190,7 @@ pub use foreread_engine::{
 pub use reader::Reader;
 pub use storage::{Storage, StorageBuilder};
 pub use walk::Walk;
+pub use warm::Warmed;
 
 /// Storage itself, one attempt a call, without an engine: to implement a kind of storage, or to
 /// use one directly.

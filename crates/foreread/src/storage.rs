@@ -17,6 +17,7 @@ use foreread_engine::{Engine, Error, File, Key, Object, Options};
 
 use crate::contact::{self, ContactError, Target};
 use crate::walk::Walk;
+use crate::warm::{self, Warmed};
 
 /// What a URL names, read through an engine of its own. Clones share the engine.
 ///
@@ -196,6 +197,33 @@ impl Storage {
     /// ```
     pub fn walk(&self, path: &str) -> Walk {
         Walk::new(self.engine.clone(), &self.prefix(path))
+    }
+
+    /// Reads what `target` names and is not in the folder of [`Options::cache`], so that it is
+    /// local from then on. Not faster than the folder is written. `told` gets what was done so
+    /// far, after each object.
+    ///
+    /// ```
+    /// # use foreread_testbed::{Config, ObjectSpec, Testbed};
+    /// # let objects = ["a/1", "a/2"].map(|key| ObjectSpec::new(key, 1 << 20)).to_vec();
+    /// # let testbed = Testbed::start(Config { objects, anonymous: true, ..Config::default() })?;
+    /// # let endpoint = testbed.endpoint();
+    /// # let folder = tempfile::tempdir()?;
+    /// use foreread::{Cache, Options, Storage};
+    ///
+    /// let options = Options::default().with_cache(Some(Cache::new(folder.path())));
+    /// let builder = Storage::builder("s3://testbed/a").endpoint(endpoint).anonymous(true);
+    /// let storage = builder.options(options).connect()?;
+    /// let target = storage.block_on(storage.locate())?;
+    /// let warmed = storage.block_on(storage.warm(target, |so_far| println!("{so_far:?}")))?;
+    /// assert_eq!((warmed.objects, warmed.kept_bytes, warmed.is_full), (2, 2 << 20, false));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Errors: those of the first listing or read that fails. Without [`Options::cache`] nothing
+    /// is kept.
+    pub async fn warm(&self, target: Target, told: impl FnMut(Warmed)) -> Result<Warmed, Error> {
+        warm::warm(&self.engine, target, told).await
     }
 
     /// Waits on this thread for `future`: for programs without `async`. See [`Engine::block_on`].

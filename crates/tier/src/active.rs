@@ -22,10 +22,10 @@ use foreread_local::Frames;
 use rustix::fs::{Mode, OFlags};
 
 use crate::folder::try_lock;
-use crate::format::{self, FOOTER, HEADER, INDEX_RECORD, PAGE, Record};
-use crate::guard::Guard;
+use crate::format::{self, FOOTER, INDEX_RECORD};
+use crate::guard::{Guard, Salt};
 use crate::object::ObjectId;
-use crate::secret::Random;
+use crate::record::{HEADER, PAGE, Record};
 use crate::segment;
 
 pub(crate) struct Active {
@@ -50,7 +50,7 @@ pub(crate) struct Active {
 
 impl Active {
     /// A new segment file, of this many bytes, with a salt and a guard that no other has.
-    pub(crate) fn create(path: &Path, number: u64, bytes: u64, (salt, guard): (Random, Guard)) -> io::Result<Self> {
+    pub(crate) fn create(path: &Path, number: u64, bytes: u64, (salt, guard): (Salt, Guard)) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
         if !try_lock(&file) {
             return Err(ErrorKind::ResourceBusy.into());

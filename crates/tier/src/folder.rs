@@ -1,7 +1,7 @@
 //! The folder: its format, its owner, its lock, and the segment files in it.
 //!
 //! ```text
-//!   FORMAT                    "foreread cache 2\n"; of an encrypted one a salt and a check as well
+//!   FORMAT                    "foreread cache 2\n"; encrypted: a salt and a check as well
 //!   lock                      locked to make room and to take a number; holds the last number
 //!   segment-0000000000000001  numbers only grow
 //! ```
@@ -17,10 +17,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FlockOperation;
 
 use crate::error::Error;
-use crate::format::{self, PAGE, u64_at};
-use crate::guard::Guard;
+use crate::format::{self, u64_at};
+use crate::guard::{Guard, Salt};
 use crate::object::ObjectId;
-use crate::secret::{Keys, Random, Secret, random};
+use crate::record::PAGE;
+use crate::secret::{Keys, Secret, random};
 
 const FORMAT: &str = "foreread cache 2\n";
 
@@ -35,8 +36,8 @@ pub(crate) struct Folder {
 /// What tells the right key of an encrypted folder from others.
 #[derive(Debug, Clone, Copy)]
 struct KeyCheck {
-    salt: Random,
-    check: Random,
+    salt: Salt,
+    check: Salt,
 }
 
 /// The lock of a folder, until it is dropped.
@@ -84,12 +85,12 @@ impl Folder {
 
     /// The same with the keys that follow from its secret, if that is the right one.
     pub(crate) fn unlocked(self, secret: Option<&Secret>) -> Result<Self, Error> {
-        let key_check = format_of(&self.path)?.flatten();
-        let keys = match (key_check, secret) {
-            (None, None) => return Ok(self),
-            (None, Some(_)) => return Err(Error::NotEncrypted { folder: self.path }),
-            (Some(_), None) => return Err(Error::Encrypted { folder: self.path }),
-            (Some(key_check), Some(secret)) => {
+        let keys = match (format_of(&self.path)?, secret) {
+            (None, _) => return Err(Error::NotACache { folder: self.path }),
+            (Some(Format::Plain), None) => return Ok(self),
+            (Some(Format::Plain), Some(_)) => return Err(Error::NotEncrypted { folder: self.path }),
+            (Some(Format::Encrypted(_)), None) => return Err(Error::Encrypted { folder: self.path }),
+            (Some(Format::Encrypted(key_check)), Some(secret)) => {
                 let keys = Keys::new(secret, &key_check.salt);
                 if keys.check() != key_check.check {
                     return Err(Error::OtherKey { folder: self.path });
@@ -105,8 +106,8 @@ impl Folder {
         let mut text = FORMAT.to_owned();
         if let Some(secret) = secret {
             let salt = random()?;
-            let hex = |random: Random| format!("{:032x}", u128::from_be_bytes(random));
-            text += &format!("encrypted {} {}\n", hex(salt), hex(Keys::new(secret, &salt).check()));
+            let hex = |salt: Salt| format!("{:032x}", u128::from_be_bytes(salt));
+            text.extend(["encrypted ", &hex(salt), " ", &hex(Keys::new(secret, &salt).check()), "\n"]);
         }
         let new = self.path.join(format!("FORMAT-{}", std::process::id()));
         fs::write(&new, text)?;
@@ -122,8 +123,8 @@ impl Folder {
     }
 
     /// What guards the pages of a new segment.
-    pub(crate) fn new_guard(&self) -> io::Result<(Random, Guard)> {
-        let salt = if self.keys.is_some() { random()? } else { Random::default() };
+    pub(crate) fn new_guard(&self) -> io::Result<(Salt, Guard)> {
+        let salt = if self.keys.is_some() { random()? } else { Salt::default() };
         Ok((salt, self.guard(&salt)))
     }
 
@@ -138,7 +139,7 @@ impl Folder {
         Ok(self.guard(&salt))
     }
 
-    fn guard(&self, salt: &Random) -> Guard {
+    fn guard(&self, salt: &Salt) -> Guard {
         self.keys.as_ref().map_or(Guard::Checked, |keys| keys.guard(salt))
     }
 
@@ -245,8 +246,14 @@ fn owned(path: &Path) -> Result<PathBuf, Error> {
     Ok(real)
 }
 
-/// The format of a folder that is a cache: the key_check of an encrypted one. `None`: it is none.
-fn format_of(path: &Path) -> Result<Option<Option<KeyCheck>>, Error> {
+/// What the file `FORMAT` says.
+enum Format {
+    Plain,
+    Encrypted(KeyCheck),
+}
+
+/// The format of a folder; `None`: it is no cache.
+fn format_of(path: &Path) -> Result<Option<Format>, Error> {
     let mut found = Vec::new();
     match File::open(path.join("FORMAT")).and_then(|file| file.take(200).read_to_end(&mut found)) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -256,8 +263,8 @@ fn format_of(path: &Path) -> Result<Option<Option<KeyCheck>>, Error> {
     let found = String::from_utf8_lossy(&found);
     let rest = found.strip_prefix(FORMAT);
     match rest.map(|rest| (rest, key_check(rest))) {
-        Some(("", _)) => Ok(Some(None)),
-        Some((_, Some(key_check))) => Ok(Some(Some(key_check))),
+        Some(("", _)) => Ok(Some(Format::Plain)),
+        Some((_, Some(key_check))) => Ok(Some(Format::Encrypted(key_check))),
         _ => {
             let found = found.lines().next().unwrap_or_default().to_owned();
             Err(Error::Format { folder: path.to_owned(), found })

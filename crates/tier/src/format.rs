@@ -13,18 +13,10 @@
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::guard::{CHECK, Guard};
+use crate::guard::{Guard, Salt};
 use crate::object::ObjectId;
-use crate::secret::Random;
+use crate::record::{CHECK, PAGE, RECORD_HEADER, Record};
 
-/// Bytes of a page, and of a segment's header.
-pub(crate) const PAGE: usize = 4096;
-/// Pages of a block, and of the longest record.
-pub(crate) const BLOCK_PAGES: u64 = 32;
-/// Bytes before the first record.
-pub(crate) const HEADER: u64 = PAGE as u64;
-/// Bytes of a record's header.
-pub(crate) const RECORD_HEADER: usize = 64;
 /// Bytes of a record in the index block.
 pub(crate) const INDEX_RECORD: usize = 32;
 /// Bytes of the footer.
@@ -35,62 +27,8 @@ const RECORD_MAGIC: [u8; 8] = *b"FRRECD01";
 const FOOTER_MAGIC: [u8; 8] = *b"FRFOOT01";
 const VERSION: u32 = 2;
 
-/// A record: where it lies, and what it holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Record {
-    pub(crate) object: ObjectId,
-    pub(crate) first_page: u64,
-    /// Bytes of content.
-    pub(crate) bytes: u32,
-    /// Where its header lies in the segment.
-    pub(crate) offset: u32,
-}
-
-impl Record {
-    pub(crate) fn pages(&self) -> u64 {
-        u64::from(self.bytes).div_ceil(PAGE as u64)
-    }
-
-    /// Bytes in the file.
-    pub(crate) fn file_bytes(&self) -> u64 {
-        RECORD_HEADER as u64 + u64::from(self.bytes) + self.pages() * CHECK as u64
-    }
-
-    /// Where the checksum of the page at place `at` of the record lies.
-    pub(crate) fn page_offset(&self, at: u64) -> u64 {
-        u64::from(self.offset) + RECORD_HEADER as u64 + at * (CHECK + PAGE) as u64
-    }
-
-    /// The bits of its pages in their block.
-    pub(crate) fn bits(&self) -> u32 {
-        page_bits(self.first_page, self.pages())
-    }
-
-    pub(crate) fn block(&self) -> u64 {
-        block_number(self.object, self.first_page)
-    }
-
-    fn is_possible(&self) -> bool {
-        self.bytes > 0
-            && self.first_page < 1 << 52
-            && self.first_page % BLOCK_PAGES + self.pages() <= BLOCK_PAGES
-            && u64::from(self.offset) >= HEADER
-    }
-}
-
-/// The bits of `pages` pages from `first` on, in the block of `first`.
-pub(crate) fn page_bits(first: u64, pages: u64) -> u32 {
-    (((1_u64 << pages) - 1) << (first % BLOCK_PAGES)) as u32
-}
-
-/// A number for the block of a page, as policy counts them.
-pub(crate) fn block_number(object: ObjectId, page: u64) -> u64 {
-    let [low, high] = object.halves();
-    xxh3_64_with_seed(&(page / BLOCK_PAGES).to_le_bytes(), low ^ high.rotate_left(1))
-}
-
 /// The first block of a segment.
-pub(crate) fn header(number: u64, segment_bytes: u64, salt: &Random) -> Vec<u8> {
+pub(crate) fn header(number: u64, segment_bytes: u64, salt: &Salt) -> Vec<u8> {
     let mut block = vec![0; PAGE];
     block[..8].copy_from_slice(&SEGMENT_MAGIC);
     block[8..12].copy_from_slice(&VERSION.to_le_bytes());
@@ -103,7 +41,7 @@ pub(crate) fn header(number: u64, segment_bytes: u64, salt: &Random) -> Vec<u8> 
 }
 
 /// The salt of the segment of this number, if `block` begins it.
-pub(crate) fn salt(block: &[u8], number: u64) -> Option<Random> {
+pub(crate) fn salt(block: &[u8], number: u64) -> Option<Salt> {
     let is_header = block.len() >= 56
         && block[..8] == SEGMENT_MAGIC
         && block[8..12] == VERSION.to_le_bytes()
@@ -222,6 +160,8 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use crate::record::HEADER;
+
     use super::*;
 
     fn example() -> Record {
@@ -261,10 +201,5 @@ mod tests {
             let found = footer(&wrong[wrong.len() - FOOTER..], 5, 10_000 + block.len() as u64);
             assert_eq!(found.and_then(|found| index_records(&wrong[..found.bytes], 5, &found)), None);
         }
-    }
-
-    #[test]
-    fn pages_have_bits_in_their_block() {
-        assert_eq!((page_bits(0, 32), page_bits(33, 2), page_bits(63, 1)), (u32::MAX, 6, 1 << 31));
     }
 }

@@ -1,4 +1,4 @@
-//! What guards the pages of a segment: a checksum of each, or an encryption that has a tag of each.
+//! What guards the pages of a segment: a checksum of each, or encryption with a tag of each.
 //!
 //! ```text
 //!   page ── Checked ────> 16 bytes of XXH3-128, seeded by object and page │ the page
@@ -8,27 +8,27 @@
 //!
 //! *Invariant:* a page is right only at its place: in its segment, of its object, as its page.
 
-use ring::aead::{Aad, Algorithm, LessSafeKey, MAX_TAG_LEN, NONCE_LEN, Nonce, Tag, UnboundKey};
+use ring::aead::{Aad, Algorithm, LessSafeKey, NONCE_LEN, Nonce, Tag, UnboundKey};
 use ring::hkdf::Okm;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-use crate::format::Record;
+use crate::record::{CHECK, Record};
 
-/// Bytes beside each page.
-pub(crate) const CHECK: usize = MAX_TAG_LEN;
+/// Numbers that no other segment or folder has.
+pub(crate) type Salt = [u8; 16];
 
 /// The guard of one segment.
 pub(crate) enum Guard {
     /// Damage is found.
     Checked,
     /// Damage and forgery are found, and only the key can read it.
-    Encrypted(LessSafeKey),
+    Encrypted(Box<LessSafeKey>),
 }
 
 impl Guard {
     /// The guard of a segment whose key this is.
     pub(crate) fn encrypted(key: Okm<'_, &'static Algorithm>) -> Self {
-        Self::Encrypted(LessSafeKey::new(UnboundKey::from(key)))
+        Self::Encrypted(Box::new(LessSafeKey::new(UnboundKey::from(key))))
     }
 
     /// Writes the page at place `at` of a record, and its check before it.

@@ -13,8 +13,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use crate::format::{BLOCK_PAGES, PAGE, Record};
 use crate::object::ObjectId;
+use crate::record::{BLOCK_PAGES, PAGE, Record};
 
 /// The index of a cache.
 #[derive(Debug, Default)]
@@ -65,14 +65,18 @@ impl Index {
         Some(entry)
     }
 
-    /// Removes all records of some segments, and looks at every one for it.
-    pub(crate) fn remove_segments(&mut self, segments: &BTreeSet<u64>) {
-        let kept_bytes = &mut self.kept_bytes;
-        self.records.retain(|_, entry| {
+    /// Removes all records of some segments, and looks at every one for it. Returns their pages.
+    pub(crate) fn remove_segments(&mut self, segments: &BTreeSet<u64>) -> Vec<(ObjectId, Range<u64>)> {
+        let (kept_bytes, mut left) = (&mut self.kept_bytes, Vec::new());
+        self.records.retain(|&(object, first), entry| {
             let stays = !segments.contains(&entry.segment);
-            *kept_bytes -= if stays { 0 } else { u64::from(entry.bytes) };
+            if !stays {
+                *kept_bytes -= u64::from(entry.bytes);
+                left.push(entry.record(object, first).piece());
+            }
             stays
         });
+        left
     }
 
     /// A record that has the first `need` bytes of a page.

@@ -16,7 +16,7 @@
 //!
 //! # Files
 //!
-//! - `format`: what lies in a segment.
+//! - `format`: what lies in a segment; `record`: a piece of an object in it.
 //! - `guard`: what is beside each page; `secret`: the keys of an encrypted folder.
 //! - `folder`: the folder, its lock, and the names in it.
 //! - `segment`: reading the records of a segment, and sealing one that was left.
@@ -42,6 +42,7 @@ mod object;
 mod options;
 mod queue;
 mod reading;
+mod record;
 mod secret;
 mod segment;
 mod shared;
@@ -57,5 +58,6 @@ pub use options::{Options, Stats};
 pub use queue::Bytes;
 pub use reading::Missing;
 pub use secret::Secret;
+pub use shared::Watch;
 pub use survey::{Summary, Verified, clear, summary, verify};
 pub use tier::{Answer, Tier};

@@ -1,5 +1,7 @@
 //! How large a cache may be, and what it has done.
 
+use serde::{Deserialize, Serialize};
+
 use crate::secret::Secret;
 
 /// Limits of a cache.
@@ -72,37 +74,38 @@ impl Options {
 /// 256 KiB, and what a disk writes in a tenth of a second or less.
 const QUEUE_BYTES_MAX: u64 = 16 << 20;
 
-/// What a cache holds and has done since it was opened.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// What a folder holds, and what it was used for by this process since it was opened.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Bytes of content that can be read.
+    /// Bytes of content in it.
     pub kept_bytes: u64,
-    /// Segment files that are known.
+    /// Its segment files.
     pub segments: u64,
-    /// Records that are known.
+    /// Pieces of content in it, of up to 128 KiB.
     pub entries: u64,
-    /// Memory of the index, in bytes.
-    pub index_bytes: u64,
-    /// Reads that got their bytes.
+    /// Memory for what is known of it, in bytes.
+    pub memory_bytes: u64,
+    /// Reads of it that had their bytes.
     pub hits: u64,
     /// Their bytes.
-    pub hit_bytes: u64,
-    /// Reads that got none.
+    pub read_bytes: u64,
+    /// Reads of it that had none: the storage was asked.
     pub misses: u64,
-    /// Records with a page that was found wrong.
-    pub corrupt: u64,
-    /// Bytes written to segment files.
+    /// Pieces that were found wrong, and dropped.
+    pub wrong: u64,
+    /// Bytes written to its files.
     pub written_bytes: u64,
-    /// Bytes of content that were offered, admitted and written.
+    /// Bytes of content that were new in it.
     pub admitted_bytes: u64,
-    /// Bytes that policy refused.
+    /// Bytes that were read and not worth keeping.
     pub refused_bytes: u64,
-    /// Bytes that were not written: the queue was full for too long, or writing paused.
+    /// Bytes that came faster than they could be written, or while writing paused.
     pub dropped_bytes: u64,
-    /// Bytes of content that were written again when their segment left.
+    /// Bytes of content that were written again, since their file left.
     pub carried_bytes: u64,
-    /// Bytes of segment files that left.
+    /// Bytes of files that left.
     pub evicted_bytes: u64,
     /// Writes that failed.
     pub write_errors: u64,

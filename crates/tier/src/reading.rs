@@ -19,9 +19,9 @@ use foreread_local::lock::Mutex;
 use foreread_local::{Buffers, Filled, Frames};
 
 use crate::files::Segment;
-use crate::format::{PAGE, Record};
-use crate::guard::{CHECK, Guard};
+use crate::guard::Guard;
 use crate::object::ObjectId;
+use crate::record::{CHECK, PAGE, Record};
 use crate::shared::{Shared, count};
 
 /// The cache does not have all of the pages, or cannot read them now.
@@ -167,7 +167,7 @@ impl Gather {
         let has_left = || rustix::fs::fstat(segment.file.cached()).is_ok_and(|stat| stat.st_size == 0);
         if !wrong.is_empty() {
             if !has_left() {
-                count(&self.shared.counters.corrupt, wrong.len() as u64);
+                count(&self.shared.counters.wrong, wrong.len() as u64);
             }
             self.remove(&wrong);
         }
@@ -209,9 +209,10 @@ impl Gather {
 
     fn remove(&self, pieces: &[&Piece]) {
         let mut state = self.shared.state.lock();
-        for piece in pieces {
-            state.index.remove(piece.segment, &piece.record);
-        }
+        let is_there = |piece: &&&Piece| state.index.remove(piece.segment, &piece.record).is_some();
+        let left: Vec<_> = pieces.iter().filter(is_there).map(|piece| piece.record.piece()).collect();
+        drop(state);
+        self.shared.tell(&left, false);
     }
 
     fn arrived(&self, is_right: bool) {
@@ -230,7 +231,7 @@ impl Gather {
             return done(Err(Missing));
         }
         count(&counters.hits, 1);
-        count(&counters.hit_bytes, self.len as u64);
+        count(&counters.read_bytes, self.len as u64);
         done(Ok(frames));
     }
 }

@@ -14,12 +14,12 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use ring::aead::AES_256_GCM;
-use ring::hkdf::{HKDF_SHA256, KeyType, Okm, Prk, Salt};
+use ring::hkdf::{self, HKDF_SHA256, KeyType, Okm, Prk};
 use ring::hmac::{self, HMAC_SHA256};
 use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::error::Error;
-use crate::guard::Guard;
+use crate::guard::{Guard, Salt};
 use crate::object::{ObjectId, put_fields};
 
 /// What encrypts a folder: the content of a key file.
@@ -47,11 +47,9 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// Numbers that do not come again.
-pub(crate) type Random = [u8; 16];
-
-pub(crate) fn random() -> io::Result<Random> {
-    let mut random = Random::default();
+/// A salt.
+pub(crate) fn random() -> io::Result<Salt> {
+    let mut random = Salt::default();
     SystemRandom::new().fill(&mut random).map_err(|_| io::Error::other("the system has no random numbers"))?;
     Ok(random)
 }
@@ -64,22 +62,22 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    pub(crate) fn new(secret: &Secret, salt: &Random) -> Self {
-        let folder = Salt::new(HKDF_SHA256, salt).extract(&secret.0);
+    pub(crate) fn new(secret: &Secret, salt: &Salt) -> Self {
+        let folder = hkdf::Salt::new(HKDF_SHA256, salt).extract(&secret.0);
         let names = hmac::Key::from(expand(&folder, &[b"foreread names"], HMAC_SHA256));
         Self { folder, names }
     }
 
     /// What tells this key from others.
-    pub(crate) fn check(&self) -> Random {
-        let mut check = Random::default();
+    pub(crate) fn check(&self) -> Salt {
+        let mut check = Salt::default();
         let filled = expand(&self.folder, &[b"foreread folder"], Check).fill(&mut check);
         debug_assert!(filled.is_ok(), "the length is that of `Check`");
         check
     }
 
     /// What guards the pages of the segment with this salt.
-    pub(crate) fn guard(&self, salt: &Random) -> Guard {
+    pub(crate) fn guard(&self, salt: &Salt) -> Guard {
         Guard::encrypted(expand(&self.folder, &[b"foreread segment", salt], &AES_256_GCM))
     }
 
@@ -95,13 +93,13 @@ fn expand<'p, L: KeyType>(from: &'p Prk, info: &'p [&'p [u8]], length: L) -> Okm
     from.expand(info, length).unwrap_or_else(|_| unreachable!("no key has 255 blocks"))
 }
 
-/// The length of a [`Random`].
+/// The length of a check.
 #[derive(Debug)]
 struct Check;
 
 impl KeyType for Check {
     fn len(&self) -> usize {
-        size_of::<Random>()
+        size_of::<Salt>()
     }
 }
 

@@ -11,8 +11,9 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 
 use crate::folder::{Lock, try_lock};
-use crate::format::{self, FOOTER, HEADER, PAGE, RECORD_HEADER, Record};
-use crate::guard::{CHECK, Guard};
+use crate::format::{self, FOOTER};
+use crate::guard::Guard;
+use crate::record::{CHECK, HEADER, PAGE, RECORD_HEADER, Record};
 
 /// The records of a sealed segment; `None` if it is not sealed.
 pub(crate) fn sealed(file: &File, number: u64) -> io::Result<Option<Vec<Record>>> {

@@ -8,6 +8,8 @@
 //! *Invariant:* no thread does I/O while it holds the lock of the state.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -17,10 +19,11 @@ use foreread_policy::TierPath;
 
 use crate::files::Files;
 use crate::folder::Folder;
-use crate::format::{PAGE, Record};
 use crate::index::{ENTRY_BYTES, Index};
+use crate::object::ObjectId;
 use crate::options::{Options, Stats};
 use crate::queue::Queue;
+use crate::record::{PAGE, Record};
 
 pub(crate) struct Shared {
     pub(crate) folder: Folder,
@@ -31,6 +34,7 @@ pub(crate) struct Shared {
     pub(crate) files: Files,
     pub(crate) submitter: Submitter,
     pub(crate) counters: Counters,
+    pub(crate) watchers: Mutex<Vec<Arc<dyn Watch>>>,
     /// Whether what was there at first is in the index.
     pub(crate) loaded: Mutex<bool>,
     pub(crate) loading: Condvar,
@@ -39,6 +43,20 @@ pub(crate) struct Shared {
     pub(crate) ending: Condvar,
     /// The process with the threads: a child of a fork has none.
     pub(crate) process: u32,
+}
+
+/// Pages of an object.
+pub(crate) type Piece = (ObjectId, Range<u64>);
+
+/// Hears, on any thread, of what comes to a cache but for what is offered here, and of what leaves
+/// it.
+pub trait Watch: Send + Sync {
+    /// These pages of objects can be read now, since other processes wrote them or they were
+    /// written again; or they can be read no more.
+    fn changed(&self, pieces: &[(ObjectId, Range<u64>)], are_kept: bool);
+
+    /// It need not hear of more.
+    fn is_over(&self) -> bool;
 }
 
 pub(crate) struct State {
@@ -61,9 +79,9 @@ pub(crate) struct Known {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) hits: AtomicU64,
-    pub(crate) hit_bytes: AtomicU64,
+    pub(crate) read_bytes: AtomicU64,
     pub(crate) misses: AtomicU64,
-    pub(crate) corrupt: AtomicU64,
+    pub(crate) wrong: AtomicU64,
     pub(crate) written_bytes: AtomicU64,
     pub(crate) admitted_bytes: AtomicU64,
     pub(crate) refused_bytes: AtomicU64,
@@ -97,6 +115,7 @@ impl Shared {
             files: Files::default(),
             submitter: Submitter::new(foreread_local::Mechanism::default()),
             counters: Counters::default(),
+            watchers: Mutex::default(),
             loaded: Mutex::new(false),
             loading: Condvar::default(),
             ends: Mutex::new(false),
@@ -146,20 +165,36 @@ impl Shared {
         }
         state.segments.insert(number, Known { is_sealed: true });
         state.policy.found(number, records.iter().map(Record::pages).sum());
+        drop(state);
+        self.tell(&records.iter().map(Record::piece).collect::<Vec<_>>(), true);
+    }
+
+    /// Tells those that watch. Without any lock: they may come to read here.
+    pub(crate) fn tell(&self, pieces: &[Piece], are_kept: bool) {
+        if pieces.is_empty() {
+            return;
+        }
+        let watchers = {
+            let mut watchers = self.watchers.lock();
+            watchers.retain(|watcher| !watcher.is_over());
+            watchers.clone()
+        };
+        for watcher in watchers {
+            watcher.changed(pieces, are_kept);
+        }
     }
 
     /// Forgets segments that are no longer there. `has_records`: some may be in the index.
     pub(crate) fn forget(&self, numbers: &BTreeSet<u64>, has_records: bool) {
         let mut state = self.state.lock();
-        if has_records {
-            state.index.remove_segments(numbers);
-        }
+        let left = if has_records { state.index.remove_segments(numbers) } else { Vec::new() };
         for &number in numbers {
             state.segments.remove(&number);
             state.skipped.remove(&number);
             state.policy.gone(number);
         }
         drop(state);
+        self.tell(&left, false);
         for &number in numbers {
             self.files.close(number);
         }
@@ -167,7 +202,7 @@ impl Shared {
 
     pub(crate) fn stats(&self) -> Stats {
         let state = self.state.lock();
-        let (kept_bytes, entries, index_bytes) =
+        let (kept_bytes, entries, memory_bytes) =
             (state.index.kept_bytes(), state.index.len() as u64, state.index_bytes());
         let segments = state.segments.len() as u64;
         drop(state);
@@ -177,11 +212,11 @@ impl Shared {
             kept_bytes,
             segments,
             entries,
-            index_bytes,
+            memory_bytes,
             hits: of(&counters.hits),
-            hit_bytes: of(&counters.hit_bytes),
+            read_bytes: of(&counters.read_bytes),
             misses: of(&counters.misses),
-            corrupt: of(&counters.corrupt),
+            wrong: of(&counters.wrong),
             written_bytes: of(&counters.written_bytes),
             admitted_bytes: of(&counters.admitted_bytes),
             refused_bytes: of(&counters.refused_bytes),

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::error::Error;
 use crate::folder::{Folder, try_lock};
-use crate::format::Record;
+use crate::record::Record;
 use crate::secret::Secret;
 use crate::segment;
 

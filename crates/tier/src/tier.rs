@@ -12,12 +12,12 @@ use foreread_local::{Frames, Submitter};
 
 use crate::error::Error;
 use crate::folder::Folder;
-use crate::format::{BLOCK_PAGES, PAGE, block_number, page_bits};
 use crate::object::ObjectId;
 use crate::options::{Options, Stats};
 use crate::queue::{Bytes, Offer};
 use crate::reading::{self, Missing};
-use crate::shared::{Shared, count};
+use crate::record::{BLOCK_PAGES, PAGE, block_number, page_bits};
+use crate::shared::{Shared, Watch, count};
 use crate::{watcher, writer};
 
 /// What becomes of an offer.
@@ -125,6 +125,11 @@ impl Tier {
         }
         shared.queue.push(Offer { object, first_page, bytes, told }, cost);
         Answer::Taken
+    }
+
+    /// Has `watcher` hear of what comes and leaves without an offer of its own.
+    pub fn watch(&self, watcher: Arc<dyn Watch>) {
+        self.shared.watchers.lock().push(watcher);
     }
 
     /// Takes note of bytes that found the queue full and were not offered again.

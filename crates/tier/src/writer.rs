@@ -24,8 +24,8 @@ use foreread_policy::TierBlock;
 
 use crate::active::Active;
 use crate::folder::{Lock, try_lock};
-use crate::format::{BLOCK_PAGES, PAGE, Record};
 use crate::queue::{Offer, Queue, Told};
+use crate::record::{BLOCK_PAGES, PAGE, Record};
 use crate::segment;
 use crate::shared::{Known, Shared, count};
 
@@ -155,7 +155,7 @@ impl Writer {
 
     /// Writes what has gathered, and tells of it.
     fn write(&mut self) -> io::Result<()> {
-        let mut oldest = None;
+        let (mut oldest, mut came) = (None, Vec::new());
         if let Some(active) = self.active.as_mut() {
             let (number, is_replacement) = (active.number, active.is_replacement);
             let (records, longer) = active.write()?;
@@ -173,6 +173,7 @@ impl Writer {
                 if is_known {
                     state.index.insert(number, record);
                     state.policy.written(number, record.block(), record.bits(), is_carried);
+                    came.extend(is_carried.then(|| record.piece()));
                 }
             }
             if state.index_bytes() > self.shared.options.index_bytes_max {
@@ -180,6 +181,7 @@ impl Writer {
             }
         }
         self.has_warned = false;
+        self.shared.tell(&came, true);
         let told = std::mem::take(&mut self.told);
         let finishing = Finishing { queue: &self.shared.queue, offers: told.len() as u64 };
         for (told, pages) in told {
@@ -281,6 +283,7 @@ impl Writer {
         let chosen = state.policy.leave(number, &blocks);
         state.policy.gone(number);
         drop(state);
+        shared.tell(&left.iter().map(Record::piece).collect::<Vec<_>>(), false);
         for at in chosen {
             let content = file.as_ref().and_then(|file| self.content(file, number, &left[at]));
             carried.extend(content.map(|content| (left[at], content)));

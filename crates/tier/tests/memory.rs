@@ -37,6 +37,6 @@ fn an_entry_takes_at_most_128_bytes() {
         let own = bytes as u64 - (entries.next_power_of_two() * 40).min(bytes as u64);
         println!("{name}: {} bytes an entry in all, {} for the index", bytes as u64 / entries, own / entries);
         assert!(own / entries <= 128);
-        assert!(stats.index_bytes >= own * 9 / 10, "{} told, {own} measured", stats.index_bytes);
+        assert!(stats.memory_bytes >= own * 9 / 10, "{} told, {own} measured", stats.memory_bytes);
     }
 }

@@ -1,12 +1,14 @@
 //! How the engine reads: options of the commands that start one.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use foreread::{Cache, Options, Panic};
+use foreread::{Options, Panic};
 use miette::Diagnostic;
 use thiserror::Error;
 
+use crate::args::cache::CacheArgs;
 use crate::args::memory;
+use crate::args::path::absolute;
 use crate::failure::Failure;
 use crate::last_cause::LastCause;
 use crate::terminal::size::Size;
@@ -50,13 +52,8 @@ pub(crate) struct EngineArgs {
     #[arg(long, value_name = "FOLDER")]
     pub(crate) cache: Option<PathBuf>,
 
-    /// Bytes that the folder of --cache takes at most, of all processes together
-    #[arg(long, value_name = "SIZE", default_value = "64GiB")]
-    pub(crate) cache_size: Size,
-
-    /// Bytes that stay free on the file system of --cache: with less, content leaves
-    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
-    pub(crate) cache_min_free: Size,
+    #[command(flatten)]
+    pub(crate) cache_args: CacheArgs,
 
     /// Panic in this place, such as `policy:N` or `task:N`, the Nth time it is passed. For tests
     /// of what a panic does. Repeatable
@@ -95,10 +92,7 @@ impl EngineArgs {
         let fair_queue = self.fair_queue == FairQueue::On;
         let mut options = Options::default().with_memory_bytes(memory.0).with_panics(&self.plant_panic);
         (options.readahead, options.fair_queue, options.record) = (readahead, fair_queue, record);
-        if let Some(folder) = &self.cache {
-            let cache = Cache::new(absolute(folder)?).with_bytes(self.cache_size.0);
-            options.cache = Some(cache.with_min_free_bytes(self.cache_min_free.0));
-        }
+        options.cache = self.cache.as_deref().map(|folder| self.cache_args.of(folder)).transpose()?;
         Ok(options)
     }
 }
@@ -125,11 +119,6 @@ pub(crate) enum Error {
     Shared(#[from] Failure),
 }
 
-/// `path`, independent of the process's directory.
-pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    std::path::absolute(path).map_err(|cause| Failure::File { path: path.to_owned(), cause })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,8 +131,7 @@ mod tests {
             fair_queue: FairQueue::On,
             record: None,
             cache: None,
-            cache_size: Size(1 << 30),
-            cache_min_free: Size(1 << 30),
+            cache_args: CacheArgs { size: Size(1 << 30), min_free: Size(1 << 30), key_file: None },
             plant_panic: Vec::new(),
         };
         assert!(matches!(args.options(), Err(Error::MemoryTooSmall { .. })));

@@ -1,9 +1,12 @@
-//! `foreread cache stats|verify|clear FOLDER`: what a folder of `--cache` holds, whether it is
-//! right, and removing it.
+//! `foreread cache stats|verify|clear|warm FOLDER`: what a folder of `--cache` holds, whether it
+//! is right, removing it, and filling it.
+
+mod warm;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use foreread_tier::Secret;
 use miette::Diagnostic;
 use thiserror::Error as ThisError;
 
@@ -11,7 +14,7 @@ use crate::terminal::output;
 use crate::terminal::progress::Progress;
 use crate::terminal::size::Size;
 
-/// Look at a folder of `--cache`, check it, or remove what it holds
+/// Look at a folder of `--cache`, check it, fill it, or remove what it holds
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -25,6 +28,7 @@ All of it works while mounts and programs use the folder.
 Examples:
   foreread mount s3://bucket /mnt/data --cache /var/cache/foreread --cache-size 200GiB
   foreread cache stats /var/cache/foreread
+  foreread cache warm /var/cache/foreread s3://bucket/train --cache-size 200GiB
   foreread cache verify /var/cache/foreread";
 
 #[derive(Debug, clap::Subcommand)]
@@ -42,12 +46,17 @@ enum Action {
     Verify {
         /// The folder
         folder: PathBuf,
+
+        /// The key file of an encrypted folder
+        #[arg(long, value_name = "KEYFILE")]
+        cache_encrypt: Option<PathBuf>,
     },
     /// Remove the content, and nothing else
     Clear {
         /// The folder
         folder: PathBuf,
     },
+    Warm(warm::Args),
 }
 
 /// Why `foreread cache` fails.
@@ -72,10 +81,11 @@ enum Error {
 }
 
 /// Does what is asked.
-pub(crate) fn run(args: &Args) -> miette::Result<ExitCode> {
+pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
     match &args.action {
         Action::Stats { folder, json } => stats(folder, *json),
-        Action::Verify { folder } => verify(folder),
+        Action::Verify { folder, cache_encrypt } => verify(folder, cache_encrypt.as_deref()),
+        Action::Warm(args) => warm::run(args, verbose),
         Action::Clear { folder } => {
             let bytes = foreread_tier::clear(folder).map_err(Error::from)?;
             output::line(format_args!("{}: removed {}", folder.display(), Size(bytes)))?;
@@ -100,10 +110,11 @@ fn stats(folder: &Path, json: bool) -> miette::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn verify(folder: &Path) -> miette::Result<ExitCode> {
+fn verify(folder: &Path, key_file: Option<&Path>) -> miette::Result<ExitCode> {
+    let secret = key_file.map(Secret::from_file).transpose().map_err(Error::from)?;
     let all = foreread_tier::summary(folder).map_err(Error::from)?.bytes;
     let (progress, mut before) = (Progress::bytes(all, "checking"), 0);
-    let verified = foreread_tier::verify(folder, |read| {
+    let verified = foreread_tier::verify(folder, secret.as_ref(), |read| {
         progress.advance(read.saturating_sub(before));
         before = read;
     });

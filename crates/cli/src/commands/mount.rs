@@ -29,6 +29,7 @@ use foreread_fuse::mount_table;
 use foreread_testbed::quantity;
 
 use crate::args::engine::{self, EngineArgs};
+use crate::args::path::absolute;
 use crate::args::storage::StorageArgs;
 use crate::failure::Failure;
 use crate::heap;
@@ -208,7 +209,7 @@ fn local_made_absolute(url: &str) -> Result<String, Failure> {
     if url.contains("://") {
         return Ok(url.to_owned());
     }
-    let path = engine::absolute(Path::new(url))?;
+    let path = absolute(Path::new(url))?;
     path.into_os_string().into_string().map_err(|path| Failure::File {
         path: path.into(),
         cause: std::io::Error::new(std::io::ErrorKind::InvalidInput, "the path is not UTF-8"),

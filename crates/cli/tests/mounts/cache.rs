@@ -239,3 +239,79 @@ fn a_small_folder_stays_within_its_bytes_and_the_mount_within_its_memory() {
     let most = mounted.most_resident_bytes();
     assert!(most <= (32 + 64) * MIB, "{} MiB resident", most >> 20);
 }
+
+/// `cache warm` fetches each byte once, also after it was ended half-way; a mount then asks for
+/// none.
+#[test]
+fn a_folder_that_was_warmed_has_all_of_it() {
+    let (store, folder) = (store(), tempfile::tempdir().expect("a folder"));
+    let all = LARGE + SMALL as u64 * SMALL_BYTES;
+    let warm = |url: &str, more: &[&str]| {
+        let mut command = store.foreread();
+        command.args(["cache", "warm"]).arg(folder.path()).args([url, "--memory", "64M"]).args(more);
+        run(&mut command)
+    };
+    warm("s3://testbed/small", &[]).ok();
+    store.testbed.reset_counters();
+    let said = warm("s3://testbed", &[]).ok().text();
+    assert!(said.contains("of 201 objects are kept") && said.contains("24 MiB of it read now"), "{said}");
+    assert!(store.testbed.counters().object_bytes_sent < LARGE + LARGE / 50);
+    store.testbed.reset_counters();
+    assert!(warm("s3://testbed/large", &[]).ok().text().contains(" 0 B of it read now"));
+    warm("s3://testbed", &[]).ok();
+    let mounted = mount(&store, folder.path());
+    read_all(&mounted);
+    assert_eq!(store.testbed.counters().get, 0, "{:?}", store.testbed.requests());
+    assert_eq!(cache(&mounted)["kept_bytes"].as_u64(), Some(all));
+
+    warm("s3://testbed/none", &[]).failed_saying(&["neither an object nor a prefix"]);
+    let small = tempfile::tempdir().expect("a folder");
+    let mut command = store.foreread();
+    command.args(["cache", "warm"]).arg(small.path()).args(["s3://testbed", "--cache-size", "8MiB"]);
+    run(&mut command).failed_saying(&["no room for more", "of 25.7 MiB are kept", "--cache-size"]);
+}
+
+#[test]
+fn an_encrypted_folder_shows_nothing_without_its_key() {
+    let (store, folder, keys) =
+        (store(), tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let key = |name: &str, byte: u8, len: usize| {
+        let path = keys.path().join(name);
+        fs::write(&path, vec![byte; len]).expect("a file");
+        path.to_str().expect("a path").to_owned()
+    };
+    let (right, wrong, short) = (key("right", 1, 32), key("wrong", 2, 32), key("short", 1, 31));
+    let at = folder.path().to_str().expect("a path");
+    let mount = |key: &str| {
+        let options = ["--memory", "64M", "--cache", at, "--cache-encrypt", key];
+        Mount::foreground(store.foreread(), "s3://testbed", &options)
+    };
+    let mounted = mount(&right);
+    read_all(&mounted);
+    until_kept(&mounted, LARGE + SMALL as u64 * SMALL_BYTES);
+    end(mounted);
+    let page = expected("large", 8 * MIB, 64);
+    for entry in fs::read_dir(folder.path()).expect("the folder").flatten() {
+        let bytes = fs::read(entry.path()).expect("a file");
+        assert!(!bytes.windows(page.len()).any(|window| window == page), "{:?}", entry.file_name());
+    }
+    store.testbed.reset_counters();
+    let mounted = mount(&right);
+    read_all(&mounted);
+    assert_eq!(store.testbed.counters().get, 0);
+    end(mounted);
+
+    let refused = |key: &[&str], words: &[&str]| {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut command = store.foreread();
+        command.args(["mount", "s3://testbed"]).arg(dir.path()).args(["--cache", at]).args(key);
+        run(&mut command).failed_saying(words);
+    };
+    refused(&[], &["is encrypted", "give the key file"]);
+    refused(&["--cache-encrypt", &wrong], &["encrypted with another key"]);
+    refused(&["--cache-encrypt", &short], &["32 to 4,096 bytes", "/dev/urandom"]);
+    refused(&["--cache-encrypt", "/no/such/key"], &["cannot be read", "/no/such/key"]);
+    run(foreread().args(["cache", "verify", at])).failed_saying(&["is encrypted"]);
+    run(foreread().args(["cache", "verify", at, "--cache-encrypt", &right])).ok();
+    run(foreread().args(["cache", "stats", at])).ok();
+}

@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use foreread_backend::{Key, Object, Version};
 use foreread_policy::FileId;
+use foreread_tier::ObjectId;
 
 use crate::numbers::Numbers;
 use crate::pages::opened::Opened;
@@ -26,6 +27,8 @@ type Identity = (Key, Version);
 pub(crate) struct Files {
     known: Numbers<FileId, Arc<Opened>>,
     by_identity: HashMap<Identity, FileId>,
+    /// Those that have a place in the tier.
+    by_object: HashMap<ObjectId, FileId>,
     /// Files that policy was told are released.
     idle: HashSet<FileId>,
     next: u64,
@@ -46,10 +49,23 @@ impl Files {
     pub(crate) fn add(&mut self, opened: &Arc<Opened>) {
         self.by_identity.insert(identity(&opened.object), opened.id);
         self.known.insert(opened.id, Arc::clone(opened));
+        if let Some(kept) = &opened.kept {
+            self.by_object.insert(kept.object, opened.id);
+        }
     }
 
     pub(crate) fn get(&self, file: FileId) -> Option<&Arc<Opened>> {
         self.known.get(&file)
+    }
+
+    /// The file with this place in the tier.
+    pub(crate) fn kept(&self, object: ObjectId) -> Option<FileId> {
+        self.by_object.get(&object).copied()
+    }
+
+    /// Memory for the places in the tier, in bytes: entries of 24 bytes and a byte each.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        self.by_object.capacity() as u64 * 25 * 8 / 7
     }
 
     /// All files that are known.
@@ -87,6 +103,7 @@ impl Files {
     pub(crate) fn shrink(&mut self) {
         self.known.shrink_to_fit();
         self.by_identity.shrink_to_fit();
+        self.by_object.shrink_to_fit();
         self.idle.shrink_to_fit();
     }
 
@@ -95,6 +112,9 @@ impl Files {
         self.idle.remove(&file);
         if let Some(opened) = self.known.remove(&file) {
             self.by_identity.remove(&identity(&opened.object));
+            if let Some(kept) = &opened.kept {
+                self.by_object.remove(&kept.object);
+            }
         }
     }
 }

@@ -82,7 +82,7 @@ fn a_wrong_page_is_a_miss_and_is_written_again() {
     file.write_all_at(&[1, 2, 3, 4, 5], 4096 + 64 + 3 * 4104 + 500).expect("room");
     assert!(is_kept(&tier, object(1), 4, 8192));
     assert!(!is_kept(&tier, object(1), 3, 4096));
-    assert_eq!((tier.stats().corrupt, tier.kept(object(1))), (1, vec![]));
+    assert_eq!((tier.stats().wrong, tier.kept(object(1))), (1, vec![]));
     assert!(offer(&tier, object(1), 0, 131_072));
     tier.flush();
     assert!(is_kept(&tier, object(1), 0, 131_072));

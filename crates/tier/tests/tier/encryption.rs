@@ -37,7 +37,7 @@ fn content_comes_back_with_the_key_and_is_not_seen_without() {
         }
         tier.flush();
         assert!((0..5).all(|number| is_kept(&tier, object(number), 3, 8192)));
-        assert_eq!(tier.stats().corrupt, 0);
+        assert_eq!(tier.stats().wrong, 0);
     }
     assert!(!is_visible(folder.path(), &bytes(object(1), 0, 100_000)));
     let verified = foreread_tier::verify(folder.path(), Some(&key), |_| {}).expect("it is the key");
@@ -120,7 +120,7 @@ fn what_was_changed_or_moved_is_a_miss() {
     to.expect("it is there").write_all_at(&from[4096 + 64..4096 + 64 + 4112], 4096 + 64).expect("room");
     let tier = open(folder.path(), with(&key));
     let whole = (0..100).filter(|&number| is_kept(&tier, object(number), 0, 40_960)).count();
-    assert_eq!((whole, tier.stats().corrupt), (97, 3));
+    assert_eq!((whole, tier.stats().wrong), (97, 3));
     assert!(is_kept(&tier, object(0), 1, 36_864) || tier.kept(object(0)).is_empty());
 }
 
@@ -141,7 +141,7 @@ fn what_is_carried_over_comes_back() {
         }
     }
     let stats = tier.stats();
-    assert!(stats.carried_bytes > 0 && stats.evicted_bytes > 0 && stats.corrupt == 0, "{stats:?}");
+    assert!(stats.carried_bytes > 0 && stats.evicted_bytes > 0 && stats.wrong == 0, "{stats:?}");
     let carried = (0..200).step_by(8).filter(|&at| is_kept(&tier, object(0), at * 32, 131_072)).count();
     assert!(carried > 20, "{carried}");
 }

@@ -112,7 +112,7 @@ fn a_file_system_without_room_pauses_writing_and_reads_go_on() {
     }
     let stats = tier.stats();
     assert_eq!(stats.write_errors, 1, "{stats:?}");
-    assert_eq!((stats.corrupt, stats.read_errors), (0, 0));
+    assert_eq!((stats.wrong, stats.read_errors), (0, 0));
     let kept = (0..100).filter(|&at| is_kept(&tier, object(1), at * 32, 131_072)).count();
     assert!(kept >= 5, "{kept}");
     drop(tier);
@@ -150,6 +150,6 @@ fn clearing_is_safe_while_it_is_used() {
     assert!(offer(&tier, object(2), 0, 131_072));
     tier.flush();
     assert!(is_kept(&tier, object(2), 0, 131_072));
-    assert_eq!(tier.stats().corrupt, 0);
+    assert_eq!(tier.stats().wrong, 0);
     assert!(segments(folder.path()).last().cloned() > number, "no number is used twice");
 }

@@ -63,7 +63,7 @@ fn a_process_that_is_killed_leaves_only_right_pages() {
                 }
             }
         }
-        assert_eq!(tier.stats().corrupt, 0, "a kill loses nothing that the kernel has");
+        assert_eq!(tier.stats().wrong, 0, "a kill loses nothing that the kernel has");
         drop(tier);
         let verified = foreread_tier::verify(folder.path(), None, |_| {}).expect("it is a cache");
         assert!(verified.wrong == 0 && verified.good > 0, "{verified:?}");
@@ -88,7 +88,7 @@ fn two_processes_read_what_each_other_sealed() {
     until(|| tier.kept(object(7)).first() == Some(&(0..80 * 32)));
     assert!((0..80).all(|at| is_kept(&tier, object(7), at * 32, 131_072)));
     assert!((0..80).all(|at| is_kept(&tier, object(8), at * 32, 131_072)));
-    assert!(most <= 32 << 20 && tier.stats().corrupt == 0);
+    assert!(most <= 32 << 20 && tier.stats().wrong == 0);
 
     // Another process reads what this one sealed, while this one goes on.
     let mut endless = child(folder.path(), "endless");
@@ -104,5 +104,5 @@ fn two_processes_read_what_each_other_sealed() {
     }
     endless.kill().expect("it runs");
     endless.wait().expect("it ended");
-    assert_eq!(tier.stats().corrupt, 0);
+    assert_eq!(tier.stats().wrong, 0);
 }
