@@ -412,11 +412,28 @@ impl Driver {
                     awake_since = Instant::now();
                 }
                 let Some(driver) = driver.upgrade() else { return };
+                if awake_since.elapsed() >= TIER_PATIENCE {
+                    driver.pass_silent_tier();
+                }
                 if awake_since.elapsed() >= patience {
                     driver.give_up_silent(patience);
                 }
             }
         });
+    }
+
+    /// What the tier does not answer, the storage is asked for.
+    fn pass_silent_tier(self: &Arc<Self>) {
+        let Some(tier) = &self.storage.tier else { return };
+        let is_silent =
+            |in_place: &Arc<InPlace>| in_place.joint.source == Source::Tier && in_place.age() >= TIER_PATIENCE;
+        let silent: Vec<_> = self.enter(|shard| shard.in_place().filter(is_silent).collect());
+        for in_place in silent {
+            if in_place.take() {
+                tier.is_silent();
+                Self::carry_by_task(InFlight::new(self), &in_place.joint);
+            }
+        }
     }
 
     fn give_up_silent(self: &Arc<Self>, patience: Duration) {
@@ -475,6 +492,11 @@ impl Watch for Watching {
         self.0.strong_count() == 0
     }
 }
+
+/// How long the tier is waited for. Lower: a busy disk is passed over, and the storage is asked
+/// for what is there. Higher: readers wait for a disk that hangs. Source: a guess; a disk that
+/// spins answers within a tenth of it.
+const TIER_PATIENCE: Duration = Duration::from_secs(1);
 
 /// By so much the memory of the tier changes before policy is told, 256 KiB. Lower: more events.
 /// Higher: more is held than is charged.

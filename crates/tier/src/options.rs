@@ -111,4 +111,7 @@ pub struct Stats {
     pub write_errors: u64,
     /// Reads that failed.
     pub read_errors: u64,
+    /// How often the disk did not answer for a second: then reads went to the storage until it
+    /// did.
+    pub silences: u64,
 }

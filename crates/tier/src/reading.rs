@@ -14,6 +14,7 @@
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use foreread_local::lock::Mutex;
 use foreread_local::{Buffers, Filled, Frames};
@@ -70,7 +71,8 @@ struct Progress {
 
 /// Starts a read.
 pub(crate) fn start(shared: &Arc<Shared>, object: ObjectId, pages: Range<u64>, len: usize, done: ReadDone) {
-    let Some(pieces) = plan(shared, object, &pages, len) else {
+    let is_silent = shared.is_silent.load(Relaxed);
+    let Some(pieces) = plan(shared, object, &pages, len).filter(|_| !is_silent) else {
         count(&shared.counters.misses, 1);
         return done(Err(Missing));
     };
@@ -144,7 +146,7 @@ fn request(gather: &Arc<Gather>, segment: Arc<Segment>, group: Vec<Piece>) {
         left -= bytes;
     }
     let (then, file) = (Arc::clone(gather), Arc::clone(&segment.file));
-    let done = Box::new(move |filled: Filled| match filled.result {
+    let done = Box::new(move |filled: Filled| match then.shared.answered(filled.result) {
         Ok(bytes) => then.filled(&segment, &group, begin, &filled.buffers, bytes),
         Err(error) => then.failed(&group, &error),
     });

@@ -10,8 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use foreread_local::Submitter;
 use foreread_local::lock::{Condvar, Mutex};
@@ -33,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) queue: Queue,
     pub(crate) files: Files,
     pub(crate) submitter: Submitter,
+    /// Reads are in flight that the disk does not answer.
+    pub(crate) is_silent: AtomicBool,
     pub(crate) counters: Counters,
     pub(crate) watchers: Mutex<Vec<Arc<dyn Watch>>>,
     /// Whether what was there at first is in the index.
@@ -90,6 +92,7 @@ pub(crate) struct Counters {
     pub(crate) evicted_bytes: AtomicU64,
     pub(crate) write_errors: AtomicU64,
     pub(crate) read_errors: AtomicU64,
+    pub(crate) silences: AtomicU64,
 }
 
 pub(crate) fn count(counter: &AtomicU64, by: u64) {
@@ -114,6 +117,7 @@ impl Shared {
             queue: Queue::new(options.queue_bytes_max),
             files: Files::default(),
             submitter: Submitter::new(foreread_local::Mechanism::default()),
+            is_silent: AtomicBool::new(false),
             counters: Counters::default(),
             watchers: Mutex::default(),
             loaded: Mutex::new(false),
@@ -167,6 +171,15 @@ impl Shared {
         state.policy.found(number, records.iter().map(Record::pages).sum());
         drop(state);
         self.tell(&records.iter().map(Record::piece).collect::<Vec<_>>(), true);
+    }
+
+    /// The disk has answered a read.
+    pub(crate) fn answered<T>(&self, result: std::io::Result<T>) -> std::io::Result<T> {
+        // Too many reads in flight is no answer of the disk.
+        if !result.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::ResourceBusy) {
+            self.is_silent.store(false, Relaxed);
+        }
+        result
     }
 
     /// Tells those that watch. Without any lock: they may come to read here.
@@ -225,6 +238,7 @@ impl Shared {
             evicted_bytes: of(&counters.evicted_bytes),
             write_errors: of(&counters.write_errors),
             read_errors: of(&counters.read_errors),
+            silences: of(&counters.silences),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -130,6 +131,15 @@ impl Tier {
     /// Has `watcher` hear of what comes and leaves without an offer of its own.
     pub fn watch(&self, watcher: Arc<dyn Watch>) {
         self.shared.watchers.lock().push(watcher);
+    }
+
+    /// A read has had no answer for too long: until one has, reads find nothing here.
+    pub fn is_silent(&self) {
+        if !self.shared.is_silent.swap(true, Relaxed) {
+            count(&self.shared.counters.silences, 1);
+            let folder = self.shared.folder.path().display();
+            tracing::warn!(%folder, "the disk of the cache does not answer; reads go to the storage until it does");
+        }
     }
 
     /// Takes note of bytes that found the queue full and were not offered again.

@@ -1,7 +1,7 @@
 //! `--cache`: what was read once is local, across restarts, whatever became of the folder.
 
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use foreread_testbed::{Config, ObjectSpec, content};
@@ -314,4 +314,34 @@ fn an_encrypted_folder_shows_nothing_without_its_key() {
     run(foreread().args(["cache", "verify", at])).failed_saying(&["is encrypted"]);
     run(foreread().args(["cache", "verify", at, "--cache-encrypt", &right])).ok();
     run(foreread().args(["cache", "stats", at])).ok();
+}
+
+/// A disk that does not answer, and does not fail either, is passed over.
+#[test]
+fn a_disk_that_hangs_is_passed_over() {
+    let (store, folder) = (store(), tempfile::tempdir().expect("a folder"));
+    let device = fs::metadata(folder.path()).expect("the folder").dev();
+    let device = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+    let group = Path::new("/sys/fs/cgroup/blkio").join(format!("foreread-test-{}", std::process::id()));
+    let limit = |bytes: u64| fs::write(group.join("blkio.throttle.read_bps_device"), format!("{device} {bytes}"));
+    if fs::create_dir(&group).and_then(|()| limit(1)).is_err() {
+        _ = fs::remove_dir(&group);
+        return eprintln!("skipped: the reads of {device} cannot be throttled here");
+    }
+    fill(&store, folder.path());
+    let mut mounted = mount(&store, folder.path());
+    fs::write(group.join("cgroup.procs"), mounted.process().id().to_string()).expect("root may");
+    read_all(&mounted);
+    let stats = cache(&mounted);
+    assert!(stats["silences"].as_u64() >= Some(1) && stats["wrong"] == 0 && stats["read_errors"] == 0, "{stats}");
+    assert_eq!(mounted.stats()["read_errors"], 0);
+    limit(0).expect("it was set");
+    until("the disk has answered", || {
+        store.testbed.reset_counters();
+        fs::read(mounted.file("small/000")).expect("a file");
+        read_all(&mounted);
+        store.testbed.counters().get == 0 && cache(&mounted)["hits"].as_u64() > stats["hits"].as_u64()
+    });
+    end(mounted);
+    fs::remove_dir(&group).expect("it is empty");
 }

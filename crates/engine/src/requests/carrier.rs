@@ -7,6 +7,8 @@
 //! ```
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::AcqRel;
 use std::time::Duration;
 
 use foreread_policy::Source;
@@ -34,6 +36,8 @@ pub(crate) enum Carrier {
 pub(crate) struct InPlace {
     pub(crate) joint: Joint,
     submitted: Instant,
+    /// Its answer was taken, or something else carries it.
+    is_taken: AtomicBool,
 }
 
 impl InPlace {
@@ -47,12 +51,17 @@ impl InPlace {
         if !is_local || !whole || pages > PAGES_MAX {
             return Err(joint);
         }
-        Ok(Arc::new(Self { joint, submitted: Instant::now() }))
+        Ok(Arc::new(Self { joint, submitted: Instant::now(), is_taken: AtomicBool::new(false) }))
     }
 
     /// How long ago it was submitted.
     pub(crate) fn age(&self) -> Duration {
         self.submitted.elapsed()
+    }
+
+    /// Takes what is to be done with it. `false`: that was taken before.
+    pub(crate) fn take(&self) -> bool {
+        !self.is_taken.swap(true, AcqRel)
     }
 
     /// Its bytes will not come: the reads that wait for them get `error`.

@@ -2,8 +2,10 @@
 //!
 //! ```text
 //!   Submit from the tier ──> begin: a read a folio ── all full ──> Event::Completed
-//!                              └── one is missing, or wrong ──> Event::Uncached, and a task:
-//!                                                               the storage is asked
+//!                              ├── one is missing, or wrong ──> Event::Uncached, and a task:
+//!                              │                                the storage is asked
+//!                              └── no answer for a second ──> the same, and what comes later is
+//!                                                             dropped
 //! ```
 //!
 //! Reads see no error of the tier: what it does not have, or has no more, comes from the storage.
@@ -69,6 +71,10 @@ impl<O: Owner> Drop for Asked<O> {
         // The last of its reads is over: the counts of all of them are seen here.
         let Some(in_flight) = self.in_flight.take() else { return };
         let in_place = &self.in_place;
+        if !in_place.take() {
+            // It came too late: a task carries it.
+            return;
+        }
         if *self.missing.get_mut() {
             O::carry_by_task(in_flight, &in_place.joint);
         } else if *self.left.get_mut() > 0 {
