@@ -475,6 +475,8 @@ struct Watching(Weak<Driver>);
 impl Watch for Watching {
     fn changed(&self, pieces: &[(ObjectId, Range<u64>)], are_kept: bool) {
         let Some(driver) = self.0.upgrade() else { return };
+        // A thread of the tier: policy's clock is the runtime's.
+        let _entered = driver.runtime.enter();
         for pieces in pieces.chunks(PIECES_AT_ONCE) {
             driver.enter(|shard| {
                 for (object, pages) in pieces {
@@ -548,6 +550,10 @@ impl Drop for Within {
 impl Owner for Driver {
     fn storage(&self) -> &Storage {
         &self.storage
+    }
+
+    fn runtime(&self) -> &Handle {
+        &self.runtime
     }
 
     fn wants(self: &Arc<Self>, request: RequestId) {

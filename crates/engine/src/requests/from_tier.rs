@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use foreread_backend::Frames;
 use foreread_policy::{Nanos, PAGE_BYTES};
 use foreread_tier::Missing;
+use tokio::runtime::Handle;
 
 use crate::pages::folio::Folio;
 use crate::requests::carrier::InPlace;
@@ -28,6 +29,7 @@ pub(crate) fn begin<O: Owner>(in_place: &Arc<InPlace>, in_flight: InFlight<O>) {
     let folios = joint.folios.len();
     let asked = Arc::new(Asked {
         in_place: Arc::clone(in_place),
+        runtime: in_flight.owner().runtime().clone(),
         in_flight: Some(in_flight),
         left: AtomicUsize::new(folios),
         missing: AtomicBool::new(false),
@@ -36,7 +38,14 @@ pub(crate) fn begin<O: Owner>(in_place: &Arc<InPlace>, in_flight: InFlight<O>) {
     for folio in &joint.folios {
         let (asked, filled) = (Arc::clone(&asked), Arc::clone(folio));
         let bytes = (folio.extent.end * PAGE_BYTES).min(joint.opened.size()) - folio.extent.start * PAGE_BYTES;
-        let done = move |read: Result<Frames, Missing>| asked.take(&filled, read);
+        let done = move |read: Result<Frames, Missing>| {
+            // A thread of the tier, mostly: policy's clock is the runtime's, also for what else
+            // ends with an answer.
+            let runtime = asked.runtime.clone();
+            let _entered = runtime.enter();
+            asked.take(&filled, read);
+            drop((asked, filled));
+        };
         kept.tier.read(kept.object, folio.extent.start..folio.extent.end, bytes as usize, Box::new(done));
     }
 }
@@ -45,6 +54,7 @@ pub(crate) fn begin<O: Owner>(in_place: &Arc<InPlace>, in_flight: InFlight<O>) {
 /// last of its reads is over or dropped.
 struct Asked<O: Owner> {
     in_place: Arc<InPlace>,
+    runtime: Handle,
     /// There until it is dropped.
     in_flight: Option<InFlight<O>>,
     /// Folios without an answer.
@@ -70,7 +80,7 @@ impl<O: Owner> Drop for Asked<O> {
     fn drop(&mut self) {
         // The last of its reads is over: the counts of all of them are seen here.
         let Some(in_flight) = self.in_flight.take() else { return };
-        let in_place = &self.in_place;
+        let (in_place, owner) = (&self.in_place, Arc::clone(in_flight.owner()));
         if !in_place.take() {
             // It came too late: a task carries it.
             return;
@@ -79,10 +89,9 @@ impl<O: Owner> Drop for Asked<O> {
             O::carry_by_task(in_flight, &in_place.joint);
         } else if *self.left.get_mut() > 0 {
             let (joint, unfilled) = (in_place.joint.clone(), in_place.joint.folios.clone());
-            in_flight.owner().broken(Broken { joint, unfilled, panicked: std::thread::panicking() });
+            owner.broken(Broken { joint, unfilled, panicked: std::thread::panicking() });
         } else {
             let took = in_place.age();
-            let owner = Arc::clone(in_flight.owner());
             owner.completed(Arc::clone(in_place), Nanos(took.as_nanos() as u64), true);
         }
     }

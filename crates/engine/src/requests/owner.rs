@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use foreread_policy::{Nanos, RequestId};
+use tokio::runtime::Handle;
 
 use crate::error::Error;
 use crate::pages::folio::Folios;
@@ -22,6 +23,9 @@ use crate::requests::storage::Storage;
 pub(crate) trait Owner: Send + Sync + Sized + 'static {
     /// The storage that is asked.
     fn storage(&self) -> &Storage;
+
+    /// The runtime of its tasks, which has its clock.
+    fn runtime(&self) -> &Handle;
 
     /// `request` has been given all that it was granted, and more of it could arrive.
     fn wants(self: &Arc<Self>, request: RequestId);

@@ -40,6 +40,8 @@ pub(crate) struct Outcome {
     /// What the storage was asked for.
     pub(crate) requests: u64,
     pub(crate) panics: u64,
+    /// Reads that the cache answered.
+    pub(crate) cache_hits: u64,
     pub(crate) took: Duration,
     /// The longest wait of a read for its next bytes, and the longest one for a name or an entry.
     pub(crate) longest: Duration,
@@ -64,6 +66,7 @@ impl Outcome {
         self.budgets += other.budgets;
         self.requests += other.requests;
         self.panics += other.panics;
+        self.cache_hits += other.cache_hits;
         self.took += other.took;
         self.longest = self.longest.max(other.longest);
         self.longest_name = self.longest_name.max(other.longest_name);
