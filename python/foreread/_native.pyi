@@ -19,6 +19,7 @@ __all__ = [
     "View",
     "place",
     "read_together",
+    "set_cache",
     "set_memory",
     "size",
     "stats",
@@ -193,5 +194,11 @@ def read_together(
 ) -> Future[list[bytes | Exception]]: ...
 def size(size: int | str) -> int: ...
 def set_memory(memory: int | None = None) -> int: ...
+def set_cache(
+    folder: str | None,
+    size: int | None = None,
+    min_free: int | None = None,
+    key_file: str | None = None,
+) -> None: ...
 def stats() -> tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]: ...
 def stop() -> None: ...

@@ -1,4 +1,4 @@
-"""The budget of the process, and what its engines have done."""
+"""The budget of the process, its cache on disk, and what its engines have done."""
 
 from __future__ import annotations
 
@@ -11,22 +11,67 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def configure(*, memory: int | str | None = None, **unknown: object) -> int:
-    """Sets the memory budget of the process, in bytes or as a text such as "2GiB" or "96M".
+def configure(
+    *,
+    memory: int | str | None = None,
+    cache: str | os.PathLike[str] | None = None,
+    cache_size: int | str | None = None,
+    cache_min_free: int | str | None = None,
+    cache_encrypt: str | os.PathLike[str] | None = None,
+    **unknown: object,
+) -> int:
+    """Sets the memory budget of the process, and the folder where content stays that was read.
 
-    All engines of the process share it: what is read, what is read ahead, listings. What does not
-    fit any more goes at once. Default: 256 MiB. Returns the budget in bytes; without an argument
-    only that. A store needs 16 MiB at least, so a process that reads from many stores may use
-    more.
+    `memory` is in bytes or a text such as "2GiB" or "96M". All engines of the process share it:
+    what is read, what is read ahead, listings. What does not fit any more goes at once. Default:
+    256 MiB. Returns the budget in bytes; without an argument only that. A store needs 16 MiB at
+    least, so a process that reads from many stores may use more.
 
     Of processes that share an engine, the largest budget that one of them has set holds; if none
     has set one, the default does. It ends with its process. `stats()["stores"]` shows what holds.
 
-    Raises `ValueError` for less than 16 MiB or what is no size, `TypeError` for an unknown option.
+    `cache` is a folder on a local disk: what is read once is local from then on, across restarts.
+    It is made if it is not there. Mounts and other processes of this user may share it. It takes
+    `cache_size` bytes at most (64 GiB) and leaves `cache_min_free` free (1 GiB). `cache_encrypt`
+    is a file of 32 bytes or more with which the content is encrypted. All of it holds for stores
+    that are opened from now on, in this process and the children of a fork; an empty `cache`
+    ends it for these. Of processes that share an engine, the one that serves decides. A process
+    that is told of no folder takes the one that the environment variable `FOREREAD_CACHE` names,
+    of `FOREREAD_CACHE_SIZE` bytes.
+
+    Raises `ValueError` for less than 16 MiB or what is no size, `TypeError` for an unknown option
+    and for one of a cache without `cache`. A folder that cannot be used is a `ValueError` of the
+    first open.
     """
     if unknown:
-        raise TypeError(f"unknown option {next(iter(unknown))!r}; known are memory")
+        known = "memory, cache, cache_size, cache_min_free, cache_encrypt"
+        raise TypeError(f"unknown option {next(iter(unknown))!r}; known are {known}")
+    of_cache = {
+        "cache_size": cache_size,
+        "cache_min_free": cache_min_free,
+        "cache_encrypt": cache_encrypt,
+    }
+    if cache is None or not os.fspath(cache):
+        for name, value in of_cache.items():
+            if value is not None:
+                raise TypeError(f"{name} goes with cache, a folder")
+    if cache is not None:
+        size, free = (
+            None if given is None else _native.size(given) for given in (cache_size, cache_min_free)
+        )
+        key = None if cache_encrypt is None else os.fspath(cache_encrypt)
+        _native.set_cache(os.fspath(cache) or None, size, free, key)
     return _native.set_memory(None if memory is None else _native.size(memory))
+
+
+def _from_environment() -> None:
+    """The cache that the environment names."""
+    cache, size = (os.environ.get(name) for name in ("FOREREAD_CACHE", "FOREREAD_CACHE_SIZE"))
+    if cache:
+        _native.set_cache(cache, None if not size else _native.size(size))
+
+
+_from_environment()
 
 
 class trace:

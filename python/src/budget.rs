@@ -1,7 +1,9 @@
-//! The budget of the process and the counters of its engines.
+//! The budget of the process, its cache on disk, and the counters of its engines.
 
-use foreread::Stats;
+use std::path::PathBuf;
+
 use foreread::shared::{Role, SharedStats};
+use foreread::{Cache, Stats};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -56,6 +58,30 @@ pub(crate) fn set_memory(py: Python<'_>, memory: Option<u64>) -> PyResult<u64> {
         py.detach(|| process::set_memory_bytes(bytes)).map_err(|error| raised(&error))?;
     }
     Ok(process::memory_bytes())
+}
+
+/// Changes the cache of stores that are opened from now on: a folder, the bytes that it takes at
+/// most and those that it leaves free, and the key file that encrypts it. Without a folder, they
+/// have none.
+#[pyfunction]
+#[pyo3(signature = (folder, size = None, min_free = None, key_file = None))]
+pub(crate) fn set_cache(
+    folder: Option<PathBuf>,
+    size: Option<u64>,
+    min_free: Option<u64>,
+    key_file: Option<PathBuf>,
+) -> PyResult<()> {
+    let Some(folder) = folder else {
+        process::set_cache(None);
+        return Ok(());
+    };
+    // The process may change its directory before it opens a store.
+    let mut cache = Cache::new(std::path::absolute(folder)?);
+    cache = cache.with_key_file(key_file.map(std::path::absolute).transpose()?);
+    cache.bytes = size.unwrap_or(cache.bytes);
+    cache.min_free_bytes = min_free.unwrap_or(cache.min_free_bytes);
+    process::set_cache(Some(cache));
+    Ok(())
 }
 
 /// The counters of an engine that has done nothing, and those of each engine of the process: a

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use foreread::backend::lock::Mutex;
 use foreread::backend::{ConnectOptions, Keys};
 use foreread::shared::{ShareOptions, Shared};
-use foreread::{Engine, Error, ErrorKind, MEMORY_BYTES_MIN, Storage};
+use foreread::{Cache, Engine, Error, ErrorKind, MEMORY_BYTES_MIN, Options, Storage};
 
 /// Which process of a line of forks this is.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
@@ -38,6 +38,22 @@ static MEMORY_BYTES: AtomicU64 = AtomicU64::new(0);
 /// The budget of a process that sets none, 256 MiB: the library's default. Lower: fewer streams
 /// are read ahead at full speed. Higher: many workers on one machine run out of memory.
 const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
+
+/// The cache of engines that are made from now on; null if there is none. A child keeps it. One
+/// that has been stored is never freed: another thread may be reading it.
+static CACHE: AtomicPtr<Cache> = AtomicPtr::new(ptr::null_mut());
+
+/// Sets the cache of engines that are made from now on.
+pub(crate) fn set_cache(cache: Option<Cache>) {
+    let cache = cache.map_or(ptr::null_mut(), |cache| Box::into_raw(Box::new(cache)));
+    CACHE.store(cache, Ordering::Release);
+}
+
+/// The cache of engines that are made now.
+pub(crate) fn cache() -> Option<Cache> {
+    // SAFETY: one that has been stored is never freed.
+    unsafe { CACHE.load(Ordering::Acquire).as_ref() }.cloned()
+}
 
 #[derive(Default)]
 struct State {
@@ -130,7 +146,8 @@ pub(crate) fn engine(spec: &Spec) -> Result<Shared, Error> {
     // Another process's engine would not say which reads are this one's.
     let options = ShareOptions::default().with_share(spec.share && traced.is_none());
     let options = options.with_memory_bytes(told).with_default_memory_bytes(default);
-    let shared = Storage::builder(spec.store.as_str()).storage(connect).share(options)?;
+    let builder = Storage::builder(spec.store.as_str()).storage(connect);
+    let shared = builder.options(Options::default().with_cache(cache())).share(options)?;
     for other in engines.values() {
         other.set_memory_bytes(told, default)?;
     }

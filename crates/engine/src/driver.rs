@@ -456,6 +456,8 @@ impl Driver {
     /// fail, as do reads that wait for memory.
     pub(crate) fn shut_down(self: &Arc<Self>) {
         let (waiting, lacking) = self.enter(|shard| {
+            // What was touched last is offered to the tier, which writes it before it ends.
+            self.tell_what_came_before(shard);
             shard.flush_record();
             (shard.give_up_waiting(), shard.give_up_lacking())
         });

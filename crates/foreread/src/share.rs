@@ -27,9 +27,10 @@ impl StorageBuilder {
     ///
     /// let options = ShareOptions::default();
     /// # let options = options.with_folder(folder.path().join("foreread"));
-    /// let builder =
-    /// foreread::Storage::builder("s3://testbed").endpoint(endpoint).anonymous(true); let first =
-    /// builder.clone().share(options.clone())?; let second = builder.share(options)?;
+    /// let builder = foreread::Storage::builder("s3://testbed");
+    /// let builder = builder.endpoint(endpoint).anonymous(true);
+    /// let first = builder.clone().share(options.clone())?;
+    /// let second = builder.share(options)?;
     /// assert_eq!((first.role(), second.role()), (Role::Serves, Role::Joins));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
