@@ -76,6 +76,11 @@ impl Active {
         self.filled + record.file_bytes() as usize > self.buffer.len()
     }
 
+    /// How many records are not in the file.
+    pub(crate) fn unwritten(&self) -> usize {
+        self.records.len() - self.written
+    }
+
     /// Whether the first `need` bytes of a page are in the buffer.
     pub(crate) fn has(&self, object: ObjectId, page: u64, need: usize) -> bool {
         self.records[self.written..].iter().any(|record| {

@@ -20,7 +20,7 @@
 //! - `guard`: what is beside each page; `secret`: the keys of an encrypted folder.
 //! - `folder`: the folder, its lock, and the names in it.
 //! - `segment`: reading the records of a segment, and sealing one that was left.
-//! - `index`: which records there are, in memory.
+//! - `index`: which records there are, in memory; `cold`: of segments whose records are not.
 //! - `shared`: the state that reads, offers and the two threads share.
 //! - `reading`, `writer`, `watcher`: what they do; `active`: the segment that is written to.
 //! - `survey`: what a folder holds, for a user.
@@ -32,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 mod active;
+mod cold;
 mod error;
 mod files;
 mod folder;

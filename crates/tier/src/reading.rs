@@ -122,6 +122,11 @@ fn plan(shared: &Shared, object: ObjectId, pages: &Range<u64>, len: usize) -> Op
             entry.hits = entry.hits.saturating_add(1);
         }
         state.policy.hit(piece.segment, piece.pages);
+        state.reads += 1;
+        let read = state.reads;
+        if let Some(known) = state.segments.get_mut(&piece.segment) {
+            known.read = read;
+        }
     }
     Some(pieces)
 }

@@ -7,7 +7,7 @@
 //!
 //! *Invariant:* no thread does I/O while it holds the lock of the state.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,6 +17,7 @@ use foreread_local::Submitter;
 use foreread_local::lock::{Condvar, Mutex};
 use foreread_policy::TierPath;
 
+use crate::cold::Cold;
 use crate::files::Files;
 use crate::folder::Folder;
 use crate::index::{ENTRY_BYTES, Index};
@@ -64,8 +65,13 @@ pub trait Watch: Send + Sync {
 pub(crate) struct State {
     pub(crate) index: Index,
     pub(crate) policy: TierPath,
-    /// Segments whose records are in the index.
+    /// Segments that are known: their records are in the index, or their objects in `cold`.
     pub(crate) segments: BTreeMap<u64, Known>,
+    pub(crate) cold: Cold,
+    /// Objects that are asked for, and that cold segments may have.
+    pub(crate) wanted: VecDeque<ObjectId>,
+    /// Reads so far, to know which segment was read last.
+    pub(crate) reads: u64,
     /// Segments that the index has no memory for. They leave first.
     pub(crate) skipped: BTreeSet<u64>,
     /// Bytes that can be written before a segment has to leave.
@@ -76,6 +82,8 @@ pub(crate) struct State {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known {
     pub(crate) is_sealed: bool,
+    /// When it was last read, or came to the index.
+    pub(crate) read: u64,
 }
 
 #[derive(Debug, Default)]
@@ -107,6 +115,9 @@ impl Shared {
             index: Index::default(),
             policy: TierPath::new(pages(options.bytes), pages(segment_bytes)),
             segments: BTreeMap::new(),
+            cold: Cold::default(),
+            wanted: VecDeque::new(),
+            reads: 0,
             skipped: BTreeSet::new(),
             room: 0,
         };
@@ -154,23 +165,54 @@ impl Shared {
         Ok((used.sum(), numbers))
     }
 
-    /// Takes the records of a sealed segment into the index, if there is memory for them.
-    pub(crate) fn load(&self, number: u64, records: &[Record]) {
+    /// Takes the records of a sealed segment into the index, or its objects into the cold ones.
+    /// `false` if there is memory for neither.
+    pub(crate) fn load(&self, number: u64, records: &[Record]) -> bool {
         let mut state = self.state.lock();
         if state.segments.contains_key(&number) {
-            return;
+            return true;
         }
-        if state.index_bytes() + records.len() as u64 * ENTRY_BYTES > self.options.index_bytes_max {
-            state.skipped.insert(number);
-            return;
+        let is_hot = state.has_room(records.len(), &self.options);
+        if !is_hot && state.memory_bytes() + Cold::memory_of(records) > self.options.index_bytes_max {
+            return false;
         }
-        for record in records {
-            state.index.insert(number, record);
-        }
-        state.segments.insert(number, Known { is_sealed: true });
         state.policy.found(number, records.iter().map(Record::pages).sum());
+        if is_hot {
+            state.take(number, records);
+            drop(state);
+            self.tell(&records.iter().map(Record::piece).collect::<Vec<_>>(), true);
+        } else {
+            state.segments.insert(number, Known { is_sealed: true, read: 0 });
+            state.cold.add(number, records);
+        }
+        true
+    }
+
+    /// Has the records of a cold segment in the index. `false` if there is no room.
+    pub(crate) fn heat(&self, number: u64, records: &[Record]) -> bool {
+        let mut state = self.state.lock();
+        let is_cold = state.cold.has(number);
+        if !is_cold || !state.has_room(records.len(), &self.options) {
+            return !is_cold;
+        }
+        state.cold.remove(number, Some(records));
+        state.take(number, records);
         drop(state);
         self.tell(&records.iter().map(Record::piece).collect::<Vec<_>>(), true);
+        true
+    }
+
+    /// Has the records of a segment no more in the index.
+    pub(crate) fn cool(&self, number: u64, records: &[Record]) {
+        let mut state = self.state.lock();
+        if !state.segments.contains_key(&number) || state.cold.has(number) {
+            return;
+        }
+        let is_there = |record: &&Record| state.index.remove(number, record).is_some();
+        let left: Vec<_> = records.iter().filter(is_there).map(Record::piece).collect();
+        state.cold.add(number, records);
+        drop(state);
+        self.tell(&left, false);
     }
 
     /// The disk has answered a read.
@@ -203,6 +245,7 @@ impl Shared {
         let left = if has_records { state.index.remove_segments(numbers) } else { Vec::new() };
         for &number in numbers {
             state.segments.remove(&number);
+            state.cold.remove(number, None);
             state.skipped.remove(&number);
             state.policy.gone(number);
         }
@@ -216,7 +259,7 @@ impl Shared {
     pub(crate) fn stats(&self) -> Stats {
         let state = self.state.lock();
         let (kept_bytes, entries, memory_bytes) =
-            (state.index.kept_bytes(), state.index.len() as u64, state.index_bytes());
+            (state.index.kept_bytes() + state.cold.kept_bytes(), state.index.len() as u64, state.memory_bytes());
         let segments = state.segments.len() as u64;
         drop(state);
         let of = |counter: &AtomicU64| counter.load(Relaxed);
@@ -244,8 +287,42 @@ impl Shared {
 }
 
 impl State {
-    /// Memory of the index, in bytes.
-    pub(crate) fn index_bytes(&self) -> u64 {
+    /// Memory of what is known, in bytes.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.hot_bytes() + self.cold.memory_bytes()
+    }
+
+    /// Memory of the records, in bytes.
+    fn hot_bytes(&self) -> u64 {
         self.index.len() as u64 * ENTRY_BYTES
     }
+
+    /// Whether the records in the index, and so many more, are within what they may take.
+    pub(crate) fn has_room(&self, records: usize, options: &Options) -> bool {
+        let bytes = self.hot_bytes() + records as u64 * ENTRY_BYTES;
+        bytes <= options.index_bytes_max / HOT_OF * HOT && bytes + self.cold.memory_bytes() <= options.index_bytes_max
+    }
+
+    /// Takes the records of a sealed segment into the index.
+    fn take(&mut self, number: u64, records: &[Record]) {
+        for record in records {
+            self.index.insert(number, record);
+        }
+        self.segments.insert(number, Known { is_sealed: true, read: self.reads });
+    }
+
+    /// The segment in the index that was read longest ago.
+    pub(crate) fn coolest(&self, but: &[u64]) -> Option<u64> {
+        let may =
+            |&(number, known): &(&u64, &Known)| known.is_sealed && !self.cold.has(*number) && !but.contains(number);
+        self.segments.iter().filter(may).min_by_key(|(number, known)| (known.read, **number)).map(|(&number, _)| number)
+    }
 }
+
+/// The numerator of the part of the memory that records may take. Lower: fewer are found without a
+/// look at the disk. Higher: the objects of fewer cold segments are known. Source: a guess; of
+/// large files a hundredth would do for the cold.
+const HOT: u64 = 3;
+
+/// The denominator of that part. Lower: a larger part. Higher: a smaller one. Source: see [`HOT`].
+const HOT_OF: u64 = 4;

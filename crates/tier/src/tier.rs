@@ -81,8 +81,20 @@ impl Tier {
 
     /// The pages of an object that are known to be here, merged and ascending, at most 65,536
     /// ranges. A last page may be shorter than 4,096 bytes.
+    ///
+    /// What cold segments may have of it is read by a thread, and told to those that watch.
     pub fn kept(&self, object: ObjectId) -> Vec<Range<u64>> {
-        self.shared.state.lock().index.kept(object, KEPT_RANGES_MAX)
+        let mut state = self.shared.state.lock();
+        let kept = state.index.kept(object, KEPT_RANGES_MAX);
+        let is_cold = !state.cold.of(object).is_empty();
+        if is_cold && state.wanted.len() < WANTED_MAX && !state.wanted.contains(&object) {
+            state.wanted.push_back(object);
+            drop(state);
+            // It may be about to wait.
+            drop(self.shared.ends.lock());
+            self.shared.ending.notify_all();
+        }
+        kept
     }
 
     /// Reads `pages` of an object: `len` bytes, the last page may be short. `done` gets all of the
@@ -187,7 +199,7 @@ impl Tier {
 
     /// Memory that it takes, in bytes: its index, and what waits to be written.
     pub fn memory_bytes(&self) -> u64 {
-        self.shared.state.lock().index_bytes() + self.shared.queue.bytes()
+        self.shared.state.lock().memory_bytes() + self.shared.queue.bytes()
     }
 
     /// What it holds and has done.
@@ -239,6 +251,10 @@ type Registry = HashMap<(u32, PathBuf), Weak<Tier>>;
 /// Ranges that are told of one object. Lower: an object that is kept in pieces is not known in
 /// full. Higher: a caller takes more than a mebibyte for it. Source: a guess, not measured.
 const KEPT_RANGES_MAX: usize = 65_536;
+
+/// Objects that wait for the records of cold segments. Lower: when many are opened, some are not
+/// found. Higher: records are read for objects that were closed meanwhile. Source: a guess.
+const WANTED_MAX: usize = 64;
 
 /// The last page that an offer may begin at. Lower: the ends of objects of 2^63 bytes are not
 /// kept. Higher: arithmetic on pages overflows. Source: arithmetic.

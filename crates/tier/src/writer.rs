@@ -28,6 +28,7 @@ use crate::queue::{Offer, Queue, Told};
 use crate::record::{BLOCK_PAGES, PAGE, Record};
 use crate::segment;
 use crate::shared::{Known, Shared, count};
+use crate::watcher;
 
 pub(crate) struct Writer {
     shared: Arc<Shared>,
@@ -155,7 +156,8 @@ impl Writer {
 
     /// Writes what has gathered, and tells of it.
     fn write(&mut self) -> io::Result<()> {
-        let (mut oldest, mut came) = (None, Vec::new());
+        let mut came = Vec::new();
+        self.make_index_room()?;
         if let Some(active) = self.active.as_mut() {
             let (number, is_replacement) = (active.number, active.is_replacement);
             let (records, longer) = active.write()?;
@@ -176,9 +178,6 @@ impl Writer {
                     came.extend(is_carried.then(|| record.piece()));
                 }
             }
-            if state.index_bytes() > self.shared.options.index_bytes_max {
-                oldest = state.segments.iter().find(|(_, known)| known.is_sealed).map(|(&number, _)| number);
-            }
         }
         self.has_warned = false;
         self.shared.tell(&came, true);
@@ -188,11 +187,30 @@ impl Writer {
             told(pages);
         }
         drop(finishing);
-        if let Some(oldest) = oldest {
-            let lock = self.shared.folder.lock()?;
+        Ok(())
+    }
+
+    /// Makes room in the index for what has gathered: segments that were not read for long are
+    /// known by their objects alone, and the oldest leave if that does not do.
+    fn make_index_room(&self) -> io::Result<()> {
+        let shared = &self.shared;
+        let more = self.active.as_ref().map_or(0, Active::unwritten);
+        loop {
+            let oldest = {
+                let state = shared.state.lock();
+                if state.has_room(more, &shared.options) {
+                    return Ok(());
+                }
+                state.segments.iter().find(|(_, known)| known.is_sealed).map(|(&number, _)| number)
+            };
+            if watcher::cool_one(shared, &[])? {
+                continue;
+            }
+            // The active segment alone is more than there is room for.
+            let Some(oldest) = oldest else { return Ok(()) };
+            let lock = shared.folder.lock()?;
             self.evict(&lock, oldest)?;
         }
-        Ok(())
     }
 
     /// Whether the cache was cleared, or its folder removed, under a segment.
@@ -223,7 +241,7 @@ impl Writer {
         let guard = self.shared.folder.new_guard()?;
         let mut active = Active::create(&path, number, self.shared.segment_bytes, guard)?;
         active.is_replacement = is_replacement;
-        self.shared.state.lock().segments.insert(number, Known { is_sealed: false });
+        self.shared.state.lock().segments.insert(number, Known { is_sealed: false, read: 0 });
         drop(lock);
         self.active = Some(active);
         carried.into_iter().try_for_each(|(record, content)| self.append(record, &content, true))
@@ -275,9 +293,15 @@ impl Writer {
         let mut carried = Vec::new();
         let mut state = shared.state.lock();
         let (mut left, mut blocks) = (Vec::new(), Vec::new());
+        let is_cold = state.cold.has(number);
+        state.cold.remove(number, records.as_deref());
         for record in records.unwrap_or_default() {
-            let Some(entry) = state.index.remove(number, &record) else { continue };
-            blocks.push(TierBlock { block: record.block(), pages: record.bits(), hits: u32::from(entry.hits) });
+            let hits = match state.index.remove(number, &record) {
+                Some(entry) => u32::from(entry.hits),
+                None if is_cold => 0,
+                None => continue,
+            };
+            blocks.push(TierBlock { block: record.block(), pages: record.bits(), hits });
             left.push(record);
         }
         let chosen = state.policy.leave(number, &blocks);

@@ -115,6 +115,34 @@ fn what_leaves_and_what_is_carried_over_is_told() {
     until(|| told.0.lock().expect("no panic").is_empty());
 }
 
+/// Eight times as many objects as the index has room for: all of them are found, after a restart
+/// as well, and the memory is bounded.
+#[test]
+fn what_the_index_has_no_room_for_is_found_on_the_disk() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = small().with_index_bytes_max(120_000);
+    let tier = open(folder.path(), options.clone());
+    let all = 2000;
+    for at in 0..all {
+        offer(&tier, object(at), 0, 4096);
+        offer(&tier, object(at), 40, 100);
+        tier.flush();
+        assert!(tier.stats().memory_bytes <= 120_000, "{:?}", tier.stats());
+    }
+    let stats = tier.stats();
+    assert!(stats.entries < 1000 && stats.evicted_bytes == 0 && stats.kept_bytes == all * 4196, "{stats:?}");
+    drop(tier);
+    let tier = open(folder.path(), options);
+    assert_eq!(tier.stats().kept_bytes, all * 4196);
+    for at in (0..all).step_by(37).chain([all - 1, 0, 1, all / 2]) {
+        until(|| tier.kept(object(at)) == [0..1, 40..41]);
+        assert!(is_kept(&tier, object(at), 0, 4096) && is_kept(&tier, object(at), 40, 100));
+        assert!(tier.stats().memory_bytes <= 120_000, "{:?}", tier.stats());
+    }
+    assert!(tier.kept(object(all)).is_empty());
+    assert_eq!((tier.stats().evicted_bytes, tier.stats().wrong), (0, 0));
+}
+
 #[test]
 fn the_oldest_leave_where_the_index_is_full() {
     let folder = tempfile::tempdir().expect("a folder");
