@@ -88,6 +88,10 @@ const FIGURES: &[(&str, &[(&str, &str)])] = &[
     ("region-mixed", &[]),
     ("region-sequential-disk", &[]),
     ("region-random-disk", &[]),
+    ("cache-epochs", &[]),
+    ("cache-scan", &[]),
+    ("cache-boundary", &[]),
+    ("cache-restart", &[]),
 ];
 
 /// What is wanted of simulations: workload, policy, metric, figure.

@@ -46,7 +46,7 @@ fn record<'a>(section: &mut Section<'a>, size_bytes: u64) -> Result<Placed<'a, u
 
 pub(super) fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Pattern, Error> {
     const KINDS: &str = "one of \"sequential\", \"backward\", \"strided\", \"dealt\", \"interleaved\", \"random\", \
-                         \"hot\", \"slow\", \"mmap-random\", \"disk-tree\", \"region\"";
+                         \"hot\", \"scan\", \"slow\", \"mmap-random\", \"disk-tree\", \"region\"";
     const PERCENT: &str = "a percentage such as 20";
     let kind = section.string("kind", KINDS)?;
     if kind.value == "disk-tree" {
@@ -97,7 +97,20 @@ pub(super) fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Patt
                 }
                 records => run.within(1, records),
             })? as u32;
-            Pattern::Random { record_bytes, repeats, run, descriptor, period_ns }
+            let passes = section.optional_integer("passes", "a number of passes such as 5")?;
+            if let Some(passes) = passes.as_ref().filter(|_| repeats) {
+                return Err(passes.breaks("records that may be read again have no passes"));
+            }
+            let passes = passes.map_or(Ok(1), |passes| passes.within(1, PASSES_MAX))? as u32;
+            Pattern::Random { record_bytes, repeats, run, passes, descriptor, period_ns }
+        }
+        "scan" => {
+            let hot = section.size("hot")?;
+            if hot.value == 0 || hot.value >= size_bytes || !hot.value.is_multiple_of(record.value) {
+                return Err(hot.breaks("the hot part is whole records, and less than the file"));
+            }
+            let passes = section.integer("passes", "a number of passes such as 4")?.within(1, PASSES_MAX)? as u32;
+            Pattern::Scan { record_bytes, hot_bytes: hot.value, passes }
         }
         "slow" => {
             let period_ns = section.duration("period")?.at_least(1)?;
