@@ -4,7 +4,7 @@
 #[path = "store/readers.rs"]
 mod readers;
 
-use foreread_policy::{Extent, PAGE_BYTES};
+use foreread_policy::Extent;
 use foreread_sim::{Tally, Tiered, profile};
 use foreread_workload::Metric;
 use readers::{MIB, Readers};

@@ -163,7 +163,7 @@ fn group(top: &mut Section<'_>) -> Result<Group, Error> {
     let mut section = top.section("pattern")?;
     let pattern = match &tree {
         Some(tree) => walk(&mut section, tree, threads)?,
-        None => pattern(&mut section, files.size_bytes)?,
+        None => pattern(&mut section, &files)?,
     };
     section.end()?;
     if let Some(count) = count.filter(|_| !matches!(pattern, Pattern::DiskTree(_))) {

@@ -10,7 +10,7 @@
 //!  in runs      4 5 | 0 1 | 2 3      the same, with adjacent records in turn (`run = 2`)
 //!  hot          7 8 2 7 3 8          most in a few areas; some followed by the next record
 //!  slow         0 1 2 3 4 5          as sequential; read k is due k periods after the start
-//!  scan         0 1 0 1 | 2 3 4 5 | 0 1 0 1    a hot part, the rest once, the hot part again
+//!  scan         a a | b c d | a a    hot files again and again, all others once, the hot ones again
 //! ```
 //!
 //! Together the threads read every byte at most once, and the whole of every file unless the
@@ -95,17 +95,7 @@ impl<'a> Operations<'a> {
                 let due_ns = number.checked_mul(period_ns)?.checked_add(start_ns)?;
                 self.walk(number, records, |step| step * record, due_ns)
             }
-            Pattern::Scan { hot_bytes, passes, .. } => {
-                let hot = hot_bytes / record;
-                let before = hot * u64::from(passes);
-                let steps = 2 * before + records - hot;
-                let at = |step: u64| match step {
-                    _ if step < before => step % hot,
-                    _ if step < steps - before => step - before + hot,
-                    _ => (step - (steps - before)) % hot,
-                };
-                self.walk(number, steps, |step| at(step) * record, 0)
-            }
+            Pattern::Scan { hot, passes, .. } => self.scan(number, records, u64::from(hot), u64::from(passes)),
             Pattern::Dealt { .. } => self.dealt(number, records),
             Pattern::Random { .. } | Pattern::MmapRandom { .. } => self.random(number),
             Pattern::Hot { .. } => self.hot(number),
@@ -137,6 +127,26 @@ impl<'a> Operations<'a> {
         let offset = index % records * record;
         let len = record.min(self.workload.files.size_bytes - offset);
         Some(Op { file: file as u32, offset, len: len as u32, not_before_ns: 0 })
+    }
+
+    /// Read `number` of this thread, of files of `records` each, of which the first `hot` are read
+    /// `passes` times before all others and after them.
+    fn scan(&self, number: u64, records: u64, hot: u64, passes: u64) -> Option<Op> {
+        let (count, threads) = (u64::from(self.workload.files.count), u64::from(self.workload.threads));
+        let of_thread = |files: u64| files.saturating_sub(self.thread).div_ceil(threads);
+        let (hot, all) = (of_thread(hot), of_thread(count));
+        let (turn, before) = (number / records, hot * passes);
+        let after = before + all - hot;
+        let nth = match turn {
+            _ if turn < before => turn % hot,
+            _ if turn < after => turn - before + hot,
+            _ if turn < after + before => (turn - after) % hot,
+            _ => return None,
+        };
+        let (offset, record) = (number % records, u64::from(self.workload.pattern.record_bytes()));
+        let offset = offset * record;
+        let len = record.min(self.workload.files.size_bytes - offset);
+        Some(Op { file: (self.thread + nth * threads) as u32, offset, len: len as u32, not_before_ns: 0 })
     }
 
     fn random(&self, number: u64) -> Option<Op> {

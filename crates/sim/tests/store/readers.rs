@@ -7,28 +7,28 @@ use foreread_policy::{Extent, PAGE_BYTES};
 use foreread_sim::{Beside, PolicyName, Reads, Scenario, Tally, Tiered};
 use foreread_workload::{Descriptor, Op, Pattern};
 
-pub const MIB: u64 = (1 << 20) / PAGE_BYTES;
+pub(crate) const MIB: u64 = (1 << 20) / PAGE_BYTES;
 
 /// Who reads what, with how much memory, and what is in front of the store.
-pub struct Readers {
-    pub memory_bytes: u64,
-    pub file_pages: u64,
+pub(crate) struct Readers {
+    pub(crate) memory_bytes: u64,
+    pub(crate) file_pages: u64,
     /// Of each reader its file, what it reads in order, and the time between two reads in ns.
-    pub readers: Vec<(u64, Vec<Extent>, u64)>,
+    pub(crate) readers: Vec<(u64, Vec<Extent>, u64)>,
     /// The first of the readers that read as long as those before do, and are counted apart.
-    pub beside: Option<usize>,
+    pub(crate) beside: Option<usize>,
     /// The largest window of a kernel, where programs read through its page cache.
-    pub kernel_window_bytes: Option<u64>,
-    pub tier: Option<Tiered>,
+    pub(crate) kernel_window_bytes: Option<u64>,
+    pub(crate) tier: Option<Tiered>,
 }
 
 impl Readers {
-    pub fn new(memory_bytes: u64, file_pages: u64, readers: Vec<(u64, Vec<Extent>, u64)>) -> Self {
+    pub(crate) fn new(memory_bytes: u64, file_pages: u64, readers: Vec<(u64, Vec<Extent>, u64)>) -> Self {
         Self { memory_bytes, file_pages, readers, beside: None, kernel_window_bytes: None, tier: None }
     }
 
     /// Runs all readers to their ends.
-    pub fn run(self) -> Tally {
+    pub(crate) fn run(self) -> Tally {
         let period_ns = self.readers.iter().map(|(_, _, period_ns)| *period_ns).max().unwrap_or(0);
         let pattern = match period_ns {
             0 => Pattern::Sequential { record_bytes: 1 << 20, passes: 1 },
@@ -74,6 +74,6 @@ impl Readers {
 }
 
 /// The pages from `from` to `to`, `step` a read.
-pub fn forward(from: u64, to: u64, step: u64) -> Vec<Extent> {
+pub(crate) fn forward(from: u64, to: u64, step: u64) -> Vec<Extent> {
     (from..to).step_by(step as usize).map(|start| Extent::new(start, (start + step).min(to))).collect()
 }

@@ -3,6 +3,7 @@
 use super::limits::{FILES_MAX, TREE_FILES_MAX};
 use super::section::{Placed, Section};
 use crate::error::Error;
+use crate::workload::files::Files;
 use crate::workload::pattern::disk_tree::{DiskTree, Shape};
 use crate::workload::pattern::region::{Order, Region};
 use crate::workload::pattern::{Descriptor, Pattern, Visit};
@@ -44,7 +45,8 @@ fn record<'a>(section: &mut Section<'a>, size_bytes: u64) -> Result<Placed<'a, u
     Ok(record)
 }
 
-pub(super) fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Pattern, Error> {
+pub(super) fn pattern(section: &mut Section<'_>, files: &Files) -> Result<Pattern, Error> {
+    let size_bytes = files.size_bytes;
     const KINDS: &str = "one of \"sequential\", \"backward\", \"strided\", \"dealt\", \"interleaved\", \"random\", \
                          \"hot\", \"scan\", \"slow\", \"mmap-random\", \"disk-tree\", \"region\"";
     const PERCENT: &str = "a percentage such as 20";
@@ -105,12 +107,12 @@ pub(super) fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Patt
             Pattern::Random { record_bytes, repeats, run, passes, descriptor, period_ns }
         }
         "scan" => {
-            let hot = section.size("hot")?;
-            if hot.value == 0 || hot.value >= size_bytes || !hot.value.is_multiple_of(record.value) {
-                return Err(hot.breaks("the hot part is whole records, and less than the file"));
+            let hot = section.integer("hot", "a number of files such as 6")?;
+            if hot.value == 0 || hot.value >= u64::from(files.count) {
+                return Err(hot.breaks("some files are hot, and some are not"));
             }
             let passes = section.integer("passes", "a number of passes such as 4")?.within(1, PASSES_MAX)? as u32;
-            Pattern::Scan { record_bytes, hot_bytes: hot.value, passes }
+            Pattern::Scan { record_bytes, hot: hot.value as u32, passes }
         }
         "slow" => {
             let period_ns = section.duration("period")?.at_least(1)?;

@@ -89,14 +89,14 @@ pub enum Pattern {
         /// Percentage of reads that are followed by the next record.
         follow_percent: u8,
     },
-    /// A hot part at the start of the file several times, the rest of it once, then the hot part
-    /// again as many times. All from the start to the end.
+    /// The hot files, one after the other, several times; each of the others once; then the hot
+    /// ones again as many times. Every file from the start to the end.
     Scan {
         /// Bytes of a read.
         record_bytes: u32,
-        /// Bytes of the hot part: whole records, and less than the file.
-        hot_bytes: u64,
-        /// Times that the hot part is read before the rest, and after it; at least 1.
+        /// The first so many files are hot; at least 1, and not all.
+        hot: u32,
+        /// Times that they are read before the others, and after them; at least 1.
         passes: u32,
     },
     /// Pages of a mapping touched in random order, none twice.

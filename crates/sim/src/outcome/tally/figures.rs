@@ -36,7 +36,8 @@ impl Tally {
             }
             Metric::TierWritten => {
                 let counts = self.tier?.counts?;
-                Some((counts.admitted + counts.carried) as f64 / counts.offered.max(1) as f64)
+                let written = counts.admitted + counts.carried;
+                (counts.offered > 0).then(|| written as f64 / counts.offered as f64)
             }
             Metric::ReadP50 => Some(self.read_percentile_ns(50.0) as f64 / 1e6),
             Metric::ReadP99 => Some(self.read_percentile_ns(99.0) as f64 / 1e6),
