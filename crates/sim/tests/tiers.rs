@@ -10,14 +10,14 @@ use foreread_workload::Metric;
 use readers::{MIB, Readers};
 
 /// A tier that has `warm` of each file from the start.
-fn tier(warm: Vec<Vec<Extent>>) -> Option<Tiered> {
-    Some(Tiered { device: profile::find("nvme").expect("a built-in disk"), size_bytes: None, warm })
+fn tier(warm: Vec<Vec<Extent>>) -> Tiered {
+    Tiered { device: profile::find("nvme").expect("a built-in disk"), size_bytes: None, warm }
 }
 
 /// One reader of one file, of which the tier has `warm`.
 fn alone(file_pages: u64, warm: Vec<Extent>, reads: Vec<Extent>) -> Tally {
     let readers = vec![(0, reads, 0)];
-    Readers { tier: tier(vec![warm]), ..Readers::new(256 << 20, file_pages, readers) }.run()
+    Readers { tier: Some(tier(vec![warm])), ..Readers::new(256 << 20, file_pages, readers) }.run()
 }
 
 fn forward(from: u64, to: u64) -> Vec<Extent> {
@@ -47,7 +47,7 @@ fn what_the_tier_has_is_read_at_its_speed_and_asks_the_storage_for_nothing() {
 fn what_was_read_once_is_not_asked_for_again() {
     let pages = 512 * MIB;
     let twice = [forward(0, pages), forward(0, pages)].concat();
-    let tally = Readers { tier: tier(vec![]), ..Readers::new(64 << 20, pages, vec![(0, twice, 0)]) }.run();
+    let tally = Readers { tier: Some(tier(vec![])), ..Readers::new(64 << 20, pages, vec![(0, twice, 0)]) }.run();
     let amplification = tally.figure(Metric::Amp).expect("bytes were read");
     assert!(amplification <= 0.51, "{amplification} of two passes");
 }
@@ -84,7 +84,7 @@ fn cached_streams_cost_remote_ones_no_place_at_the_storage() {
     let remote = alone(pages, vec![], forward(0, pages));
     let warm = |file: u64| if file == 0 { vec![] } else { vec![Extent::new(0, pages)] };
     let readers = Readers::new(256 << 20, pages, (0..17).map(|file| (file, forward(0, pages), 0)).collect());
-    let beside = Readers { beside: Some(1), tier: tier((0..17).map(warm).collect()), ..readers }.run();
+    let beside = Readers { beside: Some(1), tier: Some(tier((0..17).map(warm).collect())), ..readers }.run();
     assert!(seconds(&beside) <= seconds(&remote) * 1.5, "{} for {}", seconds(&beside), seconds(&remote));
     assert!(requests(&beside) <= requests(&remote) * 3 / 2, "{} for {}", requests(&beside), requests(&remote));
 }

@@ -10,7 +10,7 @@
 //!  in runs      4 5 | 0 1 | 2 3      the same, with adjacent records in turn (`run = 2`)
 //!  hot          7 8 2 7 3 8          most in a few areas; some followed by the next record
 //!  slow         0 1 2 3 4 5          as sequential; read k is due k periods after the start
-//!  scan         a a | b c d | a a    hot files again and again, all others once, the hot ones again
+//!  scan         a a | b c d | a a    hot files several times, the others once, the hot ones again
 //! ```
 //!
 //! Together the threads read every byte at most once, and the whole of every file unless the

@@ -176,7 +176,9 @@ impl TierModel {
         self.segments.insert(self.next, Held { is_replacement, ..Held::default() });
         self.active = Some(self.next);
         self.next += 1;
-        carried.into_iter().for_each(|(block, pages)| _ = self.write(block, pages, true));
+        for (block, pages) in carried {
+            self.write(block, pages, true);
+        }
         self.active
     }
 

@@ -37,7 +37,8 @@ impl FromStr for SchedulerName {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Error> {
-        let known = || Self::ALL.iter().map(|scheduler| scheduler.as_str()).collect::<Vec<_>>().join(", ");
+        let all = || Self::ALL.iter().map(|scheduler| scheduler.as_str());
+        let known = || all().chain([NO_TIER]).collect::<Vec<_>>().join(", ");
         let found = Self::ALL.iter().find(|scheduler| scheduler.as_str() == name);
         found.copied().ok_or_else(|| Error::NoScheduler { name: name.to_owned(), known: known() })
     }

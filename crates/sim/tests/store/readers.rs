@@ -9,12 +9,12 @@ use foreread_workload::{Descriptor, Op, Pattern};
 
 pub(crate) const MIB: u64 = (1 << 20) / PAGE_BYTES;
 
-/// Who reads what, with how much memory, and what is in front of the store.
+/// What is read, with how much memory, and what is in front of the store.
 pub(crate) struct Readers {
     pub(crate) memory_bytes: u64,
     pub(crate) file_pages: u64,
     /// Of each reader its file, what it reads in order, and the time between two reads in ns.
-    pub(crate) readers: Vec<(u64, Vec<Extent>, u64)>,
+    pub(crate) each: Vec<(u64, Vec<Extent>, u64)>,
     /// The first of the readers that read as long as those before do, and are counted apart.
     pub(crate) beside: Option<usize>,
     /// The largest window of a kernel, where programs read through its page cache.
@@ -23,18 +23,18 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    pub(crate) fn new(memory_bytes: u64, file_pages: u64, readers: Vec<(u64, Vec<Extent>, u64)>) -> Self {
-        Self { memory_bytes, file_pages, readers, beside: None, kernel_window_bytes: None, tier: None }
+    pub(crate) fn new(memory_bytes: u64, file_pages: u64, each: Vec<(u64, Vec<Extent>, u64)>) -> Self {
+        Self { memory_bytes, file_pages, each, beside: None, kernel_window_bytes: None, tier: None }
     }
 
     /// Runs all readers to their ends.
     pub(crate) fn run(self) -> Tally {
-        let period_ns = self.readers.iter().map(|(_, _, period_ns)| *period_ns).max().unwrap_or(0);
+        let period_ns = self.each.iter().map(|(_, _, period_ns)| *period_ns).max().unwrap_or(0);
         let pattern = match period_ns {
             0 => Pattern::Sequential { record_bytes: 1 << 20, passes: 1 },
             _ => Pattern::Slow { record_bytes: 128 << 10, period_ns, start_every_ns: 0, catches_up: false },
         };
-        let files = self.readers.iter().map(|(file, ..)| file + 1).max().unwrap_or(0);
+        let files = self.each.iter().map(|(file, ..)| file + 1).max().unwrap_or(0);
         let operations = |(file, reads, period_ns): (u64, Vec<Extent>, u64)| {
             let op = move |(number, read): (u64, Extent)| Op {
                 file: file as u32,
@@ -47,7 +47,7 @@ impl Readers {
         let scenario = Scenario {
             sizes: vec![self.file_pages * PAGE_BYTES; files as usize],
             extent_bytes: None,
-            reads: Reads::Each(self.readers.into_iter().map(operations).collect()),
+            reads: Reads::Each(self.each.into_iter().map(operations).collect()),
             tree: None,
             region: None,
             descriptor: Descriptor::Own,

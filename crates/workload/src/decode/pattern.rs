@@ -46,10 +46,10 @@ fn record<'a>(section: &mut Section<'a>, size_bytes: u64) -> Result<Placed<'a, u
 }
 
 pub(super) fn pattern(section: &mut Section<'_>, files: &Files) -> Result<Pattern, Error> {
-    let size_bytes = files.size_bytes;
     const KINDS: &str = "one of \"sequential\", \"backward\", \"strided\", \"dealt\", \"interleaved\", \"random\", \
                          \"hot\", \"scan\", \"slow\", \"mmap-random\", \"disk-tree\", \"region\"";
     const PERCENT: &str = "a percentage such as 20";
+    let size_bytes = files.size_bytes;
     let kind = section.string("kind", KINDS)?;
     if kind.value == "disk-tree" {
         return disk_tree(section).map(Pattern::DiskTree);

@@ -10,7 +10,7 @@ pub struct Tier {
     pub profile: String,
     /// Bytes that it holds; `None`: all that it is offered.
     pub size_bytes: Option<u64>,
-    /// What it has at the start of each of the workload's own files: the first byte of a range, and
-    /// the end of it. The ends are multiples of a page, or the end of the file.
+    /// What it has of each of the workload's own files from the start: the first byte of a range,
+    /// and the end of it. Each is a multiple of a page, or the end of the file.
     pub warm: Vec<(u64, u64)>,
 }
