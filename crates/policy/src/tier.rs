@@ -24,9 +24,10 @@
 //! of what was admitted. There is no state a block but ghosts, and these are bounded.
 //!
 //! The file does not know bytes, objects or files: a block is a number, and the driver keeps how
-//! often each block was hit. Source: ghosts, after 2Q (Johnson and Shasha, VLDB 1994); values
-//! that decay, after LRFU (Lee et al., IEEE Trans. Computers 2001); the units in which a log is
-//! cleaned, after LFS (Rosenblum and Ousterhout, SOSP 1991).
+//! often each block was hit. `model` is a driver for tests and simulations. Source: ghosts, after
+//! 2Q (Johnson and Shasha, VLDB 1994); values that decay, after LRFU (Lee et al., IEEE Trans.
+//! Computers 2001); the units in which a log is cleaned, after LFS (Rosenblum and Ousterhout, SOSP
+//! 1991).
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -36,6 +37,7 @@ use crate::tier::ghosts::Ghosts;
 
 mod decay;
 mod ghosts;
+pub(crate) mod model;
 #[cfg(test)]
 mod tests;
 

@@ -30,6 +30,9 @@ pub enum Error {
         /// Its name.
         scheduler: SchedulerName,
     },
+    /// The workload has no tier that could be left out.
+    #[error("there is no tier to leave out")]
+    NoTier,
     /// No device model has this name.
     #[error("no device is called {name}; known: {known}")]
     NoDevice {

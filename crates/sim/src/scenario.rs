@@ -45,7 +45,18 @@ pub enum Reads<'w> {
 impl Tiered {
     /// On its device, with files of these sizes.
     fn tier(self, sizes: &[u64]) -> Tier {
-        Tier::new(Storage::new(self.device, sizes, Asked::default()), self.warm)
+        let tier = Tier::new(Storage::new(self.device, sizes, Asked::default()), self.warm);
+        match self.size_bytes {
+            Some(bytes) => tier.with_size(bytes),
+            None => tier,
+        }
+    }
+
+    /// That of a workload, on a disk that is known by its name.
+    fn of(tier: &foreread_workload::Tier, files: u32) -> Result<Self, Error> {
+        let extent = |&(from, to): &(u64, u64)| Extent::new(from / PAGE_BYTES, to.div_ceil(PAGE_BYTES));
+        let warm: Vec<Extent> = tier.warm.iter().map(extent).collect();
+        Ok(Self { device: named(&tier.profile)?, size_bytes: tier.size_bytes, warm: vec![warm; files as usize] })
     }
 }
 
@@ -107,6 +118,8 @@ pub struct Scenario<'w> {
 pub struct Tiered {
     /// The disk that it is on.
     pub device: Profile,
+    /// Bytes that it holds; `None`: it keeps all that it is offered.
+    pub size_bytes: Option<u64>,
     /// What it has from the start: runs of pages of each file.
     pub warm: Vec<Vec<Extent>>,
 }
@@ -138,7 +151,7 @@ impl<'w> Scenario<'w> {
             picture: false,
             changes: Vec::new(),
             watch: None,
-            tier: None,
+            tier: workload.tier.as_ref().map(|tier| Tiered::of(tier, workload.files.count)).transpose()?,
         })
     }
 
@@ -158,6 +171,9 @@ impl<'w> Scenario<'w> {
     /// Runs to the end under the policy of `stack`, with its scheduler in front of the device.
     pub fn run(mut self, stack: impl Into<Stack>) -> Result<Tally, Error> {
         let stack = stack.into();
+        if !stack.tier && self.tier.take().is_none() {
+            return Err(Error::NoTier);
+        }
         if let Some((forest, seed)) = &self.tree {
             return Ok(forest.run(*seed, self.device, stack));
         }
@@ -244,15 +260,18 @@ fn profile_of(device: &Device) -> Result<Profile, Error> {
             total_rate: Rate::per_second(store.total_bytes_per_s.unwrap_or(MACHINE_BYTES_PER_S)),
             ..object_store::Config::default()
         })),
-        Device::Profile(name) | Device::Emulated(name) => {
-            let known = || profile::TEXTS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-            profile::find(name).ok_or_else(|| Error::NoDevice { name: name.clone(), known: known() })
-        }
+        Device::Profile(name) | Device::Emulated(name) => named(name),
         other => {
             let known = profile::TEXTS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
             Err(Error::NoDevice { name: format!("{other:?}").to_lowercase(), known })
         }
     }
+}
+
+/// The built-in device of that name.
+fn named(name: &str) -> Result<Profile, Error> {
+    let known = || profile::TEXTS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    profile::find(name).ok_or_else(|| Error::NoDevice { name: name.to_owned(), known: known() })
 }
 
 /// The largest window of kernels by default, in bytes. Origin: `read_ahead_kb` of Linux.

@@ -97,7 +97,8 @@ fn tier_of(random: &mut Random, sizes: &[u64], faults: bool) -> Tier {
     let warm = sizes.iter().map(&mut warm_of).collect();
     let gone = if faults { 1 << random.below(18) } else { 0 };
     let tier = Tier::new(Storage::new(disk, sizes, Asked::default()), warm);
-    tier.with_gone(gone, Random::new(random.next_u64()))
+    let tier = tier.with_gone(gone, Random::new(random.next_u64()));
+    if random.chance(500_000) { tier.with_size(TIER_BYTES_MIN << random.below(4)) } else { tier }
 }
 
 /// What the readers of a seed have in common.
@@ -244,6 +245,9 @@ const ORDERS: u64 = 0x6f72_6465_7273;
 
 /// Tells the draws of tiers from those of the scenario.
 const TIERS: u64 = 0x0074_6965_7273;
+
+/// The smallest tier that has a size, in bytes: two segments.
+const TIER_BYTES_MIN: u64 = 2 << 20;
 
 /// Runs of pages of one file that a tier has from the start, at most.
 const WARM_MAX: usize = 1_000;

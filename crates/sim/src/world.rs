@@ -253,6 +253,9 @@ impl<'w> World<'w> {
             let ahead = self.pages.values().filter(|page| page.back == 0 && page.is_ahead());
             course.ended(ahead.map(|page| u64::from(page.pages)).sum());
         }
+        if let Some(tier) = &self.tier {
+            self.tally.with_tier(tier.counts());
+        }
         if let Storage::Mount(mount) = self.storage {
             self.tally.through(mount.told());
         }

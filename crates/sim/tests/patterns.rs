@@ -2,11 +2,14 @@
 //! a request and 900 MB/s in all. Asserted: throughput against the limit of the pattern, bytes
 //! fetched over bytes asked, requests.
 
-use foreread_device::latency::FirstByte;
-use foreread_device::{Profile, Random, Rate, object_store};
+#[path = "store/readers.rs"]
+mod readers;
+
+use foreread_device::Random;
 use foreread_policy::{Extent, PAGE_BYTES};
-use foreread_sim::{PolicyName, Reads, Scenario, Tally};
-use foreread_workload::{Descriptor, Metric, Op, Pattern};
+use foreread_sim::Tally;
+use foreread_workload::Metric;
+use readers::{MIB, Readers, forward};
 
 /// Pages of the kernel's readahead window: the largest READ of a mount.
 const KERNEL_PAGES: u64 = 32;
@@ -44,58 +47,13 @@ fn run_behind(
     file_pages: u64,
     readers: Vec<(u64, Vec<Extent>, u64)>,
 ) -> Outcome {
-    let period_ns = readers.iter().map(|(_, _, period_ns)| *period_ns).max().unwrap_or(0);
-    let pattern = match period_ns {
-        0 => Pattern::Sequential { record_bytes: 1 << 20, passes: 1 },
-        _ => Pattern::Slow { record_bytes: 128 << 10, period_ns, start_every_ns: 0, catches_up: false },
-    };
-    let files = readers.iter().map(|(file, ..)| file + 1).max().unwrap_or(0);
     let asked_bytes = readers.iter().flat_map(|(_, reads, _)| reads).map(|read| read.pages() * PAGE_BYTES).sum();
-    let operations = |(file, reads, period_ns): (u64, Vec<Extent>, u64)| {
-        let op = move |(number, read): (u64, Extent)| Op {
-            file: file as u32,
-            offset: read.start * PAGE_BYTES,
-            len: (read.pages() * PAGE_BYTES) as u32,
-            not_before_ns: number * period_ns,
-        };
-        Box::new((0..).zip(reads).map(op)) as Box<dyn Iterator<Item = Op>>
-    };
-    let scenario = Scenario {
-        sizes: vec![file_pages * PAGE_BYTES; files as usize],
-        extent_bytes: None,
-        reads: Reads::Each(readers.into_iter().map(operations).collect()),
-        tree: None,
-        region: None,
-        descriptor: Descriptor::Own,
-        pattern,
-        beside: None,
-        until_ns: u64::MAX,
-        memory_bytes,
-        readahead_max_bytes: 128 << 10,
-        device: Profile::ObjectStore(object_store::Config {
-            first_byte: FirstByte::fixed(30_000_000),
-            connection_rate: Rate::per_second(80_000_000),
-            total_rate: Rate::per_second(900_000_000),
-            ..object_store::Config::default()
-        }),
-        page_cache_bytes: kernel_window_bytes.map(|_| 16 << 30),
-        kernel_window_bytes: kernel_window_bytes.unwrap_or(128 << 10),
-        picture: false,
-        changes: Vec::new(),
-        watch: None,
-        tier: None,
-    };
-    let tally = scenario.run(PolicyName::Foreread).unwrap_or_else(|error| panic!("{error:?}"));
+    let tally = Readers { kernel_window_bytes, ..Readers::new(memory_bytes, file_pages, readers) }.run();
     let amplification = tally.figure(Metric::Amp).unwrap();
     Outcome { seconds: tally.elapsed_ns() as f64 / 1e9, asked_bytes, amplification, tally }
 }
 
-const MIB: u64 = 256;
 const GIB: u64 = 1024 * MIB;
-
-fn forward(from: u64, to: u64, step: u64) -> Vec<Extent> {
-    (from..to).step_by(step as usize).map(|s| Extent::new(s, (s + step).min(to))).collect()
-}
 
 #[test]
 fn one_sequential_reader_fills_the_link_with_few_requests() {

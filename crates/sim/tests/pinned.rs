@@ -67,6 +67,9 @@ const DISKS: &[&str] = &[
     "disk-interactive-beside-32",
 ];
 
+/// Readers in front of a tier, beside the same without one.
+const CACHES: &[&str] = &["cache-epochs", "cache-scan", "cache-boundary", "cache-restart"];
+
 #[test]
 fn the_figures_of_streams_are_pinned() {
     insta::assert_snapshot!("streams", pinned(STREAMS));
@@ -88,11 +91,28 @@ fn the_figures_of_disks_are_pinned() {
 }
 
 #[test]
+fn the_figures_of_tiers_are_pinned() {
+    let text = "Throughput; requests for each GiB asked, and bytes asked of the storage (amp); the part of what was fetched that the\n\
+                tier had (hits); what was written to it over what was offered and new (written); 99 of 100 reads took no longer.\n\
+                Update: INSTA_UPDATE=always cargo test -p foreread-sim --test pinned\n\n";
+    let columns = &[
+        ("throughput", Metric::Throughput),
+        ("requests", Metric::RequestsPerGib),
+        ("amp", Metric::Amp),
+        ("hits", Metric::TierHits),
+        ("written", Metric::TierWritten),
+        ("read p99", Metric::ReadP99),
+    ];
+    let named = |workload: &Workload| workload.simulate.policies.iter().map(|stack| stack.parse().unwrap()).collect();
+    insta::assert_snapshot!("caches", table(text, columns, CACHES, named));
+}
+
+#[test]
 fn every_simulated_workload_of_reads_has_one_family() {
     let reads = |workload: &Workload| workload.is_simulated() && !workload.pattern.is_no_reads();
     let all = catalogue::TEXTS.iter().map(|&(name, _)| name);
     let mut wanted: Vec<&str> = all.filter(|name| catalogue::find(name).is_some_and(|found| reads(&found))).collect();
-    let mut found = [STREAMS, RANDOM, MANY_READERS, DISKS].concat();
+    let mut found = [STREAMS, RANDOM, MANY_READERS, DISKS, CACHES].concat();
     wanted.sort_unstable();
     found.sort_unstable();
     assert_eq!(found, wanted);
@@ -111,21 +131,27 @@ const COLUMNS: &[(&str, Metric)] = &[
 
 /// A table of every policy, and every stack with a scheduler that the workload names.
 fn pinned(names: &[&str]) -> String {
-    let mut text = String::from(
-        "Throughput; bytes fetched over bytes asked (amp); requests, and the mean size of one; 99 of 100 reads took no longer\n\
-         (read p99); the part of what was fetched that no read used (waste); reads that were done late, where reads have a rate.\n\
-         Update: INSTA_UPDATE=always cargo test -p foreread-sim --test pinned\n\n",
-    );
-    let heads = COLUMNS.iter().map(|(head, _)| format!(" {head:>12}")).collect::<Vec<_>>().concat();
+    let text = "Throughput; bytes fetched over bytes asked (amp); requests, and the mean size of one; 99 of 100 reads took no longer\n\
+                (read p99); the part of what was fetched that no read used (waste); reads that were done late, where reads have a rate.\n\
+                Update: INSTA_UPDATE=always cargo test -p foreread-sim --test pinned\n\n";
+    table(text, COLUMNS, names, |workload| {
+        let scheduled = workload.simulate.policies.iter().filter(|stack| stack.contains('/'));
+        let scheduled = scheduled.map(|stack| stack.parse().unwrap());
+        PolicyName::ALL.iter().map(|&policy| policy.into()).chain(scheduled).collect()
+    })
+}
+
+/// A table of the stacks of each workload.
+fn table(text: &str, columns: &[(&str, Metric)], names: &[&str], stacks: impl Fn(&Workload) -> Vec<Stack>) -> String {
+    let mut text = text.to_owned();
+    let heads = columns.iter().map(|(head, _)| format!(" {head:>12}")).collect::<Vec<_>>().concat();
     let _ = writeln!(text, "{:27} {:23}{heads}", "workload", "policy");
     for name in names {
         let workload = catalogue::find(name).unwrap();
-        let scheduled = workload.simulate.policies.iter().filter(|stack| stack.contains('/'));
-        let scheduled = scheduled.map(|stack| stack.parse().unwrap());
-        for stack in PolicyName::ALL.iter().map(|&policy| policy.into()).chain(scheduled).collect::<Vec<Stack>>() {
+        for stack in stacks(&workload) {
             let tally = simulate(&workload, stack, None).unwrap_or_else(|error| panic!("{name}: {error:?}"));
             let _ = write!(text, "{name:27} {stack:23}");
-            for &(_, metric) in COLUMNS {
+            for &(_, metric) in columns {
                 let shown = tally.figure(metric).map_or_else(String::new, |value| metric.show(value));
                 let _ = write!(text, " {shown:>12}");
             }

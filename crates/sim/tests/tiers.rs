@@ -1,79 +1,27 @@
 //! Streams over files of which a tier has some: a local disk in front of a store with 30 ms to the
 //! first byte, 80 MB/s a connection and 900 MB/s in all.
 
-use foreread_device::latency::FirstByte;
-use foreread_device::{Profile, Rate, object_store};
-use foreread_policy::{Extent, PAGE_BYTES};
-use foreread_sim::{Beside, PolicyName, Reads, Scenario, Tally, Tiered, profile};
-use foreread_workload::{Descriptor, Metric, Op, Pattern};
+#[path = "store/readers.rs"]
+mod readers;
 
-const MIB: u64 = (1 << 20) / PAGE_BYTES;
+use foreread_policy::Extent;
+use foreread_sim::{Tally, Tiered, profile};
+use foreread_workload::Metric;
+use readers::{MIB, Readers};
 
-/// What is read, in front of which tier.
-struct Reading {
-    memory_bytes: u64,
-    file_pages: u64,
-    /// What the tier has of each file from the start.
-    warm: Vec<Vec<Extent>>,
-    /// The file of each reader, and what it reads in order.
-    readers: Vec<(u64, Vec<Extent>)>,
-    /// The first of the readers that read as long as those before do, and are counted apart.
-    beside: Option<usize>,
-}
-
-impl Reading {
-    fn new(file_pages: u64, warm: Vec<Vec<Extent>>, readers: Vec<(u64, Vec<Extent>)>) -> Self {
-        Self { memory_bytes: 256 << 20, file_pages, warm, readers, beside: None }
-    }
-
-    fn run(self) -> Tally {
-        let pattern = Pattern::Sequential { record_bytes: 1 << 20, passes: 1 };
-        let files = self.readers.iter().map(|(file, _)| file + 1).max().unwrap_or(0);
-        let operations = |(file, reads): (u64, Vec<Extent>)| {
-            let op = move |read: Extent| Op {
-                file: file as u32,
-                offset: read.start * PAGE_BYTES,
-                len: (read.pages() * PAGE_BYTES) as u32,
-                not_before_ns: 0,
-            };
-            Box::new(reads.into_iter().map(op)) as Box<dyn Iterator<Item = Op>>
-        };
-        let scenario = Scenario {
-            sizes: vec![self.file_pages * PAGE_BYTES; files as usize],
-            extent_bytes: None,
-            reads: Reads::Each(self.readers.into_iter().map(operations).collect()),
-            tree: None,
-            region: None,
-            descriptor: Descriptor::Own,
-            pattern,
-            beside: self.beside.map(|first| Beside { first, descriptor: Descriptor::Own, pattern }),
-            until_ns: u64::MAX,
-            memory_bytes: self.memory_bytes,
-            readahead_max_bytes: 128 << 10,
-            device: Profile::ObjectStore(object_store::Config {
-                first_byte: FirstByte::fixed(30_000_000),
-                connection_rate: Rate::per_second(80_000_000),
-                total_rate: Rate::per_second(900_000_000),
-                ..object_store::Config::default()
-            }),
-            page_cache_bytes: None,
-            kernel_window_bytes: 128 << 10,
-            picture: false,
-            changes: Vec::new(),
-            watch: None,
-            tier: Some(Tiered { device: profile::find("nvme").expect("a built-in disk"), warm: self.warm }),
-        };
-        scenario.run(PolicyName::Foreread).unwrap_or_else(|error| panic!("{error:?}"))
-    }
+/// A tier that has `warm` of each file from the start.
+fn tier(warm: Vec<Vec<Extent>>) -> Tiered {
+    Tiered { device: profile::find("nvme").expect("a built-in disk"), size_bytes: None, warm }
 }
 
 /// One reader of one file, of which the tier has `warm`.
 fn alone(file_pages: u64, warm: Vec<Extent>, reads: Vec<Extent>) -> Tally {
-    Reading::new(file_pages, vec![warm], vec![(0, reads)]).run()
+    let readers = vec![(0, reads, 0)];
+    Readers { tier: Some(tier(vec![warm])), ..Readers::new(256 << 20, file_pages, readers) }.run()
 }
 
 fn forward(from: u64, to: u64) -> Vec<Extent> {
-    (from..to).step_by(MIB as usize).map(|start| Extent::new(start, (start + MIB).min(to))).collect()
+    readers::forward(from, to, MIB)
 }
 
 fn seconds(tally: &Tally) -> f64 {
@@ -99,7 +47,7 @@ fn what_the_tier_has_is_read_at_its_speed_and_asks_the_storage_for_nothing() {
 fn what_was_read_once_is_not_asked_for_again() {
     let pages = 512 * MIB;
     let twice = [forward(0, pages), forward(0, pages)].concat();
-    let tally = Reading { memory_bytes: 64 << 20, ..Reading::new(pages, Vec::new(), vec![(0, twice)]) }.run();
+    let tally = Readers { tier: Some(tier(vec![])), ..Readers::new(64 << 20, pages, vec![(0, twice, 0)]) }.run();
     let amplification = tally.figure(Metric::Amp).expect("bytes were read");
     assert!(amplification <= 0.51, "{amplification} of two passes");
 }
@@ -135,9 +83,8 @@ fn cached_streams_cost_remote_ones_no_place_at_the_storage() {
     let pages = 256 * MIB;
     let remote = alone(pages, vec![], forward(0, pages));
     let warm = |file: u64| if file == 0 { vec![] } else { vec![Extent::new(0, pages)] };
-    let readers = (0..17).map(|file| (file, forward(0, pages))).collect();
-    let reads = Reading { beside: Some(1), ..Reading::new(pages, (0..17).map(warm).collect(), readers) };
-    let beside = reads.run();
+    let readers = Readers::new(256 << 20, pages, (0..17).map(|file| (file, forward(0, pages), 0)).collect());
+    let beside = Readers { beside: Some(1), tier: Some(tier((0..17).map(warm).collect())), ..readers }.run();
     assert!(seconds(&beside) <= seconds(&remote) * 1.5, "{} for {}", seconds(&beside), seconds(&remote));
     assert!(requests(&beside) <= requests(&remote) * 3 / 2, "{} for {}", requests(&beside), requests(&remote));
 }

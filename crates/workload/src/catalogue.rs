@@ -68,6 +68,10 @@ pub const TEXTS: &[(&str, &str)] = &[
     ("region-mixed", include_str!("../../../workloads/region-mixed.toml")),
     ("region-sequential-disk", include_str!("../../../workloads/region-sequential-disk.toml")),
     ("region-random-disk", include_str!("../../../workloads/region-random-disk.toml")),
+    ("cache-epochs", include_str!("../../../workloads/cache-epochs.toml")),
+    ("cache-scan", include_str!("../../../workloads/cache-scan.toml")),
+    ("cache-boundary", include_str!("../../../workloads/cache-boundary.toml")),
+    ("cache-restart", include_str!("../../../workloads/cache-restart.toml")),
 ];
 
 /// The text of the workload of that name.

@@ -7,6 +7,7 @@ mod limits;
 mod pattern;
 mod quantity;
 mod section;
+mod tier;
 
 use std::num::NonZeroU32;
 
@@ -19,7 +20,7 @@ use crate::workload::pattern::{Descriptor, Pattern};
 use crate::workload::simulate::Simulate;
 use crate::workload::tree::Tree;
 use crate::workload::{Baseline, Mount, Workload};
-use expect::{figures, simulate};
+use expect::{Has, figures, simulate};
 use limits::{FILES_MAX, THREADS_MAX, TREE_FILES_MAX};
 use pattern::{pattern, walk};
 use section::{Placed, Section, Source};
@@ -72,6 +73,15 @@ fn workload(file: &str, text: &str) -> Result<Workload, Error> {
     }
     section.end()?;
 
+    let tier = match top.optional_section("tier")? {
+        Some(mut section) => {
+            let tier = tier::tier(&mut section, &files, &pattern, &device)?;
+            section.end()?;
+            Some(tier)
+        }
+        None => None,
+    };
+
     let mut section = top.section("mount")?;
     let memory_bytes = section.size("memory")?.at_least(1 << 20)?;
     let cgroup = section.optional_size("cgroup")?;
@@ -83,12 +93,13 @@ fn workload(file: &str, text: &str) -> Result<Workload, Error> {
     section.end()?;
     let mount = Mount { memory_bytes, cgroup_bytes: cgroup.map(|cgroup| cgroup.value) };
 
+    let has = Has { pattern: &pattern, files: files.count, beside: beside.is_some(), tier: tier.is_some() };
     let expect = match top.optional_section("expect")? {
-        Some(section) => figures(section, &pattern, files.count, beside.is_some())?,
+        Some(section) => figures(section, &has)?,
         None => Vec::new(),
     };
     let simulate = match top.optional_section("simulate")? {
-        Some(section) => simulate(section, &pattern, files.count, beside.is_some())?,
+        Some(section) => simulate(section, &has)?,
         None => Simulate::default(),
     };
     top.end()?;
@@ -105,6 +116,7 @@ fn workload(file: &str, text: &str) -> Result<Workload, Error> {
         pattern,
         beside: None,
         device,
+        tier,
         mount,
         baselines,
         expect,
@@ -120,6 +132,7 @@ fn workload(file: &str, text: &str) -> Result<Workload, Error> {
             files,
             tree,
             pattern,
+            tier: None,
             expect: Vec::new(),
             simulate,
             ..workload.clone()
@@ -150,7 +163,7 @@ fn group(top: &mut Section<'_>) -> Result<Group, Error> {
     let mut section = top.section("pattern")?;
     let pattern = match &tree {
         Some(tree) => walk(&mut section, tree, threads)?,
-        None => pattern(&mut section, files.size_bytes)?,
+        None => pattern(&mut section, &files)?,
     };
     section.end()?;
     if let Some(count) = count.filter(|_| !matches!(pattern, Pattern::DiskTree(_))) {
@@ -263,6 +276,8 @@ mod tests {
             "stride",
             "run = ",
             "\n[tree]\n",
+            "\n[tier]\n",
+            "0B..",
             "\n[beside]\n",
             "\n[expect]\n",
             "e9",

@@ -53,6 +53,10 @@ pub enum Metric {
     IoSizeMin,
     /// The part of the fetched bytes that no read used. Simulated, or of trees.
     Waste,
+    /// Of the pages that were fetched, the part that the tier had. Simulated only, as is the next.
+    TierHits,
+    /// What was written to the tier, over what was offered to it and new.
+    TierWritten,
     /// Time of a read: half of all took no longer.
     ReadP50,
     /// Time of a read: 99 of 100 took no longer.
@@ -118,6 +122,8 @@ impl Metric {
         Metric::IoSize,
         Metric::IoSizeMin,
         Metric::Waste,
+        Metric::TierHits,
+        Metric::TierWritten,
         Metric::ReadP50,
         Metric::ReadP99,
         Metric::BesideThroughput,
@@ -161,6 +167,8 @@ impl Metric {
             Metric::IoSize => "io_size",
             Metric::IoSizeMin => "io_size_min",
             Metric::Waste => "waste",
+            Metric::TierHits => "tier_hits",
+            Metric::TierWritten => "tier_written",
             Metric::ReadP50 => "read_p50",
             Metric::ReadP99 => "read_p99",
             Metric::BesideThroughput => "beside_throughput",
@@ -215,6 +223,8 @@ impl Metric {
             | Metric::ListsPerDirectory
             | Metric::StatsPerEntry
             | Metric::ReadsPerFile
+            | Metric::TierHits
+            | Metric::TierWritten
             | Metric::Waste => "",
         }
     }
@@ -247,6 +257,7 @@ impl Metric {
                 | Metric::IoSizeMin
                 | Metric::BesideThroughput
                 | Metric::ReadAhead
+                | Metric::TierHits
                 | Metric::Entries
                 | Metric::FilesRead
         )

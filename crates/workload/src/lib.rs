@@ -47,5 +47,6 @@ pub use workload::pattern::disk_tree::{DiskTree, Shape};
 pub use workload::pattern::region::{Order, Region};
 pub use workload::pattern::{Descriptor, Pattern, Visit};
 pub use workload::simulate::{Ratio, Simulate};
+pub use workload::tier::Tier;
 pub use workload::tree::{Child, Tree};
 pub use workload::{Baseline, Mount, Workload};

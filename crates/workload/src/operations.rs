@@ -10,11 +10,12 @@
 //!  in runs      4 5 | 0 1 | 2 3      the same, with adjacent records in turn (`run = 2`)
 //!  hot          7 8 2 7 3 8          most in a few areas; some followed by the next record
 //!  slow         0 1 2 3 4 5          as sequential; read k is due k periods after the start
+//!  scan         a a | b c d | a a    hot files several times, the others once, the hot ones again
 //! ```
 //!
 //! Together the threads read every byte at most once, and the whole of every file unless the
 //! pattern leaves gaps (strided, and random where the size is no multiple of the record). Several
-//! passes, random reads with repeats and hot reads come back to what they have read.
+//! passes, random reads with repeats, hot reads and scans come back to what they have read.
 
 pub(crate) mod batches;
 mod permutation;
@@ -94,6 +95,7 @@ impl<'a> Operations<'a> {
                 let due_ns = number.checked_mul(period_ns)?.checked_add(start_ns)?;
                 self.walk(number, records, |step| step * record, due_ns)
             }
+            Pattern::Scan { hot, passes, .. } => self.scan(number, records, u64::from(hot), u64::from(passes)),
             Pattern::Dealt { .. } => self.dealt(number, records),
             Pattern::Random { .. } | Pattern::MmapRandom { .. } => self.random(number),
             Pattern::Hot { .. } => self.hot(number),
@@ -127,14 +129,43 @@ impl<'a> Operations<'a> {
         Some(Op { file: file as u32, offset, len: len as u32, not_before_ns: 0 })
     }
 
+    /// Read `number` of this thread, of files of `records` each, of which the first `hot` are read
+    /// `passes` times before all others and after them.
+    fn scan(&self, number: u64, records: u64, hot: u64, passes: u64) -> Option<Op> {
+        let (count, threads) = (u64::from(self.workload.files.count), u64::from(self.workload.threads));
+        let of_thread = |files: u64| files.saturating_sub(self.thread).div_ceil(threads);
+        let (hot, all) = (of_thread(hot), of_thread(count));
+        let (turn, before) = (number / records, hot * passes);
+        let after = before + all - hot;
+        let nth = match turn {
+            _ if turn < before => turn % hot,
+            _ if turn < after => turn - before + hot,
+            _ if turn < after + before => (turn - after) % hot,
+            _ => return None,
+        };
+        let (offset, record) = (number % records, u64::from(self.workload.pattern.record_bytes()));
+        let offset = offset * record;
+        let len = record.min(self.workload.files.size_bytes - offset);
+        Some(Op { file: (self.thread + nth * threads) as u32, offset, len: len as u32, not_before_ns: 0 })
+    }
+
     fn random(&self, number: u64) -> Option<Op> {
         let index = number.checked_mul(u64::from(self.workload.threads))?.checked_add(self.thread)?;
-        if index >= random_slots(self.workload) {
+        let (run, passes) = match self.workload.pattern {
+            Pattern::Random { run, passes, .. } => (u64::from(run), u64::from(passes)),
+            _ => (1, 1),
+        };
+        let slots = random_slots(self.workload);
+        if slots == 0 || index / slots >= passes {
             return None;
         }
-        let run = if let Pattern::Random { run, .. } = self.workload.pattern { u64::from(run) } else { 1 };
-        let (turn, runs) = (index / run, random_slots(self.workload) / run);
-        let first = self.order.as_ref().map_or_else(|| random(self.workload.seed, turn, runs), |order| order.at(turn));
+        let (pass, index) = (index / slots, index % slots);
+        let (turn, runs) = (index / run, slots / run);
+        let first = match &self.order {
+            Some(order) if pass == 0 => order.at(turn),
+            Some(_) => Permutation::new(runs, self.workload.seed.wrapping_add(pass.wrapping_mul(PASS))).at(turn),
+            None => random(self.workload.seed, turn, runs),
+        };
         let slot = first * run + index % run;
         let record = self.workload.pattern.record_bytes();
         let slots_per_file = self.workload.files.size_bytes / u64::from(record);
@@ -187,6 +218,9 @@ impl Iterator for Operations<'_> {
         Some(op)
     }
 }
+
+/// Tells the order of one pass from that of the next: an odd number whose bits look random.
+const PASS: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Whole records in all files together.
 fn random_slots(workload: &Workload) -> u64 {

@@ -7,6 +7,7 @@ pub(crate) mod device;
 pub(crate) mod files;
 pub(crate) mod pattern;
 pub(crate) mod simulate;
+pub(crate) mod tier;
 pub(crate) mod tree;
 
 use serde::Serialize;
@@ -16,6 +17,7 @@ use device::Device;
 use files::Files;
 use pattern::{Descriptor, Pattern};
 use simulate::Simulate;
+use tier::Tier;
 use tree::Tree;
 
 /// One workload. Only [`Workload::parse`] makes it, and checks every rule that the fields name.
@@ -49,6 +51,8 @@ pub struct Workload {
     pub beside: Option<Box<Workload>>,
     /// The storage.
     pub device: Device,
+    /// A local copy of what was read, in front of the storage. Such a workload is simulated only.
+    pub tier: Option<Tier>,
     /// The mount.
     pub mount: Mount,
     /// Baselines of our own that are measured too, besides the mount without readahead.

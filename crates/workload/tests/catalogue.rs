@@ -88,6 +88,10 @@ const FIGURES: &[(&str, &[(&str, &str)])] = &[
     ("region-mixed", &[]),
     ("region-sequential-disk", &[]),
     ("region-random-disk", &[]),
+    ("cache-epochs", &[]),
+    ("cache-scan", &[]),
+    ("cache-boundary", &[]),
+    ("cache-restart", &[]),
 ];
 
 /// What is wanted of simulations: workload, policy, metric, figure.
@@ -125,6 +129,10 @@ const SIMULATED: &[(&str, &str, &str, &str)] = &[
     ("region-sequential", "swap-hits-16", "touch_time", "<= 222.5 s"),
     ("region-sequential", "swap-hits-1", "touch_time", ">= 679 s"),
     ("region-sequential", "swap-hits-1", "touch_time", "<= 721 s"),
+    ("cache-epochs", "foreread", "tier_hits", ">= 0.62"),
+    ("cache-epochs", "foreread", "tier_written", "<= 0.45"),
+    ("cache-scan", "foreread", "tier_written", "<= 0.1"),
+    ("cache-restart", "foreread", "requests_per_gib", "<= 0/GiB"),
 ];
 
 /// How policies must compare: workload, the one over the other, metric, figures.
@@ -197,6 +205,7 @@ const RATIOS: &[(&str, &str, &str, &[&str])] = &[
     ("region-random-disk", "swap-hits over swap-8", "touch_time", &[">= 0.802", "<= 0.999"]),
     ("region-random-disk", "swap-hits-16 over swap-8", "touch_time", &[">= 0.803", "<= 0.999"]),
     ("region-random-disk", "swap-hits-1 over swap-8", "touch_time", &[">= 0.799", "<= 0.999"]),
+    ("cache-boundary", "foreread over foreread/no-tier", "throughput", &[">= 2"]),
 ];
 const ABOUT_THE_SAME: &[&str] = &[">= 0.99", "<= 1.01"];
 const NOT_BEHIND: &[&str] = &[">= 0.99"];

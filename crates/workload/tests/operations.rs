@@ -206,6 +206,31 @@ fn passes_read_the_same_file_again() {
 }
 
 #[test]
+fn each_pass_over_random_records_has_an_order_of_its_own() {
+    let pattern = |passes| format!("kind = \"random\"\nrecord = \"10B\"\ndescriptor = \"own\"\npasses = {passes}");
+    let once = all(&parse(&text(7, 1, 2, 500, &pattern(1))));
+    let thrice = all(&parse(&text(7, 1, 2, 500, &pattern(3))));
+    assert_eq!((once.len(), thrice.len()), (100, 300));
+    assert_eq!(thrice[..100], once);
+    let passes: Vec<_> = thrice.chunks(100).collect();
+    assert!(passes[0] != passes[1] && passes[1] != passes[2] && passes[0] != passes[2]);
+    assert!(counts(&parse(&text(7, 3, 2, 500, &pattern(3)))).concat().iter().all(|&count| count == 3));
+}
+
+#[test]
+fn a_scan_reads_hot_files_before_the_others_and_after_them() {
+    let pattern = "kind = \"scan\"\nrecord = \"60B\"\nhot = 3\npasses = 2";
+    let workload = parse(&text(1, 2, 5, 100, pattern));
+    let files = |thread| {
+        let ops: Vec<_> = workload.operations(thread).collect();
+        assert!(ops.chunks(2).all(|pair| (pair[0].len, pair[1].offset, pair[1].len) == (60, 60, 40)));
+        ops.iter().step_by(2).map(|op| op.file).collect::<Vec<_>>()
+    };
+    assert_eq!(files(0), [0, 2, 0, 2, 4, 0, 2, 0, 2]);
+    assert_eq!(files(1), [1, 1, 3, 1, 1]);
+}
+
+#[test]
 fn random_reads_with_repeats_come_back_and_stay_on_records() {
     let pattern = "kind = \"random\"\nrecord = \"10B\"\nrepeats = true\ndescriptor = \"own\"";
     let workload = parse(&text(1, 4, 2, 5000, pattern));

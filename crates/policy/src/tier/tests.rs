@@ -8,80 +8,27 @@ use std::println;
 
 use proptest::prelude::*;
 
+use super::model::TierModel;
 use super::*;
 
 const SEGMENT_BLOCKS: u64 = 16;
-const SEGMENTS: usize = 32;
-const BLOCKS: u64 = SEGMENT_BLOCKS * SEGMENTS as u64;
+const BLOCKS: u64 = SEGMENT_BLOCKS * 32;
 const ALL: u32 = u32::MAX;
 
-/// A driver: where each block is, and how often it was hit.
-struct Cache {
-    path: TierPath,
-    blocks: BTreeMap<u64, (u64, u32)>,
-    segments: BTreeMap<u64, Vec<u64>>,
-    active: Option<u64>,
-    next: u64,
-    admitted: u64,
-    carried: u64,
-}
+/// A cache of whole blocks.
+struct Cache(TierModel);
 
 impl Cache {
     fn new() -> Self {
-        let path = TierPath::new(BLOCKS * BLOCK_PAGES, SEGMENT_BLOCKS * BLOCK_PAGES);
-        let (blocks, segments) = (BTreeMap::new(), BTreeMap::new());
-        Self { path, blocks, segments, active: None, next: 0, admitted: 0, carried: 0 }
+        Self(TierModel::new(BLOCKS * BLOCK_PAGES, SEGMENT_BLOCKS * BLOCK_PAGES))
     }
 
     fn read(&mut self, block: u64) -> bool {
-        if let Some((segment, hits)) = self.blocks.get_mut(&block) {
-            *hits += 1;
-            self.path.hit(*segment, BLOCK_PAGES);
-            return true;
+        let is_there = self.0.read(block, ALL);
+        if !is_there {
+            self.0.offer(block, ALL);
         }
-        let kept: usize = self.segments.values().map(Vec::len).sum();
-        let is_full = self.segments.len() == SEGMENTS
-            && kept as u64 >= BLOCKS - SEGMENT_BLOCKS
-            && self.active.is_none_or(|active| {
-                self.segments[&active].len() as u64 == SEGMENT_BLOCKS || self.next > SEGMENTS as u64
-            });
-        if self.path.offered(block, ALL, is_full) {
-            self.write(block, false);
-        }
-        false
-    }
-
-    fn write(&mut self, block: u64, is_carried: bool) {
-        if self.active.is_none_or(|active| self.segments[&active].len() as u64 == SEGMENT_BLOCKS) {
-            self.begin();
-        }
-        let active = self.active.expect("it was begun");
-        self.segments.get_mut(&active).expect("it is there").push(block);
-        assert!(self.blocks.insert(block, (active, 0)).is_none());
-        self.path.written(active, block, ALL, is_carried);
-        if is_carried { self.carried += 1 } else { self.admitted += 1 }
-    }
-
-    fn begin(&mut self) {
-        if let Some(active) = self.active.take() {
-            self.path.sealed_segment(active);
-        }
-        let mut carried = vec![];
-        if self.segments.len() == SEGMENTS {
-            let victim = self.path.victim().expect("one is sealed");
-            let left = self.segments.remove(&victim).expect("it is there");
-            let hits = |block| self.blocks[block].1;
-            let blocks: Vec<_> =
-                left.iter().map(|block| TierBlock { block: *block, pages: ALL, hits: hits(block) }).collect();
-            carried = self.path.leave(victim, &blocks).into_iter().map(|at| left[at]).collect();
-            self.blocks.retain(|_, (segment, _)| *segment != victim);
-        }
-        self.segments.insert(self.next, vec![]);
-        self.active = Some(self.next);
-        self.next += 1;
-        for block in carried {
-            self.write(block, true);
-        }
+        is_there
     }
 
     /// The part of the reads that hit.
@@ -92,6 +39,16 @@ impl Cache {
             all += 1;
         }
         hits as f64 / f64::from(all)
+    }
+
+    /// Blocks that were admitted.
+    fn admitted(&self) -> u64 {
+        self.0.counts().admitted / BLOCK_PAGES
+    }
+
+    /// Blocks that were carried over.
+    fn carried(&self) -> u64 {
+        self.0.counts().carried / BLOCK_PAGES
     }
 }
 
@@ -159,14 +116,14 @@ fn a_scan_leaves_what_was_hot() {
 fn a_loop_in_order_keeps_the_part_that_fits() {
     let (mut cache, n) = (Cache::new(), BLOCKS * 5 / 4);
     let mut hits = cache.round(0..n);
-    let written = cache.admitted;
+    let written = cache.admitted();
     (1..5).for_each(|_| hits += cache.round(0..n));
     let reads: Vec<u64> = (0..5).flat_map(|_| 0..n).collect();
     let best = belady(&reads, BLOCKS as usize) as f64 / n as f64;
     println!("loop in order: {:.3} of Belady's {:.3}", hits / best, best / 5.0);
-    println!("written in the first epoch {written}, later {}", cache.admitted - written);
+    println!("written in the first epoch {written}, later {}", cache.admitted() - written);
     assert!(hits >= 0.95 * best);
-    assert_eq!(cache.admitted, written);
+    assert_eq!(cache.admitted(), written);
 }
 
 #[test]
@@ -176,12 +133,12 @@ fn a_loop_in_random_order_keeps_the_part_that_fits() {
         let rounds: Vec<_> = (0..5).map(|_| shuffled(n, &mut seed)).collect();
         let rates: Vec<_> = rounds.iter().map(|round| cache.round(round.iter().copied())).collect();
         let best = belady(&rounds.concat(), BLOCKS as usize) as f64 / n as f64;
-        let (hits, later) = (rates.iter().sum::<f64>(), cache.admitted - BLOCKS);
+        let (hits, later) = (rates.iter().sum::<f64>(), cache.admitted() - BLOCKS);
         println!("loop over {}/4 in random order: {:.3} of Belady's {:.3}", factor, hits / best, best / 5.0);
         println!("  online bound {:.3}; {rates:.3?}; {later} of {n} written later", BLOCKS as f64 / n as f64);
         let bound = BLOCKS as f64 / n as f64;
         assert!(rates[1..].iter().all(|&rate| rate >= part * bound), "{rates:?}");
-        assert!(later + cache.carried <= n / 20);
+        assert!(later + cache.carried() <= n / 20);
     }
 }
 
@@ -212,7 +169,7 @@ fn skewed_reads_hit_more_than_with_lru() {
     let rate = |hits: u64| hits as f64 / reads.len() as f64;
     let (lru, best) = (rate(lru(&reads, BLOCKS as usize)), rate(belady(&reads, BLOCKS as usize)));
     println!("Zipf 1.0 over 10x: {ours:.3}; LRU {lru:.3}; Belady {best:.3}");
-    println!("  written {} and carried {} of {} blocks", cache.admitted, cache.carried, reads.len());
+    println!("  written {} and carried {} of {} blocks", cache.admitted(), cache.carried(), reads.len());
     assert!(ours >= lru);
 }
 
@@ -225,15 +182,15 @@ proptest! {
         for (step, block) in steps {
             match step {
                 0 => {
-                    let (full, before) = (cache.admitted >= BLOCKS, cache.admitted);
+                    let (full, before) = (cache.admitted() >= BLOCKS, cache.admitted());
                     cache.read(fresh);
                     fresh += 1;
-                    prop_assert!(!full || cache.admitted == before, "a block never seen was written");
+                    prop_assert!(!full || cache.admitted() == before, "a block never seen was written");
                 }
                 _ => _ = cache.read(block),
             }
-            prop_assert!(cache.carried * CARRIED_OF <= cache.admitted);
-            prop_assert!(cache.blocks.len() as u64 <= BLOCKS);
+            prop_assert!(cache.carried() * CARRIED_OF <= cache.admitted());
+            prop_assert!(cache.0.kept_within(0..=u64::MAX).count() as u64 <= BLOCKS);
         }
     }
 }

@@ -25,9 +25,9 @@ pub struct Least {
 }
 
 /// The least time of `workload` on `device`; `None` for a device without a rate, and for workloads
-/// without reads.
+/// without reads or with a tier, whose disk has a rate of its own.
 pub fn least(workload: &Workload, device: &Profile) -> Option<Least> {
-    if workload.pattern.is_no_reads() {
+    if workload.pattern.is_no_reads() || workload.tier.is_some() {
         return None;
     }
     let (rate, first_byte_ns, buffer_bytes) = match device {

@@ -3,7 +3,7 @@
 
 mod figures;
 
-use foreread_policy::RequestId;
+use foreread_policy::{RequestId, TierCounts};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
@@ -17,9 +17,8 @@ pub struct Tally {
     seconds: Vec<Second>,
     readers: Vec<Reader>,
     requests: u64,
-    /// Requests that the tier was asked for, and their pages.
-    tier_requests: u64,
-    tier_pages: u64,
+    /// What the tier was asked for.
+    tier: Option<OfTier>,
     /// Submitted requests that were merged into another one.
     coalesced: u64,
     fetched_pages: u64,
@@ -38,6 +37,16 @@ pub struct Tally {
     tree: Option<Walked>,
     region: Option<Touched>,
     end_ns: u64,
+}
+
+/// The outcome of a tier.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct OfTier {
+    /// Requests that it had the pages of, and these.
+    requests: u64,
+    pages: u64,
+    /// What it was offered and has written, where policy decides that.
+    counts: Option<TierCounts>,
 }
 
 /// The outcome of programs that walked a tree.
@@ -71,6 +80,8 @@ pub struct Second {
     pub requests: u64,
     /// Pages of these requests.
     pub requested_pages: u64,
+    /// Pages that the tier had.
+    pub tier_pages: u64,
     /// Reads that were done late.
     pub late: u64,
     /// Reads that were done.
@@ -127,8 +138,7 @@ impl Tally {
             seconds: Vec::new(),
             readers: Vec::new(),
             requests: 0,
-            tier_requests: 0,
-            tier_pages: 0,
+            tier: None,
             coalesced: 0,
             fetched_pages: 0,
             asked_pages: 0,
@@ -194,14 +204,22 @@ impl Tally {
         second.requested_pages += pages;
     }
 
-    pub(crate) fn asked_tier(&mut self, pages: u64) {
-        self.tier_requests += 1;
-        self.tier_pages += pages;
+    /// The tier has the pages of a request.
+    pub(crate) fn asked_tier(&mut self, at_ns: u64, pages: u64) {
+        let tier = self.tier.get_or_insert_default();
+        tier.requests += 1;
+        tier.pages += pages;
+        self.second(at_ns).tier_pages += pages;
     }
 
-    /// Requests that the tier was asked for, and their pages.
+    /// There was a tier, which has done this.
+    pub(crate) fn with_tier(&mut self, counts: Option<TierCounts>) {
+        self.tier.get_or_insert_default().counts = counts;
+    }
+
+    /// Requests that the tier had the pages of, and these.
     pub fn of_tier(&self) -> (u64, u64) {
-        (self.tier_requests, self.tier_pages)
+        self.tier.map_or((0, 0), |tier| (tier.requests, tier.pages))
     }
 
     /// Submitted requests (when, and of how many pages each) become one.
@@ -261,8 +279,10 @@ impl Tally {
         self.second(mount.seconds.len().saturating_sub(1) as u64 * 1_000_000_000);
         for (own, below) in self.seconds.iter_mut().zip(&mount.seconds) {
             (own.requests, own.requested_pages) = (below.requests, below.requested_pages);
+            own.tier_pages = below.tier_pages;
         }
         self.requests = mount.requests;
+        self.tier = mount.tier;
         self.coalesced = mount.coalesced;
         self.fetched_pages = mount.fetched_pages;
         self.wasted_pages = mount.wasted_pages;

@@ -3,9 +3,9 @@
 
 use std::str::FromStr;
 
-use super::Stack;
 use super::policy_name::PolicyName;
 use super::scheduler_name::SchedulerName;
+use super::{NO_TIER, Stack};
 use crate::error::Error;
 
 impl FromStr for Stack {
@@ -13,7 +13,10 @@ impl FromStr for Stack {
 
     fn from_str(name: &str) -> Result<Self, Error> {
         match name.split_once('/') {
-            Some((policy, scheduler)) => Ok(Self { policy: policy.parse()?, scheduler: Some(scheduler.parse()?) }),
+            Some((policy, NO_TIER)) => Ok(Self { tier: false, ..policy.parse::<PolicyName>()?.into() }),
+            Some((policy, scheduler)) => {
+                Ok(Self { scheduler: Some(scheduler.parse()?), ..policy.parse::<PolicyName>()?.into() })
+            }
             None => name.parse().map(|policy: PolicyName| policy.into()),
         }
     }
@@ -34,7 +37,8 @@ impl FromStr for SchedulerName {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Error> {
-        let known = || Self::ALL.iter().map(|scheduler| scheduler.as_str()).collect::<Vec<_>>().join(", ");
+        let all = || Self::ALL.iter().map(|scheduler| scheduler.as_str());
+        let known = || all().chain([NO_TIER]).collect::<Vec<_>>().join(", ");
         let found = Self::ALL.iter().find(|scheduler| scheduler.as_str() == name);
         found.copied().ok_or_else(|| Error::NoScheduler { name: name.to_owned(), known: known() })
     }

@@ -1,6 +1,6 @@
 //! A world with a tier: tells policy what the tier has, and asks the device that a request names.
 
-use foreread_policy::{Cached, Event, Extent, FileId, RequestId, Source};
+use foreread_policy::{Event, Extent, FileId, RequestId, Source};
 
 use super::World;
 use super::tier::Tier;
@@ -34,36 +34,30 @@ impl World<'_> {
     /// has of it.
     pub(super) fn tell_cached(&mut self, file: FileId, index: usize) -> Result<(), Violation> {
         let Some(tier) = &mut self.tier else { return Ok(()) };
-        let is_first_version = file.0 == index as u64;
-        let has = tier.has.entry(file).or_insert_with(|| {
-            let mut has = Cached::default();
-            let warm = tier.warm.get(index).filter(|_| is_first_version);
-            warm.into_iter().flatten().for_each(|&extent| has.insert(extent));
-            has
-        });
-        let ranges: Vec<Extent> = has.ranges().collect();
-        for extent in ranges {
+        for extent in tier.ranges(file, index) {
             self.tell(Reading::default(), Event::Cached { file, extent })?;
         }
         Ok(())
     }
 
-    /// The tier takes a folio that it is offered.
+    /// The tier is offered a folio.
     pub(super) fn take_offer(&mut self, file: FileId, folio: Extent) {
-        if let Some(tier) = &mut self.tier {
-            tier.has.entry(file).or_default().insert(folio);
+        if self.tier.as_mut().is_some_and(|tier| tier.offer(file, folio)) {
             self.answered.push(Event::Cached { file, extent: folio });
         }
     }
 
-    /// Draws whether what `request` asks the tier for is gone. If so, the storage is asked for it.
-    pub(super) fn may_be_gone(&mut self, request: RequestId) {
+    /// Asks the tier for what `request` wants of it. If that is not there any more, the storage is
+    /// asked for all of it.
+    pub(super) fn ask_tier(&mut self, request: RequestId) {
         let Some(tier) = &mut self.tier else { return };
         let Some(this) = self.requests.get_mut(&request).filter(|this| this.source == Source::Tier) else { return };
-        if tier.random.chance(tier.gone) {
+        let (file, extent) = (this.file, this.extent);
+        if tier.read(file, extent) {
+            self.tally.asked_tier(self.now_ns, extent.pages());
+        } else {
             this.source = Source::Storage;
-            let (file, extent) = (this.file, this.extent);
-            tier.has.entry(file).or_default().remove(extent);
+            self.tally.submitted(self.now_ns, extent.pages());
             self.answered.push(Event::Uncached { file, extent });
         }
     }

@@ -25,7 +25,7 @@ impl World<'_> {
     /// Makes an attempt at the rest of a request, unless it is drawn to fail or to be lost.
     pub(super) fn attempt(&mut self, request: RequestId) {
         let now_ns = self.now_ns;
-        self.may_be_gone(request);
+        self.ask_tier(request);
         let Some(this) = self.requests.get_mut(&request) else { return };
         let rest = this.bytes - this.taken;
         let of_storage = this.source == Source::Storage;

@@ -389,9 +389,9 @@ impl World<'_> {
             waiting: Vec::new(),
         };
         self.requests.insert(request, in_flight);
-        match source {
-            Source::Storage => self.tally.submitted(at_ns, extent.pages()),
-            Source::Tier => self.tally.asked_tier(extent.pages()),
+        // What the tier is asked for counts when it is asked: it may have left.
+        if source == Source::Storage {
+            self.tally.submitted(at_ns, extent.pages());
         }
         self.grant(request, granted);
         Ok(())

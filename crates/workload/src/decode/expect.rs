@@ -7,12 +7,16 @@ use crate::figure::{Figure, Metric};
 use crate::workload::pattern::{Pattern, Visit};
 use crate::workload::simulate::{Ratio, Simulate};
 
-pub(super) fn figures(
-    mut section: Section<'_>,
-    pattern: &Pattern,
-    files: u32,
-    beside: bool,
-) -> Result<Vec<Figure>, Error> {
+/// What a workload has, on which depends which figures it can have.
+pub(super) struct Has<'a> {
+    pub(super) pattern: &'a Pattern,
+    pub(super) files: u32,
+    pub(super) beside: bool,
+    pub(super) tier: bool,
+}
+
+pub(super) fn figures(mut section: Section<'_>, has: &Has<'_>) -> Result<Vec<Figure>, Error> {
+    let &Has { pattern, files, beside, tier } = has;
     let random = matches!(pattern, Pattern::Random { .. } | Pattern::MmapRandom { .. });
     let walks = matches!(pattern, Pattern::Walk { .. } | Pattern::Epochs { .. });
     let names_only = matches!(pattern, Pattern::Walk { visit: Visit::Names | Visit::Attributes });
@@ -47,6 +51,9 @@ pub(super) fn figures(
                 Metric::BesideThroughput | Metric::BesideReadP99 if !beside => {
                     return Err(text.breaks("no threads read beside: `[beside]` names them"));
                 }
+                Metric::TierHits | Metric::TierWritten if !tier => {
+                    return Err(text.breaks("there is no tier: `[tier]` describes one"));
+                }
                 _ => figures.extend(parsed.into_iter().map(|figure| (text.at.start, figure))),
             }
         }
@@ -56,12 +63,7 @@ pub(super) fn figures(
     Ok(figures.into_iter().map(|(_, figure)| figure).collect())
 }
 
-pub(super) fn simulate(
-    mut section: Section<'_>,
-    pattern: &Pattern,
-    files: u32,
-    beside: bool,
-) -> Result<Simulate, Error> {
+pub(super) fn simulate(mut section: Section<'_>, has: &Has<'_>) -> Result<Simulate, Error> {
     const POLICIES: &str = "a list of policies such as [\"foreread\", \"linux\"]";
     const OVER: &str = "two policies such as \"on-demand-2007 over linux-2.6.20\"";
     let policies = section.optional_strings("policies", POLICIES)?.into_iter().map(|name| name.value).collect();
@@ -75,7 +77,7 @@ pub(super) fn simulate(
     let mut expect = Vec::new();
     if let Some(section) = section.optional_section("expect")? {
         for (name, _, section) in section.sections()? {
-            expect.push((name, figures(section, pattern, files, beside)?));
+            expect.push((name, figures(section, has)?));
         }
     }
     let mut ratios = Vec::new();

@@ -3,6 +3,7 @@
 use super::limits::{FILES_MAX, TREE_FILES_MAX};
 use super::section::{Placed, Section};
 use crate::error::Error;
+use crate::workload::files::Files;
 use crate::workload::pattern::disk_tree::{DiskTree, Shape};
 use crate::workload::pattern::region::{Order, Region};
 use crate::workload::pattern::{Descriptor, Pattern, Visit};
@@ -44,10 +45,11 @@ fn record<'a>(section: &mut Section<'a>, size_bytes: u64) -> Result<Placed<'a, u
     Ok(record)
 }
 
-pub(super) fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Pattern, Error> {
+pub(super) fn pattern(section: &mut Section<'_>, files: &Files) -> Result<Pattern, Error> {
     const KINDS: &str = "one of \"sequential\", \"backward\", \"strided\", \"dealt\", \"interleaved\", \"random\", \
-                         \"hot\", \"slow\", \"mmap-random\", \"disk-tree\", \"region\"";
+                         \"hot\", \"scan\", \"slow\", \"mmap-random\", \"disk-tree\", \"region\"";
     const PERCENT: &str = "a percentage such as 20";
+    let size_bytes = files.size_bytes;
     let kind = section.string("kind", KINDS)?;
     if kind.value == "disk-tree" {
         return disk_tree(section).map(Pattern::DiskTree);
@@ -97,7 +99,20 @@ pub(super) fn pattern(section: &mut Section<'_>, size_bytes: u64) -> Result<Patt
                 }
                 records => run.within(1, records),
             })? as u32;
-            Pattern::Random { record_bytes, repeats, run, descriptor, period_ns }
+            let passes = section.optional_integer("passes", "a number of passes such as 5")?;
+            if let Some(passes) = passes.as_ref().filter(|_| repeats) {
+                return Err(passes.breaks("records that may be read again have no passes"));
+            }
+            let passes = passes.map_or(Ok(1), |passes| passes.within(1, PASSES_MAX))? as u32;
+            Pattern::Random { record_bytes, repeats, run, passes, descriptor, period_ns }
+        }
+        "scan" => {
+            let hot = section.integer("hot", "a number of files such as 6")?;
+            if hot.value == 0 || hot.value >= u64::from(files.count) {
+                return Err(hot.breaks("some files are hot, and some are not"));
+            }
+            let passes = section.integer("passes", "a number of passes such as 4")?.within(1, PASSES_MAX)? as u32;
+            Pattern::Scan { record_bytes, hot: hot.value as u32, passes }
         }
         "slow" => {
             let period_ns = section.duration("period")?.at_least(1)?;

@@ -55,6 +55,8 @@ pub enum Pattern {
         repeats: bool,
         /// Adjacent records read one after the other, mostly by as many threads at the same time.
         run: u32,
+        /// Times that all records are read, each time in another order; at least 1.
+        passes: u32,
         /// Whether the threads share one descriptor.
         descriptor: Descriptor,
         /// Time from one read to the next, and to the first; `None`: as soon as the last one is
@@ -86,6 +88,16 @@ pub enum Pattern {
         hot_percent: u8,
         /// Percentage of reads that are followed by the next record.
         follow_percent: u8,
+    },
+    /// The hot files, one after the other, several times; each of the others once; then the hot
+    /// ones again as many times. Every file from the start to the end.
+    Scan {
+        /// Bytes of a read.
+        record_bytes: u32,
+        /// The first so many files are hot; at least 1, and not all.
+        hot: u32,
+        /// Times that they are read before the others, and after them; at least 1.
+        passes: u32,
     },
     /// Pages of a mapping touched in random order, none twice.
     MmapRandom {
@@ -157,6 +169,7 @@ impl Pattern {
             | Pattern::Interleaved { record_bytes, .. }
             | Pattern::Random { record_bytes, .. }
             | Pattern::Slow { record_bytes, .. }
+            | Pattern::Scan { record_bytes, .. }
             | Pattern::Epochs { record_bytes, .. }
             | Pattern::Walk { visit: Visit::Contents { record_bytes } }
             | Pattern::MmapRandom { record_bytes } => record_bytes,

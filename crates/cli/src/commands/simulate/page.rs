@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!   figures, a column a policy
-//!   throughput over time, read time over time, sizes of requests   all policies in one picture
+//!   throughput, read time, hit rate of a tier over time;
+//!   sizes of requests                                              all policies in one picture
 //!   service: bytes that each of several readers received           a picture a policy
 //!   where reads and requests are, and how far ahead                a picture a policy
 //! ```
@@ -31,6 +32,12 @@ pub(super) fn page(rows: &[Row]) -> String {
         body.push_str(&over_time("read time, mean of a second, ms", &columns, |second| {
             second.took_ns as f64 / second.reads.max(1) as f64 / 1e6
         }));
+        if row.workload.tier.is_some() {
+            body.push_str(&over_time("hit rate of the tier, %", &columns, |second| {
+                let fetched = second.tier_pages + second.requested_pages;
+                second.tier_pages as f64 / fetched.max(1) as f64 * 100.0
+            }));
+        }
         body.push_str(&sizes(&columns));
         body.push_str("</div>\n<div>");
         for beside in [false, true] {

@@ -42,9 +42,10 @@ fn metrics(workload: &Workload) -> Vec<Metric> {
     let beside = |metric: &Metric| {
         workload.beside.is_some() && matches!(metric, Metric::BesideThroughput | Metric::BesideReadP99)
     };
+    let tier = |metric: &Metric| workload.tier.is_some() && matches!(metric, Metric::TierHits | Metric::TierWritten);
     Metric::ALL
         .iter()
-        .filter(|m| ALWAYS.contains(m) || expected(m) || late(m) || fair(m) || beside(m))
+        .filter(|m| ALWAYS.contains(m) || expected(m) || late(m) || fair(m) || beside(m) || tier(m))
         .copied()
         .collect()
 }

@@ -30,6 +30,15 @@ impl Tally {
             Metric::IoSizeMin => self.io_sizes().min_by(f64::total_cmp),
             Metric::ThroughputMax => self.seconds.iter().map(|s| s.read_bytes).max().map(|bytes| bytes as f64 / 1e6),
             Metric::Waste => Some(self.wasted_pages as f64 / self.fetched_pages.max(1) as f64),
+            Metric::TierHits => {
+                let pages = self.tier?.pages;
+                Some(pages as f64 / (pages + self.fetched_pages).max(1) as f64)
+            }
+            Metric::TierWritten => {
+                let counts = self.tier?.counts?;
+                let written = counts.admitted + counts.carried;
+                (counts.offered > 0).then(|| written as f64 / counts.offered as f64)
+            }
             Metric::ReadP50 => Some(self.read_percentile_ns(50.0) as f64 / 1e6),
             Metric::ReadP99 => Some(self.read_percentile_ns(99.0) as f64 / 1e6),
             Metric::FirstByte => self.first_bytes().last().map(|&ns| ns as f64 / 1e6),
