@@ -199,6 +199,46 @@ fn streams_that_stop_do_not_end_readahead() {
 
 /// Like column chunks, tiles, or blocks of a database: the first ones show how long the others
 /// are.
+/// What was read ahead for the place that was left makes room for what is read ahead at the next.
+#[test]
+fn a_reader_that_jumps_is_read_ahead_for_where_it_goes_on() {
+    let (part, far) = (384 * MIB, 3 * GIB);
+    let once = run(256 << 20, 6 * GIB, vec![(0, forward(0, part, MIB), 0)]);
+    for from in [far, 0] {
+        let reads = [forward(0, part, MIB), forward(from, from + part, MIB)].concat();
+        let both = run(256 << 20, 6 * GIB, vec![(0, reads, 0)]);
+        println!("{:.2} s once, {:.2} s with a jump to {from}", once.seconds, both.seconds);
+        assert!(both.seconds < 2.0 * once.seconds + 2.2, "{:.2} s", both.seconds);
+        assert!(both.amplification < 1.1 * once.amplification);
+    }
+}
+
+/// Sixteen readers stop in the middle of their files, which stay open. Another one has the memory
+/// soon.
+#[test]
+fn readers_that_stop_keep_no_memory_from_one_that_goes_on() {
+    for memory_mib in [64, 256] {
+        let stopped = (0..16).map(|file| (file, forward(0, 64 * MIB, MIB), 0));
+        let other = (16, [forward(0, MIB, MIB), forward(MIB, GIB, MIB)].concat(), 0);
+        let outcome = run(memory_mib << 20, GIB, stopped.chain([other]).collect());
+        println!("{memory_mib} MiB: {:.1} MB/s", outcome.megabytes_per_s());
+        assert!(outcome.megabytes_per_s() > 350.0);
+    }
+}
+
+/// Loaders that read 32 MiB at once, and then nothing for two seconds, keep what is read ahead for
+/// them meanwhile.
+#[test]
+fn loaders_that_pause_find_what_was_read_ahead_for_them() {
+    for memory_mib in [128, 512] {
+        let each = (0..8).map(|file| (file, forward(0, 320 * MIB, MIB), 2_000_000_000)).collect();
+        let tally = Readers { batch: 32, ..Readers::new(memory_mib << 20, 320 * MIB, each) }.run();
+        let amp = tally.figure(Metric::Amp).unwrap();
+        println!("{memory_mib} MiB: {:.2} s, amp {amp:.3}", tally.elapsed_ns() as f64 / 1e9);
+        assert!(tally.elapsed_ns() < 18_600_000_000 && amp < 1.06);
+    }
+}
+
 #[test]
 fn runs_that_are_all_alike_are_fetched_whole_at_their_first_read() {
     let mut random = Random::new(1);

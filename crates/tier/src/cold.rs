@@ -79,8 +79,8 @@ impl Cold {
 }
 
 /// Memory of an object, in bytes: 16 in a node of the set, of which at least six of eleven are
-/// used. Lower: more memory than is told. Higher: fewer segments than could be. Source: arithmetic,
-/// as for the index.
+/// used. Lower: more memory than is told. Higher: fewer segments than could be. Source:
+/// arithmetic, as for the index.
 const OBJECT_BYTES: u64 = 32;
 
 /// Memory of a segment, in bytes: 16 in a node of the map, and what policy and the state know of

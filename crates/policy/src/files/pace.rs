@@ -153,7 +153,7 @@ const ROUND_TRIP_MAX: Nanos = Nanos::from_millis(1_000);
 
 /// Nanoseconds in a second. Lower: measured rates are too low. Higher: they are too high. Source:
 /// the definition of the unit.
-const SECOND_NS: u64 = 1_000_000_000;
+pub(crate) const SECOND_NS: u64 = 1_000_000_000;
 
 #[cfg(test)]
 mod tests {

@@ -34,7 +34,7 @@
 //! 0061 (starts).
 
 use crate::files::lengths::Lengths;
-use crate::files::pace::Pace;
+use crate::files::pace::{Pace, SECOND_NS};
 use crate::units::{Extent, FOLIO_PAGES_MAX, Nanos};
 
 pub(crate) mod parts;
@@ -139,6 +139,8 @@ pub(crate) struct Stream {
     gap: Extent,
     /// The last event of the stream.
     pub(crate) last: Nanos,
+    /// The longest time between two events lately.
+    pause: Nanos,
     pub(crate) pace: Pace,
     /// Where the runs of its file that came so far have ended, if enough have shown that.
     known_end: Option<u64>,
@@ -176,6 +178,7 @@ impl Stream {
             jumped_pages: 0,
             gap: Extent::new(0, 0),
             last: now,
+            pause: Nanos(0),
             pace: Pace::new(now, read.pages()),
             known_end: None,
             round_from: 0,
@@ -208,6 +211,21 @@ impl Stream {
     /// `ahead`, limited to the pages that its reader reaches within [`Pace::horizon`].
     pub(crate) fn within_horizon(&self, ahead: u64) -> u64 {
         self.pace.horizon(self.seen).map_or(ahead, |horizon| ahead.min(horizon.max(2 * PART_PAGES_MIN)))
+    }
+
+    /// When its reader counts as stopped, if nothing more is heard of it: when it has been silent
+    /// for twice as long as it ever was lately, and twice as long as it takes to read what is
+    /// planned, within which it touches something that is told.
+    pub(crate) fn stops_at(&self) -> Nanos {
+        let Some(rate) = self.pace.rate().filter(|&rate| rate > 0) else { return Nanos(self.last.0 + STOPPED_MAX.0) };
+        let planned = match self.pattern {
+            Pattern::Forward => (self.end - self.pos as i64).unsigned_abs(),
+            Pattern::Strided { delta, pages } => {
+                (self.end - self.pos as i64).unsigned_abs() / delta.unsigned_abs() * pages
+            }
+        };
+        let reading = planned.saturating_mul(SECOND_NS) / rate;
+        Nanos(self.last.0 + (2 * self.pause.0.max(reading)).clamp(STOPPED_MIN.0, STOPPED_MAX.0))
     }
 
     /// Counts the pages read since `round` began, or since the stream began anew in that round.
@@ -305,6 +323,8 @@ impl Stream {
     /// The stream goes on with `read`.
     pub(crate) fn advance(&mut self, now: Nanos, read: Read, lengths: &Lengths) {
         let Read { extent: read, stalled, absent, skipped, beside, .. } = read;
+        let silent = now.since(self.last);
+        self.pause = silent.max(Nanos(self.pause.0.saturating_sub(silent.0 / PAUSE_KEPT)));
         self.last = now;
         self.guess = false;
         (self.prepended, self.overtaken) = (0, false);
@@ -480,6 +500,22 @@ const TRUST_AT_START: u64 = 8;
 /// are trusted as far as they have been read: with four times that, a recording of a virtual
 /// machine's reads fetched 2.8 times its bytes, in place of 1.3 (docs/decisions/0052).
 const TRUSTED_PAGES: u64 = 256;
+
+/// For how many times as long as it took a pause is remembered. Lower: a reader that pauses counts
+/// as stopped at its next pause. Higher: one that paused once keeps memory for longer when it
+/// stops. Source: a guess; sixteen batches of a loader.
+const PAUSE_KEPT: u64 = 16;
+
+/// The least time after which a reader counts as stopped: 1 s. Lower: one that pauses loses what
+/// was read ahead for it, if others need the memory. Higher: one that jumped has little memory at
+/// its next place for longer. Source: docs/decisions/0076.
+const STOPPED_MIN: Nanos = Nanos::from_millis(1_000);
+
+/// The longest time after which a reader counts as stopped, and that of one whose rate is not
+/// known: 12 s. Lower: what is ahead of a slow reader goes. Higher: readers that stopped keep
+/// memory. Source: streams are ten seconds ahead at most (docs/decisions/0008), and a request of
+/// theirs takes up to two.
+const STOPPED_MAX: Nanos = Nanos::from_millis(12_000);
 
 /// Factor by which the window grows when the reader has to wait. Lower: more waits until the
 /// window covers the latency. Higher: more is wasted where the reader stops. Source: the kernel's

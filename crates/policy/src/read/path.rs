@@ -193,7 +193,8 @@ impl ReadPath {
         debug_assert!(self.actions.is_empty(), "every action is polled before the next event");
         debug_assert!(now >= self.now, "now never goes back: {now:?} after {:?}", self.now);
         self.now = now;
-        self.budget.pass(now);
+        let files = &self.files;
+        self.budget.pass(now, |file, stream| files.get(&file)?.readahead.stops_at(stream));
         match event {
             Event::Open { file, pages } => {
                 let (readahead, random_pages) = (FileReadahead::new(), 0);

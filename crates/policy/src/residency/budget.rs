@@ -3,10 +3,10 @@
 //! ```text
 //!   submit       grant: charged until dropped               room needed
 //!   ──> pending ──> InFlight ──> Unread ──> Partly ──> Used ──────────> evicted
-//!          │            │                                      1. Used, in the order of
-//!          └────────────┴── failed, cancelled ──> dropped         `replacement`
-//!                                                              2. Partly, oldest first   demand
-//!                                                              3. Unread, by `unread`    only
+//!          │            │                              1. Used, in the order of `replacement`
+//!          └────────────┴── failed, cancelled          2. Unread, if their readers have stopped
+//!                           ──> dropped                3. Partly, oldest first   demand
+//!                                                      4. Unread, by `unread`    only
 //!
 //!   budget  |<------------ ahead, at most ------------->|<- reserve of demand ->|
 //! ```
@@ -21,12 +21,13 @@
 //! a mount has them in the kernel's cache already. A Partly folio counts as Used once five seconds
 //! have passed since its first touch and room is needed, an Unread one twelve seconds after its
 //! arrival: otherwise what streams leave behind when they stop would fill the part for speculation
-//! in the end, and nothing would be read ahead any more. An evicted folio that was read ahead for
-//! a stream is a thrash, and the caller tells the stream.
+//! in the end, and nothing would be read ahead any more. What waits for a reader that is silent
+//! for longer than it ever was goes before that, if others need the memory. An evicted folio that
+//! was read ahead for a stream is a thrash, and the caller tells the stream.
 //!
 //! *Invariants:* the budget is exceeded only after it was reduced, by folios in flight.
-//! Speculation evicts only Used folios, and leaves the reserve. The charge of a folio covers what
-//! driver and policy keep beside its bytes.
+//! Speculation evicts only Used folios and those of stopped readers, and leaves the reserve. The
+//! charge of a folio covers what driver and policy keep beside its bytes.
 //!
 //! The file does not order Used folios (`replacement`) or grants (`queue::requests`), and does not
 //! cancel requests (`read::path::room`). Its read-only questions are in `budget::lookup`. Source:
@@ -38,7 +39,7 @@ use alloc::vec::Vec;
 use crate::residency::folio::{Ahead, Evicted, Folio, State, charge, charges, charges_within};
 use crate::residency::folio_map::FolioMap;
 use crate::residency::replacement::{self, Key, Order, Replacement, Step, Uses};
-use crate::residency::unread::Unread;
+use crate::residency::unread::{self, Unread};
 use crate::units::{Extent, FileId, Nanos, Records, RequestId, Touch};
 
 mod lookup;
@@ -136,9 +137,11 @@ impl Budget {
         }
     }
 
-    /// Sets the time. What no reader came for is ahead of no reader any more.
-    pub(crate) fn pass(&mut self, now: Nanos) {
+    /// Sets the time. What no reader came for is ahead of no reader any more. `stops_at` says when
+    /// the reader of a stream of a file counts as stopped; nothing of a stream that is forgotten.
+    pub(crate) fn pass(&mut self, now: Nanos, stops_at: impl Fn(FileId, u64) -> Option<Nanos>) {
         self.now = now;
+        self.unread.look(now, stops_at);
         while let Some((file, start, request)) = self.unread.pop_overdue(now) {
             if self.is(file, start, request, State::Unread) && self.may_go(file, start) {
                 self.give_up(file, start);
@@ -217,7 +220,7 @@ impl Budget {
 
     /// Bytes that are free, or can be at once.
     pub(crate) fn free_bytes(&self) -> u64 {
-        (self.capacity_bytes + self.used_bytes).saturating_sub(self.charged_bytes)
+        (self.capacity_bytes + self.used_bytes + self.unread.stopped_bytes()).saturating_sub(self.charged_bytes)
     }
 
     /// Whether speculation may have `extent` in flight as well, or the `records` in it. Pages that
@@ -225,14 +228,16 @@ impl Budget {
     /// on average.
     pub(crate) fn admits(&self, extent: Extent, records: Option<Records>) -> bool {
         let bytes = charges_within(records, extent);
-        self.ahead_bytes + u64::midpoint(self.pending_bytes, bytes) <= self.ahead_bytes_max()
+        let ahead = self.ahead_bytes - self.unread.stopped_bytes().min(self.ahead_bytes);
+        ahead + u64::midpoint(self.pending_bytes, bytes) <= self.ahead_bytes_max()
     }
 
     /// Makes room for `bytes` by evicting Used folios and, for `demand`, others. Reports in `room`
     /// what that led to. `false` if there is still no room.
     pub(crate) fn make_room(&mut self, bytes: u64, demand: bool, room: &mut Room) -> bool {
-        if !demand && self.ahead_bytes + bytes > self.ahead_bytes_max() {
-            return false;
+        while !demand && self.ahead_bytes + bytes > self.ahead_bytes_max() {
+            let Some((file, start)) = self.next_unread(Unread::pop_stopped) else { return false };
+            room.evicted.extend(self.remove(file, start));
         }
         if self.charged_bytes + bytes > self.capacity_bytes {
             self.retire();
@@ -244,8 +249,10 @@ impl Budget {
                     room.passed.push((file, start));
                     continue;
                 }
-                None if demand => self.next_partly().or_else(|| self.next_unread()),
-                None => None,
+                None => {
+                    let stopped = self.next_unread(Unread::pop_stopped);
+                    stopped.or_else(|| if demand { self.next_in_use() } else { None })
+                }
             };
             let Some((file, start)) = victim else { return false };
             room.evicted.extend(self.remove(file, start));
@@ -270,6 +277,11 @@ impl Budget {
         }
     }
 
+    /// The folio that goes first of those that readers are about to read.
+    fn next_in_use(&mut self) -> Option<(FileId, u64)> {
+        self.next_partly().or_else(|| self.next_unread(Unread::pop))
+    }
+
     /// The Partly folio that was touched first.
     fn next_partly(&mut self) -> Option<(FileId, u64)> {
         while let Some((file, start, request, _)) = self.partly.pop_front() {
@@ -280,9 +292,9 @@ impl Budget {
         None
     }
 
-    /// The Unread folio that its reader needs last, or that no reader came for.
-    fn next_unread(&mut self) -> Option<(FileId, u64)> {
-        while let Some((file, start, request)) = self.unread.pop() {
+    /// The Unread folio that goes first, by `pop`.
+    fn next_unread(&mut self, pop: fn(&mut Unread) -> Option<unread::Key>) -> Option<(FileId, u64)> {
+        while let Some((file, start, request)) = pop(&mut self.unread) {
             if self.is(file, start, request, State::Unread) && self.may_go(file, start) {
                 return Some((file, start));
             }
@@ -425,7 +437,7 @@ impl Budget {
             self.files.entry(file).or_default().read_pages += extent.pages();
         }
         if folio.state() == State::Unread {
-            self.unread.remove((file, start, folio.request), folio.ahead_for);
+            self.unread.touched((file, start, folio.request), folio.ahead_for);
         }
         let ahead_for = folio.ahead_for.take();
         match (folio.state(), touch) {

@@ -6,7 +6,8 @@
 //!   reader b   > ####################
 //!   reader c   > ######          ^     goes first: the last one of the owner with the most bytes
 //!
-//!   overdue    arrived twelve seconds ago: its reader has stopped, and `budget` retires it
+//!   stopped    silent for longer than it ever was: others' speculation may evict its folios
+//!   overdue    arrived twelve seconds ago: no reader will come, and `budget` retires it
 //! ```
 //!
 //! The folio that a reader needs last goes first. The oldest folio is the one that its reader
@@ -38,6 +39,12 @@ pub(crate) struct Unread {
     /// unread any more.
     arrived: VecDeque<(Key, Owner, Nanos)>,
     owners: BTreeMap<Owner, Waiting>,
+    /// When to look whether the reader of a stream has stopped.
+    looks: BTreeSet<(Nanos, Owner)>,
+    /// Streams whose readers have stopped.
+    stopped: BTreeSet<Owner>,
+    /// What their folios are charged.
+    stopped_bytes: u64,
     by_bytes: BTreeSet<(u64, Owner)>,
     len: usize,
 }
@@ -46,6 +53,8 @@ pub(crate) struct Unread {
 #[derive(Debug, Default)]
 struct Waiting {
     bytes: u64,
+    /// When to look next whether its reader has stopped.
+    look: Option<Nanos>,
     /// By request and first page, and what each is charged.
     folios: BTreeMap<(RequestId, u64), u64>,
 }
@@ -73,13 +82,27 @@ impl Unread {
             waiting.bytes += bytes;
             self.by_bytes.insert((waiting.bytes, owner));
             self.len += 1;
+            if self.stopped.contains(&owner) {
+                self.stopped_bytes += bytes;
+            }
+            if owner.1.is_some() && waiting.look.is_none() {
+                let look = Nanos(now.0 + LOOK.0);
+                waiting.look = Some(look);
+                self.looks.insert((look, owner));
+            }
             if ahead_for != Some(Ahead::File) {
                 self.arrived.push_back((key, owner, now));
             }
         }
     }
 
-    /// A folio is touched or gone, if it was among these.
+    /// A reader has touched a folio, if it was among these: its stream goes on.
+    pub(crate) fn touched(&mut self, key: Key, ahead_for: Option<Ahead>) {
+        self.goes_on(owner(key.0, ahead_for));
+        self.remove(key, ahead_for);
+    }
+
+    /// A folio is gone, if it was among these.
     pub(crate) fn remove(&mut self, key: Key, ahead_for: Option<Ahead>) {
         self.take(key, owner(key.0, ahead_for));
     }
@@ -90,7 +113,13 @@ impl Unread {
         self.len -= 1;
         self.by_bytes.remove(&(waiting.bytes, owner));
         waiting.bytes -= bytes;
+        if self.stopped.contains(&owner) {
+            self.stopped_bytes -= bytes;
+        }
         if waiting.folios.is_empty() {
+            let look = waiting.look;
+            look.map(|look| self.looks.remove(&(look, owner)));
+            self.stopped.remove(&owner);
             self.owners.remove(&owner);
         } else {
             self.by_bytes.insert((waiting.bytes, owner));
@@ -105,7 +134,7 @@ impl Unread {
         Some(key)
     }
 
-    /// Takes the folio that arrived first, if that was so long ago that its reader has stopped.
+    /// Takes the folio that arrived first, if that was so long ago that no reader will come.
     pub(crate) fn pop_overdue(&mut self, now: Nanos) -> Option<Key> {
         while let Some(&(key, owner, since)) = self.arrived.front() {
             let waits = is_among(&self.owners, key, owner);
@@ -119,6 +148,49 @@ impl Unread {
             }
         }
         None
+    }
+
+    /// Looks which readers have stopped. `stops_at` says when that of a stream of a file counts as
+    /// such; nothing of a stream that is forgotten.
+    pub(crate) fn look(&mut self, now: Nanos, stops_at: impl Fn(FileId, u64) -> Option<Nanos>) {
+        while let Some(&(look, owner)) = self.looks.first().filter(|(look, _)| *look <= now) {
+            self.looks.remove(&(look, owner));
+            let Some(waiting) = self.owners.get(&owner) else { continue };
+            let (file, stream) = owner;
+            let stops_at = stream.and_then(|stream| stops_at(file, stream)).unwrap_or(now);
+            let bytes = waiting.bytes;
+            if stops_at > now {
+                self.goes_on(owner);
+            } else if self.stopped.insert(owner) {
+                self.stopped_bytes += bytes;
+            }
+            let next = stops_at.max(Nanos(now.0 + LOOK.0));
+            if let Some(waiting) = self.owners.get_mut(&owner) {
+                waiting.look = Some(next);
+                self.looks.insert((next, owner));
+            }
+        }
+    }
+
+    /// The reader of a stream has not stopped.
+    fn goes_on(&mut self, owner: Owner) {
+        if self.stopped.remove(&owner) {
+            self.stopped_bytes -= self.owners.get(&owner).map_or(0, |waiting| waiting.bytes);
+        }
+    }
+
+    /// What waits for readers that have stopped is charged.
+    pub(crate) fn stopped_bytes(&self) -> u64 {
+        self.stopped_bytes
+    }
+
+    /// Takes the last folio of a stream whose reader has stopped.
+    pub(crate) fn pop_stopped(&mut self) -> Option<Key> {
+        let owner = *self.stopped.first()?;
+        let (&(request, start), _) = self.owners.get(&owner)?.folios.last_key_value()?;
+        let key = (owner.0, start, request);
+        self.take(key, owner);
+        Some(key)
     }
 
     /// The last one of the owner with the most bytes.
@@ -146,6 +218,11 @@ impl Unread {
 /// what was fetched for a reader that stopped keeps memory from other streams. Source: streams are
 /// ten seconds ahead at most (docs/decisions/0008), and a request of theirs takes up to two.
 const OVERDUE: Nanos = Nanos::from_millis(12_000);
+
+/// Time from the arrival of what is read ahead for a stream to the first look whether its reader
+/// has stopped: 1 s. Lower: more looks. Higher: what was fetched for a reader that stopped keeps
+/// memory for longer. Source: the least time after which a reader counts as stopped.
+const LOOK: Nanos = Nanos::from_millis(1_000);
 
 /// Names of folios that are not unread any more and are kept in any case. Lower: short queues are
 /// searched often. Higher: more memory. Source: chosen here.
@@ -176,6 +253,29 @@ mod tests {
             gone.push(start);
         }
         assert_eq!(gone, [870, 880, 20, 890, 10, 900, 0]);
+    }
+
+    #[test]
+    fn what_waits_for_a_reader_that_stopped_goes_from_its_end_on() {
+        let mut unread = Unread::default();
+        for at in 0..3 {
+            insert(&mut unread, at, 10 * at, 1);
+            insert(&mut unread, 10 + at, 100 + 10 * at, 2);
+        }
+        // The second stream is forgotten, and the first one stops at two seconds.
+        let stops_at = |_, stream| (stream == 1).then_some(Nanos(2 * LOOK.0));
+        unread.look(Nanos(LOOK.0 - 1), stops_at);
+        assert_eq!(unread.pop_stopped(), None);
+        unread.look(LOOK, stops_at);
+        let mut pops =
+            |count: usize| (0..count).filter_map(|_| Some(unread.pop_stopped()?.1)).collect::<alloc::vec::Vec<_>>();
+        assert_eq!(pops(9), [120, 110, 100]);
+        unread.look(Nanos(2 * LOOK.0), stops_at);
+        assert_eq!(unread.pop_stopped(), Some((FILE, 20, RequestId(2))));
+        unread.touched((FILE, 0, RequestId(0)), Some(Ahead::Stream(1)));
+        assert_eq!(unread.pop_stopped(), None, "it goes on");
+        unread.look(Nanos(3 * LOOK.0), stops_at);
+        assert_eq!(unread.pop_stopped(), Some((FILE, 10, RequestId(1))));
     }
 
     #[test]

@@ -142,7 +142,12 @@ impl Driver {
         let lacks = lacks.max().unwrap_or(0);
         let mut waits = core::mem::take(&mut self.without_memory);
         waits.retain(|&extent| !self.reads.values().any(|&read| self.is_far(read, extent)));
-        let is_full = is_full_with(memory.charged_bytes + lacks, memory.pages_bytes);
+        // A request that no read waits for leaves a grant to each older one that is not granted
+        // whole.
+        let is_older = |(_, extent, granted): &&(FileId, Extent, u64)| extent.start < *granted && *granted < extent.end;
+        let left = |(_, extent, granted): &(FileId, Extent, u64)| (extent.end - granted).min(GRANT_PAGES) * PAGE_BYTES;
+        let left: u64 = self.requests.values().filter(is_older).map(left).sum();
+        let is_full = is_full_with(memory.charged_bytes + lacks.max(left), memory.pages_bytes);
         assert!(waits.is_empty() || is_full, "{waits:?} wait although there is a place and memory: {memory:?}");
         let answers = self.reads.values().any(|(.., ready)| *ready);
         assert!(

@@ -20,11 +20,13 @@ pub(crate) struct Readers {
     /// The largest window of a kernel, where programs read through its page cache.
     pub(crate) kernel_window_bytes: Option<u64>,
     pub(crate) tier: Option<Tiered>,
+    /// Reads that a reader makes at once; then it waits until that time has passed.
+    pub(crate) batch: u64,
 }
 
 impl Readers {
     pub(crate) fn new(memory_bytes: u64, file_pages: u64, each: Vec<(u64, Vec<Extent>, u64)>) -> Self {
-        Self { memory_bytes, file_pages, each, beside: None, kernel_window_bytes: None, tier: None }
+        Self { memory_bytes, file_pages, each, beside: None, kernel_window_bytes: None, tier: None, batch: 1 }
     }
 
     /// Runs all readers to their ends.
@@ -40,7 +42,7 @@ impl Readers {
                 file: file as u32,
                 offset: read.start * PAGE_BYTES,
                 len: (read.pages() * PAGE_BYTES) as u32,
-                not_before_ns: number * period_ns,
+                not_before_ns: number / self.batch * period_ns,
             };
             Box::new((0..).zip(reads).map(op)) as Box<dyn Iterator<Item = Op>>
         };

@@ -20,6 +20,7 @@
 
 use super::ReadPath;
 use crate::files::pace::INTERVAL as PACE_INTERVAL;
+use crate::files::streams::Active;
 use crate::files::window::parts::Limits;
 use crate::files::window::{AHEAD_PAGES_NEAR, PART_PAGES_MAX, PART_PAGES_MIN};
 use crate::queue::requests::GRANT_PAGES;
@@ -37,11 +38,13 @@ impl ReadPath {
         let interval = SHARES_INTERVAL.0 * (1 + self.files.len() as u64 / SHARES_FILES);
         if self.shares_at.is_none_or(|at| now.since(at).0 >= interval) {
             let since = Nanos(now.0.saturating_sub(ACTIVE.0));
-            self.shares.set(self.files.values().flat_map(|f| f.readahead.wanted(since)).map(|want| want.min(most)));
+            let active = Active { since, now };
+            let wanted = self.files.values().flat_map(|f| f.readahead.wanted(active));
+            self.shares.set(wanted.map(|want| want.min(most)));
             self.shares_at = Some(now);
             self.budget.measure();
             let (level, round) = (self.shares.level(room), self.round.number);
-            let contending = self.files.values_mut().flat_map(|f| f.readahead.contending(since, level, round));
+            let contending = self.files.values_mut().flat_map(|f| f.readahead.contending(active, level, round));
             self.round.observe(contending);
         }
         let own = self.files.get(&file).map_or(0, |f| f.readahead.ahead(stream)).clamp(1, most);
