@@ -202,6 +202,7 @@ impl Gather {
     /// A group cannot be read.
     fn failed(&self, group: &[Piece], error: &io::Error) {
         match error.kind() {
+            _ if is_passing(error) => count(&self.shared.counters.read_errors, 1),
             // Too many reads are in flight.
             io::ErrorKind::ResourceBusy => {}
             io::ErrorKind::NotFound => self.remove(&group.iter().collect::<Vec<_>>()),
@@ -241,6 +242,13 @@ impl Gather {
         count(&counters.read_bytes, self.len as u64);
         done(Ok(frames));
     }
+}
+
+/// Whether the process lacks something for now, which says nothing of the segment.
+fn is_passing(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let lacking = [Errno::MFILE, Errno::NFILE, Errno::NOMEM].map(Errno::raw_os_error);
+    error.raw_os_error().is_some_and(|number| lacking.contains(&number))
 }
 
 /// Copies bytes of the staging memory, which is in pieces of [`STAGE_BYTES`].

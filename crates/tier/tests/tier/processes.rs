@@ -3,8 +3,10 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
 use foreread_tier::Tier;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::content::{is_kept, object, offer, open, small, total, until};
 
@@ -36,11 +38,36 @@ fn child_process() {
             }
         }
     }
+    if role == "without descriptors" {
+        return lack_descriptors(&tier);
+    }
     // Writes ten segments, and ends in order.
     for at in 0..80 {
         offer(&tier, object(7), at * 32, 131_072);
         tier.flush();
     }
+}
+
+/// No file can be opened for a while: reads find nothing, and everything once they can.
+fn lack_descriptors(tier: &Arc<Tier>) {
+    let all = || (0..30).filter(|&at| is_kept(tier, object(1), at * 32, 131_072)).count();
+    (0..30).for_each(|at| assert!(offer(tier, object(1), at * 32, 131_072)));
+    tier.flush();
+    let before = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(3), ..before }).expect("lower is allowed");
+    assert_eq!(all(), 0);
+    // The next segments cannot be made.
+    (30..60).for_each(|at| _ = offer(tier, object(1), at * 32, 131_072));
+    tier.flush();
+    setrlimit(Resource::Nofile, before).expect("it was so before");
+    assert_eq!((all(), tier.stats().wrong), (30, 0), "{:?}", tier.stats());
+    assert!(tier.stats().read_errors >= 30 && tier.stats().write_errors == 1, "{:?}", tier.stats());
+}
+
+#[test]
+fn a_process_without_descriptors_reads_on_when_it_has_some() {
+    let folder = tempfile::tempdir().expect("a folder");
+    assert!(child(folder.path(), "without descriptors").wait().expect("it ran").success());
 }
 
 #[test]
