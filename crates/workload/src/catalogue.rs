@@ -29,6 +29,8 @@ pub const TEXTS: &[(&str, &str)] = &[
     ("ls", include_str!("../../../workloads/ls.toml")),
     ("grep", include_str!("../../../workloads/grep.toml")),
     ("small", include_str!("../../../workloads/small.toml")),
+    ("second-pass", include_str!("../../../workloads/second-pass.toml")),
+    ("second-pass-random", include_str!("../../../workloads/second-pass-random.toml")),
     ("epoch", include_str!("../../../workloads/epoch.toml")),
     ("large-directory", include_str!("../../../workloads/large-directory.toml")),
     ("deep-tree", include_str!("../../../workloads/deep-tree.toml")),

@@ -90,8 +90,15 @@ fn workload(file: &str, text: &str) -> Result<Workload, Error> {
     {
         return Err(cgroup.breaks("the cgroup must be larger than the mount's own memory"));
     }
+    let cache = section.optional_size("cache")?;
+    if let Some(cache) = &cache
+        && device.store().is_none()
+    {
+        return Err(cache.breaks("only content of an object store is kept in a cache"));
+    }
     section.end()?;
-    let mount = Mount { memory_bytes, cgroup_bytes: cgroup.map(|cgroup| cgroup.value) };
+    let cgroup_bytes = cgroup.map(|cgroup| cgroup.value);
+    let mount = Mount { memory_bytes, cgroup_bytes, cache_bytes: cache.map(|cache| cache.value) };
 
     let has = Has { pattern: &pattern, files: files.count, beside: beside.is_some(), tier: tier.is_some() };
     let expect = match top.optional_section("expect")? {

@@ -93,12 +93,16 @@ pub struct Mount {
     /// Limit of a memory cgroup around mount and readers, which then holds the kernel's page cache
     /// as well.
     pub cgroup_bytes: Option<u64>,
+    /// A cache on a local disk, of so many bytes: the workload is read once through another mount,
+    /// and then measured with what that one has kept.
+    pub cache_bytes: Option<u64>,
 }
 
 impl Workload {
-    /// Whether it can be simulated: it is not submitted to the library, and has no tree.
+    /// Whether it can be simulated: it is not submitted to the library, has no tree, and no cache
+    /// that an earlier mount has filled.
     pub fn is_simulated(&self) -> bool {
-        !self.device.is_submitted_to() && self.tree.is_none()
+        !self.device.is_submitted_to() && self.tree.is_none() && self.mount.cache_bytes.is_none()
     }
 
     /// Name and size in bytes of each file: its own, then those beside.

@@ -49,6 +49,8 @@ const FIGURES: &[(&str, &[(&str, &str)])] = &[
     ("ls", &[("seconds", "<= 0.9 s")]),
     ("grep", &[("files_read", ">= 900/s")]),
     ("small", &[("files_read", ">= 800/s")]),
+    ("second-pass", &[("throughput_of_ceiling", ">= 0.8"), ("requests_per_gib", "<= 32/GiB"), ("rss", "<= 160 MiB")]),
+    ("second-pass-random", &[("operations_of_bare", ">= 5"), ("amp", "<= 0.02"), ("rss", "<= 320 MiB")]),
     ("epoch", &[("files_read", ">= 1000/s")]),
     ("large-directory", &[("entries", ">= 60000/s")]),
     ("deep-tree", &[("rounds", "<= 15 rounds")]),

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::regions::plan::{Memory, Plan};
 use crate::regions::start::{median, touch};
 use crate::setup::Setup;
-use crate::subject::client::{Storage, Subject};
+use crate::subject::client::{Place, Storage, Subject};
 use crate::subject::server::Server;
 
 /// The workload whose object and device are used: 2 GiB, 30 ms.
@@ -29,7 +29,8 @@ pub(crate) fn measure(setup: &Setup<'_>, quick: bool) -> Result<(f64, f64), Erro
         let endpoint = server.endpoint().to_owned();
         let storage = Storage::testbed(&endpoint);
         let dir = setup.dir("making a temporary directory")?;
-        let mount = Subject::Foreread.mount(&storage, &workload.mount, dir.path(), None, &setup.interrupt)?;
+        let mount =
+            Subject::Foreread.mount(&storage, &workload.mount, Place::at(dir.path()), None, &setup.interrupt)?;
         mounted.push(touch(setup, &plan(Memory::File { path: dir.path().join(&key) }), None)?);
         drop(mount);
         let memory_bytes = workload.mount.memory_bytes;

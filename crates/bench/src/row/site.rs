@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use foreread_workload::{Metric, Workload};
+use tempfile::TempDir;
 
 use crate::error::Error;
 use crate::options::Options;
@@ -18,7 +19,7 @@ use crate::readers::{start, tree};
 use crate::row::column::Run;
 use crate::row::figures;
 use crate::subject::cgroup::Cgroup;
-use crate::subject::client::{Storage, Subject};
+use crate::subject::client::{Place, Storage, Subject};
 use crate::subject::server::Server;
 use crate::subject::yardstick::{self, Yardstick};
 use crate::subject::{backing, objects};
@@ -86,12 +87,14 @@ impl<'a> Site<'a> {
         tree::may_drop_caches(self.workload)?;
         backing::restore(self.workload);
         let group = self.workload.mount.cgroup_bytes.map(Cgroup::new).transpose()?;
+        let cache = self.workload.mount.cache_bytes.map(|_| self.fill_cache(subject)).transpose()?;
         let before = self.server.map(Server::counters).transpose()?;
         let cpu = || self.server.and_then(|server| usage::cpu_s(server.id()));
         let (cpu_before, machine_before, started) = (cpu(), usage::machine_cpu_s(), Instant::now());
         let dir = self.options.setup.dir("making a mount point")?;
         let interrupt = &self.options.setup.interrupt;
-        let mut mounted = subject.mount(&self.storage, &self.workload.mount, dir.path(), group.as_ref(), interrupt)?;
+        let place = Place { dir: dir.path(), cache: cache.as_ref().map(TempDir::path) };
+        let mut mounted = subject.mount(&self.storage, &self.workload.mount, place, group.as_ref(), interrupt)?;
         let reading = self.read(mounted.dir(), group.as_ref());
         let spent = mounted.spent();
         let own = if self.server.is_none() { objects::counters(mounted.dir()) } else { None };
@@ -124,6 +127,22 @@ impl<'a> Site<'a> {
             others_cpus,
             values,
         })
+    }
+
+    /// A folder with what a first run keeps, which is not measured.
+    fn fill_cache(&self, subject: &Subject) -> Result<TempDir, Error> {
+        self.status("filling the cache");
+        let setup = &self.options.setup;
+        let (dir, cache) = (setup.dir("making a mount point")?, setup.dir("making a cache")?);
+        let place = Place { dir: dir.path(), cache: Some(cache.path()) };
+        let mut mounted = subject.mount(&self.storage, &self.workload.mount, place, None, &setup.interrupt)?;
+        let read = self.read(mounted.dir(), None);
+        mounted.check().and(read)?;
+        // It writes what it has before it ends.
+        drop(mounted);
+        rustix::fs::sync();
+        tree::drop_caches()?;
+        Ok(cache)
     }
 
     fn read(&self, dir: &Path, group: Option<&Cgroup>) -> Result<Reading, Error> {

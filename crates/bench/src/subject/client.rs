@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Another client is a shell command that stays in the foreground. The command may use
-//! `{endpoint}`, `{bucket}`, `{dir}` and `{memory_mib}`. Its memory is that of its whole process
-//! tree.
+//! `{endpoint}`, `{bucket}`, `{dir}`, `{memory_mib}` and `{cache}`, a folder for its cache. Its
+//! memory is that of its whole process tree.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -53,6 +53,20 @@ pub struct Storage {
     bucket: String,
     /// Whether it is a testbed, whose credentials are known.
     testbed: bool,
+}
+
+/// Where a client has its mount point, and its cache if it has one on a disk.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'p> {
+    pub(crate) dir: &'p Path,
+    pub(crate) cache: Option<&'p Path>,
+}
+
+impl<'p> Place<'p> {
+    /// A mount point, without a cache.
+    pub(crate) fn at(dir: &'p Path) -> Self {
+        Self { dir, cache: None }
+    }
 }
 
 /// A running mount. Dropping it unmounts and ends the process.
@@ -130,7 +144,7 @@ impl Subject {
         }
     }
 
-    fn command(&self, storage: &Storage, mount: &Mount, dir: &Path) -> Result<Command, Error> {
+    fn command(&self, storage: &Storage, mount: &Mount, Place { dir, cache }: Place<'_>) -> Result<Command, Error> {
         let program = match self {
             Self::Other(_) => OsString::from("sh"),
             _ => std::env::current_exe().map_err(Error::io("finding this program"))?.into(),
@@ -141,6 +155,9 @@ impl Subject {
                 command.arg("mount").arg(&storage.url).arg(dir).args(&storage.options);
                 command.args(["--foreground", "--memory", &mount.memory_bytes.to_string()]);
                 command.args(self.switched_off());
+                if let Some((cache, bytes)) = cache.zip(mount.cache_bytes) {
+                    command.arg("--cache").arg(cache).args(["--cache-size", &bytes.to_string()]);
+                }
             }
             Self::Other(template) => {
                 let memory_mib = (mount.memory_bytes >> 20).to_string();
@@ -148,7 +165,8 @@ impl Subject {
                     .replace("{endpoint}", &storage.endpoint)
                     .replace("{bucket}", &storage.bucket)
                     .replace("{dir}", &dir.to_string_lossy())
-                    .replace("{memory_mib}", &memory_mib);
+                    .replace("{memory_mib}", &memory_mib)
+                    .replace("{cache}", &cache.unwrap_or(dir).to_string_lossy());
                 command.arg("-c").arg(text);
             }
         }
@@ -164,17 +182,17 @@ impl Subject {
         }
     }
 
-    /// Mounts on `dir`, which must exist and be empty.
+    /// Mounts at `place`, which must exist and be empty.
     pub(crate) fn mount(
         &self,
         storage: &Storage,
         mount: &Mount,
-        dir: &Path,
+        place: Place<'_>,
         group: Option<&Cgroup>,
         interrupt: &Interrupt,
     ) -> Result<Mounted, Error> {
-        let dir = dir.canonicalize().map_err(Error::io("finding the mount point"))?;
-        let mut command = Cgroup::enter_if(group, self.command(storage, mount, &dir)?);
+        let dir = place.dir.canonicalize().map_err(Error::io("finding the mount point"))?;
+        let mut command = Cgroup::enter_if(group, self.command(storage, mount, Place { dir: &dir, ..place })?);
         let shown = match self {
             Self::Other(_) => self.name(),
             _ => "foreread mount".to_owned(),

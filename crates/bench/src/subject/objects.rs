@@ -8,7 +8,7 @@ use foreread_workload::Workload;
 
 use crate::error::Error;
 use crate::setup::Setup;
-use crate::subject::client::{Storage, Subject};
+use crate::subject::client::{Place, Storage, Subject};
 use crate::subject::server::Counters;
 
 /// Files at the top of the storage that are large enough, as many as the workload reads, by name.
@@ -17,7 +17,7 @@ use crate::subject::server::Counters;
 pub(crate) fn find(setup: &Setup<'_>, storage: &Storage, workload: &Workload) -> Result<Vec<PathBuf>, Error> {
     let dir = setup.dir("making a mount point")?;
     let subject = Subject::ReadaheadOff;
-    let mounted = subject.mount(storage, &workload.mount, dir.path(), None, &setup.interrupt)?;
+    let mounted = subject.mount(storage, &workload.mount, Place::at(dir.path()), None, &setup.interrupt)?;
     // Large enough for any of the workload's files.
     let size = workload.all_files().map(|(_, bytes)| bytes).max().unwrap_or(0);
     let mut found: Vec<PathBuf> = fs::read_dir(mounted.dir())

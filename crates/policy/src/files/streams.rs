@@ -92,6 +92,10 @@ impl FileReadahead {
             }
             return shown;
         }
+        // One of several threads that read for a program may be late: that shows no other stream.
+        if read.absent.is_none() && self.streams.has_just_read(read.extent, now) {
+            return (None, Shown::Nothing);
+        }
         if let Some(at) = self.streams.run_from(read.extent.end) {
             let by_chance = u32::from(self.continues_by_chance(at, read));
             let stream = self.streams.get(at);
@@ -433,6 +437,21 @@ mod tests {
     fn a_backward_reader_of_a_small_file_shows_one_read_more() {
         assert_eq!(backward_reads(65_536, 512, false), 3, "one random read in 128 lies so");
         assert_eq!(backward_reads(40_000, 512, false), 4);
+    }
+
+    /// Pieces of 128 KiB of a kernel's window, all of them resident, of which one is told after
+    /// the six that follow it: no other stream. A reader that comes there later is one.
+    #[test]
+    fn a_piece_that_is_late_shows_no_other_stream() {
+        let piece = |nth: u64| Read { before: 32 * nth, ..Read::alone(Extent::new(nth * 32, (nth + 1) * 32), None) };
+        let mut file = FileReadahead::new();
+        for nth in 0..27 {
+            file.observe(Nanos(nth), piece(nth), |_| false);
+        }
+        assert_eq!(file.observe(Nanos(27), piece(20), |_| false), (None, Shown::Nothing));
+        assert_eq!(file.streams.iter().filter(|stream| stream.is_recognised()).count(), 1);
+        let later = Nanos::from_millis(100);
+        assert_eq!(file.observe(later, piece(20), |_| false).1, Shown::Forward);
     }
 
     #[test]
