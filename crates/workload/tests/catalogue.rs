@@ -315,7 +315,7 @@ fn the_conditions_are_those_under_which_the_figures_were_promised() {
         let ceiling_min = if shared { 600_000_000 } else { 700_000_000 };
         assert_eq!(store.ceiling_min_bytes_per_s, (!tree).then_some(ceiling_min), "{name}");
         let memory_mib = match *name {
-            "sequential-1m" | "sequential-128k" => 96,
+            "sequential-1m" | "sequential-128k" | "second-pass" => 96,
             "slow-200" => 64,
             _ => 256,
         };
