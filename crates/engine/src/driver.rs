@@ -455,8 +455,10 @@ impl Driver {
     /// The engine is shut down: the record is written out, and requests that wait for their turn
     /// fail, as do reads that wait for memory.
     pub(crate) fn shut_down(self: &Arc<Self>) {
+        // On any thread: policy's clock is the runtime's.
+        let _entered = self.runtime.enter();
         let (waiting, lacking) = self.enter(|shard| {
-            // What was touched last is offered to the tier, which writes it before it ends.
+            // What was touched last is offered to the tier.
             self.tell_what_came_before(shard);
             shard.flush_record();
             (shard.give_up_waiting(), shard.give_up_lacking())
@@ -467,6 +469,11 @@ impl Driver {
         }
         for folio in waiting {
             folio.fill(Err(error.clone()));
+        }
+        // The process may end before the last of this driver does.
+        if let Some(tier) = &self.storage.tier {
+            self.offers.settle();
+            tier.flush_within(LAST_WRITE);
         }
     }
 }
@@ -501,6 +508,11 @@ impl Watch for Watching {
 /// for what is there. Higher: readers wait for a disk that hangs. Source: a guess; a disk that
 /// spins answers within a tenth of it.
 const TIER_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long the end of an engine waits for the tier to write what was read last. Lower: of a slow
+/// disk's queue, less is kept. Higher: a program hangs for longer at its end where a disk does.
+/// Source: a guess; a disk of 10 MB/s writes a whole queue.
+const LAST_WRITE: Duration = Duration::from_secs(2);
 
 /// By so much the memory of the tier changes before policy is told, 256 KiB. Lower: more events.
 /// Higher: more is held than is charged.

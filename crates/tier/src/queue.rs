@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use foreread_local::lock::{Condvar, Mutex};
 
@@ -116,13 +116,19 @@ impl Queue {
         self.waiting.lock().paused_until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// Waits until all that was pushed before is finished.
-    pub(crate) fn flush(&self) {
-        let mut waiting = self.waiting.lock();
+    /// Waits until all that was pushed before is finished, but no longer than this. Returns whether
+    /// it is.
+    pub(crate) fn flush(&self, longest: Duration) -> bool {
+        let (mut waiting, began) = (self.waiting.lock(), Instant::now());
         let until = waiting.pushed;
         while waiting.done < until {
-            self.done.wait(&mut waiting);
+            let left = longest.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                return false;
+            }
+            self.done.wait_for(&mut waiting, left.min(Duration::from_mins(1)));
         }
+        true
     }
 
     /// Takes no more offers.

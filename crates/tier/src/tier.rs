@@ -182,9 +182,12 @@ impl Tier {
 
     /// Waits until all that was offered before is written, or will not be. Not for use in `told`.
     pub fn flush(&self) {
-        if !self.is_forked() {
-            self.shared.queue.flush();
-        }
+        self.flush_within(Duration::MAX);
+    }
+
+    /// The same, but no longer than this. Returns whether it is written.
+    pub fn flush_within(&self, longest: Duration) -> bool {
+        self.is_forked() || self.shared.queue.flush(longest)
     }
 
     /// Waits until what the folder held at first is known, but no longer than this. Returns
