@@ -25,7 +25,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use crate::errors::stopped;
-use crate::process::Fresh;
+use crate::process::{self, Fresh};
 
 /// The result of an operation, made where the GIL is held.
 pub(crate) type Outcome = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
@@ -188,9 +188,11 @@ fn serve(receive: &Receiver<Arc<Shared>>) {
     }
 }
 
-/// Ends the thread that wakes event loops: the interpreter is about to exit.
+/// Ends the thread that wakes event loops, and has caches write what was read last: the interpreter
+/// is about to exit.
 #[pyfunction]
 pub(crate) fn stop(py: Python<'_>) {
+    py.detach(process::flush_caches);
     let Some(waker) = WAKER.get() else { return };
     let send = waker.send.lock().take();
     drop(send);

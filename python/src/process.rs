@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use foreread::backend::lock::Mutex;
 use foreread::backend::{ConnectOptions, Keys};
-use foreread::shared::{ShareOptions, Shared};
+use foreread::shared::{Role, ShareOptions, Shared};
 use foreread::{Cache, Engine, Error, ErrorKind, MEMORY_BYTES_MIN, Options, Storage};
 
 /// Which process of a line of forks this is.
@@ -195,6 +195,18 @@ pub(crate) fn set_memory_bytes(bytes: u64) -> Result<(), Error> {
 pub(crate) fn engines() -> Vec<(String, Shared)> {
     let engines = state().engines.lock();
     engines.iter().map(|(spec, engine)| (spec.store.clone(), engine.clone())).collect()
+}
+
+/// Has the caches of this process's engines write what was read last: it is about to end.
+pub(crate) fn flush_caches() {
+    for (_, shared) in engines() {
+        // One that another process serves writes there.
+        if shared.role() != Role::Joins
+            && let Ok(engine) = shared.own_engine()
+        {
+            engine.flush_cache_at_exit();
+        }
+    }
 }
 
 /// Records the reads of all engines from now on, those included that are made later. `false` if

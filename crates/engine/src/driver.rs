@@ -304,17 +304,19 @@ impl Driver {
         }
     }
 
-    /// Waits until the tier has what was read so far, or will not have it.
-    pub(crate) fn flush_tier(self: &Arc<Self>) {
+    /// Waits until the tier has what was read so far, or will not have it, but no longer than this
+    /// for each time that its queue was full.
+    pub(crate) fn flush_tier(self: &Arc<Self>, longest: Duration) {
         let Some(tier) = &self.storage.tier else { return };
+        let _entered = self.runtime.enter();
         let mut before = usize::MAX;
         loop {
             // First touches are told of with the next event, which may not come.
             self.enter(|shard| self.tell_what_came_before(shard));
             let later = self.offers.settle();
-            tier.flush();
+            let is_written = tier.flush_within(longest);
             // While writing pauses, there is never room for them.
-            if later == 0 || later >= before {
+            if later == 0 || later >= before || !is_written {
                 return;
             }
             before = later;
@@ -458,8 +460,6 @@ impl Driver {
         // On any thread: policy's clock is the runtime's.
         let _entered = self.runtime.enter();
         let (waiting, lacking) = self.enter(|shard| {
-            // What was touched last is offered to the tier.
-            self.tell_what_came_before(shard);
             shard.flush_record();
             (shard.give_up_waiting(), shard.give_up_lacking())
         });
@@ -471,10 +471,7 @@ impl Driver {
             folio.fill(Err(error.clone()));
         }
         // The process may end before the last of this driver does.
-        if let Some(tier) = &self.storage.tier {
-            self.offers.settle();
-            tier.flush_within(LAST_WRITE);
-        }
+        self.flush_tier(LAST_WRITE);
     }
 }
 
@@ -512,7 +509,7 @@ const TIER_PATIENCE: Duration = Duration::from_secs(1);
 /// How long the end of an engine waits for the tier to write what was read last. Lower: of a slow
 /// disk's queue, less is kept. Higher: a program hangs for longer at its end where a disk does.
 /// Source: a guess; a disk of 10 MB/s writes a whole queue.
-const LAST_WRITE: Duration = Duration::from_secs(2);
+pub(crate) const LAST_WRITE: Duration = Duration::from_secs(2);
 
 /// By so much the memory of the tier changes before policy is told, 256 KiB. Lower: more events.
 /// Higher: more is held than is charged.

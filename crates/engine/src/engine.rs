@@ -19,7 +19,7 @@ use futures::FutureExt;
 use tokio::runtime::{Handle, Runtime};
 
 use crate::directories::driver::Directories;
-use crate::driver::Driver;
+use crate::driver::{Driver, LAST_WRITE};
 use crate::error::{Error, ErrorKind};
 use crate::file::File;
 use crate::options::{Cache, MEMORY_BYTES_MIN, Options};
@@ -269,10 +269,16 @@ impl Engine {
     /// Waits until what was read before is in the folder of [`Options::cache`], or will not be.
     pub async fn flush_cache(&self) {
         let driver = Arc::clone(&self.driver);
-        let flushed = self.runtime().spawn_blocking(move || driver.flush_tier()).await;
+        let flushed = self.runtime().spawn_blocking(move || driver.flush_tier(Duration::MAX)).await;
         if flushed.is_err() {
             tracing::debug!("the engine ends");
         }
+    }
+
+    /// The same for a process that is about to end: waits on this thread, about two seconds at
+    /// most.
+    pub fn flush_cache_at_exit(&self) {
+        self.driver.flush_tier(LAST_WRITE);
     }
 
     /// What it is doing just now: at most `most` streams, of one object alone if there is a `key`.
