@@ -188,8 +188,8 @@ fn serve(receive: &Receiver<Arc<Shared>>) {
     }
 }
 
-/// Ends the thread that wakes event loops, and has caches write what was read last: the interpreter
-/// is about to exit.
+/// Ends the thread that wakes event loops, and has caches write what was read last: the
+/// interpreter is about to exit.
 #[pyfunction]
 pub(crate) fn stop(py: Python<'_>) {
     py.detach(process::flush_caches);

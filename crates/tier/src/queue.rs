@@ -116,8 +116,8 @@ impl Queue {
         self.waiting.lock().paused_until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// Waits until all that was pushed before is finished, but no longer than this. Returns whether
-    /// it is.
+    /// Waits until all that was pushed before is finished, but no longer than this. Returns
+    /// whether it is.
     pub(crate) fn flush(&self, longest: Duration) -> bool {
         let (mut waiting, began) = (self.waiting.lock(), Instant::now());
         let until = waiting.pushed;
