@@ -432,7 +432,7 @@ impl Driver {
         let silent: Vec<_> = self.enter(|shard| shard.in_place().filter(is_silent).collect());
         for in_place in silent {
             if in_place.take() {
-                tier.is_silent();
+                tier.fell_silent();
                 Self::carry_by_task(InFlight::new(self), &in_place.joint);
             }
         }

@@ -146,7 +146,7 @@ impl Tier {
     }
 
     /// A read has had no answer for too long: until one has, reads find nothing here.
-    pub fn is_silent(&self) {
+    pub fn fell_silent(&self) {
         if !self.shared.is_silent.swap(true, Relaxed) {
             count(&self.shared.counters.silences, 1);
             let folder = self.shared.folder.path().display();

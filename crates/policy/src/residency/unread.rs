@@ -179,7 +179,7 @@ impl Unread {
         }
     }
 
-    /// What waits for readers that have stopped is charged.
+    /// What the folios that wait for stopped readers are charged, in bytes.
     pub(crate) fn stopped_bytes(&self) -> u64 {
         self.stopped_bytes
     }
