@@ -46,6 +46,7 @@ use crate::requests::attempt::{silence, was_stopped};
 use crate::requests::carrier::{Carrier, InPlace};
 use crate::requests::fetch::fetch;
 use crate::requests::filling::shut_down;
+use crate::requests::from_tier::TIER_PATIENCE;
 use crate::requests::in_place::begin;
 use crate::requests::joint::{End, Joint};
 use crate::requests::owner::{Broken, InFlight, Owner};
@@ -500,11 +501,6 @@ impl Watch for Watching {
         self.0.strong_count() == 0
     }
 }
-
-/// How long the tier is waited for. Lower: a busy disk is passed over, and the storage is asked
-/// for what is there. Higher: readers wait for a disk that hangs. Source: a guess; a disk that
-/// spins answers within a tenth of it.
-const TIER_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long the end of an engine waits for the tier to write what was read last. Lower: of a slow
 /// disk's queue, less is kept. Higher: a program hangs for longer at its end where a disk does.

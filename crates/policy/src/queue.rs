@@ -11,6 +11,7 @@
 //!
 //! - `requests`: the requests in flight, and the order in which they are granted memory.
 //! - `link`: the time that a request keeps the storage busy, measured from completions.
+//! - `disk`: the same for the tier, which has a queue of its own.
 //! - `fair_queue`: gives each stream the same part of the storage's time, in the unit of `link`.
 //! - `coalesce`: finds adjacent demand requests that can start as one.
 //! - `concurrency`: finds by trials how many requests at a time the storage makes use of.
@@ -25,6 +26,7 @@
 
 pub(crate) mod coalesce;
 pub(crate) mod concurrency;
+pub(crate) mod disk;
 pub(crate) mod fair_queue;
 pub(crate) mod hedge;
 pub(crate) mod link;

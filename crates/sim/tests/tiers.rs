@@ -4,6 +4,8 @@
 #[path = "store/readers.rs"]
 mod readers;
 
+use foreread_device::latency::FirstByte;
+use foreread_device::{Profile, Random, Rate, object_store};
 use foreread_policy::Extent;
 use foreread_sim::{Tally, Tiered, profile};
 use foreread_workload::Metric;
@@ -107,5 +109,92 @@ fn a_file_with_holes_is_read_no_slower_than_one_that_is_all_remote() {
         let (cold, holes) = (run(vec![]), run(warm.clone()));
         println!("{memory_mib} MiB, {window_kib} KiB: {:.2} s, all remote {:.2} s", seconds(&holes), seconds(&cold));
         assert!(seconds(&holes) <= seconds(&cold), "{memory_mib} MiB, {window_kib} KiB");
+    }
+}
+
+/// A disk that has `warm`, answers after `first_byte_us`, and carries `mb_per_s`.
+fn disk(first_byte_us: u64, mb_per_s: u64, warm: Vec<Vec<Extent>>) -> Tiered {
+    let rate = Rate::per_second(mb_per_s * 1_000_000);
+    let device = Profile::ObjectStore(object_store::Config {
+        first_byte: FirstByte::fixed(first_byte_us * 1000),
+        connection_rate: rate,
+        total_rate: rate,
+        ..object_store::Config::default()
+    });
+    Tiered { device, ..tier(warm) }
+}
+
+fn spinning(warm: Vec<Vec<Extent>>) -> Tiered {
+    Tiered { device: profile::find("hdd-w1").expect("a built-in disk"), ..tier(warm) }
+}
+
+#[test]
+fn a_disk_that_is_slower_than_the_link_makes_no_stream_slower_than_the_link() {
+    let pages = 512 * MIB;
+    let warm = || vec![vec![Extent::new(0, pages)]];
+    let run = |memory_mib: u64, tier: Tiered| {
+        let readers = vec![(0, forward(0, pages), 0)];
+        Readers { tier: Some(tier), ..Readers::new(memory_mib << 20, pages, readers) }.run()
+    };
+    let disks = [(1_000, 60), (1_000, 125), (1_000, 250), (200, 800), (10_000, 500)];
+    for memory_mib in [64, 256, 1024] {
+        let cold = seconds(&run(memory_mib, tier(vec![])));
+        let disks = disks.iter().map(|&(us, mb)| (format!("{us} us, {mb} MB/s"), disk(us, mb, warm())));
+        for (name, tier) in disks.chain([("hdd-w1".into(), spinning(warm()))]) {
+            let tally = run(memory_mib, tier);
+            let took = seconds(&tally);
+            println!("{name}, {memory_mib} MiB: {took:.2} s, {} requests; cold {cold:.2} s", requests(&tally));
+            assert!(took <= 1.05 * cold, "{name}, {memory_mib} MiB: {took} s for {cold}");
+        }
+        let fast = run(memory_mib, disk(200, 2_000, warm()));
+        assert_eq!(requests(&fast), 0, "{memory_mib} MiB: the disk is faster than the link");
+    }
+}
+
+/// What the link carries shows with what is remote. Until then it is not tried on behalf of a disk
+/// that is no slow one.
+#[test]
+fn a_disk_is_helped_by_a_link_that_is_known_to_be_faster() {
+    let pages = 512 * MIB;
+    let half = vec![vec![Extent::new(256 * MIB, pages)]];
+    let tally = alone_with(disk(200, 500, half), pages);
+    let cold = alone_with(tier(vec![]), pages);
+    assert!(seconds(&tally) <= 1.05 * seconds(&cold), "{} for {}", seconds(&tally), seconds(&cold));
+    let all = vec![vec![Extent::new(0, pages)]];
+    assert_eq!(requests(&alone_with(disk(200, 500, all), pages)), 0);
+}
+
+fn alone_with(tier: Tiered, pages: u64) -> Tally {
+    let readers = vec![(0, forward(0, pages), 0)];
+    Readers { tier: Some(tier), ..Readers::new(256 << 20, pages, readers) }.run()
+}
+
+#[test]
+fn a_reader_that_a_slow_disk_keeps_up_with_asks_the_storage_for_little() {
+    let pages = 64 * MIB;
+    // 128 KiB each 5 ms: 26 MB/s of the 60 that the disk carries.
+    let reads = readers::forward(0, pages, 32);
+    let readers = Readers::new(256 << 20, pages, vec![(0, reads, 5_000_000)]);
+    let tally = Readers { tier: Some(disk(1_000, 60, vec![vec![Extent::new(0, pages)]])), ..readers }.run();
+    assert!(requests(&tally) <= 4, "{}", requests(&tally));
+}
+
+/// A disk that spins gives a hundred pages a second to many readers. The storage gives each of
+/// them thirty.
+#[test]
+fn random_readers_of_a_busy_disk_are_sent_past_it() {
+    let pages = 1024 * MIB;
+    let random = |reader: u64| {
+        let mut random = Random::new(reader);
+        (0..100).map(|_| random.below(pages)).map(|page| Extent::new(page, page + 1)).collect()
+    };
+    for (readers, most) in [(64, 1.5), (8, 1.5), (2, 0.5)] {
+        let each: Vec<_> = (0..readers).map(|reader| (0, random(reader), 0)).collect();
+        let run = |tier: Tiered| Readers { tier: Some(tier), ..Readers::new(256 << 20, pages, each.clone()) }.run();
+        let warm = vec![vec![Extent::new(0, pages)]];
+        let (busy, cold) = (run(spinning(warm.clone())), run(tier(vec![])));
+        println!("{readers}: {:.2} s, cold {:.2} s, {} requests", seconds(&busy), seconds(&cold), requests(&busy));
+        assert!(seconds(&busy) <= most * seconds(&cold), "{readers}: {} s", seconds(&busy));
+        assert_eq!(requests(&run(tier(warm))), 0, "{readers}: a fast disk");
     }
 }

@@ -5,7 +5,8 @@
 //!      │         └─ late, broken, wrong ─┐
 //!      └─ refused ───────────────────────┤ a reader waits?
 //!                                        │    no:  given up at once; counted, seen by no reader
-//!                                        │    yes: again, after a back-off, where it broke off
+//!                                        │    yes: the tier has it: completed
+//!                                        │    else again, after a back-off, where it broke off
 //!                                        └─ for longer than patience allows: failed, and the
 //!                                           waiting reads get the error
 //! ```
@@ -23,6 +24,7 @@ use crate::error::{Error, ErrorKind};
 use crate::planted::Panic;
 use crate::requests::attempt::{Backoff, Failure, attempt, sooner_of, was_stopped};
 use crate::requests::filling::Filling;
+use crate::requests::from_tier;
 use crate::requests::joint::{End, Joint};
 use crate::requests::owner::{Broken, InFlight, Owner};
 
@@ -76,6 +78,10 @@ async fn carry<O: Owner>(in_flight: InFlight<O>, mut carried: Carried<O>) {
             tracing::debug!(error = %failure.error, "speculation failed");
             *ended = true;
             return;
+        }
+        if from_tier::rescue(&owner, joint, filling).await {
+            first_byte.get_or_insert_with(|| submitted.elapsed());
+            break;
         }
         let backoff = backoff.get_or_insert_with(|| storage.backoff(submitted));
         backoff.progress(filling.progress());

@@ -8,19 +8,28 @@
 //!                                                             dropped
 //! ```
 //!
+//! The reverse as well: what the storage was asked for and does not give, the tier may have. It
+//! was asked past a busy disk, or others have read it meanwhile.
+//!
 //! Reads see no error of the tier: what it does not have, or has no more, comes from the storage.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::time::Duration;
 
+use bytes::Bytes;
 use foreread_backend::Frames;
-use foreread_policy::{Nanos, PAGE_BYTES};
+use foreread_policy::{FOLIO_PAGES_MAX, Nanos, PAGE_BYTES};
 use foreread_tier::Missing;
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use crate::pages::folio::Folio;
 use crate::requests::carrier::InPlace;
+use crate::requests::filling::Filling;
+use crate::requests::joint::Joint;
 use crate::requests::owner::{Broken, InFlight, Owner};
 
 /// Asks the tier for `in_place`. Without the shard: an answer that comes at once takes it.
@@ -96,3 +105,31 @@ impl<O: Owner> Drop for Asked<O> {
         }
     }
 }
+
+/// Fills what the storage did not give with what the tier has. Returns whether all of it has come.
+pub(crate) async fn rescue<O: Owner>(owner: &Arc<O>, joint: &Joint, filling: &mut Filling) -> bool {
+    let Some(kept) = &joint.opened.kept else { return false };
+    let (size, mut came) = (joint.opened.size(), true);
+    while came && !filling.rest().is_empty() {
+        let first = filling.rest().start / PAGE_BYTES;
+        let end = (first / FOLIO_PAGES_MAX + 1) * FOLIO_PAGES_MAX;
+        let pages = first..end.min(joint.extent().end);
+        let bytes = (pages.end * PAGE_BYTES).min(size) - pages.start * PAGE_BYTES;
+        let (done, read) = oneshot::channel();
+        // A reader that does not wait any more is no concern of the tier's.
+        kept.tier.read(kept.object, pages, bytes as usize, Box::new(move |read| _ = done.send(read)));
+        came = match timeout(TIER_PATIENCE, read).await {
+            Ok(Ok(Ok(frames))) => {
+                let begun = filling.rest().start - first * PAGE_BYTES;
+                filling.take(owner, Bytes::copy_from_slice(&frames[begun as usize..])).await
+            }
+            _ => false,
+        };
+    }
+    came
+}
+
+/// How long the tier is waited for. Lower: a busy disk is passed over, and the storage is asked
+/// for what is there. Higher: readers wait for a disk that hangs. Source: a guess; a disk that
+/// spins answers within a tenth of it.
+pub(crate) const TIER_PATIENCE: Duration = Duration::from_secs(1);

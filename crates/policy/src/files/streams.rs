@@ -303,6 +303,11 @@ impl FileReadahead {
         self.streams.iter().find(|s| s.id == id).map(|s| s.outlook(ahead, file_pages))
     }
 
+    /// Whether the reader of stream `id` has had to wait since then.
+    pub(crate) fn has_waited(&self, id: u64, since: Nanos) -> bool {
+        self.streams.iter().any(|s| s.id == id && s.has_waited(since))
+    }
+
     /// Stream `id` has all that it could read ahead in the tier, or not.
     pub(crate) fn set_near(&mut self, id: u64, near: bool) {
         if self.streams.iter().any(|s| s.id == id && s.near != near) {

@@ -121,8 +121,8 @@ pub(crate) struct Stream {
     pub(crate) guess: bool,
     /// All that it could read ahead is in the tier.
     pub(crate) near: bool,
-    /// The reader has had to wait since the stream was recognised.
-    waited: bool,
+    /// When the reader last had to wait, if ever since the stream was recognised.
+    waited_at: Option<Nanos>,
     /// Its last read had to wait.
     stalled: bool,
     /// Strided: it goes backward from the end of its file.
@@ -169,7 +169,7 @@ impl Stream {
             overtaken: false,
             guess: false,
             near: false,
-            waited: false,
+            waited_at: None,
             stalled: false,
             from_end: false,
             gaps: Gaps::Unknown,
@@ -198,6 +198,11 @@ impl Stream {
         let wants = if self.stalled { self.ahead.saturating_mul(GROWTH) } else { self.ahead };
         let wants = if self.near { wants.min(AHEAD_PAGES_NEAR) } else { wants };
         self.within_horizon(wants)
+    }
+
+    /// Whether its reader has had to wait since then.
+    pub(crate) fn has_waited(&self, since: Nanos) -> bool {
+        self.waited_at.is_some_and(|at| at >= since)
     }
 
     /// The pages that it would be `ahead` of its reader with.
@@ -380,7 +385,7 @@ impl Stream {
         let believed = self.seen * if is_trusted { TRUST } else { 1 };
         self.stalled = stalled;
         if stalled {
-            self.waited = true;
+            self.waited_at = Some(now);
             self.ahead = (self.ahead * GROWTH).min(believed).max(self.ahead);
         } else {
             self.ahead = self.ahead.max((self.seen / 2).min(QUIET_PAGES_MAX));

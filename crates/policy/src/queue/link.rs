@@ -158,6 +158,16 @@ impl Link {
         self.crowding = self.crowding - self.crowding / CROWDING_OF + crowding.min(CROWDING_MAX) / CROWDING_OF;
     }
 
+    /// Whether a request was ever answered.
+    pub(crate) fn is_measured(&self) -> bool {
+        self.latency_ns > 0
+    }
+
+    /// What all requests carry, in bytes a second; 0 while it is not known.
+    pub(crate) fn bytes_per_s(&self) -> u64 {
+        self.throughput.rate()
+    }
+
     /// A request starts while nothing is at the storage, where `came` had come before.
     pub(crate) fn begins(&mut self, now: Nanos, came: u64) {
         self.throughput.begins(now, came);
@@ -178,7 +188,7 @@ impl Link {
     /// come so far, in parts of `part_pages` at most. Returns whether that ends a round.
     pub(crate) fn passed(&mut self, now: Nanos, came: u64, latest: u64, part_pages: u64) -> bool {
         // A filled link answers within the time that it takes for what may be in flight.
-        let least_ns = transfer_ns(AHEAD_PAGES_MIN, self.throughput.rate().max(1));
+        let least_ns = transfer_ns(AHEAD_PAGES_MIN * PAGE_BYTES, self.throughput.rate().max(1));
         let expected = Nanos(self.delay_ns(part_pages).saturating_mul(HEADROOM).max(least_ns));
         let ends = self.throughput.passed(now, came, latest, expected, self.crowding >= CROWDED_START);
         self.is_own |= ends && self.throughput.fell_short() && !self.is_crowded();
@@ -218,7 +228,7 @@ impl Link {
 
     fn transfer_ns(&self, pages: u64) -> u64 {
         let bandwidth = if self.bandwidth == 0 { BANDWIDTH_UNKNOWN } else { self.bandwidth };
-        transfer_ns(pages, bandwidth)
+        transfer_ns(pages * PAGE_BYTES, bandwidth)
     }
 
     /// The same, for the bound of what is in flight. A full link shows only a share of a
@@ -227,7 +237,7 @@ impl Link {
     fn transfer_in_flight_ns(&self, pages: u64) -> u64 {
         let known = self.is_bandwidth_known();
         let bandwidth = if known { self.bandwidth } else { self.bandwidth.max(BANDWIDTH_UNKNOWN) };
-        transfer_ns(pages, bandwidth.max(1))
+        transfer_ns(pages * PAGE_BYTES, bandwidth.max(1))
     }
 
     /// Whether the measured bandwidth is that of a connection, not a share of a full link. It is
@@ -280,9 +290,13 @@ impl Link {
     /// The longest gap between two requests that costs less than the second one does, in pages, by
     /// what the link is known to carry.
     pub(crate) fn gap_pages_max(&self) -> u64 {
-        let request_ns = u128::from((self.latency_ns / REQUEST_SHARE).min(REQUEST_NS_MAX));
-        let bytes = u128::from(self.throughput.rate()) * request_ns / 1_000_000_000;
+        let bytes = u128::from(self.throughput.rate()) * u128::from(self.request_ns()) / 1_000_000_000;
         (bytes / u128::from(PAGE_BYTES)).min(u128::from(u64::MAX)) as u64
+    }
+
+    /// What a request costs beside its bytes, in ns.
+    pub(crate) fn request_ns(&self) -> u64 {
+        if self.is_measured() { (self.latency_ns / REQUEST_SHARE).min(REQUEST_NS_MAX) } else { REQUEST_NS_MAX }
     }
 
     /// The most pages that are worth having in flight or unread at once, in requests of
@@ -309,8 +323,9 @@ impl Link {
     }
 }
 
-fn transfer_ns(pages: u64, bytes_per_s: u64) -> u64 {
-    (u128::from(pages * PAGE_BYTES) * 1_000_000_000 / u128::from(bytes_per_s)).min(u128::from(u64::MAX)) as u64
+/// The time that `bytes` take at `bytes_per_s`, in ns.
+pub(crate) fn transfer_ns(bytes: u64, bytes_per_s: u64) -> u64 {
+    (u128::from(bytes) * 1_000_000_000 / u128::from(bytes_per_s)).min(u128::from(u64::MAX)) as u64
 }
 
 /// The least seen, forgetting a 64th of the difference at each sample above it.

@@ -50,6 +50,8 @@ pub(crate) struct Request {
     wants: bool,
     /// What else was at the storage when it came there.
     pub(crate) met: Met,
+    /// The tier was asked for it, and has not answered.
+    pub(crate) is_at_disk: bool,
 }
 
 /// What else was at the storage when a request came there.
@@ -184,6 +186,7 @@ impl Requests {
                 waited: 0,
                 wants: false,
                 met: Met::default(),
+                is_at_disk: false,
             },
         );
         let is_speculative = usize::from(class == Class::Speculative);
@@ -334,6 +337,7 @@ impl Requests {
         self.change(id, |request| {
             if !request.has_begun() {
                 request.met = Met { came, ..met };
+                request.is_at_disk = source == Source::Tier;
             }
             request.granted = end;
             request.wants = false;
@@ -363,9 +367,16 @@ impl Requests {
         self.speculative >= SPECULATIVE_MIN.max(limit - limit / DEMAND_SHARE)
     }
 
-    /// Whether as many speculative requests are with the tier as may be.
-    pub(crate) fn is_tier_full(&self) -> bool {
-        self.tier_speculative >= TIER_SPECULATIVE_MAX
+    /// Whether as many speculative requests are with the tier as may be, where its disk is given
+    /// `depth` at a time.
+    pub(crate) fn is_tier_full(&self, depth: usize) -> bool {
+        self.tier_speculative >= depth
+    }
+
+    /// The tier does not have what `id` asks it for: the storage is asked. Returns whether its
+    /// disk had not answered.
+    pub(crate) fn left_disk(&mut self, id: RequestId) -> bool {
+        self.made.get_mut(id).is_some_and(|request| core::mem::take(&mut request.is_at_disk))
     }
 
     /// The latest request that holds memory and that no read waits for or stands on; speculation
@@ -400,11 +411,6 @@ const OLDER_MAX: usize = 8;
 /// again for each of them. Higher: more requests wait for their turn. Source: measured, as the
 /// connections that fill a link (16 to 64).
 const SPECULATIVE_MIN: usize = 64;
-
-/// Speculative requests that the tier is asked for at a time. Lower: a fast disk idles between two
-/// of them. Higher: demand waits behind them in the disk's queue. Source: a guess: 8 MiB, and half
-/// of what keeps a fast drive busy.
-const TIER_SPECULATIVE_MAX: usize = 32;
 
 /// The part of the limit that is left to demand: an eighth. Lower: a larger part, and a fast link
 /// with long latency is not filled by one stream. Higher: demand waits for the end of speculation.
@@ -447,6 +453,7 @@ mod tests {
             waited: 0,
             wants: false,
             met: Met::default(),
+            is_at_disk: false,
         };
         assert_eq!(request.next_grant(), Extent::new(5, 64));
         let request = Request { granted: 64, ..request };

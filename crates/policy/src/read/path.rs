@@ -31,6 +31,7 @@ use crate::files::share::{Round, Shares};
 use crate::files::streams::FileReadahead;
 use crate::files::whole::Whole;
 use crate::files::window::state::StreamState;
+use crate::queue::disk::Disk;
 use crate::queue::fair_queue::FairQueue;
 use crate::queue::hedge::Hedge;
 use crate::queue::link::{Completion, Link, LinkState};
@@ -47,6 +48,7 @@ mod answer;
 mod limits;
 mod plan;
 mod room;
+mod source;
 mod submit;
 
 /// What a driver decides once, when it starts.
@@ -119,6 +121,8 @@ pub struct ReadPath {
     requests: Requests,
     queue: FairQueue,
     link: Link,
+    /// What the tier is on.
+    disk: Disk,
     hedge: Hedge,
     whole: Whole,
     actions: VecDeque<Action>,
@@ -160,6 +164,7 @@ impl ReadPath {
             requests: Requests::default(),
             queue: queue(options.rotational).with_limit_max((options.capacity_bytes / CONNECTION_SHARE_BYTES) as usize),
             link: Link::default(),
+            disk: Disk::default(),
             hedge: Hedge::default(),
             whole: Whole::new(options.capacity_bytes),
             actions: VecDeque::new(),
@@ -214,7 +219,7 @@ impl ReadPath {
                 self.gone(gone);
             }
             Event::Cached { file, extent } => self.cached(file, |cached| cached.insert(extent)),
-            Event::Uncached { file, extent } => self.cached(file, |cached| cached.remove(extent)),
+            Event::Uncached { file, extent } => self.uncached(file, extent),
             Event::Capacity { bytes } => {
                 self.options.capacity_bytes = bytes;
                 self.share_memory();
@@ -245,6 +250,11 @@ impl ReadPath {
                 }
             }
             Event::Completed { request, first_byte, total } => {
+                if let Some(Request { extent, met, .. }) = self.requests.get(request)
+                    && self.requests.left_disk(request)
+                {
+                    self.disk.answered(now, extent.pages(), total, met.beside);
+                }
                 let finished = self.finish(request);
                 if let Some((Request { file, extent, source: Source::Tier, .. }, _)) = finished {
                     self.budget.arrived(file, extent, request);
@@ -358,6 +368,16 @@ impl ReadPath {
         }
     }
 
+    /// The tier does not have `extent` any more: the storage is asked for what it was asked for.
+    fn uncached(&mut self, file: FileId, extent: Extent) {
+        self.cached(file, |cached| cached.remove(extent));
+        for request in self.budget.requests_in(file, extent) {
+            if self.requests.left_disk(request) {
+                self.disk.passed();
+            }
+        }
+    }
+
     /// Abandons a request in flight, and tells the driver.
     fn cancel(&mut self, request: RequestId) {
         if let Some((Request { file, extent, .. }, _)) = self.finish(request) {
@@ -466,6 +486,9 @@ impl ReadPath {
         let finished = self.requests.finish(request)?;
         if finished.has_begun() {
             self.budget.disconnect(connection(finished.extent));
+        }
+        if finished.is_at_disk {
+            self.disk.passed();
         }
         self.changed.extend(self.waits.over(request));
         Some((finished, self.queue.finish(request)))

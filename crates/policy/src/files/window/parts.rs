@@ -84,7 +84,7 @@ impl Stream {
             self.pace.unsettle();
         }
         let ahead = self.ahead.min(limits.ahead_pages_max);
-        let parts = match (self.waited, self.reads) {
+        let parts = match (self.waited_at.is_some(), self.reads) {
             (true, _) if !limits.rotational => (PARTS_WAITING / limits.streams).max(PARTS_QUIET),
             (false, 1) => PARTS_FIRST,
             _ => PARTS_QUIET,
@@ -98,7 +98,7 @@ impl Stream {
                 }
                 // Data needed soon comes in small parts: otherwise the reader waits for a whole
                 // large one.
-                let near = if self.waited && parts > PARTS_QUIET {
+                let near = if self.waited_at.is_some() && parts > PARTS_QUIET {
                     (distance / (parts - 1)).next_power_of_two()
                 } else {
                     part

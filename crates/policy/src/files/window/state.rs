@@ -68,7 +68,7 @@ impl Stream {
             (paced, Bound::Pace)
         } else if self.known_end.is_some() {
             (self.ahead, Bound::Length)
-        } else if self.waited {
+        } else if self.waited_at.is_some() {
             (self.ahead, Bound::Trust)
         } else {
             (self.ahead, Bound::Quiet)

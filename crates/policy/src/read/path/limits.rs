@@ -72,12 +72,14 @@ impl ReadPath {
 
     /// Takes note of whether the tier has all that `stream` would be `ahead` of its reader with.
     /// Such a stream needs little memory: its next pages are near. It needs as much as others as
-    /// soon as pages come into its window that the storage has to be asked for.
+    /// soon as pages come into its window that the storage has to be asked for, or the disk holds
+    /// its reader up.
     fn is_near(&mut self, file: FileId, stream: u64, ahead: u64, file_pages: u64) -> bool {
+        let is_held_up = self.is_held_up(file, stream);
         let Some(known) = self.files.get_mut(&file) else { return false };
         let Some(outlook) = known.readahead.outlook(stream, ahead, file_pages) else { return false };
         // At the end of the file nothing has changed.
-        let is_near = !outlook.is_empty() && known.cached.covers(outlook);
+        let is_near = !outlook.is_empty() && known.cached.covers(outlook) && !is_held_up;
         if !outlook.is_empty() {
             known.readahead.set_near(stream, is_near);
         }

@@ -180,7 +180,7 @@ impl ReadPath {
     fn is_source_full(&self, source: Source) -> bool {
         match source {
             Source::Storage => self.requests.is_speculation_full(self.queue.limit()),
-            Source::Tier => self.requests.is_tier_full(),
+            Source::Tier => self.is_tier_full(),
         }
     }
 
@@ -206,7 +206,7 @@ impl ReadPath {
     /// Plans for the streams that found too many requests with the tier, in the order in which
     /// they came.
     pub(super) fn take_tier_turns(&mut self, now: Nanos) {
-        while !self.requests.is_tier_full() {
+        while !self.is_tier_full() {
             let Some((file, stream)) = self.tier_turns.pop(|_| 0) else { return };
             self.plan_ahead(now, file, stream);
         }
@@ -257,12 +257,14 @@ impl ReadPath {
     /// the page before which all has been submitted.
     fn submit_part(&mut self, file: FileId, ahead: Ahead, part: Part, read: Extent) -> Result<(), u64> {
         let mut from = part.extent.start;
-        while let Some(wanted) = self.next_request(file, Extent::new(from, part.extent.end), part.records) {
+        loop {
+            let (rest, passes) = (Extent::new(from, part.extent.end), self.passes_tier(file, ahead));
+            let Some(wanted) = self.next_request(file, rest, part.records, passes) else { return Ok(()) };
             let Wanted { extent: hole, records, source } = wanted;
             let is_waited_for = Records::within(records, hole).any(|kept| kept.overlaps(read));
             let class = if is_waited_for { Class::Demand } else { Class::Speculative };
             let of_tier = source == Source::Tier;
-            if class == Class::Speculative && of_tier && self.requests.is_tier_full() {
+            if class == Class::Speculative && of_tier && self.is_tier_full() {
                 if let Ahead::Stream(stream) = ahead {
                     self.tier_turns.insert((file, stream), 0);
                 }
@@ -272,6 +274,9 @@ impl ReadPath {
                 self.link.holds_back();
                 if let Ahead::Stream(stream) = ahead {
                     self.turns.insert((file, stream), self.queue.tag(Owner { file, stream: Some(stream) }));
+                    if passes {
+                        self.tier_turns.insert((file, stream), 0);
+                    }
                 }
                 return Err(from);
             }
@@ -282,22 +287,21 @@ impl ReadPath {
             self.submit(file, wanted, class, Some(ahead), mark);
             from = hole.end;
         }
-        Ok(())
     }
 
     /// The first request for absent pages of `within`, or of the `records` in it: the first of
     /// these records that lacks pages, and those that follow it, as far as each is absent. What
-    /// lies between records is fetched with them.
-    fn next_request(&self, file: FileId, within: Extent, records: Option<Records>) -> Option<Wanted> {
+    /// lies between records is fetched with them. It may `pass` the tier.
+    fn next_request(&self, file: FileId, within: Extent, records: Option<Records>, passes: bool) -> Option<Wanted> {
         let mut kept = Records::within(records, within);
         let (record, first) = kept.find_map(|record| Some((record, self.budget.next_hole(file, record)?)))?;
         let most = Extent::new(first.start, first.end.min(first.start + REQUEST_PAGES_MAX));
-        let (mut request, source) = self.first_part(file, most);
+        let (mut request, source) = if passes { (most, Source::Storage) } else { self.first_part(file, most) };
         let mut of = None;
         if source == Source::Storage && request.end == record.end {
             let is_whole = |&record: &Extent| {
                 self.budget.next_hole(file, record) == Some(record)
-                    && !self.files.get(&file).is_some_and(|f| f.cached.overlaps(record))
+                    && (passes || !self.files.get(&file).is_some_and(|f| f.cached.overlaps(record)))
             };
             let follow = kept.take_while(|record| record.end - request.start <= REQUEST_PAGES_MAX);
             for record in follow.take_while(is_whole) {

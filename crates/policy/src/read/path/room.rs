@@ -76,9 +76,16 @@ impl ReadPath {
         if request.granted < end {
             self.budget.connect(connection_to_come(request));
             self.budget.grant(request.file, Extent::new(request.granted, end), id);
-            let met = if request.is_from_storage() { self.met_by(request) } else { Met::default() };
+            let met = if request.is_from_storage() {
+                self.met_by(request)
+            } else {
+                Met { beside: self.disk.has(), ..Met::default() }
+            };
             if !request.has_begun() && met.alone {
                 self.link.begins(self.now, self.requests.came());
+            }
+            if !request.has_begun() && !request.is_from_storage() {
+                self.disk.asked(self.now);
             }
             self.requests.grant(id, end, met);
             self.changed.extend(self.waits.of(id));

@@ -19,7 +19,7 @@
 use super::ReadPath;
 use super::room::first_bytes;
 use crate::queue::fair_queue::Owner;
-use crate::queue::requests::{Request, grant_from};
+use crate::queue::requests::Request;
 use crate::read::event::Action;
 use crate::residency::folio::{Ahead, charges_within};
 use crate::units::{Class, Extent, FileId, Records, RequestId, Source};
@@ -39,17 +39,9 @@ impl ReadPath {
         let mut from = extent.start;
         while let Some(hole) = self.budget.next_hole(file, Extent::new(from, extent.end)) {
             let hole = Extent::new(hole.start, hole.end.min(hole.start + DEMAND_PAGES_MAX));
-            let (hole, source) = self.first_part(file, hole);
+            let (hole, source) = self.demanded_part(file, hole);
             self.submit(file, Wanted { extent: hole, records: None, source }, Class::Demand, None, None);
             from = hole.end;
-        }
-    }
-
-    /// The pages at the start of `hole` that come from one source by one request, and that.
-    pub(super) fn first_part(&self, file: FileId, hole: Extent) -> (Extent, Source) {
-        match self.files.get(&file).map_or((hole, Source::Storage), |known| known.cached.first_part(hole)) {
-            (part, Source::Tier) => (grant_from(part, part.start), Source::Tier),
-            (part, Source::Storage) => (part, Source::Storage),
         }
     }
 
