@@ -8,14 +8,14 @@
 //!
 //! *Invariant:* no read waits for an offer.
 
-use std::collections::VecDeque;
+use std::iter;
 use std::ops::Range;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Weak};
 
 use foreread_backend::lock::Mutex;
-use foreread_policy::{Event, Extent, FOLIO_PAGES_MAX, PAGE_BYTES};
+use foreread_policy::{Backlog, Event, Extent, FOLIO_PAGES_MAX, PAGE_BYTES};
 use foreread_tier::Answer;
 
 use crate::pages::folio::Folio;
@@ -25,7 +25,7 @@ use crate::pages::opened::Opened;
 #[derive(Default)]
 pub(crate) struct Offers {
     /// Folios that the tier had no room for when they were offered.
-    later: Mutex<VecDeque<(Arc<Opened>, Weak<Folio>)>>,
+    later: Mutex<Backlog<(Arc<Opened>, Weak<Folio>)>>,
     /// Threads that are about to offer something.
     under_way: AtomicUsize,
     /// What the tier has written since policy was last told.
@@ -48,7 +48,7 @@ impl Offering {
     /// Offers them.
     pub(crate) fn offer(mut self) {
         for (opened, folio) in std::mem::take(&mut self.folios) {
-            self.offers.offer(&opened, folio);
+            self.offers.take(&opened, &folio);
         }
     }
 }
@@ -79,12 +79,17 @@ impl Offers {
         std::mem::take(&mut *self.written.lock())
     }
 
-    /// Offers the tier a folio that a reader has touched. `false` if the tier has no room for it
-    /// now: it is offered later.
-    fn offer(self: &Arc<Self>, opened: &Arc<Opened>, folio: Arc<Folio>) -> bool {
+    /// Offers the tier a folio that a reader has touched, or later, if the tier has no room now.
+    fn take(self: &Arc<Self>, opened: &Arc<Opened>, folio: &Arc<Folio>) {
+        if !self.offer(opened, folio) && !self.later.lock().wait((Arc::clone(opened), Arc::downgrade(folio))) {
+            count_lost(opened);
+        }
+    }
+
+    /// Offers the tier a folio. `false` if the tier has no room for it now.
+    fn offer(self: &Arc<Self>, opened: &Arc<Opened>, folio: &Arc<Folio>) -> bool {
         let Some(kept) = &opened.kept else { return true };
         let (offers, file, start) = (Arc::downgrade(self), opened.id, folio.extent.start);
-        let again = Arc::downgrade(&folio);
         let told = move |pages: Range<u64>| {
             if let Some(offers) = offers.upgrade() {
                 let extent = Extent::new(pages.start, pages.end);
@@ -93,33 +98,29 @@ impl Offers {
                 offers.offer_again();
             }
         };
-        let bytes = folio.bytes().unwrap_or_default().len() as u64;
-        if kept.tier.offer(kept.object, start, Box::new(Offered(folio)), Box::new(told)) != Answer::Full {
-            return true;
-        }
-        let mut later = self.later.lock();
-        if later.len() < LATER_MAX {
-            later.push_back((Arc::clone(opened), again));
-        } else {
-            kept.tier.dropped(bytes);
-        }
-        false
+        let offered = Box::new(Offered(Arc::clone(folio)));
+        kept.tier.offer(kept.object, start, offered, Box::new(told)) != Answer::Full
     }
 
     /// Offers folios for which the tier had no room, if they are resident still.
     fn offer_again(self: &Arc<Self>) {
         loop {
-            let Some((opened, folio)) = self.later.lock().pop_front() else { return };
-            match folio.upgrade() {
-                Some(folio) => {
-                    if !self.offer(&opened, folio) {
-                        return;
-                    }
-                }
-                None => opened.kept.iter().for_each(|kept| kept.tier.dropped(FOLIO_PAGES_MAX * PAGE_BYTES)),
+            let Some((opened, folio)) = self.later.lock().take() else { return };
+            let Some(resident) = folio.upgrade() else {
+                let given_up: Vec<_> = self.later.lock().lost().collect();
+                iter::once(&opened).chain(given_up.iter().map(|(opened, _)| opened)).for_each(count_lost);
+                continue;
+            };
+            if !self.offer(&opened, &resident) {
+                return self.later.lock().put_back((opened, folio));
             }
         }
     }
+}
+
+/// A folio of `opened` will not be offered again.
+fn count_lost(opened: &Arc<Opened>) {
+    opened.kept.iter().for_each(|kept| kept.tier.dropped(FOLIO_PAGES_MAX * PAGE_BYTES));
 }
 
 /// The bytes of a folio, while the tier writes them.
@@ -130,7 +131,3 @@ impl AsRef<[u8]> for Offered {
         self.0.bytes().unwrap_or_default()
     }
 }
-
-/// Folios that wait to be offered again, at most. Lower: where the storage is faster than the disk
-/// for a while, less is kept. Higher: more memory, 16 bytes each. 512 MiB of folios.
-const LATER_MAX: usize = 4096;

@@ -73,7 +73,9 @@ pub use regions::event::{Advice, RegionAction, RegionCounters, RegionEvent};
 pub use regions::path::cleaning::CLEAN_PAGES_MAX;
 pub use regions::path::{RegionOptions, RegionPath};
 pub use residency::replacement::Replacement;
+pub use tier::backlog::Backlog;
 pub use tier::model::{TierCounts, TierModel};
+pub use tier::write_pace::WritePace;
 pub use tier::{TierBlock, TierPath};
 pub use units::{
     Class, DirId, Extent, FOLIO_PAGES_MAX, FileId, Found, Nanos, PAGE_BYTES, ReadId, Records, RequestId, Source, Touch,

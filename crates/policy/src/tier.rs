@@ -35,11 +35,13 @@ use alloc::vec::Vec;
 use crate::tier::decay::{USE, decayed, step};
 use crate::tier::ghosts::Ghosts;
 
+pub(crate) mod backlog;
 mod decay;
 mod ghosts;
 pub(crate) mod model;
 #[cfg(test)]
 mod tests;
+pub(crate) mod write_pace;
 
 /// A block of up to 32 pages that leaves with its segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

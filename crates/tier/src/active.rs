@@ -1,5 +1,5 @@
 //! The segment that is written to: its records gather in memory and go to the disk together, past
-//! the kernel's page cache.
+//! the kernel's page cache, while the next ones gather.
 //!
 //! ```text
 //!   file     |header|record|record|rec..            written: whole blocks of 4,096 bytes
@@ -15,8 +15,9 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use foreread_local::Frames;
 use rustix::fs::{Mode, OFlags};
@@ -25,23 +26,27 @@ use crate::folder::try_lock;
 use crate::format::{self, FOOTER, INDEX_RECORD};
 use crate::guard::{Guard, Salt};
 use crate::object::ObjectId;
+use crate::press::Sheet;
 use crate::record::{HEADER, PAGE, Record};
 use crate::segment;
 
 pub(crate) struct Active {
     pub(crate) number: u64,
     /// Locked as long as it is open.
-    file: File,
+    file: Arc<File>,
     guard: Guard,
     /// The same past the page cache, where the file system can.
-    direct: Option<File>,
+    direct: Option<Arc<File>>,
     buffer: Frames,
     /// Where the buffer goes: a multiple of a block.
     at: u64,
     filled: usize,
     records: Vec<Record>,
-    /// How many of them are in the file.
+    /// How many of them are in the file, and how many will be once the press is done.
     written: usize,
+    leaving: usize,
+    /// Where the file ends then.
+    leaving_to: u64,
     /// Bytes of the file that were told of as written.
     told: u64,
     /// It took the place of another: what is written to it is not room that was free.
@@ -56,13 +61,27 @@ impl Active {
             return Err(ErrorKind::ResourceBusy.into());
         }
         let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::DIRECT;
-        let direct = rustix::fs::open(path, flags, Mode::empty()).ok().map(|direct: OwnedFd| File::from(direct));
+        let direct = rustix::fs::open(path, flags, Mode::empty()).ok();
+        let direct = direct.map(|direct: OwnedFd| Arc::new(File::from(direct)));
         let mut buffer = Frames::new(BUFFER_BYTES);
         let header = format::header(number, bytes, &salt);
         buffer[..header.len()].copy_from_slice(&header);
         let filled = HEADER as usize;
-        let (at, records, written, told) = (0, Vec::new(), 0, 0);
-        Ok(Self { number, file, guard, direct, buffer, at, filled, records, written, told, is_replacement: false })
+        Ok(Self {
+            number,
+            file: Arc::new(file),
+            guard,
+            direct,
+            buffer,
+            at: 0,
+            filled,
+            records: Vec::new(),
+            written: 0,
+            leaving: 0,
+            leaving_to: 0,
+            told: 0,
+            is_replacement: false,
+        })
     }
 
     /// Whether the file has room for a record, with its entry in the index block.
@@ -103,29 +122,28 @@ impl Active {
         self.records.push(record);
     }
 
-    /// Writes what the buffer holds. Returns the records that are in the file since, and the bytes
-    /// that it is longer.
-    pub(crate) fn write(&mut self) -> io::Result<(&[Record], u64)> {
-        let blocks = self.filled.next_multiple_of(PAGE);
-        self.buffer[self.filled..blocks].fill(0);
-        let direct = self.direct.as_ref().map(|direct| direct.write_all_at(&self.buffer[..blocks], self.at));
-        match direct {
-            Some(Err(error)) if error.kind() == ErrorKind::InvalidInput => {
-                // The file system wants another alignment.
-                self.direct = None;
-                self.file.write_all_at(&self.buffer[..blocks], self.at)?;
-            }
-            Some(written) => written?,
-            None => self.file.write_all_at(&self.buffer[..blocks], self.at)?,
-        }
+    /// Takes out what the buffer holds, to be written. Records gather in `spare` from now on.
+    pub(crate) fn sheet(&mut self, mut spare: Frames) -> Sheet {
+        let bytes = self.filled.next_multiple_of(PAGE);
+        self.buffer[self.filled..bytes].fill(0);
         let whole = self.filled / PAGE * PAGE;
-        self.buffer.copy_within(whole..self.filled, 0);
+        spare[..self.filled - whole].copy_from_slice(&self.buffer[whole..self.filled]);
+        let (buffer, at) = (std::mem::replace(&mut self.buffer, spare), self.at);
         self.at += whole as u64;
         self.filled -= whole;
-        let new = &self.records[std::mem::replace(&mut self.written, self.records.len())..];
-        let longer = self.at + self.filled as u64 - self.told;
-        self.told += longer;
-        Ok((new, longer))
+        (self.leaving, self.leaving_to) = (self.records.len(), self.end());
+        Sheet { file: Arc::clone(&self.file), direct: self.direct.clone(), buffer, bytes, at }
+    }
+
+    /// What was taken out last is written. Returns the records that are in the file since, and the
+    /// bytes that it is longer.
+    pub(crate) fn printed(&mut self, was_direct: bool) -> (&[Record], u64) {
+        if !was_direct {
+            self.direct = None;
+        }
+        let new = &self.records[std::mem::replace(&mut self.written, self.leaving)..self.leaving];
+        let longer = self.leaving_to - std::mem::replace(&mut self.told, self.leaving_to);
+        (new, longer)
     }
 
     /// Seals the file: all records are in it. Returns the bytes of the index block.

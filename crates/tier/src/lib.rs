@@ -41,6 +41,7 @@ mod guard;
 mod index;
 mod object;
 mod options;
+mod press;
 mod queue;
 mod reading;
 mod record;

@@ -14,6 +14,7 @@
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
 use foreread_local::lock::Mutex;
@@ -151,11 +152,31 @@ fn request(gather: &Arc<Gather>, segment: Arc<Segment>, group: Vec<Piece>) {
         left -= bytes;
     }
     let (then, file) = (Arc::clone(gather), Arc::clone(&segment.file));
-    let done = Box::new(move |filled: Filled| match then.shared.answered(filled.result) {
-        Ok(bytes) => then.filled(&segment, &group, begin, &filled.buffers, bytes),
-        Err(error) => then.failed(&group, &error),
+    let reading = Reading::new(&gather.shared.reading);
+    let done = Box::new(move |filled: Filled| {
+        drop(reading);
+        match then.shared.answered(filled.result) {
+            Ok(bytes) => then.filled(&segment, &group, begin, &filled.buffers, bytes),
+            Err(error) => then.failed(&group, &error),
+        }
     });
     gather.shared.submitter.read(file, begin, staging, done);
+}
+
+/// A read that is at the disk, until it is answered or dropped.
+struct Reading(Arc<AtomicUsize>);
+
+impl Reading {
+    fn new(reading: &Arc<AtomicUsize>) -> Self {
+        reading.fetch_add(1, Relaxed);
+        Self(Arc::clone(reading))
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
 }
 
 impl Gather {

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use foreread_local::Submitter;
 use foreread_local::lock::{Condvar, Mutex};
@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) queue: Queue,
     pub(crate) files: Files,
     pub(crate) submitter: Submitter,
+    /// How many reads are at the disk.
+    pub(crate) reading: Arc<AtomicUsize>,
     /// Reads are in flight that the disk does not answer.
     pub(crate) is_silent: AtomicBool,
     pub(crate) counters: Counters,
@@ -127,6 +129,7 @@ impl Shared {
             state: Mutex::new(state),
             queue: Queue::new(options.queue_bytes_max),
             files: Files::default(),
+            reading: Arc::default(),
             submitter: Submitter::new(foreread_local::Mechanism::default()),
             is_silent: AtomicBool::new(false),
             counters: Counters::default(),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   offer ── kept already ──> told
-//!     └─ its absent pages ──> records ──> active segment ── written ──> in the index, told
+//!     └─ its absent pages ──> records ──> active segment ── press ──> in the index, told
 //!                                          │ full
 //!                                          v
 //!          lock the folder: room? ── no ──> policy: one leaves, its hot blocks are carried over
@@ -20,10 +20,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use foreread_local::Frames;
 use foreread_policy::TierBlock;
 
-use crate::active::Active;
+use crate::active::{Active, BUFFER_BYTES};
 use crate::folder::{Lock, try_lock};
+use crate::press::{Press, Printed};
 use crate::queue::{Offer, Queue, Told};
 use crate::record::{BLOCK_PAGES, PAGE, Record};
 use crate::segment;
@@ -35,8 +37,15 @@ pub(crate) struct Writer {
     active: Option<Active>,
     /// For each record of the active segment that is not in its file, whether it is carried over.
     carried: Vec<bool>,
-    /// Offers whose records are not in the file: what to call then, and with which pages.
+    /// Offers whose records are not in the file: what to call then, and with which pages. Those
+    /// whose records are at the press.
     told: Vec<(Told, Range<u64>)>,
+    told_next: Vec<(Told, Range<u64>)>,
+    /// Started with the first write.
+    press: Option<Press>,
+    is_printing: bool,
+    /// The buffer that is not filled, unless it is at the press.
+    spare: Option<Frames>,
     has_warned: bool,
 }
 
@@ -45,7 +54,17 @@ type Carried = (Record, Vec<u8>);
 
 impl Writer {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, active: None, carried: Vec::new(), told: Vec::new(), has_warned: false }
+        Self {
+            shared,
+            active: None,
+            carried: Vec::new(),
+            told: Vec::new(),
+            told_next: Vec::new(),
+            press: None,
+            is_printing: false,
+            spare: None,
+            has_warned: false,
+        }
     }
 
     /// Writes what is offered until the queue ends, and then seals the segment.
@@ -53,7 +72,7 @@ impl Writer {
         loop {
             let next = self.shared.queue.next().or_else(|| {
                 // What waits in memory is written before this thread waits for more.
-                self.survive(Self::write);
+                self.survive(|writer| writer.write().and_then(|()| writer.settle()));
                 self.shared.queue.take()
             });
             let Some((offer, bytes)) = next else { break };
@@ -79,12 +98,16 @@ impl Writer {
     /// Leaves the active segment as it is. What gathered for it is not told of; what is in the
     /// file, if it has a name, is found by the next look at the folder.
     fn abandon(&mut self) {
+        if self.is_printing {
+            // Whether it succeeds or not.
+            _ = self.printed();
+        }
         if let Some(active) = self.active.take() {
             self.shared.forget(&BTreeSet::from([active.number]), true);
         }
         self.carried.clear();
-        let lost = std::mem::take(&mut self.told);
-        self.shared.queue.finish(lost.len() as u64);
+        let lost = self.told.drain(..).chain(self.told_next.drain(..)).count();
+        self.shared.queue.finish(lost as u64);
     }
 
     fn take(&mut self, offer: Offer) -> io::Result<()> {
@@ -154,13 +177,44 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes what has gathered, and tells of it.
+    /// Has what has gathered written, once what is at the press is.
     fn write(&mut self) -> io::Result<()> {
-        let mut came = Vec::new();
+        self.settle()?;
         self.make_index_room()?;
+        self.told_next = std::mem::take(&mut self.told);
+        let Some(active) = self.active.as_mut().filter(|active| active.unwritten() > 0) else {
+            self.tell_written();
+            return Ok(());
+        };
+        let press = match &self.press {
+            Some(press) => press,
+            None => self.press.insert(Press::start(Arc::clone(&self.shared.reading))?),
+        };
+        let spare = self.spare.take().unwrap_or_else(|| Frames::new(BUFFER_BYTES));
+        press.print(active.sheet(spare))?;
+        self.is_printing = true;
+        Ok(())
+    }
+
+    /// Waits for the press.
+    fn printed(&mut self) -> io::Result<bool> {
+        self.is_printing = false;
+        let Some(press) = &self.press else { return Ok(true) };
+        let Printed { buffer, was_direct, result } = press.wait()?;
+        self.spare = Some(buffer);
+        result.map(|()| was_direct)
+    }
+
+    /// Waits for what is at the press, and tells of it.
+    fn settle(&mut self) -> io::Result<()> {
+        if !self.is_printing {
+            return Ok(());
+        }
+        let was_direct = self.printed()?;
+        let mut came = Vec::new();
         if let Some(active) = self.active.as_mut() {
             let (number, is_replacement) = (active.number, active.is_replacement);
-            let (records, longer) = active.write()?;
+            let (records, longer) = active.printed(was_direct);
             let counters = &self.shared.counters;
             count(&counters.written_bytes, longer);
             let mut state = self.shared.state.lock();
@@ -169,7 +223,7 @@ impl Writer {
             }
             // If it was cleared meanwhile, nothing is lost but these bytes.
             let is_known = state.segments.contains_key(&number);
-            for (record, is_carried) in records.iter().zip(self.carried.drain(..)) {
+            for (record, is_carried) in records.iter().zip(self.carried.drain(..records.len())) {
                 let bytes = if is_carried { &counters.carried_bytes } else { &counters.admitted_bytes };
                 count(bytes, u64::from(record.bytes));
                 if is_known {
@@ -181,13 +235,18 @@ impl Writer {
         }
         self.has_warned = false;
         self.shared.tell(&came, true);
-        let told = std::mem::take(&mut self.told);
+        self.tell_written();
+        Ok(())
+    }
+
+    /// Tells of offers whose records are in the file.
+    fn tell_written(&mut self) {
+        let told = std::mem::take(&mut self.told_next);
         let finishing = Finishing { queue: &self.shared.queue, offers: told.len() as u64 };
         for (told, pages) in told {
             told(pages);
         }
         drop(finishing);
-        Ok(())
     }
 
     /// Makes room in the index for what has gathered: segments that were not read for long are
@@ -221,6 +280,7 @@ impl Writer {
     /// Writes what has gathered, and seals the active segment.
     fn seal(&mut self) -> io::Result<()> {
         self.write()?;
+        self.settle()?;
         let Some(active) = self.active.take() else { return Ok(()) };
         {
             let mut state = self.shared.state.lock();

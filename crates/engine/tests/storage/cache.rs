@@ -39,9 +39,10 @@ impl Backend for Store {
 
     fn read<'a>(&'a self, _: &'a Key, _: &'a Version, range: Range<u64>) -> BoxFuture<'a, Result<Body, Error>> {
         self.asked.fetch_add(1, SeqCst);
-        let answer = match self.refuses {
-            true => Err(Error::new(ErrorKind::Transient, Operation::Read, "a", "no")),
-            false => Ok(stream::iter([Ok(Bytes::from(content(range)))]).boxed()),
+        let answer = if self.refuses {
+            Err(Error::new(ErrorKind::Transient, Operation::Read, "a", "no"))
+        } else {
+            Ok(stream::iter([Ok(Bytes::from(content(range)))]).boxed())
         };
         std::future::ready(answer).boxed()
     }
