@@ -18,6 +18,7 @@ def configure(
     cache_size: int | str | None = None,
     cache_min_free: int | str | None = None,
     cache_encrypt: str | os.PathLike[str] | None = None,
+    cache_bypass: bool | None = None,
     **unknown: object,
 ) -> int:
     """Sets the memory budget of the process, and the folder where content stays that was read.
@@ -33,8 +34,9 @@ def configure(
     `cache` is a folder on a local disk: what is read once is local from then on, across restarts.
     It is made if it is not there. Mounts and other processes of this user may share it. It takes
     `cache_size` bytes at most (64 GiB) and leaves `cache_min_free` free (1 GiB). `cache_encrypt`
-    is a file of 32 bytes or more with which the content is encrypted. All of it holds for stores
-    that are opened from now on, in this process and the children of a fork; an empty `cache`
+    is a file of 32 bytes or more with which the content is encrypted. With `cache_bypass=False`
+    the storage is never asked for what is there; else it is where the disk holds readers up. All
+    of it holds for stores that are opened from now on, in this process and the children of a fork; an empty `cache`
     ends it for these. Of processes that share an engine, the one that serves decides. A process
     that is told of no folder takes the one that the environment variable `FOREREAD_CACHE` names,
     of `FOREREAD_CACHE_SIZE` bytes.
@@ -44,12 +46,13 @@ def configure(
     first open.
     """
     if unknown:
-        known = "memory, cache, cache_size, cache_min_free, cache_encrypt"
+        known = "memory, cache, cache_size, cache_min_free, cache_encrypt, cache_bypass"
         raise TypeError(f"unknown option {next(iter(unknown))!r}; known are {known}")
     of_cache = {
         "cache_size": cache_size,
         "cache_min_free": cache_min_free,
         "cache_encrypt": cache_encrypt,
+        "cache_bypass": cache_bypass,
     }
     if cache is None or not os.fspath(cache):
         for name, value in of_cache.items():
@@ -60,7 +63,7 @@ def configure(
             None if given is None else _native.size(given) for given in (cache_size, cache_min_free)
         )
         key = None if cache_encrypt is None else os.fspath(cache_encrypt)
-        _native.set_cache(os.fspath(cache) or None, size, free, key)
+        _native.set_cache(os.fspath(cache) or None, size, free, key, cache_bypass)
     return _native.set_memory(None if memory is None else _native.size(memory))
 
 

@@ -61,15 +61,16 @@ pub(crate) fn set_memory(py: Python<'_>, memory: Option<u64>) -> PyResult<u64> {
 }
 
 /// Changes the cache of stores that are opened from now on: a folder, the bytes that it takes at
-/// most and those that it leaves free, and the key file that encrypts it. Without a folder, they
-/// have none.
+/// most and those that it leaves free, the key file that encrypts it, and whether the storage helps
+/// a slow disk. Without a folder, they have none.
 #[pyfunction]
-#[pyo3(signature = (folder, size = None, min_free = None, key_file = None))]
+#[pyo3(signature = (folder, size = None, min_free = None, key_file = None, bypass = None))]
 pub(crate) fn set_cache(
     folder: Option<PathBuf>,
     size: Option<u64>,
     min_free: Option<u64>,
     key_file: Option<PathBuf>,
+    bypass: Option<bool>,
 ) -> PyResult<()> {
     let Some(folder) = folder else {
         process::set_cache(None);
@@ -80,6 +81,7 @@ pub(crate) fn set_cache(
     cache = cache.with_key_file(key_file.map(std::path::absolute).transpose()?);
     cache.bytes = size.unwrap_or(cache.bytes);
     cache.min_free_bytes = min_free.unwrap_or(cache.min_free_bytes);
+    cache.bypass = bypass.unwrap_or(cache.bypass);
     process::set_cache(Some(cache));
     Ok(())
 }

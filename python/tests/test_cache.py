@@ -46,7 +46,7 @@ def test_what_was_read_is_local_for_the_next_process(testbed: Testbed, tmp_path:
     first = reads(testbed, f"cache={str(folder)!r}, cache_size='1GiB'")
     assert first.endswith("True\n") and testbed.counters()["get"] > 0
     testbed.reset()
-    assert reads(testbed, f"cache={str(folder)!r}") == first
+    assert reads(testbed, f"cache={str(folder)!r}, cache_bypass=False") == first
     assert reads(testbed, "", FOREREAD_CACHE=str(folder), FOREREAD_CACHE_SIZE="1GiB") == first
     assert testbed.counters()["get"] == 0
     assert reads(testbed, "").endswith("False\n") and testbed.counters()["get"] > 0
@@ -55,7 +55,7 @@ def test_what_was_read_is_local_for_the_next_process(testbed: Testbed, tmp_path:
 def test_a_folder_can_be_encrypted(testbed: Testbed, tmp_path: Path) -> None:
     folder, key = tmp_path / "cache", tmp_path / "key"
     key.write_bytes(bytes(range(32)))
-    configure = f"cache={str(folder)!r}, cache_encrypt={str(key)!r}"
+    configure = f"cache={str(folder)!r}, cache_encrypt={str(key)!r}, cache_bypass=False"
     first = reads(testbed, configure)
     testbed.reset()
     assert reads(testbed, configure) == first and testbed.counters()["get"] == 0

@@ -130,6 +130,7 @@ impl Engine {
             rotational: capabilities.rotational,
             fair_queue: options.fair_queue,
             tier: tier.is_some(),
+            bypass: options.cache.as_ref().is_some_and(|cache| cache.bypass),
         };
         let recorder = match &options.record {
             Some(path) => Some(

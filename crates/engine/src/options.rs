@@ -158,13 +158,16 @@ pub struct Cache {
     /// A file of 32 bytes or more that nothing else knows: content is encrypted with it. A folder
     /// is made with or without, and stays so.
     pub key_file: Option<PathBuf>,
+    /// Whether the storage is asked for what is there, where the disk holds readers up. Without,
+    /// what is there is never asked for, however slow the disk is.
+    pub bypass: bool,
 }
 
 impl Cache {
     /// A folder of 64 GiB at most that leaves 1 GiB free.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         let foreread_tier::Options { bytes, min_free_bytes, .. } = foreread_tier::Options::default();
-        Self { folder: folder.into(), bytes, min_free_bytes, key_file: None }
+        Self { folder: folder.into(), bytes, min_free_bytes, key_file: None, bypass: true }
     }
 
     /// With so many bytes at most.
@@ -178,6 +181,13 @@ impl Cache {
     #[must_use]
     pub fn with_key_file(mut self, key_file: Option<PathBuf>) -> Self {
         self.key_file = key_file;
+        self
+    }
+
+    /// With a disk that is helped by the storage, or not.
+    #[must_use]
+    pub fn with_bypass(mut self, bypass: bool) -> Self {
+        self.bypass = bypass;
         self
     }
 

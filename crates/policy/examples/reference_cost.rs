@@ -33,6 +33,7 @@ fn options(folios: u64) -> Options {
         rotational: false,
         fair_queue: true,
         tier: false,
+        bypass: true,
     }
 }
 

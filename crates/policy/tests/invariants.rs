@@ -34,6 +34,7 @@ const STORE: Options = Options {
     rotational: false,
     fair_queue: true,
     tier: false,
+    bypass: true,
 };
 
 #[derive(Debug, Clone)]

@@ -44,7 +44,9 @@ pub fn run(seed: u64, faults: bool) -> Result<Tally, Violation> {
     let fair_queue = random.chance(800_000);
     let mut tiers = Random::new(seed ^ TIERS);
     let tier = tiers.chance(300_000);
-    let options = Options { capacity_bytes: memory_bytes, readahead, replacement, rotational, fair_queue, tier };
+    let bypass = tiers.chance(800_000);
+    let capacity_bytes = memory_bytes;
+    let options = Options { capacity_bytes, readahead, replacement, rotational, fair_queue, tier, bypass };
     let policy = ReadPath::new(options);
     let device = device(&mut random);
     let piece_bytes = random.chance(800_000).then_some(PIECE_BYTES);

@@ -25,6 +25,13 @@ pub(crate) struct CacheArgs {
     /// A folder is made with or without a key, and stays so.
     #[arg(id = "cache_encrypt", long = "cache-encrypt", value_name = "KEYFILE")]
     pub(crate) key_file: Option<PathBuf>,
+
+    /// Never ask the storage for what is in --cache
+    ///
+    /// Otherwise it is asked where the disk holds readers up: one that spins, a throttled one, or
+    /// one that others keep busy. Then what it takes costs requests again.
+    #[arg(id = "cache_no_bypass", long = "cache-no-bypass")]
+    pub(crate) no_bypass: bool,
 }
 
 impl CacheArgs {
@@ -32,6 +39,6 @@ impl CacheArgs {
     pub(crate) fn of(&self, folder: &Path) -> Result<Cache, Failure> {
         let key_file = self.key_file.as_deref().map(absolute).transpose()?;
         let cache = Cache::new(absolute(folder)?).with_bytes(self.size.0);
-        Ok(cache.with_min_free_bytes(self.min_free.0).with_key_file(key_file))
+        Ok(cache.with_min_free_bytes(self.min_free.0).with_key_file(key_file).with_bypass(!self.no_bypass))
     }
 }

@@ -131,7 +131,7 @@ mod tests {
             fair_queue: FairQueue::On,
             record: None,
             cache: None,
-            cache_args: CacheArgs { size: Size(1 << 30), min_free: Size(1 << 30), key_file: None },
+            cache_args: CacheArgs { size: Size(1 << 30), min_free: Size(1 << 30), key_file: None, no_bypass: false },
             plant_panic: Vec::new(),
         };
         assert!(matches!(args.options(), Err(Error::MemoryTooSmall { .. })));

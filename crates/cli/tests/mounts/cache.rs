@@ -1,8 +1,11 @@
 //! `--cache`: what was read once is local, across restarts, whatever became of the folder.
 
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
 use foreread_testbed::{Config, ObjectSpec, content};
 use rustix::process::Signal;
@@ -23,9 +26,15 @@ fn store() -> Store {
     Store::start(Config { objects, ..Config::default() })
 }
 
+/// A mount that never asks the storage for what is in the folder, however busy this machine's disk.
 fn mount(store: &Store, folder: &Path) -> Mount {
+    mount_with(store, folder, &["--cache-no-bypass"])
+}
+
+fn mount_with(store: &Store, folder: &Path, options: &[&str]) -> Mount {
     let folder = folder.to_str().expect("a path");
-    Mount::foreground(store.foreread(), "s3://testbed", &["--memory", "64M", "--cache", folder])
+    let options = [&["--memory", "64M", "--cache", folder], options].concat();
+    Mount::foreground(store.foreread(), "s3://testbed", &options)
 }
 
 /// Unmounts, and waits for the end of the process: what it has is written then.
@@ -316,26 +325,76 @@ fn an_encrypted_folder_shows_nothing_without_its_key() {
     run(foreread().args(["cache", "stats", at])).ok();
 }
 
+/// A group of processes whose reads of one disk are limited.
+struct Throttle {
+    group: PathBuf,
+    device: String,
+}
+
+impl Throttle {
+    /// A limit for the disk of `folder`; `None` where it cannot be set.
+    fn new(folder: &Path, bytes_per_s: u64) -> Option<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let device = fs::metadata(folder).expect("the folder").dev();
+        let device = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+        let name = format!("foreread-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        let throttle = Self { group: Path::new("/sys/fs/cgroup/blkio").join(name), device };
+        if fs::create_dir(&throttle.group).and_then(|()| throttle.limit(bytes_per_s)).is_err() {
+            eprintln!("skipped: the reads of {} cannot be throttled here", throttle.device);
+            return None;
+        }
+        Some(throttle)
+    }
+
+    fn limit(&self, bytes_per_s: u64) -> io::Result<()> {
+        fs::write(self.group.join("blkio.throttle.read_bps_device"), format!("{} {bytes_per_s}", self.device))
+    }
+
+    fn take(&self, mounted: &mut Mount) {
+        fs::write(self.group.join("cgroup.procs"), mounted.process().id().to_string()).expect("root may");
+    }
+}
+
+impl Drop for Throttle {
+    fn drop(&mut self) {
+        // Its processes have ended.
+        _ = fs::remove_dir(&self.group);
+    }
+}
+
+/// A disk that carries 4 MB/s: what is in the folder comes from the storage nevertheless, unless
+/// that is forbidden.
+#[test]
+fn a_disk_that_holds_readers_up_is_helped_by_the_storage() {
+    let (store, folder) = (store(), tempfile::tempdir().expect("a folder"));
+    let Some(throttle) = Throttle::new(folder.path(), 4_000_000) else { return };
+    fill(&store, folder.path());
+    for is_helped in [true, false] {
+        let options = if is_helped { &[][..] } else { &["--cache-no-bypass"] };
+        let mut mounted = mount_with(&store, folder.path(), options);
+        throttle.take(&mut mounted);
+        store.testbed.reset_counters();
+        read_all(&mounted);
+        let (stats, from_disk) = (mounted.stats(), cache(&mounted)["read_bytes"].as_u64().expect("a number"));
+        assert_eq!((store.testbed.counters().get > 0, stats["read_errors"].as_u64()), (is_helped, Some(0)), "{stats}");
+        assert!(is_helped == (from_disk < LARGE / 2), "{from_disk} bytes came from the disk");
+        end(mounted);
+    }
+}
+
 /// A disk that does not answer, and does not fail either, is passed over.
 #[test]
 fn a_disk_that_hangs_is_passed_over() {
     let (store, folder) = (store(), tempfile::tempdir().expect("a folder"));
-    let device = fs::metadata(folder.path()).expect("the folder").dev();
-    let device = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
-    let group = Path::new("/sys/fs/cgroup/blkio").join(format!("foreread-test-{}", std::process::id()));
-    let limit = |bytes: u64| fs::write(group.join("blkio.throttle.read_bps_device"), format!("{device} {bytes}"));
-    if fs::create_dir(&group).and_then(|()| limit(1)).is_err() {
-        _ = fs::remove_dir(&group);
-        return eprintln!("skipped: the reads of {device} cannot be throttled here");
-    }
+    let Some(throttle) = Throttle::new(folder.path(), 1) else { return };
     fill(&store, folder.path());
     let mut mounted = mount(&store, folder.path());
-    fs::write(group.join("cgroup.procs"), mounted.process().id().to_string()).expect("root may");
+    throttle.take(&mut mounted);
     read_all(&mounted);
     let stats = cache(&mounted);
     assert!(stats["silences"].as_u64() >= Some(1) && stats["wrong"] == 0 && stats["read_errors"] == 0, "{stats}");
     assert_eq!(mounted.stats()["read_errors"], 0);
-    limit(0).expect("it was set");
+    throttle.limit(0).expect("it was set");
     until("the disk has answered", || {
         store.testbed.reset_counters();
         fs::read(mounted.file("small/000")).expect("a file");
@@ -343,5 +402,4 @@ fn a_disk_that_hangs_is_passed_over() {
         store.testbed.counters().get == 0 && cache(&mounted)["hits"].as_u64() > stats["hits"].as_u64()
     });
     end(mounted);
-    fs::remove_dir(&group).expect("it is empty");
 }

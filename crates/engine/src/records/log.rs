@@ -1,7 +1,7 @@
 //! The form of a log: events and actions as text, and back.
 //!
 //! ```text
-//!   foreread-log 13 capacity_bytes=268435456 readahead=true ..
+//!   foreread-log 14 capacity_bytes=268435456 readahead=true ..
 //!   @1200345 read 5 1 0 32 absent -     an event: time in ns, name, read, file, pages, what was
 //!                                       found, a mark touched or not
 //!   ! submit 0 1 0 64 - demand storage 32 64 -   an action, after the event that caused it
@@ -14,15 +14,15 @@ use foreread_policy::{
 };
 
 /// How a log begins. The number counts changes of its form.
-const MAGIC: &str = "foreread-log 13";
+const MAGIC: &str = "foreread-log 14";
 
 /// The first line of a log.
 pub(crate) fn head_text(options: Options) -> String {
-    let Options { capacity_bytes, readahead, replacement, rotational, fair_queue, tier } = options;
+    let Options { capacity_bytes, readahead, replacement, rotational, fair_queue, tier, bypass } = options;
     let replacement = replacement.as_str();
     format!(
         "{MAGIC} capacity_bytes={capacity_bytes} readahead={readahead} replacement={replacement} \
-         rotational={rotational} fair_queue={fair_queue} tier={tier}"
+         rotational={rotational} fair_queue={fair_queue} tier={tier} bypass={bypass}"
     )
 }
 
@@ -50,6 +50,7 @@ pub(crate) fn parse_head(head: &str) -> Option<Options> {
         rotational: field("rotational")?.parse().ok()?,
         fair_queue: field("fair_queue")?.parse().ok()?,
         tier: field("tier")?.parse().ok()?,
+        bypass: field("bypass")?.parse().ok()?,
     })
 }
 

@@ -72,6 +72,8 @@ pub struct Options {
     /// Whether there is a tier: a local copy of what was read once. It is offered what readers
     /// touch.
     pub tier: bool,
+    /// Whether the storage is asked for what the tier has, where its disk holds readers up.
+    pub bypass: bool,
 }
 
 /// What the budget is spent on, in bytes.

@@ -21,6 +21,7 @@ pub(crate) const STORE: Options = Options {
     rotational: false,
     fair_queue: true,
     tier: false,
+    bypass: true,
 };
 
 /// The same in front of a disk.

@@ -28,6 +28,7 @@ pub(super) fn policy(
         rotational,
         fair_queue: true,
         tier,
+        bypass: true,
     };
     match name {
         PolicyName::Foreread | PolicyName::ForereadMisled => Box::new(ReadPath::new(foreread)),

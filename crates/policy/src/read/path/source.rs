@@ -35,7 +35,7 @@ impl ReadPath {
     pub(super) fn demanded_part(&self, file: FileId, hole: Extent) -> (Extent, Source) {
         let (part, source) = self.first_part(file, hole);
         let is_late = || self.disk.delay_ns(self.now) > self.storage_ns(part.pages()) / 2 * LATER;
-        if source == Source::Tier && !self.queue.must_wait() && is_late() {
+        if self.options.bypass && source == Source::Tier && !self.queue.must_wait() && is_late() {
             return (hole, Source::Storage);
         }
         (part, source)
@@ -57,7 +57,7 @@ impl ReadPath {
         let since = Nanos(self.now.0.saturating_sub(HELD_UP.0));
         let has_waited = || self.files.get(&file).is_some_and(|f| f.readahead.has_waited(stream, since));
         let is_slower = |(bytes, disk_ns)| disk_ns > self.storage_service_ns(bytes);
-        self.disk.service().is_some_and(is_slower) && has_waited()
+        self.options.bypass && self.disk.service().is_some_and(is_slower) && has_waited()
     }
 
     /// The time that the storage takes for `pages`.
