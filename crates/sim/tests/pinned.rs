@@ -68,7 +68,7 @@ const DISKS: &[&str] = &[
 ];
 
 /// Readers in front of a tier, beside the same without one.
-const CACHES: &[&str] = &["cache-epochs", "cache-scan", "cache-boundary", "cache-restart"];
+const CACHES: &[&str] = &["cache-epochs", "cache-scan", "cache-boundary", "cache-restart", "cache-slow-disk"];
 
 #[test]
 fn the_figures_of_streams_are_pinned() {

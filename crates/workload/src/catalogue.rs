@@ -74,6 +74,7 @@ pub const TEXTS: &[(&str, &str)] = &[
     ("cache-scan", include_str!("../../../workloads/cache-scan.toml")),
     ("cache-boundary", include_str!("../../../workloads/cache-boundary.toml")),
     ("cache-restart", include_str!("../../../workloads/cache-restart.toml")),
+    ("cache-slow-disk", include_str!("../../../workloads/cache-slow-disk.toml")),
 ];
 
 /// The text of the workload of that name.

@@ -94,6 +94,7 @@ const FIGURES: &[(&str, &[(&str, &str)])] = &[
     ("cache-scan", &[]),
     ("cache-boundary", &[]),
     ("cache-restart", &[]),
+    ("cache-slow-disk", &[]),
 ];
 
 /// What is wanted of simulations: workload, policy, metric, figure.
@@ -135,6 +136,7 @@ const SIMULATED: &[(&str, &str, &str, &str)] = &[
     ("cache-epochs", "foreread", "tier_written", "<= 0.45"),
     ("cache-scan", "foreread", "tier_written", "<= 0.1"),
     ("cache-restart", "foreread", "requests_per_gib", "<= 0/GiB"),
+    ("cache-slow-disk", "foreread", "throughput", ">= 750 MB/s"),
 ];
 
 /// How policies must compare: workload, the one over the other, metric, figures.

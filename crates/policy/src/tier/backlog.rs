@@ -12,6 +12,8 @@
 //! is never idle.
 //!
 //! *Invariant:* entries leave in the order in which they came.
+//!
+//! The file does not know what an entry is. Source: docs/decisions/0078.
 
 use alloc::collections::VecDeque;
 
