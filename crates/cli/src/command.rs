@@ -5,7 +5,7 @@ use clap::{ArgAction, Parser, Subcommand};
 
 use crate::commands::{
     bench, cache, cat, completions, config, demo, doctor, explain, man, mount, prefetch, record, replay, set, simulate,
-    stats, testbed, umount, verify,
+    stats, testbed, top, umount, verify,
 };
 
 /// Mount remote storage and read it at full speed.
@@ -39,6 +39,7 @@ pub(crate) enum Command {
     Umount(umount::Args),
     Cat(cat::Args),
     Stats(stats::Args),
+    Top(top::Args),
     Explain(explain::Args),
     Set(set::Args),
     Prefetch(prefetch::Args),
@@ -59,7 +60,7 @@ pub(crate) enum Command {
 const EXAMPLES: &str = "\
 Examples:
   foreread mount s3://bucket/prefix /mnt/data   mount, in the background
-  foreread stats /mnt/data --watch              see what it does
+  foreread top /mnt/data                        see what it does
   foreread set /mnt/data memory=4GiB            change its budget
   foreread umount /mnt/data                     unmount
   foreread doctor s3://bucket/prefix            what holds reading back

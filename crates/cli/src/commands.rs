@@ -17,5 +17,6 @@ pub(crate) mod set;
 pub(crate) mod simulate;
 pub(crate) mod stats;
 pub(crate) mod testbed;
+pub(crate) mod top;
 pub(crate) mod umount;
 pub(crate) mod verify;

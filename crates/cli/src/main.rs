@@ -23,7 +23,7 @@ use clap::{CommandFactory, Parser};
 use command::{Cli, Command};
 use commands::{
     bench, cache, cat, completions, config, demo, doctor, explain, man, mount, prefetch, record, replay, set, simulate,
-    stats, testbed, umount, verify,
+    stats, testbed, top, umount, verify,
 };
 use mount_helper::Asked;
 
@@ -47,6 +47,7 @@ fn run(cli: &Cli) -> miette::Result<ExitCode> {
         Command::Umount(args) => umount::run(args),
         Command::Cat(args) => cat::run(args, cli.verbose),
         Command::Stats(args) => stats::run(args),
+        Command::Top(args) => top::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Prefetch(args) => prefetch::run(args),
         Command::Cache(args) => cache::run(args, cli.verbose),

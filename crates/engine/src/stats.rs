@@ -141,6 +141,8 @@ impl Counters {
             memory_budget_bytes: memory.capacity_bytes,
             memory_charged_bytes: memory.charged_bytes,
             memory_ahead_bytes: memory.ahead_bytes,
+            memory_read_bytes: memory.read_bytes,
+            memory_pending_bytes: memory.pending_bytes,
             cache,
             waited: self.waited.summary(),
             first_byte: self.first_byte.summary(),
@@ -228,6 +230,10 @@ pub struct Stats {
     pub memory_charged_bytes: u64,
     /// Of those, read ahead and not read yet.
     pub memory_ahead_bytes: u64,
+    /// Of those, read, and kept while there is room.
+    pub memory_read_bytes: u64,
+    /// Asked for, and without memory so far.
+    pub memory_pending_bytes: u64,
     /// The folder where content stays, if there is one.
     pub cache: Option<CacheStats>,
     /// How long reads that missed waited.

@@ -3,11 +3,14 @@
 //! The counters of what it has done are in `stats`. To look costs a turn at the shard and changes
 //! nothing.
 
+use std::borrow::Cow;
+
 use foreread_policy::{Bound, LinkState, Nanos, PAGE_BYTES, Pattern, StreamState};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What an engine is doing just now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Watched {
     /// The streams of reads, the one that was read last first.
@@ -19,7 +22,8 @@ pub struct Watched {
 }
 
 /// A stream of reads.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Stream {
     /// The object.
@@ -27,7 +31,7 @@ pub struct Stream {
     /// Its size.
     pub size_bytes: u64,
     /// `forward`, or `strided`: records at a constant distance.
-    pub shape: &'static str,
+    pub shape: Cow<'static, str>,
     /// Strided: from the start of a record to the start of the next; negative for a reader that
     /// goes backward.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,19 +49,22 @@ pub struct Stream {
     /// What that ends at: `quiet`, its reader does not wait; `trust`, what was read so far is
     /// trusted no further; `length`, earlier runs of the file ended there; `pace`, its reader
     /// takes ten seconds to come there; `memory`, its share of the budget.
-    pub bound: &'static str,
+    pub bound: Cow<'static, str>,
     /// Read so far.
     pub read_bytes: u64,
     /// Its reader's rate, once that is known.
     pub bytes_per_s: Option<u64>,
     /// Whether its last read had to wait.
     pub waits: bool,
+    /// Reads that had to, so far.
+    pub late_reads: u32,
     /// Since it was read last.
     pub idle_ms: u64,
 }
 
 /// What is known of the way to the storage.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Link {
     /// The least time to a first byte.
@@ -94,16 +101,17 @@ impl Stream {
         Self {
             key: key.to_owned(),
             size_bytes,
-            shape,
+            shape: shape.into(),
             delta_bytes,
             record_bytes,
             position_bytes: within(state.position),
             planned_bytes: within(state.planned),
             window_bytes: state.window_pages * PAGE_BYTES,
-            bound,
+            bound: bound.into(),
             read_bytes: state.read_pages * PAGE_BYTES,
             bytes_per_s: state.pages_per_s.map(|pages| pages * PAGE_BYTES),
             waits: state.waits,
+            late_reads: state.late,
             idle_ms: now.since(state.last).0 / 1_000_000,
         }
     }

@@ -25,5 +25,6 @@ mod privileges;
 mod programs;
 mod record;
 mod stats;
+mod top;
 mod unlisted;
 mod verify;

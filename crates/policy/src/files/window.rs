@@ -121,7 +121,9 @@ pub(crate) struct Stream {
     pub(crate) guess: bool,
     /// All that it could read ahead is in the tier.
     pub(crate) near: bool,
-    /// When the reader last had to wait, if ever since the stream was recognised.
+    /// Reads that had to wait since the stream was recognised.
+    pub(crate) late: u32,
+    /// When the last of them was.
     waited_at: Option<Nanos>,
     /// Its last read had to wait.
     stalled: bool,
@@ -169,6 +171,7 @@ impl Stream {
             overtaken: false,
             guess: false,
             near: false,
+            late: 0,
             waited_at: None,
             stalled: false,
             from_end: false,
@@ -385,6 +388,7 @@ impl Stream {
         let believed = self.seen * if is_trusted { TRUST } else { 1 };
         self.stalled = stalled;
         if stalled {
+            self.late = self.late.saturating_add(1);
             self.waited_at = Some(now);
             self.ahead = (self.ahead * GROWTH).min(believed).max(self.ahead);
         } else {

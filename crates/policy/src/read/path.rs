@@ -87,6 +87,10 @@ pub struct Memory {
     pub charged_bytes: u64,
     /// Of those, bytes read ahead that no reader has touched.
     pub ahead_bytes: u64,
+    /// Of those, bytes that a reader has touched.
+    pub read_bytes: u64,
+    /// Bytes that are asked for and take no memory yet.
+    pub pending_bytes: u64,
 }
 
 struct File {
@@ -324,6 +328,8 @@ impl ReadPath {
             pages_bytes: self.budget.capacity_bytes(),
             charged_bytes: self.budget.charged_bytes(),
             ahead_bytes: self.budget.ahead_bytes(),
+            read_bytes: self.budget.read_bytes(),
+            pending_bytes: self.budget.pending_bytes(),
         }
     }
 

@@ -170,6 +170,16 @@ impl Budget {
         self.ahead_bytes
     }
 
+    /// Bytes of the folios that readers have touched.
+    pub(crate) fn read_bytes(&self) -> u64 {
+        self.used_bytes + self.partly_bytes
+    }
+
+    /// Bytes in flight that are not granted yet.
+    pub(crate) fn pending_bytes(&self) -> u64 {
+        self.pending_bytes
+    }
+
     /// Bytes of the folios that readers are in the middle of.
     pub(crate) fn partly_bytes(&self) -> u64 {
         self.partly_bytes

@@ -50,6 +50,8 @@ pub struct StreamState {
     pub pages_per_s: Option<u64>,
     /// Its last read had to wait.
     pub waits: bool,
+    /// Reads that had to, so far.
+    pub late: u32,
     /// When it was read last.
     pub last: Nanos,
 }
@@ -83,6 +85,7 @@ impl Stream {
             read_pages: self.seen,
             pages_per_s: self.pace.rate(),
             waits: self.stalled,
+            late: self.late,
             last: self.last,
         })
     }
