@@ -12,6 +12,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::Bytes;
 use foreread_backend::Object;
@@ -29,6 +30,7 @@ use crate::pages::waiting::{Missed, Reader, Waiting};
 use crate::planted::Panic;
 use crate::requests::filling::shut_down;
 use crate::requests::storage::Storage;
+use crate::slow::Finished;
 use crate::survival::failed_itself;
 
 /// An open object, pinned to the version it had when it was opened.
@@ -160,7 +162,8 @@ impl File {
     where
         D: FnOnce(Result<Pages, Error>) + Send + 'static,
     {
-        let answer = Answer { file: self, since: Instant::now(), is_anew: false, done: Mutex::new(Some(done)) };
+        let (since, done) = (Instant::now(), Mutex::new(Some(done)));
+        let answer = Answer { file: self, offset, len, since, is_anew: false, done };
         Waiting::new(answer, offset, len)
     }
 
@@ -187,6 +190,8 @@ impl File {
 /// The answer to a read that waits.
 struct Answer<D> {
     file: File,
+    offset: u64,
+    len: usize,
     since: Instant,
     /// It has been made anew.
     is_anew: bool,
@@ -208,7 +213,8 @@ impl<D: FnOnce(Result<Pages, Error>) + Send + 'static> Reader for Answer<D> {
         let begun = driver.storage.stats.survive("a read that is made anew", || {
             driver.answered(&self.file.opened, None, read);
             let done = self.done.lock().take();
-            let anew = Self { file: self.file.clone(), since: self.since, is_anew: true, done: Mutex::new(done) };
+            let (file, since, done) = (self.file.clone(), self.since, Mutex::new(done));
+            let anew = Self { file, offset, len, since, is_anew: true, done };
             driver.read_missing([Waiting::new(anew, offset, len) as Arc<dyn Missed>]);
         });
         begun.is_some()
@@ -216,7 +222,7 @@ impl<D: FnOnce(Result<Pages, Error>) + Send + 'static> Reader for Answer<D> {
 
     fn finish(&self, result: Result<Pages, Error>, read: Option<ReadId>) {
         let (driver, opened) = (&self.file.driver, &self.file.opened);
-        let Storage { stats, planted, .. } = &driver.storage;
+        let Storage { stats, planted, slow, .. } = &driver.storage;
         // The thread has other reads to answer, whatever becomes of this one.
         stats.survive("what policy is told of an answer", || driver.answered(opened, result.as_ref().ok(), read));
         let Some(done) = self.done.lock().take() else { return };
@@ -225,6 +231,11 @@ impl<D: FnOnce(Result<Pages, Error>) + Send + 'static> Reader for Answer<D> {
             None => Err(failed_itself()),
         };
         stats.waited(result.as_ref().ok().map(Pages::len), self.since.elapsed());
+        let key = opened.object.key.as_str();
+        let read = Finished { key, offset: self.offset, len: self.len, since: self.since, result: result.as_ref() };
+        if slow.tell(&read) {
+            stats.slow_reads.fetch_add(1, Relaxed);
+        }
         stats.survive("the reader that was answered", || done(result));
     }
 }

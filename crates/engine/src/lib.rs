@@ -52,6 +52,7 @@ mod planted;
 mod records;
 mod requests;
 mod shard;
+mod slow;
 mod stats;
 mod submission;
 mod survival;

@@ -40,6 +40,8 @@ pub struct Options {
     pub events_folder: PathBuf,
     /// Where content stays that was read once: a folder on a local disk.
     pub cache: Option<Cache>,
+    /// A read that waits for longer is counted, and told of in the log, with what it waited for.
+    pub slow: Duration,
     /// From it follow the waits between attempts. Random, so that many clients do not come back in
     /// step; fixed in tests that are repeated.
     pub seed: u64,
@@ -58,6 +60,7 @@ impl Default for Options {
             metadata_ttl: Duration::from_secs(1),
             events_folder: std::env::temp_dir(),
             cache: None,
+            slow: Duration::from_secs(1),
             seed: RandomState::new().hash_one(0_u8),
             panics: Vec::new(),
         }
@@ -120,6 +123,13 @@ impl Options {
     #[must_use]
     pub fn with_events_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.events_folder = folder.into();
+        self
+    }
+
+    /// With reads counted as slow that wait for longer.
+    #[must_use]
+    pub fn with_slow(mut self, slow: Duration) -> Self {
+        self.slow = slow;
         self
     }
 

@@ -1,7 +1,7 @@
 //! What is resident or in flight of each file: passive state, changed by the holder of the shard.
 //!
 //! ```text
-//!   Files ──> Opened ──> PageTable ──> Folio ──> Request   its demand, its grant
+//!   Files ──> Opened ──> PageTable ──> Folio ──> Request   its demand, its grant, its course
 //!    by identity  one version  by block     │ Frames      its bytes, once they have come
 //!                                           └ Waits       reads to answer then
 //!
@@ -13,6 +13,7 @@
 //! reads that wait for it through [`folio::Waits`], a waiting read tells its reader through
 //! [`waiting::Reader`].
 
+pub(crate) mod course;
 pub(crate) mod files;
 pub(crate) mod folio;
 pub(crate) mod opened;

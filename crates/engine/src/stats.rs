@@ -63,6 +63,7 @@ pub(crate) struct Counters {
     pub(crate) read_bytes: AtomicU64,
     pub(crate) hits: AtomicU64,
     pub(crate) read_errors: AtomicU64,
+    pub(crate) slow_reads: AtomicU64,
     pub(crate) requests: AtomicU64,
     pub(crate) fetched_bytes: AtomicU64,
     pub(crate) retries: AtomicU64,
@@ -108,6 +109,7 @@ impl Counters {
             reads: self.reads.load(Relaxed),
             read_bytes: self.read_bytes.load(Relaxed),
             read_errors: self.read_errors.load(Relaxed),
+            slow_reads: self.slow_reads.load(Relaxed),
             hits: self.hits.load(Relaxed),
             misses: policy.misses,
             waits: policy.waits,
@@ -162,6 +164,8 @@ pub struct Stats {
     pub read_bytes: u64,
     /// Reads that ended in an error.
     pub read_errors: u64,
+    /// Reads that waited for longer than [`Options::slow`](crate::Options::slow).
+    pub slow_reads: u64,
     /// Reads whose pages were all resident.
     pub hits: u64,
     /// Reads that found a page absent.

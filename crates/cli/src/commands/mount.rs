@@ -35,7 +35,7 @@ use crate::failure::Failure;
 use crate::heap;
 use crate::last_cause::LastCause;
 use crate::storage;
-use crate::terminal::log;
+use crate::terminal::log::{self, Format, LogFile};
 use crate::terminal::progress::Progress;
 use background::{Herald, Side};
 use directory::MountPoint;
@@ -88,6 +88,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 
+    /// How events are written
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Text)]
+    log_format: Format,
+
+    /// A read that waits for longer is an event, with what it waited for
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "1s")]
+    slow: Duration,
+
     /// Let other users read the mount, as the modes allow
     ///
     /// For users other than root, /etc/fuse.conf must contain the line `user_allow_other`.
@@ -118,8 +126,8 @@ pub(crate) struct Args {
 /// Mounts; returns when the mount answers (background) or has ended (foreground).
 pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
     heap::return_freed_blocks();
-    let options = args.engine.options()?.with_metadata_ttl(args.metadata_ttl);
-    let log = args.log.as_deref().map(log::open).transpose()?;
+    let options = args.engine.options()?.with_metadata_ttl(args.metadata_ttl).with_slow(args.slow);
+    let log = args.log.as_deref().map(LogFile::open).transpose()?;
     let point = directory::check(&args.dir)?;
     permission::check(args.allow_other)?;
 
@@ -131,7 +139,7 @@ pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
             Side::Child(herald) => herald,
         }
     };
-    log::start(verbose, log);
+    log::start(verbose, log, args.log_format);
     for note in &point.notes {
         herald.note(note);
     }

@@ -17,6 +17,7 @@ mod explain;
 mod fixture;
 mod lifecycle;
 mod loads;
+mod log;
 mod memory;
 mod names;
 mod outage;

@@ -15,6 +15,7 @@ use std::time::Duration;
 use foreread_policy::{Extent, Nanos, RequestId};
 use tokio::time::Instant;
 
+use crate::pages::course::Course;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::{Mutex, Notify};
@@ -24,6 +25,7 @@ pub(crate) struct Request {
     id: RequestId,
     extent: Extent,
     made: Instant,
+    course: Course,
     demanded: AtomicBool,
     /// There is memory for the pages before this one.
     granted: AtomicU64,
@@ -54,7 +56,8 @@ impl Request {
         let late = late.map(|late| Duration::from_nanos(late.0));
         let [hedged, outlives, given_up] = [(); 3].map(|()| AtomicBool::new(false));
         let (made, grown, held) = (Instant::now(), Notify::new(), Mutex::default());
-        Arc::new(Self { id, extent, made, demanded, granted, grown, late, hedged, outlives, given_up, held })
+        let course = Course::default();
+        Arc::new(Self { id, extent, made, course, demanded, granted, grown, late, hedged, outlives, given_up, held })
     }
 
     pub(crate) fn id(&self) -> RequestId {
@@ -68,6 +71,11 @@ impl Request {
     /// When policy made it.
     pub(crate) fn made(&self) -> Instant {
         self.made
+    }
+
+    /// When it was asked for and answered.
+    pub(crate) fn course(&self) -> &Course {
+        &self.course
     }
 
     /// How long it may be without a first byte.

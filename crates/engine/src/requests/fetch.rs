@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use foreread_policy::{Nanos, PAGE_BYTES};
+use foreread_policy::{Nanos, PAGE_BYTES, Source};
 use futures::StreamExt;
 use tokio::time::Instant;
 
@@ -116,6 +116,7 @@ async fn read_body<O: Owner>(
 ) -> Result<(), Failure> {
     let (storage, object) = (owner.storage(), &joint.opened.object);
     let wanted = filling.rest().clone();
+    joint.ask(Source::Storage);
     let ask = || {
         storage.stats.requests.fetch_add(1, Relaxed);
         let read = storage.backend.read(&object.key, &object.version, wanted.clone());
@@ -152,6 +153,9 @@ async fn read_body<O: Owner>(
             filling.wait_since(Instant::now());
         }
         let piece = piece?;
+        if first_byte.is_none() {
+            joint.answer();
+        }
         first_byte.get_or_insert_with(|| submitted.elapsed());
         storage.stats.fetched_bytes.fetch_add(piece.len() as u64, Relaxed);
         storage.planted.pass(Panic::Task);

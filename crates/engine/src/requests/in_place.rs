@@ -25,6 +25,7 @@ use crate::requests::owner::{Broken, InFlight, Owner};
 
 /// Asks the storage for `in_place`. Without the shard: an answer that comes at once takes it.
 pub(crate) fn begin<O: Owner>(in_place: &Arc<InPlace>, in_flight: InFlight<O>) {
+    in_place.joint.ask(in_place.joint.source);
     if in_place.joint.source == Source::Tier {
         return from_tier::begin(in_place, in_flight);
     }

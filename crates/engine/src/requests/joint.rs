@@ -51,6 +51,16 @@ impl Joint {
         Self { opened, members: [request].into(), folios, extent, source }
     }
 
+    /// `source` is asked for it.
+    pub(crate) fn ask(&self, source: Source) {
+        self.members.iter().for_each(|member| member.course().ask(member.made(), source));
+    }
+
+    /// Its first byte has come.
+    pub(crate) fn answer(&self) {
+        self.members.iter().for_each(|member| member.course().answer(member.made()));
+    }
+
     /// Takes in an adjacent one.
     pub(crate) fn join(&mut self, mut other: Self) {
         let (start, end) = (self.extent.start.min(other.extent.start), self.extent.end.max(other.extent.end));

@@ -18,6 +18,7 @@ use crate::options::{Options, Patience};
 use crate::pages::opened::Kept;
 use crate::planted::Planted;
 use crate::requests::attempt::{Backoff, attempt};
+use crate::slow::Slow;
 use crate::stats::Counters;
 
 /// A backend, and how it is asked.
@@ -29,6 +30,7 @@ pub(crate) struct Storage {
     identity: String,
     pub(crate) patience: Patience,
     pub(crate) stats: Arc<Counters>,
+    pub(crate) slow: Slow,
     pub(crate) planted: Arc<Planted>,
     /// From it follow the waits between attempts.
     seed: AtomicU64,
@@ -53,7 +55,8 @@ impl Storage {
     ) -> Self {
         let identity = backend.identity();
         let (patience, seed) = (options.patience, AtomicU64::new(options.seed));
-        Self { backend, tier, identity, patience, stats: Arc::default(), planted, seed }
+        let (stats, slow) = (Arc::default(), Slow::new(options.slow));
+        Self { backend, tier, identity, patience, stats, slow, planted, seed }
     }
 
     /// The place of `object` in the tier; `None` if there is no tier, or nothing but its length

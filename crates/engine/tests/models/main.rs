@@ -23,6 +23,7 @@ mod sync;
 
 #[path = "../../src/pages"]
 mod pages {
+    pub(crate) mod course;
     pub(crate) mod folio;
     pub(crate) mod opened;
     pub(crate) mod pinned;

@@ -8,7 +8,7 @@ use std::task::{Poll, Waker};
 use loom::sync as checked;
 
 pub(crate) mod atomic {
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 }
 
 /// As the engine's: not poisoned.
