@@ -36,10 +36,10 @@ def configure(
     `cache_size` bytes at most (64 GiB) and leaves `cache_min_free` free (1 GiB). `cache_encrypt`
     is a file of 32 bytes or more with which the content is encrypted. With `cache_bypass=False`
     the storage is never asked for what is there; else it is where the disk holds readers up. All
-    of it holds for stores that are opened from now on, in this process and the children of a fork; an empty `cache`
-    ends it for these. Of processes that share an engine, the one that serves decides. A process
-    that is told of no folder takes the one that the environment variable `FOREREAD_CACHE` names,
-    of `FOREREAD_CACHE_SIZE` bytes.
+    of it holds for stores that are opened from now on, in this process and the children of a fork;
+    an empty `cache` ends it for these. Of processes that share an engine, the one that serves
+    decides. A process that is told of no folder takes the one that the environment variable
+    `FOREREAD_CACHE` names, of `FOREREAD_CACHE_SIZE` bytes.
 
     Raises `ValueError` for less than 16 MiB or what is no size, `TypeError` for an unknown option
     and for one of a cache without `cache`. A folder that cannot be used is a `ValueError` of the

@@ -61,8 +61,8 @@ pub(crate) fn set_memory(py: Python<'_>, memory: Option<u64>) -> PyResult<u64> {
 }
 
 /// Changes the cache of stores that are opened from now on: a folder, the bytes that it takes at
-/// most and those that it leaves free, the key file that encrypts it, and whether the storage helps
-/// a slow disk. Without a folder, they have none.
+/// most and those that it leaves free, the key file that encrypts it, and whether the storage
+/// helps a slow disk. Without a folder, they have none.
 #[pyfunction]
 #[pyo3(signature = (folder, size = None, min_free = None, key_file = None, bypass = None))]
 pub(crate) fn set_cache(

@@ -22,6 +22,7 @@ use crate::directories::driver::Directories;
 use crate::driver::{Driver, LAST_WRITE};
 use crate::error::{Error, ErrorKind};
 use crate::file::File;
+use crate::observer::{self, Observer};
 use crate::options::{Cache, MEMORY_BYTES_MIN, Options};
 use crate::pages::pinned::Pages;
 use crate::planted::Planted;
@@ -259,12 +260,12 @@ impl Engine {
 
     /// What it has done so far and holds now.
     pub fn stats(&self) -> Stats {
-        let (counters, memory) = self.driver.enter(|shard| shard.decided());
-        let names_bytes = self.directories.names_bytes.load(Relaxed) + self.backend().kept_bytes();
-        let mechanism = self.backend().submission().map(Submitter::mechanism);
-        let storage = &self.driver.storage;
-        let cache = storage.tier.as_ref().map(|tier| tier.stats());
-        storage.stats.snapshot(counters, memory, self.directories.counters(), names_bytes, mechanism, cache)
+        observer::stats(&self.driver, &self.directories)
+    }
+
+    /// Looks at it for as long as it is there, and does not keep it.
+    pub fn observer(&self) -> Observer {
+        Observer::new(&self.driver, &self.directories)
     }
 
     /// Waits until what was read before is in the folder of [`Options::cache`], or will not be.
@@ -284,8 +285,7 @@ impl Engine {
 
     /// What it is doing just now: at most `most` streams, of one object alone if there is a `key`.
     pub fn watch(&self, key: Option<&Key>, most: usize) -> Watched {
-        let now = self.driver.now();
-        self.driver.enter(|shard| shard.watch(now, key.map(Key::as_str), most))
+        observer::watch(&self.driver, key, most)
     }
 
     /// Runs `f` of a front door, which does `what`. If it panics, that is logged and counted in

@@ -45,6 +45,7 @@ mod engine;
 mod error;
 mod file;
 mod numbers;
+mod observer;
 mod offers;
 mod options;
 mod pages;
@@ -70,11 +71,12 @@ pub use foreread_backend::{
     Backend, Capabilities, Entry, Key, ListPage, Mechanism, Object, Version, return_free_memory,
 };
 pub use foreread_tier::Stats as CacheStats;
+pub use observer::Observer;
 pub use options::{Cache, MEMORY_BYTES_MIN, Options, Patience};
 pub use pages::pinned::Pages;
 pub use planted::Panic;
 pub use records::replay::{ReplayError, Replayed, replay};
 pub use records::tap::{Recorded, RecordedFile, RecordedRead};
-pub use stats::{Latency, Stats};
+pub use stats::{Latencies, Latency, Stats, Times};
 pub use submission::{Busy, Call, Completion, May, Operation, Outcome, Submissions, Ticket};
 pub use watch::{Link, Stream, Watched};

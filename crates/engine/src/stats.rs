@@ -6,15 +6,16 @@ use std::time::Duration;
 use foreread_tier::Stats as CacheStats;
 use serde::{Deserialize, Serialize};
 
-/// Counts of times in powers of two of a microsecond.
+/// Counts of times in powers of two of a microsecond, and their sum in microseconds.
 #[derive(Debug)]
 pub(crate) struct Histogram {
     buckets: [AtomicU64; 40],
+    sum: AtomicU64,
 }
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self { buckets: [const { AtomicU64::new(0) }; 40] }
+        Self { buckets: [const { AtomicU64::new(0) }; 40], sum: AtomicU64::new(0) }
     }
 }
 
@@ -23,6 +24,12 @@ impl Histogram {
         let micros = time.as_micros() as u64;
         let bucket = (u64::BITS - micros.leading_zeros()).min(39) as usize;
         self.buckets[bucket].fetch_add(1, Relaxed);
+        self.sum.fetch_add(micros, Relaxed);
+    }
+
+    fn times(&self) -> Times {
+        let counts = self.buckets.iter().map(|bucket| bucket.load(Relaxed)).collect();
+        Times { counts, sum: Duration::from_micros(self.sum.load(Relaxed)) }
     }
 
     fn summary(&self) -> Latency {
@@ -54,6 +61,27 @@ pub struct Latency {
     pub p99_us: u64,
     /// All took at most this long.
     pub max_us: u64,
+}
+
+/// How long reads and requests took.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Latencies {
+    /// Reads that missed, until their answer.
+    pub waited: Times,
+    /// Requests, from their submission to their first byte.
+    pub first_byte: Times,
+}
+
+/// Times, counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Times {
+    /// How many took less than 2^n microseconds and not less than half of that, for each n from 0
+    /// on. The last counts all longer ones as well.
+    pub counts: Vec<u64>,
+    /// All together.
+    pub sum: Duration,
 }
 
 /// The engine's own counters.
@@ -93,6 +121,10 @@ impl Counters {
             None => self.read_errors.fetch_add(1, Relaxed),
         };
         self.waited.record(time);
+    }
+
+    pub(crate) fn latencies(&self) -> Latencies {
+        Latencies { waited: self.waited.times(), first_byte: self.first_byte.times() }
     }
 
     pub(crate) fn snapshot(

@@ -26,9 +26,11 @@ use foreread::backend::{Backend, Connected, shown};
 use foreread::mount::MountOptions;
 use foreread::{Engine, Options, Target};
 use foreread_fuse::mount_table;
+use foreread_monitor::Monitor;
 use foreread_testbed::quantity;
 
 use crate::args::engine::{self, EngineArgs};
+use crate::args::metrics::MetricsArgs;
 use crate::args::path::absolute;
 use crate::args::storage::StorageArgs;
 use crate::failure::Failure;
@@ -61,6 +63,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     engine: EngineArgs,
+
+    #[command(flatten)]
+    metrics: MetricsArgs,
 
     /// How long a listing is valid, from the time of its request
     ///
@@ -129,6 +134,7 @@ pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
     let options = args.engine.options()?.with_metadata_ttl(args.metadata_ttl).with_slow(args.slow);
     let log = args.log.as_deref().map(LogFile::open).transpose()?;
     let point = directory::check(&args.dir)?;
+    let monitor = args.metrics.bind(shown(&args.url))?;
     permission::check(args.allow_other)?;
 
     let mut herald = if args.foreground {
@@ -143,7 +149,10 @@ pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
     for note in &point.notes {
         herald.note(note);
     }
-    match serve(args, &options, &point, &mut herald) {
+    if let Some(monitor) = &monitor {
+        herald.note(&format!("metrics and a live page: http://{}/", monitor.address()));
+    }
+    match serve(args, &options, &point, monitor, &mut herald) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(failure) => {
             tracing::error!(error = &failure as &dyn std::error::Error, "the mount failed");
@@ -153,7 +162,13 @@ pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
     }
 }
 
-fn serve(args: &Args, options: &Options, point: &MountPoint, herald: &mut Herald) -> Result<(), Error> {
+fn serve(
+    args: &Args,
+    options: &Options,
+    point: &MountPoint,
+    monitor: Option<Monitor>,
+    herald: &mut Herald,
+) -> Result<(), Error> {
     let dir = &point.dir;
     let spinner = args.foreground.then(|| Progress::spinner(&format!("mounting {}", shown(&args.url))));
 
@@ -169,6 +184,9 @@ fn serve(args: &Args, options: &Options, point: &MountPoint, herald: &mut Herald
     };
     let engine =
         Engine::new(backend, options).map_err(|cause| engine::Error::Start { cause: LastCause::from(&cause) })?;
+    if let Some(monitor) = monitor {
+        monitor.serve(&engine).map_err(|cause| Error::Background { cause })?;
+    }
 
     let signals = signals::listen(engine.runtime()).map_err(|cause| Error::Background { cause })?;
     let mount_options = MountOptions::default()

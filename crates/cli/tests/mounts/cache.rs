@@ -26,7 +26,8 @@ fn store() -> Store {
     Store::start(Config { objects, ..Config::default() })
 }
 
-/// A mount that never asks the storage for what is in the folder, however busy this machine's disk.
+/// A mount that never asks the storage for what is in the folder, however busy this machine's
+/// disk.
 fn mount(store: &Store, folder: &Path) -> Mount {
     mount_with(store, folder, &["--cache-no-bypass"])
 }

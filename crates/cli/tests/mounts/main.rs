@@ -19,6 +19,7 @@ mod lifecycle;
 mod loads;
 mod log;
 mod memory;
+mod metrics;
 mod names;
 mod outage;
 mod panics;

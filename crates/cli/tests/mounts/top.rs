@@ -1,4 +1,4 @@
-//! `foreread top`: a screen in a terminal multiplexer, which nobody here wrote.
+//! `foreread top`: a screen in a terminal multiplexer that is not of this project.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};

@@ -93,6 +93,6 @@ const STORAGE_NS: u64 = 30_000_000;
 
 /// What a storage carries of which nothing is known, in bytes a second: 256 MB/s. Lower: a disk of
 /// the least rate that clouds sell holds readers up until something else was fetched. Higher: of a
-/// faster disk's content, some is fetched to find out. Source: 125 MB/s of such disks, and 2 Gbit/s
-/// of the smallest machines.
+/// faster disk's content, some is fetched to find out. Source: 125 MB/s of such disks, and 2
+/// Gbit/s of the smallest machines.
 const STORAGE_BYTES_PER_S: u64 = 256_000_000;

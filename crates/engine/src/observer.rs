@@ -1,0 +1,61 @@
+//! Looks at an engine without keeping it: for what runs beside it and ends with it.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
+
+use foreread_backend::{Key, Submitter};
+
+use crate::directories::driver::Directories;
+use crate::driver::Driver;
+use crate::stats::{Latencies, Stats};
+use crate::watch::Watched;
+
+/// Looks at an engine. It does not keep it: when the last clone of the engine is gone, there is
+/// nothing to see.
+#[derive(Clone)]
+pub struct Observer {
+    driver: Weak<Driver>,
+    directories: Weak<Directories>,
+}
+
+impl Observer {
+    pub(crate) fn new(driver: &Arc<Driver>, directories: &Arc<Directories>) -> Self {
+        Self { driver: Arc::downgrade(driver), directories: Arc::downgrade(directories) }
+    }
+
+    /// What the engine has done so far and holds now.
+    pub fn stats(&self) -> Option<Stats> {
+        Some(stats(&self.driver.upgrade()?, &*self.directories.upgrade()?))
+    }
+
+    /// How long its reads and requests took, each of them counted.
+    pub fn latencies(&self) -> Option<Latencies> {
+        Some(self.driver.upgrade()?.storage.stats.latencies())
+    }
+
+    /// What it is doing just now: as [`Engine::watch`](crate::Engine::watch).
+    pub fn watch(&self, key: Option<&Key>, most: usize) -> Option<Watched> {
+        let driver = self.driver.upgrade()?;
+        Some(watch(&driver, key, most))
+    }
+}
+
+impl std::fmt::Debug for Observer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Observer").finish_non_exhaustive()
+    }
+}
+
+pub(crate) fn stats(driver: &Arc<Driver>, directories: &Directories) -> Stats {
+    let (counters, memory) = driver.enter(|shard| shard.decided());
+    let backend = &driver.storage.backend;
+    let names_bytes = directories.names_bytes.load(Relaxed) + backend.kept_bytes();
+    let mechanism = backend.submission().map(Submitter::mechanism);
+    let cache = driver.storage.tier.as_ref().map(|tier| tier.stats());
+    driver.storage.stats.snapshot(counters, memory, directories.counters(), names_bytes, mechanism, cache)
+}
+
+pub(crate) fn watch(driver: &Arc<Driver>, key: Option<&Key>, most: usize) -> Watched {
+    let now = driver.now();
+    driver.enter(|shard| shard.watch(now, key.map(Key::as_str), most))
+}
