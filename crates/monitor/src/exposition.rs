@@ -1,4 +1,4 @@
-//! The metrics: names, units and types, by the conventions of Prometheus and OpenMetrics.
+//! The metrics: names, units and types, by the conventions of Prometheus and `OpenMetrics`.
 //!
 //! Counters end in `_total`. Units are bytes and seconds. Labels have few values, all of them
 //! here: no name of an object is one.
@@ -34,7 +34,7 @@ pub(crate) fn text(scrape: Scrape) -> Result<String, fmt::Error> {
     Ok(text)
 }
 
-/// The same in the older form, for scrapers that do not ask for OpenMetrics: a counter's lines of
+/// The same in the older form, for scrapers that do not ask for `OpenMetrics`: a counter's lines of
 /// help and type have the name of its samples, and there are no units and no end.
 pub(crate) fn plain(text: &str) -> String {
     let counters: BTreeSet<&str> =
@@ -43,8 +43,10 @@ pub(crate) fn plain(text: &str) -> String {
     for line in text.lines().filter(|line| !line.starts_with("# UNIT") && *line != "# EOF") {
         let words: Vec<&str> = line.splitn(4, ' ').collect();
         match words[..] {
-            ["#", what, name, rest] if counters.contains(name) => plain += &format!("# {what} {name}_total {rest}\n"),
-            _ => plain += &format!("{line}\n"),
+            ["#", what, name, rest] if counters.contains(name) => {
+                plain.extend(["# ", what, " ", name, "_total ", rest, "\n"]);
+            }
+            _ => plain.extend([line, "\n"]),
         }
     }
     plain

@@ -199,13 +199,13 @@ fn page(state: &State) -> Response<Body> {
 fn metrics(state: &State, request: &Request<Incoming>) -> Response<Body> {
     let accepted = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let observer = &state.observer;
-    let (Some(stats), Some(latencies), Some(watched)) =
+    let (Some(counted), Some(latencies), Some(watched)) =
         (observer.stats(), observer.latencies(), observer.watch(None, 0))
     else {
         return gone();
     };
     let streams = (watched.streams.len() + watched.more_streams) as u64;
-    match exposition::text(Scrape { stats, latencies, link: watched.link, streams }) {
+    match exposition::text(Scrape { stats: counted, latencies, link: watched.link, streams }) {
         Ok(text) if accepted.contains("application/openmetrics-text") => {
             full(StatusCode::OK, exposition::OPEN_METRICS, text)
         }

@@ -17,7 +17,7 @@ use crate::last_cause::LastCause;
 pub(crate) struct MetricsArgs {
     /// Serve metrics for Prometheus, and a live page, on this address: 127.0.0.1:9464
     ///
-    /// `/metrics` is OpenMetrics text, `/healthz` says that the process answers, `/` is the page.
+    /// `/metrics` is text of metrics, `/healthz` says that the process answers, `/` is the page.
     /// On another address than the loopback, --metrics-token is needed.
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,

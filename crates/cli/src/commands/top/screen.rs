@@ -7,6 +7,7 @@
 //!   keys
 //! ```
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use foreread_engine::{CacheStats, Latency, Link, Stats, Stream};
@@ -62,7 +63,7 @@ fn programs(stats: &Stats, rates: Rates) -> String {
     let hits = rates.hits.map_or_else(|| "-".to_owned(), |hits| percent(hits, 1.0));
     let mut text = format!("{}  {:.0} reads/s, {hits} from memory", speed(rates.read_bytes), rates.reads);
     if stats.read_errors > 0 {
-        text += &format!(", {} errors", stats.read_errors);
+        _ = write!(text, ", {} errors", stats.read_errors);
     }
     text
 }
@@ -75,7 +76,7 @@ fn storage(stats: &Stats, rates: Rates) -> String {
     let amp = amp.map_or_else(|| "-".to_owned(), |amp| format!("{amp:.2}"));
     let mut text = format!("{speed}  {requests:.0} requests/s; in all {per_gib} a GiB, amp {amp}");
     if stats.retries > 0 {
-        text += &format!(", {} retries", stats.retries);
+        _ = write!(text, ", {} retries", stats.retries);
     }
     text
 }
@@ -131,7 +132,7 @@ fn cache_text(cache: &CacheStats, rates: Rates) -> String {
         format!("{}  {} kept, {} dropped", speed(rates.cache_bytes), Size(cache.kept_bytes), Size(cache.dropped_bytes));
     for (count, what) in [(cache.wrong, "wrong"), (cache.silences, "silences"), (cache.write_errors, "write errors")] {
         if count > 0 {
-            text += &format!(", {count} {what}");
+            _ = write!(text, ", {count} {what}");
         }
     }
     text

@@ -37,6 +37,7 @@ impl By {
 
 /// The choices.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own, in any combination")]
 pub(super) struct View {
     /// The mount.
     pub(super) title: String,
