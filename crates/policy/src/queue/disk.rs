@@ -8,8 +8,8 @@
 //! ```
 //!
 //! - *service*: the mean time between two answers while the disk has requests. A request more
-//!   waits for so much for each that is there. A disk that has given no answer for longer than
-//!   that is as slow as it has been silent.
+//!   waits for so much for each that is there, and for as long as the disk has been silent, if
+//!   that is longer than one takes.
 //! - *response*: the least time from a request to its answer, of those that found few others
 //!   there, rising by a 64th of the difference at each sample above.
 //!
@@ -79,8 +79,9 @@ impl Disk {
         if self.asked == 0 {
             return 0;
         }
-        let silent = now.since(self.since).0;
-        (self.asked + 1).saturating_mul(self.service_ns.max(silent))
+        // The next answer is due, and then one for each of the others.
+        let next = self.service_ns.max(now.since(self.since).0);
+        next.saturating_add(self.asked.saturating_mul(self.service_ns))
     }
 
     /// The bytes of a mean request, and the time of the disk that it takes, in ns; `None` while
@@ -168,10 +169,10 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_disk_is_as_slow_as_it_has_been_silent() {
+    fn a_silent_disk_is_waited_for_as_long_as_it_has_been_silent() {
         let (disk, now) = served(1, 100_000, 40);
         assert_eq!(disk.delay_ns(now), 200_000);
-        assert_eq!(disk.delay_ns(Nanos(now.0 + 50_000_000)), 100_000_000);
+        assert_eq!(disk.delay_ns(Nanos(now.0 + 50_000_000)), 50_100_000);
     }
 
     #[test]
