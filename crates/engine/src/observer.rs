@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use foreread_backend::{Key, Submitter};
 
 use crate::directories::driver::Directories;
-use crate::driver::Driver;
+use crate::driver::{Driver, LAST_WRITE};
 use crate::stats::{Latencies, Stats};
 use crate::watch::Watched;
 
@@ -26,6 +26,14 @@ impl Observer {
     /// What the engine has done so far and holds now.
     pub fn stats(&self) -> Option<Stats> {
         Some(stats(&self.driver.upgrade()?, &*self.directories.upgrade()?))
+    }
+
+    /// Has what was read last written to the cache: as
+    /// [`Engine::flush_cache_at_exit`](crate::Engine::flush_cache_at_exit).
+    pub fn flush_cache_at_exit(&self) {
+        if let Some(driver) = self.driver.upgrade() {
+            driver.flush_tier(LAST_WRITE);
+        }
     }
 
     /// How long its reads and requests took, each of them counted.

@@ -270,6 +270,6 @@ pub mod shared {
 pub mod mount {
     pub use foreread_fuse::{
         Error, MountOptions, Mounted, Unmounter, expect_files, mount, query_recorded, query_stats, query_watched,
-        start_recording, unmount,
+        serve, start_recording, unmount,
     };
 }

@@ -34,6 +34,6 @@ mod options;
 mod question;
 
 pub use error::Error;
-pub use mount::{Mounted, Unmounter, mount, unmount};
+pub use mount::{Mounted, Unmounter, mount, serve, unmount};
 pub use options::MountOptions;
 pub use question::{expect_files, query_recorded, query_stats, query_watched, set_memory_bytes, start_recording};

@@ -27,10 +27,11 @@ use crate::guarded::Guarded;
 use crate::kernel_window;
 use crate::options::MountOptions;
 
-/// A mount that works. Dropping it unmounts.
+/// A mount that works. Dropping it unmounts, unless something else has mounted it.
 #[derive(Debug)]
 pub struct Mounted {
-    dir: PathBuf,
+    /// `None` for a descriptor that was passed: where it is mounted is not known here.
+    dir: Option<PathBuf>,
     /// `None` once a thread waits for the end of the mount.
     session: Option<BackgroundSession>,
     /// The thread that asks the kernel to forget inodes. It ends with the session.
@@ -40,14 +41,19 @@ pub struct Mounted {
 /// Unmounts from another thread.
 #[derive(Debug, Clone)]
 pub struct Unmounter {
-    dir: Arc<Path>,
+    dir: Option<Arc<Path>>,
 }
 
 impl Unmounter {
     /// Unmounts. `lazy`: the mount disappears from the name space at once, even while files are
-    /// open.
+    /// open. What something else has mounted stays as it is: [`Unmounter::is_here`].
     pub fn unmount(&self, lazy: bool) -> Result<(), Error> {
-        unmount(&self.dir, lazy)
+        self.dir.as_deref().map_or(Ok(()), |dir| unmount(dir, lazy))
+    }
+
+    /// Whether this process has mounted it.
+    pub fn is_here(&self) -> bool {
+        self.dir.is_some()
     }
 }
 
@@ -62,14 +68,14 @@ impl Mounted {
 
     /// A handle that unmounts.
     pub fn unmounter(&self) -> Unmounter {
-        Unmounter { dir: self.dir.as_path().into() }
+        Unmounter { dir: self.dir.as_deref().map(Arc::from) }
     }
 }
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        if self.session.take().is_some() {
-            let _ = unmount(&self.dir, true);
+        if let (Some(_), Some(dir)) = (self.session.take(), &self.dir) {
+            let _ = unmount(dir, true);
         }
     }
 }
@@ -78,6 +84,36 @@ impl Drop for Mounted {
 /// has accepted the mount.
 pub fn mount(engine: Engine, prefix: &str, dir: &Path, options: &MountOptions) -> Result<Mounted, Error> {
     let failed = |cause| Error::Mount { dir: dir.to_owned(), cause };
+    let device = mount_directly(dir, options).map_err(failed)?;
+    let budget_bytes = engine.memory_bytes();
+    let (session, forgetting) = start(engine, prefix, device, Some(dir), options).map_err(|cause| {
+        // A session made from a descriptor does not unmount when it fails.
+        let _ = unmount(dir, true);
+        failed(cause)
+    })?;
+    kernel_window::begin(dir, budget_bytes);
+    Ok(Mounted { dir: Some(dir.to_owned()), session: Some(session), forgetting: Some(forgetting) })
+}
+
+/// Serves the objects below `prefix` on `device`: a descriptor of `/dev/fuse` that a more
+/// privileged process has opened, and has mounted or will. Returns once the kernel has accepted
+/// the mount. Of `options`, those about the mount itself are that process's.
+pub fn serve(engine: Engine, prefix: &str, device: OwnedFd, options: &MountOptions) -> Result<Mounted, Error> {
+    // Each thread would have to open /dev/fuse, which this process may not have.
+    let served = start(engine, prefix, Some(device), None, options);
+    let (session, forgetting) = served.map_err(Error::Session)?;
+    Ok(Mounted { dir: None, session: Some(session), forgetting: Some(forgetting) })
+}
+
+/// Starts the threads that answer on `device`, or on one that `fusermount3` mounts on `dir`. With
+/// a `dir`, each thread has a queue of its own.
+fn start(
+    engine: Engine,
+    prefix: &str,
+    device: Option<OwnedFd>,
+    dir: Option<&Path>,
+    options: &MountOptions,
+) -> io::Result<(BackgroundSession, JoinHandle<()>)> {
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::FSName(options.source.replace(',', "\\,")),
@@ -88,29 +124,20 @@ pub fn mount(engine: Engine, prefix: &str, dir: &Path, options: &MountOptions) -
         MountOption::NoAtime,
         MountOption::DefaultPermissions,
     ];
-    config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
+    // Of a mount by another process, the kernel knows which users may read.
+    config.acl = if options.allow_other || dir.is_none() { SessionACL::All } else { SessionACL::Owner };
     config.n_threads = Some(THREADS);
-    config.clone_fd = true;
-    let budget_bytes = engine.memory_bytes();
+    config.clone_fd = dir.is_some();
     let filesystem = Mount::new(engine.clone(), prefix, options);
     let (inodes, prunes) = filesystem.forgetting();
     let filesystem = Guarded::new(filesystem, engine.clone());
-    let session = match mount_directly(dir, options).map_err(failed)? {
+    let session = match device {
         Some(device) => Session::from_fd(filesystem, device, config.acl, config),
-        None => Session::new(filesystem, dir, &config),
-    };
-    let spawned = session.and_then(|session| {
-        let device = session.as_fd().try_clone_to_owned()?;
-        let forgetting = forgetting::start(engine, inodes, device, session.notifier(), prunes.load(Relaxed))?;
-        Ok((session.spawn()?, forgetting))
-    });
-    let (session, forgetting) = spawned.map_err(|cause| {
-        // A session made from a descriptor does not unmount when it fails.
-        let _ = unmount(dir, true);
-        failed(cause)
-    })?;
-    kernel_window::begin(dir, budget_bytes);
-    Ok(Mounted { dir: dir.to_owned(), session: Some(session), forgetting: Some(forgetting) })
+        None => Session::new(filesystem, dir.unwrap_or(Path::new("")), &config),
+    }?;
+    let device = session.as_fd().try_clone_to_owned()?;
+    let forgetting = forgetting::start(engine, inodes, device, session.notifier(), prunes.load(Relaxed))?;
+    Ok((session.spawn()?, forgetting))
 }
 
 /// Mounts by the system call, where this process may; `None` where `fusermount3` is needed.

@@ -34,8 +34,8 @@ pub(crate) fn text(scrape: Scrape) -> Result<String, fmt::Error> {
     Ok(text)
 }
 
-/// The same in the older form, for scrapers that do not ask for `OpenMetrics`: a counter's lines of
-/// help and type have the name of its samples, and there are no units and no end.
+/// The same in the older form, for scrapers that do not ask for `OpenMetrics`: a counter's lines
+/// of help and type have the name of its samples, and there are no units and no end.
 pub(crate) fn plain(text: &str) -> String {
     let counters: BTreeSet<&str> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();

@@ -13,6 +13,7 @@ mod background;
 mod directory;
 pub(crate) mod error;
 pub(crate) mod permission;
+mod place;
 mod signals;
 mod single;
 
@@ -40,8 +41,8 @@ use crate::storage;
 use crate::terminal::log::{self, Format, LogFile};
 use crate::terminal::progress::Progress;
 use background::{Herald, Side};
-use directory::MountPoint;
 use error::Error;
+use place::Place;
 use single::SingleObject;
 
 /// Mount a bucket, a prefix, a single object, a web server's file or a directory
@@ -56,7 +57,8 @@ pub(crate) struct Args {
     url: String,
 
     /// Directory to mount on; it must exist
-    dir: PathBuf,
+    #[arg(required_unless_present = "fuse_fd")]
+    dir: Option<PathBuf>,
 
     #[command(flatten)]
     storage: StorageArgs,
@@ -80,6 +82,13 @@ pub(crate) struct Args {
     /// beforehand: if names may not be read either, they fail one by one.
     #[arg(long)]
     unlisted: bool,
+
+    /// Serve this open descriptor of /dev/fuse, which another process mounts; in the foreground
+    ///
+    /// That process calls mount(2) with `fd=N`, and unmounts. This one needs no privilege then,
+    /// and no directory.
+    #[arg(long, value_name = "N")]
+    fuse_fd: Option<i32>,
 
     /// Stay in the foreground; Ctrl-C unmounts
     #[arg(short, long)]
@@ -133,11 +142,13 @@ pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
     heap::return_freed_blocks();
     let options = args.engine.options()?.with_metadata_ttl(args.metadata_ttl).with_slow(args.slow);
     let log = args.log.as_deref().map(LogFile::open).transpose()?;
-    let point = directory::check(&args.dir)?;
+    let place = Place::of(args.dir.as_deref(), args.fuse_fd)?;
     let monitor = args.metrics.bind(shown(&args.url))?;
-    permission::check(args.allow_other)?;
+    if place.dir().is_some() {
+        permission::check(args.allow_other)?;
+    }
 
-    let mut herald = if args.foreground {
+    let mut herald = if args.foreground || place.dir().is_none() {
         Herald::Foreground
     } else {
         match background::split(&format!("mounting {}", shown(&args.url)))? {
@@ -146,13 +157,13 @@ pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
         }
     };
     log::start(verbose, log, args.log_format);
-    for note in &point.notes {
+    for note in place.notes() {
         herald.note(note);
     }
     if let Some(monitor) = &monitor {
         herald.note(&format!("metrics and a live page: http://{}/", monitor.address()));
     }
-    match serve(args, &options, &point, monitor, &mut herald) {
+    match serve(args, &options, place, monitor, &mut herald) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(failure) => {
             tracing::error!(error = &failure as &dyn std::error::Error, "the mount failed");
@@ -165,11 +176,11 @@ pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
 fn serve(
     args: &Args,
     options: &Options,
-    point: &MountPoint,
+    place: Place,
     monitor: Option<Monitor>,
     herald: &mut Herald,
 ) -> Result<(), Error> {
-    let dir = &point.dir;
+    let (dir, named) = (place.dir().cloned(), place.to_string());
     let spinner = args.foreground.then(|| Progress::spinner(&format!("mounting {}", shown(&args.url))));
 
     let url = local_made_absolute(&args.url)?;
@@ -195,26 +206,34 @@ fn serve(
         .with_owner(args.uid, args.gid)
         .with_modes(args.file_mode, args.dir_mode)
         .with_prunes(!args.forget_by_name);
-    let runtime = engine.runtime().clone();
-    let mounted = foreread::mount::mount(engine, &prefix, dir, &mount_options)
-        .map_err(|cause| Error::Mount { dir: dir.clone(), cause: LastCause::from(&cause) })?;
+    let (runtime, observer) = (engine.runtime().clone(), engine.observer());
+    let mounted = match place {
+        Place::Directory(point) => foreread::mount::mount(engine, &prefix, &point.dir, &mount_options),
+        Place::Descriptor(device, _) => foreread::mount::serve(engine, &prefix, device, &mount_options),
+    };
+    let mounted =
+        mounted.map_err(|cause| Error::Mount { dir: named.clone().into(), cause: LastCause::from(&cause) })?;
     drop(spinner);
 
     // The kernel and the mount have agreed by now. This process must not ask its own mount for
     // anything: if it is killed while it waits for itself, neither of the two ever ends.
     if let Err(cause) = herald.mounted() {
-        let _ = foreread::mount::unmount(dir, true);
-        return Err(Error::Untold { dir: dir.clone(), cause });
+        if let Some(dir) = &dir {
+            let _ = foreread::mount::unmount(dir, true);
+        }
+        return Err(Error::Untold { dir: named.into(), cause });
     }
-    tracing::info!(source = mount_options.source, dir = %dir.display(), "mounted");
-    runtime.spawn(signals.unmount(dir.clone(), mounted.unmounter()));
+    tracing::info!(source = mount_options.source, dir = named, "mounted");
+    runtime.spawn(signals.unmount(named.clone(), mounted.unmounter(), observer));
     match mounted.wait() {
         // Unmounted while a request was being read: the kernel reports that as aborted.
         Err(foreread::mount::Error::Session(cause))
-            if cause.kind() == ErrorKind::ConnectionAborted && !mount_table::stands(dir) => {}
-        ended => ended.map_err(|cause| Error::MountEnded { dir: dir.clone(), cause: LastCause::from(&cause) })?,
+            if cause.kind() == ErrorKind::ConnectionAborted && !dir.as_deref().is_some_and(mount_table::stands) => {}
+        ended => {
+            ended.map_err(|cause| Error::MountEnded { dir: named.clone().into(), cause: LastCause::from(&cause) })?
+        }
     }
-    tracing::info!(dir = %dir.display(), "unmounted");
+    tracing::info!(dir = named, "unmounted");
     Ok(())
 }
 

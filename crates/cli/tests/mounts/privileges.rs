@@ -133,3 +133,32 @@ fn a_user_recovers_the_mount_of_a_killed_process() {
     assert_eq!(finished.text(), "text");
     assert!(finished.stderr.contains("killed foreread left behind"), "{}", finished.stderr);
 }
+
+/// The way of a driver of a cluster's storage: it mounts, and passes the descriptor to a process
+/// that has no privilege, and no /dev/fuse.
+#[test]
+fn a_descriptor_that_was_passed_is_served_without_any_privilege() {
+    let Some(stage) = Stage::new() else { return };
+    let finished = stage.run(
+        "mknod -m 600 /dev/fuse c 10 229; exec 5<>/dev/fuse",
+        &format!(
+            "mount -i -t fuse.foreread -o ro,fd=5,rootmode=40000,user_id=65534,group_id=65534,allow_other source mnt
+             rm /dev/fuse
+             {AS_NOBODY} --no-new-privs ./foreread mount source --fuse-fd 5 & served=$!
+             trap \"kill -KILL $served 2>/dev/null || true\" EXIT
+             exec 5>&-
+             cat mnt/file; echo; ./foreread stats mnt --json | grep -o ^..reads.:1
+             kill -TERM $served; wait $served; echo ended $?
+             umount mnt"
+        ),
+    );
+    assert_eq!(finished.ok().text(), "text\n{\"reads\":1\nended 0\n");
+}
+
+#[test]
+fn a_descriptor_that_is_none_of_the_device_is_named() {
+    let Some(stage) = Stage::new() else { return };
+    let refused = |script: &str, words: &[&str]| stage.run("", script).failed_saying(words);
+    refused("./foreread mount source --fuse-fd 5", &["descriptor 5 cannot be used", "without close-on-exec"]);
+    refused("exec 5</dev/null; ./foreread mount source --fuse-fd 5", &["descriptor 5 is none of /dev/fuse"]);
+}

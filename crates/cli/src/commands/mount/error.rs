@@ -38,6 +38,31 @@ pub(crate) enum Error {
         cause: LastCause,
     },
 
+    #[error("there is nothing to mount on")]
+    #[diagnostic(
+        code(foreread::directory::missing),
+        help("name a directory, or a descriptor of /dev/fuse with --fuse-fd")
+    )]
+    NoPlace,
+
+    #[error("descriptor {number} cannot be used")]
+    #[diagnostic(
+        code(foreread::fuse::descriptor),
+        help("the process that starts this one has to open /dev/fuse, and to pass it without close-on-exec")
+    )]
+    Descriptor {
+        number: i32,
+        #[source]
+        cause: std::io::Error,
+    },
+
+    #[error("descriptor {number} is none of /dev/fuse")]
+    #[diagnostic(
+        code(foreread::fuse::other_descriptor),
+        help("pass the descriptor whose number is in the options of mount(2), `fd=N`")
+    )]
+    NoFuseDescriptor { number: i32 },
+
     #[error("/dev/fuse does not exist")]
     #[diagnostic(
         code(foreread::fuse::absent),

@@ -5,9 +5,9 @@
 //! second signal ends it without waiting.
 
 use std::io;
-use std::path::PathBuf;
 use std::process::exit;
 
+use foreread_engine::Observer;
 use foreread_fuse::Unmounter;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -30,17 +30,22 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Waits for a signal, then unmounts `dir`.
-    pub(crate) async fn unmount(mut self, dir: PathBuf, unmounter: Unmounter) {
+    /// Waits for a signal, then unmounts. `place` names the mount. What another process has
+    /// mounted stays mounted: the device is closed, and its reads fail from then on.
+    pub(crate) async fn unmount(mut self, place: String, unmounter: Unmounter, engine: Observer) {
         self.any().await;
-        tracing::info!(dir = %dir.display(), "asked to end");
+        tracing::info!(dir = place, "asked to end");
+        if !unmounter.is_here() {
+            engine.flush_cache_at_exit();
+            exit(0);
+        }
         if let Err(failure) = unmounter.unmount(false) {
             tracing::warn!(error = %failure, "in use: detached, and served until the last file is closed");
-            eprintln!("{}: in use; detached, and served until the last file is closed", dir.display());
+            eprintln!("{place}: in use; detached, and served until the last file is closed");
             eprintln!("(the same signal once more ends it now)");
             if let Err(failure) = unmounter.unmount(true) {
                 tracing::error!(error = %failure, "could not be unmounted");
-                eprintln!("{}: could not be unmounted: {failure}", dir.display());
+                eprintln!("{place}: could not be unmounted: {failure}");
             }
         }
         self.any().await;
