@@ -230,7 +230,7 @@ fn serve(
         Err(foreread::mount::Error::Session(cause))
             if cause.kind() == ErrorKind::ConnectionAborted && !dir.as_deref().is_some_and(mount_table::stands) => {}
         ended => {
-            ended.map_err(|cause| Error::MountEnded { dir: named.clone().into(), cause: LastCause::from(&cause) })?
+            ended.map_err(|cause| Error::MountEnded { dir: named.clone().into(), cause: LastCause::from(&cause) })?;
         }
     }
     tracing::info!(dir = named, "unmounted");
