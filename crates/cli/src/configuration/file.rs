@@ -301,7 +301,8 @@ mod tests {
             let value = match default.and_then(|value| value.to_str()) {
                 _ if is_flag => "true".to_owned(),
                 Some(value) => format!("{value:?}"),
-                None if key.ends_with("id") => "7".to_owned(),
+                None if key.ends_with("id") || key.ends_with("fd") => "7".to_owned(),
+                None if key == "metrics" => "\"127.0.0.1:9464\"".to_owned(),
                 None => "\"1G\"".to_owned(),
             };
             parse(&format!("[defaults]\n{key} = {value}\n")).unwrap_or_else(|error| panic!("{key}: {error}"));

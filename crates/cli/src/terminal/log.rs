@@ -107,7 +107,7 @@ fn begin(level: LevelFilter, writer: impl for<'w> MakeWriter<'w> + Send + Sync +
 }
 
 /// The crates whose events are written: all that have some.
-const CRATES: [&str; 9] = [
+const CRATES: [&str; 10] = [
     "foreread",
     "foreread_backend",
     "foreread_broker",
@@ -115,6 +115,7 @@ const CRATES: [&str; 9] = [
     "foreread_fuse",
     "foreread_local",
     "foreread_memory",
+    "foreread_monitor",
     "foreread_testbed",
     "foreread_tier",
 ];

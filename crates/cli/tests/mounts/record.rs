@@ -97,7 +97,9 @@ fn one_recording_at_a_time() {
 #[test]
 fn the_log_of_a_mount_is_replayed() {
     let store = Store::with(&[("file", 20 << 20)]);
-    for (fair_queue, recorded) in [("on", " fair_queue=true tier=false\n"), ("off", " fair_queue=false tier=false\n")] {
+    for (fair_queue, recorded) in
+        [("on", " fair_queue=true tier=false bypass=false\n"), ("off", " fair_queue=false tier=false bypass=false\n")]
+    {
         let folder = tempfile::tempdir().expect("a directory");
         let log = folder.path().join("log");
         let options = ["--memory", "64M", "--fair-queue", fair_queue, "--record", log.to_str().expect("a path")];

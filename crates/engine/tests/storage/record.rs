@@ -45,8 +45,8 @@ const SECOND: &str = "@3 read 2 1 1500 1700 absent -\n";
 
 #[test]
 fn a_record_replays_with_the_fair_queue_as_recorded() {
-    let on = head("rotational=true fair_queue=true tier=false");
-    let off = head("rotational=true fair_queue=false tier=false");
+    let on = head("rotational=true fair_queue=true tier=false bypass=false");
+    let off = head("rotational=true fair_queue=false tier=false bypass=false");
     let waits = FIRST.to_owned() + SECOND + "! submit 1 1 1500 1700 - demand storage - 1500 -\n";
     let starts = FIRST.to_owned() + SECOND + "! submit 1 1 1500 1700 - demand storage - 1700 -\n! ready 2 1700\n";
     for (head, actions, same) in
@@ -61,12 +61,12 @@ fn a_record_replays_with_the_fair_queue_as_recorded() {
 
 #[test]
 fn a_record_that_was_changed_does_not_replay() {
-    let log = head("rotational=false fair_queue=true tier=false")
+    let log = head("rotational=false fair_queue=true tier=false bypass=false")
         + FIRST
         + SECOND
         + "! submit 1 1 50 99 - demand storage -\n";
     assert!(matches!(replay(log.as_bytes()), Err(ReplayError::Differs { line: 7, .. })));
-    let garbage = head("rotational=false fair_queue=true tier=false") + "nonsense\n";
+    let garbage = head("rotational=false fair_queue=true tier=false bypass=false") + "nonsense\n";
     assert!(matches!(replay(garbage.as_bytes()), Err(ReplayError::Malformed { line: 2, .. })));
     assert!(matches!(replay("".as_bytes()), Err(ReplayError::Malformed { line: 1, .. })));
 }
