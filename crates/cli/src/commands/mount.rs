@@ -211,8 +211,15 @@ fn serve(
         Place::Directory(point) => foreread::mount::mount(engine, &prefix, &point.dir, &mount_options),
         Place::Descriptor(device, _) => foreread::mount::serve(engine, &prefix, device, &mount_options),
     };
-    let mounted =
-        mounted.map_err(|cause| Error::Mount { dir: named.clone().into(), cause: LastCause::from(&cause) })?;
+    let (here, place) = (dir.clone(), named.clone());
+    let failed = |cause, of: fn(PathBuf, LastCause) -> Error| match here {
+        Some(dir) => of(dir, cause),
+        None => Error::Served { place, cause },
+    };
+    let mounted = match mounted {
+        Ok(mounted) => mounted,
+        Err(cause) => return Err(failed(LastCause::from(&cause), |dir, cause| Error::Mount { dir, cause })),
+    };
     drop(spinner);
 
     // The kernel and the mount have agreed by now. This process must not ask its own mount for
@@ -229,9 +236,8 @@ fn serve(
         // Unmounted while a request was being read: the kernel reports that as aborted.
         Err(foreread::mount::Error::Session(cause))
             if cause.kind() == ErrorKind::ConnectionAborted && !dir.as_deref().is_some_and(mount_table::stands) => {}
-        ended => {
-            ended.map_err(|cause| Error::MountEnded { dir: named.clone().into(), cause: LastCause::from(&cause) })?;
-        }
+        Err(cause) => return Err(failed(LastCause::from(&cause), |dir, cause| Error::MountEnded { dir, cause })),
+        Ok(()) => {}
     }
     tracing::info!(dir = named, "unmounted");
     Ok(())

@@ -156,9 +156,12 @@ fn a_descriptor_that_was_passed_is_served_without_any_privilege() {
 }
 
 #[test]
-fn a_descriptor_that_is_none_of_the_device_is_named() {
+fn a_descriptor_that_cannot_be_served_is_named() {
     let Some(stage) = Stage::new() else { return };
-    let refused = |script: &str, words: &[&str]| stage.run("", script).failed_saying(words);
+    let device = "mknod -m 600 /dev/fuse c 10 229";
+    let refused = |script: &str, words: &[&str]| stage.run(device, script).failed_saying(words);
     refused("./foreread mount source --fuse-fd 5", &["descriptor 5 cannot be used", "without close-on-exec"]);
     refused("exec 5</dev/null; ./foreread mount source --fuse-fd 5", &["descriptor 5 is none of /dev/fuse"]);
+    let words = &["descriptor 5 cannot be served", "mount(2)"];
+    refused("exec 5<>/dev/fuse; timeout -s KILL 60 ./foreread mount source --fuse-fd 5", words);
 }

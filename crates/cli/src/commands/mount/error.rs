@@ -129,6 +129,17 @@ pub(crate) enum Error {
         cause: LastCause,
     },
 
+    #[error("{place} cannot be served any more")]
+    #[diagnostic(
+        code(foreread::fuse::served),
+        help("the process that passed it has to call mount(2) with it, once, and to unmount what is left")
+    )]
+    Served {
+        place: String,
+        #[source]
+        cause: LastCause,
+    },
+
     #[error("the background process ended before the mount stood ({how})")]
     #[diagnostic(code(foreread::background), help("mount in the foreground to see why: `--foreground -v`"))]
     BackgroundDied { how: String },
