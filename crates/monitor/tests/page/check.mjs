@@ -7,7 +7,7 @@ import puppeteer from "puppeteer-core";
 
 const [url, chromium, folder] = process.argv.slice(2);
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const browser = await puppeteer.launch({ executablePath: chromium, args: ["--no-sandbox", "--disable-gpu"] });
+const browser = await puppeteer.launch({ executablePath: chromium, args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"] });
 const text = (page, id) => page.$eval(`#${id}`, (element) => element.textContent);
 const isPainted = (page, id) => page.$eval(`#${id}`, (canvas) => {
   const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
