@@ -198,3 +198,24 @@ fn random_readers_of_a_busy_disk_are_sent_past_it() {
         assert_eq!(requests(&run(tier(warm))), 0, "{readers}: a fast disk");
     }
 }
+
+/// Of many readers each has a small window, and all of it is demanded: a late disk is passed
+/// by them as well.
+#[test]
+fn many_readers_of_a_slow_disk_are_little_slower_than_without_it() {
+    let pages = 128 * MIB;
+    for (mb_per_s, memory_mib, readers) in
+        [(60, 16, 16), (60, 64, 16), (60, 1024, 16), (60, 64, 200), (60, 1024, 200), (6, 16, 16), (6, 64, 16)]
+    {
+        let length = if readers > 16 { pages / 16 } else { pages };
+        let run = |tier: Tiered| {
+            let each = (0..readers).map(|file| (file, forward(0, length), 0)).collect();
+            Readers { tier: Some(tier), ..Readers::new(memory_mib << 20, pages, each) }.run()
+        };
+        let warm = (0..readers).map(|_| vec![Extent::new(0, pages)]).collect();
+        let (slow, cold) = (run(disk(100, mb_per_s, warm)), run(tier(vec![vec![]; readers as usize])));
+        let (took, most) = (seconds(&slow), 1.5 * seconds(&cold));
+        println!("{mb_per_s} MB/s, {memory_mib} MiB, {readers} readers: {took:.2} s, cold {:.2} s", seconds(&cold));
+        assert!(took <= most, "{mb_per_s} MB/s, {memory_mib} MiB, {readers} readers: {took} s for {most}");
+    }
+}

@@ -81,7 +81,7 @@ impl Disk {
         }
         // The next answer is due, and then one for each of the others.
         let next = self.service_ns.max(now.since(self.since).0);
-        next.saturating_add(self.asked.saturating_mul(self.service_ns))
+        next.saturating_add(self.asked.saturating_mul(self.service_ns)).max(self.response_ns)
     }
 
     /// The bytes of a mean request, and the time of the disk that it takes, in ns; `None` while
@@ -97,7 +97,7 @@ impl Disk {
     /// The speculative requests that it is given at a time.
     pub(crate) fn depth(&self) -> usize {
         if !self.is_known() {
-            return DEPTH_MAX as usize;
+            return DEPTH_MIN as usize;
         }
         let served = (SERVED_NS / self.service_ns).clamp(DEPTH_MIN, DEPTH_MAX);
         // Twice what is under way while one is answered.
@@ -113,7 +113,7 @@ const AVERAGE_OF: u64 = 64;
 
 /// Answers without which nothing is known. Lower: one slow answer makes a disk slow. Higher: the
 /// first readers wait for a slow disk. Source: a guess: 4 MiB, .1 s of such a disk.
-const KNOWN: u64 = 16;
+const KNOWN: u64 = 8;
 
 /// The time that demand may wait behind speculation on a disk, in ns: 4 ms. Lower: a disk idles
 /// between two streams. Higher: a reader that comes waits for longer. Source: a guess: half of
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_depth_follows_the_disk() {
-        assert_eq!(Disk::default().depth(), 32);
+        assert_eq!(Disk::default().depth(), 8, "until it is known");
         assert_eq!(served(2, 50_000, 40).0.depth(), 32, "5 GB/s");
         assert_eq!(served(2, 500_000, 40).0.depth(), 8, "512 MB/s");
         assert_eq!(served(1, 4_000_000, 40).0.depth(), 8, "64 MB/s");

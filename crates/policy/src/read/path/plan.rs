@@ -274,7 +274,7 @@ impl ReadPath {
                 self.link.holds_back();
                 if let Ahead::Stream(stream) = ahead {
                     self.turns.insert((file, stream), self.queue.tag(Owner { file, stream: Some(stream) }));
-                    if passes {
+                    if passes && self.is_tier_full() {
                         self.tier_turns.insert((file, stream), 0);
                     }
                 }

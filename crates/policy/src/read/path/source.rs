@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   demand        the disk would take clearly longer than the storage ──> the storage
-//!   speculation   the disk has as much as it is given at a time
+//!   speculation   the disk has as much as it is given at a time, or is late as well
 //!                   └── the reader has waited, and the link is faster ──> the storage
 //!                   └── else ──> its turn at the disk
 //! ```
@@ -18,7 +18,7 @@
 
 use super::ReadPath;
 use crate::queue::link::transfer_ns;
-use crate::queue::requests::grant_from;
+use crate::queue::requests::{GRANT_PAGES, grant_from};
 use crate::residency::folio::Ahead;
 use crate::units::{Extent, FileId, Nanos, Source};
 
@@ -34,8 +34,7 @@ impl ReadPath {
     /// The same, of what a reader waits for.
     pub(super) fn demanded_part(&self, file: FileId, hole: Extent) -> (Extent, Source) {
         let (part, source) = self.first_part(file, hole);
-        let is_late = || self.disk.delay_ns(self.now) > self.storage_ns(part.pages()) / 2 * LATER;
-        if self.options.bypass && source == Source::Tier && !self.queue.must_wait() && is_late() {
+        if source == Source::Tier && self.is_disk_late(part.pages()) {
             return (hole, Source::Storage);
         }
         (part, source)
@@ -48,7 +47,14 @@ impl ReadPath {
 
     /// Whether what is read `ahead` of `file` comes from the storage although the tier has it.
     pub(super) fn passes_tier(&self, file: FileId, ahead: Ahead) -> bool {
-        matches!(ahead, Ahead::Stream(stream) if self.is_tier_full() && self.is_held_up(file, stream))
+        let Ahead::Stream(stream) = ahead else { return false };
+        self.is_held_up(file, stream) && (self.is_tier_full() || self.is_disk_late(GRANT_PAGES))
+    }
+
+    /// Whether a reader would have `pages` clearly sooner from the storage.
+    fn is_disk_late(&self, pages: u64) -> bool {
+        let is_late = || self.disk.delay_ns(self.now) > self.storage_ns(pages) / 2 * LATER;
+        self.options.bypass && !self.queue.must_wait() && is_late()
     }
 
     /// Whether the reader of `stream` has waited lately, and requests as the disk has them take
