@@ -292,11 +292,8 @@ fn an_encrypted_folder_shows_nothing_without_its_key() {
     };
     let (right, wrong, short) = (key("right", 1, 32), key("wrong", 2, 32), key("short", 1, 31));
     let at = folder.path().to_str().expect("a path");
-    let mount = |key: &str| {
-        let options = ["--memory", "64M", "--cache", at, "--cache-encrypt", key];
-        Mount::foreground(store.foreread(), "s3://testbed", &options)
-    };
-    let mounted = mount(&right);
+    let options = ["--cache-encrypt", right.as_str(), "--cache-no-bypass"];
+    let mounted = mount_with(&store, folder.path(), &options);
     read_all(&mounted);
     until_kept(&mounted, LARGE + SMALL as u64 * SMALL_BYTES);
     end(mounted);
@@ -306,9 +303,9 @@ fn an_encrypted_folder_shows_nothing_without_its_key() {
         assert!(!bytes.windows(page.len()).any(|window| window == page), "{:?}", entry.file_name());
     }
     store.testbed.reset_counters();
-    let mounted = mount(&right);
+    let mounted = mount_with(&store, folder.path(), &options);
     read_all(&mounted);
-    assert_eq!(store.testbed.counters().get, 0);
+    assert_eq!(store.testbed.counters().get, 0, "{:?}", store.testbed.requests());
     end(mounted);
 
     let refused = |key: &[&str], words: &[&str]| {
