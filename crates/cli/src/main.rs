@@ -55,7 +55,7 @@ fn run(cli: &Cli) -> miette::Result<ExitCode> {
         Command::Demo(args) => demo::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Bench(args) => bench::run(args),
-        Command::Set(args) => set::run(args),
+        Command::Set(args) => set::run(args, &Cli::command()),
         Command::Simulate(args) => simulate::run(args),
         Command::Record(args) => record::run(args),
         Command::Replay(args) => replay::run(args),

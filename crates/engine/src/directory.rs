@@ -140,7 +140,7 @@ impl Directory {
     /// again.
     #[must_use]
     pub fn visit(&self, place: u32, mut visit: impl FnMut(u32, &str, Node, Duration) -> bool) -> bool {
-        let ttl = self.directories.ttl;
+        let ttl = self.directories.ttl();
         let reading = &mut *self.reading.lock();
         let chain = Arc::clone(&reading.chain);
         chain.listing.visit(place, |place, name, node, at| {
@@ -201,7 +201,7 @@ impl Engine {
                 // A file that comes later than this confirms nothing.
                 Unknown::Old(dir, place) => {
                     let settled = directories.settled(*dir, *place);
-                    let _ = tokio::time::timeout(directories.ttl, settled).await;
+                    let _ = tokio::time::timeout(directories.ttl(), settled).await;
                 }
             }
             if !matches!(unknown, Unknown::Nothing) {
@@ -324,7 +324,7 @@ impl Engine {
             Err(error) if error.is_forbidden() => object.is_err(),
             Err(error) => return Err(error),
         };
-        let ttl = self.directories().ttl;
+        let ttl = self.directories().ttl();
         match object {
             _ if is_directory => named(Node::Directory(below), ttl),
             Ok(object) => named(Node::File(object), Duration::ZERO),

@@ -248,6 +248,17 @@ impl Engine {
         Ok(())
     }
 
+    /// Changes how long a listing is believed: as
+    /// [`Options::metadata_ttl`], also for listings that are known already.
+    pub fn set_metadata_ttl(&self, ttl: Duration) {
+        self.directories.set_ttl(ttl);
+    }
+
+    /// Changes for how long a read has to wait until it counts as slow: as [`Options::slow`].
+    pub fn set_slow(&self, slow: Duration) {
+        self.driver.storage.slow.set(slow);
+    }
+
     /// A part of the budget, for memory that a front door needs for names: nothing yet.
     pub fn reserve(&self) -> Reserved {
         Reserved { directories: Arc::clone(&self.directories), bytes: AtomicU64::new(0) }

@@ -44,6 +44,7 @@ mod driver;
 mod engine;
 mod error;
 mod file;
+mod live;
 mod numbers;
 mod observer;
 mod offers;

@@ -20,6 +20,7 @@ use foreread_backend::lock::Mutex;
 use tokio::time::Instant;
 
 use crate::error::Error;
+use crate::live::LiveTime;
 use crate::pages::course::Course;
 use crate::pages::pinned::Pages;
 use crate::pages::request::Request;
@@ -36,7 +37,7 @@ pub(crate) struct Finished<'r> {
 /// What waited long, and how much of it was told.
 #[derive(Debug)]
 pub(crate) struct Slow {
-    longest: Duration,
+    longest: LiveTime,
     told: Mutex<Told>,
 }
 
@@ -82,13 +83,18 @@ impl Parts {
 impl Slow {
     /// Of reads that waited longer than this.
     pub(crate) fn new(longest: Duration) -> Self {
-        Self { longest, told: Mutex::default() }
+        Self { longest: LiveTime::new(longest), told: Mutex::default() }
+    }
+
+    /// Tells of reads that waited longer than this from now on.
+    pub(crate) fn set(&self, longest: Duration) {
+        self.longest.set(longest);
     }
 
     /// Tells of a read, if it waited long. Returns whether it did.
     pub(crate) fn tell(&self, read: &Finished<'_>) -> bool {
         let waited = read.since.elapsed();
-        if waited < self.longest {
+        if waited < self.longest.get() {
             return false;
         }
         let Some(left_out) = self.told.lock().next() else { return true };

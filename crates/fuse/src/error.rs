@@ -55,8 +55,14 @@ pub enum Error {
         /// The directory.
         dir: PathBuf,
     },
+    /// The mount writes no events.
+    #[error("{}: the mount has no log", dir.display())]
+    NoLog {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// The mount is another user's.
-    #[error("{}: only root and the user who mounted it may change its budget", dir.display())]
+    #[error("{}: only root and the user who mounted it may change its options", dir.display())]
     NotYours {
         /// The directory.
         dir: PathBuf,

@@ -17,8 +17,9 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::ffi::OsStr;
 use std::io;
-use std::sync::Arc;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use foreread_engine::{
@@ -30,14 +31,17 @@ use fuser::{
     ReplyOpen, ReplyStatfs, ReplyXattr, Request, Version,
 };
 use parking_lot::Mutex;
+use tracing::level_filters::LevelFilter;
 
 use crate::attributes::{BLOCK_BYTES, Look, attribute_ttl};
 use crate::errno;
+use crate::forgetting;
 use crate::guarded::later;
 use crate::inode::{Handle, Inode, Inodes, Node, ROOT};
 use crate::killed::{killed, killed_while};
 use crate::options::MountOptions;
 use crate::question::{self, Question};
+use crate::setting::Setting;
 
 /// A prefix as a file system.
 pub(crate) struct Mount {
@@ -50,8 +54,11 @@ struct Shared {
     engine: Engine,
     inodes: Arc<Inodes>,
     look: Look,
-    /// One change of the budget at a time: all is told of the same one last.
+    /// One change of an option at a time: all is told of the same one last.
     setting: Mutex<()>,
+    log_level: Option<fn(LevelFilter) -> bool>,
+    /// The kernel's side of the mount, once it has accepted it.
+    device: OnceLock<OwnedFd>,
     files: Mutex<HashMap<u64, File>>,
     directories: Mutex<HashMap<u64, Arc<Directory>>>,
     next_handle: AtomicU64,
@@ -65,6 +72,8 @@ impl Mount {
             inodes,
             look: Look::new(options),
             setting: Mutex::default(),
+            log_level: options.log_level,
+            device: OnceLock::new(),
             files: Mutex::default(),
             directories: Mutex::default(),
             next_handle: AtomicU64::new(1),
@@ -76,6 +85,12 @@ impl Mount {
     /// once the kernel has accepted the mount.
     pub(crate) fn forgetting(&self) -> (Arc<Inodes>, Arc<AtomicBool>) {
         (Arc::clone(&self.shared.inodes), Arc::clone(&self.prunes))
+    }
+
+    /// What takes the kernel's side of the mount, once the kernel has accepted it.
+    pub(crate) fn accepted(&self) -> impl FnOnce(OwnedFd) + use<> {
+        let shared = Arc::clone(&self.shared);
+        move |device| _ = shared.device.set(device)
     }
 
     /// Runs `f` on the engine's runtime, so that the FUSE thread goes on.
@@ -118,7 +133,6 @@ impl Shared {
         }
     }
 
-    /// Opens the object of an inode, if it still has that version.
     /// What is read just now of the inode `number`, or of all files: as much as `bytes` have room
     /// for, with a zero byte at its end.
     fn watched(&self, number: Option<u64>, bytes: usize) -> Vec<u8> {
@@ -140,6 +154,33 @@ impl Shared {
         }
     }
 
+    /// Changes an option. Where names are believed for a shorter time, the kernel asks for each
+    /// again.
+    fn change(&self, setting: Setting) -> Result<(), Errno> {
+        let _one = self.setting.lock();
+        match setting {
+            Setting::MemoryBytes(bytes) => {
+                self.engine.set_memory_bytes(bytes).map_err(|_| Errno::EINVAL)?;
+                self.inodes.set_budget(bytes);
+            }
+            Setting::MetadataTtl(ttl) => {
+                self.engine.set_metadata_ttl(ttl);
+                if let Some(Err(error)) = self.device.get().map(forgetting::forget_what_names_are) {
+                    tracing::debug!(%error, "the kernel believes names as long as it was told before");
+                }
+            }
+            Setting::Slow(slow) => self.engine.set_slow(slow),
+            Setting::LogLevel(level) => {
+                if !self.log_level.is_some_and(|set| set(level)) {
+                    return Err(Errno::ENOENT);
+                }
+            }
+        }
+        tracing::info!(%setting, "an option was changed");
+        Ok(())
+    }
+
+    /// Opens the object of an inode, if it still has that version.
     async fn open(&self, number: u64, object: &Object) -> Result<File, Errno> {
         if self.inodes.is_outdated(number) {
             return Err(Errno::ESTALE);
@@ -431,18 +472,16 @@ impl Filesystem for Mount {
                     None => return reply.error(Errno::ESTALE),
                 }
             }
-            Question::Memory => {
+            Question::Change => {
                 let user = req.uid();
                 if user != 0 && user != rustix::process::geteuid().as_raw() {
                     return reply.error(Errno::EPERM);
                 }
-                let Some(bytes) = question::number_in(in_data) else { return reply.error(Errno::EINVAL) };
-                let _one = self.shared.setting.lock();
-                if engine.set_memory_bytes(bytes).is_err() {
-                    return reply.error(Errno::EINVAL);
+                let Some(setting) = Setting::parse(in_data) else { return reply.error(Errno::EINVAL) };
+                match self.shared.change(setting) {
+                    Ok(()) => Ok(format!("{setting}\0").into_bytes()),
+                    Err(error) => return reply.error(error),
                 }
-                self.shared.inodes.set_budget(bytes);
-                Ok(format!("{bytes}\0").into_bytes())
             }
             Question::Watch => Ok(self.shared.watched(question::number_in(in_data), out_size as usize)),
             Question::Expect => Ok(Vec::new()),

@@ -73,18 +73,26 @@ fn prune(device: &OwnedFd, batch: &[Forgettable]) -> io::Result<()> {
     Ok(())
 }
 
-/// `fuse_out_header`, `fuse_notify_prune_out`, and the numbers.
+/// `fuse_notify_prune_out`, and the numbers.
 fn prune_message(numbers: impl ExactSizeIterator<Item = u64>) -> Vec<u8> {
-    let count = numbers.len();
-    let mut message = Vec::with_capacity(HEADER_BYTES + PRUNE_BYTES + count * size_of::<u64>());
-    message.extend(((HEADER_BYTES + PRUNE_BYTES + count * size_of::<u64>()) as u32).to_ne_bytes());
-    message.extend(FUSE_NOTIFY_PRUNE.to_ne_bytes());
-    // No request has number 0: this is not an answer.
-    message.extend(0_u64.to_ne_bytes());
-    message.extend((count as u32).to_ne_bytes());
-    message.extend([0; PRUNE_BYTES - size_of::<u32>()]);
-    message.extend(numbers.flat_map(u64::to_ne_bytes));
-    message
+    let count = numbers.len() as u32;
+    let mut body = count.to_ne_bytes().to_vec();
+    body.resize(PRUNE_BYTES, 0);
+    body.extend(numbers.flat_map(u64::to_ne_bytes));
+    message(FUSE_NOTIFY_PRUNE, &body)
+}
+
+/// `fuse_out_header` and a body. No request has number 0: this is not an answer.
+fn message(code: i32, body: &[u8]) -> Vec<u8> {
+    let len = (HEADER_BYTES + body.len()) as u32;
+    [&len.to_ne_bytes()[..], &code.to_ne_bytes(), &0_u64.to_ne_bytes(), body].concat()
+}
+
+/// Has the kernel ask for each name again that it knows, whatever time it was told. Linux 6.16;
+/// kernels before refuse it.
+pub(crate) fn forget_what_names_are(device: &OwnedFd) -> io::Result<()> {
+    rustix::io::write(device, &message(FUSE_NOTIFY_INC_EPOCH, &[]))?;
+    Ok(())
 }
 
 fn invalidate(notifier: &Notifier, inodes: &Inodes, batch: &[Forgettable]) -> io::Result<()> {
@@ -110,6 +118,7 @@ const HEADER_BYTES: usize = 16;
 const PRUNE_BYTES: usize = 16;
 
 const FUSE_NOTIFY_PRUNE: i32 = 9;
+const FUSE_NOTIFY_INC_EPOCH: i32 = 8;
 
 /// Inodes asked for at a time, as many as the kernel takes in one step. Lower: more calls. Higher:
 /// they are chosen earlier than they are asked for.
@@ -146,5 +155,6 @@ mod tests {
             message.chunks(4).map(|word| u32::from_ne_bytes(word.try_into().expect("four bytes"))).collect();
         let body = if cfg!(target_endian = "little") { [0x42, 0, 7, 1] } else { [0, 0x42, 1, 7] };
         assert_eq!(words, [[48, 9, 0, 0, 2, 0, 0, 0].as_slice(), &body].concat());
+        assert_eq!(message(FUSE_NOTIFY_INC_EPOCH, &[]).len(), HEADER_BYTES);
     }
 }

@@ -32,8 +32,10 @@ mod mount;
 pub mod mount_table;
 mod options;
 mod question;
+mod setting;
 
 pub use error::Error;
 pub use mount::{Mounted, Unmounter, mount, serve, unmount};
 pub use options::MountOptions;
-pub use question::{expect_files, query_recorded, query_stats, query_watched, set_memory_bytes, start_recording};
+pub use question::{change, expect_files, query_recorded, query_stats, query_watched, start_recording};
+pub use setting::Setting;

@@ -129,13 +129,14 @@ fn start(
     config.n_threads = Some(THREADS);
     config.clone_fd = dir.is_some();
     let filesystem = Mount::new(engine.clone(), prefix, options);
-    let (inodes, prunes) = filesystem.forgetting();
+    let ((inodes, prunes), accepted) = (filesystem.forgetting(), filesystem.accepted());
     let filesystem = Guarded::new(filesystem, engine.clone());
     let session = match device {
         Some(device) => Session::from_fd(filesystem, device, config.acl, config),
         None => Session::new(filesystem, dir.unwrap_or(Path::new("")), &config),
     }?;
     let device = session.as_fd().try_clone_to_owned()?;
+    accepted(device.try_clone()?);
     let forgetting = forgetting::start(engine, inodes, device, session.notifier(), prunes.load(Relaxed))?;
     Ok((session.spawn()?, forgetting))
 }

@@ -1,5 +1,7 @@
 //! How a mount looks, and which users may read it.
 
+use tracing::level_filters::LevelFilter;
+
 /// How a mount looks, and which users may read it.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -20,12 +22,23 @@ pub struct MountOptions {
     /// Whether a kernel that can prune names is asked to. Without it, it is asked as kernels
     /// before Linux 6.18 are: for tests.
     pub prunes: bool,
+    /// Changes which events are written; whether there is a log.
+    pub log_level: Option<fn(LevelFilter) -> bool>,
 }
 
 impl Default for MountOptions {
     fn default() -> Self {
         let source = "foreread".to_owned();
-        Self { source, allow_other: false, uid: None, gid: None, file_mode: 0o444, dir_mode: 0o555, prunes: true }
+        Self {
+            source,
+            allow_other: false,
+            uid: None,
+            gid: None,
+            file_mode: 0o444,
+            dir_mode: 0o555,
+            prunes: true,
+            log_level: None,
+        }
     }
 }
 
@@ -55,6 +68,13 @@ impl MountOptions {
     #[must_use]
     pub fn with_modes(mut self, file_mode: u16, dir_mode: u16) -> Self {
         (self.file_mode, self.dir_mode) = (file_mode, dir_mode);
+        self
+    }
+
+    /// With what changes which events are written.
+    #[must_use]
+    pub fn with_log_level(mut self, set: fn(LevelFilter) -> bool) -> Self {
+        self.log_level = Some(set);
         self
     }
 

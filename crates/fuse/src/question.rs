@@ -1,6 +1,6 @@
 //! Questions to a mount, by an ioctl on any of its directories: its statistics, what is being read
 //! just now, a record of its reads, the announcement of files in the order in which they will be
-//! read, and another budget.
+//! read, and the change of an option.
 //!
 //! ```text
 //!   command ── ioctl(directory, question, text) ──> filesystem.rs ──> engine
@@ -10,7 +10,7 @@
 //! The question goes to the root of the mount, which waits for no storage.
 //!
 //! An ioctl needs no name in the file system that an object could have. Every user who may read
-//! the directory may ask; only root and the user of the mount's process may change its budget.
+//! the directory may ask; only root and the user of the mount's process may change an option.
 
 use std::fs::File;
 use std::io;
@@ -21,6 +21,7 @@ use std::path::Path;
 use crate::error::Error;
 use crate::kernel_window;
 use crate::mount_table;
+use crate::setting::Setting;
 
 /// The longest answer in bytes: the size field of an ioctl's number has 14 bits.
 pub(crate) const BYTES_MAX: usize = 16_383;
@@ -37,15 +38,15 @@ pub(crate) enum Question {
     RecordedLast,
     /// These files will be read, in this order.
     Expect,
-    /// The budget is so many bytes from now on. The answer is the number again.
-    Memory,
+    /// An option has another value from now on: a [`Setting`]. The answer is the text again.
+    Change,
     /// What is being read just now: the file with this inode number, or all.
     Watch,
 }
 
 impl Question {
     const ALL: [Self; 7] =
-        [Self::Stats, Self::Record, Self::Recorded, Self::RecordedLast, Self::Expect, Self::Memory, Self::Watch];
+        [Self::Stats, Self::Record, Self::Recorded, Self::RecordedLast, Self::Expect, Self::Change, Self::Watch];
 
     /// `_IOR(0xf5, n, char[16383])`, or `_IOWR` where the question has a text.
     const fn command(self) -> u32 {
@@ -118,14 +119,17 @@ pub fn expect_files<'a>(dir: &Path, paths: impl IntoIterator<Item = &'a str>) ->
     Ok(known + tell(&mut text)?)
 }
 
-/// Changes the budget of the mount at `dir`, up or down. It holds at once. Where this process may,
+/// Changes an option of the mount at `dir`. It holds at once. Of a budget, where this process may,
 /// how far the kernel reads ahead follows it.
 ///
-/// Errors: as [`query_stats`]; [`Error::TooLittle`] below the least budget; [`Error::NotYours`]
-/// where neither root nor the user of the mount's process asks.
-pub fn set_memory_bytes(dir: &Path, bytes: u64) -> Result<(), Error> {
-    ask(dir, Question::Memory, format!("{bytes}\0").as_bytes())?;
-    kernel_window::follow(dir, bytes);
+/// Errors: as [`query_stats`]; [`Error::TooLittle`] below the least budget; [`Error::NoLog`] for
+/// the level of a log that the mount does not write; [`Error::NotYours`] where neither root nor
+/// the user of the mount's process asks.
+pub fn change(dir: &Path, setting: Setting) -> Result<(), Error> {
+    ask(dir, Question::Change, format!("{setting}\0").as_bytes())?;
+    if let Setting::MemoryBytes(bytes) = setting {
+        kernel_window::follow(dir, bytes);
+    }
     Ok(())
 }
 
@@ -134,7 +138,7 @@ fn number(dir: &Path, answer: &str) -> Result<u64, Error> {
     answer.parse().map_err(|_| Error::NotAMount { dir: dir.to_owned(), cause: io::ErrorKind::InvalidData.into() })
 }
 
-/// The number that a text of [`query_recorded`] or [`set_memory_bytes`] is.
+/// The number that a text of [`query_recorded`] or [`query_watched`] is.
 pub(crate) fn number_in(text: &[u8]) -> Option<u64> {
     let digits = text.split(|&byte| byte == 0).next()?;
     std::str::from_utf8(digits).ok()?.parse().ok()
@@ -163,8 +167,9 @@ fn ask(dir: &Path, question: Question, text: &[u8]) -> Result<String, Error> {
         return Err(match cause.kind() {
             io::ErrorKind::ResourceBusy => Error::Busy { dir: dir.to_owned() },
             io::ErrorKind::StaleNetworkFileHandle => Error::Ended { dir: dir.to_owned() },
-            io::ErrorKind::PermissionDenied if question == Question::Memory => Error::NotYours { dir: dir.to_owned() },
-            io::ErrorKind::InvalidInput if question == Question::Memory => Error::TooLittle { dir: dir.to_owned() },
+            io::ErrorKind::PermissionDenied if question == Question::Change => Error::NotYours { dir: dir.to_owned() },
+            io::ErrorKind::InvalidInput if question == Question::Change => Error::TooLittle { dir: dir.to_owned() },
+            io::ErrorKind::NotFound if question == Question::Change => Error::NoLog { dir: dir.to_owned() },
             _ => not_a_mount(cause),
         });
     }

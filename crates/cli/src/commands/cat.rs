@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::heap;
 use crate::last_cause::LastCause;
 use crate::storage;
-use crate::terminal::log::{self, Format};
+use crate::terminal::log::{self, Log};
 use crate::terminal::progress::Progress;
 
 /// Write an object, or a range of it, to stdout
@@ -71,7 +71,7 @@ enum Error {
 /// Writes the bytes.
 pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
     heap::return_freed_blocks();
-    log::start(verbose, None, Format::Text);
+    log::start(Log { verbose, ..Log::default() });
     let url = shown(&args.url);
     let connected = storage::connect(&args.url, &args.storage)?;
     let engine = Engine::new(connected.backend.clone(), &args.engine.options()?)

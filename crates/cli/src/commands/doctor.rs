@@ -17,8 +17,8 @@ use std::process::ExitCode;
 use crate::args::storage::StorageArgs;
 use crate::failure::Failure;
 use crate::heap;
-use crate::terminal::log::Format;
-use crate::terminal::{log, output};
+use crate::terminal::log::{self, Log};
+use crate::terminal::output;
 use finding::{Finding, Verdict};
 
 /// Say what holds reading back on this machine, and on the way to a storage
@@ -46,7 +46,7 @@ pub(crate) struct Args {
 /// Looks at everything, and prints what was found.
 pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
     heap::return_freed_blocks();
-    log::start(verbose, None, Format::Text);
+    log::start(Log { verbose, ..Log::default() });
     let mut findings = machine::findings();
     if let Some(url) = &args.url {
         findings.extend(probe::findings(url, &args.storage));

@@ -26,11 +26,12 @@ use std::time::Duration;
 use foreread::backend::{Backend, Connected, shown};
 use foreread::mount::MountOptions;
 use foreread::{Engine, Options, Target};
-use foreread_fuse::mount_table;
+use foreread_fuse::{Setting, mount_table};
 use foreread_monitor::Monitor;
 use foreread_testbed::quantity;
 
 use crate::args::engine::{self, EngineArgs};
+use crate::args::memory;
 use crate::args::metrics::MetricsArgs;
 use crate::args::path::absolute;
 use crate::args::storage::StorageArgs;
@@ -38,7 +39,7 @@ use crate::failure::Failure;
 use crate::heap;
 use crate::last_cause::LastCause;
 use crate::storage;
-use crate::terminal::log::{self, Format, LogFile};
+use crate::terminal::log::{self, Format, Level, Log, LogFile};
 use crate::terminal::progress::Progress;
 use background::{Herald, Side};
 use error::Error;
@@ -106,6 +107,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Text)]
     log_format: Format,
 
+    /// Which events are written to --log; `foreread set` changes it
+    #[arg(long, value_name = "LEVEL", value_enum, default_value_t = Level::Info)]
+    log_level: Level,
+
     /// A read that waits for longer is an event, with what it waited for
     #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "1s")]
     slow: Duration,
@@ -156,7 +161,7 @@ pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
             Side::Child(herald) => herald,
         }
     };
-    log::start(verbose, log, args.log_format);
+    log::start(Log { verbose, file: log, format: args.log_format, level: Some(args.log_level) });
     for note in place.notes() {
         herald.note(note);
     }
@@ -205,6 +210,7 @@ fn serve(
         .with_allow_other(args.allow_other)
         .with_owner(args.uid, args.gid)
         .with_modes(args.file_mode, args.dir_mode)
+        .with_log_level(log::set_level)
         .with_prunes(!args.forget_by_name);
     let (runtime, observer) = (engine.runtime().clone(), engine.observer());
     let mounted = match place {
@@ -241,6 +247,19 @@ fn serve(
     }
     tracing::info!(dir = named, "unmounted");
     Ok(())
+}
+
+impl Args {
+    /// What of it can be changed while it is mounted.
+    pub(crate) fn settings(&self) -> [Setting; 4] {
+        let memory = self.engine.memory.unwrap_or_else(memory::default_budget);
+        [
+            Setting::MemoryBytes(memory.0),
+            Setting::MetadataTtl(self.metadata_ttl),
+            Setting::Slow(self.slow),
+            Setting::LogLevel(self.log_level.into()),
+        ]
+    }
 }
 
 /// Asks the storage on a runtime and connections of its own: the target must be known before the

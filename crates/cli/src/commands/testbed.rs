@@ -13,7 +13,7 @@ use thiserror::Error as ThisError;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::failure::Failure;
-use crate::terminal::log::{self, Format};
+use crate::terminal::log::{self, Log};
 
 /// Serve an emulated S3 store: synthetic objects or a directory, with latency, bandwidth and
 /// faults
@@ -99,7 +99,7 @@ enum Error {
 
 /// Serves until SIGINT or SIGTERM. One line on stdout says where, when it is ready.
 pub(crate) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
-    log::start(verbose, None, Format::Text);
+    log::start(Log { verbose, ..Log::default() });
     let config = args.config()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|cause| Failure::Output { cause })?;

@@ -11,15 +11,15 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, Registry, reload};
 
 use crate::args::path::absolute;
 use crate::failure::Failure;
@@ -32,6 +32,34 @@ pub(crate) enum Format {
     Text,
     /// One object a line, for programs.
     Json,
+}
+
+/// Which events are written: those of a level and all that matter more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Level {
+    /// None.
+    Off,
+    Error,
+    /// Also what goes wrong and is mended, and slow reads.
+    Warn,
+    /// Also the beginning and end of a mount.
+    Info,
+    Debug,
+    /// Every decision.
+    Trace,
+}
+
+impl From<Level> for LevelFilter {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Off => Self::OFF,
+            Level::Error => Self::ERROR,
+            Level::Warn => Self::WARN,
+            Level::Info => Self::INFO,
+            Level::Debug => Self::DEBUG,
+            Level::Trace => Self::TRACE,
+        }
+    }
 }
 
 /// The file of `--log`.
@@ -81,29 +109,58 @@ fn append(path: &Path) -> io::Result<File> {
     File::options().append(true).create(true).mode(0o600).open(path)
 }
 
-/// Begins to write events, once a process. `verbose` is the number of `-v`.
-pub(crate) fn start(verbose: u8, file: Option<LogFile>, format: Format) {
-    let level = match (verbose, &file) {
+/// What a process writes, and where.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    /// The number of `-v`.
+    pub(crate) verbose: u8,
+    pub(crate) file: Option<LogFile>,
+    pub(crate) format: Format,
+    /// Which events, if `verbose` does not say more.
+    pub(crate) level: Option<Level>,
+}
+
+/// Begins to write events, once a process.
+pub(crate) fn start(log: Log) {
+    let said = match (log.verbose, &log.file) {
         (0, None) => return,
         (0 | 1, _) => LevelFilter::INFO,
         (2, _) => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };
-    match file {
-        Some(file) => begin(level, Mutex::new(file), false, format),
-        None => begin(level, std::io::stderr, true, format),
+    let level = match log.level {
+        Some(level) if log.verbose == 0 => level.into(),
+        level => level.map_or(said, |level| said.max(level.into())),
+    };
+    match log.file {
+        Some(file) => begin(level, Mutex::new(file), false, log.format),
+        None => begin(level, std::io::stderr, true, log.format),
     }
 }
 
 fn begin(level: LevelFilter, writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static, ansi: bool, format: Format) {
-    let heard: Targets = CRATES.into_iter().map(|name| (name, level)).collect();
+    let (heard, handle) = reload::Layer::new(heard(level));
     let layer = tracing_subscriber::fmt::layer();
     let layer = match format {
         Format::Text => layer.with_ansi(ansi).with_writer(writer).boxed(),
         Format::Json => layer.json().flatten_event(true).with_writer(writer).boxed(),
     };
     // A second start in one process changes nothing.
-    let _ = tracing_subscriber::registry().with(layer.with_filter(heard)).try_init();
+    if tracing_subscriber::registry().with(layer.with_filter(heard)).try_init().is_ok() {
+        _ = HEARD.set(handle);
+    }
+}
+
+/// Writes the events of this level from now on. `false` if none are written at all.
+pub(crate) fn set_level(level: LevelFilter) -> bool {
+    HEARD.get().is_some_and(|handle| handle.reload(heard(level)).is_ok())
+}
+
+/// What is written of this process.
+static HEARD: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
+
+fn heard(level: LevelFilter) -> Targets {
+    CRATES.into_iter().map(|name| (name, level)).collect()
 }
 
 /// The crates whose events are written: all that have some.

@@ -26,6 +26,7 @@ mod panics;
 mod privileges;
 mod programs;
 mod record;
+mod settings;
 mod stats;
 mod top;
 mod unlisted;

@@ -38,6 +38,7 @@ use crate::directories::segments::SegmentId;
 use crate::directories::subtree;
 use crate::directories::table::DirectoryTable;
 use crate::driver::Driver;
+use crate::live::LiveTime;
 use crate::options::Options;
 use crate::planted::Panic;
 use crate::records::replay::panic_text;
@@ -47,7 +48,7 @@ use crate::survival::Lately;
 /// Executes the actions of policy for directories.
 pub(crate) struct Directories {
     pub(crate) driver: Arc<Driver>,
-    pub(crate) ttl: Duration,
+    ttl: LiveTime,
     state: Mutex<State>,
     /// A file is no longer being fetched.
     fetched: Notify,
@@ -93,7 +94,7 @@ impl Directories {
         let ttl = options.metadata_ttl;
         let policy = DirOptions {
             shares: DirShares::of_budget(options.memory_bytes),
-            ttl: Nanos(u64::try_from(ttl.as_nanos()).unwrap_or(u64::MAX)),
+            ttl: nanos(ttl),
             readahead: options.readahead,
             below: divisible,
         };
@@ -111,7 +112,7 @@ impl Directories {
         driver.storage.backend.keep_at_most(options.memory_bytes / KEPT_SHARE);
         let (state, fetched, names_bytes) = (Mutex::new(state), Notify::new(), AtomicU64::new(0));
         let (driver, unheard) = (Arc::clone(driver), Unheard::default());
-        Arc::new(Self { driver, ttl, state, fetched, unheard, names_bytes })
+        Arc::new(Self { driver, ttl: LiveTime::new(ttl), state, fetched, unheard, names_bytes })
     }
 
     /// What policy has counted, and the memory that it charges.
@@ -129,6 +130,21 @@ impl Directories {
             self.tell(state, DirEvent::Capacity(state.options.shares));
             state.policy.is_over()
         }) {}
+    }
+
+    /// How long what is known may be believed.
+    pub(crate) fn ttl(&self) -> Duration {
+        self.ttl.get()
+    }
+
+    /// Changes how long what is known may be believed, also what is known already.
+    pub(crate) fn set_ttl(self: &Arc<Self>, ttl: Duration) {
+        self.enter(|state| {
+            self.ttl.set(ttl);
+            state.options.ttl = nanos(ttl);
+            state.table.set_ttl(ttl);
+            self.tell(state, DirEvent::Ttl(nanos(ttl)));
+        });
     }
 
     /// Locks the state for a look that tells policy nothing.
@@ -224,7 +240,7 @@ impl Directories {
         while let Some(action) = state.policy.poll_action() {
             match action {
                 DirAction::List { dir, restarts, parallel, .. } => {
-                    let unasked = |chain: &Arc<Chain>| chain.is_unasked() && chain.began.elapsed() <= self.ttl;
+                    let unasked = |chain: &Arc<Chain>| chain.is_unasked() && chain.began.elapsed() <= self.ttl();
                     match state.table.chain(dir).filter(|chain| !restarts || unasked(chain)) {
                         Some(chain) => self.go_on(&chain, parallel),
                         None => _ = self.restart(state, dir),
@@ -404,7 +420,7 @@ impl Directories {
 
     /// All entries of a directory have come with the answer to a look-up of its name.
     pub(crate) fn came_whole(self: &Arc<Self>, prefix: &str, entries: Vec<Entry>, requested: Instant) {
-        if self.ttl.is_zero() {
+        if self.ttl().is_zero() {
             return;
         }
         if let Some(chain) = self.begin_along(prefix, requested) {
@@ -470,6 +486,10 @@ impl Directories {
             news.await;
         }
     }
+}
+
+fn nanos(ttl: Duration) -> Nanos {
+    Nanos(u64::try_from(ttl.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// What is left to do when the lock is free.

@@ -90,6 +90,11 @@ impl DirectoryTable {
         }
     }
 
+    /// Believes what is known for so long from now on.
+    pub(crate) fn set_ttl(&mut self, ttl: Duration) {
+        self.ttl = ttl;
+    }
+
     /// Whether what was asked for at `at` may still be believed.
     pub(crate) fn is_fresh(&self, at: Instant) -> bool {
         !self.ttl.is_zero() && at.elapsed() <= self.ttl && self.since.is_none_or(|since| at >= since)

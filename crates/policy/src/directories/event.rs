@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Read, Named, Opened, Expected ──> policy ──┬─> List ──────> Listed, once a page, or Failed
-//!   Sought, Met, Capacity ───────────>         ├─> ListFrom ──> the same
+//!   Sought, Met, Capacity, Ttl ──────>         ├─> ListFrom ──> the same
 //!                                              ├─> ListBelow ─> Listed and Along, any number,
 //!                                              │                then ListedBelow
 //!                                              ├─> Fetch ─────> Fetched
@@ -64,6 +64,8 @@ pub enum DirEvent<'a> {
     /// The budget has changed: the shares from now on. Reported again as long as more is known
     /// than may be ([`crate::DirReadahead::is_over`]).
     Capacity(DirShares),
+    /// Listings are valid for so long from now on, also those that are known.
+    Ttl(Nanos),
     /// The driver keeps the name of a directory that no listing names.
     Met {
         /// The directory.

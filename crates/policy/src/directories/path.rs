@@ -52,7 +52,7 @@ mod crossings;
 mod listings;
 mod lookups;
 
-/// What a driver chooses once.
+/// What a driver chooses at the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirOptions {
     /// What directories may take of the budget.
@@ -157,6 +157,7 @@ impl DirReadahead {
         };
         match event {
             DirEvent::Capacity(shares) => self.set_shares(shares),
+            DirEvent::Ttl(ttl) => self.options.ttl = ttl,
             DirEvent::Met { dir, bytes } => {
                 self.dirs.entry(dir).or_default().identity_bytes = bytes;
                 self.touch(dir);

@@ -155,6 +155,7 @@ fn event_text(event: DirEvent<'_>) -> String {
         DirEvent::Capacity(DirShares { known_bytes, contents_bytes }) => {
             format!("Capacity {known_bytes}, contents {contents_bytes}")
         }
+        DirEvent::Ttl(ttl) => format!("Ttl {} ms", ttl.0 / 1_000_000),
         DirEvent::Met { dir, bytes } => format!("Met d{} {bytes}", dir.0),
         DirEvent::Read { dir, entry, found } => format!("Read d{} from {entry} {found:?}", dir.0),
         DirEvent::Named { dir, entry: Some(entry), found } => format!("Named d{}/{entry} {found:?}", dir.0),

@@ -12,10 +12,10 @@ use crate::args::cache::CacheArgs;
 use crate::args::storage::StorageArgs;
 use crate::args::{engine, memory};
 use crate::last_cause::LastCause;
-use crate::terminal::log::Format;
+use crate::terminal::log::{self, Log};
+use crate::terminal::output;
 use crate::terminal::progress::Progress;
 use crate::terminal::size::Size;
-use crate::terminal::{log, output};
 use crate::{heap, storage};
 
 /// Read an object, or all below a prefix, so that it is in the folder
@@ -82,7 +82,7 @@ enum Error {
 /// Counts what there is, and reads what is not in the folder.
 pub(super) fn run(args: &Args, verbose: u8) -> miette::Result<ExitCode> {
     heap::return_freed_blocks();
-    log::start(verbose, None, Format::Text);
+    log::start(Log { verbose, ..Log::default() });
     let url = shown(&args.url);
     let connected = storage::connect(&args.url, &args.storage)?;
     let cache = args.cache.of(&args.folder)?;
