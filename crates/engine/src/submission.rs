@@ -180,7 +180,9 @@ enum Taker {
 impl Engine {
     /// A place to submit operations to, for at most `in_flight_max` at a time.
     pub fn submissions(&self, in_flight_max: usize) -> Submissions {
-        let queue = self.backend().submission().and_then(Submitter::queue);
+        let tier = self.driver().storage.tier.as_ref();
+        let submitter = self.backend().submission().or_else(|| tier.map(|tier| tier.submitter()));
+        let queue = submitter.and_then(Submitter::queue);
         let shared = Arc::new(Shared { queue, ..Shared::default() });
         Submissions { engine: self.clone(), shared, in_flight_max }
     }

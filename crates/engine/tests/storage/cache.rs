@@ -1,5 +1,6 @@
 //! A local copy, and a storage that does not give what was asked for.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use foreread_backend::{Backend, Body, Capabilities, Error, ErrorKind, Key, ListPage, Object, Operation, Version};
-use foreread_engine::{Cache, Engine, Options};
+use foreread_engine::{Cache, Completion, Engine, Operation as Submitted, Options, Outcome};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
 
@@ -64,6 +65,16 @@ fn engine(folder: &Path, refuses: bool) -> (Engine, Arc<Store>) {
     (Engine::new(Arc::clone(&store) as Arc<dyn Backend>, &options).expect("an engine"), store)
 }
 
+/// Reads all of the object, and has it written to the disk.
+fn fill(engine: &Engine) {
+    engine.runtime().block_on(async {
+        let file = engine.open(&engine.stat(&Key::new("a")).await.expect("it is there"));
+        file.read_at(0, 1 << 20).await.expect("the storage answers this one");
+        drop(file);
+        engine.flush_cache().await;
+    });
+}
+
 /// The read was asked of the storage before another process had the bytes on the disk.
 #[test]
 fn what_the_storage_does_not_give_comes_from_the_disk_once_it_is_there() {
@@ -77,15 +88,57 @@ fn what_the_storage_does_not_give_comes_from_the_disk_once_it_is_there() {
     while refusing.asked.load(SeqCst) < 2 {
         std::thread::yield_now();
     }
-    runtime.block_on(async {
-        let file = other.open(&other.stat(&key).await.expect("it is there"));
-        file.read_at(0, 1 << 20).await.expect("the storage answers this one");
-        drop(file);
-        other.flush_cache().await;
-    });
+    fill(&other);
     // Its segment is sealed, and read by the other.
     drop(other);
     let bytes = runtime.block_on(waiting).expect("a task").expect("the disk has it");
     assert!(bytes[..] == content(100..1 << 20)[..]);
     assert_eq!(deaf.stats().read_errors, 0);
+}
+
+/// Another process has filled the disk, so nothing of it is in memory. The thread that waits takes
+/// what the disk has read.
+#[test]
+fn reads_that_are_submitted_come_from_the_disk() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fill(&engine(folder.path(), false).0);
+    let key = Key::new("a");
+
+    let (deaf, refusing) = engine(folder.path(), true);
+    let file = deaf.open(&deaf.runtime().block_on(deaf.stat(&key)).expect("it is there"));
+    let page = |nth: u64| Submitted::Read { file: file.clone(), offset: nth * 37 % 256 * 4096, len: 4096 };
+    let submissions = deaf.submissions(16);
+    let (mut waiting, mut completed) = ((0..256).map(page).collect::<VecDeque<_>>(), Vec::<Completion>::new());
+    let mut offsets = BTreeMap::new();
+    while completed.len() < 256 {
+        let from = 256 - waiting.len() as u64;
+        let tickets = submissions.submit_all(&mut waiting, None);
+        offsets.extend(tickets.into_iter().zip((from..).map(|nth| nth * 37 % 256 * 4096)));
+        assert!(submissions.wait_all(&mut completed, Duration::from_mins(1)) > 0);
+    }
+    for Completion { ticket, outcome, .. } in completed {
+        let Outcome::Read(pages) = outcome.expect("the disk has it") else { panic!("a read") };
+        assert_eq!(pages.as_slice(), Some(&content(offsets[&ticket]..offsets[&ticket] + 4096)[..]));
+    }
+    assert_eq!((refusing.asked.load(SeqCst), deaf.stats().read_errors), (0, 0));
+}
+
+/// Those in flight are given up; another reader of the same pages has them.
+#[test]
+fn submissions_to_the_disk_may_be_dropped() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fill(&engine(folder.path(), false).0);
+    let key = Key::new("a");
+    for _ in 0..20 {
+        let (deaf, _) = engine(folder.path(), true);
+        let file = deaf.open(&deaf.runtime().block_on(deaf.stat(&key)).expect("it is there"));
+        let submissions = deaf.submissions(16);
+        for nth in 0..16 {
+            let read = Submitted::Read { file: file.clone(), offset: nth * 13 * 4096, len: 4096 };
+            assert!(submissions.submit(read, None).is_ok());
+        }
+        drop(submissions);
+        let bytes = deaf.runtime().block_on(file.read_at(13 * 4096, 4096)).expect("the disk has it");
+        assert!(bytes[..] == content(13 * 4096..14 * 4096)[..]);
+    }
 }
