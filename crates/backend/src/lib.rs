@@ -53,6 +53,9 @@ pub use foreread_local::lock;
 pub use foreread_local::{Buffers, Frames, Mechanism, Queue, Submitter, return_free_memory};
 pub use object::{Entry, Key, ListPage, Object, Version};
 
+#[cfg(feature = "wire")]
+pub use wire::http_client;
+
 use std::fmt::Debug;
 use std::ops::Range;
 use std::pin::Pin;

@@ -81,6 +81,14 @@ impl Wire {
     }
 }
 
+/// A client for HTTP with the proxies and authorities that requests to storage have: for what
+/// tells others of it. It follows no redirect.
+///
+/// Errors: [`ErrorKind::Invalid`] where the environment names authorities that cannot be read.
+pub fn http_client() -> Result<reqwest::Client, Error> {
+    Ok(Wire::new(Redirects::Refuse)?.client)
+}
+
 /// Settings that do not depend on the environment.
 fn builder(redirects: Redirects) -> reqwest::ClientBuilder {
     let policy = match redirects {

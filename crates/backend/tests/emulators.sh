@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs emulators of cloud storage from the ordinary registries, and runs the conformance tests
-# against them.
+# Installs emulators of cloud storage and a collector of traces from the ordinary registries, and
+# runs the conformance tests against the former.
 #
 #   crates/backend/tests/emulators.sh             install what is missing, then run the tests
 #   crates/backend/tests/emulators.sh --install   only install
@@ -36,6 +36,12 @@ fi
 stamp="$folder/node/azurite-$azurite"
 if [[ ! -e $stamp ]] && need npm 'Azure'; then
     npm install --silent --no-audit --no-fund --prefix "$folder/node" "azurite@$azurite"
+    touch "$stamp"
+fi
+# Rebuilt when its pins change.
+stamp="$folder/bin/collector-$(cksum < crates/monitor/tests/collector/go.sum | cut -d' ' -f1)"
+if [[ ! -e $stamp ]] && need go 'traces'; then
+    go build -C crates/monitor/tests/collector -o "$folder/bin/collector" .
     touch "$stamp"
 fi
 if ((${#missing[@]})); then

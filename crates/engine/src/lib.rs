@@ -78,6 +78,7 @@ pub use pages::pinned::Pages;
 pub use planted::Panic;
 pub use records::replay::{ReplayError, Replayed, replay};
 pub use records::tap::{Recorded, RecordedFile, RecordedRead};
+pub use slow::{SlowCause, SlowRead, SlowRequest};
 pub use stats::{Latencies, Latency, Stats, Times};
 pub use submission::{Busy, Call, Completion, May, Operation, Outcome, Submissions, Ticket};
 pub use watch::{Link, Stream, Watched};

@@ -4,9 +4,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 
 use foreread_backend::{Key, Submitter};
+use tokio::sync::mpsc;
 
 use crate::directories::driver::Directories;
 use crate::driver::{Driver, LAST_WRITE};
+use crate::slow::SlowRead;
 use crate::stats::{Latencies, Stats};
 use crate::watch::Watched;
 
@@ -39,6 +41,12 @@ impl Observer {
     /// How long its reads and requests took, each of them counted.
     pub fn latencies(&self) -> Option<Latencies> {
         Some(self.driver.upgrade()?.storage.stats.latencies())
+    }
+
+    /// Reads that wait for longer than [`Options::slow`](crate::Options::slow) from now on, at
+    /// most ten a second; to the one that asked last. `None` once the engine is gone.
+    pub fn slow_reads(&self) -> Option<mpsc::Receiver<SlowRead>> {
+        Some(self.driver.upgrade()?.storage.slow.hear())
     }
 
     /// What it is doing just now: as [`Engine::watch`](crate::Engine::watch).

@@ -22,7 +22,7 @@ pub(crate) struct Snapshot {
 pub(crate) struct Numbers(Mutex<BTreeMap<String, u64>>);
 
 impl Numbers {
-    fn hide(&self, name: &mut String) {
+    pub(crate) fn hide(&self, name: &mut String) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= KNOWN_MAX && !known.contains_key(name) {
             known.clear();

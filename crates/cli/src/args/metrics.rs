@@ -29,7 +29,7 @@ pub(crate) struct MetricsArgs {
     #[arg(long, value_name = "FILE")]
     metrics_token: Option<PathBuf>,
 
-    /// Show the names of objects on the page; otherwise they are numbered
+    /// Show the names of objects on the page and in traces; otherwise they are numbered
     #[arg(long)]
     metrics_names: bool,
 }
@@ -53,6 +53,11 @@ pub(crate) enum Error {
 }
 
 impl MetricsArgs {
+    /// Whether the names of objects may be told.
+    pub(crate) fn has_names(&self) -> bool {
+        self.metrics_names
+    }
+
     /// Takes the address, if there is one. `title` is the head of the page.
     pub(crate) fn bind(&self, title: String) -> Result<Option<Monitor>, Error> {
         let Some(address) = self.metrics else { return Ok(None) };

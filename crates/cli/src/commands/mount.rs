@@ -27,7 +27,7 @@ use foreread::backend::{Backend, Connected, shown};
 use foreread::mount::MountOptions;
 use foreread::{Engine, Options, Target};
 use foreread_fuse::{Setting, mount_table};
-use foreread_monitor::Monitor;
+use foreread_monitor::{Monitor, Traces};
 use foreread_testbed::quantity;
 
 use crate::args::engine::{self, EngineArgs};
@@ -204,6 +204,14 @@ fn serve(
         monitor.serve(&engine).map_err(|cause| Error::Background { cause })?;
     }
 
+    let traces = Traces::start(&engine, &shown(&url), args.metrics.has_names()).unwrap_or_else(|error| {
+        tracing::warn!(%error, "no traces are sent");
+        herald.note(&format!("no traces are sent: {error}"));
+        None
+    });
+    // The last of them are sent on the engine's runtime, once the mount has ended.
+    let traces = traces.map(|traces| (traces, engine.clone()));
+
     let signals = signals::listen(engine.runtime()).map_err(|cause| Error::Background { cause })?;
     let mount_options = MountOptions::default()
         .with_source(shown(&url))
@@ -245,6 +253,7 @@ fn serve(
         Err(cause) => return Err(failed(LastCause::from(&cause), |dir, cause| Error::MountEnded { dir, cause })),
         Ok(()) => {}
     }
+    drop(traces);
     tracing::info!(dir = named, "unmounted");
     Ok(())
 }

@@ -29,5 +29,6 @@ mod record;
 mod settings;
 mod stats;
 mod top;
+mod traces;
 mod unlisted;
 mod verify;
