@@ -155,6 +155,6 @@ mod tests {
             message.chunks(4).map(|word| u32::from_ne_bytes(word.try_into().expect("four bytes"))).collect();
         let body = if cfg!(target_endian = "little") { [0x42, 0, 7, 1] } else { [0, 0x42, 1, 7] };
         assert_eq!(words, [[48, 9, 0, 0, 2, 0, 0, 0].as_slice(), &body].concat());
-        assert_eq!(message(FUSE_NOTIFY_INC_EPOCH, &[]).len(), HEADER_BYTES);
+        assert_eq!(super::message(FUSE_NOTIFY_INC_EPOCH, &[]).len(), HEADER_BYTES);
     }
 }
