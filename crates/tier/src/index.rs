@@ -3,7 +3,7 @@
 //! ```text
 //!   object ──> first page ──> segment, offset, bytes, hits: 12 bytes
 //!                │              one: beside the object; few: a list; many: a map
-//!                └ a page is looked for among the records of its block, the nearest before it first
+//!                └ a page is looked for in its block, the nearest record before it first
 //! ```
 //!
 //! Records that one process writes do not overlap, but those of two may; any that has the page is

@@ -101,8 +101,8 @@ impl Writer {
     }
 
     /// Leaves the active segment as it is. What gathered for it is not told of; what is in the
-    /// file, if it has a name, is found by the next look at the folder. Returns how many offers that
-    /// is the end of.
+    /// file, if it has a name, is found by the next look at the folder. Returns how many offers
+    /// that is the end of.
     fn abandon(&mut self) -> u64 {
         if self.is_printing {
             // Whether it succeeds or not.

@@ -10,7 +10,7 @@ static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
 #[test]
 fn an_entry_takes_at_most_128_bytes_and_48_if_its_object_has_many() {
-    // So many records has each object; those of one object are written one after the other, or not.
+    // So many records has each object; those of one are written in order, or in another.
     for (name, step, records, most) in [
         ("one object", 1_u64, u64::MAX, 48),
         ("one object in another order", 7_919, u64::MAX, 48),
