@@ -76,7 +76,7 @@ pub use residency::replacement::Replacement;
 pub use tier::backlog::Backlog;
 pub use tier::model::{TierCounts, TierModel};
 pub use tier::write_pace::WritePace;
-pub use tier::{TierBlock, TierPath};
+pub use tier::{TierBlock, TierPath, TierRoom};
 pub use units::{
     Class, DirId, Extent, FOLIO_PAGES_MAX, FileId, Found, Nanos, PAGE_BYTES, ReadId, Records, RequestId, Source, Touch,
 };

@@ -187,6 +187,7 @@ impl Shared {
         } else {
             state.segments.insert(number, Known { is_sealed: true, read: 0 });
             state.cold.add(number, records);
+            state.policy.forgotten(number);
         }
         true
     }
@@ -199,6 +200,7 @@ impl Shared {
             return !is_cold;
         }
         state.cold.remove(number, Some(records));
+        state.policy.known_again(number);
         state.take(number, records);
         drop(state);
         self.tell(&records.iter().map(Record::piece).collect::<Vec<_>>(), true);
@@ -213,6 +215,7 @@ impl Shared {
         }
         let is_there = |record: &&Record| state.index.remove(number, record).is_some();
         let left: Vec<_> = records.iter().filter(is_there).map(Record::piece).collect();
+        state.policy.forgotten(number);
         state.cold.add(number, records);
         drop(state);
         self.tell(&left, false);

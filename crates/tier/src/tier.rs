@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use foreread_local::lock::Mutex;
 use foreread_local::{Frames, Submitter};
+use foreread_policy::TierRoom;
 
 use crate::error::Error;
 use crate::folder::Folder;
@@ -163,7 +164,14 @@ impl Tier {
     fn admits(&self, object: ObjectId, first_page: u64, len: usize, queued: usize) -> bool {
         let end = first_page + len.div_ceil(PAGE) as u64;
         let mut state = self.shared.state.lock();
-        let is_full = state.room < (queued + len) as u64;
+        // What is on the disk and not in the index would be written again, and would make room by
+        // forgetting more of it.
+        let room = match state.room < (queued + len) as u64 {
+            true => TierRoom::Disk,
+            // What is on the disk and not in memory would be written again, and more be forgotten.
+            false if state.cold.has_some_of(object) => TierRoom::Memory,
+            false => TierRoom::Free,
+        };
         let (mut admitted, mut page) = (0, first_page);
         while page < end {
             let next = ((page / BLOCK_PAGES + 1) * BLOCK_PAGES).min(end);
@@ -172,7 +180,7 @@ impl Tier {
                 state.index.find(object, page, need).is_some()
             });
             let bits = page_bits(page, next - page);
-            if is_kept || state.policy.offered(block_number(object, page), bits, is_full) {
+            if is_kept || state.policy.offered(block_number(object, page), bits, room) {
                 admitted += next - page;
             }
             page = next;
