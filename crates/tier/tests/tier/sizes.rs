@@ -167,7 +167,9 @@ fn a_file_of_more_pieces_than_there_is_memory_for_is_not_written_again() {
     let round = |pages: &[u64]| {
         let (hits, misses): (Vec<u64>, _) = pages.iter().partition(|&&page| is_kept(&tier, object(1), page, 4096));
         for chunk in misses.chunks(50) {
-            chunk.iter().for_each(|&page| _ = offer(&tier, object(1), page, 4096));
+            for &page in chunk {
+                offer(&tier, object(1), page, 4096);
+            }
             tier.flush();
         }
         (hits, misses)
