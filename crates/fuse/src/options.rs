@@ -9,6 +9,8 @@ pub struct MountOptions {
     /// Other users may read the mount. Except for root this needs `user_allow_other` in
     /// `/etc/fuse.conf`.
     pub allow_other: bool,
+    /// The kernel starts no program from the mount, whatever the modes say.
+    pub no_exec: bool,
     /// Owner of all files; by default the user that mounts.
     pub uid: Option<u32>,
     /// Group of all files; by default that of the user that mounts.
@@ -25,7 +27,16 @@ pub struct MountOptions {
 impl Default for MountOptions {
     fn default() -> Self {
         let source = "foreread".to_owned();
-        Self { source, allow_other: false, uid: None, gid: None, file_mode: 0o444, dir_mode: 0o555, prunes: true }
+        Self {
+            source,
+            allow_other: false,
+            no_exec: false,
+            uid: None,
+            gid: None,
+            file_mode: 0o444,
+            dir_mode: 0o555,
+            prunes: true,
+        }
     }
 }
 
@@ -41,6 +52,13 @@ impl MountOptions {
     #[must_use]
     pub fn with_allow_other(mut self, allow_other: bool) -> Self {
         self.allow_other = allow_other;
+        self
+    }
+
+    /// Without programs that are started from it, or with.
+    #[must_use]
+    pub fn with_no_exec(mut self, no_exec: bool) -> Self {
+        self.no_exec = no_exec;
         self
     }
 
