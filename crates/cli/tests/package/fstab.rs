@@ -55,14 +55,17 @@ fn a_line_mounts_it() {
     let (root, _testbed) = Root::with_store();
     let dir = directory(&root, "data", 0);
     let options = "memory=32M,metadata_ttl=10m,_netdev,nofail,noexec,x-systemd.automount";
-    let script = r"mount -a -T /etc/fstab
+    let script = r#"mount -a -T /etc/fstab
         cat data/key
-        grep fuse.foreread /proc/self/mounts >&2
-        umount data";
+        grep " $ROOT/mnt/" /proc/self/mounts >&2
+        umount data
+        mount -t foreread -o memory=32M work:/ data
+        cat data/key
+        umount data"#;
     let read = installed(&root, &format!("work:/ {dir} foreread {options} 0 0\n"), script);
     let table = String::from_utf8_lossy(&read.stderr);
     assert!(read.status.success(), "{table}");
-    assert_eq!(read.stdout.len(), 5_000);
+    assert_eq!(read.stdout.len(), 10_000, "by the line, and by `mount -t`");
     for flag in ["ro", "nosuid", "nodev", "noexec"] {
         assert!(table.split([' ', ',']).any(|word| word == flag), "{flag}: {table}");
     }
@@ -78,11 +81,11 @@ fn an_ordinary_user_mounts_and_unmounts_a_line_with_user() {
     for option in ["user", "users"] {
         let dir = directory(&root, option, USER);
         let script = format!(
-            r"$USER mount {dir}
+            r#"$USER mount {dir}
             $USER cat {option}/key
-            grep fuse.foreread /proc/self/mounts >&2
+            grep " $ROOT/mnt/" /proc/self/mounts >&2
             $USER umount {dir}
-            ! grep fuse.foreread /proc/self/mounts >&2"
+            ! grep " $ROOT/mnt/" /proc/self/mounts >&2"#
         );
         let line = format!("work:/ {dir} foreread memory=32M,{option},noauto,_netdev,x-systemd.automount 0 0\n");
         let read = installed(&root, &line, &script);

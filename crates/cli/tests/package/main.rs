@@ -75,13 +75,18 @@ impl Root {
     }
 
     /// With the package, whose configuration has the store `work`: an object of 5,000 bytes.
+    /// `boot` is the same store, and where it is, stands in the profile.
     fn with_store() -> (Self, Testbed) {
         let root = Self::new();
         root.dpkg(&["--install", package()]);
         let objects = vec![ObjectSpec::new("data/key", 5_000)];
         let testbed = Testbed::start(Config { objects, ..Config::default() }).expect("a testbed");
         let url = format!("url = \"s3://testbed/data\"\nendpoint = \"{}\"\n", testbed.endpoint());
-        fs::write(root.path("etc/foreread.toml"), format!("[stores.work]\n{url}")).expect("a file");
+        fs::write(
+            root.path("etc/foreread.toml"),
+            format!("[stores.boot]\nurl = \"s3://testbed/data\"\n[stores.work]\n{url}"),
+        )
+        .expect("a file");
         (root, testbed)
     }
 
