@@ -43,7 +43,7 @@ pub(crate) fn recipe(text: &str, ignore: &str, arguments: &[(&str, &str)]) -> Re
                 let root = if last { "$IMAGE" } else { "$BASE" };
                 names.push((rest.split_once(" AS ").map_or("", |(_, name)| name).to_owned(), root));
                 assert!(names.len() <= 2, "one stage of an image, and one from scratch");
-                workdir = "/".to_owned();
+                "/".clone_into(&mut workdir);
                 (recipe.env, recipe.entrypoint, recipe.cmd) = Default::default();
                 visible.clear();
             }
@@ -60,7 +60,7 @@ pub(crate) fn recipe(text: &str, ignore: &str, arguments: &[(&str, &str)]) -> Re
                 recipe.env.insert(name.to_owned(), value);
             }
             "WORKDIR" => {
-                workdir = rest.to_owned();
+                rest.clone_into(&mut workdir);
                 let root = names.last().expect("a stage").1;
                 line_of(&mut recipe.script, &format!("mkdir -p \"{root}{workdir}\""));
             }

@@ -264,7 +264,7 @@ fn expected() -> Vec<u8> {
 
 fn name_server() {
     static STARTED: LazyLock<()> = LazyLock::new(|| name_server::start(NAME_SERVER, STORE));
-    *STARTED
+    *STARTED;
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Tells systemd that the mount answers, so that a unit which needs it is started after that.
 //!
-//! Source: sd_notify(3), "Notes": one datagram to the socket that `NOTIFY_SOCKET` names.
+//! Source: `sd_notify(3)`, "Notes": one datagram to the socket that `NOTIFY_SOCKET` names.
 
 use std::ffi::OsStr;
 use std::io;
