@@ -107,8 +107,8 @@ impl Noted {
     }
 }
 
-/// Failures that are kept. Lower: of an outage fewer files are seen. Higher: more memory, a key and
-/// a text each. Source: a guess: what a page shows without being moved.
+/// Failures that are kept. Lower: of an outage fewer files are seen. Higher: more memory, a key
+/// and a text each. Source: a guess: what a page shows without being moved.
 const KNOWN_MAX: usize = 32;
 
 /// Letters of a text. Lower: it ends before the storage's words. Higher: a key of a thousand

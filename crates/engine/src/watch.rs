@@ -143,8 +143,8 @@ pub struct Stream {
     pub late_reads: u32,
     /// Since it was read last.
     pub idle_ms: u64,
-    /// The storage's time that was spent on reading ahead for it. Begins anew for a stream that has
-    /// not asked for anything for long.
+    /// The storage's time that was spent on reading ahead for it. Begins anew for a stream that
+    /// has not asked for anything for long.
     pub served_us: u64,
     /// The process that read the object last, if that is known and is seen from here; of one that
     /// has ended, its thread.

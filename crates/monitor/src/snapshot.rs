@@ -62,8 +62,8 @@ pub(crate) fn take(observer: &Observer, numbers: Option<&Numbers>, since_us: u64
 /// second, 300 each. Source: a guess: more than a person looks through.
 const STREAMS_MAX: usize = 64;
 
-/// Files that are told of at most. Lower: of many, fewer are seen. Higher: more bytes a second, 150
-/// each. Source: a guess: as many as fit on a page.
+/// Files that are told of at most. Lower: of many, fewer are seen. Higher: more bytes a second,
+/// 150 each. Source: a guess: as many as fit on a page.
 const FILES_MAX: usize = 32;
 
 /// Names that have numbers at most; then the numbers begin anew. Lower: a name has another number

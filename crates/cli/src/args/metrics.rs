@@ -78,9 +78,9 @@ fn is_in_use(error: &foreread_monitor::Error) -> bool {
     matches!(error, foreread_monitor::Error::Listen { source, .. } if source.kind() == ErrorKind::AddrInUse)
 }
 
-/// How often, and after which pauses, a port is asked for again that is in use. Lower: a mount that
-/// takes the place of another one fails now and then. Higher: the error for a port that is taken
-/// comes later. Source: a guess: a second, in which a process that has been unmounted ends.
+/// How often, and after which pauses, a port is asked for again that is in use. Lower: a mount
+/// that takes the place of another one fails now and then. Higher: the error for a port that is
+/// taken comes later. Source: a guess: a second, in which a process that has been unmounted ends.
 const ATTEMPTS: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(100);
 

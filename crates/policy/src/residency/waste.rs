@@ -7,8 +7,8 @@
 //!
 //! *Invariant:* there are [`LAST_MAX`] at most, in the order in which they were dropped.
 //!
-//! The file is to be looked at: nothing is decided by it. It does not count (`read::path`). Source:
-//! own.
+//! The file is to be looked at: nothing is decided by it. It does not count (`read::path`).
+//! Source: own.
 
 use alloc::collections::VecDeque;
 
@@ -63,12 +63,13 @@ fn joined(one: Extent, other: Extent) -> Option<Extent> {
     touches.then(|| Extent::new(one.start.min(other.start), one.end.max(other.end)))
 }
 
-/// Pieces that are kept. Lower: of much waste at a time less is seen. Higher: more memory, 48 bytes
-/// each. Source: a guess: 12 KiB.
+/// Pieces that are kept. Lower: of much waste at a time less is seen. Higher: more memory, 48
+/// bytes each. Source: a guess: 12 KiB.
 const LAST_MAX: usize = 256;
 
 /// Pieces that touch and are dropped within this time are one, 100 ms. Lower: more pieces. Higher:
-/// it is seen less exactly when they went. Source: a guess: a tenth of what is looked at at a time.
+/// it is seen less exactly when they went. Source: a guess: a tenth of what is looked at at a
+/// time.
 const TOGETHER: Nanos = Nanos::from_millis(100);
 
 #[cfg(test)]

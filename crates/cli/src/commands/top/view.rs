@@ -132,9 +132,9 @@ impl View {
         (self.by, self.is_reversed, self.filter.clone(), self.first)
     }
 
-    /// The streams to show, by their places in what the mount has told of: of as many as the filter
-    /// leaves, those from the place on. The mount has sorted and filtered them; what it was told
-    /// before the last key is sorted here.
+    /// The streams to show, by their places in what the mount has told of: of as many as the
+    /// filter leaves, those from the place on. The mount has sorted and filtered them; what it was
+    /// told before the last key is sorted here.
     pub(super) fn streams(&mut self, watched: &Watched) -> Vec<usize> {
         let wanted = self.filter.to_lowercase();
         let stream = |at: usize| &watched.streams[at];
