@@ -59,26 +59,31 @@ impl<'w> Wanted<'w> {
     }
 
     /// Of the object `key` alone.
+    #[must_use]
     pub fn with_key(self, key: &'w str) -> Self {
         Self { key: Some(key), ..self }
     }
 
     /// Of objects with `part` in their names, in capitals or not.
+    #[must_use]
     pub fn with_part(self, part: &'w str) -> Self {
         Self { part, ..self }
     }
 
     /// In this order, or the other way round.
+    #[must_use]
     pub fn with_order(self, order: Order, is_reversed: bool) -> Self {
         Self { order, is_reversed, ..self }
     }
 
     /// From this one on.
+    #[must_use]
     pub fn with_first(self, first: usize) -> Self {
         Self { first, ..self }
     }
 
     /// So many at most.
+    #[must_use]
     pub fn with_most(self, most: usize) -> Self {
         Self { most, ..self }
     }

@@ -218,7 +218,8 @@ mod tests {
 
     #[test]
     fn fuzz_payload_of_an_ioctl() {
-        let seeds: [&[u8]; 4] = [b"17\0", b"a/b\0c d\0\0", b"18446744073709551615\0rest", b"17\0late\01\0005\0part\0"];
+        let seeds: [&[u8]; 4] =
+            [b"17\0", b"a/b\0c d\0\0", b"18446744073709551615\0rest", b"17\0late\x001\x005\0part\0"];
         foreread_fuzz::fuzz("payload of an ioctl", &seeds, &["\0", "../", "/", "a"], |text| {
             let digits = text.split(|&byte| byte == 0).next().unwrap_or_default();
             assert!(number_in(text).is_none_or(|number| digits.ends_with(number.to_string().as_bytes())));

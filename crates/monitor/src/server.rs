@@ -199,12 +199,12 @@ fn page(state: &State) -> Response<Body> {
 fn metrics(state: &State, request: &Request<Incoming>) -> Response<Body> {
     let accepted = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let observer = &state.observer;
-    let (Some(stats), Some(latencies), Some(link), Some(streams)) =
+    let (Some(counted), Some(latencies), Some(link), Some(streams)) =
         (observer.stats(), observer.latencies(), observer.link(), observer.streams())
     else {
         return gone();
     };
-    match exposition::text(Scrape { stats, latencies, link, streams: streams as u64 }) {
+    match exposition::text(Scrape { stats: counted, latencies, link, streams: streams as u64 }) {
         Ok(text) if accepted.contains("application/openmetrics-text") => {
             full(StatusCode::OK, exposition::OPEN_METRICS, text)
         }

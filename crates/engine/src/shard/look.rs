@@ -52,11 +52,17 @@ impl Shard {
             .collect();
         let service = self.policy.service();
         let served_us = (service.demand_ns + service.readahead_ns) / 1_000;
-        let (file, wasted) = match wanted.key {
-            Some(key) => (self.file(key), self.wasted(now, Nanos(0), Some(key), WASTED_OF_FILE_MAX).0),
-            None => (None, Vec::new()),
-        };
-        Watched { more_streams: all - streams.len(), streams, first, served_us, link: self.link(), file, wasted }
+        let file = wanted.key.and_then(|key| self.file(key));
+        let in_vain = wanted.key.map(|key| self.wasted(now, Nanos(0), Some(key), WASTED_OF_FILE_MAX).0);
+        Watched {
+            more_streams: all - streams.len(),
+            streams,
+            first,
+            served_us,
+            link: self.link(),
+            file,
+            wasted: in_vain.unwrap_or_default(),
+        }
     }
 
     /// How many streams there are.

@@ -49,8 +49,8 @@ impl Rig {
 
     fn of(engine_options: &EngineOptions, change: impl FnOnce(&mut Options)) -> Self {
         let names = ["secret/name", IN_VAIN, HOSTILE];
-        let named = names.iter().map(|name| ObjectSpec::new(*name, 64 << 20));
-        let objects = named.chain((0..MANY).map(|nth| ObjectSpec::new(many(nth), 64 << 20))).collect();
+        let few = names.iter().map(|name| ObjectSpec::new(*name, 64 << 20));
+        let objects = few.chain((0..MANY).map(|nth| ObjectSpec::new(many(nth), 64 << 20))).collect();
         let testbed = Testbed::start(Config { objects, anonymous: true, ..Config::default() }).expect("a testbed");
         let storage = ConnectOptions::default().with_endpoint(testbed.endpoint()).with_anonymous(true);
         let connected = connect("s3://testbed", &storage).expect("a backend");
