@@ -121,10 +121,13 @@ impl TierPath {
         self.used_pages += u64::from(pages.count_ones());
         let step = self.step();
         let before = self.ghosts.offered(block, pages, step);
+        if room == TierRoom::Free {
+            return true;
+        }
         let may_go = |segment: &Segment| room == TierRoom::Disk || !segment.is_forgotten;
         let rivals = self.sealed().filter(|(_, segment)| may_go(segment));
         let least = rivals.map(|(_, segment)| segment.mean_at(step)).min();
-        room == TierRoom::Free || before.zip(least).is_some_and(|(before, least)| before * CLEARLY_OF > least * CLEARLY)
+        before.zip(least).is_some_and(|(before, least)| before * CLEARLY_OF > least * CLEARLY)
     }
 
     /// What a segment holds is no longer in memory.

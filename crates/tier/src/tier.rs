@@ -164,13 +164,13 @@ impl Tier {
     fn admits(&self, object: ObjectId, first_page: u64, len: usize, queued: usize) -> bool {
         let end = first_page + len.div_ceil(PAGE) as u64;
         let mut state = self.shared.state.lock();
-        // What is on the disk and not in the index would be written again, and would make room by
-        // forgetting more of it.
-        let room = match state.room < (queued + len) as u64 {
-            true => TierRoom::Disk,
+        let room = if state.room < (queued + len) as u64 {
+            TierRoom::Disk
+        } else if state.cold.has_some_of(object) {
             // What is on the disk and not in memory would be written again, and more be forgotten.
-            false if state.cold.has_some_of(object) => TierRoom::Memory,
-            false => TierRoom::Free,
+            TierRoom::Memory
+        } else {
+            TierRoom::Free
         };
         let (mut admitted, mut page) = (0, first_page);
         while page < end {
