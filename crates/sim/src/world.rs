@@ -120,6 +120,8 @@ pub(crate) struct World<'w> {
     answered: Vec<Event>,
     /// Requests that got grants while actions were executed.
     granted: VecDeque<RequestId>,
+    /// The bytes of these are being taken in.
+    takes_in: bool,
     woken: VecDeque<usize>,
     /// Idle readers of a mount, and the requests that readers have served.
     resting: Vec<usize>,
@@ -178,6 +180,7 @@ impl<'w> World<'w> {
             queued: 0,
             answered: Vec::new(),
             granted: VecDeque::new(),
+            takes_in: false,
             woken: VecDeque::new(),
             resting: Vec::new(),
             served: VecDeque::new(),

@@ -18,7 +18,7 @@ const ON_THE_WAY_MAX: f64 = 4e8;
 
 /// Part of the feasible throughput that a stream has in each cell of little memory, where a short
 /// run reaches the steady state. A snapshot can be accepted with any figure; this floor cannot.
-const STREAM_MIN: f64 = 0.65;
+const STREAM_MIN: f64 = 0.72;
 const LITTLE_BYTES: u64 = 64 << 20;
 
 /// The corners of the grid with one reader, and cells with 1, 16 and 256. The corners with 4,096

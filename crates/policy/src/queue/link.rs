@@ -54,6 +54,8 @@ pub(crate) struct Completion {
     pub(crate) arrived_before: u64,
     /// Its own bytes that have arrived and were not told.
     pub(crate) arrived: u64,
+    /// It waited for memory: its transfer shows nothing of the link.
+    pub(crate) held_up: bool,
 }
 
 /// The estimates for one backend.
@@ -72,6 +74,8 @@ pub(crate) struct Link {
     /// Fewer requests in flight carried less, and each took no less time: none of them had a share
     /// of a full link, so the bandwidth is that of a connection.
     is_own: bool,
+    /// Pages of the parts of the last round, in which no less came than is known to come.
+    carried_pages: u64,
     /// What all requests carry.
     throughput: Throughput,
     /// Bytes that have ever arrived.
@@ -125,10 +129,13 @@ impl Link {
     /// A request is complete. Only a request that ran `alone` contributes to the bandwidth: a disk
     /// that has others reads for them between the pieces of one.
     pub(crate) fn completed(&mut self, completion: Completion, alone: bool) {
-        let Completion { pages, first_byte, total, beside, arrived_before, arrived } = completion;
+        let Completion { pages, first_byte, total, beside, arrived_before, arrived, held_up } = completion;
         let bytes = pages * PAGE_BYTES;
         self.arrived(arrived);
         self.latency_ns = drift_down(self.latency_ns, first_byte.0.max(1));
+        if held_up {
+            return;
+        }
         let transfer_ns = total.since(first_byte).0;
         let size = bytes.min(TRANSFER_BYTES_MIN);
         if size >= TRANSFER_BYTES_LEAST && size >= self.shown_by && transfer_ns > 0 && alone {
@@ -191,7 +198,11 @@ impl Link {
         let least_ns = transfer_ns(AHEAD_PAGES_MIN * PAGE_BYTES, self.throughput.rate().max(1));
         let expected = Nanos(self.delay_ns(part_pages).saturating_mul(HEADROOM).max(least_ns));
         let ends = self.throughput.passed(now, came, latest, expected, self.crowding >= CROWDED_START);
-        self.is_own |= ends && self.throughput.fell_short() && !self.is_crowded();
+        if ends {
+            let falls_short = self.throughput.fell_short();
+            self.is_own |= falls_short && !self.is_crowded();
+            self.carried_pages = if falls_short { self.carried_pages / 2 } else { part_pages };
+        }
         ends
     }
 
@@ -250,7 +261,12 @@ impl Link {
     /// Whether the bandwidth was measured while the link carried clearly less than it can: what a
     /// request has of a full link is its share.
     pub(crate) fn is_bandwidth_clear(&self) -> bool {
-        self.bandwidth > 0 && self.throughput.is_far_above(self.shown_with)
+        self.bandwidth > 0 && self.throughput.is_above(self.shown_with)
+    }
+
+    /// Pages of the parts of the last round, in which no less came than is known to come.
+    pub(crate) fn carried_pages(&self) -> u64 {
+        self.carried_pages
     }
 
     /// Pages that one request transfers in the time of its first byte, the nearest power of two;
@@ -410,7 +426,15 @@ mod tests {
     use super::*;
 
     fn after(pages: u64, first_byte: Nanos, total: Nanos) -> Completion {
-        Completion { pages, first_byte, total, beside: 0, arrived_before: 0, arrived: pages * PAGE_BYTES }
+        Completion {
+            pages,
+            first_byte,
+            total,
+            beside: 0,
+            arrived_before: 0,
+            arrived: pages * PAGE_BYTES,
+            held_up: false,
+        }
     }
 
     #[test]
@@ -510,6 +534,29 @@ mod tests {
         let (before, after) = (narrower(20, 20, false), narrower(21, 20, false));
         assert!(after.throughput.rate() > before.throughput.rate() / 10 * 9, "readers asked for less");
         assert!(after.bandwidth < before.bandwidth / 10, "{} {}", after.bandwidth, before.bandwidth);
+    }
+
+    #[test]
+    fn a_request_that_waited_for_memory_shows_nothing_of_the_link() {
+        let mut link = Link::default();
+        let quick = after(1024, Nanos::from_millis(30), Nanos::from_millis(80));
+        (0..16).for_each(|_| link.completed(quick, true));
+        let (bandwidth, crowding) = (link.bandwidth, link.crowding);
+        let waited = Completion { held_up: true, ..after(1024, Nanos::from_millis(30), Nanos::from_millis(2_000)) };
+        (0..16).for_each(|_| link.completed(waited, true));
+        assert_eq!((link.bandwidth, link.crowding), (bandwidth, crowding));
+        assert_eq!(link.arrived_bytes(), 32 * 1024 * PAGE_BYTES);
+    }
+
+    #[test]
+    fn parts_of_a_round_that_fell_short_are_taken_to_be_too_long() {
+        let mut link = narrower(20, 20, true);
+        assert_eq!(link.carried_pages(), 1024);
+        // Half as much comes in the next round.
+        link.arrived(9 * 1024 * PAGE_BYTES / 2);
+        link.holds_back();
+        link.passed(Nanos::from_millis(21 * 380), 21, 21, 2048);
+        assert_eq!(link.carried_pages(), 512);
     }
 
     #[test]

@@ -27,7 +27,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use crate::collections::request_map::RequestMap;
-use crate::units::{Class, Extent, FOLIO_PAGES_MAX, FileId, Records, RequestId, Source};
+use crate::units::{Class, Extent, FOLIO_PAGES_MAX, FileId, Nanos, Records, RequestId, Source};
 
 /// One request.
 #[derive(Debug, Clone, Copy)]
@@ -48,6 +48,10 @@ pub(crate) struct Request {
     waited: u32,
     /// It waits for its next grant.
     wants: bool,
+    /// Since when it does.
+    wants_since: Nanos,
+    /// It has waited for a grant since it began: the storage was not read meanwhile.
+    pub(crate) held_up: bool,
     /// What else was at the storage when it came there.
     pub(crate) met: Met,
     /// The tier was asked for it, and has not answered.
@@ -101,6 +105,11 @@ impl Request {
         ]
     }
 
+    /// The pages that may not arrive yet, if it waits for memory.
+    fn held_up_pages(self) -> u64 {
+        if self.wants { self.extent.end - self.granted } else { 0 }
+    }
+
     fn is_granted_whole(self) -> bool {
         self.granted >= self.extent.end
     }
@@ -117,6 +126,8 @@ pub(crate) fn grant_from(extent: Extent, from: u64) -> Extent {
 pub(crate) struct Requests {
     /// In the order in which they were made.
     made: RequestMap<Request>,
+    /// Pages that may not arrive yet of those that wait for memory.
+    held_up_pages: u64,
     /// The requests that wait for a further grant: those that the storage is asked for, those that
     /// the tier is, and those of both that are demand.
     wanting: BTreeSet<RequestId>,
@@ -185,6 +196,8 @@ impl Requests {
                 kept: 0,
                 waited: 0,
                 wants: false,
+                wants_since: Nanos(0),
+                held_up: false,
                 met: Met::default(),
                 is_at_disk: false,
             },
@@ -209,6 +222,7 @@ impl Requests {
         let request = self.made.remove(id)?;
         self.wanting_of(request.source).remove(&id);
         self.place(id, request, request.places(), [false; 4]);
+        self.held_up_pages -= request.held_up_pages();
         *self.speculative_of(request.source) -= usize::from(request.class == Class::Speculative);
         if request.is_from_storage() {
             self.pages -= request.extent.pages();
@@ -249,9 +263,10 @@ impl Requests {
     /// Changes a request, and its places in the sets with it.
     fn change(&mut self, id: RequestId, change: impl FnOnce(&mut Request)) {
         let Some(request) = self.made.get_mut(id) else { return };
-        let before = request.places();
+        let (before, held_up) = (request.places(), request.held_up_pages());
         change(request);
         let (request, after) = (*request, request.places());
+        self.held_up_pages = self.held_up_pages - held_up + request.held_up_pages();
         if before != after {
             self.place(id, request, before, after);
         }
@@ -279,10 +294,15 @@ impl Requests {
 
     /// `id` waits for its next grant: all that it was granted has arrived, or it starts and there
     /// is no room.
-    pub(crate) fn wants(&mut self, id: RequestId) {
+    pub(crate) fn wants(&mut self, id: RequestId, now: Nanos) {
         if let Some(source) = self.made.get(id).filter(|r| !r.is_granted_whole()).map(|r| r.source) {
             self.wanting_of(source).insert(id);
-            self.change(id, |request| request.wants = true);
+            self.change(id, |request| {
+                if !request.wants {
+                    request.wants_since = now;
+                }
+                request.wants = true;
+            });
         }
     }
 
@@ -327,7 +347,7 @@ impl Requests {
 
     /// `id` may have pages up to `end`. With its first grant it comes to the storage, and has
     /// `met` others there.
-    pub(crate) fn grant(&mut self, id: RequestId, end: u64, met: Met) {
+    pub(crate) fn grant(&mut self, id: RequestId, end: u64, met: Met, now: Nanos) {
         let Some(source) = self.made.get(id).map(|request| request.source) else { return };
         self.wanting_of(source).remove(&id);
         let came = self.came + 1;
@@ -338,6 +358,8 @@ impl Requests {
             if !request.has_begun() {
                 request.met = Met { came, ..met };
                 request.is_at_disk = source == Source::Tier;
+            } else if request.wants {
+                request.held_up |= now > request.wants_since;
             }
             request.granted = end;
             request.wants = false;
@@ -354,6 +376,11 @@ impl Requests {
     /// The requests for the storage that wait for memory.
     pub(crate) fn wanting(&self) -> &BTreeSet<RequestId> {
         &self.wanting
+    }
+
+    /// Pages that may not arrive yet of requests that wait for memory.
+    pub(crate) fn held_up_pages(&self) -> u64 {
+        self.held_up_pages
     }
 
     /// Pages of all requests for the storage, those that have arrived included.
@@ -423,7 +450,7 @@ mod tests {
 
     fn make(requests: &mut Requests, start: u64, class: Class) -> RequestId {
         let id = requests.make(FileId(1), Extent::new(start, start + 256), None, class, Source::Storage);
-        requests.wants(id);
+        requests.wants(id, Nanos(0));
         id
     }
 
@@ -435,7 +462,7 @@ mod tests {
         assert_eq!(requests.first_wanting().unwrap().0, old);
         requests.promote(new);
         assert_eq!(requests.first_wanting().unwrap().0, new);
-        requests.grant(new, 512, Met::default());
+        requests.grant(new, 512, Met::default(), Nanos(0));
         assert_eq!(requests.first_wanting().unwrap().0, old);
     }
 
@@ -452,6 +479,8 @@ mod tests {
             kept: 0,
             waited: 0,
             wants: false,
+            wants_since: Nanos(0),
+            held_up: false,
             met: Met::default(),
             is_at_disk: false,
         };
@@ -467,11 +496,11 @@ mod tests {
         let mut requests = Requests::default();
         let ids: Vec<_> = (0..12).map(|at| make(&mut requests, at * 256, Class::Speculative)).collect();
         assert_eq!(requests.left_to_older(ids[11]), 0, "no request has begun");
-        ids.iter().zip(0..).for_each(|(&id, at)| requests.grant(id, at * 256 + 64, Met::default()));
+        ids.iter().zip(0..).for_each(|(&id, at)| requests.grant(id, at * 256 + 64, Met::default(), Nanos(0)));
         assert_eq!(requests.left_to_older(ids[0]), 0);
         assert_eq!(requests.left_to_older(ids[3]), 3 * GRANT_PAGES);
         assert_eq!(requests.left_to_older(ids[11]), OLDER_MAX as u64 * GRANT_PAGES);
-        requests.grant(ids[0], 256, Met::default());
+        requests.grant(ids[0], 256, Met::default(), Nanos(0));
         assert_eq!(requests.left_to_older(ids[3]), 2 * GRANT_PAGES);
     }
 
@@ -480,7 +509,7 @@ mod tests {
         let mut requests = Requests::default();
         let ids: Vec<_> = (0..64).map(|at| make(&mut requests, at * 256, Class::Speculative)).collect();
         assert_eq!(requests.latest_spare(), None, "no request holds memory");
-        ids[..63].iter().zip(0..).for_each(|(&id, at)| requests.grant(id, at * 256 + 64, Met::default()));
+        ids[..63].iter().zip(0..).for_each(|(&id, at)| requests.grant(id, at * 256 + 64, Met::default(), Nanos(0)));
         assert!(requests.is_speculation_full(64));
         requests.promote(ids[63]);
         requests.promote(ids[63]);
@@ -492,7 +521,7 @@ mod tests {
         assert_eq!(requests.latest_spare(), Some(ids[60]), "a read waits for that one");
         requests.not_waited_for(ids[61]);
         assert_eq!(requests.latest_stalled(|_| true), None, "all have been granted what they wanted");
-        requests.wants(ids[5]);
+        requests.wants(ids[5], Nanos(0));
         assert_eq!(requests.latest_stalled(|_| true), Some(ids[5]));
         assert_eq!(requests.latest_stalled(|id| id < ids[3]), None);
         requests.unkeep(ids[62]);

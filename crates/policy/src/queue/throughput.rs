@@ -32,7 +32,7 @@ use crate::units::Nanos;
 #[expect(clippy::struct_excessive_bools, reason = "each is an observation of its own, in any combination")]
 pub(crate) struct Throughput {
     /// Bytes a second: half of the way to a round above, a 16th of the way to one below, unless
-    /// that began with nothing in flight.
+    /// that began with nothing in flight or nothing was held back in it.
     rate: u64,
     /// The most of it, forgotten slowly.
     best: u64,
@@ -116,7 +116,7 @@ impl Throughput {
         }
         let sample = per_second(self.round.bytes, elapsed.0);
         self.fell_short = self.is_limit && sample < self.rate / SHORT_OF * (SHORT_OF - 1);
-        let least = if self.round.is_first { self.rate } else { 0 };
+        let least = if self.round.is_first || !self.is_limit { self.rate } else { 0 };
         self.rate = settle(self.rate, sample).max(least);
         self.best = self.rate.max(self.best - self.best / FORGETS);
         if sample < self.rate / 2 && is_overdue {
@@ -170,6 +170,11 @@ impl Throughput {
         bytes_per_s.saturating_mul(3) / 2 < self.best
     }
 
+    /// Whether the link has carried more than `bytes_per_s`, by more than chance.
+    pub(crate) fn is_above(&self, bytes_per_s: u64) -> bool {
+        bytes_per_s / ABOVE_OF * (ABOVE_OF + 1) < self.best
+    }
+
     /// Whether it is clearly below what it was. While it is not, a slow request shows how many
     /// share the link, and not what one could have.
     pub(crate) fn has_fallen(&self) -> bool {
@@ -216,6 +221,13 @@ const FORGETS: u64 = 64;
 /// part, and a link that became slower is taken for a crowded one for longer. Higher: a pause of
 /// readers looks like a slower link. Source: a guess, not measured.
 const FALLEN_OF: u64 = 4;
+
+/// The link has carried more than it did at another time if that is more by one part in so many:
+/// an eighth. Lower: by a larger part, and connections that had no share of a full link are taken
+/// to have had one: sixteen readers at 25 MB/s a connection, measured at .9 of what the link then
+/// had carried, stayed at .7 of it. Higher: a share is taken for a connection. Source:
+/// docs/decisions/0085.
+const ABOVE_OF: u64 = 8;
 
 /// A round that has less than the rate by one part in so many fell short: a sixteenth. Lower: by a
 /// larger part, and a bound that is too low stays longer. Higher: a round that ended late looks
@@ -279,7 +291,7 @@ mod tests {
         };
         // The rest of the last burst counts as well: 20 MB in 2 s.
         assert_eq!(after(true, 2_000, false), 10);
-        assert_eq!(after(false, 2_000, false), 45, "readers wanted less");
+        assert_eq!(after(false, 2_000, false), 48, "readers wanted less, which shows nothing");
         assert_eq!(after(true, 650, false), 46, "it took no longer than rounds do");
         assert_eq!(after(true, 2_000, true), 45, "what a start has put in flight is not known");
     }

@@ -284,6 +284,7 @@ impl ReadPath {
                         total,
                         beside: met.beside.max(self.queue.started()),
                         arrived_before: met.arrived,
+                        held_up: finished.held_up,
                         arrived: (extent.end - finished.arrived) * PAGE_BYTES,
                     };
                     self.link.completed(completion, alone);

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
+use std::mem;
 
 use foreread_policy::{
     Action, Class, Event, Extent, FileId, Nanos, PAGE_BYTES, REQUEST_PAGES_MAX, Records, RequestId, Source,
@@ -228,10 +229,16 @@ impl World<'_> {
         if self.held > self.budget.max(self.beyond) {
             return Err(Violation::OverBudget { pages: self.held, budget: self.budget, at_ns: self.now_ns });
         }
-        // Bytes that came before their grant are taken in after the last action.
+        // Bytes that came before their grant are taken in after the last action. That may end
+        // requests and lead to more grants, thousands in a row: the first of nested calls takes
+        // all of them in.
+        if mem::replace(&mut self.takes_in, true) {
+            return Ok(());
+        }
         while let Some(request) = self.granted.pop_front() {
             self.take_in(request)?;
         }
+        self.takes_in = false;
         Ok(())
     }
 

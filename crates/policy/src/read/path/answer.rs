@@ -84,7 +84,7 @@ impl ReadPath {
 
     /// `request` could go on if it had memory.
     pub(super) fn want(&mut self, request: RequestId) {
-        self.requests.wants(request);
+        self.requests.wants(request, self.now);
         if self.requests.is_wanting(request) {
             self.waits.want_of(request);
         }

@@ -42,7 +42,7 @@ impl ReadPath {
             let wanted = self.files.values().flat_map(|f| f.readahead.wanted(active));
             self.shares.set(wanted.map(|want| want.min(most)));
             self.shares_at = Some(now);
-            self.budget.measure();
+            self.budget.measure(self.requests.held_up_pages() * PAGE_BYTES);
             let (level, round) = (self.shares.level(room), self.round.number);
             let contending = self.files.values_mut().flat_map(|f| f.readahead.contending(active, level, round));
             self.round.observe(contending);
@@ -98,6 +98,10 @@ impl ReadPath {
     /// they seem to fit. While a link is being filled, parts stay small: they use more
     /// connections, and a link of slow connections needs many.
     ///
+    /// While it is not known what a connection carries, parts become twice as long with each round
+    /// in which no less came. If longer ones carry less, there are too few of them, and that shows
+    /// what each carries.
+    ///
     /// Where the link is crowded, it is the link that limits the throughput, and parts that the
     /// pacer sees end within its interval may be longer.
     ///
@@ -111,7 +115,9 @@ impl ReadPath {
         let Some(even) = self.link.first_byte_pages() else {
             return ((PART_PAGES_MAX / streams).max(PART_PAGES_UNKNOWN), false);
         };
-        let even = if self.link.is_bandwidth_known() { even } else { even.max(PART_PAGES_UNKNOWN) };
+        let is_known = self.link.is_bandwidth_known();
+        let next = if is_known { PART_PAGES_MAX } else { self.link.carried_pages() * 2 };
+        let even = if is_known { even } else { even.max(PART_PAGES_UNKNOWN.min(next)) };
         let even = even.clamp(PART_PAGES_MIN, PART_PAGES_MAX);
         let held = |part: u64| self.link.held_bytes(part, GRANT_PAGES, connection(Extent::new(0, part)));
         let memory = self.budget.ahead_bytes_max();
@@ -120,6 +126,7 @@ impl ReadPath {
             true => even.max(2 * PART_PAGES_UNKNOWN),
             false => (even * LONGER).min(PART_PAGES_MAX),
         };
+        let most = most.min(next.max(even));
         let longer = || {
             let is_full = |part: u64| self.link.is_crowded() && self.link.delay_ns(part) <= PACE_INTERVAL.0;
             let fits = |part: u64| is_full(part) || self.link.bound_pages(part) <= room;

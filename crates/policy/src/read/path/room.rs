@@ -87,7 +87,7 @@ impl ReadPath {
             if !request.has_begun() && !request.is_from_storage() {
                 self.disk.asked(self.now);
             }
-            self.requests.grant(id, end, met);
+            self.requests.grant(id, end, met, self.now);
             self.changed.extend(self.waits.of(id));
         }
         Some(end)
