@@ -11,7 +11,7 @@
 //! - A request has 500 ms from its arrival. Deadlines are looked at between two batches only.
 //! - A request that continues a waiting one, at its end or its start, becomes part of it, up to
 //!   1280 KiB. The whole has the deadline of its oldest part, and counts as one in a batch.
-//! - Who makes a request does not matter.
+//! - Which program makes a request does not matter.
 //!
 //! Not modelled: writes. No workload on a scheduled disk writes, so their deadline of 5 s, and the
 //! two batches of reads that may pass them, would decide nothing. Neither are priorities, nor a

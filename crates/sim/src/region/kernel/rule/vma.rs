@@ -7,14 +7,14 @@
 //!   anywhere else:                                 [. . . F . . . .]
 //! ```
 //!
-//! The window is as long as a cluster of the last detector of hits would be: two more than the hits
-//! since the last window, at most `2^page-cluster` pages, at least half of the window before.
+//! The window is as long as a cluster of the last detector of hits would be: two more than the
+//! hits since the last window, at most `2^page-cluster` pages, at least half of the window before.
 //! Without hits it is two pages next to the last place, and one elsewhere. The last place is the
 //! last page of the mapping that a fault asked for, even if it was in memory. A window ends at the
 //! ends of the mapping, and of the page table of the fault.
 //!
-//! The threads of one mapping share hits and place. On a disk Linux does not use this rule, but the
-//! one of `hits.rs` in its last form.
+//! The threads of one mapping share hits and place. On a disk Linux does not use this rule, but
+//! the one of `hits.rs` in its last form.
 //!
 //! Origin: the description of *mm, swap: VMA based swap readahead* (2017), and what later changes
 //! say of it.
