@@ -26,6 +26,7 @@ use kernel::Kernel;
 use kernel::rule::Rule;
 use kernel::rule::fixed::Fixed;
 use kernel::rule::hits::Hits;
+use kernel::rule::vma::Vma;
 use ours::Ours;
 use touches::Touches;
 use world::{Pager, World};
@@ -75,7 +76,8 @@ fn pager(policy: PolicyName, pages: u64, budget: u64, rotational: bool) -> Box<d
         PolicyName::SwapHits => Box::new(Hits::new(8, false)),
         PolicyName::SwapHits1 => Box::new(Hits::new(1, false)),
         PolicyName::SwapHits16 => Box::new(Hits::new(16, false)),
-        PolicyName::SwapHitsHalved => Box::new(Hits::new(8, true)),
+        PolicyName::SwapVma if !rotational => Box::new(Vma::new(pages, 8)),
+        PolicyName::SwapVma | PolicyName::SwapHitsHalved => Box::new(Hits::new(8, true)),
         _ => Box::new(Fixed { pages: 8 }),
     };
     Box::new(Kernel::new(pages, budget, rotational, rule))

@@ -80,23 +80,39 @@ const PUBLISHED: &[Row] = &[
     ),
 ];
 
+/// The devices were derived from these rows, so this is a fit and no prediction: record 0031 says
+/// which constant comes from which figure.
 #[test]
-fn the_published_tables_come_out() {
-    for &(name, tolerance, columns) in PUBLISHED {
-        let of_eight = seconds(name, "swap-8");
-        for &(stack, published) in columns {
-            let found = seconds(name, stack) / of_eight;
+fn the_rows_in_order_that_the_devices_are_fitted_to_come_out() {
+    for &(name, tolerance, columns) in PUBLISHED.iter().filter(|row| row.0.contains("sequential")) {
+        for (stack, found, published) in over_eight(name, columns) {
             let off = (found / published - 1.0).abs();
             assert!(off <= tolerance, "{name}: {stack}: {found:.3}, not {published:.3}: {:.1} %", off * 100.0);
-            if tolerance > 0.1 {
-                assert!(found < 1.0, "{name}: {stack}: {found:.3}: at random less is better");
-            }
         }
     }
 }
 
+/// Of the disk, nothing is fitted to this row; of the SSD, the part of writing.
 #[test]
-fn an_ssd_takes_as_long_as_it_was_measured_to() {
+fn the_rows_at_random_come_out() {
+    for &(name, tolerance, columns) in PUBLISHED.iter().filter(|row| row.0.contains("random")) {
+        for (stack, found, published) in over_eight(name, columns) {
+            let off = (found / published - 1.0).abs();
+            assert!(off <= tolerance, "{name}: {stack}: {found:.3}, not {published:.3}: {:.1} %", off * 100.0);
+            assert!(found < 1.0, "{name}: {stack}: {found:.3}: at random less is better");
+        }
+    }
+}
+
+/// Of each column: its ratio to clusters of eight, and the published one.
+fn over_eight(name: &str, columns: &'static [(&str, f64)]) -> Vec<(&'static str, f64, f64)> {
+    let of_eight = seconds(name, "swap-8");
+    columns.iter().map(|&(stack, published)| (stack, seconds(name, stack) / of_eight, published)).collect()
+}
+
+/// Seconds of the row that it is fitted to.
+#[test]
+fn the_fitted_ssd_takes_as_long_as_was_measured() {
     for (stack, published) in [("swap-8", 246.0), ("swap-hits-1", 700.0), ("swap-hits-16", 216.0)] {
         let found = seconds("region-sequential", stack);
         assert!((found / published - 1.0).abs() <= 0.03, "{stack}: {found} s, not {published} s");
@@ -173,16 +189,26 @@ fn the_figures_of_regions_are_pinned() {
     let _ = writeln!(text, "{:22} {:16}{heads} requests", "workload", "policy");
     for workload in regions() {
         for stack in &workload.simulate.policies {
-            let tally = &RAN[&(workload.name.clone(), stack.clone())];
-            let _ = write!(text, "{:22} {stack:16}", workload.name);
-            for metric in [Metric::TouchTime, Metric::TouchWaits, Metric::PagesIn, Metric::PagesOut] {
-                let shown = tally.figure(metric).map_or_else(String::new, |value| metric.show(value));
-                let _ = write!(text, " {shown:>14}");
-            }
-            let _ = writeln!(text, " {:>8} requests", tally.requests());
+            line(&mut text, &workload.name, stack, &RAN[&(workload.name.clone(), stack.clone())]);
+        }
+    }
+    let mut mixed = catalogue::find("region-mixed").unwrap();
+    for mib in [800, 700, 500] {
+        mixed.mount.memory_bytes = mib << 20;
+        for stack in ["swap-8", "swap-hits-halved", "swap-vma", "foreread"] {
+            line(&mut text, &format!("region-mixed, {mib} MiB"), stack, &run_of(&mixed, stack));
         }
     }
     insta::assert_snapshot!("regions", text);
+}
+
+fn line(text: &mut String, name: &str, stack: &str, tally: &Tally) {
+    let _ = write!(text, "{name:22} {stack:16}");
+    for metric in [Metric::TouchTime, Metric::TouchWaits, Metric::PagesIn, Metric::PagesOut] {
+        let shown = tally.figure(metric).map_or_else(String::new, |value| metric.show(value));
+        let _ = write!(text, " {shown:>14}");
+    }
+    let _ = writeln!(text, " {:>8} requests", tally.requests());
 }
 
 /// Writes in order by many threads at once, each over its own part.

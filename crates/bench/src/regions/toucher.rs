@@ -6,9 +6,9 @@
 //!   touch: the counter and three words are compared; some touches add to the counter
 //! ```
 //!
-//! The memory is dealt to the threads in chunks of 16 MiB, in turn. A thread goes through its
-//! chunks in order, or touches them as often at random. With one piece each, a thread whose pages
-//! happen to be resident would be done at once.
+//! The memory is dealt to the threads in chunks of 16 MiB or a little less, in turn, so that each
+//! thread has as many pages. A thread goes through its chunks in order, or touches them as often at
+//! random. With one piece each, a thread whose pages happen to be resident would be done at once.
 
 use std::sync::Barrier;
 use std::sync::atomic::AtomicU64;
@@ -25,8 +25,8 @@ use crate::regions::stream;
 
 const PAGE_BYTES: usize = 4096;
 const PAGE_WORDS: usize = PAGE_BYTES / 8;
-/// Pages of a chunk: 16 MiB, many times what is read at once.
-const CHUNK_PAGES: usize = 4096;
+/// Most pages of a chunk: 16 MiB, many times what is read at once.
+const CHUNK_PAGES_MAX: usize = 4096;
 
 /// Touches memory as `plan` says.
 pub(crate) fn run(plan: &Plan) -> Result<Touched, Error> {
@@ -133,9 +133,35 @@ fn next(state: &mut u64) -> u64 {
     *state
 }
 
+/// How pages are dealt to threads: every page to one thread.
+#[derive(Debug, Clone, Copy)]
+struct Deal {
+    pages: usize,
+    threads: usize,
+    chunk_pages: usize,
+}
+
+impl Deal {
+    fn new(pages: usize, threads: usize) -> Self {
+        let rounds = pages.div_ceil(threads * CHUNK_PAGES_MAX).max(1);
+        Self { pages, threads, chunk_pages: pages.div_ceil(threads * rounds).max(1) }
+    }
+
+    /// Pages of a thread.
+    fn of(self, thread: usize) -> usize {
+        let chunks = (thread * self.chunk_pages..self.pages).step_by(self.threads * self.chunk_pages);
+        chunks.map(|start| self.chunk_pages.min(self.pages - start)).sum()
+    }
+
+    /// The page at `place` of a thread's pages.
+    fn page(self, thread: usize, place: usize) -> usize {
+        let chunk = place / self.chunk_pages * self.threads + thread;
+        chunk * self.chunk_pages + place % self.chunk_pages
+    }
+}
+
 fn touch(plan: &Plan, words: &[AtomicU64]) -> Result<Touched, Error> {
-    let pages = words.len() / PAGE_WORDS;
-    let part = pages / CHUNK_PAGES / plan.threads * CHUNK_PAGES;
+    let deal = Deal::new(words.len() / PAGE_WORDS, plan.threads);
     let barrier = Barrier::new(plan.threads);
     let results = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..plan.threads)
@@ -144,7 +170,7 @@ fn touch(plan: &Plan, words: &[AtomicU64]) -> Result<Touched, Error> {
                 scope.spawn(move || {
                     barrier.wait();
                     let start = Instant::now();
-                    let wrong = one_thread(plan, words, thread, part);
+                    let wrong = one_thread(plan, words, thread, deal);
                     (wrong, start.elapsed())
                 })
             })
@@ -158,7 +184,7 @@ fn touch(plan: &Plan, words: &[AtomicU64]) -> Result<Touched, Error> {
         }
         longest = longest.max(took);
     }
-    let touches = (part * plan.threads * plan.cycles) as u64;
+    let touches = (deal.pages * plan.cycles) as u64;
     Ok(Touched {
         seconds: longest.as_secs_f64(),
         touches,
@@ -168,13 +194,13 @@ fn touch(plan: &Plan, words: &[AtomicU64]) -> Result<Touched, Error> {
 }
 
 /// Touches one thread's chunks; returns a page that did not hold what was written there, if any.
-fn one_thread(plan: &Plan, words: &[AtomicU64], thread: usize, pages: usize) -> Option<usize> {
+fn one_thread(plan: &Plan, words: &[AtomicU64], thread: usize, deal: Deal) -> Option<usize> {
+    let pages = deal.of(thread);
     let mut random = (plan.seed + thread as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut counters = vec![0_u16; pages];
     for n in 0..pages * plan.cycles {
         let place = if plan.random { (next(&mut random) % pages as u64) as usize } else { n % pages };
-        let chunk = place / CHUNK_PAGES * plan.threads + thread;
-        let page = chunk * CHUNK_PAGES + place % CHUNK_PAGES;
+        let page = deal.page(thread, place);
         let words = &words[page * PAGE_WORDS..][..PAGE_WORDS];
         let number = next(&mut random);
         let counted = words[0].load(Relaxed) == 1 + u64::from(counters[place]);
@@ -212,4 +238,30 @@ fn faults(plan: &Plan, bytes: &[u8]) -> Result<Touched, Error> {
     }
     let touches = clusters.len() as u64;
     Ok(Touched { touches, fault_p50_ns: Some(times.value_at_quantile(0.5)), ..Touched::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_page_is_touched_by_one_thread_and_threads_have_equally_many() {
+        for (mib, threads) in [(1000, 1), (1000, 4), (250, 1), (250, 4), (1, 4), (16, 3), (999, 7)] {
+            let pages = mib * 256;
+            let deal = Deal::new(pages, threads);
+            let mut touched: Vec<usize> = (0..threads)
+                .flat_map(|thread| (0..deal.of(thread)).map(move |place| deal.page(thread, place)))
+                .collect();
+            touched.sort_unstable();
+            assert_eq!(touched, (0..pages).collect::<Vec<_>>(), "{mib} MiB, {threads} threads");
+            let most = (0..threads).map(|thread| deal.of(thread)).max().unwrap();
+            let least = (0..threads).map(|thread| deal.of(thread)).min().unwrap();
+            assert!(
+                most - least <= threads * pages.div_ceil(CHUNK_PAGES_MAX),
+                "{mib} MiB, {threads}: {least} to {most}"
+            );
+            assert!(deal.chunk_pages <= CHUNK_PAGES_MAX);
+        }
+        assert!((0..4).all(|thread| Deal::new(256_000, 4).of(thread) == 64_000));
+    }
 }

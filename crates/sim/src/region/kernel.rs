@@ -11,19 +11,20 @@
 //!   fewer than a quarter.
 //! - Memory is reclaimed 32 pages at a time, when free memory is below a low mark.
 //! - A page keeps its slot until it is written to, or is mapped while half of the slots are taken.
-//! - A cluster is one request. Pages of it that are resident, and slots without a page, are not
-//!   read.
+//! - A cluster of slots is one request. Pages of it that are resident, and slots without a page, are
+//!   not read. Of a window of pages, each run of adjacent slots is a request.
 
 mod lru;
 pub(super) mod rule;
 mod slots;
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use super::drive::Drive;
 use super::world::{Pager, Touch};
 use lru::{Lists, Of};
-use rule::Rule;
+use rule::{Cluster, Rule};
 use slots::Slots;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,8 +144,10 @@ impl Kernel {
     /// Maps a page in memory, and writes to it.
     fn map(&mut self, number: u64) {
         let page = &mut self.pages[number as usize];
-        if std::mem::take(&mut page.ahead) {
-            self.rule.hit();
+        let hit = std::mem::take(&mut page.ahead);
+        // The page of a fault that has waited for it was not found.
+        if hit || page.state == State::Writing {
+            self.rule.found(number, hit);
         }
         page.young = true;
         if page.state == State::Writing {
@@ -166,14 +169,21 @@ impl Kernel {
         }
     }
 
-    /// Reads the cluster around a page.
+    /// Reads the cluster of a fault.
     fn swap_in(&mut self, now_ns: u64, number: u64, drive: &mut Drive) {
         let Some(slot) = self.pages[number as usize].slot.map(u64::from) else { return };
-        let cluster = self.rule.cluster(slot).max(1);
-        let first = slot & !(cluster - 1);
+        match self.rule.cluster(number, slot) {
+            Cluster::Slots(size) => self.read_slots(now_ns, number, slot, size.max(1), drive),
+            Cluster::Pages(pages) => self.read_pages(now_ns, number, pages, drive),
+        }
+    }
+
+    /// Reads the aligned slots around the slot of a page.
+    fn read_slots(&mut self, now_ns: u64, number: u64, slot: u64, size: u64, drive: &mut Drive) {
+        let first = slot & !(size - 1);
         let (mut read, mut from, mut until) = (Vec::new(), slot, slot + 1);
         self.arrives(number, &mut read);
-        for beside in (first..first + cluster).filter(|&beside| beside != slot) {
+        for beside in (first..first + size).filter(|&beside| beside != slot) {
             let Some(owner) = self.slots.owner(beside) else { continue };
             if self.pages[owner as usize].state == State::Out && self.make_room(now_ns, drive) {
                 self.pages[owner as usize].ahead = true;
@@ -183,6 +193,26 @@ impl Kernel {
         }
         let request = drive.read(now_ns, from, read.len() as u64, until - from);
         self.requests.insert(request, Request::Read(read));
+    }
+
+    /// Reads a window of pages, a request for each run of adjacent slots, in the order of the
+    /// slots.
+    fn read_pages(&mut self, now_ns: u64, number: u64, window: Range<u64>, drive: &mut Drive) {
+        let mut read = Vec::new();
+        self.arrives(number, &mut read);
+        for beside in window.filter(|&beside| beside != number) {
+            if self.pages[beside as usize].state == State::Out && self.make_room(now_ns, drive) {
+                self.pages[beside as usize].ahead = true;
+                self.arrives(beside, &mut read);
+            }
+        }
+        let slot = |&page: &u64| self.pages[page as usize].slot.map_or(0, u64::from);
+        let mut placed: Vec<(u64, u64)> = read.iter().map(|page| (slot(page), *page)).collect();
+        placed.sort_unstable();
+        for run in placed.chunk_by(|before, after| before.0 + 1 == after.0) {
+            let request = drive.read(now_ns, run[0].0, run.len() as u64, run.len() as u64);
+            self.requests.insert(request, Request::Read(run.iter().map(|&(_, page)| page).collect()));
+        }
     }
 
     fn arrives(&mut self, number: u64, read: &mut Vec<u64>) {

@@ -40,7 +40,8 @@ pub(super) fn policy(
         | PolicyName::SwapHits
         | PolicyName::SwapHitsHalved
         | PolicyName::SwapHits16
-        | PolicyName::SwapHits1 => Box::new(Baseline::new(pages, || NoReadahead)),
+        | PolicyName::SwapHits1
+        | PolicyName::SwapVma => Box::new(Baseline::new(pages, || NoReadahead)),
         PolicyName::Fixed => Box::new(Baseline::new(pages, move || Fixed { block_pages: max })),
         PolicyName::Linux2620 => Box::new(Baseline::new(pages, move || Linux2620::new(max))),
         PolicyName::OnDemand2007 => Box::new(Baseline::new(pages, move || OnDemand2007::new(max))),

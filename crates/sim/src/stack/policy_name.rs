@@ -45,6 +45,9 @@ pub enum PolicyName {
     SwapHits16,
     /// `SwapHits` with clusters of one page.
     SwapHits1,
+    /// A kernel that reads pages around a fault in memory (2017). On a disk it is
+    /// `SwapHitsHalved`, as in Linux.
+    SwapVma,
 }
 
 impl PolicyName {
@@ -69,7 +72,7 @@ impl PolicyName {
 
     /// Kernels that swap. They read files without readahead.
     pub const IN_REGIONS: &[Self] =
-        &[Self::Swap8, Self::SwapHits, Self::SwapHitsHalved, Self::SwapHits16, Self::SwapHits1];
+        &[Self::Swap8, Self::SwapHits, Self::SwapHitsHalved, Self::SwapHits16, Self::SwapHits1, Self::SwapVma];
 
     /// Its name in workloads, on the command line and in reports.
     pub fn as_str(self) -> &'static str {
@@ -92,6 +95,7 @@ impl PolicyName {
             Self::SwapHitsHalved => "swap-hits-halved",
             Self::SwapHits16 => "swap-hits-16",
             Self::SwapHits1 => "swap-hits-1",
+            Self::SwapVma => "swap-vma",
         }
     }
 }

@@ -16,11 +16,13 @@ pub enum SchedulerName {
     CfqMerging,
     /// `CfqMerging` that splits a merged queue a few requests after it became seeky.
     CfqSplitting,
+    /// The order of positions with a deadline for each request: what Linux has for a disk today.
+    MqDeadline,
 }
 
 impl SchedulerName {
     /// Every scheduler.
-    pub const ALL: &[Self] = &[Self::Cfq, Self::CfqLowLatency, Self::CfqMerging, Self::CfqSplitting];
+    pub const ALL: &[Self] = &[Self::Cfq, Self::CfqLowLatency, Self::CfqMerging, Self::CfqSplitting, Self::MqDeadline];
 
     /// Its name in workloads, on the command line and in reports.
     pub fn as_str(self) -> &'static str {
@@ -29,6 +31,7 @@ impl SchedulerName {
             Self::CfqLowLatency => "cfq-low-latency",
             Self::CfqMerging => "cfq-merging",
             Self::CfqSplitting => "cfq-splitting",
+            Self::MqDeadline => "mq-deadline",
         }
     }
 }

@@ -148,8 +148,8 @@ impl Blocks {
         let parts: Vec<u64> = self.parts.iter().filter(|&(_, of)| *of == request).map(|(&id, _)| id).collect();
         for id in parts {
             self.parts.remove(&id);
-            let waited = self.scheduler.as_mut().is_some_and(|scheduler| scheduler.cancel(now_ns, id));
-            if !waited {
+            let kept = self.scheduler.as_mut().is_some_and(|scheduler| scheduler.cancel(now_ns, id));
+            if !kept {
                 self.device.handle(now_ns, Event::Cancel { id });
             }
         }
@@ -171,15 +171,22 @@ impl Blocks {
 
     fn take_done(&mut self) {
         while let Some(Action::Done { id, at_ns }) = self.device.poll_action() {
-            if let Some(scheduler) = &mut self.scheduler {
-                scheduler.completed(at_ns, id);
+            let ids = match &mut self.scheduler {
+                Some(scheduler) => scheduler.completed(at_ns, id),
+                None => vec![id],
+            };
+            for id in ids {
+                self.part_done(id);
             }
-            let Some(request) = self.parts.remove(&id) else { continue };
-            let Some(going) = self.going.get_mut(&request) else { continue };
-            going.missing -= 1;
-            if going.missing == 0 {
-                self.done.push_back((request, going.piece));
-            }
+        }
+    }
+
+    fn part_done(&mut self, id: u64) {
+        let Some(request) = self.parts.remove(&id) else { return };
+        let Some(going) = self.going.get_mut(&request) else { return };
+        going.missing -= 1;
+        if going.missing == 0 {
+            self.done.push_back((request, going.piece));
         }
     }
 

@@ -9,6 +9,7 @@
 //! that opened the file for itself is another.
 
 mod cfq;
+mod mq_deadline;
 pub(crate) mod named;
 
 use std::fmt;
@@ -30,10 +31,12 @@ pub(crate) trait Scheduler: fmt::Debug {
     /// A request arrives.
     fn add(&mut self, now_ns: u64, request: Request);
 
-    /// A dispatched request is done.
-    fn completed(&mut self, now_ns: u64, id: u64);
+    /// A dispatched request is done. The requests that are done with it: itself, those that it was
+    /// joined with, and none that was cancelled.
+    fn completed(&mut self, now_ns: u64, id: u64) -> Vec<u64>;
 
-    /// Cancels a request. Whether it still waited; a dispatched one has ended.
+    /// Cancels a request. Whether the device is not to be told: it does not have the request, or
+    /// has it for other requests as well. Otherwise the dispatched request has ended.
     fn cancel(&mut self, now_ns: u64, id: u64) -> bool;
 
     /// A context makes no more requests.

@@ -212,8 +212,8 @@ impl Scheduler for Cfq {
         }
     }
 
-    fn completed(&mut self, now_ns: u64, id: u64) {
-        let Some(number) = self.returned(id) else { return };
+    fn completed(&mut self, now_ns: u64, id: u64) -> Vec<u64> {
+        let Some(number) = self.returned(id) else { return Vec::new() };
         let slice_ns = self.slice_ns();
         let idle = |queue: &&mut Queue| queue.waiting.is_empty() && queue.in_drives == 0;
         let thinks_since_ns =
@@ -224,6 +224,7 @@ impl Scheduler for Cfq {
             active.idles_until_ns = idles_until_ns;
         }
         self.forget(number);
+        vec![id]
     }
 
     fn cancel(&mut self, _: u64, id: u64) -> bool {

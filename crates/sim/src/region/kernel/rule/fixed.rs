@@ -1,6 +1,6 @@
 //! A constant cluster: Linux before 2014, eight pages by default.
 
-use super::Rule;
+use super::{Cluster, Rule};
 
 /// A constant cluster.
 #[derive(Debug)]
@@ -9,7 +9,7 @@ pub(crate) struct Fixed {
 }
 
 impl Rule for Fixed {
-    fn cluster(&mut self, _slot: u64) -> u64 {
-        self.pages
+    fn cluster(&mut self, _page: u64, _slot: u64) -> Cluster {
+        Cluster::Slots(self.pages)
     }
 }
