@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Read, Named, Opened, Expected ──> policy ──┬─> List ──────> Listed, once a page, or Failed
-//!   Sought, Met, Capacity, Ttl ──────>         ├─> ListFrom ──> the same
+//!   Sought, Met, Capacity, Ttl, Ahead >        ├─> ListFrom ──> the same
 //!                                              ├─> ListBelow ─> Listed and Along, any number,
 //!                                              │                then ListedBelow
 //!                                              ├─> Fetch ─────> Fetched
@@ -111,6 +111,13 @@ pub enum DirEvent<'a> {
         entry: u32,
         /// Whether its contents are resident, or in flight.
         found: Found,
+    },
+    /// A program said how much of an order that it tells may be ahead of it, until it takes the
+    /// order back or says otherwise.
+    Ahead {
+        /// Bytes of files that were fetched in that order and not opened yet, at most; `None` has
+        /// policy decide.
+        bytes: Option<u64>,
     },
     /// A program said that the file will be opened, after those it named before: an order to
     /// follow.

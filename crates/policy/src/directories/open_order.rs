@@ -47,6 +47,8 @@ pub(crate) struct OpenOrder {
     matches: u32,
     /// The latest entry of the log was told, not opened.
     told: bool,
+    /// What may be ahead of a program that told its order, in bytes, if it said that.
+    pub(crate) ahead_bytes: Option<u64>,
     /// Opens in the log at most.
     most: usize,
     pub(crate) confidence: Confidence,
@@ -65,6 +67,7 @@ impl OpenOrder {
             head: 0,
             matches: 0,
             told: false,
+            ahead_bytes: None,
             confidence,
         }
     }
@@ -110,6 +113,7 @@ impl OpenOrder {
     /// No file is expected until opens repeat an order.
     pub(crate) fn expect_none(&mut self) {
         (self.told, self.matches, self.head, self.tail) = (false, 0, self.base, self.base);
+        self.ahead_bytes = None;
     }
 
     /// `file` is opened. Returns whether that was expected.

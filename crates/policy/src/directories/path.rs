@@ -166,6 +166,7 @@ impl DirReadahead {
             DirEvent::Named { dir, entry, found } => self.named(dir, entry, found),
             DirEvent::Sought { dir, from, to } => self.sought(dir, from, to),
             DirEvent::Opened { dir, entry, found } => self.opened(dir, entry, found),
+            DirEvent::Ahead { bytes } => self.open_order.ahead_bytes = bytes,
             DirEvent::Expected { dir, entry } => self.open_order.expect((dir, entry)),
             DirEvent::Unexpected => self.open_order.expect_none(),
             DirEvent::Listed { dir, first, same, children, last, bytes } => {

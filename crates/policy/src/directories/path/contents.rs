@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   predicted by            when                                       ahead at first, at most
-//!     the order of opens    four opens follow an earlier epoch         8, 128
+//!     the order of opens    four opens follow an earlier epoch, or     8, 128
+//!                           a program tells the order
 //!     a walk                the second file in order (or up to the     4, 128
 //!                           sixth, after opens out of order)
 //!     its siblings          the second file opened in a directory      8, 64
@@ -12,6 +13,10 @@
 //!                           ├──(a failure, or no room)─────────> not fetched
 //!                           └──(too many or too much fetched)──> discarded, the oldest first
 //! ```
+//!
+//! A program that tells an order may say how many bytes are ahead of it at most. These take the
+//! place of the numbers of files, and bound walks and siblings as well: these may be the same
+//! files.
 //!
 //! The order of opens predicts first, then each walk, the latest first. A walk continues across
 //! directories: into listed subdirectories if it is depth first, and backward in the reader's own
@@ -187,7 +192,7 @@ impl DirReadahead {
                 left -= u32::from(state.fetched == Fetched::Beside);
             } else if state.opens == Opens::Never && !self.fetches.contains(&(dir, place)) {
                 bytes += state.bytes();
-                if bytes > self.options.shares.contents_bytes / 2 || !self.siblings.credit.spend(state.bytes()) {
+                if bytes > self.ahead_bytes() || !self.siblings.credit.spend(state.bytes()) {
                     break;
                 }
                 left -= 1;
@@ -232,9 +237,10 @@ impl DirReadahead {
         }
         // What all readers come to next has room together: else one's files would be discarded for
         // those of another, and fetched again.
-        let mut room = Room { files: FETCHED_MAX / 2, bytes: self.options.shares.contents_bytes / 2 };
+        let is_told = self.open_order.ahead_bytes.is_some();
+        let mut room = Room { files: if is_told { TOLD_MAX } else { FETCHED_MAX / 2 }, bytes: self.ahead_bytes() };
         if self.open_order.is_repeated() {
-            let mut left = self.open_order.confidence.size();
+            let mut left = if is_told { u32::MAX } else { self.open_order.confidence.size() };
             for (dir, entry) in self.open_order.expected().take(STEPS_MAX) {
                 if left == 0 || wanted.len() >= free {
                     break;
@@ -289,13 +295,20 @@ impl DirReadahead {
             }
         }
         // The files that were expected longest ago and not opened are no longer expected.
-        while self.fetched_bytes > self.options.shares.contents_bytes || self.fetched.len() > FETCHED_MAX {
+        let most = if is_told { FETCHED_MAX + TOLD_MAX } else { FETCHED_MAX };
+        while self.fetched_bytes > self.options.shares.contents_bytes || self.fetched.len() > most {
             let Some(&file @ (dir, entry)) = self.fetched.front() else { return };
             if self.take_fetched(file) == Fetched::Beside {
                 self.siblings.missed();
             }
             self.actions.push_back(DirAction::Discard { dir, entry });
         }
+    }
+
+    /// Bytes of files that readers have not opened, at most.
+    fn ahead_bytes(&self) -> u64 {
+        let share = self.options.shares.contents_bytes / 2;
+        self.open_order.ahead_bytes.map_or(share, |bytes| bytes.min(share))
     }
 
     /// Fetches a file.
@@ -346,6 +359,11 @@ const FETCHES_MAX: usize = 64;
 /// of several readers are discarded before they are opened. Higher: files that no reader opens
 /// stay for longer. Source: a guess, not measured.
 const FETCHED_MAX: usize = 256;
+
+/// Files ahead of a program that says how many bytes may be, at most: as many as one search
+/// examines. Lower: a program that takes many small files at a time and then pauses waits for
+/// those that could have come meanwhile. Higher: events take longer. Source: docs/decisions/0081.
+const TOLD_MAX: usize = STEPS_MAX;
 
 /// Opens out of order that count, in files: a longer run is an order, whatever came before. Lower:
 /// chance runs in a shuffled directory fetch files in vain. Higher: a reader that turns to an
