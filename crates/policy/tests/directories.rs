@@ -10,6 +10,8 @@ use proptest::prelude::*;
 
 #[path = "directories/by_name.rs"]
 mod by_name;
+#[path = "directories/failed.rs"]
+mod failed;
 #[path = "directories/told.rs"]
 mod told;
 

@@ -62,6 +62,8 @@ pub(crate) struct Dir {
     pub(crate) coming: Coming,
     /// When the first page of the latest listing was requested, whether it has come or not.
     pub(crate) requested: Option<Nanos>,
+    /// When its listing failed last.
+    pub(crate) failed: Option<Nanos>,
     /// Listed ahead of any reader, and not read since.
     pub(crate) ahead: bool,
     /// Pages of the latest listing that a reader has reached.
@@ -180,6 +182,11 @@ impl Dir {
     /// Whether its listing is in flight, or was requested no longer ago than `ttl`.
     pub(crate) fn is_known(&self, now: Nanos, ttl: Nanos) -> bool {
         self.is_coming() || (!self.pages.is_empty() && self.requested.is_some_and(|at| now.since(at) <= ttl))
+    }
+
+    /// Whether its listing failed no longer ago than `ttl`.
+    pub(crate) fn has_failed(&self, now: Nanos, ttl: Nanos) -> bool {
+        self.failed.is_some_and(|at| now.since(at) <= ttl)
     }
 
     /// The number of pages up to the one that holds `entry`.

@@ -184,7 +184,7 @@ impl DirReadahead {
             DirEvent::Failed { dir } => {
                 self.answered(dir);
                 if let Some(dir) = self.dirs.get_mut(&dir) {
-                    (dir.ahead, dir.requested) = (false, None);
+                    (dir.ahead, dir.requested, dir.failed) = (false, None, Some(self.now));
                 }
             }
             DirEvent::Along { dir, requested } => {
