@@ -240,10 +240,19 @@ impl Engine {
     ///
     /// Errors: those of listing the directories that they are in, as [`Directory::wait`].
     pub async fn expect(&self, keys: Vec<Key>) -> Result<usize, Error> {
-        self.on_runtime(self.find_all(keys)).await
+        self.expect_ahead(keys, None).await
     }
 
-    async fn find_all(&self, keys: Vec<Key>) -> Result<usize, Error> {
+    /// As [`Engine::expect`]. At most `ahead_bytes` of files that were not opened yet are fetched
+    /// ahead of the reads, if it is given, and a part of the budget
+    /// ([`foreread_policy::DirShares`]). It holds until another call says otherwise.
+    ///
+    /// Errors: as [`Engine::expect`].
+    pub async fn expect_ahead(&self, keys: Vec<Key>, ahead_bytes: Option<u64>) -> Result<usize, Error> {
+        self.on_runtime(self.find_all(keys, ahead_bytes)).await
+    }
+
+    async fn find_all(&self, keys: Vec<Key>, ahead_bytes: Option<u64>) -> Result<usize, Error> {
         let prefixes: BTreeSet<String> = keys.iter().map(|key| name::split(key.as_str()).0.to_owned()).collect();
         let list = |prefix: String| {
             let engine = self.clone();
@@ -254,7 +263,13 @@ impl Engine {
         for listed in listed {
             listed?;
         }
-        Ok(keys.iter().filter(|key| self.directories().expect(key)).count())
+        self.directories().expect_ahead(ahead_bytes);
+        let mut found = 0;
+        for key in &keys {
+            self.directories().heard(key).await;
+            found += usize::from(self.directories().expect(key));
+        }
+        Ok(found)
     }
 
     /// Takes back what [`Engine::expect`] was told: no more files are fetched for it. Those that

@@ -166,6 +166,11 @@ impl Directories {
         });
     }
 
+    /// At most so many bytes are to be ahead of reads in an order that is told.
+    pub(crate) fn expect_ahead(self: &Arc<Self>, bytes: Option<u64>) {
+        self.enter(|state| self.tell(state, DirEvent::Ahead { bytes }));
+    }
+
     /// `key` will be read after the one named before it. Returns whether there is such an object.
     pub(crate) fn expect(self: &Arc<Self>, key: &Key) -> bool {
         self.enter(|state| {

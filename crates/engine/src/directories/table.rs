@@ -306,6 +306,13 @@ impl DirectoryTable {
         Some((*self.by_prefix.get(prefix)?, place))
     }
 
+    /// The listing and the place of `key` if policy has not heard of it.
+    pub(crate) fn untold(&self, key: &Key) -> Option<(Arc<Chain>, u32)> {
+        let (dir, place) = self.place(key)?;
+        let chain = self.known.get(&dir)?.chain.as_ref()?;
+        (!chain.is_told(place)).then(|| (Arc::clone(chain), place))
+    }
+
     fn said(&self, key: &Key) -> Option<(Node, u32, Instant)> {
         let (prefix, name) = name::split(key.as_str());
         let known = self.known.get(self.by_prefix.get(prefix)?)?;
