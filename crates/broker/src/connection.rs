@@ -306,7 +306,7 @@ impl Connection {
         loop {
             {
                 let mut state = self.state.lock();
-                while state.over.is_none() && !(state.called && !state.is_idle()) {
+                while state.over.is_none() && (!state.called || state.is_idle()) {
                     state.called = false;
                     if !self.watched.load(Ordering::Acquire) {
                         self.called.wait(&mut state);
