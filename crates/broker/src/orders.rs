@@ -79,12 +79,14 @@ mod tests {
         orders.told(keys(0..1000), Some(7));
         orders.told(keys(2000..2003), None);
         // Nearly in order; 3 is passed over, and 999 is too far.
-        keys(0..3).iter().chain(&keys(5..6)).chain(&keys(4..5)).chain(&keys(999..1000)).for_each(|key| {
-            orders.opened(key);
-        });
+        for key in [keys(0..3), keys(5..6), keys(4..5), keys(999..1000)].concat() {
+            orders.opened(&key);
+        }
         let second = Call::Expect { keys: keys(2000..2003), ahead_bytes: None };
         assert_eq!(orders.rest(), [Call::Expect { keys: keys(6..1000), ahead_bytes: Some(7) }, second]);
-        keys(2000..2003).iter().for_each(|key| orders.opened(key));
+        for key in keys(2000..2003) {
+            orders.opened(&key);
+        }
         assert_eq!(orders.rest().len(), 1, "nothing is left of the second");
         orders.none();
         assert!(orders.is_none() && orders.rest().is_empty());
