@@ -249,6 +249,7 @@ file = foreread.open(sys.argv[1], endpoint=sys.argv[2], key="testbed", secret="t
 print("open", flush=True)
 sys.stdin.readline()
 try:
+    print("reading", flush=True)
     {read}
 except KeyboardInterrupt:
     print("interrupted", flush=True)
@@ -272,6 +273,7 @@ def test_ctrl_c_ends_a_wait(testbed: Testbed, read: str) -> None:
         testbed.faults("stall,kind=get")
         child.stdin.write("\n")
         child.stdin.flush()
+        assert child.stdout.readline() == "reading\n"
         # The request is at the storage: the program waits.
         while not testbed.counters()["in_flight"]:
             pass

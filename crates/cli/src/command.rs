@@ -7,6 +7,7 @@ use crate::commands::{
     bench, cache, cat, completions, config, demo, doctor, explain, man, mount, prefetch, record, replay, set, simulate,
     stats, testbed, top, umount, verify,
 };
+use crate::version;
 
 /// Mount remote storage and read it at full speed.
 ///
@@ -17,6 +18,7 @@ use crate::commands::{
 #[command(
     name = "foreread",
     version,
+    long_version = version::long(),
     arg_required_else_help = true,
     subcommand_required = true,
     disable_help_subcommand = true,

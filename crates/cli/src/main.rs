@@ -14,6 +14,7 @@ mod mount_helper;
 mod parallel;
 mod storage;
 mod terminal;
+mod version;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;

@@ -12,7 +12,8 @@
 //!
 //! The command takes this part when it is called by that name. What mount(8) and systemd mean for
 //! themselves is left out; each other option is one of `foreread mount`, written with `-` or `_`.
-//! Source: mount(8), "External helpers".
+//! For a line with `user`, mount(8) starts this as the user that called it, and foreread mounts
+//! through fusermount3. Source: mount(8), "External helpers".
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -81,23 +82,31 @@ pub(crate) fn asked(given: Vec<OsString>) -> Result<Asked, Error> {
     let mut line = ["foreread", "mount"].map(OsString::from).to_vec();
     line.extend([source, dir]);
     line.extend(verbose.then(|| "-v".into()));
+    let mut no_exec = false;
     for option in options.iter().flat_map(|list| list.to_str().unwrap_or_default().split(',')) {
         let (key, value) = option.split_once('=').map_or((option, None), |(key, value)| (key, Some(value)));
         if key == "remount" {
             return Err(Error::Remount);
         }
-        if key.is_empty() || OTHERS.contains(&key) || key.starts_with("x-") {
-            continue;
+        match key {
+            // The last one of the two holds. Of `user`, mount(8) makes `noexec` itself.
+            "exec" | "noexec" => no_exec = key == "noexec",
+            _ if key.is_empty()
+                || OTHERS.contains(&key)
+                || key.starts_with(['x', 'X']) && key[1..].starts_with('-') => {}
+            _ => {
+                let key = key.replace('_', "-");
+                line.push(value.map_or_else(|| format!("--{key}"), |value| format!("--{key}={value}")).into());
+            }
         }
-        let key = key.replace('_', "-");
-        line.push(value.map_or_else(|| format!("--{key}"), |value| format!("--{key}={value}")).into());
     }
+    line.extend(no_exec.then(|| "--noexec".into()));
     Ok(Asked::Run(line))
 }
 
 /// What mount(8), systemd and the kernel mean for themselves. Each mount is read-only, so `rw`,
 /// which mount(8) adds, changes nothing.
-const OTHERS: [&str; 38] = [
+const OTHERS: [&str; 36] = [
     "defaults",
     "ro",
     "rw",
@@ -112,8 +121,6 @@ const OTHERS: [&str; 38] = [
     "nofail",
     "_netdev",
     "comment",
-    "exec",
-    "noexec",
     "suid",
     "nosuid",
     "dev",
@@ -157,6 +164,11 @@ mod tests {
                 "mount.foreread work:/p /mnt -v -o rw,noauto,memory=1GiB,allow_other,_netdev,x-systemd.automount,uid=7",
                 "foreread mount work:/p /mnt -v --memory=1GiB --allow-other --uid=7",
             ),
+            (
+                "mount.foreread s3://b /mnt -o rw,noexec,nosuid,nodev,memory=1G,user=alice,X-mount.mkdir",
+                "foreread mount s3://b /mnt --memory=1G --noexec",
+            ),
+            ("mount.foreread s3://b /mnt -o noexec,nosuid,nodev,exec", "foreread mount s3://b /mnt"),
             (
                 "mount.foreread -n s3://b /mnt -t foreread -o ro,metadata-ttl=10m",
                 "foreread mount s3://b /mnt --metadata-ttl=10m",

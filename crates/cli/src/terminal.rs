@@ -3,6 +3,7 @@
 pub(crate) mod figures;
 pub(crate) mod interrupt;
 pub(crate) mod log;
+pub(crate) mod name;
 pub(crate) mod output;
 pub(crate) mod progress;
 pub(crate) mod size;

@@ -32,7 +32,7 @@ use crate::requests::storage::{Cursor, Storage};
 use crate::shard::Shard;
 use crate::shard::lives::Lives;
 use crate::stats::Stats;
-use crate::watch::Watched;
+use crate::watch::{Wanted, Watched};
 
 /// Reads objects of one backend ahead of their readers, within one memory budget. Clones share
 /// everything.
@@ -294,9 +294,9 @@ impl Engine {
         self.driver.flush_tier(LAST_WRITE);
     }
 
-    /// What it is doing just now: at most `most` streams, of one object alone if there is a `key`.
-    pub fn watch(&self, key: Option<&Key>, most: usize) -> Watched {
-        observer::watch(&self.driver, key, most)
+    /// What it is doing just now: the streams that are wanted, and the way to the storage.
+    pub fn watch(&self, wanted: &Wanted<'_>) -> Watched {
+        observer::watch(&self.driver, wanted)
     }
 
     /// Runs `f` of a front door, which does `what`. If it panics, that is logged and counted in

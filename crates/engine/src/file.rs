@@ -23,6 +23,7 @@ use tokio::time::Instant;
 
 use crate::driver::Driver;
 use crate::error::Error;
+use crate::failures::What;
 use crate::pages::opened::{Opened, READ_BYTES_MAX};
 use crate::pages::pinned::Pages;
 use crate::pages::table::Lookup;
@@ -142,12 +143,14 @@ impl File {
             || (self.driver.now().0, self.opened.id.0, reader, offset, len as u64),
             || (self.size(), self.object().key.as_str().to_owned()),
         );
+        self.opened.uses.asked_by(reader);
         if let Lookup::Present(pages) = self.opened.table.look_up(offset, len)
             && pages.is_resident()
         {
             let marked = pages.take_marks();
             self.driver.reference(&self.opened, &pages);
             self.driver.storage.stats.hit(len);
+            self.opened.uses.read(len);
             done(Ok(pages));
             if marked {
                 self.driver.marked(&self.opened, Extent::of_bytes(offset, len as u64));
@@ -222,7 +225,7 @@ impl<D: FnOnce(Result<Pages, Error>) + Send + 'static> Reader for Answer<D> {
 
     fn finish(&self, result: Result<Pages, Error>, read: Option<ReadId>) {
         let (driver, opened) = (&self.file.driver, &self.file.opened);
-        let Storage { stats, planted, slow, .. } = &driver.storage;
+        let Storage { stats, planted, slow, failures, .. } = &driver.storage;
         // The thread has other reads to answer, whatever becomes of this one.
         stats.survive("what policy is told of an answer", || driver.answered(opened, result.as_ref().ok(), read));
         let Some(done) = self.done.lock().take() else { return };
@@ -231,6 +234,11 @@ impl<D: FnOnce(Result<Pages, Error>) + Send + 'static> Reader for Answer<D> {
             None => Err(failed_itself()),
         };
         stats.waited(result.as_ref().ok().map(Pages::len), self.since.elapsed());
+        opened.uses.late();
+        match &result {
+            Ok(pages) => opened.uses.read(pages.len()),
+            Err(error) => failures.note(What::Read, error),
+        }
         let key = opened.object.key.as_str();
         let read = Finished { key, offset: self.offset, len: self.len, since: self.since, result: result.as_ref() };
         if slow.tell(&read) {

@@ -38,11 +38,13 @@
 //! was not fetched on condition of the version that its [`File`] pins.
 
 mod context;
+mod detail;
 mod directories;
 mod directory;
 mod driver;
 mod engine;
 mod error;
+mod failures;
 mod file;
 mod live;
 mod numbers;
@@ -61,12 +63,14 @@ mod survival;
 mod sync;
 mod watch;
 
+pub use detail::{Detail, FileUse, Service, WastedRange};
 pub use directories::listing::Node;
 pub use directories::name::NAME_BYTES_MAX;
 pub use directories::table::Named;
 pub use directory::Directory;
 pub use engine::{Engine, Reserved};
 pub use error::{Error, ErrorKind};
+pub use failures::Failed;
 pub use file::File;
 pub use foreread_backend::{
     Backend, Capabilities, Entry, Key, ListPage, Mechanism, Object, Version, return_free_memory,
@@ -81,4 +85,4 @@ pub use records::tap::{Recorded, RecordedFile, RecordedRead};
 pub use slow::{SlowCause, SlowRead, SlowRequest};
 pub use stats::{Latencies, Latency, Stats, Times};
 pub use submission::{Busy, Call, Completion, May, Operation, Outcome, Submissions, Ticket};
-pub use watch::{Link, Stream, Watched};
+pub use watch::{Link, Order, Stream, Wanted, Watched};

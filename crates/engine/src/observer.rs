@@ -3,14 +3,16 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 
-use foreread_backend::{Key, Submitter};
+use foreread_backend::Submitter;
+use foreread_policy::Nanos;
 use tokio::sync::mpsc;
 
+use crate::detail::Detail;
 use crate::directories::driver::Directories;
 use crate::driver::{Driver, LAST_WRITE};
 use crate::slow::SlowRead;
 use crate::stats::{Latencies, Stats};
-use crate::watch::Watched;
+use crate::watch::{Link, Wanted, Watched};
 
 /// Looks at an engine. It does not keep it: when the last clone of the engine is gone, there is
 /// nothing to see.
@@ -50,9 +52,27 @@ impl Observer {
     }
 
     /// What it is doing just now: as [`Engine::watch`](crate::Engine::watch).
-    pub fn watch(&self, key: Option<&Key>, most: usize) -> Option<Watched> {
+    pub fn watch(&self, wanted: &Wanted<'_>) -> Option<Watched> {
+        Some(watch(&self.driver.upgrade()?, wanted))
+    }
+
+    /// How many streams of reads there are.
+    pub fn streams(&self) -> Option<usize> {
+        Some(self.driver.upgrade()?.enter(|shard| shard.streams()))
+    }
+
+    /// The way to the storage.
+    pub fn link(&self) -> Option<Link> {
+        Some(self.driver.upgrade()?.enter(|shard| shard.link()))
+    }
+
+    /// What it has done: at most `most_files` files, and what was wasted after `since_us` on the
+    /// clock of [`Detail::now_us`].
+    pub fn detail(&self, since_us: u64, most_files: usize) -> Option<Detail> {
         let driver = self.driver.upgrade()?;
-        Some(watch(&driver, key, most))
+        let (now, since) = (driver.now(), Nanos(since_us.saturating_mul(1_000)));
+        let detail = driver.enter(|shard| shard.detail(now, since, most_files));
+        Some(Detail { errors: driver.storage.failures.last(), ..detail })
     }
 }
 
@@ -71,7 +91,9 @@ pub(crate) fn stats(driver: &Arc<Driver>, directories: &Directories) -> Stats {
     driver.storage.stats.snapshot(counters, memory, directories.counters(), names_bytes, mechanism, cache)
 }
 
-pub(crate) fn watch(driver: &Arc<Driver>, key: Option<&Key>, most: usize) -> Watched {
+pub(crate) fn watch(driver: &Arc<Driver>, wanted: &Wanted<'_>) -> Watched {
     let now = driver.now();
-    driver.enter(|shard| shard.watch(now, key.map(Key::as_str), most))
+    let mut watched = driver.enter(|shard| shard.watch(now, wanted));
+    watched.name_processes();
+    watched
 }

@@ -20,4 +20,5 @@ pub(crate) mod opened;
 pub(crate) mod pinned;
 pub(crate) mod request;
 pub(crate) mod table;
+pub(crate) mod uses;
 pub(crate) mod waiting;

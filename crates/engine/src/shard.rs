@@ -14,13 +14,12 @@
 //! *Invariant:* actions are executed in the order given, under the same lock as the event that
 //! caused them; no read is completed and no storage is waited for while it is held.
 
-use std::cmp::Reverse;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use foreread_policy::{
-    Action, Class, Counters, Event, Extent, FileId, Memory, Nanos, ReadId, ReadPath, Records, RequestId, StreamState,
+    Action, Class, Counters, Event, Extent, FileId, Memory, Nanos, ReadId, ReadPath, Records, RequestId,
 };
 use smallvec::SmallVec;
 use tokio::task::AbortHandle;
@@ -39,10 +38,10 @@ use crate::records::recorder::Recorder;
 use crate::records::replay::panic_text;
 use crate::requests::carrier::{Carrier, InPlace};
 use crate::requests::joint::Joint;
-use crate::watch::{Stream, Watched};
 
 pub(crate) mod anew;
 pub(crate) mod lives;
+mod look;
 
 use lives::{Lives, cannot_go_on};
 
@@ -129,21 +128,6 @@ impl Shard {
     /// What policy has decided so far, and what it spends its budget on.
     pub(crate) fn decided(&self) -> (Counters, Memory) {
         (self.lives.counters() + self.policy.counters(), self.policy.memory())
-    }
-
-    /// What is being read just now: at most `most` streams, those of `key` if there is one.
-    pub(crate) fn watch(&self, now: Nanos, key: Option<&str>, most: usize) -> Watched {
-        let of = |state: StreamState| {
-            let opened = self.files.get(state.file)?;
-            let own = opened.object.key.as_str();
-            key.is_none_or(|key| key == own).then(|| (state, own, opened.size()))
-        };
-        let mut known: Vec<_> = self.policy.streams().filter_map(of).collect();
-        known.sort_by_key(|(state, ..)| Reverse(state.last));
-        let more_streams = known.len().saturating_sub(most);
-        let shown = known.into_iter().take(most);
-        let streams = shown.map(|(state, key, size)| Stream::new(key, size, state, now)).collect();
-        Watched { streams, more_streams, link: self.policy.link().into() }
     }
 
     fn execute(&mut self, action: Action, spawn: &impl Fn(Joint) -> AbortHandle) {

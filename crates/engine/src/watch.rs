@@ -4,21 +4,107 @@
 //! nothing.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use foreread_policy::{Bound, LinkState, Nanos, PAGE_BYTES, Pattern, StreamState};
 use serde::{Deserialize, Serialize};
+
+use crate::detail::{FileUse, WastedRange};
 
 /// What an engine is doing just now.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Watched {
-    /// The streams of reads, the one that was read last first.
+    /// The streams of reads, in the order that was wanted.
     pub streams: Vec<Stream>,
     /// Streams that are left out.
     pub more_streams: usize,
+    /// Of those, how many come before the first that is there.
+    pub first: usize,
+    /// The storage's time that was spent so far, on all requests.
+    pub served_us: u64,
     /// The way to the storage.
     pub link: Link,
+    /// Where one object was asked for: what has been done with it, if it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<FileUse>,
+    /// Of that object: what was read ahead and dropped unread lately, the latest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub wasted: Vec<WastedRange>,
+}
+
+/// Which streams are wanted, and in which order.
+#[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
+pub struct Wanted<'w> {
+    /// Those of this object alone.
+    pub key: Option<&'w str>,
+    /// Those of objects with this in their names, in capitals or not.
+    pub part: &'w str,
+    /// The order.
+    pub order: Order,
+    /// The other way round.
+    pub is_reversed: bool,
+    /// So many are passed over.
+    pub first: usize,
+    /// So many at most.
+    pub most: usize,
+}
+
+impl<'w> Wanted<'w> {
+    /// The `most` that were read last.
+    pub fn new(most: usize) -> Self {
+        Self { most, ..Self::default() }
+    }
+
+    /// Of the object `key` alone.
+    #[must_use]
+    pub fn with_key(self, key: &'w str) -> Self {
+        Self { key: Some(key), ..self }
+    }
+
+    /// Of objects with `part` in their names, in capitals or not.
+    #[must_use]
+    pub fn with_part(self, part: &'w str) -> Self {
+        Self { part, ..self }
+    }
+
+    /// In this order, or the other way round.
+    #[must_use]
+    pub fn with_order(self, order: Order, is_reversed: bool) -> Self {
+        Self { order, is_reversed, ..self }
+    }
+
+    /// From this one on.
+    #[must_use]
+    pub fn with_first(self, first: usize) -> Self {
+        Self { first, ..self }
+    }
+
+    /// So many at most.
+    #[must_use]
+    pub fn with_most(self, most: usize) -> Self {
+        Self { most, ..self }
+    }
+}
+
+/// An order of streams.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Order {
+    /// The one that was read last comes first.
+    #[default]
+    Idle,
+    /// That with the fastest reader.
+    Rate,
+    /// That which may be furthest ahead.
+    Window,
+    /// That with the most reads that had to wait.
+    Late,
+    /// By the names of the objects.
+    File,
 }
 
 /// A stream of reads.
@@ -28,6 +114,8 @@ pub struct Watched {
 pub struct Stream {
     /// The object.
     pub key: String,
+    /// Tells it from other streams of the object.
+    pub id: u64,
     /// Its size.
     pub size_bytes: u64,
     /// `forward`, or `strided`: records at a constant distance.
@@ -60,6 +148,16 @@ pub struct Stream {
     pub late_reads: u32,
     /// Since it was read last.
     pub idle_ms: u64,
+    /// The storage's time that was spent on reading ahead for it. Begins anew for a stream that
+    /// has not asked for anything for long.
+    pub served_us: u64,
+    /// The process that read the object last, if that is known and is seen from here; of one that
+    /// has ended, its thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// What that calls itself, if it is still there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process: Option<String>,
 }
 
 /// What is known of the way to the storage.
@@ -100,6 +198,7 @@ impl Stream {
         let within = |page: u64| (page * PAGE_BYTES).min(size_bytes);
         Self {
             key: key.to_owned(),
+            id: state.id,
             size_bytes,
             shape: shape.into(),
             delta_bytes,
@@ -113,8 +212,32 @@ impl Stream {
             waits: state.waits,
             late_reads: state.late,
             idle_ms: now.since(state.last).0 / 1_000_000,
+            served_us: 0,
+            pid: None,
+            process: None,
         }
     }
+}
+
+impl Watched {
+    /// Names the processes of the threads: the system is asked for each of them once.
+    pub(crate) fn name_processes(&mut self) {
+        let mut known: BTreeMap<u32, Option<(u32, String)>> = BTreeMap::new();
+        for stream in &mut self.streams {
+            let Some(thread) = stream.pid else { continue };
+            let Some((pid, name)) = known.entry(thread).or_insert_with(|| process(thread)) else { continue };
+            (stream.pid, stream.process) = (Some(*pid), Some(name.clone()));
+        }
+    }
+}
+
+/// The process of a thread of this machine, and what it calls itself.
+fn process(thread: u32) -> Option<(u32, String)> {
+    let status = std::fs::read(format!("/proc/{thread}/status")).ok()?;
+    let status = String::from_utf8_lossy(&status);
+    let pid = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())?;
+    let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
+    Some((pid, String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned()))
 }
 
 impl From<LinkState> for Link {

@@ -192,6 +192,24 @@ pub use storage::{Storage, StorageBuilder};
 pub use walk::Walk;
 pub use warm::Warmed;
 
+/// The features that this build has, by name: see [Features](crate#features).
+pub const FEATURES: &[&str] = &[
+    #[cfg(feature = "azblob")]
+    "azblob",
+    #[cfg(feature = "gcs")]
+    "gcs",
+    #[cfg(feature = "http")]
+    "http",
+    #[cfg(feature = "memory")]
+    "memory",
+    #[cfg(feature = "mount")]
+    "mount",
+    #[cfg(feature = "s3")]
+    "s3",
+    #[cfg(feature = "share")]
+    "share",
+];
+
 /// Storage itself, one attempt a call, without an engine: to implement a kind of storage, or to
 /// use one directly.
 pub mod backend {

@@ -23,7 +23,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use foreread_engine::{
-    self as engine, Directory, Engine, Error, ErrorKind, File, Key, NAME_BYTES_MAX, Named, Object, Pages,
+    self as engine, Directory, Engine, Error, ErrorKind, File, Key, NAME_BYTES_MAX, Named, Object, Pages, Wanted,
 };
 use fuser::{
     Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig,
@@ -133,24 +133,28 @@ impl Shared {
         }
     }
 
-    /// What is read just now of the inode `number`, or of all files: as much as `bytes` have room
-    /// for, with a zero byte at its end.
-    fn watched(&self, number: Option<u64>, bytes: usize) -> Vec<u8> {
+    /// What is read just now of the inode `number`, or of all files, of what is `wanted`: as much
+    /// as `bytes` have room for, with a zero byte at its end.
+    fn watched(&self, number: Option<u64>, wanted: Wanted<'_>, bytes: usize) -> Vec<u8> {
         let node = number.map(|number| self.inodes.node(number));
-        let key = match &node {
-            None => None,
-            Some(Some(Node::File(object))) => Some(&object.key),
+        let wanted = match &node {
+            None => wanted,
+            Some(Some(Node::File(object))) => wanted.with_key(object.key.as_str()),
             // There is no such file any more: nothing of it is read.
             Some(_) => return b"\0".to_vec(),
         };
-        let mut most = bytes / STREAM_BYTES_MIN;
+        let mut watched = self.engine.watch(&wanted.with_most(bytes / STREAM_BYTES_MIN));
         loop {
-            let mut text = serde_json::to_vec(&self.engine.watch(key, most)).unwrap_or_default();
+            let mut text = serde_json::to_vec(&watched).unwrap_or_default();
             text.push(0);
-            if text.len() <= bytes || most == 0 {
+            let shown = watched.streams.len();
+            if text.len() <= bytes || shown == 0 {
                 return text;
             }
-            most /= 2;
+            // As many as there is room for, if all take as much; one less at least.
+            let fits = (shown * bytes / text.len()).min(shown - 1);
+            watched.streams.truncate(fits);
+            watched.more_streams += shown - fits;
         }
     }
 
@@ -483,7 +487,10 @@ impl Filesystem for Mount {
                     Err(error) => return reply.error(error),
                 }
             }
-            Question::Watch => Ok(self.shared.watched(question::number_in(in_data), out_size as usize)),
+            Question::Watch => {
+                let (number, wanted) = question::wanted(in_data);
+                Ok(self.shared.watched(number, wanted, out_size as usize))
+            }
             Question::Expect => Ok(Vec::new()),
         };
         match answer {

@@ -124,6 +124,7 @@ fn start(
         MountOption::NoAtime,
         MountOption::DefaultPermissions,
     ];
+    config.mount_options.extend(options.no_exec.then_some(MountOption::NoExec));
     // Of a mount by another process, the kernel knows which users may read.
     config.acl = if options.allow_other || dir.is_none() { SessionACL::All } else { SessionACL::Owner };
     config.n_threads = Some(THREADS);
@@ -154,7 +155,8 @@ fn mount_directly(dir: &Path, options: &MountOptions) -> io::Result<Option<Owned
     if options.allow_other {
         data.push_str(",allow_other");
     }
-    let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOATIME;
+    let mut flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOATIME;
+    flags.set(MountFlags::NOEXEC, options.no_exec);
     let data = CString::new(data)?;
     match rustix::mount::mount(options.source.as_str(), dir, "fuse.foreread", flags, data.as_c_str()) {
         Ok(()) => Ok(Some(device)),

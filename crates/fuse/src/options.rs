@@ -11,6 +11,8 @@ pub struct MountOptions {
     /// Other users may read the mount. Except for root this needs `user_allow_other` in
     /// `/etc/fuse.conf`.
     pub allow_other: bool,
+    /// The kernel starts no program from the mount, whatever the modes say.
+    pub no_exec: bool,
     /// Owner of all files; by default the user that mounts.
     pub uid: Option<u32>,
     /// Group of all files; by default that of the user that mounts.
@@ -32,6 +34,7 @@ impl Default for MountOptions {
         Self {
             source,
             allow_other: false,
+            no_exec: false,
             uid: None,
             gid: None,
             file_mode: 0o444,
@@ -54,6 +57,13 @@ impl MountOptions {
     #[must_use]
     pub fn with_allow_other(mut self, allow_other: bool) -> Self {
         self.allow_other = allow_other;
+        self
+    }
+
+    /// Without programs that are started from it, or with.
+    #[must_use]
+    pub fn with_no_exec(mut self, no_exec: bool) -> Self {
+        self.no_exec = no_exec;
         self
     }
 

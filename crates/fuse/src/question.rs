@@ -18,6 +18,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use foreread_engine::{Order, Wanted};
+
 use crate::error::Error;
 use crate::kernel_window;
 use crate::mount_table;
@@ -67,18 +69,50 @@ pub fn query_stats(dir: &Path) -> Result<String, Error> {
 }
 
 /// What the mount at `path` is doing just now, as JSON of a [`foreread_engine::Watched`]: its
-/// streams, or those of the file if `path` is one. As many as 16 KiB have room for, those that
-/// were read last.
+/// streams, or those of the file if `path` is one. Of those that are `wanted`, as many as 16 KiB
+/// have room for; its own key and number do not count.
 ///
 /// Errors: as [`query_stats`].
-pub fn query_watched(path: &Path) -> Result<String, Error> {
+pub fn query_watched(path: &Path, wanted: &Wanted<'_>) -> Result<String, Error> {
     let not_a_mount = |cause| Error::NotAMount { dir: path.to_owned(), cause };
     let metadata = std::fs::metadata(path).map_err(not_a_mount)?;
     if metadata.is_dir() {
-        return ask(path, Question::Watch, b"\0");
+        return ask(path, Question::Watch, text_of(None, wanted).as_bytes());
     }
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    ask(dir, Question::Watch, format!("{}\0", metadata.ino()).as_bytes())
+    ask(dir, Question::Watch, text_of(Some(metadata.ino()), wanted).as_bytes())
+}
+
+/// The question for the file with this inode number, or for all: the number, the order, whether it
+/// is reversed, how many are passed over, and a part of the name, each with a zero byte behind it.
+fn text_of(number: Option<u64>, wanted: &Wanted<'_>) -> String {
+    let order = match wanted.order {
+        Order::Rate => "rate",
+        Order::Window => "window",
+        Order::Late => "late",
+        Order::File => "file",
+        _ => "idle",
+    };
+    let (number, reversed) = (number.map(|number| number.to_string()), u8::from(wanted.is_reversed));
+    let part = wanted.part.replace('\0', "");
+    format!("{}\0{order}\0{reversed}\0{}\0{part}\0", number.unwrap_or_default(), wanted.first)
+}
+
+/// What such a text asks for. What it lacks, or what is not understood, is as in [`Wanted`]'s
+/// default.
+pub(crate) fn wanted(text: &[u8]) -> (Option<u64>, Wanted<'_>) {
+    let mut parts = text.split(|&byte| byte == 0).map(|part| std::str::from_utf8(part).unwrap_or_default());
+    let mut next = || parts.next().unwrap_or_default();
+    let (number, order, reversed, first, part) = (next(), next(), next(), next(), next());
+    let order = match order {
+        "rate" => Order::Rate,
+        "window" => Order::Window,
+        "late" => Order::Late,
+        "file" => Order::File,
+        _ => Order::Idle,
+    };
+    let first = first.parse().unwrap_or_default();
+    (number.parse().ok(), Wanted::default().with_order(order, reversed == "1").with_first(first).with_part(part))
 }
 
 /// Starts to record the reads of the mount at `dir`. Returns the recording's number.
@@ -184,13 +218,18 @@ mod tests {
 
     #[test]
     fn fuzz_payload_of_an_ioctl() {
-        let seeds: [&[u8]; 3] = [b"17\0", b"a/b\0c d\0\0", b"18446744073709551615\0rest"];
+        let seeds: [&[u8]; 4] =
+            [b"17\0", b"a/b\0c d\0\0", b"18446744073709551615\0rest", b"17\0late\x001\x005\0part\0"];
         foreread_fuzz::fuzz("payload of an ioctl", &seeds, &["\0", "../", "/", "a"], |text| {
             let digits = text.split(|&byte| byte == 0).next().unwrap_or_default();
             assert!(number_in(text).is_none_or(|number| digits.ends_with(number.to_string().as_bytes())));
             for path in paths(text) {
                 assert!(!path.is_empty() && !path.contains('\0'), "{path:?}");
             }
+            let (number, asked) = wanted(text);
+            let again = text_of(number, &asked);
+            let (number_again, asked_again) = wanted(again.as_bytes());
+            assert_eq!((number, format!("{asked:?}")), (number_again, format!("{asked_again:?}")), "{again:?}");
             let command = text.iter().fold(0u32, |command, byte| (command << 8) | u32::from(*byte));
             assert!(Question::of(command).is_none_or(|question| question.command() == command));
         });

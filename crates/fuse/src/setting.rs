@@ -35,7 +35,7 @@ impl Setting {
     }
 }
 
-/// What [`Setting::parse`] takes.
+/// The text of a question.
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);

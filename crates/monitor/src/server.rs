@@ -182,8 +182,8 @@ fn answer(state: &Arc<State>, request: &Request<Incoming>) -> Response<Body> {
         "/page.css" => full(StatusCode::OK, "text/css; charset=utf-8", STYLE),
         "/page.js" => full(StatusCode::OK, "text/javascript; charset=utf-8", SCRIPT),
         "/metrics" => metrics(state, request),
-        "/snapshot" => match told(state) {
-            Some(text) => full(StatusCode::OK, "application/json", text),
+        "/snapshot" => match told(state, 0) {
+            Some((text, _)) => full(StatusCode::OK, "application/json", text),
             None => gone(),
         },
         "/events" => events(state),
@@ -199,13 +199,12 @@ fn page(state: &State) -> Response<Body> {
 fn metrics(state: &State, request: &Request<Incoming>) -> Response<Body> {
     let accepted = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let observer = &state.observer;
-    let (Some(counted), Some(latencies), Some(watched)) =
-        (observer.stats(), observer.latencies(), observer.watch(None, 0))
+    let (Some(counted), Some(latencies), Some(link), Some(streams)) =
+        (observer.stats(), observer.latencies(), observer.link(), observer.streams())
     else {
         return gone();
     };
-    let streams = (watched.streams.len() + watched.more_streams) as u64;
-    match exposition::text(Scrape { stats: counted, latencies, link: watched.link, streams }) {
+    match exposition::text(Scrape { stats: counted, latencies, link, streams: streams as u64 }) {
         Ok(text) if accepted.contains("application/openmetrics-text") => {
             full(StatusCode::OK, exposition::OPEN_METRICS, text)
         }
@@ -214,8 +213,10 @@ fn metrics(state: &State, request: &Request<Incoming>) -> Response<Body> {
     }
 }
 
-fn told(state: &State) -> Option<String> {
-    serde_json::to_string(&snapshot::take(&state.observer, state.numbers.as_ref())?).ok()
+/// A snapshot, with what was wasted since then; and when it was taken, by the same clock.
+fn told(state: &State, since_us: u64) -> Option<(String, u64)> {
+    let snapshot = snapshot::take(&state.observer, state.numbers.as_ref(), since_us)?;
+    Some((serde_json::to_string(&snapshot).ok()?, snapshot.detail.now_us))
 }
 
 /// A snapshot a second, for as long as the page is open and the engine is there.
@@ -223,13 +224,13 @@ fn events(state: &Arc<State>) -> Response<Body> {
     let Some(watcher) = Watcher::new(state) else {
         return plain(StatusCode::TOO_MANY_REQUESTS, "too many pages are open\n");
     };
-    let events = stream::unfold((watcher, true), |(watcher, is_first)| async move {
-        if !is_first {
+    let events = stream::unfold((watcher, None), |(watcher, before)| async move {
+        if before.is_some() {
             tokio::time::sleep(INTERVAL).await;
         }
-        let text = told(&watcher.0)?;
+        let (text, now_us) = told(&watcher.0, before.unwrap_or(0))?;
         let event = Bytes::from(format!("data: {text}\n\n"));
-        Some((Ok::<_, Infallible>(Frame::data(event)), (watcher, false)))
+        Some((Ok::<_, Infallible>(Frame::data(event)), (watcher, Some(now_us))))
     });
     respond(StatusCode::OK, "text/event-stream", BodyExt::boxed(StreamBody::new(events)))
 }

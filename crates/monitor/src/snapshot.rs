@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use foreread_engine::{Observer, Stats, Watched};
+use foreread_engine::{Detail, Observer, Stats, Wanted, Watched};
 use serde::Serialize;
 
 /// An engine at a moment.
@@ -15,6 +15,8 @@ pub(crate) struct Snapshot {
     pub(crate) stats: Stats,
     #[serde(flatten)]
     pub(crate) watched: Watched,
+    #[serde(flatten)]
+    pub(crate) detail: Detail,
 }
 
 /// Numbers in place of the names of objects: the same one for the same name.
@@ -33,19 +35,36 @@ impl Numbers {
     }
 }
 
-/// Looks at the engine. `None` once it is gone. With `numbers`, no name of an object is in it.
-pub(crate) fn take(observer: &Observer, numbers: Option<&Numbers>) -> Option<Snapshot> {
-    let (stats, mut watched) = (observer.stats()?, observer.watch(None, STREAMS_MAX)?);
+/// Looks at the engine. `None` once it is gone. With `numbers`, no name of an object is in it, nor
+/// one of a process. What was wasted is told of after `since_us`, as [`Detail::now_us`] counts.
+pub(crate) fn take(observer: &Observer, numbers: Option<&Numbers>, since_us: u64) -> Option<Snapshot> {
+    let stats = observer.stats()?;
+    let mut watched = observer.watch(&Wanted::new(STREAMS_MAX))?;
+    let mut detail = observer.detail(since_us, FILES_MAX)?;
     if let Some(numbers) = numbers {
-        watched.streams.iter_mut().for_each(|stream| numbers.hide(&mut stream.key));
+        for stream in &mut watched.streams {
+            numbers.hide(&mut stream.key);
+            (stream.pid, stream.process) = (None, None);
+        }
+        detail.files.iter_mut().for_each(|file| numbers.hide(&mut file.key));
+        detail.wasted.iter_mut().for_each(|wasted| numbers.hide(&mut wasted.key));
+        for error in &mut detail.errors {
+            error.key.iter_mut().for_each(|key| numbers.hide(key));
+            // It has the key, and what the storage said of it.
+            error.text = None;
+        }
     }
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Some(Snapshot { at_ms: since.as_millis() as u64, stats, watched })
+    Some(Snapshot { at_ms: since.as_millis() as u64, stats, watched, detail })
 }
 
 /// Streams that are told of at most. Lower: of many readers, fewer are seen. Higher: more bytes a
 /// second, 300 each. Source: a guess: more than a person looks through.
 const STREAMS_MAX: usize = 64;
+
+/// Files that are told of at most. Lower: of many, fewer are seen. Higher: more bytes a second,
+/// 150 each. Source: a guess: as many as fit on a page.
+const FILES_MAX: usize = 32;
 
 /// Names that have numbers at most; then the numbers begin anew. Lower: a name has another number
 /// sooner. Higher: more memory. Source: a guess: 400 KB.

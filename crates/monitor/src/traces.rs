@@ -24,7 +24,7 @@ mod spans;
 
 use std::time::Duration;
 
-use foreread_engine::Engine;
+use foreread_engine::{Engine, SlowCause};
 use opentelemetry::KeyValue;
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
@@ -85,6 +85,10 @@ impl Traces {
             } {
                 if let Some(numbers) = &numbers {
                     numbers.hide(&mut read.key);
+                    // The text of an error has the name as well.
+                    if let SlowCause::Failed(text) = &mut read.cause {
+                        "it failed: the log says why".clone_into(text);
+                    }
                 }
                 spans::of(&tracer, &read);
             }

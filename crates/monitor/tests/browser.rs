@@ -63,6 +63,7 @@ fn the_page_is_right_in_a_browser_at_two_sizes_by_keyboard_and_as_a_file() {
     }
     run(Command::new("npm").args(["ci", "--silent", "--no-audit", "--no-fund"]).current_dir(folder.path()));
     let rig = Rig::start(|options| options.names = true);
+    rig.get_into_trouble();
     let said = while_read(&rig, || {
         run(Command::new("node")
             .args(["check.mjs", &format!("http://{}/", rig.address), "/usr/bin/chromium"])

@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use foreread_monitor::{Error, Monitor, Options};
-use rig::{LOOPBACK, Rig, ask};
+use rig::{HOSTILE, IN_VAIN, LOOPBACK, Rig, ask};
 
 /// The value of a metric, with its labels as in the text.
 fn value(text: &str, name: &str) -> f64 {
@@ -86,10 +86,64 @@ fn the_page_asks_no_other_server_and_hides_names() {
         let text = hidden.get(part);
         assert!(text.starts_with("HTTP/1.1 200") && !text.contains("://"), "{part} asks no other server");
     }
-    let snapshot = hidden.get("/snapshot");
-    assert!(snapshot.contains("\"key\":\"file 1\"") && !snapshot.contains("secret"), "{snapshot}");
+    hidden.get_into_trouble();
+    let text = hidden.body("/snapshot");
+    assert!(text.contains("\"key\":\"file 1\"") && !text.contains("secret") && !text.contains("img"), "{text}");
+    let snapshot: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let key = snapshot["errors"][0]["key"].as_str().expect("a key");
+    assert!(key.starts_with("file "), "{snapshot}");
+    assert_eq!(snapshot["errors"][0]["text"], serde_json::Value::Null, "{snapshot}");
     let named = Rig::start(|options| options.names = true);
     assert!(named.get("/snapshot").contains("\"key\":\"secret/name\""));
+}
+
+/// Files, waste and failures, as the engine counts them.
+#[test]
+fn the_snapshot_says_what_the_engine_has_done() {
+    let rig = Rig::start(|options| options.names = true);
+    rig.get_into_trouble();
+    let (snapshot, stats) = std::iter::repeat_with(|| (rig.engine.stats(), rig.body("/snapshot"), rig.engine.stats()))
+        .find_map(|(before, text, after)| (before == after).then_some((text, after)))
+        .expect("it comes to rest");
+    let snapshot: serde_json::Value = serde_json::from_str(&snapshot).expect("JSON");
+    let files = snapshot["files"].as_array().expect("files");
+    let sum = |name: &str| files.iter().map(|file| file[name].as_u64().expect("a number")).sum::<u64>();
+    assert_eq!([sum("read_bytes"), sum("fetched_bytes")], [stats.read_bytes, stats.fetched_bytes]);
+    let wasted_of = |key: &str| files.iter().find(|file| file["key"] == key).map(|file| file["wasted_bytes"].as_u64());
+    assert!(files.len() == 2 && wasted_of("secret/name").is_some(), "{files:?}");
+    let wasted = snapshot["wasted"].as_array().expect("what was wasted");
+    let bytes = |piece: &serde_json::Value| piece["end_bytes"].as_u64().zip(piece["start_bytes"].as_u64());
+    let pieces = |key: &str| {
+        let of_key = wasted.iter().filter(|piece| piece["key"] == key);
+        of_key.filter_map(bytes).map(|(end, start)| end - start).sum::<u64>()
+    };
+    // What was asked for ahead of the file that is gone went with the failure.
+    assert_eq!(pieces(IN_VAIN) + pieces(HOSTILE), stats.wasted_bytes, "{wasted:?}");
+    assert!(pieces(IN_VAIN) > 0 && wasted_of(IN_VAIN) == Some(Some(pieces(IN_VAIN))), "{wasted:?}");
+    let errors = snapshot["errors"].as_array().expect("failures");
+    // What was asked for ahead has failed as well.
+    let failed = errors.iter().find(|error| error["what"] == "read").expect("a read failed");
+    assert_eq!((&failed["key"], &failed["count"]), (&HOSTILE.into(), &1.into()));
+    assert!(
+        snapshot["service"]["demand_us"].as_u64() > Some(0) && snapshot["service"]["readahead_us"].as_u64() > Some(0)
+    );
+}
+
+/// Of many files with long names, some are told of, and how many are not.
+#[test]
+fn a_snapshot_is_bounded() {
+    let rig = Rig::start(|options| options.names = true);
+    let open = rig.read_many();
+    let text = rig.body("/snapshot");
+    let snapshot: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let len = |name: &str| snapshot[name].as_array().map(Vec::len);
+    assert_eq!((len("streams"), len("files")), (Some(64), Some(32)), "{snapshot}");
+    let streams = open.len() as u64 + 1;
+    assert_eq!((&snapshot["more_streams"], &snapshot["more_files"]), (&(streams - 64).into(), &(streams - 32).into()));
+    assert!(text.len() < 160_000, "{} bytes", text.len());
+    let metrics = rig.body("/metrics");
+    assert!((value(&metrics, "foreread_streams") - streams as f64).abs() < 0.5, "{metrics}");
+    assert!(metrics.len() < 16_000, "{} bytes", metrics.len());
 }
 
 #[test]

@@ -66,6 +66,7 @@ pub use files::kernel_window::kernel_window_bytes;
 pub use files::window::state::{Bound, StreamState};
 pub use files::window::{Pattern, REQUEST_PAGES_MAX};
 pub use names::{NameId, Names, Next};
+pub use queue::fair_queue::Service;
 pub use queue::link::LinkState;
 pub use read::event::{Action, Counters, Event};
 pub use read::path::{Memory, Options, ReadPath};
@@ -73,10 +74,11 @@ pub use regions::event::{Advice, RegionAction, RegionCounters, RegionEvent};
 pub use regions::path::cleaning::CLEAN_PAGES_MAX;
 pub use regions::path::{RegionOptions, RegionPath};
 pub use residency::replacement::Replacement;
+pub use residency::waste::Wasted;
 pub use tier::backlog::Backlog;
 pub use tier::model::{TierCounts, TierModel};
 pub use tier::write_pace::WritePace;
-pub use tier::{TierBlock, TierPath};
+pub use tier::{TierBlock, TierPath, TierRoom};
 pub use units::{
     Class, DirId, Extent, FOLIO_PAGES_MAX, FileId, Found, Nanos, PAGE_BYTES, ReadId, Records, RequestId, Source, Touch,
 };

@@ -18,7 +18,7 @@
 //! `folio` declares these states and asserts each change of them. `budget` charges a folio when
 //! its arrival is granted, and makes room; `budget::lookup` answers what is resident, in flight or
 //! absent. `unread` orders the folios that wait for their readers, `replacement` those that were
-//! read. `folio_map` finds a folio by file and page.
+//! read. `folio_map` finds a folio by file and page. `waste` shows what was dropped unread.
 //!
 //! *Invariants:* a page belongs to one folio at most. Nothing is charged for which no room was
 //! made. Speculation evicts no folio that is unread or read in part.
@@ -32,3 +32,4 @@ pub(crate) mod folio;
 pub(crate) mod folio_map;
 pub(crate) mod replacement;
 pub(crate) mod unread;
+pub(crate) mod waste;

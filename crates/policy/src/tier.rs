@@ -54,6 +54,17 @@ pub struct TierBlock {
     pub hits: u32,
 }
 
+/// What has to make room for pages that are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TierRoom {
+    /// Nothing.
+    Free,
+    /// A segment leaves the disk.
+    Disk,
+    /// A segment stays on the disk, and it is forgotten in memory what it holds.
+    Memory,
+}
+
 /// The decisions of one cache on a disk.
 #[derive(Debug)]
 pub struct TierPath {
@@ -73,6 +84,8 @@ struct Segment {
     value: u64,
     step: u64,
     is_sealed: bool,
+    /// It is not in memory what it holds: nothing of it is hit.
+    is_forgotten: bool,
 }
 
 impl Segment {
@@ -104,16 +117,33 @@ impl TierPath {
     }
 
     /// Pages of a block were read from the storage: `pages` has their bits. Whether to write them.
-    /// `is_full`: a segment would have to leave.
-    pub fn offered(&mut self, block: u64, pages: u32, is_full: bool) -> bool {
+    pub fn offered(&mut self, block: u64, pages: u32, room: TierRoom) -> bool {
         self.used_pages += u64::from(pages.count_ones());
         let step = self.step();
         let before = self.ghosts.offered(block, pages, step);
-        if !is_full {
+        if room == TierRoom::Free {
             return true;
         }
-        let least = self.sealed().map(|(_, segment)| segment.mean_at(step)).min();
+        let may_go = |segment: &Segment| room == TierRoom::Disk || !segment.is_forgotten;
+        let rivals = self.sealed().filter(|(_, segment)| may_go(segment));
+        let least = rivals.map(|(_, segment)| segment.mean_at(step)).min();
         before.zip(least).is_some_and(|(before, least)| before * CLEARLY_OF > least * CLEARLY)
+    }
+
+    /// What a segment holds is no longer in memory.
+    pub fn forgotten(&mut self, segment: u64) {
+        self.set_forgotten(segment, true);
+    }
+
+    /// What a segment holds is in memory again.
+    pub fn known_again(&mut self, segment: u64) {
+        self.set_forgotten(segment, false);
+    }
+
+    fn set_forgotten(&mut self, segment: u64, is_forgotten: bool) {
+        if let Some(segment) = self.segments.get_mut(&segment) {
+            segment.is_forgotten = is_forgotten;
+        }
     }
 
     /// Pages of a block were written to a segment.
@@ -131,7 +161,8 @@ impl TierPath {
     /// A sealed segment was found, with so many pages. Each counts as used once.
     pub fn found(&mut self, segment: u64, pages: u64) {
         let step = self.step();
-        self.segments.insert(segment, Segment { pages, value: pages * USE, step, is_sealed: true });
+        self.segments
+            .insert(segment, Segment { pages, value: pages * USE, step, is_sealed: true, is_forgotten: false });
     }
 
     /// Nothing more will be written to a segment: it may leave.

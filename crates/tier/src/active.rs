@@ -25,6 +25,7 @@ use rustix::fs::{Mode, OFlags};
 use crate::folder::try_lock;
 use crate::format::{self, FOOTER, INDEX_RECORD};
 use crate::guard::{Guard, Salt};
+use crate::index::memory_of_records;
 use crate::object::ObjectId;
 use crate::press::Sheet;
 use crate::record::{HEADER, PAGE, Record};
@@ -98,6 +99,11 @@ impl Active {
     /// How many records are not in the file.
     pub(crate) fn unwritten(&self) -> usize {
         self.records.len() - self.written
+    }
+
+    /// What those will take of the index's memory, at most.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        memory_of_records(&self.records[self.written..])
     }
 
     /// Whether the first `need` bytes of a page are in the buffer.

@@ -59,6 +59,12 @@ impl Cold {
         self.objects.range((short, 0)..=(short, u64::MAX)).rev().map(|&(_, segment)| segment).collect()
     }
 
+    /// Whether a segment may have an object.
+    pub(crate) fn has_some_of(&self, object: ObjectId) -> bool {
+        let short = short(object);
+        self.objects.range((short, 0)..=(short, u64::MAX)).next().is_some()
+    }
+
     /// Bytes of content.
     pub(crate) fn kept_bytes(&self) -> u64 {
         self.segments.values().sum()

@@ -108,7 +108,7 @@ fn plan(shared: &Shared, object: ObjectId, pages: &Range<u64>, len: usize) -> Op
     while page < pages.end {
         let to = (page - pages.start) as usize * PAGE;
         let (first, entry) = state.index.find(object, page, PAGE.min(len - to))?;
-        let (segment, record) = (entry.segment, entry.record(object, first));
+        let (segment, record) = (entry.segment(), entry.record(object, first));
         // A short last page serves only a read that ends in it.
         let mut last = (first + record.pages()).min(pages.end);
         let need = len.min((last - pages.start) as usize * PAGE) - to;
@@ -120,7 +120,7 @@ fn plan(shared: &Shared, object: ObjectId, pages: &Range<u64>, len: usize) -> Op
     }
     for piece in &pieces {
         if let Some((_, entry)) = state.index.find(object, piece.record.first_page, 1) {
-            entry.hits = entry.hits.saturating_add(1);
+            entry.hit();
         }
         state.policy.hit(piece.segment, piece.pages);
         state.reads += 1;

@@ -20,7 +20,7 @@ use foreread_policy::TierPath;
 use crate::cold::Cold;
 use crate::files::Files;
 use crate::folder::Folder;
-use crate::index::{ENTRY_BYTES, Index};
+use crate::index::{Index, memory_of_records};
 use crate::object::ObjectId;
 use crate::options::{Options, Stats};
 use crate::queue::Queue;
@@ -175,7 +175,7 @@ impl Shared {
         if state.segments.contains_key(&number) {
             return true;
         }
-        let is_hot = state.has_room(records.len(), &self.options);
+        let is_hot = state.has_room(memory_of_records(records), &self.options);
         if !is_hot && state.memory_bytes() + Cold::memory_of(records) > self.options.index_bytes_max {
             return false;
         }
@@ -187,6 +187,7 @@ impl Shared {
         } else {
             state.segments.insert(number, Known { is_sealed: true, read: 0 });
             state.cold.add(number, records);
+            state.policy.forgotten(number);
         }
         true
     }
@@ -195,10 +196,11 @@ impl Shared {
     pub(crate) fn heat(&self, number: u64, records: &[Record]) -> bool {
         let mut state = self.state.lock();
         let is_cold = state.cold.has(number);
-        if !is_cold || !state.has_room(records.len(), &self.options) {
+        if !is_cold || !state.has_room(memory_of_records(records), &self.options) {
             return !is_cold;
         }
         state.cold.remove(number, Some(records));
+        state.policy.known_again(number);
         state.take(number, records);
         drop(state);
         self.tell(&records.iter().map(Record::piece).collect::<Vec<_>>(), true);
@@ -213,6 +215,7 @@ impl Shared {
         }
         let is_there = |record: &&Record| state.index.remove(number, record).is_some();
         let left: Vec<_> = records.iter().filter(is_there).map(Record::piece).collect();
+        state.policy.forgotten(number);
         state.cold.add(number, records);
         drop(state);
         self.tell(&left, false);
@@ -292,17 +295,13 @@ impl Shared {
 impl State {
     /// Memory of what is known, in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        self.hot_bytes() + self.cold.memory_bytes()
+        self.index.memory_bytes() + self.cold.memory_bytes()
     }
 
-    /// Memory of the records, in bytes.
-    fn hot_bytes(&self) -> u64 {
-        self.index.len() as u64 * ENTRY_BYTES
-    }
-
-    /// Whether the records in the index, and so many more, are within what they may take.
-    pub(crate) fn has_room(&self, records: usize, options: &Options) -> bool {
-        let bytes = self.hot_bytes() + records as u64 * ENTRY_BYTES;
+    /// Whether the records in the index, and others that take `more` bytes, are within what they
+    /// may take.
+    pub(crate) fn has_room(&self, more: u64, options: &Options) -> bool {
+        let bytes = self.index.memory_bytes() + more;
         bytes <= options.index_bytes_max / HOT_OF * HOT && bytes + self.cold.memory_bytes() <= options.index_bytes_max
     }
 

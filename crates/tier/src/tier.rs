@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use foreread_local::lock::Mutex;
 use foreread_local::{Frames, Submitter};
+use foreread_policy::TierRoom;
 
 use crate::error::Error;
 use crate::folder::Folder;
@@ -163,7 +164,14 @@ impl Tier {
     fn admits(&self, object: ObjectId, first_page: u64, len: usize, queued: usize) -> bool {
         let end = first_page + len.div_ceil(PAGE) as u64;
         let mut state = self.shared.state.lock();
-        let is_full = state.room < (queued + len) as u64;
+        let room = if state.room < (queued + len) as u64 {
+            TierRoom::Disk
+        } else if state.cold.has_some_of(object) {
+            // What is on the disk and not in memory would be written again, and more be forgotten.
+            TierRoom::Memory
+        } else {
+            TierRoom::Free
+        };
         let (mut admitted, mut page) = (0, first_page);
         while page < end {
             let next = ((page / BLOCK_PAGES + 1) * BLOCK_PAGES).min(end);
@@ -172,7 +180,7 @@ impl Tier {
                 state.index.find(object, page, need).is_some()
             });
             let bits = page_bits(page, next - page);
-            if is_kept || state.policy.offered(block_number(object, page), bits, is_full) {
+            if is_kept || state.policy.offered(block_number(object, page), bits, room) {
                 admitted += next - page;
             }
             page = next;

@@ -76,8 +76,11 @@ impl Writer {
                 self.shared.queue.take()
             });
             let Some((offer, bytes)) = next else { break };
-            self.survive(|writer| writer.take(offer));
-            self.shared.queue.release(bytes);
+            let shared = Arc::clone(&self.shared);
+            let mut finishing = Finishing { queue: &shared.queue, offers: 1 };
+            self.survive(|writer| writer.take(offer, &mut finishing.offers));
+            drop(finishing);
+            shared.queue.release(bytes);
         }
         self.survive(Self::seal);
     }
@@ -91,13 +94,16 @@ impl Writer {
             Ok(Err(error)) => error,
             Err(_) => io::Error::other("an offer panicked"),
         };
-        self.abandon();
+        let lost = self.abandon();
         self.failed(&error);
+        // What waits for these offers finds the failure counted.
+        self.shared.queue.finish(lost);
     }
 
     /// Leaves the active segment as it is. What gathered for it is not told of; what is in the
-    /// file, if it has a name, is found by the next look at the folder.
-    fn abandon(&mut self) {
+    /// file, if it has a name, is found by the next look at the folder. Returns how many offers
+    /// that is the end of.
+    fn abandon(&mut self) -> u64 {
         if self.is_printing {
             // Whether it succeeds or not.
             _ = self.printed();
@@ -106,14 +112,12 @@ impl Writer {
             self.shared.forget(&BTreeSet::from([active.number]), true);
         }
         self.carried.clear();
-        let lost = self.told.drain(..).chain(self.told_next.drain(..)).count();
-        self.shared.queue.finish(lost as u64);
+        self.told.drain(..).chain(self.told_next.drain(..)).count() as u64
     }
 
-    fn take(&mut self, offer: Offer) -> io::Result<()> {
+    /// Takes an offer. `finished` is 0 from then on if a later write is its end.
+    fn take(&mut self, offer: Offer, finished: &mut u64) -> io::Result<()> {
         let Offer { object, first_page, bytes, told } = offer;
-        let shared = Arc::clone(&self.shared);
-        let mut finishing = Finishing { queue: &shared.queue, offers: 1 };
         let content = (*bytes).as_ref();
         let appended = if self.shared.queue.is_paused() {
             Err(None)
@@ -126,7 +130,7 @@ impl Writer {
         match appended {
             Ok(()) => {
                 // Told of with the next write, which has all of its records.
-                finishing.offers = 0;
+                *finished = 0;
                 self.told.push((told, first_page..first_page + content.len().div_ceil(PAGE) as u64));
                 Ok(())
             }
@@ -161,7 +165,8 @@ impl Writer {
     /// Appends a record to the active segment, or to a new one.
     fn append(&mut self, record: Record, content: &[u8], is_carried: bool) -> io::Result<()> {
         if self.active.as_ref().is_some_and(|active| self.is_gone(active)) {
-            self.abandon();
+            let lost = self.abandon();
+            self.shared.queue.finish(lost);
         }
         let segment_bytes = self.shared.segment_bytes;
         if !self.active.as_ref().is_some_and(|active| active.has_room(&record, segment_bytes)) {
@@ -253,7 +258,7 @@ impl Writer {
     /// known by their objects alone, and the oldest leave if that does not do.
     fn make_index_room(&self) -> io::Result<()> {
         let shared = &self.shared;
-        let more = self.active.as_ref().map_or(0, Active::unwritten);
+        let more = self.active.as_ref().map_or(0, Active::index_bytes);
         loop {
             let oldest = {
                 let state = shared.state.lock();
@@ -357,7 +362,7 @@ impl Writer {
         state.cold.remove(number, records.as_deref());
         for record in records.unwrap_or_default() {
             let hits = match state.index.remove(number, &record) {
-                Some(entry) => u32::from(entry.hits),
+                Some(entry) => entry.hits(),
                 None if is_cold => 0,
                 None => continue,
             };

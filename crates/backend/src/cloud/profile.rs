@@ -31,7 +31,8 @@ pub(super) fn exists(profile: &str) -> bool {
 /// Reads one of the files: from the path in the variable, or from `~/.aws`.
 fn read(variable: &str, file: &str) -> Option<String> {
     let path = std::env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from);
-    let path = path.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".aws").join(file)))?;
+    // At boot there is no `HOME`: then the password database tells.
+    let path = path.or_else(|| Some(std::env::home_dir()?.join(".aws").join(file)))?;
     std::fs::read_to_string(path).ok()
 }
 

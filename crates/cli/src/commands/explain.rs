@@ -6,11 +6,13 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use foreread_engine::Wanted;
 use miette::Diagnostic;
 use serde_json::Value;
 use thiserror::Error as ThisError;
 
 use crate::last_cause::LastCause;
+use crate::terminal::name::plain;
 use crate::terminal::output;
 use crate::terminal::size::Size;
 
@@ -48,7 +50,7 @@ enum Error {
 
 /// Asks the mount, and prints what it says.
 pub(crate) fn run(args: &Args) -> miette::Result<ExitCode> {
-    let json = foreread_fuse::query_watched(&args.path)
+    let json = foreread_fuse::query_watched(&args.path, &Wanted::default())
         .map_err(|cause| Error::NotAMount { path: args.path.clone(), cause: LastCause::from(&cause) })?;
     if args.json {
         output::line(format_args!("{}", json.trim_end()))?;
@@ -66,12 +68,16 @@ fn in_words(path: &Path, watched: &Value) -> String {
     if streams.is_empty() {
         text.push_str("  No reads form a stream just now: each fetches its own pages.\n");
     }
-    for stream in streams {
+    for stream in streams.iter().take(STREAMS_MAX) {
         text.push_str(&of_stream(stream));
     }
-    match watched["more_streams"].as_u64() {
-        None | Some(0) => {}
-        Some(more) => _ = writeln!(text, "  {more} more streams were read earlier."),
+    let left_out = streams.len().saturating_sub(STREAMS_MAX) as u64;
+    match watched["more_streams"].as_u64().unwrap_or(0) + left_out {
+        0 => {}
+        more => _ = writeln!(text, "  {more} more streams were read earlier: `foreread top` shows them."),
+    }
+    if watched["file"].is_object() {
+        text.push_str(&of_file(&watched["file"], &watched["wasted"]));
     }
     if watched["link"].is_object() {
         text.push_str(&of_link(&watched["link"]));
@@ -89,7 +95,7 @@ fn of_stream(stream: &Value) -> String {
         }
         _ => "forward".to_owned(),
     };
-    let mut text = format!("  {}, {way}\n", stream["key"].as_str().unwrap_or("?"));
+    let mut text = format!("  {}, {way}\n", plain(stream["key"].as_str().unwrap_or("?")));
     let _ = writeln!(
         text,
         "    at {} of {}; requested up to {}; {} read so far",
@@ -113,12 +119,37 @@ fn of_stream(stream: &Value) -> String {
     };
     let waits = if stream["waits"].as_bool() == Some(true) { "waited" } else { "did not wait" };
     let idle = stream["idle_ms"].as_u64().unwrap_or(0);
+    let reader = match (stream["process"].as_str(), stream["pid"].as_u64()) {
+        (Some(process), Some(pid)) => format!("its reader ({}, {pid})", plain(process)),
+        _ => "its reader".to_owned(),
+    };
     let _ = writeln!(
         text,
-        "    its reader {rate}, and {waits} at its last read, {}.{} s ago",
+        "    {reader} {rate}, and {waits} at its last read, {}.{} s ago",
         idle / 1_000,
         idle % 1_000 / 100
     );
+    text
+}
+
+/// What has been done with the file, and what of it was `wasted` lately.
+fn of_file(file: &Value, wasted: &Value) -> String {
+    let size = |of: &Value, name: &str| Size(of[name].as_u64().unwrap_or(0));
+    let mut text = format!(
+        "  In all {} of it went to programs, and {} came from the storage. {} were asked for ahead and dropped\n  \
+         unread. {} reads had to wait.\n",
+        size(file, "read_bytes"),
+        size(file, "fetched_bytes"),
+        size(file, "wasted_bytes"),
+        file["late_reads"]
+    );
+    for piece in wasted.as_array().into_iter().flatten() {
+        let why = if piece["thrashed"] == true { "for want of memory" } else { "since no reader was expected there" };
+        let ago = piece["ago_ms"].as_u64().unwrap_or(0);
+        let (start, end) = (size(piece, "start_bytes"), size(piece, "end_bytes"));
+        let _ =
+            writeln!(text, "    unread: {start} to {end}, dropped {}.{} s ago {why}", ago / 1_000, ago % 1_000 / 100);
+    }
     text
 }
 
@@ -153,6 +184,10 @@ fn per_second(bytes: u64) -> String {
     }
 }
 
+/// Streams that are put into words. Lower: of several readers, some are not told of. Higher: more
+/// than is read. Source: a guess.
+const STREAMS_MAX: usize = 20;
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -164,17 +199,31 @@ mod tests {
         let stream = json!({
             "key": "a/b", "size_bytes": 100 << 20, "shape": "strided", "delta_bytes": -(64 << 10), "record_bytes": 4096,
             "position_bytes": 50 << 20, "planned_bytes": 40 << 20, "window_bytes": 1 << 20, "bound": "memory",
-            "read_bytes": 2 << 20, "bytes_per_s": 12_345_678, "waits": true, "idle_ms": 1_250
+            "read_bytes": 2 << 20, "bytes_per_s": 12_345_678, "waits": true, "idle_ms": 1_250,
+            "pid": 77, "process": "d\u{1b}d"
         });
+        let file = json!({"read_bytes": 3 << 20, "fetched_bytes": 9 << 20, "wasted_bytes": 6 << 20, "late_reads": 4});
+        let wasted = json!([
+            {"start_bytes": 1 << 20, "end_bytes": 3 << 20, "ago_ms": 2_345, "thrashed": true},
+            {"start_bytes": 4 << 20, "end_bytes": 8 << 20, "ago_ms": 60_000, "thrashed": false},
+        ]);
         let link = json!({"first_byte_us": 31_250, "bytes_per_s": 640_000_000, "connection_bytes_per_s": 0,
             "is_growing": true, "is_crowded": false, "requests": 3, "requests_max": 64});
-        let told = in_words(Path::new("/mnt"), &json!({"streams": [stream], "more_streams": 2, "link": link}));
+        let told = in_words(
+            Path::new("/mnt"),
+            &json!({"streams": vec![stream; 22], "more_streams": 2, "link": link,
+            "file": file, "wasted": wasted}),
+        );
         for words in [
             "a/b, 4 KiB of every 64 KiB backward",
             "at 50 MiB of 100 MiB; requested up to 40 MiB; 2 MiB read so far",
             "up to 1 MiB ahead: its share of the memory ends there",
-            "its reader takes 12 MB/s, and waited at its last read, 1.2 s ago",
-            "2 more streams",
+            "its reader (d\\u{1b}d, 77) takes 12 MB/s, and waited at its last read, 1.2 s ago",
+            "4 more streams",
+            "In all 3 MiB of it went to programs, and 9 MiB came from the storage. 6 MiB were asked for ahead",
+            "4 reads had to wait",
+            "unread: 1 MiB to 3 MiB, dropped 2.3 s ago for want of memory",
+            "unread: 4 MiB to 8 MiB, dropped 60.0 s ago since no reader was expected there",
             "a first byte takes 31.2 ms; 640 MB/s in all, unknown a connection; it may carry more",
             "It has 3 requests, of 64 at most",
         ] {

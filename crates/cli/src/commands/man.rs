@@ -19,7 +19,9 @@ pub(crate) struct Args {
 }
 
 /// Prints foreread(1), or writes every page. `command` is the definition of the command line.
-pub(crate) fn run(args: &Args, mut command: clap::Command) -> miette::Result<ExitCode> {
+pub(crate) fn run(args: &Args, command: clap::Command) -> miette::Result<ExitCode> {
+    // The C library of the machine that makes a page is none of the page's matter.
+    let mut command = command.long_version(None);
     command.build();
     match &args.dir {
         None => {

@@ -16,6 +16,7 @@ pub(crate) mod permission;
 mod place;
 mod signals;
 mod single;
+mod supervisor;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -121,6 +122,10 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Owner and modes")]
     allow_other: bool,
 
+    /// Start no program from the mount, whatever the modes of files
+    #[arg(long, help_heading = "Owner and modes")]
+    noexec: bool,
+
     /// Owner of all files; otherwise the user who mounts
     #[arg(long, value_name = "ID", help_heading = "Owner and modes")]
     uid: Option<u32>,
@@ -216,6 +221,7 @@ fn serve(
     let mount_options = MountOptions::default()
         .with_source(shown(&url))
         .with_allow_other(args.allow_other)
+        .with_no_exec(args.noexec)
         .with_owner(args.uid, args.gid)
         .with_modes(args.file_mode, args.dir_mode)
         .with_log_level(log::set_level)
@@ -232,7 +238,7 @@ fn serve(
     };
     let mounted = match mounted {
         Ok(mounted) => mounted,
-        Err(cause) => return Err(failed(LastCause::from(&cause), |dir, cause| Error::Mount { dir, cause })),
+        Err(cause) => return Err(failed(LastCause::from(&cause), permission::refused)),
     };
     drop(spinner);
 

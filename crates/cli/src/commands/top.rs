@@ -32,8 +32,8 @@ use crate::last_cause::LastCause;
   foreread top /mnt/data
   foreread top /mnt/data --interval 5
 
-Keys: q quits, p pauses, s sorts by the next column, r reverses, / filters by name, the arrows move. It needs no \
-colour, and 80 columns of 24 lines show all of it. `foreread stats --json` has the same figures for programs.")]
+Keys: q quits, p pauses, s sorts by the next column, r reverses, / filters by name, o shows the processes in place of \
+the patterns, the arrows and the keys for pages move. SHARE is a stream's part of the storage's time. It needs no colour, and 80 columns of 24 lines show all of it. `foreread stats --json` has the same figures for programs.")]
 pub(crate) struct Args {
     /// Directory on which `foreread mount` mounted
     dir: PathBuf,
@@ -81,12 +81,12 @@ enum End {
 /// Shows the screen until the user or the mount ends it.
 pub(crate) fn run(args: &Args) -> miette::Result<ExitCode> {
     let dir = &args.dir;
-    let first = ask(dir).map_err(|cause| Error::NoStats { dir: dir.clone(), cause })?;
+    let mut view = View::new(dir.display().to_string(), std::env::var_os("NO_COLOR").is_none());
+    let first = ask(dir, &view).map_err(|cause| Error::NoStats { dir: dir.clone(), cause })?;
     if !io::stdout().is_terminal() {
         return Err(Error::NoTerminal { dir: dir.clone() }.into());
     }
     let mut terminal = ratatui::try_init().map_err(|cause| Error::Terminal { dir: dir.clone(), cause })?;
-    let mut view = View::new(dir.display().to_string(), std::env::var_os("NO_COLOR").is_none());
     let shown = show(&mut terminal, dir, Duration::from_secs(args.interval), first, &mut view);
     ratatui::restore();
     match shown.map_err(|cause| Error::Terminal { dir: dir.clone(), cause })? {
@@ -96,9 +96,9 @@ pub(crate) fn run(args: &Args) -> miette::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn ask(dir: &Path) -> Result<Sample, LastCause> {
+fn ask(dir: &Path, view: &View) -> Result<Sample, LastCause> {
     let stats = foreread_fuse::query_stats(dir).map_err(|cause| LastCause::from(&cause))?;
-    let watched = foreread_fuse::query_watched(dir).map_err(|cause| LastCause::from(&cause))?;
+    let watched = foreread_fuse::query_watched(dir, &view.wanted()).map_err(|cause| LastCause::from(&cause))?;
     Ok(Sample::new(Instant::now(), &stats, &watched))
 }
 
@@ -115,15 +115,23 @@ fn show(
         terminal.draw(|frame| screen::draw(frame, &history, view))?;
         let left = next.saturating_duration_since(Instant::now());
         if event::poll(left)? {
+            let before = view.question();
             if let Event::Key(key) = event::read()?
                 && view.key(key)
             {
                 return Ok(End::Quit);
             }
+            // Other streams than those that the mount has told of: not all of them are here.
+            if !view.is_paused()
+                && view.question() != before
+                && let Ok(sample) = ask(dir, view)
+            {
+                history.replace(sample);
+            }
             continue;
         }
         next = Instant::now() + interval;
-        match ask(dir) {
+        match ask(dir, view) {
             // While it pauses, what it shows stays, and the end of the mount is noticed.
             Ok(sample) if !view.is_paused() => history.add(sample),
             Ok(_) => {}

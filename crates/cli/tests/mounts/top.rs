@@ -3,6 +3,8 @@
 use std::fs::OpenOptions;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::process::Command;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::fs::OFlags;
 
@@ -16,7 +18,9 @@ struct Tmux {
 impl Tmux {
     /// A screen of 80 columns of 24 lines that runs `command`, and stays when that has ended.
     fn start(command: &str) -> Self {
-        let tmux = Self { socket: format!("foreread-{}", std::process::id()) };
+        static SERVERS: AtomicU32 = AtomicU32::new(0);
+        let nth = SERVERS.fetch_add(1, Relaxed);
+        let tmux = Self { socket: format!("foreread-{}-{nth}", std::process::id()) };
         run(tmux
             .command()
             .args(["-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24"])
@@ -92,6 +96,45 @@ fn the_screen_shows_the_mount_obeys_keys_and_ends_with_it() {
     drop(open);
     drop(mount);
     tmux.until_it_says(&["the mount has ended", "exit 0"]);
+}
+
+/// More streams than an answer of the mount has room for: the mount sorts and filters them, and
+/// the screen moves through all. Names and processes are letters.
+#[test]
+fn the_screen_moves_through_more_streams_than_fit_into_an_answer() {
+    if !have("tmux") {
+        return;
+    }
+    let hostile = "new\nline\x1b[2J";
+    let names: Vec<_> = (0..99).map(|nth| format!("f{nth:02}")).chain([hostile.to_owned()]).collect();
+    let objects: Vec<_> = names.iter().map(|name| (name.as_str(), 4 << 20)).collect();
+    let store = Store::with(&objects);
+    let mount = Mount::of(&store);
+    let direct = OFlags::DIRECT.bits() as i32;
+    let read = |name: &String| {
+        let file = OpenOptions::new().read(true).custom_flags(direct).open(mount.file(name)).expect("a file");
+        let mut piece = vec![0; 128 << 10];
+        (0..4).for_each(|nth| file.read_exact_at(&mut piece, nth << 17).expect("a read"));
+        file
+    };
+    let open: Vec<_> = names.iter().map(read).collect();
+
+    let program = env!("CARGO_BIN_EXE_foreread");
+    let tmux = Tmux::start(&format!("{program} top {}", mount.path().display()));
+    tmux.until_it_says(&["of 100", "1-", "new\\nline\\u{1b}[2J"]);
+    // By name, from the end on.
+    tmux.keys(&["s", "s", "s", "s", "r"]);
+    let screen = tmux.until_it_says(&["sort: file", "new\\nline", "f98", "1-"]);
+    let own = std::fs::read_to_string("/proc/self/comm").expect("a name");
+    tmux.keys(&["o"]);
+    tmux.until_it_says(&["PROCESS", own.trim_end().get(..6).unwrap_or("")]);
+    tmux.keys(&["NPage"; 9]);
+    let later = tmux.until_it_says(&["91-100 of 100", "f00"]);
+    assert!(!later.contains("f98") && screen.contains("f98"), "{later}");
+    tmux.keys(&["/", "f", "7", "Enter"]);
+    let filtered = tmux.until_it_says(&["[f7]", "f70", "f79"]);
+    assert!(!filtered.contains("f69"), "{filtered}");
+    drop(open);
 }
 
 #[test]

@@ -86,7 +86,8 @@ fn traced(store: &Store, endpoint: &str, environment: &[(&str, &str)], options: 
     let mut command = store.foreread();
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint).env("OTEL_BSP_SCHEDULE_DELAY", "100");
     command.envs(environment.iter().copied());
-    let options = [&["--memory", "64M", "--slow", "100ms", "--log", &log], options].concat();
+    let slow = if options.contains(&"--slow") { &[][..] } else { &["--slow", "100ms"] };
+    let options = [&["--memory", "64M", "--log", &log], slow, options].concat();
     (Mount::background(command, "s3://testbed", &options), folder)
 }
 
@@ -137,6 +138,21 @@ fn a_collector_gets_what_a_slow_read_waited_for() {
     let taken = collector.taken.lock().expect("it is free");
     let text = String::from_utf8_lossy(&taken[0].1).into_owned();
     assert!(text.contains("\"foreread\"") && text.contains("s3://testbed") && !text.contains("secret"), "{text}");
+}
+
+/// The text of an error has the name of its object.
+#[test]
+fn a_read_that_failed_is_told_without_a_name() {
+    let (store, collector) = (store(), Collector::start("200 OK"));
+    let environment = [("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")];
+    let (mounted, _folder) = traced(&store, &collector.endpoint(), &environment, &["--slow", "0s"]);
+    let mut file = fs::File::open(mounted.file("dir/secret")).expect("the file");
+    store.testbed.set_faults(vec!["status=403,kind=get".parse().expect("a fault")]);
+    file.read_exact(&mut [0; 4096]).expect_err("it is forbidden");
+    until("the failure is told", || collector.spans().iter().any(|span| span["status"]["message"].is_string()));
+    let taken = collector.taken.lock().expect("it is free");
+    let text: String = taken.iter().map(|(_, body)| String::from_utf8_lossy(body)).collect();
+    assert!(text.contains("it failed: the log says why") && !text.contains("secret"), "{text}");
 }
 
 /// Also what was not sent when the mount ended.

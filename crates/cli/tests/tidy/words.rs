@@ -41,7 +41,7 @@ fn no_thread_is_a_person() {
 fn pages() -> Vec<PathBuf> {
     let mut all = all_rust_files();
     all.extend(["md", "py", "pyi", "toml", "sh", "c", "h"].iter().flat_map(|kind| files(&root(), kind)));
-    all.extend(["check", "docs/build", "python/check"].map(|script| root().join(script)));
+    all.extend(["check", "contrib/check", "docs/build", "python/check"].map(|script| root().join(script)));
     all
 }
 

@@ -9,6 +9,7 @@ use foreread_policy::{Event, Extent, FileId, Found};
 use foreread_tier::{ObjectId, Tier};
 
 use crate::pages::table::{Lookup, PageTable};
+use crate::pages::uses::Uses;
 
 /// An object in the tier.
 #[derive(Debug, Clone)]
@@ -24,6 +25,7 @@ pub(crate) struct Opened {
     pub(crate) id: FileId,
     pub(crate) object: Object,
     pub(crate) table: PageTable,
+    pub(crate) uses: Uses,
     /// How it is read in place, if it can be.
     pub(crate) positioned: Option<Arc<dyn Positioned>>,
     /// Its place in the tier, if there is one.
@@ -40,7 +42,8 @@ impl Opened {
         positioned: Option<Arc<dyn Positioned>>,
         kept: Option<Kept>,
     ) -> Arc<Self> {
-        Arc::new(Self { id, object, table: PageTable::default(), positioned, kept, handles: AtomicUsize::new(1) })
+        let (table, uses, handles) = (PageTable::default(), Uses::default(), AtomicUsize::new(1));
+        Arc::new(Self { id, object, table, uses, positioned, kept, handles })
     }
 
     /// Length in bytes.

@@ -21,6 +21,7 @@ use futures::StreamExt;
 use tokio::time::Instant;
 
 use crate::error::{Error, ErrorKind};
+use crate::failures::What;
 use crate::planted::Panic;
 use crate::requests::attempt::{Backoff, Failure, attempt, sooner_of, was_stopped};
 use crate::requests::filling::Filling;
@@ -76,6 +77,7 @@ async fn carry<O: Owner>(in_flight: InFlight<O>, mut carried: Carried<O>) {
         let end = end(filling.rest().start, first_byte, submitted);
         if !joint.is_demanded(end.arrived) && owner.over_unless_demanded(joint, end) {
             tracing::debug!(error = %failure.error, "speculation failed");
+            storage.failures.note(What::Ahead, &failure.error);
             *ended = true;
             return;
         }
@@ -85,6 +87,7 @@ async fn carry<O: Owner>(in_flight: InFlight<O>, mut carried: Carried<O>) {
         }
         let backoff = backoff.get_or_insert_with(|| storage.backoff(submitted));
         backoff.progress(filling.progress());
+        let error_before = failure.error.clone();
         if let Err(error) = backoff.wait(failure).await {
             storage.stats.demand_failed.fetch_add(1, Relaxed);
             *ended = true;
@@ -92,6 +95,7 @@ async fn carry<O: Owner>(in_flight: InFlight<O>, mut carried: Carried<O>) {
             filling.fail(&error);
             return;
         }
+        storage.failures.note(What::Again, &error_before);
         filling.wait_since(backoff.began());
         storage.stats.retries.fetch_add(1, Relaxed);
     }
@@ -158,6 +162,7 @@ async fn read_body<O: Owner>(
         }
         first_byte.get_or_insert_with(|| submitted.elapsed());
         storage.stats.fetched_bytes.fetch_add(piece.len() as u64, Relaxed);
+        joint.opened.uses.fetched(piece.len());
         storage.planted.pass(Panic::Task);
         if !filling.take(owner, piece).await {
             return Err(wrong("more bytes came than were asked for"));

@@ -73,7 +73,9 @@ impl<O: Owner> Asked<O> {
         let Some((in_place, in_flight)) = &self.0 else { return };
         let (took, stats) = (in_place.age(), &in_flight.owner().storage().stats);
         stats.requests.fetch_add(1, Relaxed);
-        stats.fetched_bytes.fetch_add(buffers.iter().map(|b| b.len() as u64).sum(), Relaxed);
+        let bytes = buffers.iter().map(|buffer| buffer.len()).sum::<usize>();
+        stats.fetched_bytes.fetch_add(bytes as u64, Relaxed);
+        in_place.joint.opened.uses.fetched(bytes);
         stats.first_byte.record(took);
         for (folio, bytes) in in_place.joint.folios.iter().zip(buffers) {
             folio.fill(Ok(bytes));

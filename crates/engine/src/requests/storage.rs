@@ -12,7 +12,8 @@ use foreread_backend::{Backend, Error as BackendError, Key, ListPage, Object, Ve
 use foreread_tier::Tier;
 use tokio::time::Instant;
 
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
+use crate::failures::{Failures, What};
 use crate::numbers::{STEP, mixed};
 use crate::options::{Options, Patience};
 use crate::pages::opened::Kept;
@@ -31,6 +32,7 @@ pub(crate) struct Storage {
     pub(crate) patience: Patience,
     pub(crate) stats: Arc<Counters>,
     pub(crate) slow: Slow,
+    pub(crate) failures: Failures,
     pub(crate) planted: Arc<Planted>,
     /// From it follow the waits between attempts.
     seed: AtomicU64,
@@ -56,7 +58,8 @@ impl Storage {
         let identity = backend.identity();
         let (patience, seed) = (options.patience, AtomicU64::new(options.seed));
         let (stats, slow) = (Arc::default(), Slow::new(options.slow));
-        Self { backend, tier, identity, patience, stats, slow, planted, seed }
+        let failures = Failures::default();
+        Self { backend, tier, identity, patience, stats, slow, failures, planted, seed }
     }
 
     /// The place of `object` in the tier; `None` if there is no tier, or nothing but its length
@@ -99,7 +102,8 @@ impl Storage {
         self.stats.lists.fetch_add(1, Relaxed);
         tracing::debug!(prefix, after, "listing a subtree");
         let list = self.backend.list_below(prefix, after);
-        attempt(self.patience.first_byte, "list", prefix, list).await.map_err(|failure| failure.error)
+        let attempted = attempt(self.patience.first_byte, "list", prefix, list).await;
+        attempted.map_err(|failure| failure.error).inspect_err(|error| self.failures.note(What::Ahead, error))
     }
 
     /// Attempts an operation until it succeeds, it cannot, or patience ends.
@@ -113,7 +117,17 @@ impl Storage {
         loop {
             match attempt(self.patience.first_byte, operation, object, call()).await {
                 Ok(answer) => return Ok(answer),
-                Err(failure) => backoff.wait(failure).await?,
+                Err(failure) => {
+                    let error = failure.error.clone();
+                    if let Err(error) = backoff.wait(failure).await {
+                        // That there is no such name is an answer.
+                        if error.kind() != ErrorKind::NotFound {
+                            self.failures.note(What::Name, &error);
+                        }
+                        return Err(error);
+                    }
+                    self.failures.note(What::Again, &error);
+                }
             }
             self.stats.retries.fetch_add(1, Relaxed);
         }

@@ -29,6 +29,7 @@ mod pages {
     pub(crate) mod pinned;
     pub(crate) mod request;
     pub(crate) mod table;
+    pub(crate) mod uses;
     pub(crate) mod waiting;
 }
 

@@ -6,6 +6,7 @@ mod directories;
 mod directory_panics;
 mod faults;
 mod local;
+mod looks;
 mod model;
 mod panics;
 mod record;

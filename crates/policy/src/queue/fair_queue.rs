@@ -65,6 +65,16 @@ struct Waiting {
     since: Nanos,
 }
 
+/// A request that is started.
+#[derive(Debug, Clone, Copy)]
+struct Started {
+    extent: Extent,
+    class: Class,
+    cost: Cost,
+    /// It is its queue's turn.
+    is_turn: bool,
+}
+
 /// The requests of one owner.
 #[derive(Debug, Default)]
 struct Queue {
@@ -80,6 +90,9 @@ struct Queue {
     started: BTreeMap<RequestId, bool>,
     /// The page after the request that was started last.
     end: u64,
+    /// The time that its requests were charged with so far, in ns. To be shown: nothing is decided
+    /// by it, and it is lost with an idle queue that is forgotten.
+    served_ns: u64,
 }
 
 impl Queue {
@@ -163,6 +176,17 @@ pub(crate) struct FairQueue {
     now_ns: u64,
     /// The queue that has the slice, and the time used of it, in ns. Only long requests begin one.
     slice: Option<(Owner, u64)>,
+    service: Service,
+}
+
+/// The storage's time that requests were charged with so far, by what they were for when they
+/// started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Service {
+    /// Requests that a reader waited for, in ns.
+    pub demand_ns: u64,
+    /// Requests that none waited for, in ns.
+    pub readahead_ns: u64,
 }
 
 impl FairQueue {
@@ -319,11 +343,21 @@ impl FairQueue {
         self.queues.get(&owner).map(|queue| queue.tag).or_else(idle).unwrap_or(self.now_ns)
     }
 
+    /// The time that the requests of `owner` were charged with, in ns, as far as it is known.
+    pub(crate) fn served_ns(&self, owner: Owner) -> u64 {
+        self.queues.get(&owner).or_else(|| self.idle.get(&owner)).map_or(0, |queue| queue.served_ns)
+    }
+
+    /// The time that all requests were charged with.
+    pub(crate) fn service(&self) -> Service {
+        self.service
+    }
+
     /// Starts a request of `owner` that does not have to wait.
-    pub(crate) fn start_now(&mut self, id: RequestId, owner: Owner, extent: Extent, cost: Cost) {
+    pub(crate) fn start_now(&mut self, id: RequestId, owner: Owner, extent: Extent, class: Class, cost: Cost) {
         self.queue_of(owner);
         self.owners.push(id, owner);
-        self.start(owner, id, extent, cost, true);
+        self.start(owner, id, Started { extent, class, cost, is_turn: true });
     }
 
     /// The queue of an `owner` that has a request now.
@@ -368,10 +402,11 @@ impl FairQueue {
         self.waiting -= 1;
         self.demanded -= usize::from(class == Class::Demand);
         self.coalesce.leave(id, owner.file, extent.start);
-        self.start(owner, id, extent, cost, is_turn);
+        self.start(owner, id, Started { extent, class, cost, is_turn });
     }
 
-    fn start(&mut self, owner: Owner, id: RequestId, extent: Extent, cost: Cost, is_turn: bool) {
+    fn start(&mut self, owner: Owner, id: RequestId, started: Started) {
+        let Started { extent, class, cost, is_turn } = started;
         let Some(queue) = self.queues.get_mut(&owner) else { return };
         // A slice is one turn: a queue that comes back during it starts where the slice began, not
         // behind the queues that wait for theirs.
@@ -393,6 +428,11 @@ impl FairQueue {
         // Random reads have as many shares as requests are in their queue: one for each reader.
         let readers = if owner.stream.is_some() { 1 } else { queue.waiting.len() + queue.started.len() };
         queue.tag += cost_ns / readers as u64;
+        queue.served_ns += cost_ns;
+        match class {
+            Class::Demand => self.service.demand_ns += cost_ns,
+            Class::Speculative => self.service.readahead_ns += cost_ns,
+        }
         if is_long {
             let used_ns = self.slice.filter(|&(last, used_ns)| last == owner && used_ns < SLICE_NS);
             self.slice = Some((owner, used_ns.map_or(0, |(_, used_ns)| used_ns) + cost_ns));

@@ -32,7 +32,7 @@ use crate::files::streams::FileReadahead;
 use crate::files::whole::Whole;
 use crate::files::window::state::StreamState;
 use crate::queue::disk::Disk;
-use crate::queue::fair_queue::FairQueue;
+use crate::queue::fair_queue::{FairQueue, Owner, Service};
 use crate::queue::hedge::Hedge;
 use crate::queue::link::{Completion, Link, LinkState};
 use crate::queue::requests::{Request, Requests};
@@ -42,6 +42,7 @@ use crate::read::waits::Waits;
 use crate::residency::budget::{Budget, Room};
 use crate::residency::folio::{Ahead, Evicted, connection, wasted};
 use crate::residency::replacement::Replacement;
+use crate::residency::waste::{Waste, Wasted};
 use crate::units::{Class, Extent, FileId, Nanos, PAGE_BYTES, ReadId, RequestId, Source, Touch};
 
 mod answer;
@@ -105,6 +106,8 @@ struct File {
     /// Pages that random reads asked for, less those fetched with them as hot blocks: how many
     /// more may be.
     random_pages: u64,
+    /// Pages that were read ahead and dropped unread.
+    wasted_pages: u64,
 }
 
 /// The whole read path of one mount or library, one value for each backend. The crate's
@@ -152,6 +155,7 @@ pub struct ReadPath {
     shares_at: Option<Nanos>,
     round: Round,
     counters: Counters,
+    waste: Waste,
 }
 
 impl ReadPath {
@@ -186,6 +190,7 @@ impl ReadPath {
             shares_at: None,
             round: Round::default(),
             counters: Counters::default(),
+            waste: Waste::default(),
         }
     }
 
@@ -210,7 +215,8 @@ impl ReadPath {
             Event::Open { file, pages } => {
                 let (readahead, random_pages) = (FileReadahead::new(), 0);
                 let cached = Cached::default();
-                let new = File { pages, is_open: true, is_empty: false, readahead, cached, random_pages };
+                let (is_open, is_empty, wasted_pages) = (true, false, 0);
+                let new = File { pages, is_open, is_empty, readahead, cached, random_pages, wasted_pages };
                 let known = self.files.entry(file).or_insert(new);
                 (known.is_open, known.is_empty) = (true, false);
             }
@@ -339,6 +345,32 @@ impl ReadPath {
         self.files.iter().flat_map(move |(&file, known)| known.readahead.states(file, share))
     }
 
+    /// The storage's time that what was read ahead for stream `id` of `file` was charged with, in
+    /// ns. Begins anew for a stream that has not asked for anything for long.
+    pub fn served_ns(&self, file: FileId, id: u64) -> u64 {
+        self.queue.served_ns(Owner { file, stream: Some(id) })
+    }
+
+    /// How many streams there are.
+    pub fn streams_len(&self) -> usize {
+        self.files.iter().map(|(&file, known)| known.readahead.states(file, 0).count()).sum()
+    }
+
+    /// The storage's time that was spent so far, and on what.
+    pub fn service(&self) -> Service {
+        self.queue.service()
+    }
+
+    /// What was read ahead and dropped unread, the last of it, the oldest first.
+    pub fn wasted(&self) -> impl Iterator<Item = &Wasted> {
+        self.waste.last()
+    }
+
+    /// Pages of `file` that were read ahead and dropped unread so far.
+    pub fn wasted_pages(&self, file: FileId) -> u64 {
+        self.files.get(&file).map_or(0, |known| known.wasted_pages)
+    }
+
     /// What is known of the way to the storage.
     pub fn link(&self) -> LinkState {
         self.link.state(self.queue.limit(), self.queue.started())
@@ -404,9 +436,23 @@ impl ReadPath {
     /// Folios are no longer resident or in flight.
     fn gone(&mut self, gone: Vec<Evicted>) {
         for gone in gone {
-            self.counters.pages_wasted += wasted(gone);
+            self.note_waste(gone, false);
             self.actions.push_back(Action::Drop { file: gone.file, folio: gone.folio });
             self.rests(gone.file);
+        }
+    }
+
+    /// If `gone` was read ahead and not touched, that is counted. It was `thrashed` if it went for
+    /// want of memory.
+    fn note_waste(&mut self, gone: Evicted, thrashed: bool) {
+        let pages = wasted(gone);
+        if pages == 0 {
+            return;
+        }
+        self.counters.pages_wasted += pages;
+        self.waste.note(Wasted { file: gone.file, extent: gone.folio, at: self.now, thrashed });
+        if let Some(known) = self.files.get_mut(&gone.file) {
+            known.wasted_pages += pages;
         }
     }
 

@@ -18,7 +18,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
-use crate::tier::{TierBlock, TierPath};
+use crate::tier::{TierBlock, TierPath, TierRoom};
 
 /// A cache on a disk, of which pages are known and no bytes.
 #[derive(Debug)]
@@ -120,8 +120,8 @@ impl TierModel {
             return true;
         }
         self.counts.offered += count(absent);
-        let is_full = self.room_pages < count(pages);
-        self.path.offered(block, pages, is_full) && self.write(block, absent, false)
+        let room = if self.room_pages < count(pages) { TierRoom::Disk } else { TierRoom::Free };
+        self.path.offered(block, pages, room) && self.write(block, absent, false)
     }
 
     /// The pages of a block that it has.

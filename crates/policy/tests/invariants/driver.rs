@@ -17,6 +17,9 @@ const COALESCED_PAGES_MAX: u64 = 128;
 /// Up to this many requests start at once, whatever the storage.
 const CONCURRENCY_MIN: usize = 8;
 
+/// Pieces of waste that are kept to be shown.
+const WASTED_MAX: usize = 256;
+
 /// Pages of a grant of memory to a request, at most.
 const GRANT_PAGES: u64 = 64;
 
@@ -167,6 +170,30 @@ impl Driver {
         let most = capacity.max(self.charged_bytes);
         assert!(memory.charged_bytes >= held && memory.charged_bytes <= most, "{memory:?} for {held}");
         self.charged_bytes = memory.charged_bytes;
+        self.check_what_is_shown();
+    }
+
+    /// What is there to be looked at agrees with the counters.
+    fn check_what_is_shown(&self) {
+        let wasted = self.policy.counters().pages_wasted;
+        let last: Vec<_> = self.policy.wasted().collect();
+        let told: u64 = last.iter().map(|piece| piece.extent.pages()).sum();
+        // The oldest pieces are forgotten.
+        assert!(told == wasted || (told < wasted && last.len() == WASTED_MAX), "{told} of {wasted}: {last:?}");
+        for piece in last {
+            let pages = self.files.get(&piece.file).copied().unwrap_or(u64::MAX);
+            assert!(piece.extent.end <= pages && piece.at <= Nanos(self.now), "{piece:?} of {pages}");
+        }
+        let of_files: u64 = self.files.keys().map(|&file| self.policy.wasted_pages(file)).sum();
+        assert!(of_files <= wasted, "{of_files} of {wasted}");
+        let (mut ids, mut served) = (BTreeSet::new(), 0);
+        for stream in self.policy.streams() {
+            assert!(ids.insert((stream.file, stream.id)), "two streams are {stream:?}");
+            served += self.policy.served_ns(stream.file, stream.id);
+        }
+        let service = self.policy.service();
+        assert!(served <= service.demand_ns + service.readahead_ns, "{served} of {service:?}");
+        assert_eq!(ids.len(), self.policy.streams_len());
     }
 
     /// The bytes that a read of `read` needs before it is ready: of each request that brings some

@@ -157,6 +157,40 @@ fn the_oldest_leave_where_the_index_is_full() {
     assert!(is_kept(&tier, object(1999), 0, 4096));
 }
 
+/// One file that is read in pieces, over and over, and there are more of them than there is memory
+/// for. What is known of it answers; nothing of it is written twice.
+#[test]
+fn a_file_of_more_pieces_than_there_is_memory_for_is_not_written_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // For 1,250 of the pieces.
+    let (tier, pieces) = (open(folder.path(), small().with_index_bytes_max(80_000)), 2_500);
+    let round = |pages: &[u64]| {
+        let (hits, misses): (Vec<u64>, _) = pages.iter().partition(|&&page| is_kept(&tier, object(1), page, 4096));
+        for chunk in misses.chunks(50) {
+            for &page in chunk {
+                offer(&tier, object(1), page, 4096);
+            }
+            tier.flush();
+        }
+        (hits, misses)
+    };
+    let all: Vec<u64> = (0..pieces).map(|at| at * 997 % pieces * 2).collect();
+    round(&all);
+    let written = total(folder.path());
+    for _ in 0..6 {
+        let (hits, _) = round(&all);
+        assert!(hits.len() > 900, "{} hits", hits.len());
+    }
+    assert_eq!((total(folder.path()), tier.stats().memory_bytes <= 80_000), (written, true));
+
+    // What is read more often than what is known takes its place.
+    let (_, unknown) = round(&all);
+    let now: Vec<u64> = unknown[..300].to_vec();
+    let hits: Vec<usize> = (0..30).map(|_| round(&now).0.len()).collect();
+    assert!(hits.last() > Some(&250), "{hits:?}");
+    assert!(total(folder.path()) < written + 4 * now.len() as u64 * 4096);
+}
+
 #[test]
 fn a_full_disk_is_left_alone() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -23,6 +23,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, WaitOptions, setsid, waitpid};
 
 use crate::commands::mount::error::Error;
+use crate::commands::mount::supervisor;
 use crate::terminal::progress::Progress;
 
 /// Which side of the fork this is.
@@ -73,7 +74,7 @@ impl Herald {
     }
 
     /// The mount answers. In the background: leaves the terminal, its directory and its files,
-    /// then releases the parent.
+    /// then releases the parent. In the foreground: tells systemd, if it has started this.
     ///
     /// An error means that the parent is gone, or that the process cannot leave the terminal: the
     /// mount must end.
@@ -85,6 +86,11 @@ impl Herald {
             rustix::stdio::dup2_stdin(&null)?;
             rustix::stdio::dup2_stdout(&null)?;
             rustix::stdio::dup2_stderr(&null)?;
+        }
+        if matches!(self, Self::Foreground)
+            && let Err(cause) = supervisor::ready()
+        {
+            self.note(&format!("systemd cannot be told that it is mounted: {cause}"));
         }
         self.say(MOUNTED, "")
     }

@@ -38,6 +38,21 @@ pub(crate) enum Error {
         cause: LastCause,
     },
 
+    #[error("{}: a user mounts on a directory of its own, and may not write to it", .dir.display())]
+    #[diagnostic(
+        code(foreread::directory::not_yours),
+        help(
+            "let root give it away, `chown USER '{}'`; or let root mount for all users, with --allow-other (in \
+             /etc/fstab: `allow_other`, without `user`)",
+            .dir.display()
+        )
+    )]
+    NotYours {
+        dir: PathBuf,
+        #[source]
+        cause: LastCause,
+    },
+
     #[error("there is nothing to mount on")]
     #[diagnostic(
         code(foreread::directory::missing),

@@ -5,9 +5,19 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::Access;
 
 use crate::commands::mount::error::Error;
+use crate::last_cause::LastCause;
+
+/// Why the kernel or fusermount3 refused to mount on `dir`: it mounts for a user on what that one
+/// may write to.
+pub(crate) fn refused(dir: PathBuf, cause: LastCause) -> Error {
+    let may_write = rustix::fs::access(&dir, Access::WRITE_OK).is_ok();
+    if may_write { Error::Mount { dir, cause } } else { Error::NotYours { dir, cause } }
+}
 
 /// Fails with the first obstacle.
 pub(crate) fn check(allow_other: bool) -> Result<(), Error> {

@@ -1,9 +1,9 @@
 //! What a mount says of itself, and what has changed between two looks.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use foreread_engine::{Stats, Watched};
+use foreread_engine::{Stats, Stream, Watched};
 
 /// One look at a mount.
 #[derive(Debug, Clone)]
@@ -11,6 +11,9 @@ pub(super) struct Sample {
     at: Instant,
     pub(super) stats: Stats,
     pub(super) watched: Watched,
+    /// The part of the storage's time that each of its streams had since the look before; nothing
+    /// for one that was not looked at then, or where none is known.
+    pub(super) shares: Vec<Option<f64>>,
 }
 
 impl Sample {
@@ -19,7 +22,22 @@ impl Sample {
     pub(super) fn new(at: Instant, stats: &str, watched: &str) -> Self {
         let stats = serde_json::from_str(stats).unwrap_or_default();
         let watched = serde_json::from_str(watched).unwrap_or_default();
-        Self { at, stats, watched }
+        Self { at, stats, watched, shares: Vec::new() }
+    }
+
+    /// The same, after `before`.
+    fn after(mut self, before: &Self) -> Self {
+        let name = |stream: &Stream| (stream.key.clone(), stream.id);
+        let had: BTreeMap<_, _> = before.watched.streams.iter().map(|s| (name(s), s.served_us)).collect();
+        let whole = self.watched.served_us.saturating_sub(before.watched.served_us) as f64;
+        let share = |stream: &Stream| {
+            let had = *had.get(&name(stream))?;
+            // One that was forgotten begins at nothing again.
+            let since = stream.served_us.checked_sub(had).unwrap_or(stream.served_us) as f64;
+            (whole > 0.0).then(|| (since / whole).min(1.0))
+        };
+        self.shares = self.watched.streams.iter().map(share).collect();
+        self
     }
 }
 
@@ -52,10 +70,23 @@ impl History {
     }
 
     pub(super) fn add(&mut self, sample: Sample) {
+        let sample = sample.after(self.latest());
         if self.samples.len() == SAMPLES_MAX {
             self.samples.pop_front();
         }
         self.samples.push_back(sample);
+    }
+
+    /// Other streams of the latest look: the user has asked for them.
+    pub(super) fn replace(&mut self, sample: Sample) {
+        if let Some(before) = self.samples.len().checked_sub(2) {
+            let sample = Sample { at: self.latest().at, stats: self.latest().stats.clone(), ..sample };
+            let sample = sample.after(&self.samples[before]);
+            let last = self.samples.len() - 1;
+            self.samples[last] = sample;
+        } else {
+            self.samples[0].watched = sample.watched;
+        }
     }
 
     /// The latest.

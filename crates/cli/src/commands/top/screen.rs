@@ -8,6 +8,7 @@
 //! ```
 
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::time::Duration;
 
 use foreread_engine::{CacheStats, Latency, Link, Stats, Stream};
@@ -17,8 +18,9 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Row, Sparkline, Table};
 
-use crate::commands::top::sample::{History, Rates};
+use crate::commands::top::sample::{History, Rates, Sample};
 use crate::commands::top::view::View;
+use crate::terminal::name::{end_of, plain};
 use crate::terminal::size::Size;
 
 pub(super) fn draw(frame: &mut Frame<'_>, history: &History, view: &mut View) {
@@ -29,8 +31,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, history: &History, view: &mut View) {
     let [head, middle, table, foot] = Layout::vertical(parts).areas(frame.area());
     frame.render_widget(title(history.shown_for(), view), head);
     draw_figures(frame, middle, figures, &history.read_rates(), view);
-    let left_out = draw_streams(frame, table, history, view);
-    frame.render_widget(keys(left_out, view), foot);
+    let shown = draw_streams(frame, table, history, view);
+    frame.render_widget(keys(&shown, view), foot);
 }
 
 fn title(shown_for: Duration, view: &View) -> Line<'static> {
@@ -124,7 +126,7 @@ fn link_text(link: &Link) -> String {
     };
     let (first, connection, all) =
         (time(link.first_byte_us), known(link.connection_bytes_per_s), known(link.bytes_per_s));
-    format!("{first}, {connection} a request, {all} in all; {} of {} requests{state}", link.requests, link.requests_max)
+    format!("{first}, {connection} a request, {all} in all; {} of {}{state}", link.requests, link.requests_max)
 }
 
 fn cache_text(cache: &CacheStats, rates: Rates) -> String {
@@ -157,61 +159,131 @@ fn draw_figures(frame: &mut Frame<'_>, area: Rect, figures: Vec<Figure>, rates: 
     }
 }
 
-/// Draws the streams, and returns how many are not shown.
-fn draw_streams(frame: &mut Frame<'_>, area: Rect, history: &History, view: &mut View) -> usize {
-    let watched = &history.latest().watched;
-    let streams = view.streams(watched);
-    let room = usize::from(area.height.saturating_sub(1));
-    let rows: Vec<Row<'_>> = streams.iter().skip(view.first).take(room).map(|stream| row(stream)).collect();
-    let left_out = streams.len() - rows.len() + watched.more_streams;
-    let widths = [
-        Constraint::Min(12),
-        Constraint::Length(8),
-        Constraint::Length(5),
-        Constraint::Length(10),
-        Constraint::Length(7),
-        Constraint::Length(10),
-        Constraint::Length(5),
-        Constraint::Length(6),
-    ];
-    let head = Row::new(["FILE", "PATTERN", "AT", "WINDOW", "BY", "RATE", "LATE", "IDLE"]);
-    let head = head.style(Style::new().add_modifier(Modifier::REVERSED));
-    frame.render_widget(Table::new(rows, widths).header(head), area);
-    left_out
+/// The places of the streams that are shown, and how many there are.
+struct Shown {
+    places: Range<usize>,
+    all: usize,
 }
 
-fn row(stream: &Stream) -> Row<'static> {
-    let pattern = match stream.delta_bytes {
+/// Draws the streams.
+fn draw_streams(frame: &mut Frame<'_>, area: Rect, history: &History, view: &mut View) -> Shown {
+    let Sample { watched, shares, .. } = history.latest();
+    let streams = view.streams(watched);
+    let room = usize::from(area.height.saturating_sub(1));
+    let columns = columns(area.width, view);
+    // What the others and a blank before each leave.
+    let others: u16 = columns.iter().skip(1).map(|column| column.length() + 1).sum();
+    let name = usize::from(area.width.saturating_sub(others).max(NAME_MIN));
+    let row = |at: usize| {
+        let share = shares.get(at).copied().flatten();
+        Row::new(columns.iter().map(|column| column.text(&watched.streams[at], share, name)).collect::<Vec<_>>())
+    };
+    let rows: Vec<Row<'_>> = streams.iter().take(room).map(|&at| row(at)).collect();
+    let places = view.first..view.first + rows.len();
+    let all = watched.streams.len() + watched.more_streams;
+    let head = Row::new(columns.iter().map(|column| column.head()).collect::<Vec<_>>());
+    let head = head.style(Style::new().add_modifier(Modifier::REVERSED));
+    let widths = columns.iter().map(|column| column.width());
+    frame.render_widget(Table::new(rows, widths).header(head), area);
+    Shown { places, all }
+}
+
+/// A column of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Column {
+    File,
+    Pattern,
+    At,
+    Window,
+    By,
+    Rate,
+    Share,
+    Late,
+    Idle,
+    Process,
+}
+
+/// Those that a screen of `width` columns has room for.
+fn columns(width: u16, view: &View) -> Vec<Column> {
+    use Column::{At, By, File, Idle, Late, Pattern, Process, Rate, Share, Window};
+    if width >= PROCESS_WIDTH {
+        vec![File, Pattern, At, Window, By, Rate, Share, Late, Idle, Process]
+    } else if view.has_processes {
+        vec![File, At, Window, Rate, Share, Late, Idle, Process]
+    } else {
+        vec![File, Pattern, At, Window, By, Rate, Share, Late, Idle]
+    }
+}
+
+impl Column {
+    fn head(self) -> &'static str {
+        match self {
+            Self::File => "FILE",
+            Self::Pattern => "PATTERN",
+            Self::At => "AT",
+            Self::Window => "WINDOW",
+            Self::By => "BY",
+            Self::Rate => "RATE",
+            Self::Share => "SHARE",
+            Self::Late => "LATE",
+            Self::Idle => "IDLE",
+            Self::Process => "PROCESS",
+        }
+    }
+
+    fn width(self) -> Constraint {
+        if self == Self::File { Constraint::Min(NAME_MIN) } else { Constraint::Length(self.length()) }
+    }
+
+    /// Letters that it takes; the name takes what is left.
+    fn length(self) -> u16 {
+        match self {
+            Self::File => 0,
+            Self::At | Self::Share | Self::Late => 5,
+            Self::By | Self::Idle => 7,
+            Self::Pattern | Self::Window => 8,
+            Self::Rate => 9,
+            Self::Process => 16,
+        }
+    }
+
+    fn text(self, stream: &Stream, share: Option<f64>, name: usize) -> String {
+        match self {
+            Self::File => end_of(&stream.key, name),
+            Self::Pattern => pattern(stream).to_owned(),
+            Self::At => percent(stream.position_bytes as f64, stream.size_bytes as f64),
+            Self::Window => Size(stream.window_bytes).to_string(),
+            Self::By => stream.bound.to_string(),
+            Self::Rate => stream.bytes_per_s.map_or_else(|| "-".to_owned(), |rate| speed(rate as f64)),
+            Self::Share => share.map_or_else(|| "-".to_owned(), |share| percent(share, 1.0)),
+            Self::Late => stream.late_reads.to_string(),
+            Self::Idle => time(stream.idle_ms * 1000),
+            Self::Process => match (&stream.process, stream.pid) {
+                (Some(process), Some(pid)) => format!("{pid} {}", plain(process)),
+                _ => "-".to_owned(),
+            },
+        }
+    }
+}
+
+fn pattern(stream: &Stream) -> &'static str {
+    match stream.delta_bytes {
         None => "forward",
         // Records that touch.
         Some(delta) if delta < 0 && stream.record_bytes == Some(delta.unsigned_abs()) => "backward",
         Some(_) => "strided",
-    };
-    // The end of a name tells more than its start.
-    let letters = stream.key.chars().count();
-    let name: String = match letters.checked_sub(NAME_MAX) {
-        Some(more) if more > 0 => format!("…{}", stream.key.chars().skip(more + 1).collect::<String>()),
-        _ => stream.key.clone(),
-    };
-    Row::new([
-        name,
-        pattern.to_owned(),
-        percent(stream.position_bytes as f64, stream.size_bytes as f64),
-        Size(stream.window_bytes).to_string(),
-        stream.bound.to_string(),
-        stream.bytes_per_s.map_or_else(|| "-".to_owned(), |rate| speed(rate as f64)),
-        stream.late_reads.to_string(),
-        time(stream.idle_ms * 1000),
-    ])
+    }
 }
 
-fn keys(left_out: usize, view: &View) -> Line<'static> {
+fn keys(shown: &Shown, view: &View) -> Line<'static> {
     if view.is_typing {
         return Line::from(format!(" filter: {}_   Enter keeps it, Esc takes it away", view.filter));
     }
     let filter = if view.filter.is_empty() { String::new() } else { format!(" [{}]", view.filter) };
-    let more = if left_out == 0 { String::new() } else { format!("  {left_out} more streams") };
-    Line::from(format!(" q quit  p pause  s sort: {}  r reverse  / filter{filter}  arrows{more}", view.by.name()))
+    let Shown { places, all } = shown;
+    let place =
+        if places.len() == *all { String::new() } else { format!("  {}-{} of {all}", places.start + 1, places.end) };
+    Line::from(format!(" q quit  p pause  s sort: {}  r reverse  / filter{filter}{place}  o process", view.by.name()))
 }
 
 fn ratio(part: f64, whole: f64) -> Option<f64> {
@@ -249,8 +321,11 @@ fn time(us: u64) -> String {
 /// Columns that the figures need.
 const FIGURES_WIDTH: u16 = 80;
 
-/// Letters of a name that are shown: the width that is left of 80 columns.
-const NAME_MAX: usize = 22;
+/// Letters of a name that are shown, at least.
+const NAME_MIN: u16 = 12;
+
+/// Columns from which on there is room for the processes beside the rest.
+const PROCESS_WIDTH: u16 = 97;
 
 #[cfg(test)]
 mod tests {
@@ -260,7 +335,6 @@ mod tests {
     use ratatui::backend::TestBackend;
 
     use super::*;
-    use crate::commands::top::sample::Sample;
 
     fn history() -> History {
         let at = Instant::now();

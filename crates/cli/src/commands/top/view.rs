@@ -1,8 +1,6 @@
 //! What the user has chosen to see: the order of the streams, a filter, a pause, a place.
 
-use std::cmp::Reverse;
-
-use foreread_engine::{Stream, Watched};
+use foreread_engine::{Order, Wanted, Watched};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 /// By what streams are sorted.
@@ -29,6 +27,16 @@ impl By {
         }
     }
 
+    fn order(self) -> Order {
+        match self {
+            Self::Idle => Order::Idle,
+            Self::Rate => Order::Rate,
+            Self::Window => Order::Window,
+            Self::Late => Order::Late,
+            Self::File => Order::File,
+        }
+    }
+
     fn next(self) -> Self {
         let at = Self::ALL.iter().position(|by| *by == self).unwrap_or_default();
         Self::ALL[(at + 1) % Self::ALL.len()]
@@ -52,6 +60,8 @@ pub(super) struct View {
     pub(super) is_typing: bool,
     /// Streams that are passed over.
     pub(super) first: usize,
+    /// The processes are shown, also where that leaves no room for the patterns.
+    pub(super) has_processes: bool,
 }
 
 impl View {
@@ -65,7 +75,13 @@ impl View {
             filter: String::new(),
             is_typing: false,
             first: 0,
+            has_processes: false,
         }
+    }
+
+    /// The streams that the mount is to tell of.
+    pub(super) fn wanted(&self) -> Wanted<'_> {
+        Wanted::default().with_order(self.by.order(), self.is_reversed).with_part(&self.filter).with_first(self.first)
     }
 
     pub(super) fn is_paused(&self) -> bool {
@@ -99,6 +115,7 @@ impl View {
             KeyCode::Char('p' | ' ') => self.is_paused = !self.is_paused,
             KeyCode::Char('s') => self.by = self.by.next(),
             KeyCode::Char('r') => self.is_reversed = !self.is_reversed,
+            KeyCode::Char('o') => self.has_processes = !self.has_processes,
             KeyCode::Char('/') => self.is_typing = true,
             KeyCode::Down => self.first += 1,
             KeyCode::Up => self.first = self.first.saturating_sub(1),
@@ -110,22 +127,34 @@ impl View {
         false
     }
 
-    /// The streams to show, of as many as the filter leaves; the place is at most the last.
-    pub(super) fn streams<'w>(&mut self, watched: &'w Watched) -> Vec<&'w Stream> {
+    /// What the mount was asked, to compare.
+    pub(super) fn question(&self) -> (By, bool, String, usize) {
+        (self.by, self.is_reversed, self.filter.clone(), self.first)
+    }
+
+    /// The streams to show, by their places in what the mount has told of: of as many as the
+    /// filter leaves, those from the place on. The mount has sorted and filtered them; what it was
+    /// told before the last key is sorted here.
+    pub(super) fn streams(&mut self, watched: &Watched) -> Vec<usize> {
         let wanted = self.filter.to_lowercase();
-        let has = |stream: &&Stream| stream.key.to_lowercase().contains(&wanted);
-        let mut streams: Vec<&Stream> = watched.streams.iter().filter(has).collect();
-        match self.by {
-            By::Idle => streams.sort_by_key(|stream| stream.idle_ms),
-            By::Rate => streams.sort_by_key(|stream| Reverse(stream.bytes_per_s)),
-            By::Window => streams.sort_by_key(|stream| Reverse(stream.window_bytes)),
-            By::Late => streams.sort_by_key(|stream| Reverse(stream.late_reads)),
-            By::File => streams.sort_by(|one, other| one.key.cmp(&other.key)),
-        }
-        if self.is_reversed {
-            streams.reverse();
-        }
-        self.first = self.first.min(streams.len().saturating_sub(1));
+        let stream = |at: usize| &watched.streams[at];
+        let has = |&at: &usize| stream(at).key.to_lowercase().contains(&wanted);
+        let mut streams: Vec<usize> = (0..watched.streams.len()).filter(has).collect();
+        let compare = |one: &usize, other: &usize| {
+            let (one, other) =
+                if self.is_reversed { (stream(*other), stream(*one)) } else { (stream(*one), stream(*other)) };
+            match self.by {
+                By::Idle => one.idle_ms.cmp(&other.idle_ms),
+                By::Rate => other.bytes_per_s.cmp(&one.bytes_per_s),
+                By::Window => other.window_bytes.cmp(&one.window_bytes),
+                By::Late => other.late_reads.cmp(&one.late_reads),
+                By::File => one.key.cmp(&other.key),
+            }
+        };
+        streams.sort_by(compare);
+        let last = (watched.first + streams.len()).saturating_sub(1);
+        self.first = self.first.clamp(watched.first.min(last), last);
+        streams.drain(..(self.first - watched.first).min(streams.len()));
         streams
     }
 }
@@ -159,7 +188,8 @@ mod tests {
     }
 
     fn names(view: &mut View) -> Vec<String> {
-        view.streams(&watched()).into_iter().map(|stream| stream.key.clone()).collect()
+        let watched = watched();
+        view.streams(&watched).into_iter().map(|at| watched.streams[at].key.clone()).collect()
     }
 
     #[test]
@@ -185,10 +215,26 @@ mod tests {
     }
 
     #[test]
+    fn the_mount_is_asked_for_what_is_chosen_and_may_tell_of_a_part() {
+        let mut view = View::new("m".into(), false);
+        press(&mut view, "/par\nssro");
+        (0..7).for_each(|_| _ = view.key(KeyEvent::from(KeyCode::PageDown)));
+        let wanted = view.wanted();
+        assert_eq!((wanted.order, wanted.is_reversed, wanted.part, wanted.first), (Order::Window, true, "par", 70));
+        assert!(view.has_processes);
+        let mut part = watched();
+        (part.first, part.more_streams) = (60, 100);
+        // It has told of 60 to 61, of which none is the 70th.
+        assert_eq!((view.streams(&part).len(), view.first), (1, 61));
+        part.first = 61;
+        assert_eq!((view.streams(&part).len(), view.first), (2, 61));
+    }
+
+    #[test]
     fn the_place_stays_within_the_streams() {
         let mut view = View::new("m".into(), false);
         (0..9).for_each(|_| _ = view.key(KeyEvent::from(KeyCode::Down)));
-        assert_eq!((names(&mut view).len(), view.first), (3, 2));
+        assert_eq!((names(&mut view), view.first), (vec!["c.parquet".to_owned()], 2));
         press(&mut view, "p");
         assert!(view.is_paused());
         assert!(view.key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)));

@@ -34,6 +34,8 @@ pub enum Bound {
 pub struct StreamState {
     /// The file.
     pub file: FileId,
+    /// Tells it from other streams of the file.
+    pub id: u64,
     /// How its reads lie.
     pub pattern: Pattern,
     /// Forward: the page after the last one read. Strided: first page of the record being read.
@@ -77,6 +79,7 @@ impl Stream {
         };
         Some(StreamState {
             file,
+            id: self.id,
             pattern: self.pattern,
             position: self.pos,
             planned: self.end.max(0) as u64,

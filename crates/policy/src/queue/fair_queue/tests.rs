@@ -55,6 +55,11 @@ fn each_stream_is_served_for_a_slice_in_turn() {
         disk.queue.finish(id);
     }
     assert_eq!(order, [0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2, 2]);
+    // What is shown of it: each had as much, and all of it was demand.
+    let served = |stream| disk.queue.served_ns(Owner { file: FileId(0), stream: Some(stream) });
+    let all = [0, 1, 2].map(served);
+    assert!(all[0] > 0 && all.iter().all(|&each| each == all[0]), "{all:?}");
+    assert_eq!(disk.queue.service(), Service { demand_ns: all.iter().sum(), readahead_ns: 0 });
 }
 
 #[test]
@@ -160,7 +165,7 @@ fn a_store_is_given_requests_up_to_its_limit() {
         if waits {
             queue.enter(Nanos(at), id, owner, extent, Class::Demand, cost);
         } else {
-            queue.start_now(id, owner, extent, cost);
+            queue.start_now(id, owner, extent, Class::Demand, cost);
         }
     }
     assert_eq!((queue.started() as u64, queue.demanded() as u64), (1_000 - held, held));
@@ -178,7 +183,7 @@ fn switched_off_no_request_waits_and_tags_are_equal() {
         for at in 0..1_000 {
             assert!(!queue.must_wait(), "request {at} has to wait");
             let cost = Cost { positioning_ns: MS, transfer_ns: (at % 2) * 100 * MS };
-            queue.start_now(RequestId(at), owner(at), Extent::new(at, at + LONG), cost);
+            queue.start_now(RequestId(at), owner(at), Extent::new(at, at + LONG), Class::Demand, cost);
             // A thousand answers are several intervals of trials.
             queue.answered(Nanos(at * 100 * MS), Nanos(MS), LONG);
         }
@@ -200,7 +205,7 @@ fn crowded(waiting: &[(u64, Option<u64>, u64)]) -> (FairQueue, Vec<RequestId>) {
         if queue.must_wait() {
             queue.enter(Nanos(0), id, owner, extent, Class::Demand, cost);
         } else {
-            queue.start_now(id, owner, extent, cost);
+            queue.start_now(id, owner, extent, Class::Demand, cost);
         }
         id
     };

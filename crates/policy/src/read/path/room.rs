@@ -18,7 +18,7 @@
 use super::ReadPath;
 use crate::queue::requests::{Met, Request, grant_from};
 use crate::read::event::Action;
-use crate::residency::folio::{Ahead, charges_within, connection, wasted};
+use crate::residency::folio::{Ahead, charges_within, connection};
 use crate::units::{Class, Extent, PAGE_BYTES, Records, RequestId};
 
 /// Bytes that a request for `extent`, or for the `records` in it, needs to start: its first grant
@@ -110,7 +110,7 @@ impl ReadPath {
         self.actions.extend(room.passed.drain(..).map(|(file, start)| Action::Clear { file, start }));
         for gone in room.evicted.drain(..) {
             self.actions.push_back(Action::Drop { file: gone.file, folio: gone.folio });
-            self.counters.pages_wasted += wasted(gone);
+            self.note_waste(gone, matches!(gone.wasted_for, Some(Ahead::Stream(_))));
             self.rests(gone.file);
             let Some(file) = self.files.get_mut(&gone.file) else { continue };
             match gone.wasted_for {

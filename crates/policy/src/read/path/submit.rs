@@ -73,7 +73,7 @@ impl ReadPath {
             self.link.holds_back();
         }
         if starts {
-            self.queue.start_now(request, owner, extent, cost);
+            self.queue.start_now(request, owner, extent, class, cost);
         } else {
             self.queue.enter(self.now, request, owner, extent, class, cost);
         }

@@ -1,6 +1,9 @@
 //! The Debian package: made from the built command, installed in a folder, mounted by a line of
-//! fstab in a mount namespace of its own, upgraded and purged. Needs root and Debian's programs,
-//! and is skipped without.
+//! fstab in a mount namespace of its own, started by a systemd of its own, upgraded and purged.
+//! Needs root and Debian's programs, and is skipped without.
+
+mod fstab;
+mod unit;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,6 +12,9 @@ use std::sync::LazyLock;
 
 use foreread_testbed::{Config, ObjectSpec, Testbed};
 use tempfile::TempDir;
+
+/// What the tests run, of Debian's packages dpkg, util-linux, systemd, fuse3 and python3.
+const PROGRAMS: [&str; 6] = ["dpkg-deb", "unshare", "setpriv", "systemd-analyze", "fusermount3", "python3"];
 
 const COMMAND: &str = env!("CARGO_BIN_EXE_foreread");
 
@@ -28,7 +34,7 @@ fn ok(command: &mut Command) -> String {
 fn can_install() -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let has = |program: &str| std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
-    let missing = ["dpkg-deb", "unshare", "systemd-analyze"].into_iter().find(|program| !has(program));
+    let missing = PROGRAMS.into_iter().find(|program| !has(program));
     let missing = missing.or_else(|| (!rustix::process::geteuid().is_root()).then_some("root"));
     if let Some(missing) = missing {
         let required = std::env::var("FOREREAD_REQUIRE_CLIENTS").is_ok_and(|value| value == "1");
@@ -68,6 +74,22 @@ impl Root {
         self.0.path().join(name)
     }
 
+    /// With the package, whose configuration has the store `work`: an object of 5,000 bytes.
+    /// `boot` is the same store, and where it is, stands in the profile.
+    fn with_store() -> (Self, Testbed) {
+        let root = Self::new();
+        root.dpkg(&["--install", package()]);
+        let objects = vec![ObjectSpec::new("data/key", 5_000)];
+        let testbed = Testbed::start(Config { objects, ..Config::default() }).expect("a testbed");
+        let url = format!("url = \"s3://testbed/data\"\nendpoint = \"{}\"\n", testbed.endpoint());
+        fs::write(
+            root.path("etc/foreread.toml"),
+            format!("[stores.boot]\nurl = \"s3://testbed/data\"\n[stores.work]\n{url}"),
+        )
+        .expect("a file");
+        (root, testbed)
+    }
+
     /// Runs dpkg on it. What the package depends on is not there.
     fn dpkg(&self, arguments: &[&str]) -> String {
         let root = format!("--root={}", self.0.path().display());
@@ -89,6 +111,8 @@ fn it_is_installed_upgraded_and_purged() {
         "usr/share/bash-completion/completions/foreread",
         "lib/systemd/system/foreread@.service",
         "usr/share/doc/foreread/copyright",
+        "usr/share/doc/foreread/sbom.cdx.json",
+        "usr/share/doc/foreread/THIRD-PARTY.txt.gz",
     ] {
         assert!(root.path(file).exists(), "{file}");
     }
@@ -104,58 +128,4 @@ fn it_is_installed_upgraded_and_purged() {
     assert!(fs::read_to_string(&example).expect("a file").contains("stores.own"));
     root.dpkg(&["--purge", "foreread"]);
     assert!(!example.exists());
-}
-
-/// In a mount namespace of its own, /usr/bin and /usr/sbin have the package's files as well.
-#[test]
-fn a_line_of_fstab_mounts_it() {
-    if !can_install() {
-        return;
-    }
-    let root = Root::new();
-    root.dpkg(&["--install", package()]);
-    let objects = vec![ObjectSpec::new("data/key", 5_000)];
-    let testbed = Testbed::start(Config { objects, ..Config::default() }).expect("a testbed");
-    let configuration = format!("[stores.work]\nurl = \"s3://testbed/data\"\nendpoint = \"{}\"\n", testbed.endpoint());
-    fs::write(root.path("etc/foreread.toml"), configuration).expect("a file");
-    let mounted = root.path("mnt");
-    fs::create_dir(&mounted).expect("a folder");
-    let fstab = root.path("etc/fstab");
-    let options = "memory=32M,metadata_ttl=10m,_netdev,nofail,x-systemd.automount";
-    fs::write(&fstab, format!("work:/ {} foreread {options} 0 0\n", mounted.display())).expect("a file");
-    let script = r#"
-        set -e
-        mount --make-rprivate /
-        mount -t overlay overlay -o "lowerdir=$ROOT/usr/bin:/usr/bin" /usr/bin
-        mount -t overlay overlay -o "lowerdir=$ROOT/usr/sbin:/usr/sbin" /usr/sbin
-        mount -a -T "$ROOT/etc/fstab"
-        cat "$ROOT/mnt/key"
-        umount "$ROOT/mnt"
-    "#;
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "sh", "-c", script]).env("ROOT", root.0.path());
-    command.env("FOREREAD_CONFIG", root.path("etc/foreread.toml")).env("AWS_REGION", "us-east-1");
-    command.env("AWS_ACCESS_KEY_ID", "testbed").env("AWS_SECRET_ACCESS_KEY", "testbedsecret");
-    let read = command.output().expect("unshare");
-    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
-    assert_eq!(read.stdout.len(), 5_000);
-    assert!(fs::read_dir(&mounted).expect("a folder").next().is_none(), "the mount is in that namespace alone");
-}
-
-#[test]
-fn the_unit_is_one_that_systemd_takes() {
-    if !can_install() {
-        return;
-    }
-    let (dir, root) = (TempDir::new().expect("a directory"), Root::new());
-    root.dpkg(&["--install", package()]);
-    // systemd looks for the programs of the unit where they will be.
-    let text = fs::read_to_string(root.path("lib/systemd/system/foreread@.service")).expect("a unit");
-    let text = text.replace("/usr/bin/foreread", COMMAND).replace("Documentation=man:foreread-mount(1)\n", "");
-    let unit = dir.path().join("foreread@.service");
-    fs::write(&unit, text).expect("a file");
-    let Output { status, stderr, .. } =
-        Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&unit).output().expect("systemd-analyze");
-    let told = String::from_utf8_lossy(&stderr);
-    assert!(status.success() && !told.contains("foreread@"), "{told}");
 }
