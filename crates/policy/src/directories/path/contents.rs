@@ -362,7 +362,7 @@ const FETCHED_MAX: usize = 256;
 
 /// Files ahead of a program that says how many bytes may be, at most: as many as one search
 /// examines. Lower: a program that takes many small files at a time and then pauses waits for
-/// those that could have come meanwhile. Higher: events take longer. Source: docs/decisions/0081.
+/// those that could have come meanwhile. Higher: events take longer. Source: docs/decisions/0083.
 const TOLD_MAX: usize = STEPS_MAX;
 
 /// Opens out of order that count, in files: a longer run is an order, whatever came before. Lower:
