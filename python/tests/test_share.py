@@ -368,6 +368,31 @@ def test_a_successor_is_told_the_rest_of_an_order(
     teller.ask("call", _taken_back)
 
 
+def test_the_orders_of_two_processes_are_both_followed(testbed: Testbed, others: Any) -> None:
+    orders = []
+    for side in ("one", "other"):
+        names = [f"{side}/{nth * 37 % 100:02}" for nth in range(100)]
+        for name in names:
+            testbed.set_object(name, 20_000)
+        orders.append([f"testbed/{name}" for name in names])
+    options = {**testbed.options, "region": "me-west-1"}
+    server, client = others(**options), others(**options)
+    server.ask("open", testbed.url("small"))
+    for process, order in zip((server, client), orders, strict=True):
+        assert process.ask("call", _told, order, 1) == 100
+    # What was read, and 19 ahead of it.
+    for read in (1, 11):
+        expected = {name for order in orders for name in order[: read + 19]}
+        while {f"testbed/{key}" for key in _gets(testbed)} != expected:
+            pass
+        for process, order in zip((server, client), orders, strict=True):
+            process.ask("call", _read_some, order[read : read + 10])
+    for process in (server, client):
+        process.ask("call", _taken_back)
+    gets = _gets(testbed)
+    assert len(gets) == len(set(gets))
+
+
 def test_an_order_stays_when_another_process_takes_its_own_back(
     testbed: Testbed, others: Any
 ) -> None:

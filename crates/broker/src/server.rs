@@ -293,7 +293,7 @@ impl Shared {
                 self.expects(&client.expects);
                 None
             }
-            // The orders of others stay: the engine has one for all.
+            // The engine follows the orders of all until each process has taken its own back.
             Call::ExpectNone => {
                 self.expects_none(&client.expects);
                 Some(Reply::Nothing)

@@ -102,7 +102,7 @@ impl Driver {
 
     fn tell(&mut self, event: DirEvent<'_>) {
         match event {
-            DirEvent::Ahead { bytes } => self.ahead_bytes = bytes,
+            DirEvent::Expected { ahead_bytes, .. } => self.ahead_bytes = self.ahead_bytes.or(ahead_bytes),
             DirEvent::Unexpected => self.ahead_bytes = None,
             _ => {}
         }
@@ -759,10 +759,11 @@ proptest! {
                 Step::Expect(dir, entry) => {
                     let is_file = matches!(driver.tree[&dir].get(entry as usize), Some(Child::File { .. }));
                     if is_file && driver.known.get(&dir).is_some_and(|known| known.0 as u32 > entry) {
-                        driver.tell(DirEvent::Expected { dir: DirId(dir), entry });
+                        let (files, ahead_bytes) = ([(DirId(dir), entry)], None);
+                        driver.tell(DirEvent::Expected { files: &files, ahead_bytes, continues: true });
                     }
                 }
-                Step::Ahead(bytes) => driver.tell(DirEvent::Ahead { bytes }),
+                Step::Ahead(ahead_bytes) => driver.tell(DirEvent::Expected { files: &[], ahead_bytes, continues: false }),
                 Step::ExpectNone => driver.tell(DirEvent::Unexpected),
                 Step::AnswerListing(nth) => {
                     let dirs: Vec<u64> = driver.listing.keys().copied().collect();

@@ -478,16 +478,18 @@ impl Directories {
 
     /// Waits until policy knows of the listing that has `key`, if one has. What was told of a
     /// place before would be forgotten with the entries that policy had there.
-    pub(crate) async fn heard(&self, key: &Key) {
+    pub(crate) async fn heard(self: &Arc<Self>, key: &Key) {
         loop {
             let news = self.fetched.notified();
             tokio::pin!(news);
             // From here on no notification is missed.
             news.as_mut().enable();
-            let Some((chain, place)) = self.look(|state| state.table.untold(key)) else { return };
+            if !self.look(|state| state.table.is_untold(key)) {
+                return;
+            }
             if tokio::time::timeout(TOLD_WITHIN, news).await.is_err() {
-                // The task that had to tell it has panicked.
-                chain.has_told(place + 1);
+                // The task that had to tell it may have panicked, which is noticed here.
+                self.enter(|_| ());
             }
         }
     }
@@ -554,7 +556,7 @@ const SWEPT_MAX: usize = 1024;
 /// it more often; higher lets the budget be exceeded by more meanwhile.
 const RESERVE_BYTES: u64 = 1 << 20;
 
-/// How long an order waits for policy to hear of a page that readers have: both are done by one
-/// task, one after the other. Lower: an order may be told too early where many threads share a
-/// core. Higher: an order waits for longer after a panic.
+/// How long an order waits for policy to hear of a page that readers have, before it looks whether
+/// the task that does both has panicked in between. Lower: it looks more often. Higher: an order
+/// waits for longer after a panic.
 const TOLD_WITHIN: Duration = Duration::from_secs(1);

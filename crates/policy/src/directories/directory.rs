@@ -208,6 +208,12 @@ impl Dir {
         self.gone + self.entries.len() as u32
     }
 
+    /// Whether the next page of a listing, the `first` or another one, takes the place of entries
+    /// that were known, or has been trimmed: what it has may be elsewhere than before.
+    pub(crate) fn is_replaced_by(&self, first: bool) -> bool {
+        self.gone > 0 || self.end() > if first { 0 } else { self.listed }
+    }
+
     /// Its entries that are known, each with its place.
     pub(crate) fn into_entries(self) -> impl Iterator<Item = (u32, Entry)> {
         (self.gone..).zip(self.entries)
