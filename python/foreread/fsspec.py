@@ -439,7 +439,7 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         `ahead` is how much of them may be there before the program comes to it, in bytes or a text
         such as "512MiB", in each store; a file counts in whole pages of 4 KiB. An eighth of the
         memory budget and 1,024 files are the most. Without it, up to 128 files are ahead, as many
-        as the program has had to wait for. Programs that share an engine have their orders followed
+        as the program has had to wait for. Orders of programs that share an engine are followed
         side by side, up to 16 of them, each with its `ahead`.
 
         Raises `ValueError` where `ahead` is no size.

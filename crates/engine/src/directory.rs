@@ -274,8 +274,8 @@ impl Engine {
         Ok(places.len())
     }
 
-    /// Takes back all that [`Engine::expect`] was told: no more files are fetched for it. Those that
-    /// were fetched stay until their room is needed.
+    /// Takes back all that [`Engine::expect`] was told: no more files are fetched for it. Those
+    /// that were fetched stay until their room is needed.
     pub fn expect_none(&self) {
         self.directories().expect_none();
     }

@@ -343,9 +343,9 @@ const OLDER_SHARE: u64 = 2;
 /// mount of 256 MiB it is an epoch of half a million files.
 const LOG_SHARE: u64 = 4;
 
-/// The part of the memory for directories that orders which are told may take, a quarter. Lower: of
-/// longer orders only the first part is followed. Higher: fewer listings fit. Source: a guess, not
-/// measured; as the log.
+/// The part of the memory for directories that orders which are told may take, a quarter. Lower:
+/// of longer orders only the first part is followed. Higher: fewer listings fit. Source: a guess,
+/// not measured; as the log.
 const TOLD_SHARE: u64 = 4;
 
 /// Memory that an open in the log takes, in bytes: its place and its entry in a map. Lower: the

@@ -4,15 +4,15 @@
 //!   one order   f3 f9 f1 f7 f4 f2 f8 f0 f6 f5 ...   next: what was not opened, from the tail on
 //!                o  o  ^tail  o                     o: opened
 //!   opened now, within NEAR of the tail     expected: the tail moves on where it can
-//!               elsewhere in it             another program's, or 16 in a row: the tail moves there
+//!               elsewhere in it             another program's; 16 in a row move the tail there
 //!               not in it                   another program's
 //!   SLACK opened behind the tail            the file at the tail was passed over
 //!   the last one is opened                  the order begins again: its next epoch
 //! ```
 //!
-//! Each program that tells an order has one of its own, and what may be ahead of it. Workers of the
-//! program open the files, so which of the orders an open follows is not known: it counts for each
-//! that has the file near its tail. Two programs may go through the same files in different
+//! Each program that tells an order has one of its own, and what may be ahead of it. Workers of
+//! the program open the files, so which of the orders an open follows is not known: it counts for
+//! each that has the file near its tail. Two programs may go through the same files in different
 //! orders: a file that is elsewhere in an order says nothing against it.
 //!
 //! *Invariants:* there are at most [`ORDERS_MAX`] orders, and files of them as many as may be; the
@@ -236,8 +236,8 @@ impl ToldOrder {
 const GONE: FileRef = (DirId(u64::MAX), u32::MAX);
 
 /// Files behind the tail that readers may be at: eight readers with 64 files each. Lower: readers
-/// further apart have files passed over. Higher: a file that is passed over is expected for longer.
-/// Source: a guess, not measured.
+/// further apart have files passed over. Higher: a file that is passed over is expected for
+/// longer. Source: a guess, not measured.
 const SLACK: usize = 512;
 
 /// Places behind the tail that count as expected. Lower: readers further apart are not followed.
