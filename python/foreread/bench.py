@@ -5,6 +5,7 @@
     python -m foreread.bench            # all rows, with the clients that there are
     python -m foreread.bench backward strided --clients foreread,s3fs --seconds 10
     python -m foreread.bench --warm     # what is in memory, through another process and without
+    python -m foreread.bench --takeover 8     # how long readers wait when the server is killed
 
 Each row runs with each client in a process of its own, in turn, against the same testbed: 30 ms to
 the first byte, 80 MB/s a connection. A row ends with its object or after `--seconds`. It says the
@@ -345,6 +346,9 @@ def main() -> None:
     parser.add_argument("--first-byte", default="30ms")
     parser.add_argument("--connection-rate", default="80MB/s")
     parser.add_argument("--warm", action="store_true", help="reads through another process")
+    parser.add_argument(
+        "--takeover", type=int, metavar="CLIENTS", help="kills a process that serves, 20 times"
+    )
     parser.add_argument("--json", action="store_true", help="figures as JSON, a line each")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -366,6 +370,13 @@ def main() -> None:
 
             store.ask("objects", {"key": "warm", "size": size, "generation": 1})
             warm("s3://testbed/warm", store.options())
+            return
+        if arguments.takeover:
+            from foreread._takeover import SIZE as size
+            from foreread._takeover import takeover
+
+            store.ask("objects", {"key": "takeover", "size": size, "generation": 1})
+            takeover("s3://testbed/takeover", store.options(), arguments.takeover, 20)
             return
         if "files" in rows:
             for number in range(FILES):

@@ -229,18 +229,20 @@ impl Store {
         Handle::new(&self.spec, Object { key: Key::new(path), version: version.0.clone() })
     }
 
-    /// Tells that files will be read in this order. Returns how many of them there are.
-    #[pyo3(signature = (paths, to = None))]
+    /// Tells that files will be read in this order, and how many bytes of them may be fetched and
+    /// not be read yet. Returns how many of the files there are.
+    #[pyo3(signature = (paths, ahead = None, to = None))]
     fn expect<'py>(
         &self,
         py: Python<'py>,
         paths: Vec<String>,
+        ahead: Option<u64>,
         to: Option<&Bound<'py, Completions>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let live = self.live(py)?;
         let engine = live.engine.clone();
         let keys = paths.into_iter().map(Key::new).collect();
-        let future = async move { engine.expect(keys).await };
+        let future = async move { engine.expect(keys, ahead).await };
         run(py, &live.engine, to, future, |py, count| Ok(count.into_pyobject(py)?.into_any()))
     }
 

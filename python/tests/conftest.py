@@ -7,12 +7,15 @@ counted.
 from __future__ import annotations
 
 import atexit
+import http.client
+import http.server
 import json
 import os
 import re
 import shutil
 import subprocess
 import tempfile
+import threading
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -100,6 +103,66 @@ class Testbed:
     def stop(self) -> None:
         self.process.terminate()
         self.process.wait(10)
+
+
+class Gate:
+    """A server in front of a testbed that answers no read before so many are in flight."""
+
+    def __init__(self, testbed: Testbed, reads: int) -> None:
+        behind = testbed.endpoint.removeprefix("http://")
+        changed = threading.Condition()
+        waiting = 0
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                nonlocal waiting
+                # Listings have a query.
+                if self.command == "GET" and "?" not in self.path:
+                    with changed:
+                        waiting += 1
+                        changed.notify_all()
+                        if not changed.wait_for(lambda: waiting >= reads, timeout=60):
+                            return self.send_error(503, "too few reads came")
+                connection = http.client.HTTPConnection(behind, timeout=60)
+                # The signature is of the headers as they are.
+                connection.putrequest(
+                    self.command, self.path, skip_host=True, skip_accept_encoding=True
+                )
+                for name, value in self.headers.items():
+                    connection.putheader(name, value)
+                connection.endheaders()
+                answer = connection.getresponse()
+                data = answer.read()
+                self.send_response(answer.status)
+                for name, value in answer.getheaders():
+                    if name.lower() not in ("transfer-encoding", "connection", "date", "server"):
+                        self.send_header(name, value)
+                if answer.getheader("content-length") is None:
+                    self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+                connection.close()
+
+            do_HEAD = do_GET
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
+        #: Options that connect to it.
+        self.options = testbed.options | {"endpoint": self.endpoint}
+
+    def __enter__(self) -> Gate:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
 
 
 @pytest.fixture(scope="module")

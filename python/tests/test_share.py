@@ -314,6 +314,115 @@ def test_names_are_the_same_in_each_process(testbed: Testbed, others: Any) -> No
     assert other.ask("stats")["joins"] == 1
 
 
+def _told(options: dict[str, Any], order: list[str], count: int) -> int:
+    """Tells an order, which stays told, and reads the first of its files."""
+    from foreread.fsspec import ForereadFileSystem
+
+    fs = ForereadFileSystem("s3", **options)
+    TOLD.append(fs.prefetch(order, ahead=400_000))
+    found: int = TOLD[-1].__enter__().count
+    for name in order[:count]:
+        fs.cat_file(name)
+    return found
+
+
+TOLD: list[Any] = []
+
+
+def _taken_back(options: dict[str, Any]) -> None:
+    TOLD.pop().__exit__()
+
+
+def _gets(testbed: Testbed) -> list[str]:
+    return [request["key"] for request in testbed.requests() if request["kind"] == "get"]
+
+
+@pytest.mark.parametrize("successor", ["the one that tells", "another"])
+def test_a_successor_is_told_the_rest_of_an_order(
+    testbed: Testbed, others: Any, successor: str
+) -> None:
+    # Five pages each: 19 of them are 400,000 bytes at most.
+    names = [f"told-{len(successor)}/{nth * 37 % 100:02}" for nth in range(100)]
+    for name in names:
+        testbed.set_object(name, 20_000)
+    order = [f"testbed/{name}" for name in names]
+    options = {**testbed.options, "region": f"me-south-{len(successor)}"}
+    server, second, teller = others(**options), others(**options), others(**options)
+    server.ask("open", testbed.url("small"))
+    if successor == "another":
+        second.ask("open", testbed.url("small"))
+    assert teller.ask("call", _told, order, 30) == 100
+    while len(_gets(testbed)) < 30 + 19:
+        pass
+    testbed.reset()
+    # Nothing is asked for: the process that has told the order notices by itself.
+    server.kill()
+    while len(_gets(testbed)) < 19:
+        pass
+    assert set(_gets(testbed)) == set(names[30:49]), "what was not read, and no more than was said"
+    if successor == "another":
+        second.ask("read", testbed.url("small"), 0, 10)
+        assert second.ask("stats")["serves"] + teller.ask("stats")["serves"] == 1
+    else:
+        assert teller.ask("stats")["serves"] == 1
+    teller.ask("call", _taken_back)
+
+
+def test_the_orders_of_two_processes_are_both_followed(testbed: Testbed, others: Any) -> None:
+    orders = []
+    for side in ("one", "other"):
+        names = [f"{side}/{nth * 37 % 100:02}" for nth in range(100)]
+        for name in names:
+            testbed.set_object(name, 20_000)
+        orders.append([f"testbed/{name}" for name in names])
+    options = {**testbed.options, "region": "me-west-1"}
+    server, client = others(**options), others(**options)
+    server.ask("open", testbed.url("small"))
+    for process, order in zip((server, client), orders, strict=True):
+        assert process.ask("call", _told, order, 1) == 100
+    # What was read, and 19 ahead of it.
+    for read in (1, 11):
+        expected = {name for order in orders for name in order[: read + 19]}
+        while {f"testbed/{key}" for key in _gets(testbed)} != expected:
+            pass
+        for process, order in zip((server, client), orders, strict=True):
+            process.ask("call", _read_some, order[read : read + 10])
+    for process in (server, client):
+        process.ask("call", _taken_back)
+    gets = _gets(testbed)
+    assert len(gets) == len(set(gets))
+
+
+def test_an_order_stays_when_another_process_takes_its_own_back(
+    testbed: Testbed, others: Any
+) -> None:
+    for name in ("left", "right"):
+        for nth in range(60):
+            testbed.set_object(f"{name}/{nth:02}", 20_000)
+    orders = [
+        [f"testbed/{name}/{nth * 37 % 60:02}" for nth in range(60)] for name in ("left", "right")
+    ]
+    options = {**testbed.options, "region": "me-north-1"}
+    server, client = others(**options), others(**options)
+    server.ask("open", testbed.url("small"))
+    assert client.ask("call", _told, orders[0], 1) == 60
+    assert server.ask("call", _told, orders[1], 1) == 60
+    client.ask("call", _taken_back)
+    testbed.reset()
+    server.ask("call", _read_some, orders[1][1:12])
+    while len(_gets(testbed)) < 11:
+        pass
+    server.ask("call", _taken_back)
+
+
+def _read_some(options: dict[str, Any], names: list[str]) -> None:
+    from foreread.fsspec import ForereadFileSystem
+
+    fs = ForereadFileSystem("s3", **options)
+    for name in names:
+        fs.cat_file(name)
+
+
 def _awaited(options: dict[str, Any], url: str) -> Any:
     async def read() -> Any:
         async with foreread.open_async(url, **options) as file:

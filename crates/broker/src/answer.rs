@@ -63,7 +63,7 @@ pub(crate) async fn answer(engine: &Engine, listings: &Listings, call: Call) -> 
             listings.end(listing);
             Ok(Reply::Nothing)
         }
-        Call::Expect(keys) => Ok(Reply::Count(engine.expect(keys).await? as u64)),
+        Call::Expect { keys, ahead_bytes } => Ok(Reply::Count(engine.expect_ahead(keys, ahead_bytes).await? as u64)),
         Call::ExpectNone => {
             engine.expect_none();
             Ok(Reply::Nothing)

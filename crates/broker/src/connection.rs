@@ -16,7 +16,7 @@
 //! does not take its own pause for the server's.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ use crate::kept::Kept;
 use crate::pages::{Lent, SharedPages};
 use crate::place::Joined;
 use crate::server::{OPERATIONS_MAX, READ_BYTES_MAX};
-use crate::socket::{receive, receive_soon, send_all};
+use crate::socket::{has_ended, receive, receive_soon, send_all};
 use crate::wire::{Asked, Call, Reply, Told, first_frame};
 
 /// How long one wait for bytes takes at most, 100 ms: then a thread looks for signals.
@@ -97,6 +97,8 @@ pub(crate) struct Connection {
     /// The connection's thread is to take answers.
     called: Condvar,
     files: AtomicU32,
+    /// The end of the server is noticed though nothing is asked for.
+    watched: AtomicBool,
     /// Waits without a byte before a server is asked for a sign of life; twice that, and it is
     /// gone.
     silent_turns: u32,
@@ -122,6 +124,12 @@ struct State {
     called: bool,
     /// No operation is taken any more.
     over: Option<Loss>,
+}
+
+impl State {
+    fn is_idle(&self) -> bool {
+        self.pending.is_empty() && self.queued.is_empty()
+    }
 }
 
 enum Pending {
@@ -167,6 +175,7 @@ impl Connection {
             sending: Mutex::default(),
             called: Condvar::default(),
             files: AtomicU32::new(1),
+            watched: AtomicBool::new(false),
             silent_turns: (silence.as_millis() / TURN.as_millis() / 2).max(1) as u32,
             lost: Box::new(lost),
         });
@@ -279,6 +288,14 @@ impl Connection {
         }
     }
 
+    /// Whether the end of the server is noticed, within [`TURN`], though nothing is asked for.
+    pub(crate) fn watch(&self, watched: bool) {
+        if self.watched.swap(watched, Ordering::AcqRel) != watched {
+            let _state = self.state.lock();
+            self.called.notify_one();
+        }
+    }
+
     /// This thread takes answers while it waits for one of them.
     pub(crate) fn help(self: &Arc<Self>) -> Helping {
         Helping { connection: Some(Arc::clone(self)) }
@@ -289,10 +306,14 @@ impl Connection {
         loop {
             {
                 let mut state = self.state.lock();
-                while state.over.is_none() && !(state.called && !(state.pending.is_empty() && state.queued.is_empty()))
-                {
+                while state.over.is_none() && (!state.called || state.is_idle()) {
                     state.called = false;
-                    self.called.wait(&mut state);
+                    if !self.watched.load(Ordering::Acquire) {
+                        self.called.wait(&mut state);
+                    } else if self.called.wait_for(&mut state, TURN) && state.is_idle() && has_ended(&self.socket) {
+                        drop(state);
+                        return self.end(Loss::Ended);
+                    }
                 }
                 if state.over.is_some() {
                     return;
@@ -446,7 +467,7 @@ impl Drop for Helping {
     fn drop(&mut self) {
         let Some(connection) = self.connection.take() else { return };
         let mut state = connection.state.lock();
-        if state.over.is_none() && !(state.pending.is_empty() && state.queued.is_empty()) {
+        if state.over.is_none() && !state.is_idle() {
             // Others wait, and this thread took answers for them.
             connection.call(&mut state);
         }

@@ -17,6 +17,7 @@
 //! ```text
 //!   shared  options  identity       what a program uses
 //!     └── link                      which engine it is at the moment, and elections
+//!           ├── orders              what a successor is told again
 //!           ├── server              the engine here, for clients
 //!           │     └── answer        calls, executed
 //!           ├── connection          the engine there
@@ -37,6 +38,7 @@ mod identity;
 mod kept;
 mod link;
 mod options;
+mod orders;
 mod pages;
 mod place;
 mod server;

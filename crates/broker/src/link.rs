@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use foreread_backend::lock::Mutex;
-use foreread_engine::{Engine, Error, ErrorKind, File, MEMORY_BYTES_MIN, Pages, Stats};
+use foreread_engine::{Engine, Error, ErrorKind, File, Key, MEMORY_BYTES_MIN, Pages, Stats};
 use tokio::runtime::{Handle, Runtime};
 use tracing::{info, warn};
 
@@ -23,6 +23,7 @@ use crate::answer::{Listings, answer};
 use crate::connection::{CallDone, Connection, Loss, Numbered, Wanted};
 use crate::identity::Identity;
 use crate::options::ShareOptions;
+use crate::orders::Orders;
 use crate::place::{Elected, elect};
 use crate::server::Serving;
 use crate::wire::{Call, Reply};
@@ -45,6 +46,8 @@ pub(crate) struct Linked {
     /// An engine for what cannot be read through another process.
     own: Mutex<Option<Engine>>,
     pub(crate) listings: AtomicU32,
+    /// What another process's engine was told, and a successor has to be.
+    pub(crate) orders: Orders,
 }
 
 enum Link {
@@ -89,6 +92,7 @@ impl Linked {
             runtime: OnceLock::new(),
             own: Mutex::new(None),
             listings: AtomicU32::new(0),
+            orders: Orders::default(),
         });
         let link = linked.elect(linked.options.share)?;
         *linked.link.lock() = link;
@@ -173,8 +177,20 @@ impl Linked {
     fn end_election(&self, elected: Result<Link, Error>) {
         let new = elected.unwrap_or_else(Link::Failed);
         let old = std::mem::replace(&mut *self.link.lock(), new);
+        // What a new engine does not know, before what it is asked for.
+        let rest = self.orders.rest().into_iter();
+        self.issue(rest.map(|call| Wanted::Call { call, done: Box::new(drop) }).collect(), None);
+        self.watch();
         if let Link::Electing(wanted) = old {
             self.issue(wanted, None);
+        }
+    }
+
+    /// While an order is told, the end of the other process is noticed though this one asks for
+    /// nothing: its workers may read in that order.
+    pub(crate) fn watch(&self) {
+        if let Some(connection) = self.connection() {
+            connection.watch(!self.orders.is_none());
         }
     }
 
@@ -345,8 +361,24 @@ impl Drop for Linked {
 }
 
 impl Own {
+    /// Tells an order.
+    pub(crate) async fn expect(&self, keys: Vec<Key>, ahead_bytes: Option<u64>) -> Result<usize, Error> {
+        if let Some(serving) = &self.serving {
+            serving.expects();
+        }
+        self.engine.expect_ahead(keys, ahead_bytes).await
+    }
+
+    /// Takes back what this process has told. Orders of others stay.
+    pub(crate) fn expect_none(&self) {
+        match &self.serving {
+            Some(serving) => serving.expects_none(),
+            None => self.engine.expect_none(),
+        }
+    }
+
     /// Does operations that were asked for when the engine was elsewhere.
-    fn run(&self, wanted: Vec<Wanted>) {
+    fn run(self: &Arc<Self>, wanted: Vec<Wanted>) {
         let mut reads = Vec::new();
         for wanted in wanted {
             match wanted {
@@ -355,6 +387,16 @@ impl Own {
                     reads.push((file, offset, len, move |pages: Result<Pages, Error>| {
                         done(pages.map(Into::into));
                     }));
+                }
+                Wanted::Call { call: Call::Expect { keys, ahead_bytes }, done } => {
+                    let own = Arc::clone(self);
+                    self.engine.survive_later("an order", async move {
+                        done(own.expect(keys, ahead_bytes).await.map(|count| Reply::Count(count as u64)));
+                    });
+                }
+                Wanted::Call { call: Call::ExpectNone, done } => {
+                    self.expect_none();
+                    done(Ok(Reply::Nothing));
                 }
                 Wanted::Call { call, done } => {
                     let (engine, listings) = (self.engine.clone(), Arc::clone(&self.listings));

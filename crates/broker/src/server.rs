@@ -75,8 +75,9 @@ struct Shared {
     engine: Engine,
     identity: Identity,
     clients: Mutex<Clients>,
-    /// Clients that have told an order.
+    /// Processes that have told an order, this one included.
     expecting: AtomicUsize,
+    own_expects: AtomicBool,
 }
 
 #[derive(Default)]
@@ -110,7 +111,9 @@ impl Serving {
         default_bytes: u64,
     ) -> std::io::Result<Self> {
         let clients = Mutex::new(Clients { own_bytes, default_bytes, ..Clients::default() });
-        let shared = Arc::new(Shared { engine, identity, clients, expecting: AtomicUsize::new(0) });
+        let shared =
+            Shared { engine, identity, clients, expecting: AtomicUsize::new(0), own_expects: AtomicBool::new(false) };
+        let shared = Arc::new(shared);
         let seat = Arc::new(seat);
         let (accepting, at) = (Arc::clone(&shared), Arc::downgrade(&seat));
         std::thread::Builder::new().name("foreread-accept".into()).stack_size(STACK_BYTES).spawn(move || {
@@ -132,6 +135,16 @@ impl Serving {
     /// How many clients there are.
     pub(crate) fn clients(&self) -> usize {
         self.shared.clients.lock().by_number.len()
+    }
+
+    /// This process tells an order.
+    pub(crate) fn expects(&self) {
+        self.shared.expects(&self.shared.own_expects);
+    }
+
+    /// This process takes back what it told. Orders of others stay.
+    pub(crate) fn expects_none(&self) {
+        self.shared.expects_none(&self.shared.own_expects);
     }
 
     /// What this process was told to use, and what holds if none is told.
@@ -276,23 +289,36 @@ impl Shared {
                 let json = serde_json::to_string(&self.engine.stats()).unwrap_or_default();
                 Some(Reply::Stats { json, clients: self.clients.lock().by_number.len() as u32 })
             }
-            Call::Expect(_) => {
-                if !client.expects.swap(true, Ordering::AcqRel) {
-                    self.expecting.fetch_add(1, Ordering::AcqRel);
-                }
+            Call::Expect { .. } => {
+                self.expects(&client.expects);
                 None
             }
-            // The orders of others stay: the engine has one for all.
+            // The engine follows the orders of all until each process has taken its own back.
             Call::ExpectNone => {
-                self.expects_none(client);
+                self.expects_none(&client.expects);
                 Some(Reply::Nothing)
             }
             _ => None,
         }
     }
 
-    fn expects_none(&self, client: &Client) {
-        if client.expects.swap(false, Ordering::AcqRel) && self.expecting.fetch_sub(1, Ordering::AcqRel) == 1 {
+    /// A process tells an order.
+    fn expects(&self, process: &AtomicBool) {
+        if !process.swap(true, Ordering::AcqRel) {
+            self.expecting.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// A process takes its orders back.
+    fn expects_none(&self, process: &AtomicBool) {
+        if process.swap(false, Ordering::AcqRel) && self.expecting.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.engine.expect_none();
+        }
+    }
+
+    /// An order has been told, which takes listings: it may have been taken back meanwhile.
+    fn has_told(&self) {
+        if self.expecting.load(Ordering::Acquire) == 0 {
             self.engine.expect_none();
         }
     }
@@ -315,7 +341,7 @@ impl Drop for Leaving {
         }
         drop(clients);
         client.close();
-        self.shared.expects_none(&client);
+        self.shared.expects_none(&client.expects);
     }
 }
 
@@ -452,8 +478,15 @@ impl Client {
         if let Some(reply) = shared.note(self, &call) {
             return self.reply(operation, Ok(reply));
         }
-        let client = Arc::clone(self);
-        let mut future = Box::pin(async move { answer(&client.engine, &client.listings, call).await });
+        let (client, shared) = (Arc::clone(self), Arc::clone(shared));
+        let mut future = Box::pin(async move {
+            let tells = matches!(call, Call::Expect { .. });
+            let reply = answer(&client.engine, &client.listings, call).await;
+            if tells {
+                shared.has_told();
+            }
+            reply
+        });
         let first = {
             let _entered = self.engine.runtime().enter();
             Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop()))

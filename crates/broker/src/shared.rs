@@ -124,24 +124,29 @@ impl Shared {
         Err(ended())
     }
 
-    /// Tells that files will be read in this order. See [`Engine::expect`]. Where another process
-    /// comes to serve, the rest of the order is not known there.
-    pub async fn expect(&self, keys: Vec<Key>) -> Result<usize, Error> {
+    /// Tells that files will be read in this order. See [`Engine::expect_ahead`]. Where another
+    /// process comes to serve, it is told what this one has not opened yet.
+    pub async fn expect(&self, keys: Vec<Key>, ahead_bytes: Option<u64>) -> Result<usize, Error> {
         if let Where::Here(own) = self.0.place() {
-            return own.engine.expect(keys).await;
+            return own.expect(keys, ahead_bytes).await;
         }
         if keys.iter().map(|key| key.as_str().len() + 4).sum::<usize>() > ORDER_BYTES_MAX {
             let text = format!("an order of more than {ORDER_BYTES_MAX} bytes of names");
             return Err(Error::told(ErrorKind::Invalid, &text, None, false));
         }
-        match self.0.call(Call::Expect(keys)).await? {
-            Reply::Count(count) => Ok(count as usize),
-            _ => Err(unexpected()),
-        }
+        let Reply::Count(count) = self.0.call(Call::Expect { keys: keys.clone(), ahead_bytes }).await? else {
+            return Err(unexpected());
+        };
+        // Until it is answered, the call itself is handed on to a successor.
+        self.0.orders.told(keys, ahead_bytes);
+        self.0.watch();
+        Ok(count as usize)
     }
 
     /// Takes back what [`Shared::expect`] was told. Orders of other processes stay.
     pub fn expect_none(&self) {
+        self.0.orders.none();
+        self.0.watch();
         self.tell(Call::ExpectNone);
     }
 
@@ -164,6 +169,7 @@ impl Shared {
         if let Where::Here(own) = self.0.place() {
             return SharedFile(Held::Own(own.engine.open(object)));
         }
+        self.0.orders.opened(&object.key);
         SharedFile(Held::Far { linked: Arc::clone(&self.0), file: Arc::new(Numbered::new(object.clone())) })
     }
 

@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -29,6 +30,13 @@ pub(crate) fn stream() -> io::Result<OwnedFd> {
 /// Whether the process at the other end is of this user.
 pub(crate) fn is_ours(socket: &Kept) -> io::Result<bool> {
     Ok(sockopt::socket_peercred(socket)?.uid == rustix::process::geteuid())
+}
+
+/// Whether the other end is gone. Does not wait.
+pub(crate) fn has_ended(socket: &Kept) -> bool {
+    let mut polled = [PollFd::new(socket, PollFlags::RDHUP)];
+    let ended = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+    rustix::event::poll(&mut polled, Some(&Timespec::default())).is_ok() && polled[0].revents().intersects(ended)
 }
 
 /// Sends all of `bytes`. Errors: the other end is gone, or takes nothing.

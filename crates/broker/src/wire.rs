@@ -93,7 +93,11 @@ pub(crate) enum Call {
     EndEntries {
         listing: u32,
     },
-    Expect(Vec<Key>),
+    /// Files will be read in this order, at most so many bytes of them ahead.
+    Expect {
+        keys: Vec<Key>,
+        ahead_bytes: Option<u64>,
+    },
     ExpectNone,
     Forget,
     Stats,
@@ -378,8 +382,9 @@ impl To<'_> {
                 self.u8(3);
                 self.u32(*listing);
             }
-            Call::Expect(keys) => {
+            Call::Expect { keys, ahead_bytes } => {
                 self.u8(4);
+                self.optional(ahead_bytes.as_ref(), |to, bytes| to.u64(*bytes));
                 self.u32(keys.len() as u32);
                 for key in keys {
                     self.text(key.as_str());
@@ -516,7 +521,10 @@ impl<'a> Fields<'a> {
             1 => Call::LookUp { prefix: self.text()?, name: self.text()? },
             2 => Call::Entries { listing: self.u32()?, prefix: self.text()?, place: self.u32()? },
             3 => Call::EndEntries { listing: self.u32()? },
-            4 => Call::Expect(self.all(Self::key)?),
+            4 => {
+                let ahead_bytes = self.optional(Self::u64)?;
+                Call::Expect { keys: self.all(Self::key)?, ahead_bytes }
+            }
             5 => Call::ExpectNone,
             6 => Call::Forget,
             7 => Call::Stats,

@@ -236,14 +236,24 @@ impl Engine {
     }
 
     /// Tells that files will be read in this order, maybe repeatedly: the first ones are fetched
-    /// now, the others as the reads advance. Returns how many of them exist.
+    /// now, the others as the reads advance. An order that is told in several calls goes on until
+    /// reads have begun. Returns how many of the files exist.
     ///
     /// Errors: those of listing the directories that they are in, as [`Directory::wait`].
     pub async fn expect(&self, keys: Vec<Key>) -> Result<usize, Error> {
-        self.on_runtime(self.find_all(keys)).await
+        self.on_runtime(self.find_all(keys, None, true)).await
     }
 
-    async fn find_all(&self, keys: Vec<Key>) -> Result<usize, Error> {
+    /// As [`Engine::expect`], but the order is one of its own: it is followed beside others. At
+    /// most `ahead_bytes` of its files that were not opened yet are fetched ahead of the reads, if
+    /// that is given, and a part of the budget ([`foreread_policy::DirShares`]).
+    ///
+    /// Errors: as [`Engine::expect`].
+    pub async fn expect_ahead(&self, keys: Vec<Key>, ahead_bytes: Option<u64>) -> Result<usize, Error> {
+        self.on_runtime(self.find_all(keys, ahead_bytes, false)).await
+    }
+
+    async fn find_all(&self, keys: Vec<Key>, ahead_bytes: Option<u64>, continues: bool) -> Result<usize, Error> {
         let prefixes: BTreeSet<String> = keys.iter().map(|key| name::split(key.as_str()).0.to_owned()).collect();
         let list = |prefix: String| {
             let engine = self.clone();
@@ -254,11 +264,18 @@ impl Engine {
         for listed in listed {
             listed?;
         }
-        Ok(keys.iter().filter(|key| self.directories().expect(key)).count())
+        for key in &keys {
+            self.directories().heard(key).await;
+        }
+        // Others read in between: each part takes the lock by itself.
+        let places = keys.chunks(LOOKED_UP_AT_ONCE).map(|keys| self.directories().places(keys));
+        let places = places.collect::<Vec<_>>().concat();
+        self.directories().expect(&places, ahead_bytes, continues);
+        Ok(places.len())
     }
 
-    /// Takes back what [`Engine::expect`] was told: no more files are fetched for it. Those that
-    /// were fetched stay until their room is needed.
+    /// Takes back all that [`Engine::expect`] was told: no more files are fetched for it. Those
+    /// that were fetched stay until their room is needed.
     pub fn expect_none(&self) {
         self.directories().expect_none();
     }
@@ -350,3 +367,7 @@ const LAST_MAX: usize = 128;
 /// Directories listed at the same time to find the files of an order. Lower takes longer; higher
 /// makes more requests at once.
 const LISTED_AT_ONCE: usize = 16;
+
+/// Files of an order that are looked up under one lock. Lower: the lock is taken more often.
+/// Higher: readers wait for it.
+const LOOKED_UP_AT_ONCE: usize = 1024;

@@ -21,7 +21,7 @@
 //! - `older`: listings that only readers in the middle of them keep.
 //! - `strays`: files that are opened where no walk is.
 //! - `open_run`: files opened in order in one directory, by readers side by side.
-//! - `open_order`: the order of opens of an earlier epoch.
+//! - `open_order`: the order of opens of an earlier epoch; `told_orders`: orders that were told.
 //! - `siblings`: files that come with one that is opened, in no order.
 //! - `open_after_lookup`: whether programs open the names that they look up.
 //! - `subtree`: whether one request for a subtree replaces many listings.
@@ -49,4 +49,5 @@ pub(crate) mod relisting;
 pub(crate) mod siblings;
 pub(crate) mod strays;
 pub(crate) mod subtree;
+pub(crate) mod told_orders;
 pub(crate) mod walk;

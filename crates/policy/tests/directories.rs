@@ -10,6 +10,10 @@ use proptest::prelude::*;
 
 #[path = "directories/by_name.rs"]
 mod by_name;
+#[path = "directories/failed.rs"]
+mod failed;
+#[path = "directories/told.rs"]
+mod told;
 
 /// The entries of each directory, by its number.
 type Tree = BTreeMap<u64, Vec<Child>>;
@@ -66,6 +70,8 @@ struct Driver {
     gone: BTreeMap<u64, u32>,
     fetching: BTreeSet<(u64, u32)>,
     fetched: BTreeSet<(u64, u32)>,
+    /// What a program said that may be ahead of it.
+    ahead_bytes: Option<u64>,
     rounds: u32,
     requests: u32,
     discarded: u32,
@@ -86,6 +92,7 @@ impl Driver {
             gone: BTreeMap::new(),
             fetching: BTreeSet::new(),
             fetched: BTreeSet::new(),
+            ahead_bytes: None,
             rounds: 0,
             requests: 0,
             discarded: 0,
@@ -94,6 +101,11 @@ impl Driver {
     }
 
     fn tell(&mut self, event: DirEvent<'_>) {
+        match event {
+            DirEvent::Expected { ahead_bytes, .. } => self.ahead_bytes = self.ahead_bytes.or(ahead_bytes),
+            DirEvent::Unexpected => self.ahead_bytes = None,
+            _ => {}
+        }
         self.policy.handle(self.now, event);
         while let Some(action) = self.policy.poll_action() {
             match action {
@@ -150,7 +162,8 @@ impl Driver {
         let goes_on = matches!(event, DirEvent::Capacity(_)) && self.policy.is_over();
         assert!(charged <= self.options.shares.known_bytes || goes_on, "{charged} bytes are charged");
         let files = self.fetched.len() + self.fetching.len();
-        assert!(files <= 256 + 64, "{files} files are ahead");
+        let told = if self.ahead_bytes.is_some() { 1024 } else { 0 };
+        assert!(files <= 256 + told + 64, "{files} files are ahead");
     }
 
     /// The storage answers one page of a listing.
@@ -676,6 +689,7 @@ enum Step {
     Sought(u64, u32, u32),
     Open(u64, u32),
     Expect(u64, u32),
+    Ahead(Option<u64>),
     ExpectNone,
     AnswerListing(usize),
     AnswerFetch(usize, bool),
@@ -692,6 +706,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..3u64, 0..160u32, 0..40u32).prop_map(|(dir, entry, len)| Step::Sought(dir, entry, len)),
         6 => file.clone().prop_map(|(dir, entry)| Step::Open(dir, entry)),
         2 => file.prop_map(|(dir, entry)| Step::Expect(dir, entry)),
+        1 => prop::option::of(0..400_000u64).prop_map(Step::Ahead),
         1 => Just(Step::ExpectNone),
         6 => any::<usize>().prop_map(Step::AnswerListing),
         6 => (any::<usize>(), prop::bool::weighted(0.8)).prop_map(|(nth, came)| Step::AnswerFetch(nth, came)),
@@ -744,9 +759,11 @@ proptest! {
                 Step::Expect(dir, entry) => {
                     let is_file = matches!(driver.tree[&dir].get(entry as usize), Some(Child::File { .. }));
                     if is_file && driver.known.get(&dir).is_some_and(|known| known.0 as u32 > entry) {
-                        driver.tell(DirEvent::Expected { dir: DirId(dir), entry });
+                        let (files, ahead_bytes) = ([(DirId(dir), entry)], None);
+                        driver.tell(DirEvent::Expected { files: &files, ahead_bytes, continues: true });
                     }
                 }
+                Step::Ahead(ahead_bytes) => driver.tell(DirEvent::Expected { files: &[], ahead_bytes, continues: false }),
                 Step::ExpectNone => driver.tell(DirEvent::Unexpected),
                 Step::AnswerListing(nth) => {
                     let dirs: Vec<u64> = driver.listing.keys().copied().collect();

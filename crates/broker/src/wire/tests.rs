@@ -34,7 +34,8 @@ fn call() -> impl Strategy<Value = Call> {
             place
         }),
         any::<u32>().prop_map(|listing| Call::EndEntries { listing }),
-        proptest::collection::vec(text().prop_map(Key::new), 0..5).prop_map(Call::Expect),
+        (proptest::collection::vec(text().prop_map(Key::new), 0..5), proptest::option::of(any::<u64>()))
+            .prop_map(|(keys, ahead_bytes)| Call::Expect { keys, ahead_bytes }),
         Just(Call::ExpectNone),
         Just(Call::Forget),
         Just(Call::Stats),
@@ -124,7 +125,8 @@ fn fuzz_frames_of_clients() {
     Asked::Hello { version: "0.1.0".into(), identity: "\"s3://a\"".into(), memory_bytes: Some(1) }.encode(1, &mut seed);
     Asked::Open { file: 1, object }.encode(2, &mut seed);
     Asked::Read { file: 1, at: 4096, offset: 1, len: 4096 }.encode(3, &mut seed);
-    Asked::Call(Call::Expect(vec![Key::new("a"), Key::new("b")])).encode(4, &mut seed);
+    let keys = vec![Key::new("a"), Key::new("b")];
+    Asked::Call(Call::Expect { keys, ahead_bytes: Some(1 << 20) }).encode(4, &mut seed);
     Asked::Call(Call::Entries { listing: 1, prefix: "a/".into(), place: 3 }).encode(5, &mut seed);
     fuzz("frames of clients", &[&seed], &["\x05\x00\x00\x00"], |bytes| {
         frames(bytes, |frame| {

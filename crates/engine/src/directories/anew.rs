@@ -29,7 +29,11 @@ impl Directories {
         for what in unheard {
             match what {
                 Brought::More(chain) if !state.table.is_latest(&chain) => {}
-                Brought::More(chain) => self.tell(state, DirEvent::Failed { dir: chain.dir }),
+                Brought::More(chain) => {
+                    self.tell(state, DirEvent::Failed { dir: chain.dir });
+                    // Of what had come no more is told.
+                    chain.has_told(u32::MAX);
+                }
                 Brought::Below { dir, from, .. } => self.tell(state, DirEvent::ListedBelow { dir, from }),
             }
         }

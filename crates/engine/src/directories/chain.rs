@@ -51,6 +51,8 @@ pub(crate) struct Chain {
     holds: AtomicU32,
     /// What policy was last told that it takes.
     told_bytes: AtomicU64,
+    /// The entry after the last one that policy was told of.
+    told: AtomicU32,
 }
 
 /// The continuations seen so far: one that comes back leads nowhere.
@@ -119,6 +121,7 @@ impl Chain {
             before: Mutex::new(before),
             holds: AtomicU32::new(0),
             told_bytes: AtomicU64::new(0),
+            told: AtomicU32::new(0),
         })
     }
 
@@ -172,6 +175,17 @@ impl Chain {
     pub(crate) fn entry_before(&self, place: u32) -> Option<Node> {
         let before = self.before.lock().as_ref().and_then(|before| before.listing.entry(place));
         before.or_else(|| self.listing.entry(place))
+    }
+
+    /// Policy knows of its entries before `to`.
+    pub(crate) fn has_told(&self, to: u32) {
+        self.told.fetch_max(to, Relaxed);
+    }
+
+    /// Whether policy knows of the entry at `place`, or that is not of this listing. Entries come
+    /// to readers a moment before policy hears of them.
+    pub(crate) fn is_told(&self, place: u32) -> bool {
+        place < self.told.load(Relaxed) || self.listing.entry(place).is_none()
     }
 
     /// Whether more of it is in flight.

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use foreread_backend::lock::Mutex;
-use foreread_backend::{Entry, Object};
+use foreread_backend::{Entry, Key, Object};
 use foreread_policy::{
     Child, DirAction, DirCounters, DirEvent, DirId, DirOptions, DirReadahead, DirShares, Event, Found, Nanos,
 };
@@ -330,6 +330,7 @@ impl Directories {
             }
             let same = chain.is_like_before(&taken);
             let Taken { children, from, last, bytes } = taken;
+            let end = from + children.len() as u32;
             let children: Vec<Child> = children
                 .iter()
                 .map(|child| match child {
@@ -339,6 +340,8 @@ impl Directories {
                 .collect();
             let event = DirEvent::Listed { dir: chain.dir, first: from == 0, same, children: &children, last, bytes };
             self.tell(state, event);
+            chain.has_told(end);
+            state.settled = true;
             if last || !same {
                 state.table.replaced(chain);
                 self.tell_older(state);
@@ -473,6 +476,24 @@ impl Directories {
         self.tell(state, DirEvent::Fetched { dir, entry: place, came });
     }
 
+    /// Waits until policy knows of the listing that has `key`, if one has. What was told of a
+    /// place before would be forgotten with the entries that policy had there.
+    pub(crate) async fn heard(self: &Arc<Self>, key: &Key) {
+        loop {
+            let news = self.fetched.notified();
+            tokio::pin!(news);
+            // From here on no notification is missed.
+            news.as_mut().enable();
+            if !self.look(|state| state.table.is_untold(key)) {
+                return;
+            }
+            if tokio::time::timeout(TOLD_WITHIN, news).await.is_err() {
+                // The task that had to tell it may have panicked, which is noticed here.
+                self.enter(|_| ());
+            }
+        }
+    }
+
     /// Waits until a file that is being fetched has come, or will not.
     pub(crate) async fn settled(&self, dir: DirId, place: u32) {
         loop {
@@ -534,3 +555,8 @@ const SWEPT_MAX: usize = 1024;
 /// The shard's policy is told of the memory that directories take in steps of 1 MiB. Lower tells
 /// it more often; higher lets the budget be exceeded by more meanwhile.
 const RESERVE_BYTES: u64 = 1 << 20;
+
+/// How long an order waits for policy to hear of a page that readers have, before it looks whether
+/// the task that does both has panicked in between. Lower: it looks more often. Higher: an order
+/// waits for longer after a panic.
+const TOLD_WITHIN: Duration = Duration::from_secs(1);

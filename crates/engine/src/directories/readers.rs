@@ -161,20 +161,22 @@ impl Directories {
     pub(crate) fn opened(self: &Arc<Self>, object: &Object, found: Found) {
         self.enter(|state| {
             if let Some((dir, place)) = state.table.place(&object.key) {
+                // Its fetch may be decided, and not have begun: another thread is about to.
+                let is_coming = found == Found::Absent && state.fetching.contains(&(dir, place));
+                let found = if is_coming { Found::InFlight } else { found };
                 self.tell(state, DirEvent::Opened { dir, entry: place, found });
             }
         });
     }
 
-    /// `key` will be read after the one named before it. Returns whether there is such an object.
-    pub(crate) fn expect(self: &Arc<Self>, key: &Key) -> bool {
-        self.enter(|state| {
-            let place = state.table.place(key);
-            if let Some((dir, place)) = place {
-                self.tell(state, DirEvent::Expected { dir, entry: place });
-            }
-            place.is_some()
-        })
+    /// Where the objects are that `keys` name.
+    pub(crate) fn places(&self, keys: &[Key]) -> Vec<(DirId, u32)> {
+        self.look(|state| keys.iter().filter_map(|key| state.table.place(key)).collect())
+    }
+
+    /// These files will be read in this order. See [`DirEvent::Expected`].
+    pub(crate) fn expect(self: &Arc<Self>, files: &[(DirId, u32)], ahead_bytes: Option<u64>, continues: bool) {
+        self.enter(|state| self.tell(state, DirEvent::Expected { files, ahead_bytes, continues }));
     }
 
     /// What was said of files that will be read is taken back.

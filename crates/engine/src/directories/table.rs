@@ -201,8 +201,10 @@ impl DirectoryTable {
         // A number that is not known names nothing: policy does not ask for such a directory.
         debug_assert!(known.is_some(), "{dir:?} has no name");
         let prefix = known.as_ref().map_or_else(|| Arc::from(NOWHERE), |known| Arc::clone(&known.prefix));
-        let before = known.as_ref().and_then(|known| known.chain.clone());
-        self.changed.extend(before.as_ref().and_then(|before| before.forget_before()));
+        let latest = known.as_ref().and_then(|known| known.chain.clone());
+        // While the latest has one before it, what has come of it is like that, which knows more.
+        let before = latest.as_ref().and_then(|latest| latest.forget_before()).or_else(|| latest.clone());
+        self.changed.extend(latest);
         self.changed.extend(before.clone());
         let chain = Chain::new(number, &prefix, before, along, self.divisible);
         if let Some(known) = known {
@@ -304,6 +306,12 @@ impl DirectoryTable {
         let (_, place, _) = self.said(key)?;
         let (prefix, _) = name::split(key.as_str());
         Some((*self.by_prefix.get(prefix)?, place))
+    }
+
+    /// Whether policy has not heard of the entry that `key` is.
+    pub(crate) fn is_untold(&self, key: &Key) -> bool {
+        let Some((dir, place)) = self.place(key) else { return false };
+        self.known.get(&dir).and_then(|known| known.chain.as_ref()).is_some_and(|chain| !chain.is_told(place))
     }
 
     fn said(&self, key: &Key) -> Option<(Node, u32, Instant)> {
@@ -479,5 +487,22 @@ mod tests {
         }
         table.confirm(dir, 0, &newer, lately);
         assert_eq!(table.find(&newer.key).expect("it is listed").1, lately);
+    }
+
+    /// A listing is asked for before the one that was asked for before it has come, or that has
+    /// failed: what was known stays, and the places of its entries.
+    #[test]
+    fn a_listing_that_brought_nothing_does_not_hide_the_one_before_it() {
+        let mut table = DirectoryTable::new(Duration::from_secs(1), true);
+        let (dir, _) = table.identify("d/");
+        let objects = [object("d/a", 1), object("d/b", 1)];
+        listed(&mut table, dir, &objects, Instant::now());
+        table.begin(dir, false);
+        let latest = table.begin(dir, false);
+        let (_, place) = table.place(&objects[1].key).expect("it was listed");
+        assert_eq!(place, 1);
+        let entries = objects.iter().cloned().map(Entry::Object).collect();
+        let taken = latest.listing.take(ListPage { entries, continuation: None }, Instant::now());
+        assert!(latest.is_like_before(&taken));
     }
 }

@@ -220,6 +220,32 @@ fn files_are_fetched_in_the_order_that_was_told() {
     assert!(stats.files_ahead_used >= 36, "{} of 40 were fetched before they were opened", stats.files_ahead_used);
 }
 
+/// The directory of an order is listed again, twice: the first of these listings fails.
+#[test]
+fn an_order_goes_on_after_a_listing_that_failed() {
+    let keys: Vec<String> = (0..40).map(|n| format!("d/f{n:02}")).collect();
+    let objects: Vec<(&str, u64)> = keys.iter().map(|key| (key.as_str(), 10_000)).collect();
+    let rig = rig(&objects, &Options::default().with_metadata_ttl(Duration::from_mins(10)));
+    // In no order of names, so that nothing else has them fetched.
+    let order: Vec<&String> = (0..40).map(|nth| &keys[nth * 17 % 40]).collect();
+    rig.engine.runtime().block_on(async {
+        let told = order.iter().map(|key| Key::new(key.as_str())).collect();
+        assert_eq!(rig.engine.expect_ahead(told, Some(5 * 12_288)).await.expect("a listing"), 40);
+        rig.testbed.set_faults(vec!["status=403,kind=list,count=1".parse().expect("a fault")]);
+        rig.engine.forget_names();
+        rig.engine.open_directory("d/").wait(0).await.expect_err("it is refused");
+        assert_eq!(names(&rig.engine.open_directory("d/")).await.len(), 40);
+    });
+    for key in order {
+        let named = rig.engine.runtime().block_on(rig.engine.look_up("d/", &key[2..]));
+        let Node::File(object) = named.expect("it is there").node else { panic!("{key} is a file") };
+        rig.read(&rig.engine.open(&object), 0, 10_000, 1).expect("its bytes");
+    }
+    let stats = rig.engine.stats();
+    assert_eq!(stats.requests, 40, "each file is asked for once");
+    assert!(stats.files_ahead_used >= 36, "{} of 40 were fetched before they were opened", stats.files_ahead_used);
+}
+
 /// All files below `prefix`, and how often each comes, for a reader that enters directories in
 /// order.
 fn walk(rig: &super::Rig, prefix: &str, found: &mut BTreeMap<String, u32>) {

@@ -62,6 +62,8 @@ pub(crate) struct Dir {
     pub(crate) coming: Coming,
     /// When the first page of the latest listing was requested, whether it has come or not.
     pub(crate) requested: Option<Nanos>,
+    /// When its listing failed last.
+    pub(crate) failed: Option<Nanos>,
     /// Listed ahead of any reader, and not read since.
     pub(crate) ahead: bool,
     /// Pages of the latest listing that a reader has reached.
@@ -182,6 +184,11 @@ impl Dir {
         self.is_coming() || (!self.pages.is_empty() && self.requested.is_some_and(|at| now.since(at) <= ttl))
     }
 
+    /// Whether its listing failed no longer ago than `ttl`.
+    pub(crate) fn has_failed(&self, now: Nanos, ttl: Nanos) -> bool {
+        self.failed.is_some_and(|at| now.since(at) <= ttl)
+    }
+
     /// The number of pages up to the one that holds `entry`.
     pub(crate) fn pages_to(&self, entry: u32) -> usize {
         self.pages.partition_point(|&end| end <= entry) + 1
@@ -199,6 +206,12 @@ impl Dir {
     /// The place after the last entry, of this listing or the one before.
     pub(crate) fn end(&self) -> u32 {
         self.gone + self.entries.len() as u32
+    }
+
+    /// Whether the next page of a listing, the `first` or another one, takes the place of entries
+    /// that were known, or has been trimmed: what it has may be elsewhere than before.
+    pub(crate) fn is_replaced_by(&self, first: bool) -> bool {
+        self.gone > 0 || self.end() > if first { 0 } else { self.listed }
     }
 
     /// Its entries that are known, each with its place.

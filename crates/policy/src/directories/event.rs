@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Read, Named, Opened, Expected ──> policy ──┬─> List ──────> Listed, once a page, or Failed
-//!   Sought, Met, Capacity, Ttl ──────>         ├─> ListFrom ──> the same
+//!   Sought, Met, Capacity, Ttl, Ahead >        ├─> ListFrom ──> the same
 //!                                              ├─> ListBelow ─> Listed and Along, any number,
 //!                                              │                then ListedBelow
 //!                                              ├─> Fetch ─────> Fetched
@@ -112,15 +112,19 @@ pub enum DirEvent<'a> {
         /// Whether its contents are resident, or in flight.
         found: Found,
     },
-    /// A program said that the file will be opened, after those it named before: an order to
-    /// follow.
+    /// A program said that files will be opened in this order. Several orders are followed side by
+    /// side.
     Expected {
-        /// Its directory.
-        dir: DirId,
-        /// Which of its entries.
-        entry: u32,
+        /// The files: the directory of each, and which of its entries it is.
+        files: &'a [(DirId, u32)],
+        /// Bytes of files that were fetched in this order and not opened yet, at most; `None` has
+        /// policy decide.
+        ahead_bytes: Option<u64>,
+        /// They come after those of the order that was told last, unless a file of that was opened
+        /// since: then this is an order of its own.
+        continues: bool,
     },
-    /// The program takes back what it said of files that will be opened.
+    /// Programs take back what they said of files that will be opened.
     Unexpected,
     /// The next entries of a listing have come.
     Listed {

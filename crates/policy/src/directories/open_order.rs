@@ -15,8 +15,6 @@
 //! counts as expected if its place in the log is within [`SLACK`] of the head, the furthest place
 //! reached. A file that was passed over stays expected until it is [`SLACK`] behind the head.
 //!
-//! An order can also be told ([`OpenOrder::expect`]): it counts as repeated at once.
-//!
 //! *Invariants:* the log holds at most [`LOG_MAX`] opens. `last` has the latest place of each
 //! logged file, unless its directory was forgotten.
 //!
@@ -45,8 +43,6 @@ pub(crate) struct OpenOrder {
     head: u64,
     /// Expected opens, less others.
     matches: u32,
-    /// The latest entry of the log was told, not opened.
-    told: bool,
     /// Opens in the log at most.
     most: usize,
     pub(crate) confidence: Confidence,
@@ -64,7 +60,6 @@ impl OpenOrder {
             tail: 0,
             head: 0,
             matches: 0,
-            told: false,
             confidence,
         }
     }
@@ -96,25 +91,9 @@ impl OpenOrder {
         self.log.shrink_to(self.most);
     }
 
-    /// `file` will be opened, after the files of the calls before.
-    pub(crate) fn expect(&mut self, file: FileRef) {
-        if !self.told {
-            let end = self.base + self.log.len() as u64;
-            (self.told, self.head, self.tail) = (true, end, end);
-        }
-        self.push(file);
-        self.matches = self.matches.max(MATCHES_MIN);
-        self.confidence.open(AHEAD_FIRST);
-    }
-
-    /// No file is expected until opens repeat an order.
-    pub(crate) fn expect_none(&mut self) {
-        (self.told, self.matches, self.head, self.tail) = (false, 0, self.base, self.base);
-    }
-
     /// `file` is opened. Returns whether that was expected.
     pub(crate) fn opened(&mut self, file: FileRef) -> bool {
-        if !core::mem::take(&mut self.told) && self.log.back() == Some(&file) {
+        if self.log.back() == Some(&file) {
             // The same file again: it is logged already.
             return false;
         }
@@ -208,12 +187,12 @@ const MATCHES_MAX: u32 = 32;
 
 /// Files ahead when the order is recognised. Lower: readers wait for the first files. Higher: more
 /// is fetched in vain when the recognition is wrong. Source: a guess, not measured.
-const AHEAD_FIRST: u32 = 8;
+pub(crate) const AHEAD_FIRST: u32 = 8;
 
 /// Files ahead at most. Lower: a fast reader waits on a slow store (128 files at 30 ms each are
 /// four thousand files a second). Higher: more memory for files that are not opened yet. Source: a
 /// guess, not measured; docs/decisions/0029 measured 1,290 to 2,020 files/s with it.
-const AHEAD_MAX: u32 = 128;
+pub(crate) const AHEAD_MAX: u32 = 128;
 
 #[cfg(test)]
 mod tests {
@@ -235,35 +214,6 @@ mod tests {
         }
         assert!(epoch.is_repeated());
         assert_eq!(epoch.expected().take(3).collect::<Vec<_>>(), [file(7), file(8), file(9)]);
-    }
-
-    #[test]
-    fn an_order_that_is_told_is_expected_from_its_start() {
-        let mut epoch = OpenOrder::new(LOG_MAX);
-        (0..100).for_each(|n| _ = epoch.opened(file(n)));
-        for n in [70, 10, 40] {
-            epoch.expect(file(n));
-        }
-        assert!(epoch.is_repeated());
-        assert_eq!(epoch.expected().collect::<Vec<_>>(), [file(70), file(10), file(40)]);
-        assert!(epoch.opened(file(70)));
-        assert_eq!(epoch.expected().take(2).collect::<Vec<_>>(), [file(10), file(40)]);
-    }
-
-    #[test]
-    fn an_order_that_is_taken_back_is_not_expected() {
-        let mut epoch = OpenOrder::new(LOG_MAX);
-        (0..20).for_each(|n| epoch.expect(file(n)));
-        epoch.opened(file(0));
-        epoch.expect_none();
-        assert!(!epoch.is_repeated());
-        // It may be told again, and is found if opens repeat it.
-        epoch.expect(file(5));
-        assert_eq!(epoch.expected().collect::<Vec<_>>(), [file(5)]);
-        epoch.expect_none();
-        (1..8).for_each(|n| _ = epoch.opened(file(n)));
-        assert!(epoch.is_repeated());
-        assert_eq!(epoch.expected().next(), Some(file(8)));
     }
 
     #[test]

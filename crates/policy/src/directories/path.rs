@@ -44,6 +44,7 @@ use crate::directories::open_after_lookup::OpenAfterLookup;
 use crate::directories::open_order::{FileRef, OpenOrder};
 use crate::directories::siblings::Siblings;
 use crate::directories::strays::{self, Strays};
+use crate::directories::told_orders::ToldOrders;
 use crate::directories::walk::Walk;
 use crate::units::{DirId, Nanos};
 
@@ -92,6 +93,7 @@ pub struct DirReadahead {
     /// The walks, the one used last at the end.
     walks: Vec<Walk>,
     open_order: OpenOrder,
+    told_orders: ToldOrders,
     after_lookup: OpenAfterLookup,
     siblings: Siblings,
     strays: Option<Strays>,
@@ -126,7 +128,8 @@ impl DirReadahead {
             bytes: 0,
             older: Older::default(),
             walks: Vec::new(),
-            open_order: OpenOrder::new((options.shares.known_bytes / LOG_SHARE / EPOCH_BYTES) as usize),
+            open_order: OpenOrder::new(opens_max(options.shares)),
+            told_orders: ToldOrders::new(told_max(options.shares)),
             after_lookup: OpenAfterLookup::default(),
             siblings: Siblings::default(),
             strays: None,
@@ -166,15 +169,19 @@ impl DirReadahead {
             DirEvent::Named { dir, entry, found } => self.named(dir, entry, found),
             DirEvent::Sought { dir, from, to } => self.sought(dir, from, to),
             DirEvent::Opened { dir, entry, found } => self.opened(dir, entry, found),
-            DirEvent::Expected { dir, entry } => self.open_order.expect((dir, entry)),
-            DirEvent::Unexpected => self.open_order.expect_none(),
+            DirEvent::Expected { files, ahead_bytes, continues } => {
+                self.told_orders.tell(files, ahead_bytes, continues);
+            }
+            DirEvent::Unexpected => self.told_orders.clear(),
             DirEvent::Listed { dir, first, same, children, last, bytes } => {
+                // What was told of places that nothing was known of is of this listing.
+                let replaces = self.dirs.get(&dir).is_some_and(|dir| dir.is_replaced_by(first));
                 if first {
                     self.relisted(dir);
                 }
-                if !same {
+                if !same && replaces {
                     // The entries have other places from now on.
-                    self.open_order.forget(dir);
+                    self.forget_orders(dir);
                     self.discard(dir);
                 }
                 self.listed(dir, children, last, bytes);
@@ -183,7 +190,7 @@ impl DirReadahead {
             DirEvent::Failed { dir } => {
                 self.answered(dir);
                 if let Some(dir) = self.dirs.get_mut(&dir) {
-                    (dir.ahead, dir.requested) = (false, None);
+                    (dir.ahead, dir.requested, dir.failed) = (false, None, Some(self.now));
                 }
             }
             DirEvent::Along { dir, requested } => {
@@ -231,7 +238,7 @@ impl DirReadahead {
 
     /// Bytes that all that is known takes.
     pub fn charged_bytes(&self) -> u64 {
-        self.bytes + self.older.bytes() + self.open_order.len() as u64 * EPOCH_BYTES
+        self.bytes + self.older.bytes() + (self.open_order.len() + self.told_orders.len()) as u64 * EPOCH_BYTES
     }
 
     /// `dir` is used: it is the last one to be forgotten.
@@ -260,7 +267,14 @@ impl DirReadahead {
     /// Another budget: what does not fit any more is forgotten, a part at a time.
     fn set_shares(&mut self, shares: DirShares) {
         self.options.shares = shares;
-        self.open_order.set_most((shares.known_bytes / LOG_SHARE / EPOCH_BYTES) as usize);
+        self.open_order.set_most(opens_max(shares));
+        self.told_orders.set_most(told_max(shares));
+    }
+
+    /// The entries of `dir` have other names from now on.
+    fn forget_orders(&mut self, dir: DirId) {
+        self.open_order.forget(dir);
+        self.told_orders.forget(dir);
     }
 
     /// Whether more is known than may be. After [`DirEvent::Capacity`] the driver reports that
@@ -293,9 +307,19 @@ impl DirReadahead {
         self.by_use.remove(&(known.used, dir));
         self.bytes = self.bytes.saturating_sub(known.charged_bytes);
         self.listings -= u32::from(known.coming == Coming::Alone);
-        self.open_order.forget(dir);
+        self.forget_orders(dir);
         self.entries_gone(dir, known.into_entries());
     }
+}
+
+/// Opens in the log at most.
+fn opens_max(shares: DirShares) -> usize {
+    (shares.known_bytes / LOG_SHARE / EPOCH_BYTES) as usize
+}
+
+/// Files in all orders that are told, at most.
+fn told_max(shares: DirShares) -> usize {
+    (shares.known_bytes / TOLD_SHARE / EPOCH_BYTES) as usize
 }
 
 /// Entries examined in one search for what comes next. Lower: a reader is not read ahead across
@@ -318,6 +342,11 @@ const OLDER_SHARE: u64 = 2;
 /// short epochs are recognised. Higher: fewer listings fit. Source: a guess, not measured; in a
 /// mount of 256 MiB it is an epoch of half a million files.
 const LOG_SHARE: u64 = 4;
+
+/// The part of the memory for directories that orders which are told may take, a quarter. Lower:
+/// of longer orders only the first part is followed. Higher: fewer listings fit. Source: a guess,
+/// not measured; as the log.
+const TOLD_SHARE: u64 = 4;
 
 /// Memory that an open in the log takes, in bytes: its place and its entry in a map. Lower: the
 /// log takes more memory than it is charged. Higher: fewer listings fit. Source: a guess, not

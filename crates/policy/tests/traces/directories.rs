@@ -162,7 +162,7 @@ fn event_text(event: DirEvent<'_>) -> String {
         DirEvent::Named { dir, entry: None, found } => format!("Named d{}/? {found:?}", dir.0),
         DirEvent::Sought { dir, from, to } => format!("Sought d{} [{from},{to})", dir.0),
         DirEvent::Opened { dir, entry, found } => format!("Opened d{}/{entry} {found:?}", dir.0),
-        DirEvent::Expected { dir, entry } => format!("Expected d{}/{entry}", dir.0),
+        DirEvent::Expected { files, ahead_bytes, .. } => format!("Expected {} {ahead_bytes:?}", files.len()),
         DirEvent::Unexpected => "Unexpected".to_owned(),
         DirEvent::Listed { dir, children, last, .. } => {
             format!("Listed d{} {}{}", dir.0, children.len(), if last { ", the last" } else { "" })

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   predicted by            when                                       ahead at first, at most
-//!     the order of opens    four opens follow an earlier epoch         8, 128
+//!     the order of opens    four opens follow an earlier epoch, or     8, 128
+//!                           a program tells the order
 //!     a walk                the second file in order (or up to the     4, 128
 //!                           sixth, after opens out of order)
 //!     its siblings          the second file opened in a directory      8, 64
@@ -12,6 +13,10 @@
 //!                           ├──(a failure, or no room)─────────> not fetched
 //!                           └──(too many or too much fetched)──> discarded, the oldest first
 //! ```
+//!
+//! A program that tells an order may say how many bytes are ahead of it at most. These take the
+//! place of the numbers of files. If all that tell orders say so, their sum bounds walks and
+//! siblings as well: these may be the same files.
 //!
 //! The order of opens predicts first, then each walk, the latest first. A walk continues across
 //! directories: into listed subdirectories if it is depth first, and backward in the reader's own
@@ -82,10 +87,14 @@ impl DirReadahead {
     pub(super) fn opened(&mut self, dir: DirId, entry: u32, found: Found) {
         self.touch(dir);
         self.refused = false;
-        let expected = self.open_order.opened((dir, entry));
+        let repeats = self.open_order.opened((dir, entry));
         let before = self.take_fetched((dir, entry));
         let (fetched, beside) = (before != Fetched::No, before == Fetched::Beside);
-        let is_repeated = expected && self.open_order.is_repeated();
+        let named = self.dirs.get(&dir).and_then(|known| known.get(entry)).is_some_and(|state| state.named);
+        let (is_ahead, waits) = (fetched && !named && !beside, found == Found::InFlight || !fetched);
+        let told = self.told_orders.opened((dir, entry), is_ahead, found == Found::Absent, waits);
+        let expected = repeats || told;
+        let is_repeated = told || repeats && self.open_order.is_repeated();
         let crossing = if is_repeated { None } else { self.crossing((dir, entry)) };
         let Some(known) = self.dirs.get_mut(&dir) else { return };
         let Some(state) = known.entry(entry) else { return };
@@ -120,7 +129,7 @@ impl DirReadahead {
         // Two files in order make a run if all opens so far were in order, and are chance if many
         // were not.
         let in_order = crossing.is_some() || steps.unsigned_abs() > unordered;
-        if expected {
+        if repeats && !told {
             if fetched {
                 if found == Found::Absent {
                     self.open_order.confidence.missed();
@@ -187,7 +196,7 @@ impl DirReadahead {
                 left -= u32::from(state.fetched == Fetched::Beside);
             } else if state.opens == Opens::Never && !self.fetches.contains(&(dir, place)) {
                 bytes += state.bytes();
-                if bytes > self.options.shares.contents_bytes / 2 || !self.siblings.credit.spend(state.bytes()) {
+                if bytes > self.ahead_bytes() || !self.siblings.credit.spend(state.bytes()) {
                     break;
                 }
                 left -= 1;
@@ -232,25 +241,21 @@ impl DirReadahead {
         }
         // What all readers come to next has room together: else one's files would be discarded for
         // those of another, and fetched again.
-        let mut room = Room { files: FETCHED_MAX / 2, bytes: self.options.shares.contents_bytes / 2 };
+        let is_told = self.told_orders.ahead_bytes().is_some();
+        let files = if is_told { TOLD_MAX } else { FETCHED_MAX / 2 };
+        let mut room = Room { files, bytes: self.ahead_bytes() };
+        // Orders that are told share it: none of them leaves nothing for the others.
+        let orders = self.told_orders.count().max(1);
+        let share = self.options.shares.contents_bytes / 2 / orders as u64;
+        for order in self.told_orders.iter() {
+            let bytes = order.ahead_bytes.map_or(share, |bytes| bytes.min(share));
+            let own = Room { files: order.files_ahead().min(files.div_ceil(orders)), bytes };
+            let most = free.min(wanted.len() + free.div_ceil(orders));
+            self.next_of(order.expected(), own, &mut room, most, &mut wanted);
+        }
         if self.open_order.is_repeated() {
-            let mut left = self.open_order.confidence.size();
-            for (dir, entry) in self.open_order.expected().take(STEPS_MAX) {
-                if left == 0 || wanted.len() >= free {
-                    break;
-                }
-                let Some(state) = self.dirs.get(&dir).and_then(|dir| dir.get(entry)) else { continue };
-                if !state.is_small_file() {
-                    continue;
-                }
-                if !room.take(state.bytes()) {
-                    break;
-                }
-                left -= 1;
-                if state.fetched == Fetched::No && !self.fetches.contains(&(dir, entry)) {
-                    wanted.push((dir, entry));
-                }
-            }
+            let own = Room { files: self.open_order.confidence.size() as usize, bytes: u64::MAX };
+            self.next_of(self.open_order.expected(), own, &mut room, free, &mut wanted);
         }
         let (mut across, is_fresh) = (Vec::new(), self.is_fresh());
         let now = self.now;
@@ -289,13 +294,47 @@ impl DirReadahead {
             }
         }
         // The files that were expected longest ago and not opened are no longer expected.
-        while self.fetched_bytes > self.options.shares.contents_bytes || self.fetched.len() > FETCHED_MAX {
+        let most = if is_told { FETCHED_MAX + TOLD_MAX } else { FETCHED_MAX };
+        while self.fetched_bytes > self.options.shares.contents_bytes || self.fetched.len() > most {
             let Some(&file @ (dir, entry)) = self.fetched.front() else { return };
             if self.take_fetched(file) == Fetched::Beside {
                 self.siblings.missed();
             }
             self.actions.push_back(DirAction::Discard { dir, entry });
         }
+    }
+
+    /// Adds to the files that are `wanted`, up to `most`, those of an `order` for which there is
+    /// room: of its `own`, and with those of others.
+    fn next_of(
+        &self,
+        order: impl Iterator<Item = FileRef>,
+        mut own: Room,
+        room: &mut Room,
+        most: usize,
+        wanted: &mut Vec<FileRef>,
+    ) {
+        for file @ (dir, entry) in order.take(STEPS_MAX) {
+            if own.files == 0 || wanted.len() >= most {
+                return;
+            }
+            let Some(state) = self.dirs.get(&dir).and_then(|dir| dir.get(entry)) else { continue };
+            if !state.is_small_file() {
+                continue;
+            }
+            if !own.take(state.bytes()) || !room.take(state.bytes()) {
+                return;
+            }
+            if state.fetched == Fetched::No && !self.fetches.contains(&file) && !wanted.contains(&file) {
+                wanted.push(file);
+            }
+        }
+    }
+
+    /// Bytes of files that readers have not opened, at most.
+    fn ahead_bytes(&self) -> u64 {
+        let share = self.options.shares.contents_bytes / 2;
+        self.told_orders.ahead_bytes().map_or(share, |bytes| bytes.min(share))
     }
 
     /// Fetches a file.
@@ -346,6 +385,11 @@ const FETCHES_MAX: usize = 64;
 /// of several readers are discarded before they are opened. Higher: files that no reader opens
 /// stay for longer. Source: a guess, not measured.
 const FETCHED_MAX: usize = 256;
+
+/// Files ahead of a program that says how many bytes may be, at most: as many as one search
+/// examines. Lower: a program that takes many small files at a time and then pauses waits for
+/// those that could have come meanwhile. Higher: events take longer. Source: docs/decisions/0083.
+const TOLD_MAX: usize = STEPS_MAX;
 
 /// Opens out of order that count, in files: a longer run is an order, whatever came before. Lower:
 /// chance runs in a shuffled directory fetch files in vain. Higher: a reader that turns to an

@@ -204,7 +204,9 @@ impl DirReadahead {
                 if left == 0 || wanted.len() >= free {
                     return false;
                 }
-                let is_known = dir.is_known(self.now, self.options.ttl);
+                // One that is gone, or that the storage refuses, would fail again at once.
+                let (now, ttl) = (self.now, self.options.ttl);
+                let is_known = dir.is_known(now, ttl) || dir.has_failed(now, ttl);
                 // It was listed ahead, and no reader came before it expired.
                 is_late |= !is_known && dir.ahead;
                 if !is_known && !wanted.contains(&id) {
