@@ -69,13 +69,12 @@ impl ToldOrders {
 
     /// A program tells an order, or more of the one that was told last if none of that was opened.
     pub(crate) fn tell(&mut self, files: &[FileRef], ahead_bytes: Option<u64>, continues: bool) {
-        match self.orders.last_mut().filter(|order| continues && !order.begun) {
-            Some(order) => order.add(files),
-            None => {
-                let mut order = ToldOrder::new(ahead_bytes);
-                order.add(files);
-                self.orders.push(order);
-            }
+        if let Some(order) = self.orders.last_mut().filter(|order| continues && !order.begun) {
+            order.add(files);
+        } else {
+            let mut order = ToldOrder::new(ahead_bytes);
+            order.add(files);
+            self.orders.push(order);
         }
         self.fit();
     }

@@ -39,7 +39,7 @@ fn no_more_is_ahead_than_the_program_says() {
                 driver.open(dir, entry);
                 rest(&mut driver);
                 assert_eq!(driver.fetched.len() as u64, files, "{bytes} bytes: as much as may be");
-                assert_eq!((driver.requests - before) as u64, nth as u64 + 1 + files, "each file once");
+                assert_eq!(u64::from(driver.requests - before), nth as u64 + 1 + files, "each file once");
             }
             assert_eq!(driver.discarded, 0);
         }
@@ -130,7 +130,9 @@ fn the_orders_of_two_programs_are_both_followed() {
         let mut driver = Driver::new(tree(0, 0, 2000, 2), OPTIONS);
         driver.read(0);
         let orders = [shuffled(2000), shuffled(2000).into_iter().rev().collect()];
-        orders.iter().for_each(|order| told(&mut driver, order, bytes));
+        for order in &orders {
+            told(&mut driver, order, bytes);
+        }
         let (mut opened, mut absent) = (BTreeSet::new(), 0);
         for nth in 0..500 {
             for order in &orders {
