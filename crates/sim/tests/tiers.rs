@@ -214,7 +214,7 @@ fn many_readers_of_a_slow_disk_are_little_slower_than_without_it() {
         };
         let warm = (0..readers).map(|_| vec![Extent::new(0, pages)]).collect();
         let (slow, cold) = (run(disk(100, mb_per_s, warm)), run(tier(vec![vec![]; readers as usize])));
-        // Nothing is known of a disk of 6 MB/s at the start: what is asked of it then takes longest.
+        // Nothing is known of a disk of 6 MB/s at the start: what it is asked for takes longest.
         let times = if mb_per_s < 60 { 1.6 } else { 1.5 };
         let (took, most) = (seconds(&slow), (times * seconds(&cold)).min(5.0));
         println!("{mb_per_s} MB/s, {memory_mib} MiB, {readers} readers: {took:.2} s, cold {:.2} s", seconds(&cold));

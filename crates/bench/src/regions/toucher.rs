@@ -7,8 +7,9 @@
 //! ```
 //!
 //! The memory is dealt to the threads in chunks of 16 MiB or a little less, in turn, so that each
-//! thread has as many pages. A thread goes through its chunks in order, or touches them as often at
-//! random. With one piece each, a thread whose pages happen to be resident would be done at once.
+//! thread has as many pages. A thread goes through its chunks in order, or touches them as often
+//! at random. With one piece each, a thread whose pages happen to be resident would be done at
+//! once.
 
 use std::sync::Barrier;
 use std::sync::atomic::AtomicU64;

@@ -574,8 +574,8 @@ pub(crate) const PER_MILLE: u64 = 1000;
 
 /// The largest part that may count as taking no memory yet, per mille: a half, so that twice as
 /// much is requested as there is room for. Lower: less in flight in the same memory. Higher: more
-/// is requested than there is room for when it comes: with three quarters sixteen readers, backward
-/// at 200 ms, fetched 12 % twice. Source: docs/decisions/0008 and 0085.
+/// is requested than there is room for when it comes: with three quarters sixteen readers,
+/// backward at 200 ms, fetched 12 % twice. Source: docs/decisions/0008 and 0085.
 const ON_THE_WAY_MAX: u64 = PER_MILLE / 2;
 
 /// Samples that the part is averaged over, at one in 10 ms: 160 ms. Lower: the part swings with

@@ -11,8 +11,8 @@
 //!   fewer than a quarter.
 //! - Memory is reclaimed 32 pages at a time, when free memory is below a low mark.
 //! - A page keeps its slot until it is written to, or is mapped while half of the slots are taken.
-//! - A cluster of slots is one request. Pages of it that are resident, and slots without a page, are
-//!   not read. Of a window of pages, each run of adjacent slots is a request.
+//! - A cluster of slots is one request. Pages of it that are resident, and slots without a page,
+//!   are not read. Of a window of pages, each run of adjacent slots is a request.
 
 mod lru;
 pub(super) mod rule;

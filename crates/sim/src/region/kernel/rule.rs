@@ -20,6 +20,7 @@ pub(crate) trait Rule {
     /// The cluster of a fault at `page`, which is in `slot`.
     fn cluster(&mut self, page: u64, slot: u64) -> Cluster;
 
-    /// A fault finds `page` in memory; `hit`: it was read as part of a cluster and not touched yet.
+    /// A fault finds `page` in memory; `hit`: it was read as part of a cluster and not touched
+    /// yet.
     fn found(&mut self, _page: u64, _hit: bool) {}
 }
