@@ -111,7 +111,9 @@ def test_ranges_of_several_files_are_in_flight_together(testbed: Testbed) -> Non
         for path, start, end in zip(paths, starts, ends, strict=True)
     ]
     assert found == expected
-    assert testbed.counters()["get"] == 16
+    # A small file beside them may be fetched as well.
+    gets = [request for request in testbed.requests() if request["kind"] == "get"]
+    assert len([request for request in gets if request["key"] in data]) == 16
 
 
 def test_a_range_that_fails_is_an_exception_in_its_place(fs: Any, testbed: Testbed) -> None:
@@ -254,14 +256,17 @@ def test_an_order_is_fetched_ahead_while_it_is_told(testbed: Testbed) -> None:
         assert prefetch.count == 1
 
 
-@pytest.mark.parametrize("ahead, files", [("0", 0), ("50KB", 2), (600_000, 29), ("32MiB", 300)])
+# Five pages each, or one: the stores of a process share its memory, and here it has many of them.
+@pytest.mark.parametrize(
+    "ahead, size, files",
+    [("0", 20_000, 0), ("50KB", 20_000, 2), (600_000, 20_000, 29), ("32MiB", 4_000, 300)],
+)
 def test_no_more_of_an_order_is_ahead_than_is_said(
-    testbed: Testbed, ahead: int | str, files: int
+    testbed: Testbed, ahead: int | str, size: int, files: int
 ) -> None:
-    # Five pages each.
     names = [f"ahead-{files}/{nth * 37 % 400:03}" for nth in range(400)]
     for name in names:
-        testbed.set_object(name, 20_000)
+        testbed.set_object(name, size)
     fs = ForereadFileSystem("s3", skip_instance_cache=True, **testbed.options)
     order = [f"testbed/{name}" for name in names]
     assert len(fs.ls(f"testbed/ahead-{files}")) == 400

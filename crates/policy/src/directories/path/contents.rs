@@ -245,7 +245,7 @@ impl DirReadahead {
         let files = if is_told { TOLD_MAX } else { FETCHED_MAX / 2 };
         let mut room = Room { files, bytes: self.ahead_bytes() };
         // Orders that are told share it: none of them leaves nothing for the others.
-        let orders = self.told_orders.count().max(1);
+        let orders = self.told_orders.followed().max(1);
         let share = self.options.shares.contents_bytes / 2 / orders as u64;
         for order in self.told_orders.iter() {
             let bytes = order.ahead_bytes.map_or(share, |bytes| bytes.min(share));
