@@ -261,9 +261,8 @@ const SEARCHED_MAX: usize = 4 * NEAR;
 const ORDERS_MAX: usize = 16;
 
 /// Files opened since one of an order was, from which on others have its room. Lower: a program
-/// that pauses is read ahead for less. Higher: orders that were left without being taken back leave
-/// less to the others for longer: with five of them a loader had 137 of 300 files ahead. Source: a
-/// guess, not measured.
+/// that pauses is read ahead for less. Higher: orders that were left without being taken back
+/// leave less to the others for longer. Source: a guess, not measured.
 const QUIET_OPENS: u64 = 1024;
 
 /// Opens elsewhere in an order, one after the other, after which the order goes on there. Lower: a
