@@ -74,7 +74,7 @@ pub(crate) struct Link {
     /// Fewer requests in flight carried less, and each took no less time: none of them had a share
     /// of a full link, so the bandwidth is that of a connection.
     is_own: bool,
-    /// Pages of the parts of the last round, in which no less came than is known to come.
+    /// Pages of the parts of the last round.
     carried_pages: u64,
     /// What all requests carry.
     throughput: Throughput,
@@ -199,9 +199,8 @@ impl Link {
         let expected = Nanos(self.delay_ns(part_pages).saturating_mul(HEADROOM).max(least_ns));
         let ends = self.throughput.passed(now, came, latest, expected, self.crowding >= CROWDED_START);
         if ends {
-            let falls_short = self.throughput.fell_short();
-            self.is_own |= falls_short && !self.is_crowded();
-            self.carried_pages = if falls_short { self.carried_pages / 2 } else { part_pages };
+            self.is_own |= self.throughput.fell_short() && !self.is_crowded();
+            self.carried_pages = part_pages;
         }
         ends
     }
@@ -264,7 +263,7 @@ impl Link {
         self.bandwidth > 0 && self.throughput.is_above(self.shown_with)
     }
 
-    /// Pages of the parts of the last round, in which no less came than is known to come.
+    /// Pages of the parts of the last round.
     pub(crate) fn carried_pages(&self) -> u64 {
         self.carried_pages
     }
@@ -546,17 +545,6 @@ mod tests {
         (0..16).for_each(|_| link.completed(waited, true));
         assert_eq!((link.bandwidth, link.crowding), (bandwidth, crowding));
         assert_eq!(link.arrived_bytes(), 32 * 1024 * PAGE_BYTES);
-    }
-
-    #[test]
-    fn parts_of_a_round_that_fell_short_are_taken_to_be_too_long() {
-        let mut link = narrower(20, 20, true);
-        assert_eq!(link.carried_pages(), 1024);
-        // Half as much comes in the next round.
-        link.arrived(9 * 1024 * PAGE_BYTES / 2);
-        link.holds_back();
-        link.passed(Nanos::from_millis(21 * 380), 21, 21, 2048);
-        assert_eq!(link.carried_pages(), 512);
     }
 
     #[test]
