@@ -160,6 +160,7 @@ impl Counters {
             thrashed_bytes: policy.pages_thrashed * page,
             streams_forward: policy.streams_forward,
             streams_strided: policy.streams_strided,
+            streams_sparse: policy.streams_sparse,
             in_flight: self.in_flight.load(Relaxed),
             panics: self.panics.load(Relaxed),
             plain_after_panics: self.plain.load(Relaxed),
@@ -235,6 +236,8 @@ pub struct Stats {
     pub streams_forward: u64,
     /// Strided and backward streams recognised.
     pub streams_strided: u64,
+    /// Sparse streams recognised: small reads that go forward with gaps between them.
+    pub streams_sparse: u64,
     /// Range requests in flight now.
     pub in_flight: u64,
     /// Panics that were survived: policy was started anew, or one call had an error.

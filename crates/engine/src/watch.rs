@@ -118,7 +118,8 @@ pub struct Stream {
     pub id: u64,
     /// Its size.
     pub size_bytes: u64,
-    /// `forward`, or `strided`: records at a constant distance.
+    /// `forward`, `sparse`, with gaps of no common length, or `strided`: records at a constant
+    /// distance.
     pub shape: Cow<'static, str>,
     /// Strided: from the start of a record to the start of the next; negative for a reader that
     /// goes backward.
@@ -186,6 +187,7 @@ impl Stream {
     pub(crate) fn new(key: &str, size_bytes: u64, state: StreamState, now: Nanos) -> Self {
         let (shape, delta_bytes, record_bytes) = match state.pattern {
             Pattern::Forward => ("forward", None, None),
+            Pattern::Sparse => ("sparse", None, None),
             Pattern::Strided { delta, pages } => ("strided", Some(delta * PAGE_BYTES as i64), Some(pages * PAGE_BYTES)),
         };
         let bound = match state.bound {

@@ -5,7 +5,7 @@
 //!    │                                                              │ pace: when a part is due
 //!    │ no: a run of reads begins                                    │ share: how far, among many
 //!    v                                                              v
-//!   run ──(second adjacent read, or a constant distance)─────────> Stream
+//!   run ──(second adjacent read, a constant distance, or gaps)──> Stream
 //!    ├───(enough of the file read before it)──> guess ──(read on)─> Stream
 //!    └───(neither)──> random ──> hot_block: fetch the rest of a block read in good part
 //!
@@ -13,7 +13,8 @@
 //! ```
 //!
 //! `streams` finds the stream of each read by position, not by descriptor; `outline` keeps many
-//! streams cheap to compare. `stride` finds reads at a constant distance. `window` is one stream:
+//! streams cheap to compare. `stride` finds reads at a constant distance, `sparse` those that go forward
+//! with gaps of no common length. `window` is one stream:
 //! what it has fetched and wants next; `window::parts` cuts that into parts. `pace` spaces its
 //! parts in time. `share` divides memory among streams by max-min fairness. `lengths` knows how
 //! long the runs of the file have been. `hot_block` finds what is worth fetching with a random
@@ -26,7 +27,7 @@
 //! The folder does not make requests, charge memory or know what is resident: `read` asks it and
 //! tells it. Source: Linux's on-demand readahead of 2007 (a window grows when its reader waits,
 //! and shrinks when its pages are evicted unread); docs/decisions/0005, 0006, 0008, 0010, 0012,
-//! 0013, 0014, 0018, 0052, 0058, 0059, 0064, 0075.
+//! 0013, 0014, 0018, 0052, 0058, 0059, 0064, 0075, 0087.
 
 pub(crate) mod cached;
 pub(crate) mod hot_block;
@@ -35,6 +36,7 @@ pub(crate) mod lengths;
 pub(crate) mod outline;
 pub(crate) mod pace;
 pub(crate) mod share;
+pub(crate) mod sparse;
 pub(crate) mod streams;
 pub(crate) mod stride;
 pub(crate) mod tail;

@@ -125,6 +125,40 @@ fn gaps_that_cost_less_than_a_request_are_read_through() {
     }
 }
 
+/// The headers of an archive, of three pages, which lie up to 75 pages from each other.
+fn headers(file_pages: u64) -> Vec<Extent> {
+    let mut drawn = 7u64;
+    let mut page = 0;
+    let mut reads = Vec::new();
+    while page + 3 <= file_pages {
+        reads.push(Extent::new(page, page + 3));
+        drawn = drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        page += 3 + (drawn >> 33) % 73;
+    }
+    reads
+}
+
+#[test]
+fn the_gaps_between_small_reads_that_go_forward_are_read_through() {
+    let pages = 24 * MIB;
+    let alone = headers(pages).len() as f64 * 0.030;
+    for (memory_mib, seconds) in [(256, alone / 10.0), (32, alone / 8.0), (8, alone / 4.0)] {
+        let outcome = run(memory_mib << 20, pages, vec![(0, headers(pages), 0)]);
+        assert!(outcome.seconds <= seconds, "{memory_mib} MiB: {} s of {alone}", outcome.seconds);
+        assert!(outcome.amplification <= 16.0, "{memory_mib} MiB: {}", outcome.amplification);
+        let requests = outcome.tally.requests() as usize;
+        assert!(requests <= headers(pages).len() / 2, "{memory_mib} MiB: {requests}");
+    }
+}
+
+#[test]
+fn a_reader_whose_small_reads_lie_too_far_apart_fetches_them_alone() {
+    // One of three pages in two hundred.
+    let reads: Vec<_> = headers(24 * MIB).iter().map(|read| Extent::new(read.start * 6, read.start * 6 + 3)).collect();
+    let outcome = run(256 << 20, 6 * 24 * MIB, vec![(0, reads.into_iter().skip(1).collect(), 0)]);
+    assert!(outcome.amplification <= 1.5, "{}", outcome.amplification);
+}
+
 #[test]
 fn gaps_that_cost_more_than_a_request_are_not_read_through() {
     let reads = (0..GIB / 64).map(|nth| Extent::new(nth * 64, nth * 64 + 2)).collect();

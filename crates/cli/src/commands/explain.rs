@@ -93,6 +93,7 @@ fn of_stream(stream: &Value) -> String {
             let direction = if delta < 0 { " backward" } else { "" };
             format!("{} of every {}{direction}", size("record_bytes"), Size(delta.unsigned_abs()))
         }
+        (Some("sparse"), _) => "forward with gaps".to_owned(),
         _ => "forward".to_owned(),
     };
     let mut text = format!("  {}, {way}\n", plain(stream["key"].as_str().unwrap_or("?")));

@@ -124,6 +124,12 @@ impl Streams {
         expecting.min_by_key(|(_, s)| (!s.is_recognised(), s.pos.abs_diff(start))).map(|(at, _)| at)
     }
 
+    /// The run or stream that ends nearest before `page`, at most `most` pages away.
+    pub(crate) fn before(&self, page: u64, most: u64) -> Option<usize> {
+        let near = self.all.iter().enumerate().filter(|(_, s)| s.pos <= page && page - s.pos <= most);
+        near.max_by_key(|(_, s)| s.pos).map(|(at, _)| at)
+    }
+
     /// Whether `read` lies behind a forward stream that was read a moment ago, so near that
     /// requests may have overtaken each other, and may be the piece of a longer one that a kernel
     /// has cut.

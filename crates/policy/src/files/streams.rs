@@ -5,6 +5,7 @@
 //!        ──> continues a run? ────── second adjacent read ─> recognised: forward
 //!        ──> ends where one begins? ─ three in a row ──────> recognised: backward
 //!        ──> starts a run ─┬─ completes a progression ─────> recognised: strided or backward
+//!                          ├─ ends a chain of short jumps ─> recognised: sparse
 //!                          ├─ at the start of the file ────> recognised: forward
 //!                          ├─ enough read before it ───────> a guess: forward (context)
 //!                          └─ else ────────────────────────> random: its own pages, nothing more
@@ -29,6 +30,7 @@
 
 use crate::files::lengths::Lengths;
 use crate::files::outline::Streams;
+use crate::files::sparse::{self, Chain, Sparse};
 use crate::files::stride::Starts;
 use crate::files::window::parts::{Limits, Part};
 use crate::files::window::state::StreamState;
@@ -41,6 +43,7 @@ pub(crate) enum Shown {
     Nothing,
     Forward,
     Strided,
+    Sparse,
 }
 
 /// All streams of one file.
@@ -116,7 +119,7 @@ impl FileReadahead {
             self.streams.change(at, |stream| stream.recognise_backward(pages, read.file_pages));
             return (Some(id), Shown::Strided);
         }
-        self.started(now, read)
+        self.started(now, read, waits)
     }
 
     /// Treats the streams and runs that have not been read for a while as ended.
@@ -150,6 +153,7 @@ impl FileReadahead {
                 Pattern::Forward => pos.saturating_sub(start),
                 // What lies between its records has not been read.
                 Pattern::Strided { pages, .. } => pages,
+                Pattern::Sparse => read.extent.pages(),
             };
             self.starts.grow(id, start, pages);
             return (Some(id), Shown::Nothing);
@@ -179,14 +183,19 @@ impl FileReadahead {
     }
 
     /// `read` continues nothing: it starts a run, or a stream that can be recognised at once.
-    fn started(&mut self, now: Nanos, read: Read) -> (Option<u64>, Shown) {
+    fn started(&mut self, now: Nanos, read: Read, waits: impl Fn(u64) -> bool) -> (Option<u64>, Shown) {
+        let chain = self.chain_before(read, waits);
         let mut stream = self.new_run(now, read.extent);
+        stream.chain = chain;
         let id = stream.id;
         let mut shown = Shown::Nothing;
         if let Some(stride) = self.starts.push(id, read.extent.start, read.extent.pages()) {
             // The runs that showed the progression are its records now.
             stream.recognise_stride(stride.delta, stride.pages, stride.records);
             shown = Shown::Strided;
+        } else if let Some(reader) = chain.shows(read.extent) {
+            stream.recognise_sparse(reader, read.absent);
+            shown = Shown::Sparse;
         } else if (read.extent.start == 0 && self.distrust == 0) || self.lengths.know(stream.length()) {
             stream.recognise(read.absent, &self.lengths);
         } else if read.before > read.extent.pages() * (CONTEXT_READS - 1 + u64::from(self.distrust)) {
@@ -200,6 +209,23 @@ impl FileReadahead {
         }
         self.streams.push(stream);
         if shown == Shown::Nothing { (None, shown) } else { (Some(id), shown) }
+    }
+
+    /// The chain of the runs before `read` that its reader may have gone through.
+    fn chain_before(&self, read: Read, waits: impl Fn(u64) -> bool) -> Chain {
+        let page = read.extent.start;
+        let before = self.streams.before(page, sparse::gap_pages_max(&read, 0)).map(|at| self.streams.get(at));
+        // Of several readers, each of which has a read on its way, none follows another.
+        let follows = |run: &&Stream| {
+            let later = self.streams.runs_after(run.last) as u64;
+            page - run.pos <= sparse::gap_pages_max(&read, later) && !waits(run.pos.saturating_sub(1))
+        };
+        match before.filter(follows) {
+            // Whatever it was before, it jumps now.
+            Some(stream) if stream.is_recognised() => stream.last_read(),
+            Some(run) => run.chain.and(run.reads, run.seen),
+            None => Chain::from(page),
+        }
     }
 
     /// A new run that begins with `read`, for which there is a place.
@@ -254,6 +280,17 @@ impl FileReadahead {
         self.streams.iter().find(|stream| stream.id == id)?.gap_behind()
     }
 
+    /// The pages that stream `id` has gone through since this was asked for the last time, if it is
+    /// sparse.
+    pub(crate) fn take_passed(&mut self, id: u64) -> Option<Extent> {
+        self.change(id, Stream::take_passed)?
+    }
+
+    /// The last pages that stream `id` went through, at most `most` of them, if it is sparse.
+    pub(crate) fn gone_through(&self, id: u64, most: u64) -> Option<(Extent, Sparse)> {
+        self.streams.iter().find(|stream| stream.id == id)?.gone_through(most)
+    }
+
     /// What its streams of `file` are doing, where each may be `share_pages` ahead.
     pub(crate) fn states(&self, file: FileId, share_pages: u64) -> impl Iterator<Item = StreamState> {
         self.streams.iter().filter_map(move |stream| stream.state(file, share_pages))
@@ -278,7 +315,7 @@ impl FileReadahead {
         if until > part.extent.start {
             let part = Part { extent: Extent::new(part.extent.start, until), ..part };
             self.change(id, |stream| {
-                if stream.pattern == Pattern::Forward {
+                if !matches!(stream.pattern, Pattern::Strided { .. }) {
                     stream.planned(now, part);
                 }
             });
@@ -471,7 +508,7 @@ mod tests {
         }
         let records = |stream: &Stream| match stream.pattern {
             Pattern::Strided { pages, .. } => pages,
-            Pattern::Forward => 0,
+            Pattern::Forward | Pattern::Sparse => 0,
         };
         assert!(file.streams.iter().any(|stream| records(stream) > 0));
         assert_eq!(file.streams.iter().map(records).max(), Some(9));

@@ -7,6 +7,8 @@
 //!   ################|===part===|===part===|. . . .      forward: parts follow one another
 //!                   ^mark      ^mark                    a touch of a mark plans the next part
 //!
+//!   ##.#...#.###.. pos |===part===|===part===| . .      sparse: as forward, with gaps
+//!
 //!   . . [rec] . . . [rec] . . . [rec] . . .             strided: a part is one record, or several
 //!         pos <--delta--> next                          that touch
 //!
@@ -31,10 +33,11 @@
 //! does not cut a window into parts (`window::parts`). Source: the on-demand readahead window
 //! (start, size, mark) of Linux, 2007, with its maximum replaced by measurement; the trusted
 //! distance, docs/decisions/0008 (ten seconds), 0052 (lengths), 0054 (which reads continue it),
-//! 0061 (starts).
+//! 0061 (starts), 0087 (gaps).
 
 use crate::files::lengths::Lengths;
 use crate::files::pace::{Pace, SECOND_NS};
+use crate::files::sparse::{self, Chain, Sparse};
 use crate::units::{Extent, FOLIO_PAGES_MAX, Nanos};
 
 pub(crate) mod parts;
@@ -57,13 +60,24 @@ pub(crate) struct Read {
     /// It comes while the first read of its run still waits: the two may be one read of a program,
     /// cut by the kernel, or several in flight at once.
     pub(crate) beside: bool,
+    /// The longest gap that the link carries in less time than a first byte takes, in pages.
+    pub(crate) gap_pages_max: u64,
 }
 
 #[cfg(test)]
 impl Read {
     /// A read with nothing before it; it waits if a page is `absent`.
     pub(crate) fn alone(extent: Extent, absent: Option<u64>) -> Self {
-        Self { extent, absent, stalled: absent.is_some(), before: 0, file_pages: u64::MAX, skipped: 0, beside: false }
+        Self {
+            extent,
+            absent,
+            stalled: absent.is_some(),
+            before: 0,
+            file_pages: u64::MAX,
+            skipped: 0,
+            beside: false,
+            gap_pages_max: 0,
+        }
     }
 }
 
@@ -72,6 +86,8 @@ impl Read {
 pub enum Pattern {
     /// Each read begins where the one before it ended.
     Forward,
+    /// Each read begins behind the one before it, with gaps of no common length.
+    Sparse,
     /// Records of `pages` pages, `delta` pages from one start to the next.
     Strided {
         /// Negative for a reader that goes backward.
@@ -100,14 +116,14 @@ pub(crate) struct Stream {
     pub(crate) pattern: Pattern,
     /// First page of the run.
     pub(crate) start: u64,
-    /// Forward: the page after the last one read. Strided: first page of the record being read.
+    /// The page after the last one read. Strided: first page of the record being read.
     pub(crate) pos: u64,
-    /// Forward: the page after the last one planned. Strided: first page of the next record to
+    /// The page after the last one planned. Strided: first page of the next record to
     /// plan, which may lie outside the file.
     end: i64,
     /// Pages wanted ahead of the reader.
     pub(crate) ahead: u64,
-    /// Pages read so far: the evidence.
+    /// Pages read so far: the evidence. Sparse: pages gone through.
     pub(crate) seen: u64,
     /// Reads of the run so far.
     pub(crate) reads: u32,
@@ -133,6 +149,12 @@ pub(crate) struct Stream {
     gaps: Gaps,
     /// Strided: pages of a record when the progression was recognised.
     record_pages: u64,
+    /// Sparse: the reader that its chain has shown.
+    sparse: Option<Sparse>,
+    /// Sparse: up to where it has gone through the file.
+    passed: u64,
+    /// The reads that led to it.
+    pub(crate) chain: Chain,
     /// The page after the last read: a record that is longer than expected continues there.
     last_end: u64,
     /// Forward: unread pages that reads jumped over, and that were not read since.
@@ -177,6 +199,9 @@ impl Stream {
             from_end: false,
             gaps: Gaps::Unknown,
             record_pages: 0,
+            sparse: None,
+            passed: 0,
+            chain: Chain::from(read.start),
             last_end: read.end,
             jumped_pages: 0,
             gap: Extent::new(0, 0),
@@ -227,7 +252,7 @@ impl Stream {
     pub(crate) fn stops_at(&self) -> Nanos {
         let Some(rate) = self.pace.rate().filter(|&rate| rate > 0) else { return Nanos(self.last.0 + STOPPED_MAX.0) };
         let planned = match self.pattern {
-            Pattern::Forward => (self.end - self.pos as i64).unsigned_abs(),
+            Pattern::Forward | Pattern::Sparse => (self.end - self.pos as i64).unsigned_abs(),
             Pattern::Strided { delta, pages } => {
                 (self.end - self.pos as i64).unsigned_abs() / delta.unsigned_abs() * pages
             }
@@ -259,6 +284,10 @@ impl Stream {
                 let is_new = read.end >= self.pos || fills_gap;
                 let jumped = self.jumped_pages + self.jumps_over(read, skipped);
                 is_near && is_new && jumped <= self.seen.max(self.skips())
+            }
+            Pattern::Sparse => {
+                let (from, to) = self.reach();
+                from <= read.start && read.start <= to
             }
             Pattern::Strided { delta, pages } => {
                 let away = read.start as i64 - self.pos as i64;
@@ -314,6 +343,14 @@ impl Stream {
                 let from = self.pos.saturating_sub(self.reads_of(OVERTAKEN_READS_MAX)).max(self.start);
                 (from, self.end.max(self.pos as i64) as u64)
             }
+            Pattern::Sparse => {
+                let from = self.pos.saturating_sub(FOLIO_PAGES_MAX).max(self.start);
+                (
+                    from,
+                    self.end.max(self.pos as i64) as u64
+                        + self.sparse.map_or(0, |reader| sparse::longest_gap(reader.record_pages)),
+                )
+            }
             Pattern::Strided { .. } => (0, u64::MAX),
         }
     }
@@ -357,6 +394,11 @@ impl Stream {
                     self.end = self.end.max(self.pos as i64);
                 }
             }
+            Pattern::Sparse => {
+                self.pos = self.pos.max(read.end);
+                self.seen = self.pos - self.start;
+                self.end = absent.map_or(self.end, |missing| missing as i64).max(read.start as i64);
+            }
             Pattern::Strided { delta, pages } => {
                 let within = (read.start as i64 - self.pos as i64).rem_euclid(delta.abs()) as u64;
                 let record = read.start - within;
@@ -382,7 +424,7 @@ impl Stream {
         }
         self.pace.progressed(now, self.seen);
         let is_trusted = match self.pattern {
-            Pattern::Forward => self.start == 0,
+            Pattern::Forward | Pattern::Sparse => self.start == 0,
             Pattern::Strided { .. } => self.start == 0 || self.from_end || self.seen >= TRUSTED_PAGES,
         };
         let believed = self.seen * if is_trusted { TRUST } else { 1 };
@@ -472,6 +514,36 @@ impl Stream {
         self.end = self.start as i64;
         self.seen = pages * records;
         self.ahead = self.seen;
+    }
+
+    /// From now on the run is the end of a chain that has shown `reader`.
+    pub(crate) fn recognise_sparse(&mut self, reader: Sparse, absent: Option<u64>) {
+        self.pattern = Pattern::Sparse;
+        (self.start, self.passed, self.sparse) = (reader.from, reader.from, Some(reader));
+        self.seen = self.pos - self.start;
+        self.end = absent.unwrap_or(self.pos) as i64;
+        self.ahead = self.seen;
+    }
+
+    /// A chain that begins with its last read alone.
+    pub(crate) fn last_read(&self) -> Chain {
+        let pages = self.longest.min(self.pos - self.start);
+        Chain::from(self.pos - pages).and(1, pages)
+    }
+
+    /// Sparse: the pages that it has gone through since this was asked for the last time. The last
+    /// folio may be read on.
+    pub(crate) fn take_passed(&mut self) -> Option<Extent> {
+        self.sparse?;
+        let passed = Extent::new(self.passed, self.pos.saturating_sub(FOLIO_PAGES_MAX).max(self.passed));
+        self.passed = passed.end;
+        Some(passed)
+    }
+
+    /// Sparse: the last pages that it went through, at most `most` of them.
+    pub(crate) fn gone_through(&self, most: u64) -> Option<(Extent, Sparse)> {
+        let extent = Extent::new(self.pos.saturating_sub(most).max(self.start), self.pos);
+        self.sparse.map(|reader| (extent, reader))
     }
 
     /// From now on the run is one of a reader that goes backward, `pages` at a time.

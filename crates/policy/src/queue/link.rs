@@ -309,6 +309,14 @@ impl Link {
         (bytes / u128::from(PAGE_BYTES)).min(u128::from(u64::MAX)) as u64
     }
 
+    /// The longest gap that the link carries in less time than a reader waits for a first byte, in
+    /// pages.
+    pub(crate) fn first_byte_gap_pages(&self) -> u64 {
+        let bandwidth = if self.bandwidth == 0 { BANDWIDTH_UNKNOWN } else { self.bandwidth };
+        let bytes = u128::from(bandwidth.max(self.throughput.rate())) * u128::from(self.latency_ns) / 1_000_000_000;
+        (bytes / u128::from(PAGE_BYTES)).min(u128::from(u64::MAX)) as u64
+    }
+
     /// What a request costs beside its bytes, in ns.
     pub(crate) fn request_ns(&self) -> u64 {
         if self.is_measured() { (self.latency_ns / REQUEST_SHARE).min(REQUEST_NS_MAX) } else { REQUEST_NS_MAX }

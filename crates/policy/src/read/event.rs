@@ -286,6 +286,8 @@ pub struct Counters {
     pub streams_forward: u64,
     /// Strided streams recognised: reads at a constant distance, backward ones included.
     pub streams_strided: u64,
+    /// Sparse streams recognised: small reads that go forward with gaps between them.
+    pub streams_sparse: u64,
 }
 
 impl core::ops::Add for Counters {
@@ -308,6 +310,7 @@ impl core::ops::Add for Counters {
             cancelled: self.cancelled + other.cancelled,
             streams_forward: self.streams_forward + other.streams_forward,
             streams_strided: self.streams_strided + other.streams_strided,
+            streams_sparse: self.streams_sparse + other.streams_sparse,
         }
     }
 }

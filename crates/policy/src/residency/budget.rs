@@ -149,6 +149,22 @@ impl Budget {
         }
     }
 
+    /// The reader of a stream has gone through `passed`, and reads no more of it: what it has not
+    /// read up to there is ahead of no reader.
+    pub(crate) fn passed_by(&mut self, file: FileId, stream: u64, passed: Extent) {
+        let within = self.folios.0.range(file, passed);
+        let partly: Vec<u64> = within.filter(|(_, f)| f.state() == State::Partly).map(|(start, _)| start).collect();
+        partly.into_iter().for_each(|start| self.finish(file, start));
+        for (file, start, request) in self.unread.take_before(file, stream, passed.end) {
+            if self.is(file, start, request, State::Unread) && self.may_go(file, start) {
+                self.give_up(file, start);
+                if let Some(folio) = self.folios.0.get_mut(file, start) {
+                    folio.ahead_for = Some(Ahead::Nearby);
+                }
+            }
+        }
+    }
+
     /// The unread folio at `start` is evicted like one that was read from now on.
     fn give_up(&mut self, file: FileId, start: u64) {
         let Some(&Folio { end, charged, ahead_for, .. }) = self.folios.0.get(file, start) else { return };

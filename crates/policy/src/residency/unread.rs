@@ -22,6 +22,7 @@
 //! Source: max-min fairness among the owners; docs/decisions/0050.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
 
 use crate::residency::folio::Ahead;
 use crate::units::{FileId, Nanos, RequestId};
@@ -148,6 +149,16 @@ impl Unread {
             }
         }
         None
+    }
+
+    /// Takes the folios of stream `stream` of `file` that begin before `page`.
+    pub(crate) fn take_before(&mut self, file: FileId, stream: u64, page: u64) -> Vec<Key> {
+        let owner = (file, Some(stream));
+        let Some(waiting) = self.owners.get(&owner) else { return Vec::new() };
+        let before = waiting.folios.keys().filter(|(_, start)| *start < page);
+        let keys: Vec<Key> = before.map(|&(request, start)| (file, start, request)).collect();
+        keys.iter().for_each(|&key| self.take(key, owner));
+        keys
     }
 
     /// Looks which readers have stopped. `stops_at` says when that of a stream of a file counts as

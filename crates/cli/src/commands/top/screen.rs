@@ -268,6 +268,7 @@ impl Column {
 
 fn pattern(stream: &Stream) -> &'static str {
     match stream.delta_bytes {
+        None if stream.shape == "sparse" => "sparse",
         None => "forward",
         // Records that touch.
         Some(delta) if delta < 0 && stream.record_bytes == Some(delta.unsigned_abs()) => "backward",

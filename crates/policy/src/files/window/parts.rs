@@ -59,6 +59,8 @@ pub(crate) struct Limits {
     /// The longest gap between records that costs less than a request does, in pages, by what the
     /// link is known to carry.
     pub(crate) gap_pages_max: u64,
+    /// Sparse: what lies between its reads costs less than they wait.
+    pub(crate) reads_through: bool,
     /// The link may carry more than is known.
     pub(crate) is_growing: bool,
     /// Moving between streams costs time in which the storage serves no request.
@@ -91,7 +93,8 @@ impl Stream {
         };
         let part = (ahead / parts).next_power_of_two().min(limits.part_pages_max);
         match self.pattern {
-            Pattern::Forward => {
+            Pattern::Sparse if !limits.reads_through => None,
+            Pattern::Forward | Pattern::Sparse => {
                 let distance = (self.end as u64).saturating_sub(self.pos);
                 if part == limits.part_pages_max && distance > ahead / 2 && limits.paced && self.pace.holds_back(now) {
                     return None;
@@ -225,7 +228,7 @@ impl Stream {
     pub(crate) fn planned(&mut self, now: Nanos, part: Part) {
         self.pace.submitted(now, part.extent.pages());
         self.end = match self.pattern {
-            Pattern::Forward => part.extent.end as i64,
+            Pattern::Forward | Pattern::Sparse => part.extent.end as i64,
             Pattern::Strided { delta, .. } => {
                 self.end + delta * part.extent.pages().div_ceil(delta.unsigned_abs()) as i64
             }
@@ -300,6 +303,7 @@ mod tests {
         streams: 1,
         paced: true,
         gap_pages_max: 0,
+        reads_through: true,
         is_growing: false,
         rotational: false,
     };

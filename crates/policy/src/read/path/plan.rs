@@ -82,11 +82,16 @@ impl ReadPath {
         let absent = (found == Found::Absent).then(|| self.budget.next_hole(file, extent)).flatten();
         let (absent, stalled) = (absent.map(|hole| hole.start), found != Found::Resident);
         self.streams_bytes -= readahead.bytes();
-        let read = Read { extent, absent, stalled, before, file_pages, skipped, beside: false };
+        let gap_pages_max = if self.options.rotational { 0 } else { self.link.first_byte_gap_pages() };
+        let read = Read { extent, absent, stalled, before, file_pages, skipped, beside: false, gap_pages_max };
         let (stream, shown) = readahead.observe(now, read, |page| self.budget.is_in_flight(file, page));
         self.streams_bytes += readahead.bytes();
         self.counters.streams_forward += u64::from(shown == Shown::Forward);
         self.counters.streams_strided += u64::from(shown == Shown::Strided);
+        self.counters.streams_sparse += u64::from(shown == Shown::Sparse);
+        if let Some((id, passed)) = stream.and_then(|id| Some((id, readahead.take_passed(id)?))) {
+            self.budget.passed_by(file, id, passed);
+        }
         stream.map_or(Next::Random, Next::Stream)
     }
 

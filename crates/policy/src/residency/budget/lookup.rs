@@ -105,6 +105,11 @@ impl Budget {
         let folios = self.folios.0.range(file, within);
         folios.filter(|(_, folio)| folio.is_read()).map(|(start, folio)| folio.end - start).sum()
     }
+
+    /// The pages of each folio that begins in `within` and has been read.
+    pub(crate) fn folios_read_in(&self, file: FileId, within: Extent) -> impl Iterator<Item = u64> {
+        self.folios.0.range(file, within).filter(|(_, folio)| folio.is_read()).map(|(start, folio)| folio.end - start)
+    }
 }
 
 /// Each request once. Between folios of one may lie those of another: pages that were resident
