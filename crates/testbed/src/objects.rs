@@ -154,25 +154,30 @@ impl Objects {
     /// stop.
     pub(crate) fn walk(&self, prefix: &str, from: &str, mut visit: impl FnMut(&Arc<Object>) -> Option<Next>) {
         let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
-        let merged = self.dir.is_some().then(|| {
-            let mut all = self.files(prefix);
-            all.extend(held.iter().map(|(key, object)| (key.clone(), Arc::clone(object))));
-            all
-        });
-        let all = merged.as_ref().unwrap_or(&held);
-        let mut range = all.range::<str, _>((Bound::Included(from.max(prefix)), Bound::Unbounded));
-        while let Some((key, object)) = range.next() {
-            if !key.starts_with(prefix) {
+        let mut files = self.dir.as_ref().map(|dir| Files::below(dir, prefix));
+        let mut from = from.max(prefix).to_owned();
+        loop {
+            let file = files.as_mut().and_then(|files| files.first(&from));
+            let held = held.range::<str, _>((Bound::Included(from.as_str()), Bound::Unbounded)).next();
+            // What is held here hides the file of the same key.
+            let object = match (held, file) {
+                (Some((key, object)), Some(file)) if *key <= file.key => object,
+                (_, Some(file)) => file,
+                (Some((_, object)), None) => object,
+                (None, None) => break,
+            };
+            if !object.key.starts_with(prefix) {
                 break;
             }
-            match visit(object) {
-                Some(Next::Key) => {}
+            from = match visit(object) {
+                // The first text after it.
+                Some(Next::Key) => format!("{}\0", object.key),
                 Some(Next::After(passed)) => match successor(&passed) {
-                    Some(from) => range = all.range::<str, _>((Bound::Included(from.as_str()), Bound::Unbounded)),
+                    Some(from) => from,
                     None => break,
                 },
                 None => break,
-            }
+            };
         }
     }
 
@@ -192,34 +197,69 @@ impl Objects {
         }
         file_object(key.to_owned(), dir.join(key))
     }
+}
 
-    /// The files below the directory that a prefix names.
-    fn files(&self, prefix: &str) -> BTreeMap<String, Arc<Object>> {
-        let mut found = BTreeMap::new();
-        let parent = prefix.rsplit_once('/').map_or("", |(parent, _)| parent);
+/// The files below a directory, in the order of their keys. A directory is read once they are
+/// reached, so that a listing costs what it shows.
+#[derive(Debug, Default)]
+struct Files {
+    /// What is left of each directory on the way down, the last one first. The key of a directory
+    /// ends in a slash, as those of all files in it go on.
+    left: Vec<Vec<(String, PathBuf)>>,
+    next: Option<Arc<Object>>,
+}
+
+impl Files {
+    /// Those below the directory that a prefix names.
+    fn below(dir: &Path, prefix: &str) -> Self {
+        let parent = prefix.rfind('/').map_or("", |slash| &prefix[..=slash]);
         let plain = Path::new(parent).components().all(|part| matches!(part, Component::Normal(_)));
-        let mut pending: Vec<(String, PathBuf)> = match &self.dir {
-            Some(dir) if plain => vec![(parent.to_owned(), dir.join(parent))],
-            _ => Vec::new(),
-        };
-        while let Some((key, path)) = pending.pop() {
-            let Ok(entries) = std::fs::read_dir(&path) else { continue };
-            for entry in entries.flatten() {
-                // A name that is not UTF-8 has no key.
-                let Ok(name) = entry.file_name().into_string() else { continue };
-                let key = if key.is_empty() { name } else { format!("{key}/{name}") };
-                match entry.file_type() {
-                    Ok(kind) if kind.is_dir() => pending.push((key, entry.path())),
-                    Ok(kind) if kind.is_file() => {
-                        if let Some(object) = file_object(key.clone(), entry.path()) {
-                            found.insert(key, Arc::new(object));
-                        }
-                    }
-                    _ => {}
+        let left = if plain { vec![Self::entries(parent, &dir.join(parent))] } else { Vec::new() };
+        Self { left, next: None }
+    }
+
+    /// The first one whose key is `from` or comes after it. A later call goes on from there.
+    fn first(&mut self, from: &str) -> Option<&Arc<Object>> {
+        if self.next.as_ref().is_none_or(|next| *next.key < *from) {
+            self.next = self.find(from).map(Arc::new);
+        }
+        self.next.as_ref()
+    }
+
+    fn find(&mut self, from: &str) -> Option<Object> {
+        while let Some(last) = self.left.last_mut() {
+            let Some((key, path)) = last.pop() else {
+                self.left.pop();
+                continue;
+            };
+            if key.ends_with('/') {
+                if *key >= *from || from.starts_with(&key) {
+                    self.left.push(Self::entries(&key, &path));
                 }
+            } else if *key >= *from
+                && let Some(object) = file_object(key, path)
+            {
+                return Some(object);
             }
         }
-        found
+        None
+    }
+
+    fn entries(parent: &str, path: &Path) -> Vec<(String, PathBuf)> {
+        let mut entries: Vec<_> = std::fs::read_dir(path)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| {
+                // A name that is not UTF-8 has no key.
+                let name = entry.file_name().into_string().ok()?;
+                let kind = entry.file_type().ok()?;
+                let slash = if kind.is_dir() { "/" } else { "" };
+                (kind.is_dir() || kind.is_file()).then(|| (format!("{parent}{name}{slash}"), entry.path()))
+            })
+            .collect();
+        entries.sort_unstable_by(|a, b| b.cmp(a));
+        entries
     }
 }
 
