@@ -38,6 +38,13 @@ pub(crate) fn order((a, a_slash): (&str, bool), (b, b_slash): (&str, bool)) -> O
     }
 }
 
+/// A number that names have in common whose text after the last dot is the same.
+pub(crate) fn kind_of(name: &str) -> u8 {
+    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+    let hash = ending.bytes().fold(0x811c_9dc5, |hash: u32, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    (hash >> 24) as u8
+}
+
 /// Memory that the number of a directory takes whose prefix has this length, in bytes: an
 /// estimate.
 pub(crate) fn identity_bytes(prefix_len: usize) -> u64 {
@@ -57,6 +64,14 @@ mod tests {
         assert_eq!(of_key("", "a b"), Some("a b"));
         assert_eq!(of_key("x/", "x/ü/"), Some("ü"));
         assert_eq!((split("x/y/ü"), split("ü")), (("x/y/", "ü"), ("", "ü")));
+    }
+
+    #[test]
+    fn names_that_end_alike_are_of_a_kind() {
+        assert_eq!(kind_of("a.cpython-311.pyc"), kind_of("b.pyc"));
+        let ends = ["a.py", "a.pyc", "a.pyi", "a.so", "a.pxd", "a", "a.js", "a.json", "a.map", "a.ts"];
+        let kinds: std::collections::BTreeSet<u8> = ends.iter().map(|name| kind_of(name) % 64).collect();
+        assert_eq!(kinds.len(), ends.len());
     }
 
     #[test]

@@ -33,6 +33,7 @@ use crate::directories::confidence::Confidence;
 use crate::directories::event::Child;
 use crate::directories::open_run::{OpenRun, Opened};
 use crate::directories::relisting::Relisting;
+use crate::directories::siblings::First;
 use crate::directories::subtree::Subtree;
 use crate::units::{Nanos, PAGE_BYTES};
 
@@ -76,6 +77,10 @@ pub(crate) struct Dir {
     pub(crate) entered: Option<u32>,
     /// The files that were opened last.
     pub(crate) run: Option<OpenRun>,
+    /// The first file that was opened last in a directory in it, and in one two levels below.
+    pub(crate) firsts: [Option<First>; 2],
+    /// The kinds of files that were opened.
+    pub(crate) opened: Kinds,
     /// Opens that followed no order.
     pub(crate) unordered: u32,
     /// Names looked up since the latest listing was requested that it did not answer.
@@ -124,6 +129,20 @@ pub(crate) struct Entry {
     pub(crate) opens: Opens,
 }
 
+/// Kinds of files: a bit for each, of which several kinds may share one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Kinds(u64);
+
+impl Kinds {
+    pub(crate) fn add(&mut self, others: Self) {
+        self.0 |= others.0;
+    }
+
+    pub(crate) fn have(self, others: Self) -> bool {
+        self.0 & others.0 == others.0
+    }
+}
+
 /// Whether a file was fetched before a reader opened it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Fetched {
@@ -133,6 +152,8 @@ pub(crate) enum Fetched {
     Ahead,
     /// With a sibling.
     Beside,
+    /// Since the first file opened in other directories lies at its place.
+    Cousin,
     /// As the next one of a walk, in a directory where the walk has not opened a file yet.
     Across,
 }
@@ -155,14 +176,27 @@ impl Entry {
 
     pub(crate) fn bytes(self) -> u64 {
         match self.child {
-            Child::File { pages } => pages * PAGE_BYTES,
+            Child::File { pages, .. } => pages * PAGE_BYTES,
             Child::Directory(_) => 0,
         }
     }
 
     /// Whether it is a file that is small enough to be fetched whole.
     pub(crate) fn is_small_file(self) -> bool {
-        matches!(self.child, Child::File { pages } if (1..=SMALL_PAGES).contains(&pages))
+        matches!(self.child, Child::File { pages, .. } if (1..=SMALL_PAGES).contains(&pages))
+    }
+
+    /// Whether it is a file that is small enough to be fetched beside one of its kind.
+    pub(crate) fn is_short_file(self) -> bool {
+        matches!(self.child, Child::File { pages, .. } if (1..=SHORT_PAGES).contains(&pages))
+    }
+
+    /// The kind of a file, as a set of one.
+    pub(crate) fn kinds(self) -> Kinds {
+        match self.child {
+            Child::File { kind, .. } => Kinds(1 << (kind % 64)),
+            Child::Directory(_) => Kinds(0),
+        }
     }
 }
 
@@ -347,6 +381,11 @@ impl Dir {
 /// programs that read only the first bytes of files have more fetched in vain. Source:
 /// docs/decisions/0035 (256 KiB itself is a guess, not measured).
 const SMALL_PAGES: u64 = (256 << 10) / PAGE_BYTES;
+
+/// The longest file that is fetched beside one of its kind, in pages: 4 MiB, as far as files come
+/// whole with their first read. Lower: each library of a program costs a round trip. Higher: one
+/// file spends all credit. Source: docs/decisions/0064 and 0086.
+const SHORT_PAGES: u64 = (4 << 20) / PAGE_BYTES;
 
 /// Memory that an entry takes here, in bytes. Lower: more is known than is charged. Higher: fewer
 /// listings fit. Source: the size of the type.

@@ -13,11 +13,14 @@
 //!
 //! *Invariant:* siblings fetched and not opened never exceed the credit that was given.
 //!
+//! Cousins are files at the same place of other directories.
+//!
 //! This file does not know files: which ones are near, and whether they are small, is decided by
-//! `path/contents`. Readers in order are a walk's. Source: docs/decisions/0057.
+//! `path/beside`. Readers in order are a walk's. Source: docs/decisions/0057 and 0086.
 
 use crate::credit::Credit;
 use crate::directories::confidence::Confidence;
+use crate::directories::directory::Kinds;
 use crate::units::{DirId, Nanos};
 
 /// What fetching siblings has gained lately, and how much more it may cost.
@@ -25,8 +28,9 @@ use crate::units::{DirId, Nanos};
 pub(crate) struct Siblings {
     /// How many may be ahead in one directory.
     confidence: Confidence,
-    /// What may be fetched.
-    pub(crate) credit: Credit,
+    /// What may be fetched of small files, and of others.
+    credit: Credit,
+    credit_long: Credit,
     /// When a sibling was last opened.
     hit: Option<Nanos>,
     /// The directory of the last open.
@@ -35,16 +39,27 @@ pub(crate) struct Siblings {
 
 impl Default for Siblings {
     fn default() -> Self {
-        Self { confidence: Confidence::closed(SIBLINGS_MAX), credit: Credit::new(CREDIT_FIRST), hit: None, last: None }
+        Self {
+            confidence: Confidence::closed(SIBLINGS_MAX),
+            credit: Credit::new(CREDIT_FIRST),
+            credit_long: Credit::new(CREDIT_LONG_FIRST),
+            hit: None,
+            last: None,
+        }
     }
 }
 
 impl Siblings {
+    /// What files that are small, or not, may be fetched with.
+    pub(crate) fn credit_for(&mut self, is_small: bool) -> &mut Credit {
+        if is_small { &mut self.credit } else { &mut self.credit_long }
+    }
+
     /// A sibling is opened, and is resident or in flight.
-    pub(crate) fn hit(&mut self, bytes: u64, now: Nanos, waited: bool) {
+    pub(crate) fn hit(&mut self, bytes: u64, is_small: bool, now: Nanos, waited: bool) {
         self.confidence.hit(waited);
         self.hit = Some(now);
-        self.credit.hit(bytes);
+        self.credit_for(is_small).hit(bytes);
     }
 
     /// A sibling was not opened, or was evicted before.
@@ -69,6 +84,37 @@ impl Siblings {
     }
 }
 
+/// The first file that was opened in a directory, as seen from one above it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct First {
+    /// The directory lies two levels below, and is this one of its parent's subdirectories.
+    pub(crate) below: Option<usize>,
+    /// The file's place there.
+    pub(crate) entry: u32,
+    pub(crate) kinds: Kinds,
+}
+
+/// What fetching cousins has gained lately, and how much more it may cost.
+#[derive(Debug)]
+pub(crate) struct Cousins {
+    pub(crate) confidence: Confidence,
+    pub(crate) credit: Credit,
+}
+
+impl Default for Cousins {
+    fn default() -> Self {
+        Self { confidence: Confidence::closed(COUSINS_MAX), credit: Credit::new(CREDIT_COUSINS_FIRST) }
+    }
+}
+
+impl Cousins {
+    /// A cousin is opened that cost so many bytes.
+    pub(crate) fn hit(&mut self, bytes: u64, waited: bool) {
+        self.confidence.hit(waited);
+        self.credit.hit(bytes);
+    }
+}
+
 /// How long after a sibling was opened a first open in another directory counts as one of the same
 /// program, a second. Lower: a program that pauses waits for two files of each directory. Higher:
 /// a program that reads one file soon after another has siblings fetched. Source:
@@ -89,6 +135,20 @@ const SIBLINGS_MAX: u32 = 64;
 /// docs/decisions/0057.
 const CREDIT_FIRST: u64 = 2 << 20;
 
+/// Credit of a mount at its start for siblings that are not small, in bytes. Lower: more libraries
+/// are waited for. Higher: more is fetched in vain for programs that open files at random. Source:
+/// docs/decisions/0086; what files may be fetched whole with at first.
+const CREDIT_LONG_FIRST: u64 = 4 << 20;
+
+/// Cousins ahead at most, in files. Lower: trees of many directories cost more round trips.
+/// Higher: more is fetched in vain where a program ends. Source: docs/decisions/0086.
+const COUSINS_MAX: u32 = 32;
+
+/// Credit of a mount at its start for cousins, in bytes. Lower: the first directories cost more
+/// round trips. Higher: more is fetched in vain for programs that come to few directories. Source:
+/// docs/decisions/0086; sixteen short files, as across directories.
+const CREDIT_COUSINS_FIRST: u64 = 256 << 10;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,7 +163,7 @@ mod tests {
             let stays = siblings.stays(dir);
             let ahead = siblings.ahead(stays, Nanos::from_millis(at));
             if ahead > 0 {
-                siblings.hit(1, Nanos::from_millis(at), true);
+                siblings.hit(1, true, Nanos::from_millis(at), true);
             }
             ahead
         };
