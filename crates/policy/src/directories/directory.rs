@@ -77,8 +77,9 @@ pub(crate) struct Dir {
     pub(crate) entered: Option<u32>,
     /// The files that were opened last.
     pub(crate) run: Option<OpenRun>,
-    /// The first file that was opened last in a directory in it, and in one two levels below.
-    pub(crate) firsts: [Option<First>; 2],
+    /// The first file that was opened last in a directory in it, and in one two levels below; and
+    /// when it was.
+    pub(crate) firsts: [Option<(First, Nanos)>; 2],
     /// The kinds of files that were opened.
     pub(crate) opened: Kinds,
     /// Opens that followed no order.

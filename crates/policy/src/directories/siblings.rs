@@ -116,10 +116,10 @@ impl Cousins {
 }
 
 /// How long after a sibling was opened a first open in another directory counts as one of the same
-/// program, a second. Lower: a program that pauses waits for two files of each directory. Higher:
-/// a program that reads one file soon after another has siblings fetched. Source:
-/// docs/decisions/0057.
-const RECENT: Nanos = Nanos::from_millis(1_000);
+/// program, and one after another first open as well: a second. Lower: a program that pauses waits
+/// for two files of each directory. Higher: a program that reads one file soon after another has
+/// siblings fetched. Source: docs/decisions/0057.
+pub(crate) const RECENT: Nanos = Nanos::from_millis(1_000);
 
 /// Siblings ahead in one directory at first, in files. Lower: more waits until the number has
 /// doubled. Higher: more is fetched in vain for two opens by chance. Source: docs/decisions/0057.

@@ -255,6 +255,19 @@ fn the_file_that_is_opened_first_in_each_directory_is_there_in_the_next_ones() {
 }
 
 #[test]
+fn files_that_are_opened_long_after_one_another_bring_none_of_other_directories() {
+    let wide = 40;
+    let mut driver = Driver::new(packages(wide, 6), DirOptions { ttl: Nanos(600_000_000_000), ..OPTIONS });
+    learn(&mut driver);
+    driver.requests = 0;
+    for nth in 0..20 {
+        driver.open(nth * 7 % wide + 1, 3);
+        driver.now = Nanos(driver.now.0 + 1_500_000_000);
+    }
+    assert_eq!(driver.requests, 20, "no other file");
+}
+
+#[test]
 fn a_program_that_comes_to_few_of_many_directories_has_few_cousins_fetched_in_vain() {
     let wide = 400;
     let mut driver = Driver::new(packages(wide, 6), OPTIONS);

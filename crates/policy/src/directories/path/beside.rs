@@ -13,8 +13,9 @@
 //! A program that opens files by name comes to a directory with one certain file: the module that
 //! stands for a package, a manifest, a thumbnail. It waits for that one in each directory, since
 //! siblings come with the second open at the earliest. Where the first file of two directories in
-//! the same one (or one level further up) lay at the same place, of the same kind, policy guesses
-//! that it does in the next ones as well. Cousins are bought with credit of their own.
+//! the same one (or one level further up) lay at the same place, of the same kind, and was opened
+//! within a second, policy guesses that it does in the next ones as well. Cousins are bought with
+//! credit of their own.
 //!
 //! *Invariant:* siblings and cousins that are fetched and not opened never exceed their credit.
 //!
@@ -29,7 +30,7 @@ use super::{DirReadahead, STEPS_MAX};
 use crate::directories::directory::{Entry, Fetched, Opens};
 use crate::directories::event::{Child, DirAction};
 use crate::directories::open_order::FileRef;
-use crate::directories::siblings::First;
+use crate::directories::siblings::{First, RECENT};
 use crate::directories::strays::cost_across;
 use crate::units::{DirId, Found};
 
@@ -98,7 +99,8 @@ impl DirReadahead {
     /// The first file was opened below the entry `at` of `above`.
     fn first_opened(&mut self, above: DirId, at: u32, level: usize, first: First) {
         let Some(known) = self.dirs.get_mut(&above) else { return };
-        let repeated = known.firsts[level].replace(first) == Some(first);
+        let before = known.firsts[level].replace((first, self.now));
+        let repeated = before.is_some_and(|(before, at)| before == first && self.now.since(at) < RECENT);
         if !repeated || self.walks.iter().any(|walk| walk.frames().any(|frame| frame.dir == above)) {
             return;
         }
