@@ -33,7 +33,7 @@ use crate::directories::confidence::Confidence;
 use crate::directories::event::Child;
 use crate::directories::open_run::{OpenRun, Opened};
 use crate::directories::relisting::Relisting;
-use crate::directories::siblings::First;
+use crate::directories::siblings::Firsts;
 use crate::directories::subtree::Subtree;
 use crate::units::{Nanos, PAGE_BYTES};
 
@@ -77,9 +77,9 @@ pub(crate) struct Dir {
     pub(crate) entered: Option<u32>,
     /// The files that were opened last.
     pub(crate) run: Option<OpenRun>,
-    /// The first file that was opened last in a directory in it, and in one two levels below; and
-    /// when it was.
-    pub(crate) firsts: [Option<(First, Nanos)>; 2],
+    /// The first files that were opened in directories in it, and two levels below: the last ones,
+    /// and when they were.
+    pub(crate) firsts: Firsts,
     /// The kinds of files that were opened.
     pub(crate) opened: Kinds,
     /// Opens that followed no order.

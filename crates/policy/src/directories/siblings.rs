@@ -1,8 +1,10 @@
 //! Siblings: the small files of a directory that come with one that is opened, whatever the order.
 //!
 //! ```text
-//!   opens   two in a directory, one after the other ──> the files nearest to it: 8 at first,
-//!                                                       16, 32, .. while the reader waits
+//!   opens   two in a directory, one after the other,
+//!           or less than a second apart, in turn with
+//!           those of three other directories          ──> the files nearest to it: 8 at first,
+//!                                                         16, 32, .. while the reader waits
 //!           any, a sibling was opened less than a second ago ──> the same
 //! ```
 //!
@@ -17,6 +19,8 @@
 //!
 //! This file does not know files: which ones are near, and whether they are small, is decided by
 //! `path/beside`. Readers in order are a walk's. Source: docs/decisions/0057 and 0086.
+
+use alloc::vec::Vec;
 
 use crate::credit::Credit;
 use crate::directories::confidence::Confidence;
@@ -33,8 +37,8 @@ pub(crate) struct Siblings {
     credit_long: Credit,
     /// When a sibling was last opened.
     hit: Option<Nanos>,
-    /// The directory of the last open.
-    last: Option<DirId>,
+    /// The directories of the last opens, the latest first, and when that was.
+    last: [Option<(DirId, Nanos)>; DIRS_MAX],
 }
 
 impl Default for Siblings {
@@ -44,7 +48,7 @@ impl Default for Siblings {
             credit: Credit::new(CREDIT_FIRST),
             credit_long: Credit::new(CREDIT_LONG_FIRST),
             hit: None,
-            last: None,
+            last: [None; DIRS_MAX],
         }
     }
 }
@@ -67,13 +71,18 @@ impl Siblings {
         self.confidence.missed();
     }
 
-    /// A file in `dir` is opened. Returns whether the one before was in it as well.
-    pub(crate) fn stays(&mut self, dir: DirId) -> bool {
-        self.last.replace(dir) == Some(dir)
+    /// A file in `dir` is opened. Returns whether the one before was in it as well, or one of the
+    /// last second: a program may take files of several directories in turn.
+    pub(crate) fn stays(&mut self, dir: DirId, now: Nanos) -> bool {
+        let found = self.last.iter().position(|last| last.is_some_and(|(last, _)| last == dir));
+        let at = found.unwrap_or(DIRS_MAX - 1);
+        self.last[..=at].rotate_right(1);
+        let before = self.last[0].replace((dir, now));
+        found == Some(0) || found.is_some() && before.is_some_and(|(_, opened)| now.since(opened) < RECENT)
     }
 
     /// How many siblings may be ahead in a directory where a small file is opened; `stays`, and it
-    /// is the second one there, one after the other.
+    /// is the second one there.
     pub(crate) fn ahead(&mut self, stays: bool, now: Nanos) -> u32 {
         let goes_on = self.hit.is_some_and(|hit| now.since(hit) < RECENT);
         if !stays && !goes_on {
@@ -92,6 +101,22 @@ pub(crate) struct First {
     /// The file's place there.
     pub(crate) entry: u32,
     pub(crate) kinds: Kinds,
+}
+
+/// The first files that were opened last in the directories below one, and when they were. A program
+/// may come to several in each: a module, and what it was compiled from.
+#[derive(Debug, Default)]
+pub(crate) struct Firsts(Vec<(First, Nanos)>);
+
+impl Firsts {
+    /// A first file is opened. Returns whether one like it was within the last second.
+    pub(crate) fn opened(&mut self, first: First, now: Nanos) -> bool {
+        let found = self.0.iter().position(|&(last, _)| last == first);
+        let before = found.map(|at| self.0.remove(at));
+        self.0.truncate(FIRSTS_MAX - 1);
+        self.0.insert(0, (first, now));
+        before.is_some_and(|(_, opened)| now.since(opened) < RECENT)
+    }
 }
 
 /// What fetching cousins has gained lately, and how much more it may cost.
@@ -121,6 +146,12 @@ impl Cousins {
 /// siblings fetched. Source: docs/decisions/0057.
 pub(crate) const RECENT: Nanos = Nanos::from_millis(1_000);
 
+/// Directories that a program takes files of in turn, at most. Lower: sources beside what is
+/// compiled of them in a folder of its own, or pictures and labels, wait for each file. Higher: a
+/// loader that opens files at random has siblings fetched until the credit is spent. Source:
+/// docs/decisions/0086; such programs have two or three.
+const DIRS_MAX: usize = 4;
+
 /// Siblings ahead in one directory at first, in files. Lower: more waits until the number has
 /// doubled. Higher: more is fetched in vain for two opens by chance. Source: docs/decisions/0057.
 const SIBLINGS_FIRST: u32 = 8;
@@ -139,6 +170,11 @@ const CREDIT_FIRST: u64 = 2 << 20;
 /// are waited for. Higher: more is fetched in vain for programs that open files at random. Source:
 /// docs/decisions/0086; what files may be fetched whole with at first.
 const CREDIT_LONG_FIRST: u64 = 4 << 20;
+
+/// First files remembered of the directories below one. Lower: programs that open several kinds of
+/// files in each have no cousins. Higher: firsts by chance have some, and more memory is taken.
+/// Source: docs/decisions/0086; an import opens four: compiled or not, one level below or two.
+const FIRSTS_MAX: usize = 4;
 
 /// Cousins ahead at most, in files. Lower: trees of many directories cost more round trips.
 /// Higher: more is fetched in vain where a program ends. Source: docs/decisions/0086.
@@ -160,7 +196,7 @@ mod tests {
     fn a_lone_open_brings_no_sibling_unless_one_was_opened_lately() {
         let mut siblings = Siblings::default();
         let mut open = |dir, at| {
-            let stays = siblings.stays(dir);
+            let stays = siblings.stays(dir, Nanos::from_millis(at));
             let ahead = siblings.ahead(stays, Nanos::from_millis(at));
             if ahead > 0 {
                 siblings.hit(1, true, Nanos::from_millis(at), true);
@@ -168,10 +204,19 @@ mod tests {
             ahead
         };
         assert_eq!(open(HERE, 0), 0);
-        assert_eq!(open(THERE, 0), 0);
-        assert_eq!(open(HERE, 0), 0);
-        assert_eq!(open(HERE, 100), SIBLINGS_FIRST);
-        assert_eq!(open(THERE, 200), SIBLINGS_FIRST * 2);
-        assert_eq!(open(HERE, 1_200), 0);
+        assert_eq!(open(THERE, 500), 0);
+        assert_eq!(open(HERE, 1_000), 0);
+        assert_eq!(open(HERE, 2_100), SIBLINGS_FIRST);
+        assert_eq!(open(THERE, 2_200), SIBLINGS_FIRST * 2);
+        assert_eq!(open(HERE, 3_200), 0);
+    }
+
+    #[test]
+    fn files_of_a_few_directories_are_taken_in_turn() {
+        let stays = |dirs: u64| {
+            let mut siblings = Siblings::default();
+            (0..dirs * 2).filter(|nth| siblings.stays(DirId(nth % dirs), Nanos::from_millis(nth * 10))).count()
+        };
+        assert_eq!([1, 2, 3, 4, 5].map(stays), [1, 2, 3, 4, 0]);
     }
 }

@@ -254,6 +254,38 @@ fn the_file_that_is_opened_first_in_each_directory_is_there_in_the_next_ones() {
     }
 }
 
+/// What is compiled of a module lies in a folder of its own, and is older than the module.
+#[test]
+fn files_that_are_opened_in_two_directories_in_turn_come_with_those_beside_and_in_the_next_ones() {
+    let wide = 40;
+    let mut driver = Driver::new(packages(wide, 30), OPTIONS);
+    learn(&mut driver);
+    (driver.rounds, driver.requests) = (0, 0);
+    for nth in 0..30 {
+        driver.open(1 + wide, nth * 7 % 30);
+        driver.open(1, nth * 7 % 30 + 1);
+    }
+    assert!(driver.rounds <= 14, "{} rounds for 60 files", driver.rounds);
+    (driver.rounds, driver.requests) = (0, 0);
+    for is_walked in [false, true] {
+        let mut driver = Driver::new(packages(wide, 6), OPTIONS);
+        learn(&mut driver);
+        // An import reads each directory that it comes to, which makes it a walk.
+        if is_walked {
+            driver.read(0);
+            (1..3).for_each(|dir| driver.read(dir));
+        }
+        (driver.rounds, driver.requests) = (0, 0);
+        for nth in 4..wide {
+            driver.open((nth ^ 1) + 1 + wide, 0);
+            driver.open((nth ^ 1) + 1, 1);
+        }
+        let files = 2 * (wide as u32 - 4);
+        assert!(driver.rounds <= 20, "{} rounds for {files} first files, {is_walked}", driver.rounds);
+        assert!(driver.requests <= files * 13 / 10 + 16, "{} files for {files}", driver.requests);
+    }
+}
+
 #[test]
 fn files_that_are_opened_long_after_one_another_bring_none_of_other_directories() {
     let wide = 40;

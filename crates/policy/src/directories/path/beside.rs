@@ -30,7 +30,7 @@ use super::{DirReadahead, STEPS_MAX};
 use crate::directories::directory::{Entry, Fetched, Opens};
 use crate::directories::event::{Child, DirAction};
 use crate::directories::open_order::FileRef;
-use crate::directories::siblings::{First, RECENT};
+use crate::directories::siblings::First;
 use crate::directories::strays::cost_across;
 use crate::units::{DirId, Found};
 
@@ -90,18 +90,17 @@ impl DirReadahead {
         };
         let Some(&(parent, at)) = self.parents.get(&dir) else { return };
         let first = First { below: None, entry, kinds };
-        self.first_opened(parent, at, 0, first);
+        self.first_opened(parent, at, first);
         let Some(&(above, above_at)) = self.parents.get(&parent) else { return };
         let below = self.dirs.get(&parent).map(|known| known.subdirs.partition_point(|&subdir| subdir < at));
-        self.first_opened(above, above_at, 1, First { below, ..first });
+        self.first_opened(above, above_at, First { below, ..first });
     }
 
     /// The first file was opened below the entry `at` of `above`.
-    fn first_opened(&mut self, above: DirId, at: u32, level: usize, first: First) {
+    fn first_opened(&mut self, above: DirId, at: u32, first: First) {
         let Some(known) = self.dirs.get_mut(&above) else { return };
-        let before = known.firsts[level].replace((first, self.now));
-        let repeated = before.is_some_and(|(before, at)| before == first && self.now.since(at) < RECENT);
-        if !repeated || self.walks.iter().any(|walk| walk.frames().any(|frame| frame.dir == above)) {
+        let repeated = known.firsts.opened(first, self.now);
+        if !repeated {
             return;
         }
         self.cousins.confidence.open(COUSINS_FIRST);

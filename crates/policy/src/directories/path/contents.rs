@@ -108,7 +108,7 @@ impl DirReadahead {
             self.after_lookup.opened();
         }
         self.counters.fetches_hit += u64::from(fetched && found != Found::Absent);
-        let stays = self.siblings.stays(dir);
+        let stays = self.siblings.stays(dir, self.now);
         known.opened.add(kinds);
         if is_short && !beside && is_new {
             self.siblings.credit_for(is_small).used(bytes);
@@ -152,7 +152,9 @@ impl DirReadahead {
         if is_short && !(in_order && is_small) && !is_repeated {
             self.fetch_siblings((dir, entry), stays && is_new, found);
         }
-        if last.is_none() && crossing.is_none() && !is_repeated {
+        // What another guess brought is left to that one.
+        let is_waited = matches!(before, Fetched::No | Fetched::Cousin);
+        if last.is_none() && crossing.is_none() && !is_repeated && is_waited {
             self.fetch_cousins((dir, entry));
         }
         let mut at = crossing.or_else(|| self.walks.iter_mut().rposition(|walk| walk.frame(dir).is_some()));
