@@ -31,9 +31,9 @@ use alloc::vec::Vec;
 
 use crate::directories::confidence::Confidence;
 use crate::directories::event::Child;
+use crate::directories::firsts::{Firsts, Kinds};
 use crate::directories::open_run::{OpenRun, Opened};
 use crate::directories::relisting::Relisting;
-use crate::directories::siblings::Firsts;
 use crate::directories::subtree::Subtree;
 use crate::units::{Nanos, PAGE_BYTES};
 
@@ -130,20 +130,6 @@ pub(crate) struct Entry {
     pub(crate) opens: Opens,
 }
 
-/// Kinds of files: a bit for each, of which several kinds may share one.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Kinds(u64);
-
-impl Kinds {
-    pub(crate) fn add(&mut self, others: Self) {
-        self.0 |= others.0;
-    }
-
-    pub(crate) fn have(self, others: Self) -> bool {
-        self.0 & others.0 == others.0
-    }
-}
-
 /// Whether a file was fetched before a reader opened it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Fetched {
@@ -195,8 +181,8 @@ impl Entry {
     /// The kind of a file, as a set of one.
     pub(crate) fn kinds(self) -> Kinds {
         match self.child {
-            Child::File { kind, .. } => Kinds(1 << (kind % 64)),
-            Child::Directory(_) => Kinds(0),
+            Child::File { kind, .. } => Kinds::one(kind),
+            Child::Directory(_) => Kinds::default(),
         }
     }
 }

@@ -20,11 +20,8 @@
 //! This file does not know files: which ones are near, and whether they are small, is decided by
 //! `path/beside`. Readers in order are a walk's. Source: docs/decisions/0057 and 0086.
 
-use alloc::vec::Vec;
-
 use crate::credit::Credit;
 use crate::directories::confidence::Confidence;
-use crate::directories::directory::Kinds;
 use crate::units::{DirId, Nanos};
 
 /// What fetching siblings has gained lately, and how much more it may cost.
@@ -93,32 +90,6 @@ impl Siblings {
     }
 }
 
-/// The first file that was opened in a directory, as seen from one above it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct First {
-    /// The directory lies two levels below, and is this one of its parent's subdirectories.
-    pub(crate) below: Option<usize>,
-    /// The file's place there.
-    pub(crate) entry: u32,
-    pub(crate) kinds: Kinds,
-}
-
-/// The first files that were opened last in the directories below one, and when they were. A program
-/// may come to several in each: a module, and what it was compiled from.
-#[derive(Debug, Default)]
-pub(crate) struct Firsts(Vec<(First, Nanos)>);
-
-impl Firsts {
-    /// A first file is opened. Returns whether one like it was within the last second.
-    pub(crate) fn opened(&mut self, first: First, now: Nanos) -> bool {
-        let found = self.0.iter().position(|&(last, _)| last == first);
-        let before = found.map(|at| self.0.remove(at));
-        self.0.truncate(FIRSTS_MAX - 1);
-        self.0.insert(0, (first, now));
-        before.is_some_and(|(_, opened)| now.since(opened) < RECENT)
-    }
-}
-
 /// What fetching cousins has gained lately, and how much more it may cost.
 #[derive(Debug)]
 pub(crate) struct Cousins {
@@ -141,10 +112,10 @@ impl Cousins {
 }
 
 /// How long after a sibling was opened a first open in another directory counts as one of the same
-/// program, and one after another first open as well: a second. Lower: a program that pauses waits
+/// program, a second; and a second open in one, after others. Lower: a program that pauses waits
 /// for two files of each directory. Higher: a program that reads one file soon after another has
 /// siblings fetched. Source: docs/decisions/0057.
-pub(crate) const RECENT: Nanos = Nanos::from_millis(1_000);
+const RECENT: Nanos = Nanos::from_millis(1_000);
 
 /// Directories that a program takes files of in turn, at most. Lower: sources beside what is
 /// compiled of them in a folder of its own, or pictures and labels, wait for each file. Higher: a
@@ -170,11 +141,6 @@ const CREDIT_FIRST: u64 = 2 << 20;
 /// are waited for. Higher: more is fetched in vain for programs that open files at random. Source:
 /// docs/decisions/0086; what files may be fetched whole with at first.
 const CREDIT_LONG_FIRST: u64 = 4 << 20;
-
-/// First files remembered of the directories below one. Lower: programs that open several kinds of
-/// files in each have no cousins. Higher: firsts by chance have some, and more memory is taken.
-/// Source: docs/decisions/0086; an import opens four: compiled or not, one level below or two.
-const FIRSTS_MAX: usize = 4;
 
 /// Cousins ahead at most, in files. Lower: trees of many directories cost more round trips.
 /// Higher: more is fetched in vain where a program ends. Source: docs/decisions/0086.

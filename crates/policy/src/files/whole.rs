@@ -41,8 +41,8 @@ impl Whole {
         (0..end).step_by(PART_PAGES as usize).map(move |start| Extent::new(start, (start + PART_PAGES).min(end)))
     }
 
-    /// Whether a file of so many pages that is expected to be opened is bought, too: a small one is
-    /// fetched on the credit of `directories` alone.
+    /// Whether a file of so many pages that is expected to be opened is bought, too: a small one
+    /// is fetched on the credit of `directories` alone.
     pub(crate) fn is_bought(file_pages: u64) -> bool {
         file_pages > SMALL_PAGES && Self::may_be_whole(file_pages)
     }

@@ -4,9 +4,9 @@
 //!   siblings   pkg/  a.so  b.pyi  c.so  d.pyi  e.so        of a kind that was opened in there,
 //!                     ^ opened     ^             ^         nearest first
 //!
-//!   cousins    pkg/x/cache/ 0 1 2    pkg/y/cache/ 0 1      the first file that was opened in x and
-//!                           ^ first               ^        in y lies at the same place: the same
-//!              pkg/z/cache/ 0 1 2                          place in others that are known
+//!   cousins    pkg/x/cache/ 0 1 2    pkg/y/cache/ 0 1      the first file that was opened in x
+//!                           ^ first               ^        and in y lies at the same place: the
+//!              pkg/z/cache/ 0 1 2                          same place in others that are known
 //!                           ^ fetched
 //! ```
 //!
@@ -29,8 +29,8 @@ use super::contents::{FETCHES_MAX, LONG_BYTES};
 use super::{DirReadahead, STEPS_MAX};
 use crate::directories::directory::{Entry, Fetched, Opens};
 use crate::directories::event::{Child, DirAction};
+use crate::directories::firsts::First;
 use crate::directories::open_order::FileRef;
-use crate::directories::siblings::First;
 use crate::directories::strays::cost_across;
 use crate::units::{DirId, Found};
 
