@@ -13,7 +13,7 @@
 //! ```
 //!
 //! - `event`: the contract. `path`: the wiring, with `lookups` (what readers do), `listings` (what
-//!   is listed) and `contents` (what is fetched whole).
+//!   is listed), `contents` (what is fetched whole) and `beside` (because of another open).
 //! - `directory`: what is known of one directory.
 //! - `relisting`: where a directory that does not fit is listed again.
 //! - `walk`: a reader that goes through a tree, and where it comes to next.
@@ -22,7 +22,8 @@
 //! - `strays`: files that are opened where no walk is.
 //! - `open_run`: files opened in order in one directory, by readers side by side.
 //! - `open_order`: the order of opens of an earlier epoch; `told_orders`: orders that were told.
-//! - `siblings`: files that come with one that is opened, in no order.
+//! - `siblings`: files that come with one that is opened, in no order; `firsts`: which file of
+//!   each directory is opened first.
 //! - `open_after_lookup`: whether programs open the names that they look up.
 //! - `subtree`: whether one request for a subtree replaces many listings.
 //! - `confidence`: how much may be ahead.
@@ -33,12 +34,13 @@
 //!
 //! The folder holds no names and no bytes, and does not send requests: the driver does. It does
 //! not evict pages of files; it tells the driver which files are no longer expected. Source:
-//! docs/decisions/0029, 0030, 0034, 0035, 0055, 0056, 0057, 0063
-//! and 0068.
+//! docs/decisions/0029, 0030, 0034, 0035, 0055, 0056, 0057, 0063,
+//! 0068 and 0086.
 
 pub(crate) mod confidence;
 pub(crate) mod directory;
 pub(crate) mod event;
+pub(crate) mod firsts;
 pub(crate) mod next_files;
 pub(crate) mod older;
 pub(crate) mod open_after_lookup;

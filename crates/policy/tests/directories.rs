@@ -44,7 +44,7 @@ fn tree(depth: u32, wide: u64, files: usize, pages: u64) -> Tree {
             let dirs = if below > 0 { next..next + wide } else { 0..0 };
             next = next.max(dirs.end);
             under.extend(dirs.clone());
-            let files = std::iter::repeat_n(Child::File { pages }, files);
+            let files = std::iter::repeat_n(Child::File { pages, kind: 0 }, files);
             tree.insert(dir, dirs.map(|dir| Child::Directory(DirId(dir))).chain(files).collect());
         }
         level = under;
@@ -133,7 +133,7 @@ impl Driver {
                     self.requests += 1;
                 }
                 DirAction::Fetch { dir, entry } => {
-                    assert!(matches!(self.tree[&dir.0][entry as usize], Child::File { pages } if pages <= 64));
+                    assert!(matches!(self.tree[&dir.0][entry as usize], Child::File { pages, .. } if pages <= 1024));
                     assert!(self.fetching.insert((dir.0, entry)), "fetched while it is being fetched");
                     self.requests += 1;
                 }
@@ -379,7 +379,7 @@ fn a_directory_larger_than_the_memory_is_read_once_and_forgotten_behind_its_read
     assert!(gone > entries / 2 && gone < entries, "{gone} of {entries} entries are gone");
     assert!(driver.requests as usize <= entries / PAGE + 40, "{} requests", driver.requests);
     // What is left is known, and a directory beside it as well.
-    driver.tree.insert(1, vec![Child::File { pages: 1 }; 15]);
+    driver.tree.insert(1, vec![Child::File { pages: 1, kind: 0 }; 15]);
     driver.read(1);
     assert_eq!(driver.gone[&0] as usize, gone);
     assert!(driver.known.contains_key(&0) && driver.known.contains_key(&1));

@@ -336,6 +336,41 @@ fn files_that_come_whole_cost_no_more_than_their_credit() {
     }
 }
 
+/// One that is expected to be opened is bought as well: where no more is read of such files, they
+/// soon do not come, and where all is, each does.
+#[test]
+fn files_that_are_expected_cost_no_more_than_their_credit() {
+    const FIRST_PAGES: u64 = (4 << 20) / PAGE_BYTES;
+    for read in [0, 4, 200] {
+        let mut driver = Driver::new(Options { capacity_bytes: 256 << 20, ..STORE });
+        let (pages, files, mut came) = (200, 100, 0);
+        for file in 0..files {
+            let file_id = FileId(file);
+            driver.files.insert(file_id, pages);
+            driver.tell(Event::Open { file: file_id, pages });
+            let before = driver.submitted_pages;
+            driver.tell(Event::Prefetch { file: file_id });
+            while !driver.requests.is_empty() {
+                driver.complete(0, false);
+            }
+            came += u64::from(driver.submitted_pages == before + pages);
+            for start in (0..read).step_by(4) {
+                driver.read(file_id, Extent::new(start, start + 4));
+                while !driver.requests.is_empty() {
+                    driver.complete(0, false);
+                }
+                driver.answer();
+            }
+        }
+        if read == pages {
+            assert_eq!(came, files, "files that came before they were read");
+        }
+        let trusted = if read == 4 { files * 32 } else { 0 };
+        let most = read * files * 13 / 10 + trusted + FIRST_PAGES;
+        assert!(driver.submitted_pages <= most, "{} pages of at most {most}", driver.submitted_pages);
+    }
+}
+
 #[test]
 fn late_requests_are_hedged_only_with_readahead() {
     for readahead in [true, false] {
@@ -363,7 +398,8 @@ fn late_requests_are_hedged_only_with_readahead() {
 #[test]
 fn what_is_prefetched_and_discarded_takes_steps_for_what_is_resident_only() {
     let file = FileId(0);
-    for pages in [1 << 10, 1 << 50] {
+    // One of up to 4 MiB is bought, and may not come whole.
+    for pages in [(1 << 10) + 1, 1 << 50] {
         let mut driver = Driver::new(STORE);
         driver.files.insert(file, pages);
         driver.tell(Event::Open { file, pages });

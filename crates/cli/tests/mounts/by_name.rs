@@ -125,3 +125,32 @@ fn a_lone_cat_and_a_lone_stat_fetch_no_other_content() {
         .collect();
     assert_eq!(gets, ["d/e4/f044", "d/e5/f055"]);
 }
+
+/// Pictures of a viewer, libraries of a program: longer than what a walk fetches ahead.
+#[test]
+fn files_of_half_a_megabyte_come_with_their_siblings_and_not_where_only_heads_are_read() {
+    const SIZE: u64 = 500_000;
+    let objects: Vec<_> =
+        (0..160).map(|n| (format!("{}/IMG_{n:03}.jpg", if n < 40 { "read" } else { "heads" }), SIZE)).collect();
+    let objects: Vec<_> = objects.iter().map(|(key, size)| (key.as_str(), *size)).collect();
+    let store = Store::with(&objects);
+    let mounted = Mount::background(store.foreread(), "s3://testbed", &["--memory", "128M", "--metadata-ttl", "10m"]);
+    let sent = || store.testbed.counters().object_bytes_sent;
+    for (key, _) in &objects[..40] {
+        assert_eq!(fs::read(mounted.file(key)).expect("a file").len() as u64, SIZE);
+    }
+    let ahead = mounted.stats()["files_ahead_used"].as_u64();
+    assert!(ahead >= Some(30), "{ahead:?} of 40 files were fetched before they were opened");
+    let read = sent();
+    assert!(read <= 40 * SIZE * 11 / 10, "{read} bytes");
+    for (key, _) in &objects[40..] {
+        let mut head = [0; 4096];
+        let mut file = fs::File::open(mounted.file(key)).expect("a file");
+        std::io::Read::read_exact(&mut file, &mut head).expect("a head");
+    }
+    // What follows the start of each file, and what the first credit and that of the files before
+    // buy.
+    let heads = sent() - read;
+    let most = 120 * (256 << 10) + (2 << 20) + 40 * SIZE * 3 / 10;
+    assert!(heads <= most, "{heads} bytes for 120 heads");
+}

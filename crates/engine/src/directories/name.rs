@@ -38,6 +38,17 @@ pub(crate) fn order((a, a_slash): (&str, bool), (b, b_slash): (&str, bool)) -> O
     }
 }
 
+/// A number that names have in common whose text after the last dot is the same, or differs in
+/// numbers only, as in `part.0001` and `part.0002`: these count parts, and tell no kind.
+pub(crate) fn kind_of(name: &str) -> u8 {
+    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending).as_bytes();
+    let digit = |at: usize| ending[at].is_ascii_digit();
+    let told = (0..ending.len()).filter(|&at| at == 0 || !digit(at) || !digit(at - 1));
+    let mix = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    let hash = told.fold(0x811c_9dc5, |hash, at| mix(hash, if digit(at) { b'0' } else { ending[at] }));
+    (hash >> 24) as u8
+}
+
 /// Memory that the number of a directory takes whose prefix has this length, in bytes: an
 /// estimate.
 pub(crate) fn identity_bytes(prefix_len: usize) -> u64 {
@@ -57,6 +68,17 @@ mod tests {
         assert_eq!(of_key("", "a b"), Some("a b"));
         assert_eq!(of_key("x/", "x/ü/"), Some("ü"));
         assert_eq!((split("x/y/ü"), split("ü")), (("x/y/", "ü"), ("", "ü")));
+    }
+
+    #[test]
+    fn names_that_end_alike_are_of_a_kind() {
+        assert_eq!(kind_of("a.cpython-311.pyc"), kind_of("b.pyc"));
+        assert_eq!(kind_of("part.9"), kind_of("part.0010"));
+        assert_eq!(kind_of("1.2.840.17"), kind_of("1.2.840.4"));
+        assert_ne!(kind_of("part.x9"), kind_of("part.9"));
+        let ends = ["a.py", "a.pyc", "a.pyi", "a.so", "a.pxd", "a", "a.js", "a.json", "a.map", "a.ts"];
+        let kinds: std::collections::BTreeSet<u8> = ends.iter().map(|name| kind_of(name) % 64).collect();
+        assert_eq!(kinds.len(), ends.len());
     }
 
     #[test]

@@ -31,6 +31,7 @@ use alloc::vec::Vec;
 
 use crate::directories::confidence::Confidence;
 use crate::directories::event::Child;
+use crate::directories::firsts::{Firsts, Kinds};
 use crate::directories::open_run::{OpenRun, Opened};
 use crate::directories::relisting::Relisting;
 use crate::directories::subtree::Subtree;
@@ -76,6 +77,11 @@ pub(crate) struct Dir {
     pub(crate) entered: Option<u32>,
     /// The files that were opened last.
     pub(crate) run: Option<OpenRun>,
+    /// The first files that were opened in directories in it, and two levels below: the last ones,
+    /// and when they were.
+    pub(crate) firsts: Firsts,
+    /// The kinds of files that were opened.
+    pub(crate) opened: Kinds,
     /// Opens that followed no order.
     pub(crate) unordered: u32,
     /// Names looked up since the latest listing was requested that it did not answer.
@@ -133,6 +139,8 @@ pub(crate) enum Fetched {
     Ahead,
     /// With a sibling.
     Beside,
+    /// Since the first file opened in other directories lies at its place.
+    Cousin,
     /// As the next one of a walk, in a directory where the walk has not opened a file yet.
     Across,
 }
@@ -155,14 +163,27 @@ impl Entry {
 
     pub(crate) fn bytes(self) -> u64 {
         match self.child {
-            Child::File { pages } => pages * PAGE_BYTES,
+            Child::File { pages, .. } => pages * PAGE_BYTES,
             Child::Directory(_) => 0,
         }
     }
 
     /// Whether it is a file that is small enough to be fetched whole.
     pub(crate) fn is_small_file(self) -> bool {
-        matches!(self.child, Child::File { pages } if (1..=SMALL_PAGES).contains(&pages))
+        matches!(self.child, Child::File { pages, .. } if (1..=SMALL_PAGES).contains(&pages))
+    }
+
+    /// Whether it is a file that is small enough to be fetched beside one of its kind.
+    pub(crate) fn is_short_file(self) -> bool {
+        matches!(self.child, Child::File { pages, .. } if (1..=SHORT_PAGES).contains(&pages))
+    }
+
+    /// The kind of a file, as a set of one.
+    pub(crate) fn kinds(self) -> Kinds {
+        match self.child {
+            Child::File { kind, .. } => Kinds::one(kind),
+            Child::Directory(_) => Kinds::default(),
+        }
     }
 }
 
@@ -347,6 +368,11 @@ impl Dir {
 /// programs that read only the first bytes of files have more fetched in vain. Source:
 /// docs/decisions/0035 (256 KiB itself is a guess, not measured).
 const SMALL_PAGES: u64 = (256 << 10) / PAGE_BYTES;
+
+/// The longest file that is fetched beside one of its kind, in pages: 4 MiB, as far as files come
+/// whole with their first read. Lower: each library of a program costs a round trip. Higher: one
+/// file spends all credit. Source: docs/decisions/0064 and 0086.
+const SHORT_PAGES: u64 = (4 << 20) / PAGE_BYTES;
 
 /// Memory that an entry takes here, in bytes. Lower: more is known than is charged. Higher: fewer
 /// listings fit. Source: the size of the type.

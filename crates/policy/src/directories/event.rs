@@ -29,6 +29,8 @@ pub enum Child {
     File {
         /// Its length in pages, the last one counted whole.
         pages: u64,
+        /// A number that files whose names end alike have in common, such as those in `.so`.
+        kind: u8,
     },
 }
 

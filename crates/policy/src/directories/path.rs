@@ -42,12 +42,13 @@ use crate::directories::event::{DirAction, DirCounters, DirEvent, DirShares};
 use crate::directories::older::Older;
 use crate::directories::open_after_lookup::OpenAfterLookup;
 use crate::directories::open_order::{FileRef, OpenOrder};
-use crate::directories::siblings::Siblings;
+use crate::directories::siblings::{Cousins, Siblings};
 use crate::directories::strays::{self, Strays};
 use crate::directories::told_orders::ToldOrders;
 use crate::directories::walk::Walk;
 use crate::units::{DirId, Nanos};
 
+mod beside;
 mod contents;
 mod crossings;
 mod listings;
@@ -96,6 +97,7 @@ pub struct DirReadahead {
     told_orders: ToldOrders,
     after_lookup: OpenAfterLookup,
     siblings: Siblings,
+    cousins: Cousins,
     strays: Option<Strays>,
     /// What may be fetched in directories that a walk by name has not opened a file in.
     across: Credit,
@@ -132,6 +134,7 @@ impl DirReadahead {
             told_orders: ToldOrders::new(told_max(options.shares)),
             after_lookup: OpenAfterLookup::default(),
             siblings: Siblings::default(),
+            cousins: Cousins::default(),
             strays: None,
             across: Credit::new(strays::CREDIT_FIRST),
             listings: 0,

@@ -15,7 +15,8 @@
 //! *Invariant:* what is fetched so and not read is bounded by the credit (`credit`).
 //!
 //! Larger files are the streams'; a small file that is expected is fetched before it is opened
-//! (`directories`). Source: docs/decisions/0064.
+//! (`directories`). Longer ones that are expected are bought here as well. Source:
+//! docs/decisions/0064 and 0086.
 
 use crate::credit::Credit;
 use crate::units::{Extent, PAGE_BYTES};
@@ -38,6 +39,12 @@ impl Whole {
         let is_whole = read.start == 0 && read.end < file_pages && Self::may_be_whole(file_pages);
         let end = if is_whole { file_pages } else { 0 };
         (0..end).step_by(PART_PAGES as usize).map(move |start| Extent::new(start, (start + PART_PAGES).min(end)))
+    }
+
+    /// Whether a file of so many pages that is expected to be opened is bought, too: a small one
+    /// is fetched on the credit of `directories` alone.
+    pub(crate) fn is_bought(file_pages: u64) -> bool {
+        file_pages > SMALL_PAGES && Self::may_be_whole(file_pages)
     }
 
     /// Buys `part`. Returns `false` if the credit does not suffice.
@@ -68,6 +75,11 @@ impl Whole {
 /// The longest file that comes whole, in pages: 4 MiB. Lower: larger libraries cost two round
 /// trips or more. Higher: one head of a large file spends all credit. Source: docs/decisions/0064.
 const FILE_PAGES_MAX: u64 = (4 << 20) / PAGE_BYTES;
+
+/// The longest file that is fetched before it is opened without credit for what is read of it, in
+/// pages: 256 KiB. Lower: small files of programs that read heads use up the credit. Higher: more
+/// of files is fetched of which only heads are read. Source: `directories`, which fetches these.
+const SMALL_PAGES: u64 = (256 << 10) / PAGE_BYTES;
 
 /// A part of it, in pages: 1 MiB. Lower: more requests. Higher: one connection carries all of it,
 /// and takes longer. Source: the size from which on a connection counts as busy

@@ -57,7 +57,8 @@ pub enum Event {
         marked: bool,
     },
     /// The whole file is expected to be read soon. Its absent pages are fetched as far as there is
-    /// room for speculation, also with [`Options::readahead`](crate::Options::readahead) off.
+    /// room for speculation, also with [`Options::readahead`](crate::Options::readahead) off. A
+    /// file of more than 256 KiB and up to 4 MiB has to be bought with credit, too.
     Prefetch {
         /// The file.
         file: FileId,

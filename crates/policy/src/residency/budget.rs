@@ -517,7 +517,7 @@ impl Budget {
 
     /// The prefetched `file`, which has `pages` pages, was not opened: drops its unread pages.
     pub(crate) fn discarded(&mut self, file: FileId, pages: u64) -> Vec<Evicted> {
-        let is_prefetch = |folio: &Folio| folio.ahead_for == Some(Ahead::File);
+        let is_prefetch = |folio: &Folio| matches!(folio.ahead_for, Some(Ahead::File | Ahead::Whole));
         let goes = |folio: &Folio| folio.state() == State::Unread && is_prefetch(folio) && folio.kept == 0;
         let mut gone = self.starts_of(file, pages);
         gone.retain(|&start| self.folios.0.get(file, start).is_some_and(goes));

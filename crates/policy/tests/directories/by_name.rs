@@ -2,7 +2,7 @@
 
 use foreread_policy::{Child, DirEvent, DirId, DirOptions, Found, Nanos};
 
-use super::{BELOW, Driver, OPTIONS, tree};
+use super::{BELOW, Driver, OPTIONS, Tree, tree};
 
 /// Looks up the first name in each of these directories, in this order, and waits for it.
 fn look_into(driver: &mut Driver, dirs: impl IntoIterator<Item = u64>) {
@@ -58,7 +58,7 @@ fn a_listing_in_use_is_renewed_before_it_expires_and_else_not() {
     assert!((10..=20).contains(&renewed), "{renewed} listings in ten seconds");
     // No program looks any more.
     let before = driver.requests;
-    driver.tree.insert(1, vec![Child::File { pages: 1 }; 3]);
+    driver.tree.insert(1, vec![Child::File { pages: 1, kind: 0 }; 3]);
     for _ in 0..50 {
         driver.now = Nanos(driver.now.0 + 1_000_000_000);
         driver.open(1, 0);
@@ -221,4 +221,131 @@ fn directories_on_a_path_that_have_expired_are_listed_beside_those_above() {
         look_up(&mut driver);
         assert!(driver.rounds <= 4, "{} rounds for {} directories", driver.rounds, path.len());
     }
+}
+
+/// A directory of `wide` packages, each of which has a directory of `files` files besides files of
+/// its own.
+fn packages(wide: u64, files: usize) -> Tree {
+    let file = |kind| Child::File { pages: 2, kind };
+    let mut tree = Tree::new();
+    tree.insert(0, (1..=wide).map(|dir| Child::Directory(DirId(dir))).collect());
+    for dir in 1..=wide {
+        let below = Child::Directory(DirId(dir + wide));
+        tree.insert(dir, std::iter::once(below).chain((0..files).map(|_| file(1))).collect());
+        tree.insert(dir + wide, (0..files).map(|_| file(2)).collect());
+    }
+    tree
+}
+
+#[test]
+fn the_file_that_is_opened_first_in_each_directory_is_there_in_the_next_ones() {
+    for level in [0, 1] {
+        let wide = 40;
+        let mut driver = Driver::new(packages(wide, 6), OPTIONS);
+        learn(&mut driver);
+        (driver.rounds, driver.requests) = (0, 0);
+        let entry = if level == 0 { 3 } else { 0 };
+        // In no order.
+        for nth in 0..wide {
+            driver.open(nth * 7 % wide + 1 + level * wide, entry);
+        }
+        assert!(driver.rounds <= 12, "{} rounds for {wide} files", driver.rounds);
+        assert_eq!(u64::from(driver.requests), wide, "no other file");
+    }
+}
+
+/// What is compiled of a module lies in a folder of its own, and is older than the module.
+#[test]
+fn files_that_are_opened_in_two_directories_in_turn_come_with_those_beside_and_in_the_next_ones() {
+    let wide = 40;
+    let mut driver = Driver::new(packages(wide, 30), OPTIONS);
+    learn(&mut driver);
+    (driver.rounds, driver.requests) = (0, 0);
+    for nth in 0..30 {
+        driver.open(1 + wide, nth * 7 % 30);
+        driver.open(1, nth * 7 % 30 + 1);
+    }
+    assert!(driver.rounds <= 14, "{} rounds for 60 files", driver.rounds);
+    (driver.rounds, driver.requests) = (0, 0);
+    for is_walked in [false, true] {
+        let mut driver = Driver::new(packages(wide, 6), OPTIONS);
+        learn(&mut driver);
+        // An import reads each directory that it comes to, which makes it a walk.
+        if is_walked {
+            driver.read(0);
+            (1..3).for_each(|dir| driver.read(dir));
+        }
+        (driver.rounds, driver.requests) = (0, 0);
+        for nth in 4..wide {
+            driver.open((nth ^ 1) + 1 + wide, 0);
+            driver.open((nth ^ 1) + 1, 1);
+        }
+        let files = 2 * (wide as u32 - 4);
+        assert!(driver.rounds <= 20, "{} rounds for {files} first files, {is_walked}", driver.rounds);
+        assert!(driver.requests <= files * 13 / 10 + 16, "{} files for {files}", driver.requests);
+    }
+}
+
+#[test]
+fn files_that_are_opened_long_after_one_another_bring_none_of_other_directories() {
+    let wide = 40;
+    let mut driver = Driver::new(packages(wide, 6), DirOptions { ttl: Nanos(600_000_000_000), ..OPTIONS });
+    learn(&mut driver);
+    driver.requests = 0;
+    for nth in 0..20 {
+        driver.open(nth * 7 % wide + 1, 3);
+        driver.now = Nanos(driver.now.0 + 1_500_000_000);
+    }
+    assert_eq!(driver.requests, 20, "no other file");
+}
+
+#[test]
+fn a_program_that_comes_to_few_of_many_directories_has_few_cousins_fetched_in_vain() {
+    let wide = 400;
+    let mut driver = Driver::new(packages(wide, 6), OPTIONS);
+    learn(&mut driver);
+    driver.requests = 0;
+    for nth in 0..40 {
+        driver.open(nth * 167 % wide + 1 + wide, 0);
+    }
+    let vain = driver.requests - 40;
+    assert!(vain <= 16 + 40 * 3 / 10, "{vain} files in vain for 40");
+}
+
+#[test]
+fn siblings_are_of_a_kind_that_is_opened() {
+    let mut driver = Driver::new(tree(1, 1, 0, 0), OPTIONS);
+    let both = |nth: u8| Child::File { pages: 20, kind: nth % 2 };
+    driver.tree.insert(1, (0..60).map(both).collect());
+    learn(&mut driver);
+    (driver.rounds, driver.requests) = (0, 0);
+    for nth in 0..30 {
+        driver.open(1, nth * 7 % 30 * 2);
+    }
+    // Opens that are in order by chance make a walk, which takes files of any kind.
+    assert!(driver.requests * 10 <= 30 * 13, "{} files fetched for 30", driver.requests);
+    assert!(driver.rounds <= 8, "{} rounds for 30 files", driver.rounds);
+}
+
+#[test]
+fn libraries_that_are_not_small_come_with_their_siblings() {
+    let mut driver = Driver::new(tree(1, 1, 24, 200), OPTIONS);
+    learn(&mut driver);
+    (driver.rounds, driver.requests) = (0, 0);
+    for nth in 0..24 {
+        driver.open(1, nth * 7 % 24);
+    }
+    // The first credit buys five of them.
+    assert!(driver.rounds <= 16, "{} rounds for 24 files", driver.rounds);
+    let mut driver = Driver::new(tree(1, 400, 24, 200), OPTIONS);
+    learn(&mut driver);
+    driver.requests = 0;
+    for dir in 0..200 {
+        for nth in 0..2 {
+            driver.open(dir + 1, nth * 11 + 3);
+        }
+    }
+    // The second one of each directory is asked for twice: whole by policy, and by its reader.
+    let vain = u64::from(driver.requests) - 600;
+    assert!(vain * 800 <= 4096 + 400 * 800 / 32, "{vain} files in vain for 400");
 }

@@ -7,6 +7,7 @@
 //!     a walk                the second file in order (or up to the     4, 128
 //!                           sixth, after opens out of order)
 //!     its siblings          the second file opened in a directory      8, 64
+//!     its cousins           the same first file in two directories     4, 32
 //!     a lookup              programs open what they look up            the file itself
 //!
 //!   predicted ──fetch──> fetched ──opened──────────────────────> a hit
@@ -28,10 +29,10 @@
 //! [`FETCHED_MAX`] or [`DirShares::contents_bytes`] are discarded. A file that was looked up
 //! first is no prediction: it is neither a hit nor a miss of a walk.
 //!
-//! This file does not say which files are small (`directory`) or how many are ahead
-//! (`confidence`). It does not evict pages: a discarded file is no longer expected, and the read
-//! path drops its unread pages. Source: docs/decisions/0029 (files in order, kept until they are
-//! opened) and 0035 (lookups).
+//! This file does not say which files are small (`directory`), how many are ahead
+//! (`confidence`) or which siblings and cousins come (`beside`). It does not evict pages: a
+//! discarded file is no longer expected, and the read path drops its unread pages. Source:
+//! docs/decisions/0029 (files in order, kept until they are opened) and 0035 (lookups).
 //!
 //! [`DirShares::contents_bytes`]: crate::DirShares::contents_bytes
 
@@ -89,7 +90,7 @@ impl DirReadahead {
         self.refused = false;
         let repeats = self.open_order.opened((dir, entry));
         let before = self.take_fetched((dir, entry));
-        let (fetched, beside) = (before != Fetched::No, before == Fetched::Beside);
+        let (fetched, beside) = (before != Fetched::No, matches!(before, Fetched::Beside | Fetched::Cousin));
         let named = self.dirs.get(&dir).and_then(|known| known.get(entry)).is_some_and(|state| state.named);
         let (is_ahead, waits) = (fetched && !named && !beside, found == Found::InFlight || !fetched);
         let told = self.told_orders.opened((dir, entry), is_ahead, found == Found::Absent, waits);
@@ -98,7 +99,8 @@ impl DirReadahead {
         let crossing = if is_repeated { None } else { self.crossing((dir, entry)) };
         let Some(known) = self.dirs.get_mut(&dir) else { return };
         let Some(state) = known.entry(entry) else { return };
-        let (is_small, bytes) = (state.is_small_file(), state.bytes());
+        let (is_small, is_short, bytes) = (state.is_small_file(), state.is_short_file(), state.bytes());
+        let kinds = state.kinds();
         let opens = core::mem::replace(&mut state.opens, Opens::Since);
         let (again, is_new) = (opens == Opens::Since, opens == Opens::Never);
         let named = core::mem::take(&mut state.named);
@@ -106,14 +108,20 @@ impl DirReadahead {
             self.after_lookup.opened();
         }
         self.counters.fetches_hit += u64::from(fetched && found != Found::Absent);
-        let stays = self.siblings.stays(dir);
+        let stays = self.siblings.stays(dir, self.now);
+        known.opened.add(kinds);
+        if is_short && !beside && is_new {
+            self.siblings.credit_for(is_small).used(bytes);
+        }
         if is_small && !beside && is_new {
-            self.siblings.credit.used(bytes);
             self.across.used(bytes);
+            self.cousins.credit.used(bytes);
         }
         match (before, found) {
             (Fetched::Beside, Found::Absent) => self.siblings.missed(),
-            (Fetched::Beside, _) => self.siblings.hit(bytes, self.now, found == Found::InFlight),
+            (Fetched::Beside, _) => self.siblings.hit(bytes, is_small, self.now, found == Found::InFlight),
+            (Fetched::Cousin, Found::Absent) => self.cousins.confidence.missed(),
+            (Fetched::Cousin, _) => self.cousins.hit(cost_across(bytes), found == Found::InFlight),
             (Fetched::Across, Found::InFlight | Found::Resident) => self.across.hit(cost_across(bytes)),
             (Fetched::Across, Found::Absent) | (Fetched::No | Fetched::Ahead, _) => {}
         }
@@ -140,8 +148,14 @@ impl DirReadahead {
                 self.open_order.confidence.hit(true);
             }
         }
-        if !in_order && is_small && !is_repeated {
+        // A walk fetches small files only.
+        if is_short && !(in_order && is_small) && !is_repeated {
             self.fetch_siblings((dir, entry), stays && is_new, found);
+        }
+        // What another guess brought is left to that one.
+        let is_waited = matches!(before, Fetched::No | Fetched::Cousin);
+        if last.is_none() && crossing.is_none() && !is_repeated && is_waited {
+            self.fetch_cousins((dir, entry));
         }
         let mut at = crossing.or_else(|| self.walks.iter_mut().rposition(|walk| walk.frame(dir).is_some()));
         at = at.or_else(|| self.left_behind((dir, entry)));
@@ -170,53 +184,16 @@ impl DirReadahead {
         self.walks.push(walk);
     }
 
-    /// Fetches small files of the directory of a file that is opened: those nearest to it, the
-    /// ones behind it first, and all of itself. `stays`: the open before was of another file
-    /// there.
-    fn fetch_siblings(&mut self, (dir, entry): FileRef, stays: bool, found: Found) {
-        if !self.options.readahead || self.refused {
-            return;
-        }
-        let mut left = self.siblings.ahead(stays, self.now);
-        let Some(known) = self.dirs.get(&dir).filter(|_| left > 0) else { return };
-        let is_long = known.get(entry).is_some_and(|state| state.bytes() > LONG_BYTES);
-        if is_long && found == Found::Absent && self.fetches.len() < FETCHES_MAX && self.fetches.insert((dir, entry)) {
-            self.counters.fetches += 1;
-            self.actions.push_back(DirAction::Fetch { dir, entry });
-        }
-        let (mut wanted, mut bytes) = (Vec::new(), self.fetched_bytes);
-        let after = (entry + 1..known.end()).take(STEPS_MAX / 2);
-        let before = (known.gone..entry).rev().take(STEPS_MAX / 2);
-        for place in after.chain(before) {
-            if left == 0 || self.fetches.len() + wanted.len() >= FETCHES_MAX {
-                break;
-            }
-            let Some(state) = known.get(place).filter(|state| state.is_small_file()) else { continue };
-            if state.fetched != Fetched::No {
-                left -= u32::from(state.fetched == Fetched::Beside);
-            } else if state.opens == Opens::Never && !self.fetches.contains(&(dir, place)) {
-                bytes += state.bytes();
-                if bytes > self.ahead_bytes() || !self.siblings.credit.spend(state.bytes()) {
-                    break;
-                }
-                left -= 1;
-                wanted.push(place);
-            }
-        }
-        for place in wanted {
-            self.fetch((dir, place));
-            if let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(place)) {
-                state.fetched = Fetched::Beside;
-            }
-        }
-    }
-
     /// A file was not fetched: there was no room, or the storage failed.
     pub(super) fn did_not_come(&mut self, file @ (dir, entry): FileRef) {
         let fetched = self.take_fetched(file);
         let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) else { return };
         match fetched {
-            Fetched::Beside => self.siblings.credit.refused(state.bytes()),
+            Fetched::Beside => {
+                let (is_small, bytes) = (state.is_small_file(), state.bytes());
+                self.siblings.credit_for(is_small).refused(bytes);
+            }
+            Fetched::Cousin => self.cousins.credit.refused(cost_across(state.bytes())),
             Fetched::Across => self.across.refused(cost_across(state.bytes())),
             Fetched::No | Fetched::Ahead => {}
         }
@@ -226,9 +203,7 @@ impl DirReadahead {
     pub(super) fn discarded(&mut self, file: FileRef, state: Entry) {
         self.fetched_bytes = self.fetched_bytes.saturating_sub(state.bytes());
         self.fetched.retain(|&other| other != file);
-        if state.fetched == Fetched::Beside {
-            self.siblings.missed();
-        }
+        self.not_opened(state.fetched);
         self.actions.push_back(DirAction::Discard { dir: file.0, entry: file.1 });
     }
 
@@ -297,9 +272,8 @@ impl DirReadahead {
         let most = if is_told { FETCHED_MAX + TOLD_MAX } else { FETCHED_MAX };
         while self.fetched_bytes > self.options.shares.contents_bytes || self.fetched.len() > most {
             let Some(&file @ (dir, entry)) = self.fetched.front() else { return };
-            if self.take_fetched(file) == Fetched::Beside {
-                self.siblings.missed();
-            }
+            let fetched = self.take_fetched(file);
+            self.not_opened(fetched);
             self.actions.push_back(DirAction::Discard { dir, entry });
         }
     }
@@ -332,13 +306,13 @@ impl DirReadahead {
     }
 
     /// Bytes of files that readers have not opened, at most.
-    fn ahead_bytes(&self) -> u64 {
+    pub(super) fn ahead_bytes(&self) -> u64 {
         let share = self.options.shares.contents_bytes / 2;
         self.told_orders.ahead_bytes().map_or(share, |bytes| bytes.min(share))
     }
 
     /// Fetches a file.
-    fn fetch(&mut self, file @ (dir, entry): FileRef) {
+    pub(super) fn fetch(&mut self, file @ (dir, entry): FileRef) {
         let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) else { return };
         state.fetched = Fetched::Ahead;
         self.fetched_bytes += state.bytes();
@@ -375,11 +349,11 @@ const CONTENTS_FIRST: u32 = 4;
 /// siblings: what the kernel asks for at first. Lower: a program that reads the first bytes of
 /// files has more of each fetched. Higher: a file of two requests costs two round trips. Source:
 /// the kernel's window of 128 KiB.
-const LONG_BYTES: u64 = 128 << 10;
+pub(super) const LONG_BYTES: u64 = 128 << 10;
 
 /// Files in flight ahead of readers. Lower: a loader of several workers waits for files. Higher:
 /// demand waits behind more of them. Source: a guess, not measured.
-const FETCHES_MAX: usize = 64;
+pub(super) const FETCHES_MAX: usize = 64;
 
 /// Files fetched and not opened, at most: twice as many as one reader may have ahead. Lower: files
 /// of several readers are discarded before they are opened. Higher: files that no reader opens

@@ -158,7 +158,8 @@ impl ReadPath {
         }
     }
 
-    /// Submits the absent pages of `file`, as far as there is room for speculation.
+    /// Submits the absent pages of `file`, as far as there is room for speculation; a file that is
+    /// not small, as far as there is credit as well.
     pub(super) fn prefetch(&mut self, file: FileId) {
         let Some(&File { pages, .. }) = self.files.get(&file) else { return };
         let mut from = 0;
@@ -175,8 +176,13 @@ impl ReadPath {
             if full || !self.make_room(first_bytes(hole, None), false) {
                 return;
             }
+            let is_long = Whole::is_bought(pages);
+            if is_long && !self.whole.buys(hole) {
+                return;
+            }
             let wanted = Wanted { extent: hole, records: None, source };
-            self.submit(file, wanted, Class::Speculative, Some(Ahead::File), None);
+            let ahead = if is_long { Ahead::Whole } else { Ahead::File };
+            self.submit(file, wanted, Class::Speculative, Some(ahead), None);
             from = hole.end;
         }
     }
