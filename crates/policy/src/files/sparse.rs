@@ -21,7 +21,7 @@
 use crate::files::window::Read;
 use crate::units::Extent;
 
-/// The reads that led to a run, each a short way behind the one before it.
+/// Reads that go forward, each a short way behind the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Chain {
     /// Where the first of them begins.
@@ -44,25 +44,24 @@ pub(crate) struct Sparse {
 }
 
 impl Chain {
-    /// The chain of a run that follows nothing.
-    pub(crate) fn from(page: u64) -> Self {
-        Self { from: page, reads: 0, pages: 0 }
+    /// One that begins with `read`.
+    pub(crate) fn new(read: Extent) -> Self {
+        Self { from: read.start, reads: 1, pages: read.pages() }
     }
 
-    /// The chain of what follows a run of `reads` reads and `pages` pages.
-    pub(crate) fn and(self, reads: u32, pages: u64) -> Self {
-        Self { reads: self.reads.saturating_add(reads), pages: self.pages + pages, ..self }
+    /// This one and a read of `pages`, behind a gap or where the last one ended.
+    pub(crate) fn and(self, pages: u64, is_behind_gap: bool) -> Self {
+        Self { reads: self.reads.saturating_add(is_behind_gap.into()), pages: self.pages + pages, ..self }
     }
 
-    /// The reader that `read` shows at the end of this chain, if there is one.
-    pub(crate) fn shows(self, read: Extent) -> Option<Sparse> {
-        let all = self.and(1, read.pages());
-        let span = read.end.saturating_sub(all.from);
-        let is_dense = span <= AMPLIFICATION_MAX * all.pages;
-        (all.reads >= READS_MIN && is_dense).then(|| Sparse {
-            from: all.from,
-            record_pages: all.pages / u64::from(all.reads),
-            step_pages: span / u64::from(all.reads),
+    /// The reader that the chain shows where it ends at page `end`, if there is one.
+    pub(crate) fn shows(self, end: u64) -> Option<Sparse> {
+        let span = end.saturating_sub(self.from);
+        let is_dense = span <= AMPLIFICATION_MAX * self.pages;
+        (self.reads >= READS_MIN && is_dense).then(|| Sparse {
+            from: self.from,
+            record_pages: self.pages / u64::from(self.reads),
+            step_pages: span / u64::from(self.reads),
         })
     }
 }
@@ -126,8 +125,8 @@ mod tests {
     /// What reads of `pages` at `starts` show, the last one of a chain of the others.
     fn shown(starts: &[u64], pages: u64) -> Option<Sparse> {
         let (&last, before) = starts.split_last().unwrap();
-        let chain = before.iter().fold(Chain::from(starts[0]), |chain, _| chain.and(1, pages));
-        chain.shows(Extent::new(last, last + pages))
+        let first = Chain::new(Extent::new(before[0], before[0] + pages));
+        starts[1..].iter().fold(first, |chain, _| chain.and(pages, true)).shows(last + pages)
     }
 
     #[test]

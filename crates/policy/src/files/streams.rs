@@ -186,14 +186,14 @@ impl FileReadahead {
     fn started(&mut self, now: Nanos, read: Read, waits: impl Fn(u64) -> bool) -> (Option<u64>, Shown) {
         let chain = self.chain_before(read, waits);
         let mut stream = self.new_run(now, read.extent);
-        stream.chain = chain;
+        stream.chain = chain.map_or(stream.chain, |chain| chain.and(read.extent.pages(), true));
         let id = stream.id;
         let mut shown = Shown::Nothing;
         if let Some(stride) = self.starts.push(id, read.extent.start, read.extent.pages()) {
             // The runs that showed the progression are its records now.
             stream.recognise_stride(stride.delta, stride.pages, stride.records);
             shown = Shown::Strided;
-        } else if let Some(reader) = chain.shows(read.extent) {
+        } else if let Some(reader) = stream.chain.shows(read.extent.end) {
             stream.recognise_sparse(reader, read.absent);
             shown = Shown::Sparse;
         } else if (read.extent.start == 0 && self.distrust == 0) || self.lengths.know(stream.length()) {
@@ -212,7 +212,7 @@ impl FileReadahead {
     }
 
     /// The chain of the runs before `read` that its reader may have gone through.
-    fn chain_before(&self, read: Read, waits: impl Fn(u64) -> bool) -> Chain {
+    fn chain_before(&self, read: Read, waits: impl Fn(u64) -> bool) -> Option<Chain> {
         let page = read.extent.start;
         let before = self.streams.before(page, sparse::gap_pages_max(&read, 0)).map(|at| self.streams.get(at));
         // Of several readers, each of which has a read on its way, none follows another.
@@ -220,12 +220,7 @@ impl FileReadahead {
             let later = self.streams.runs_after(run.last) as u64;
             page - run.pos <= sparse::gap_pages_max(&read, later) && !waits(run.pos.saturating_sub(1))
         };
-        match before.filter(follows) {
-            // Whatever it was before, it jumps now.
-            Some(stream) if stream.is_recognised() => stream.last_read(),
-            Some(run) => run.chain.and(run.reads, run.seen),
-            None => Chain::from(page),
-        }
+        before.filter(follows).map(|run| run.chain)
     }
 
     /// A new run that begins with `read`, for which there is a place.

@@ -153,7 +153,7 @@ pub(crate) struct Stream {
     sparse: Option<Sparse>,
     /// Sparse: up to where it has gone through the file.
     passed: u64,
-    /// The reads that led to it.
+    /// The reads that led to it, and its own.
     pub(crate) chain: Chain,
     /// The page after the last read: a record that is longer than expected continues there.
     last_end: u64,
@@ -201,7 +201,7 @@ impl Stream {
             record_pages: 0,
             sparse: None,
             passed: 0,
-            chain: Chain::from(read.start),
+            chain: Chain::new(read),
             last_end: read.end,
             jumped_pages: 0,
             gap: Extent::new(0, 0),
@@ -380,6 +380,8 @@ impl Stream {
         self.reads = self.reads.saturating_add(u32::from(goes_on && !beside));
         match self.pattern {
             Pattern::Forward => {
+                let new_pages = read.end.saturating_sub(read.start.max(self.pos));
+                self.chain = self.chain.and(new_pages, read.start > self.pos);
                 let jumped = self.jumps_over(read, skipped);
                 let late = read.pages().min(self.pos.saturating_sub(read.start)).min(self.jumped_pages);
                 self.jumped_pages = self.jumped_pages + jumped - late;
@@ -523,12 +525,6 @@ impl Stream {
         self.seen = self.pos - self.start;
         self.end = absent.unwrap_or(self.pos) as i64;
         self.ahead = self.seen;
-    }
-
-    /// A chain that begins with its last read alone.
-    pub(crate) fn last_read(&self) -> Chain {
-        let pages = self.longest.min(self.pos - self.start);
-        Chain::from(self.pos - pages).and(1, pages)
     }
 
     /// Sparse: the pages that it has gone through since this was asked for the last time. The last
