@@ -10,7 +10,7 @@ use foreread_workload::trace::{Format, Survey, Trace};
 use foreread_workload::{Descriptor, Metric, Op, Pattern};
 
 /// The recordings of `workloads/recordings`.
-const RECORDINGS: &[&str] = &["duckdb", "h5py", "sqlite-oltp", "video", "vm-image"];
+const RECORDINGS: &[&str] = &["duckdb", "h5py", "sqlite-oltp", "tar-list", "video", "vm-image"];
 
 const DEVICES: &[&str] = &["object-store", "hdd-w1"];
 

@@ -1,9 +1,9 @@
-//! Finds a reader that goes forward in small reads with gaps between them, of no common length: one
-//! of an archive's headers, or of the rows that an index names.
+//! Finds a reader that goes forward in small reads with gaps between them, of no common length: of
+//! an archive's headers, or of the rows that an index names.
 //!
 //! ```text
-//!   reads    [r]. . . .[r]. .[r]. . . . . . .[r]           each begins behind the one before it, and
-//!            |<------------- span ------------>|           came once that one was there
+//!   reads    [r]. . . .[r]. .[r]. . . . . . .[r]      each begins behind the one before it,
+//!            |<------------- span ------------>|      and came once that one was there
 //!
 //!   six of them, span <= 16 x what they read ──> recognised: what lies ahead is read through
 //! ```
@@ -15,11 +15,10 @@
 //! run.
 //!
 //! The file does not say which run a read follows (`streams`) or what the link carries
-//! (`queue::link`), and does not decide how far is read ahead (`window`). Source:
+//! (`queue::link`), and does not say how far is read ahead (`window`). Source:
 //! docs/decisions/0087.
 
-use crate::files::window::Read;
-use crate::units::Extent;
+use crate::units::{Extent, FOLIO_PAGES_MAX};
 
 /// Reads that go forward, each a short way behind the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,22 +55,19 @@ impl Chain {
 
     /// The reader that the chain shows where it ends at page `end`, if there is one.
     pub(crate) fn shows(self, end: u64) -> Option<Sparse> {
-        let span = end.saturating_sub(self.from);
+        let (span, reads) = (end.saturating_sub(self.from), u64::from(self.reads));
+        let reader = Sparse { from: self.from, record_pages: self.pages / reads, step_pages: span / reads };
         let is_dense = span <= AMPLIFICATION_MAX * self.pages;
-        (self.reads >= READS_MIN && is_dense).then(|| Sparse {
-            from: self.from,
-            record_pages: self.pages / u64::from(self.reads),
-            step_pages: span / u64::from(self.reads),
-        })
+        (self.reads >= READS_MIN && is_dense && reader.record_pages <= RECORD_PAGES_MAX).then_some(reader)
     }
 }
 
-/// The longest gap before `read` that it may follow another one across, in pages, where `later`
-/// runs were read after that one. Random reads seldom lie so near.
-pub(crate) fn gap_pages_max(read: &Read, later: u64) -> u64 {
+/// The longest gap before a read of `pages` of a file of `file_pages` that it may follow another
+/// one across, in pages, where `later` runs were read after that one. Random reads seldom lie so
+/// near.
+pub(crate) fn gap_pages_max(pages: u64, file_pages: u64, later: u64) -> u64 {
     let rare = (1 + later) * (1 + later) * CHANCE;
-    let by_chance = (read.file_pages / rare).saturating_sub(read.extent.pages());
-    longest_gap(read.extent.pages()).min(read.gap_pages_max).min(by_chance)
+    longest_gap(pages).min((file_pages / rare).saturating_sub(pages))
 }
 
 /// The longest gap that a reader of records of `record_pages` may jump over.
@@ -96,13 +92,18 @@ impl Sparse {
 }
 
 /// Reads that show the reader, each a short way behind the one before. Lower: random reads that
-/// lie so by chance are read ahead for; with four the recording `sqlite-oltp` fetches 2.9 times its
-/// bytes in place of 1.85. Higher: it waits for more of them. Source: docs/decisions/0087.
+/// lie so by chance are read ahead for; with four the recording `sqlite-oltp` fetches 2.9 times
+/// its bytes in place of 1.85. Higher: it waits for more of them. Source: docs/decisions/0087.
 const READS_MIN: u32 = 6;
 
 /// The most that is fetched for what is read. Lower: archives of longer files are read header by
 /// header. Higher: more bytes in vain. Source: as for progressions (`window::parts`).
 const AMPLIFICATION_MAX: u64 = 16;
+
+/// The longest read, in pages: a folio. Lower: rows of a table are read one by one. Higher:
+/// readers that go through a file one behind the other look like one with gaps, and
+/// `fio-stream-plain` has 85 MB/s in place of 97. Source: the length of a folio.
+const RECORD_PAGES_MAX: u64 = FOLIO_PAGES_MAX;
 
 /// The longest gap, in lengths of a read. Lower: one long file in an archive hides its reader.
 /// Higher: reads that have nothing to do with each other make a chain. Source: derived: twice the
@@ -113,9 +114,10 @@ const GAP_MAX: u64 = 2 * AMPLIFICATION_MAX;
 /// behind each other are read with those between them. Source: a guess, not measured.
 const GAP_PAGES_MAX: u64 = 128;
 
-/// The chance, as one in so many, that a random read lies as near behind the run that was read last,
-/// from which on it follows none. It falls with the square of the runs that were read since. Lower:
-/// random reads of small files make chains. Higher: archives are to be larger. Source: `cache-epochs`, records in random order: with 16 it fetched 2 % more.
+/// The chance, as one in so many, that a random read lies as near behind the run that was read
+/// last, from which on it follows none. It falls with the square of the runs that were read since.
+/// Lower: random reads of small files make chains. Higher: archives are to be larger. Source:
+/// `cache-epochs`, records in random order: with 16 it fetched 2 % more.
 const CHANCE: u64 = 64;
 
 #[cfg(test)]
@@ -140,12 +142,10 @@ mod tests {
 
     #[test]
     fn what_random_reads_are_as_likely_to_show_shows_nothing() {
-        let read =
-            |file_pages| Read { file_pages, gap_pages_max: 700, ..Read::alone(Extent::new(5_000, 5_003), Some(5_000)) };
-        assert_eq!(gap_pages_max(&read(1 << 20), 0), 96, "32 records");
-        assert_eq!(gap_pages_max(&read(1 << 20), 15), 61, "one of 16 readers");
-        assert_eq!(gap_pages_max(&read(640), 0), 7, "a small file");
-        assert_eq!(gap_pages_max(&Read { gap_pages_max: 20, ..read(1 << 20) }, 0), 20, "the link is near");
+        assert_eq!(gap_pages_max(3, 1 << 20, 0), 96, "32 records");
+        assert_eq!(gap_pages_max(3, 1 << 20, 15), 61, "one of 16 readers");
+        assert_eq!(gap_pages_max(3, 640, 0), 7, "a small file");
+        assert_eq!(gap_pages_max(3, 100, 0), 0);
     }
 
     #[test]

@@ -214,11 +214,12 @@ impl FileReadahead {
     /// The chain of the runs before `read` that its reader may have gone through.
     fn chain_before(&self, read: Read, waits: impl Fn(u64) -> bool) -> Option<Chain> {
         let page = read.extent.start;
-        let before = self.streams.before(page, sparse::gap_pages_max(&read, 0)).map(|at| self.streams.get(at));
+        let most = |later| sparse::gap_pages_max(read.extent.pages(), read.file_pages, later).min(read.gap_pages_max);
+        let before = self.streams.before(page, most(0)).map(|at| self.streams.get(at));
         // Of several readers, each of which has a read on its way, none follows another.
         let follows = |run: &&Stream| {
             let later = self.streams.runs_after(run.last) as u64;
-            page - run.pos <= sparse::gap_pages_max(&read, later) && !waits(run.pos.saturating_sub(1))
+            page - run.pos <= most(later) && !waits(run.pos.saturating_sub(1))
         };
         before.filter(follows).map(|run| run.chain)
     }
