@@ -276,8 +276,8 @@ impl FileReadahead {
         self.streams.iter().find(|stream| stream.id == id)?.gap_behind()
     }
 
-    /// The pages that stream `id` has gone through since this was asked for the last time, if it is
-    /// sparse.
+    /// The pages that stream `id` has gone through since this was asked for the last time, if it
+    /// is sparse.
     pub(crate) fn take_passed(&mut self, id: u64) -> Option<Extent> {
         self.change(id, Stream::take_passed)?
     }

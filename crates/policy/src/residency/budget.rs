@@ -154,7 +154,9 @@ impl Budget {
     pub(crate) fn passed_by(&mut self, file: FileId, stream: u64, passed: Extent) {
         let within = self.folios.0.range(file, passed);
         let partly: Vec<u64> = within.filter(|(_, f)| f.state() == State::Partly).map(|(start, _)| start).collect();
-        partly.into_iter().for_each(|start| self.finish(file, start));
+        for start in partly {
+            self.finish(file, start);
+        }
         for (file, start, request) in self.unread.take_before(file, stream, passed.end) {
             if self.is(file, start, request, State::Unread) && self.may_go(file, start) {
                 self.give_up(file, start);

@@ -157,7 +157,9 @@ impl Unread {
         let Some(waiting) = self.owners.get(&owner) else { return Vec::new() };
         let before = waiting.folios.keys().filter(|(_, start)| *start < page);
         let keys: Vec<Key> = before.map(|&(request, start)| (file, start, request)).collect();
-        keys.iter().for_each(|&key| self.take(key, owner));
+        for &key in &keys {
+            self.take(key, owner);
+        }
         keys
     }
 

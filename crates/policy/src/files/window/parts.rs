@@ -57,10 +57,8 @@ pub(crate) struct Limits {
     /// the pace at which parts are made may be the limit that it measures.
     pub(crate) paced: bool,
     /// The longest gap between records that costs less than a request does, in pages, by what the
-    /// link is known to carry.
+    /// link is known to carry. Nothing if its gaps are not to be read through.
     pub(crate) gap_pages_max: u64,
-    /// Sparse: what lies between its reads costs less than they wait.
-    pub(crate) reads_through: bool,
     /// The link may carry more than is known.
     pub(crate) is_growing: bool,
     /// Moving between streams costs time in which the storage serves no request.
@@ -93,7 +91,7 @@ impl Stream {
         };
         let part = (ahead / parts).next_power_of_two().min(limits.part_pages_max);
         match self.pattern {
-            Pattern::Sparse if !limits.reads_through => None,
+            Pattern::Sparse if limits.gap_pages_max == 0 => None,
             Pattern::Forward | Pattern::Sparse => {
                 let distance = (self.end as u64).saturating_sub(self.pos);
                 if part == limits.part_pages_max && distance > ahead / 2 && limits.paced && self.pace.holds_back(now) {
@@ -303,7 +301,6 @@ mod tests {
         streams: 1,
         paced: true,
         gap_pages_max: 0,
-        reads_through: true,
         is_growing: false,
         rotational: false,
     };

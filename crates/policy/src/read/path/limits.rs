@@ -60,26 +60,30 @@ impl ReadPath {
         let is_gap = |gap| self.budget.read_in(file, gap) <= gap.pages() / 2;
         let fills_gaps = !self.options.rotational && gap.is_some_and(is_gap);
         let gone = self.files.get(&file).and_then(|f| f.readahead.gone_through(stream, SPARSE_PAGES));
-        let reads_through = gone.is_some_and(|gone| self.reads_through(file, gone, streams));
+        let gap_pages_max = match gone {
+            Some(gone) => self.sparse_gap_pages_max(file, gone, streams),
+            None if fills_gaps => self.link.gap_pages_max(),
+            None => 0,
+        };
         Limits {
             file_pages,
             ahead_pages_max,
             part_pages_max,
             streams,
             paced: self.options.rotational || is_paced,
-            gap_pages_max: if fills_gaps { self.link.gap_pages_max() } else { 0 },
-            reads_through,
+            gap_pages_max,
             is_growing: fills_gaps && self.link.may_carry_more(),
             rotational: self.options.rotational,
         }
     }
 
-    /// Whether a sparse reader went through so few pages for each that it read that what lies
-    /// ahead is read through: `streams` share the link.
-    fn reads_through(&self, file: FileId, gone: (Extent, Sparse), streams: u64) -> bool {
+    /// The longest gap of a sparse reader that is read through, where `streams` share the link.
+    /// Nothing if it does not read enough of what it goes through any more.
+    fn sparse_gap_pages_max(&self, file: FileId, gone: (Extent, Sparse), streams: u64) -> u64 {
         let (extent, reader) = gone;
-        reader.gap_pages().saturating_mul(streams) <= self.link.first_byte_gap_pages()
-            && reader.is_dense(extent.pages(), self.budget.folios_read_in(file, extent))
+        let most = self.link.first_byte_gap_pages() / streams;
+        let is_dense = || reader.is_dense(extent.pages(), self.budget.folios_read_in(file, extent));
+        if reader.gap_pages() <= most && is_dense() { most } else { 0 }
     }
 
     /// Takes note of whether the tier has all that `stream` would be `ahead` of its reader with.
