@@ -252,6 +252,10 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
             root = path[: len(path) - len(key)] if key and path.endswith(key) else f"{path}/"
         return found, key, root
 
+    def _is_top(self, path: str) -> bool:
+        """Whether a stripped name is that of what has the buckets."""
+        return not path and self._scheme in ("s3", "gs", "az")
+
     def _by_store(self, paths: Iterable[str]) -> Iterable[tuple[_native.Store, dict[str, str]]]:
         """The stores that names are in, and the path there of each name."""
         stores: dict[_native.Store, dict[str, str]] = {}
@@ -283,9 +287,16 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         """The entries of a directory, or the entry of a file, sorted by name: as `info`, or names
         alone.
 
-        Raises `FileNotFoundError` where there is neither.
+        Raises `FileNotFoundError` where there is neither. The buckets, which are above all
+        names, are listed by the target's own file system, which must be installed.
         """
-        store, key, root = self._place(self._strip_protocol(path))
+        path = self._strip_protocol(path)
+        if self._is_top(path):
+            # Its own cache has no age.
+            self.target.invalidate_cache()
+            buckets = self.target.ls("", detail=True)
+            return _sorted([_bucket(entry["name"]) for entry in buckets], detail)
+        store, key, root = self._place(path)
         return _sorted(store.list(key, root), detail)
 
     def find(
@@ -301,11 +312,24 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         Directories are listed ahead. Nothing there is no error.
         """
         path = self._strip_protocol(path)
+        if self._is_top(path):
+            return _found(self._below_buckets(maxdepth, withdirs), path, maxdepth, detail)
         try:
             store, key, root = self._place(path)
         except FileNotFoundError:
             return {} if detail else []
         return _found(store.find(key, root, withdirs), path, maxdepth, detail)
+
+    def _below_buckets(self, maxdepth: int | None, withdirs: bool) -> list[dict[str, Any]]:
+        """What `find` has of all buckets, with no bucket entered in vain."""
+        entries: list[dict[str, Any]] = []
+        for bucket in self.ls(""):
+            if withdirs:
+                entries.append(bucket)
+            if maxdepth != 1:
+                depth = None if maxdepth is None else maxdepth - 1
+                entries.extend(self.find(bucket["name"], depth, withdirs, True).values())
+        return entries
 
     def exists(self, path: str, **kwargs: Any) -> bool:
         """Whether there is a file or a directory of this name."""
@@ -494,7 +518,10 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         return await store.info(key, path, completions())
 
     async def _ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
-        store, key, root = self._place(self._strip_protocol(path))
+        path = self._strip_protocol(path)
+        if self._is_top(path):
+            return await asyncio.to_thread(self.ls, path, detail)
+        store, key, root = self._place(path)
         return _sorted(await store.list(key, root, completions()), detail)
 
     async def _find(
@@ -506,6 +533,8 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         **kwargs: Any,
     ) -> Any:
         path = self._strip_protocol(path)
+        if self._is_top(path):
+            return await asyncio.to_thread(self.find, path, maxdepth, withdirs, detail)
         try:
             store, key, root = self._place(path)
         except FileNotFoundError:
@@ -627,7 +656,12 @@ for _name in WRITES:
 
 def _top() -> dict[str, Any]:
     """The entry of the root, above all buckets."""
-    return {"name": "", "size": 0, "type": "directory"}
+    return _bucket("")
+
+
+def _bucket(name: str) -> dict[str, Any]:
+    """The entry of a bucket."""
+    return {"name": name, "size": 0, "type": "directory"}
 
 
 def _sorted(entries: list[dict[str, Any]], detail: bool) -> list[Any]:

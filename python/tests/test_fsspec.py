@@ -9,6 +9,7 @@ from typing import Any
 
 import fsspec
 import pytest
+from fsspec import AbstractFileSystem
 
 import foreread
 from conftest import Gate, Testbed
@@ -20,6 +21,27 @@ def fs(testbed: Testbed) -> Any:
     system = fsspec.filesystem("foreread", target_protocol="s3", **testbed.options)
     system.invalidate_cache()
     return system
+
+
+class Buckets(AbstractFileSystem):  # type: ignore[misc]
+    """What a client of buckets says of all of them, as it has them cached."""
+
+    cachable = False
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__()
+        self.names = names
+        self.cached: list[str] | None = None
+
+    def ls(self, path: str, detail: bool = False, **kwargs: Any) -> list[Any]:
+        assert path == ""
+        assert detail
+        if self.cached is None:
+            self.cached = list(self.names)
+        return [{"name": name, "size": 0, "type": "directory"} for name in self.cached]
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        self.cached = None
 
 
 def test_names_are_those_of_the_target(fs: Any) -> None:
@@ -224,6 +246,20 @@ def test_writes_go_to_the_target(tmp_path: Any) -> None:
     assert not fs.exists(path)
     fs.makedirs(str(tmp_path / "a/b"))
     assert fs.isdir(str(tmp_path / "a/b"))
+
+
+def test_buckets_are_listed_by_the_target(testbed: Testbed) -> None:
+    fs = ForereadFileSystem("s3", **testbed.options)
+    fs._writer = Buckets(["ant"])
+    assert fs.ls("", detail=False) == ["ant"]
+    fs._writer.names = ["zebra", "ant"]
+    assert fs.ls("", detail=False) == ["ant", "zebra"]
+    assert fs.ls("s3://", detail=False) == ["ant", "zebra"]
+    assert [entry["type"] for entry in fs.ls("")] == ["directory"] * 2
+    assert asyncio.run(fs._ls("", detail=False)) == ["ant", "zebra"]
+    assert fs.find("", maxdepth=1, withdirs=True) == ["ant", "zebra"]
+    assert fs.glob("*") == ["ant", "zebra"]
+    assert next(iter(fs.walk("")))[1] == ["ant", "zebra"]
 
 
 def test_names_are_forgotten_by_a_store_that_was_not_used(testbed: Testbed) -> None:
