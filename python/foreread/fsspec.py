@@ -17,7 +17,9 @@ known of names is forgotten.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
+import functools
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
@@ -63,18 +65,18 @@ IDLE = (
 #: Arguments of `open` that describe another library's cache.
 IDLE_OF_OPEN = ("block_size", "cache_type", "cache_options", "fill_cache", "autocommit", "size")
 
-#: Methods that write, which the target file system has.
-WRITES = (
-    "pipe_file",
-    "put_file",
-    "rm_file",
-    "rm",
-    "cp_file",
-    "mkdir",
-    "makedirs",
-    "rmdir",
-    "touch",
-)
+#: Methods that write, which the target file system has, and which argument says where.
+WRITES = {
+    "pipe_file": (0, "path"),
+    "put_file": (1, "rpath"),
+    "rm_file": (0, "path"),
+    "rm": (0, "path"),
+    "cp_file": (1, "path2"),
+    "mkdir": (0, "path"),
+    "makedirs": (0, "path"),
+    "rmdir": (0, "path"),
+    "touch": (0, "path"),
+}
 
 
 class ForereadFile(File):
@@ -619,39 +621,60 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
 
     def _write(self, path: str, mode: str, kwargs: dict[str, Any]) -> Any:
         file = self.target.open(path, mode, **kwargs)
-        close: Callable[[], None] = file.close
-
-        def close_and_forget() -> None:
-            close()
-            self._changed()
-
-        file.close = close_and_forget
+        file.__class__ = _telling(type(file))  # type: ignore[arg-type]
+        file.told = functools.partial(self._changed, path)
         return file
 
-    def _changed(self) -> None:
-        """Files were written by the target."""
+    def _changed(self, where: Any) -> None:
+        """The target wrote to a name, or to several."""
+        for path in where if isinstance(where, list | tuple) else [where]:
+            stripped = self._strip_protocol(path)
+            if stripped:
+                # What has read there before may be another file system. Of a local file that is
+                # gone, there is no place to say so.
+                with contextlib.suppress(FileNotFoundError):
+                    self._place(stripped)
         self.invalidate_cache()
         self.target.invalidate_cache()
+
+
+@functools.cache
+def _telling(kind: type) -> type:
+    """Files of a kind that tell that they were closed.
+
+    A class, as a method of the file alone would make it refer to itself: one that is let go would
+    be written by Python's collector, on whichever thread that runs.
+    """
+
+    class Telling(kind):  # type: ignore[misc]
+        __slots__ = ()
+
+        def close(self) -> None:
+            super().close()
+            self.told()
+
+    Telling.__name__ = kind.__name__
+    return Telling
 
 
 #: Bytes that `get_file` copies at a time. Lower costs calls; higher costs memory.
 COPIED_BYTES = 4 << 20
 
 
-def _writing(name: str) -> Callable[..., Any]:
+def _writing(name: str, position: int, keyword: str) -> Callable[..., Any]:
     def write(self: ForereadFileSystem, *args: Any, **kwargs: Any) -> Any:
         try:
             return getattr(self.target, name)(*args, **kwargs)
         finally:
-            self._changed()
+            self._changed(args[position] if len(args) > position else kwargs.get(keyword, []))
 
     write.__name__ = name
     write.__doc__ = f"The target's own `{name}`; then what is known of names is forgotten."
     return write
 
 
-for _name in WRITES:
-    setattr(ForereadFileSystem, _name, _writing(_name))
+for _name, (_position, _keyword) in WRITES.items():
+    setattr(ForereadFileSystem, _name, _writing(_name, _position, _keyword))
 
 
 def _top() -> dict[str, Any]:

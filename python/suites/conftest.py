@@ -35,6 +35,7 @@ SKIPPED = {
     "is_functional_after_pickling[builtin_pickle-s3-False]": EMPTY,
     "is_functional_after_pickling[cloudpickle-s3-True]": EMPTY,
     "is_functional_after_pickling[cloudpickle-s3-False]": EMPTY,
+    "TestStore::test_clear": "zarr clears no store that does not delete",
     "TestPath::test_mkdir_exists_ok_false": BY_NAME,
     "TestPath::test_rename_with_target_absolute[plain_path_absolute]": BY_NAME,
     "TestPath::test_rename_with_target_absolute[plain_upath_absolute]": BY_NAME,
@@ -42,14 +43,6 @@ SKIPPED = {
         "universal_pathlib adds `fo` to the options of what has a target; fsspec takes it out"
     ),
 }
-
-#: Marks of pyarrow's tests.
-MARKS = "azure gcs gzip hdfs numpy pandas processes s3 threading".split()
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    for name in MARKS:
-        config.addinivalue_line("markers", f"{name}: of pyarrow's tests")
 
 
 def pytest_collection_modifyitems(items: list[Any]) -> None:
