@@ -70,10 +70,16 @@ def chained(endpoint: str) -> Any:
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def bucket(chained: Any) -> Iterator[str]:
-    """A bucket of a test's own."""
+    """A bucket for all: each has an engine, with its threads."""
     name = f"suite-{uuid.uuid4().hex[:12]}"
     chained.mkdir(name)
     yield name
     chained.rm(name, recursive=True)
+
+
+@pytest.fixture
+def place(bucket: str) -> str:
+    """A directory of a test's own."""
+    return f"{bucket}/{uuid.uuid4().hex[:12]}"

@@ -40,11 +40,11 @@ from pyarrow.tests.test_fs import (  # noqa: F401
 
 
 @pytest.fixture
-def s3(chained: Any, bucket: str) -> dict[str, Any]:
+def s3(chained: Any, place: str) -> dict[str, Any]:
     """What pyarrow says of s3fs."""
     return {
         "fs": PyFileSystem(FSSpecHandler(chained)),
-        "pathfn": f"{bucket}/".__add__,
+        "pathfn": f"{place}/".__add__,
         "allow_move_dir": False,
         "allow_append_to_file": True,
     }

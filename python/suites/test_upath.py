@@ -47,10 +47,10 @@ class TestPath(BaseTests):  # type: ignore[misc]
         MemoryFileSystem.pseudo_dirs[:] = [""]
 
     @pytest.fixture(autouse=True)
-    def path(self, chained: Any, bucket: str) -> None:
+    def path(self, chained: Any, place: str) -> None:
         for name, text in FILES.items():
-            chained.pipe_file(f"{bucket}/{name}", text.encode())
-        self.path = upath.UPath(f"foreread://{bucket}", **chained.storage_options)
+            chained.pipe_file(f"{place}/{name}", text.encode())
+        self.path = upath.UPath(f"foreread://{place}", **chained.storage_options)
 
     def test_is_correct_class(self) -> None:
         assert isinstance(self.path, upath.UPath)

@@ -45,10 +45,10 @@ class TestStore(StoreTests[Written, cpu.Buffer]):
         return self.buffer_cls.from_bytes(data)
 
     @pytest.fixture
-    def store_kwargs(self, chained: Any, bucket: str) -> dict[str, Any]:
+    def store_kwargs(self, chained: Any, place: str) -> dict[str, Any]:
         options = dict(chained.storage_options)
         options.pop("target_protocol")
-        return {"url": f"s3://{bucket}", "fs": chained, **options}
+        return {"url": f"s3://{place}", "fs": chained, **options}
 
     def test_store_repr(self, store: Written) -> None:
         assert repr(store) == f"foreread.Store({store.url!r})"
