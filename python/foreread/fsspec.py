@@ -628,12 +628,10 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
     def _changed(self, where: Any) -> None:
         """The target wrote to a name, or to several."""
         for path in where if isinstance(where, list | tuple) else [where]:
-            stripped = self._strip_protocol(path)
-            if stripped:
-                # What has read there before may be another file system. Of a local file that is
-                # gone, there is no place to say so.
-                with contextlib.suppress(FileNotFoundError):
-                    self._place(stripped)
+            # What has read there before may be another file system; nothing has where no place is,
+            # such as that of a local file that is gone.
+            with contextlib.suppress(OSError, ValueError):
+                self._place(self._strip_protocol(path))
         self.invalidate_cache()
         self.target.invalidate_cache()
 

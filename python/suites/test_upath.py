@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from sources import source
 
 # The wheel is what runs; only its tests come from the source.
-upath.__path__.append(str(source("universal_pathlib-0.3.10") / "upath"))
+upath.__path__.append(str(source(f"universal_pathlib-{version('universal_pathlib')}") / "upath"))
 pytest.register_assert_rewrite("upath.tests.cases")
 
 from upath.tests.cases import BaseTests  # noqa: E402
