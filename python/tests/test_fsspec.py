@@ -321,6 +321,17 @@ def test_a_write_is_seen_by_what_has_looked_before(testbed: Testbed) -> None:
         assert other.info(name, name)["size"] == 5
 
 
+def test_a_write_that_fails_raises_the_error_of_the_target(testbed: Testbed) -> None:
+    class Refuses(Writer):
+        def pipe_file(self, path: str, value: bytes, **kwargs: Any) -> None:
+            raise OSError(f"its own of {path}")
+
+    fs = ForereadFileSystem("s3", **testbed.options)
+    fs._writer = Refuses(testbed)
+    with pytest.raises(OSError, match="its own of gs://testbed/a"):
+        fs.pipe_file("gs://testbed/a", b"12345")
+
+
 def test_a_file_that_is_let_go_is_written(tmp_path: Any) -> None:
     fs = ForereadFileSystem("file")
     gc.disable()
