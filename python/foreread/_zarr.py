@@ -37,7 +37,7 @@ class Store(_Store):
     when it is asked for. Two stores are equal if their URLs and options are. Processes and hosts
     can be sent one: it connects anew where it arrives.
 
-    Writing raises `PermissionError`.
+    Writing raises `ValueError`, as with zarr's own stores that are opened for reading.
     """
 
     supports_writes = False
@@ -75,8 +75,10 @@ class Store(_Store):
         return (_again, (self._url, self._options))
 
     def with_read_only(self, read_only: bool = False) -> Store:
-        """The same store; it cannot be written to."""
-        return Store(self._url, read_only=read_only, **self._options)
+        """The same store; it cannot be written to: then raises `NotImplementedError`."""
+        if not read_only:
+            super().with_read_only(read_only)
+        return Store(self._url, **self._options)
 
     def _path(self, key: str) -> str:
         return self._top + key
@@ -176,12 +178,12 @@ class Store(_Store):
                 yield name.rpartition("/")[2]
 
     async def set(self, key: str, value: Buffer) -> None:
-        """Raises `PermissionError`."""
-        raise PermissionError(f"{self!r} is for reading")
+        """Raises `ValueError`."""
+        self._check_writable()
 
     async def delete(self, key: str) -> None:
-        """Raises `PermissionError`."""
-        raise PermissionError(f"{self!r} is for reading")
+        """Raises `ValueError`."""
+        self._check_writable()
 
 
 def _again(url: str, options: dict[str, Any]) -> Store:
@@ -208,4 +210,4 @@ def _extent(size: int, byte_range: ByteRequest | None) -> tuple[int, int]:
             return offset, max(0, size - offset)
         case SuffixByteRequest(suffix):
             return max(0, size - suffix), min(suffix, size)
-    raise TypeError(f"{byte_range!r} is no range of bytes that foreread knows")
+    raise TypeError(f"Unexpected byte_range, got {byte_range!r}")

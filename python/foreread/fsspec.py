@@ -17,7 +17,9 @@ known of names is forgotten.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
+import functools
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
@@ -63,18 +65,18 @@ IDLE = (
 #: Arguments of `open` that describe another library's cache.
 IDLE_OF_OPEN = ("block_size", "cache_type", "cache_options", "fill_cache", "autocommit", "size")
 
-#: Methods that write, which the target file system has.
-WRITES = (
-    "pipe_file",
-    "put_file",
-    "rm_file",
-    "rm",
-    "cp_file",
-    "mkdir",
-    "makedirs",
-    "rmdir",
-    "touch",
-)
+#: Methods that write, which the target file system has, and which argument says where.
+WRITES = {
+    "pipe_file": (0, "path"),
+    "put_file": (1, "rpath"),
+    "rm_file": (0, "path"),
+    "rm": (0, "path"),
+    "cp_file": (1, "path2"),
+    "mkdir": (0, "path"),
+    "makedirs": (0, "path"),
+    "rmdir": (0, "path"),
+    "touch": (0, "path"),
+}
 
 
 class ForereadFile(File):
@@ -252,6 +254,10 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
             root = path[: len(path) - len(key)] if key and path.endswith(key) else f"{path}/"
         return found, key, root
 
+    def _is_top(self, path: str) -> bool:
+        """Whether a stripped name is that of what has the buckets."""
+        return not path and self._scheme in ("s3", "gs", "az")
+
     def _by_store(self, paths: Iterable[str]) -> Iterable[tuple[_native.Store, dict[str, str]]]:
         """The stores that names are in, and the path there of each name."""
         stores: dict[_native.Store, dict[str, str]] = {}
@@ -283,9 +289,16 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         """The entries of a directory, or the entry of a file, sorted by name: as `info`, or names
         alone.
 
-        Raises `FileNotFoundError` where there is neither.
+        Raises `FileNotFoundError` where there is neither. The buckets, which are above all
+        names, are listed by the target's own file system, which must be installed.
         """
-        store, key, root = self._place(self._strip_protocol(path))
+        path = self._strip_protocol(path)
+        if self._is_top(path):
+            # Its own cache has no age.
+            self.target.invalidate_cache()
+            buckets = self.target.ls("", detail=True)
+            return _sorted([_bucket(entry["name"]) for entry in buckets], detail)
+        store, key, root = self._place(path)
         return _sorted(store.list(key, root), detail)
 
     def find(
@@ -301,11 +314,24 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         Directories are listed ahead. Nothing there is no error.
         """
         path = self._strip_protocol(path)
+        if self._is_top(path):
+            return _found(self._below_buckets(maxdepth, withdirs), path, maxdepth, detail)
         try:
             store, key, root = self._place(path)
         except FileNotFoundError:
             return {} if detail else []
         return _found(store.find(key, root, withdirs), path, maxdepth, detail)
+
+    def _below_buckets(self, maxdepth: int | None, withdirs: bool) -> list[dict[str, Any]]:
+        """What `find` has of all buckets, with no bucket entered in vain."""
+        entries: list[dict[str, Any]] = []
+        for bucket in self.ls(""):
+            if withdirs:
+                entries.append(bucket)
+            if maxdepth != 1:
+                depth = None if maxdepth is None else maxdepth - 1
+                entries.extend(self.find(bucket["name"], depth, withdirs, True).values())
+        return entries
 
     def exists(self, path: str, **kwargs: Any) -> bool:
         """Whether there is a file or a directory of this name."""
@@ -494,7 +520,10 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         return await store.info(key, path, completions())
 
     async def _ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
-        store, key, root = self._place(self._strip_protocol(path))
+        path = self._strip_protocol(path)
+        if self._is_top(path):
+            return await asyncio.to_thread(self.ls, path, detail)
+        store, key, root = self._place(path)
         return _sorted(await store.list(key, root, completions()), detail)
 
     async def _find(
@@ -506,6 +535,8 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         **kwargs: Any,
     ) -> Any:
         path = self._strip_protocol(path)
+        if self._is_top(path):
+            return await asyncio.to_thread(self.find, path, maxdepth, withdirs, detail)
         try:
             store, key, root = self._place(path)
         except FileNotFoundError:
@@ -590,44 +621,68 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
 
     def _write(self, path: str, mode: str, kwargs: dict[str, Any]) -> Any:
         file = self.target.open(path, mode, **kwargs)
-        close: Callable[[], None] = file.close
-
-        def close_and_forget() -> None:
-            close()
-            self._changed()
-
-        file.close = close_and_forget
+        file.__class__ = _telling(type(file))  # type: ignore[arg-type]
+        file.told = functools.partial(self._changed, path)
         return file
 
-    def _changed(self) -> None:
-        """Files were written by the target."""
+    def _changed(self, where: Any) -> None:
+        """The target wrote to a name, or to several."""
+        for path in where if isinstance(where, list | tuple) else [where]:
+            # What has read there before may be another file system; nothing has where no place is,
+            # such as that of a local file that is gone.
+            with contextlib.suppress(OSError, ValueError):
+                self._place(self._strip_protocol(path))
         self.invalidate_cache()
         self.target.invalidate_cache()
+
+
+@functools.cache
+def _telling(kind: type) -> type:
+    """Files of a kind that tell that they were closed.
+
+    A class, as a method of the file alone would make it refer to itself: one that is let go would
+    be written by Python's collector, on whichever thread that runs.
+    """
+
+    class Telling(kind):  # type: ignore[misc]
+        __slots__ = ()
+
+        def close(self) -> None:
+            super().close()
+            self.told()
+
+    Telling.__name__ = kind.__name__
+    return Telling
 
 
 #: Bytes that `get_file` copies at a time. Lower costs calls; higher costs memory.
 COPIED_BYTES = 4 << 20
 
 
-def _writing(name: str) -> Callable[..., Any]:
+def _writing(name: str, position: int, keyword: str) -> Callable[..., Any]:
     def write(self: ForereadFileSystem, *args: Any, **kwargs: Any) -> Any:
         try:
             return getattr(self.target, name)(*args, **kwargs)
         finally:
-            self._changed()
+            self._changed(args[position] if len(args) > position else kwargs.get(keyword, []))
 
     write.__name__ = name
     write.__doc__ = f"The target's own `{name}`; then what is known of names is forgotten."
     return write
 
 
-for _name in WRITES:
-    setattr(ForereadFileSystem, _name, _writing(_name))
+for _name, (_position, _keyword) in WRITES.items():
+    setattr(ForereadFileSystem, _name, _writing(_name, _position, _keyword))
 
 
 def _top() -> dict[str, Any]:
     """The entry of the root, above all buckets."""
-    return {"name": "", "size": 0, "type": "directory"}
+    return _bucket("")
+
+
+def _bucket(name: str) -> dict[str, Any]:
+    """The entry of a bucket."""
+    return {"name": name, "size": 0, "type": "directory"}
 
 
 def _sorted(entries: list[dict[str, Any]], detail: bool) -> list[Any]:

@@ -14,8 +14,8 @@ class Fixtures(abstract.AbstractFixtures):  # type: ignore[misc]
         return chained
 
     @pytest.fixture
-    def fs_path(self, bucket: str) -> str:
-        return bucket
+    def fs_path(self, place: str) -> str:
+        return place
 
     @pytest.fixture
     def supports_empty_directories(self) -> bool:

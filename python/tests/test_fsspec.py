@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import io
 import pickle
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import fsspec
 import pytest
+from fsspec import AbstractFileSystem
 
 import foreread
 from conftest import Gate, Testbed
@@ -20,6 +24,70 @@ def fs(testbed: Testbed) -> Any:
     system = fsspec.filesystem("foreread", target_protocol="s3", **testbed.options)
     system.invalidate_cache()
     return system
+
+
+class Buckets(AbstractFileSystem):  # type: ignore[misc]
+    """What a client of buckets says of all of them, as it has them cached."""
+
+    cachable = False
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__()
+        self.names = names
+        self.cached: list[str] | None = None
+
+    def ls(self, path: str, detail: bool = False, **kwargs: Any) -> list[Any]:
+        assert path == ""
+        assert detail
+        if self.cached is None:
+            self.cached = list(self.names)
+        return [{"name": name, "size": 0, "type": "directory"} for name in self.cached]
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        self.cached = None
+
+
+class Writer(AbstractFileSystem):  # type: ignore[misc]
+    """A client that writes objects of five bytes."""
+
+    cachable = False
+
+    def __init__(self, testbed: Testbed) -> None:
+        super().__init__()
+        self.testbed = testbed
+
+    def pipe_file(self, path: str, value: bytes, **kwargs: Any) -> None:
+        self.testbed.set_object(path.removeprefix("s3://").removeprefix("testbed/"), 5)
+
+    def put_file(self, lpath: str, rpath: str, **kwargs: Any) -> None:
+        self.pipe_file(rpath, b"")
+
+    def cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
+        self.pipe_file(path2, b"")
+
+    def touch(self, path: str, truncate: bool = True, **kwargs: Any) -> None:
+        self.pipe_file(path, b"")
+
+    def _open(self, path: str, mode: str = "rb", **kwargs: Any) -> Any:
+        self.pipe_file(path, b"")
+        return Written()
+
+
+class Written(io.BytesIO):
+    """A file that is written to."""
+
+
+WRITES: list[Callable[[Any, str], Any]] = [
+    lambda fs, path: fs.pipe_file(path, b"12345"),
+    lambda fs, path: fs.pipe_file(path=f"s3://{path}", value=b"12345"),
+    lambda fs, path: fs.pipe({path: b"12345"}),
+    lambda fs, path: fs.put_file("/here", path),
+    lambda fs, path: fs.put_file(lpath="/here", rpath=path),
+    lambda fs, path: fs.cp_file("testbed/tree/a", path),
+    lambda fs, path: fs.cp_file("testbed/tree/a", path2=path),
+    lambda fs, path: fs.touch(path),
+    lambda fs, path: fs.open(path, "wb").close(),
+]
 
 
 def test_names_are_those_of_the_target(fs: Any) -> None:
@@ -224,6 +292,56 @@ def test_writes_go_to_the_target(tmp_path: Any) -> None:
     assert not fs.exists(path)
     fs.makedirs(str(tmp_path / "a/b"))
     assert fs.isdir(str(tmp_path / "a/b"))
+
+
+def test_buckets_are_listed_by_the_target(testbed: Testbed) -> None:
+    fs = ForereadFileSystem("s3", **testbed.options)
+    fs._writer = Buckets(["ant"])
+    assert fs.ls("", detail=False) == ["ant"]
+    fs._writer.names = ["zebra", "ant"]
+    assert fs.ls("", detail=False) == ["ant", "zebra"]
+    assert fs.ls("s3://", detail=False) == ["ant", "zebra"]
+    assert [entry["type"] for entry in fs.ls("")] == ["directory"] * 2
+    assert asyncio.run(fs._ls("", detail=False)) == ["ant", "zebra"]
+    assert fs.find("", maxdepth=1, withdirs=True) == ["ant", "zebra"]
+    assert fs.glob("*") == ["ant", "zebra"]
+    assert next(iter(fs.walk("")))[1] == ["ant", "zebra"]
+
+
+def test_a_write_is_seen_by_what_has_looked_before(testbed: Testbed) -> None:
+    other = foreread._native.Store("s3://testbed", **testbed.options)
+    for nth, write in enumerate(WRITES):
+        # It has read nothing itself.
+        fs = ForereadFileSystem("s3", skip_instance_cache=True, **testbed.options)
+        fs._writer = Writer(testbed)
+        name = f"tree/written-{nth}"
+        with pytest.raises(FileNotFoundError):
+            other.info(name, name)
+        write(fs, f"testbed/{name}")
+        assert other.info(name, name)["size"] == 5
+
+
+def test_a_write_that_fails_raises_the_error_of_the_target(testbed: Testbed) -> None:
+    class Refuses(Writer):
+        def pipe_file(self, path: str, value: bytes, **kwargs: Any) -> None:
+            raise OSError(f"its own of {path}")
+
+    fs = ForereadFileSystem("s3", **testbed.options)
+    fs._writer = Refuses(testbed)
+    with pytest.raises(OSError, match="its own of gs://testbed/a"):
+        fs.pipe_file("gs://testbed/a", b"12345")
+
+
+def test_a_file_that_is_let_go_is_written(tmp_path: Any) -> None:
+    fs = ForereadFileSystem("file")
+    gc.disable()
+    try:
+        file = fs.open(str(tmp_path / "written"), "wb")
+        file.write(b"one")
+        del file
+        assert (tmp_path / "written").read_bytes() == b"one"
+    finally:
+        gc.enable()
 
 
 def test_names_are_forgotten_by_a_store_that_was_not_used(testbed: Testbed) -> None:

@@ -118,12 +118,16 @@ def test_stores_are_compared_and_sent(store: foreread.Store, made: Testbed) -> N
 
 def test_it_is_for_reading(store: foreread.Store, made: Testbed) -> None:
     assert store.read_only and not store.supports_writes
-    with pytest.raises(PermissionError):
+    # As zarr's own stores that are for reading.
+    with pytest.raises(ValueError, match="opened in read-only mode"):
         asyncio.run(store.set("a", default_buffer_prototype().buffer.from_bytes(b"a")))
-    with pytest.raises(PermissionError):
+    with pytest.raises(ValueError, match="opened in read-only mode"):
         asyncio.run(store.delete("a"))
-    with pytest.raises(ValueError, match="for reading"):
+    with pytest.raises(NotImplementedError, match="with_read_only is not implemented"):
         store.with_read_only(False)
+    assert store.with_read_only(True) == store
+    with pytest.raises(TypeError, match="Unexpected byte_range, got"):
+        asyncio.run(store.get("zarr.json", None, (0, 2)))
     with pytest.raises(TypeError, match="endpiont"):
         foreread.Store("s3://testbed/g.zarr", endpiont=made.endpoint)
 
