@@ -667,6 +667,29 @@ mod tests {
     }
 
     #[test]
+    fn what_a_reader_has_gone_by_is_ahead_of_none_and_may_be_evicted() {
+        let mut r = resident(150);
+        let mut room = Room::default();
+        for nth in 0..4 {
+            let folio = Extent::new(nth * 32, nth * 32 + 32);
+            r.insert(FILE, folio, None, RequestId(nth), Some(Ahead::Stream(7)));
+            r.grant(FILE, folio, RequestId(nth));
+            r.arrived(FILE, folio, RequestId(nth));
+        }
+        r.referenced(FILE, 32, Touch::First);
+        let (ahead, folio_bytes) = (r.ahead_bytes(), charge(Extent::new(0, 32)));
+        assert_eq!((ahead, r.partly_bytes()), (3 * folio_bytes, folio_bytes));
+        // It jumped over the first folio, touched the second one, and stands in the third.
+        r.passed_by(FILE, 7, Extent::new(0, 64));
+        assert_eq!((r.ahead_bytes(), r.partly_bytes()), (2 * folio_bytes, 0));
+        // Both may go for speculation. What was jumped over is waste, and no stream's.
+        assert!(r.make_room(charges(Extent::new(200, 274)), false, &mut room));
+        let gone: Vec<_> = room.evicted.iter().map(|gone| (gone.folio.start, gone.wasted_for)).collect();
+        assert!(gone.contains(&(0, Some(Ahead::Nearby))), "{gone:?}");
+        assert!(gone.iter().all(|(start, _)| *start < 64), "{gone:?}");
+    }
+
+    #[test]
     fn read_folios_are_evicted_first_and_what_a_reader_needs_last_only_for_demand() {
         let mut r = resident(16);
         let mut room = Room::default();
