@@ -16,6 +16,7 @@ process. The `foreread` command must be on the path, or named by FOREREAD_BIN.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import random
@@ -310,7 +311,7 @@ class Store:
 
 
 def measure(store: Store, row: str, client: str, seconds: float) -> dict[str, float] | None:
-    """One row with one client; nothing where the client is not installed."""
+    """One row with one client; nothing where that failed."""
     store.ask("counters/reset", {})
     command = [sys.executable, "-m", "foreread.bench", "--one", row, client, store.endpoint]
     ran = subprocess.run([*command, "--seconds", str(seconds)], stdout=subprocess.PIPE, text=True)
@@ -341,7 +342,7 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}")
-    parser.add_argument("--clients", default=",".join(CLIENTS), help="separated by commas")
+    parser.add_argument("--clients", help="separated by commas; without, those that are installed")
     parser.add_argument("--seconds", type=float, default=5.0, help="the longest time of a row")
     parser.add_argument("--first-byte", default="30ms")
     parser.add_argument("--connection-rate", default="80MB/s")
@@ -357,11 +358,18 @@ def main() -> None:
         print(json.dumps(run(row, client, endpoint, arguments.seconds)))
         return
     rows = arguments.rows or list(ROWS)
-    clients = arguments.clients.split(",")
+    missing = [name for name in CLIENTS if importlib.util.find_spec(name) is None]
+    clients = [name for name in CLIENTS if name not in missing]
+    if arguments.clients:
+        clients = arguments.clients.split(",")
     for given, known in ((rows, ROWS), (clients, CLIENTS)):
         for name in given:
             if name not in known:
                 parser.error(f"{name!r} is unknown; known are {', '.join(known)}")
+    for name in missing:
+        if name in clients:
+            parser.error(f"{name} is not installed; install it with `pip install {name}`")
+        print(f"without {name}, which is not installed", file=sys.stderr)
     store = Store(arguments.first_byte, arguments.connection_rate)
     try:
         if arguments.warm:
@@ -391,7 +399,7 @@ def main() -> None:
                         json.dumps({"row": row, "client": client, "figures": figures}), flush=True
                     )
                 else:
-                    text = "not installed, or it failed" if figures is None else shown(row, figures)
+                    text = "failed" if figures is None else shown(row, figures)
                     print(f"{row:12} {client:10} {text}", flush=True)
     finally:
         store.process.terminate()
