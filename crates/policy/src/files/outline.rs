@@ -126,8 +126,10 @@ impl Streams {
 
     /// The run or stream that ends nearest before `page`, at most `most` pages away.
     pub(crate) fn before(&self, page: u64, most: u64) -> Option<usize> {
-        let near = self.all.iter().enumerate().filter(|(_, s)| s.pos <= page && page - s.pos <= most);
-        near.max_by_key(|(_, s)| s.pos).map(|(at, _)| at)
+        let from = page.saturating_sub(most);
+        let near = self.reaches.iter().enumerate().filter(|(_, reach)| reach.0 <= page && from <= reach.1);
+        let before = near.map(|(at, _)| (at, self.all[at].pos)).filter(|(_, pos)| (from..=page).contains(pos));
+        before.max_by_key(|&(_, pos)| pos).map(|(at, _)| at)
     }
 
     /// Whether `read` lies behind a forward stream that was read a moment ago, so near that

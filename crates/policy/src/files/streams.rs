@@ -279,7 +279,7 @@ impl FileReadahead {
     /// The pages that stream `id` has gone through since this was asked for the last time, if it
     /// is sparse.
     pub(crate) fn take_passed(&mut self, id: u64) -> Option<Extent> {
-        self.change(id, Stream::take_passed)?
+        self.streams.iter_mut().find(|stream| stream.id == id)?.take_passed()
     }
 
     /// The last pages that stream `id` went through, at most `most` of them, if it is sparse.

@@ -237,8 +237,11 @@ impl Link {
     }
 
     fn transfer_ns(&self, pages: u64) -> u64 {
-        let bandwidth = if self.bandwidth == 0 { BANDWIDTH_UNKNOWN } else { self.bandwidth };
-        transfer_ns(pages * PAGE_BYTES, bandwidth)
+        transfer_ns(pages * PAGE_BYTES, self.bandwidth_or_guess())
+    }
+
+    fn bandwidth_or_guess(&self) -> u64 {
+        if self.bandwidth == 0 { BANDWIDTH_UNKNOWN } else { self.bandwidth }
     }
 
     /// The same, for the bound of what is in flight. A full link shows only a share of a
@@ -305,16 +308,13 @@ impl Link {
     /// The longest gap between two requests that costs less than the second one does, in pages, by
     /// what the link is known to carry.
     pub(crate) fn gap_pages_max(&self) -> u64 {
-        let bytes = u128::from(self.throughput.rate()) * u128::from(self.request_ns()) / 1_000_000_000;
-        (bytes / u128::from(PAGE_BYTES)).min(u128::from(u64::MAX)) as u64
+        pages_in(self.throughput.rate(), self.request_ns())
     }
 
     /// The longest gap that the link carries in less time than a reader waits for a first byte, in
     /// pages.
     pub(crate) fn first_byte_gap_pages(&self) -> u64 {
-        let bandwidth = if self.bandwidth == 0 { BANDWIDTH_UNKNOWN } else { self.bandwidth };
-        let bytes = u128::from(bandwidth.max(self.throughput.rate())) * u128::from(self.latency_ns) / 1_000_000_000;
-        (bytes / u128::from(PAGE_BYTES)).min(u128::from(u64::MAX)) as u64
+        pages_in(self.bandwidth_or_guess().max(self.throughput.rate()), self.latency_ns)
     }
 
     /// What a request costs beside its bytes, in ns.
@@ -341,14 +341,19 @@ impl Link {
     /// filled, in pages.
     pub(crate) fn product_pages(&self, part_pages: u64) -> u64 {
         let delay_ns = self.latency_ns.saturating_add(self.transfer_in_flight_ns(part_pages));
-        let bytes = u128::from(self.throughput.rate()) * u128::from(delay_ns) / 1_000_000_000;
-        (bytes / u128::from(PAGE_BYTES)).min(u128::from(u64::MAX)) as u64
+        pages_in(self.throughput.rate(), delay_ns)
     }
 }
 
 /// The time that `bytes` take at `bytes_per_s`, in ns.
 pub(crate) fn transfer_ns(bytes: u64, bytes_per_s: u64) -> u64 {
     (u128::from(bytes) * 1_000_000_000 / u128::from(bytes_per_s)).min(u128::from(u64::MAX)) as u64
+}
+
+/// Whole pages that come in `ns` at `bytes_per_s`.
+fn pages_in(bytes_per_s: u64, ns: u64) -> u64 {
+    let bytes = u128::from(bytes_per_s) * u128::from(ns) / 1_000_000_000;
+    (bytes / u128::from(PAGE_BYTES)).min(u128::from(u64::MAX)) as u64
 }
 
 /// The least seen, forgetting a 64th of the difference at each sample above it.

@@ -22,6 +22,7 @@
 //! 0014 (disks), 0058 (long reads), 0061 (first parts), 0071 (gaps), 0072 (records on disks).
 
 use super::{Gaps, PART_PAGES_MAX, PART_PAGES_MIN, Pattern, Stream};
+use crate::files::sparse::AMPLIFICATION_MAX;
 use crate::units::{Extent, FOLIO_PAGES_MAX, Nanos, Records};
 
 /// What to read ahead next.
@@ -262,12 +263,6 @@ const PART_PAGES_MIN_FIRST: u64 = 64;
 /// their parts have come. Higher: the parts of a longer read come less in parallel. Source: the
 /// longest READ of a kernel; with two readers, 454 to 400 requests a GiB (docs/decisions/0058).
 const PART_PAGES_MIN_LONG: u64 = 256;
-
-/// The longest distance between records whose gaps are read through, in lengths of a record.
-/// Lower: more requests for sparse records. Higher: a reader that changes its pattern has fetched
-/// more in vain. Source: derived: bytes at 1 GB/s in place of requests at 5,500 a second, for
-/// records of 4 KiB at up to 180 KB from each other, cut to what a user would accept to pay for.
-const AMPLIFICATION_MAX: u64 = 16;
 
 /// The longest gap that is read through where it is not known what the link carries, in pages: 128
 /// KiB. Lower: a reader of records that lie so far apart makes a request for each. Higher: a
