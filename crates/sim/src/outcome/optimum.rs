@@ -64,13 +64,21 @@ pub fn least(workload: &Workload, device: &Profile) -> Option<Least> {
         // The pages of the current read need no memory.
         least_misses(&pages, (workload.mount.memory_bytes + buffer_bytes) / PAGE_BYTES + longest)
     } else {
-        let mut distinct: Vec<(u32, u64)> = Vec::new();
+        let mut pages: Vec<(u32, u64)> = Vec::new();
+        let mut distinct = 0;
+        let merge = |pages: &mut Vec<(u32, u64)>| {
+            pages.sort_unstable();
+            pages.dedup();
+            pages.len()
+        };
         for reader in workload.readers() {
-            distinct.extend(pages_of(reader));
-            distinct.sort_unstable();
-            distinct.dedup();
+            pages.extend(pages_of(reader));
+            // Not for each reader, which takes the square of their number.
+            if pages.len() > 2 * distinct {
+                distinct = merge(&mut pages);
+            }
         }
-        distinct.len() as u64
+        merge(&mut pages) as u64
     };
     let transfer_ns = (u128::from(misses * PAGE_BYTES) * 1_000_000_000 / u128::from(rate.max(1))) as u64;
     Some(Least { ns: (first_byte_ns + transfer_ns).max(last_due_ns), reads })
