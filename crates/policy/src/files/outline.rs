@@ -1,135 +1,220 @@
-//! The streams of one file, with the few fields that every read is compared with kept side by
-//! side.
+//! The streams of one file, and how a read finds those near it.
 //!
 //! ```text
-//!   all        | window, pace, evidence, ... | window, pace, evidence, ... | . . .
-//!              looked into where the outline matches
-//!   reaches    | from..to | from..to | . . .       scanned at each read
-//!   starts     | page | page | . . .               scanned at each read; of runs alone
-//!   by_last    | 7 | 2 | 5 | . . .                 the stream read longest ago first
+//!   places      | stream | stream | . | stream | . . .      a place keeps its number
+//!   near        where each may go on, in the order of the file
+//!   anywhere    strided ones, which may go on at any place: their arithmetic is looked into
+//!   recency     runs, and recognised streams, in the order of their last reads
 //! ```
 //!
-//! A random read belongs to no stream. It is compared with more than a hundred runs, and replaces
-//! the one that was idle for longest. Scanning the streams themselves took a third of the time
-//! that policy spends on such a read (docs/decisions/0037).
+//! A random read belongs to no stream. It is compared with those near it, and replaces the run
+//! that was idle for longest. So a read costs as much beside 16,000 streams as beside 16
+//! (docs/decisions/0089).
 //!
-//! *Invariants:* the outline of a stream agrees with the stream: its pattern, position and start
-//! are changed through [`Streams::change`] only. Time does not go back.
+//! *Invariants:* a stream is entered near all places where it may go on, under its pattern and
+//! position: these are changed through [`Streams::change`] only. Time does not go back.
 //!
 //! The file does not decide when a run is recognised or how many streams there may be (`streams`).
-//! Source: docs/decisions/0037.
+//! Source: docs/decisions/0037, 0089.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use crate::collections::intervals::Intervals;
+use crate::collections::recency::Recency;
 use crate::files::window::{Pattern, Read, Stream};
 use crate::units::{Extent, FOLIO_PAGES_MAX, Nanos};
 
-/// The streams and runs of one file, and their outline.
+/// The streams and runs of one file, found by place, by position and by last use.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
-    all: Vec<Stream>,
-    /// In the same order: the first and the last page at which a read that the stream expects may
-    /// begin.
-    reaches: Vec<(u64, u64)>,
-    /// In the same order: where each run begins, and [`NOWHERE`] for recognised streams.
-    starts: Vec<u64>,
-    /// Their indices, the one read longest ago first.
-    by_last: Vec<u32>,
-    /// How many are not recognised.
+    places: Vec<Option<Entry>>,
+    /// Places that are free.
+    free: Vec<u32>,
+    near: Intervals,
+    anywhere: Vec<u32>,
+    recency: Recency,
+    /// The places of those that were recognised once, by their identity.
+    known: BTreeMap<u64, u32>,
     runs: usize,
 }
 
-/// Where a run begins, or [`NOWHERE`] for a recognised stream.
-fn start_of(stream: &Stream) -> u64 {
-    if stream.is_recognised() { NOWHERE } else { stream.start }
+#[derive(Debug)]
+struct Entry {
+    stream: Stream,
+    /// What it is entered under in `near`; `None` for one that is anywhere.
+    near: Option<(u64, u64)>,
 }
 
+impl Entry {
+    /// Where `stream` is to be entered, if not as it is. A window moves on with each read: it is
+    /// entered with as much behind it as it is long, and again when it leaves that.
+    fn moved(&self) -> Option<Option<(u64, u64)>> {
+        if matches!(self.stream.pattern, Pattern::Strided { .. }) {
+            return self.near.is_some().then_some(None);
+        }
+        let (from, to) = self.stream.reach();
+        if !self.stream.is_recognised() {
+            // A read that ends where a run begins is looked for as well.
+            let exact = Some((self.stream.start.min(from), to));
+            return (self.near != exact).then_some(exact);
+        }
+        let is_near = |(first, last): (u64, u64)| first <= from && to <= last && from - first <= 2 * (to - from);
+        let moved = !self.near.is_some_and(is_near);
+        moved.then(|| Some((from, to.saturating_add(to - from))))
+    }
+}
+
+/// The list of `recency` that a stream is in.
+fn list(stream: &Stream) -> usize {
+    if stream.is_recognised() { RECOGNISED } else { RUNS }
+}
+
+/// The list of runs.
+const RUNS: usize = 0;
+
+/// The list of recognised streams.
+const RECOGNISED: usize = 1;
+
 impl Streams {
-    pub(crate) fn get(&self, at: usize) -> &Stream {
-        &self.all[at]
+    /// The stream at a place that is taken.
+    pub(crate) fn get(&self, at: u32) -> &Stream {
+        &self.entry(at).stream
+    }
+
+    fn entry(&self, at: u32) -> &Entry {
+        self.places[at as usize].as_ref().expect("the place is taken")
+    }
+
+    fn entry_mut(&mut self, at: u32) -> &mut Entry {
+        self.places[at as usize].as_mut().expect("the place is taken")
     }
 
     /// Changes the stream at `at`.
-    pub(crate) fn change<R>(&mut self, at: usize, change: impl FnOnce(&mut Stream) -> R) -> R {
-        let stream = &mut self.all[at];
-        let before = stream.last;
-        let result = change(stream);
-        let start = start_of(stream);
-        self.runs = self.runs + usize::from(start != NOWHERE) - usize::from(self.starts[at] != NOWHERE);
-        (self.reaches[at], self.starts[at]) = (stream.reach(), start);
-        if stream.last != before {
-            let place = self.place(at);
-            self.by_last[place..].rotate_left(1);
+    pub(crate) fn change<R>(&mut self, at: u32, change: impl FnOnce(&mut Stream) -> R) -> R {
+        let entry = self.entry_mut(at);
+        let (before, old) = (entry.stream.last, list(&entry.stream));
+        let result = change(&mut entry.stream);
+        let (last, new, moved, id) = (entry.stream.last, list(&entry.stream), entry.moved(), entry.stream.id);
+        if let Some(to) = moved {
+            self.enter(at, to);
+        }
+        if last != before || new != old {
+            self.recency.remove(old, at);
+            self.recency.push(new, at);
+        }
+        match (old, new) {
+            (RUNS, RECOGNISED) => {
+                self.runs -= 1;
+                self.known.insert(id, at);
+            }
+            (RECOGNISED, RUNS) => self.runs += 1,
+            _ => {}
         }
         result
     }
 
-    pub(crate) fn push(&mut self, stream: Stream) {
-        let start = start_of(&stream);
-        self.runs += usize::from(start != NOWHERE);
-        self.reaches.push(stream.reach());
-        self.starts.push(start);
-        self.by_last.push(self.all.len() as u32);
-        self.all.push(stream);
-    }
-
-    /// Removes the stream at `at`; the last one takes its index.
-    pub(crate) fn swap_remove(&mut self, at: usize) -> Stream {
-        self.by_last.remove(self.place(at));
-        let last = self.all.len() - 1;
-        if at != last {
-            let place = self.place(last);
-            self.by_last[place] = at as u32;
+    /// Enters the stream at `at` under `to`.
+    fn enter(&mut self, at: u32, to: Option<(u64, u64)>) {
+        let from = core::mem::replace(&mut self.entry_mut(at).near, to);
+        match from {
+            Some(from) => self.near.remove(from, at),
+            None => self.anywhere.retain(|&other| other != at),
         }
-        self.reaches.swap_remove(at);
-        self.runs -= usize::from(self.starts.swap_remove(at) != NOWHERE);
-        self.all.swap_remove(at)
+        match to {
+            Some(to) => self.near.insert(to, at),
+            None => self.anywhere.push(at),
+        }
     }
 
-    /// The position of the stream at `at` in `by_last`.
-    fn place(&self, at: usize) -> usize {
-        let place = self.by_last.iter().position(|&index| index as usize == at);
-        place.expect("each stream has a place in by_last")
+    /// Adds a stream whose last read is the latest. Returns its place.
+    pub(crate) fn push(&mut self, stream: Stream) -> u32 {
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            self.places.len() as u32 - 1
+        });
+        let (id, list) = (stream.id, list(&stream));
+        let mut entry = Entry { stream, near: None };
+        entry.near = entry.moved().flatten();
+        match entry.near {
+            Some(near) => self.near.insert(near, at),
+            None => self.anywhere.push(at),
+        }
+        self.places[at as usize] = Some(entry);
+        self.recency.push(list, at);
+        if list == RUNS {
+            self.runs += 1;
+        } else {
+            self.known.insert(id, at);
+        }
+        at
+    }
+
+    /// Removes the stream at `at`.
+    pub(crate) fn remove(&mut self, at: u32) -> Stream {
+        let Entry { stream, near } = self.places[at as usize].take().expect("the place is taken");
+        match near {
+            Some(near) => self.near.remove(near, at),
+            None => self.anywhere.retain(|&other| other != at),
+        }
+        let list = list(&stream);
+        self.recency.remove(list, at);
+        if list == RUNS {
+            self.runs -= 1;
+        }
+        self.known.remove(&stream.id);
+        self.free.push(at);
+        stream
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.all.len()
+        self.places.len() - self.free.len()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Stream> {
-        self.all.iter()
+        self.places.iter().flatten().map(|entry| &entry.stream)
     }
 
-    /// To change fields that the outline does not hold.
+    /// To change fields that no order depends on.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
-        self.all.iter_mut()
+        self.places.iter_mut().flatten().map(|entry| &mut entry.stream)
     }
 
-    /// The index of the stream `id`.
-    pub(crate) fn position(&self, id: u64) -> Option<usize> {
-        self.all.iter().position(|stream| stream.id == id)
+    /// The place of the stream `id`, which was recognised once.
+    pub(crate) fn position(&self, id: u64) -> Option<u32> {
+        self.known.get(&id).copied()
+    }
+
+    /// The stream `id`, which was recognised once.
+    pub(crate) fn find(&self, id: u64) -> Option<&Stream> {
+        self.position(id).map(|at| self.get(at))
+    }
+
+    /// The same, to change fields that no order depends on.
+    pub(crate) fn find_mut(&mut self, id: u64) -> Option<&mut Stream> {
+        self.position(id).map(|at| &mut self.entry_mut(at).stream)
+    }
+
+    /// Those that may go on at a page of `from..=to`, and others near it; not those that are
+    /// anywhere.
+    fn near(&self, from: u64, to: u64) -> impl Iterator<Item = (u32, &Stream)> {
+        self.near.near((from, to)).map(|at| (at, self.get(at)))
     }
 
     /// The stream that `read` belongs to. Recognised ones come first, then the one that stands
     /// nearest.
-    pub(crate) fn expecting(&self, read: Read) -> Option<usize> {
+    pub(crate) fn expecting(&self, read: Read) -> Option<u32> {
         let start = read.extent.start;
-        let within = |&(from, to): &(u64, u64)| from <= start && start <= to;
-        // Most reads belong to none, and a scan without look-ups tells that soonest.
-        if !self.reaches.iter().any(within) {
-            return None;
-        }
-        let near = self.reaches.iter().enumerate().filter(|(_, reach)| within(reach));
-        let expecting = near.map(|(at, _)| (at, &self.all[at])).filter(|(_, s)| s.expects(read));
-        expecting.min_by_key(|(_, s)| (!s.is_recognised(), s.pos.abs_diff(start))).map(|(at, _)| at)
+        let anywhere = self.anywhere.iter().map(|&at| (at, self.get(at)));
+        let expecting = self.near(start, start).chain(anywhere).filter(|(_, s)| s.expects(read));
+        expecting.min_by_key(|(at, s)| (!s.is_recognised(), s.pos.abs_diff(start), *at)).map(|(at, _)| at)
     }
 
     /// The run or stream that ends nearest before `page`, at most `most` pages away.
-    pub(crate) fn before(&self, page: u64, most: u64) -> Option<usize> {
+    pub(crate) fn before(&self, page: u64, most: u64) -> Option<u32> {
         let from = page.saturating_sub(most);
-        let near = self.reaches.iter().enumerate().filter(|(_, reach)| reach.0 <= page && from <= reach.1);
-        let before = near.map(|(at, _)| (at, self.all[at].pos)).filter(|(_, pos)| (from..=page).contains(pos));
-        before.max_by_key(|&(_, pos)| pos).map(|(at, _)| at)
+        let near = self.near(from, page).filter(|(_, s)| (from..=page).contains(&s.pos));
+        near.max_by_key(|&(at, s)| (s.pos, at)).map(|(at, _)| at)
     }
 
     /// Whether `read` lies behind a forward stream that was read a moment ago, so near that
@@ -139,22 +224,21 @@ impl Streams {
         if read.pages() < FOLIO_PAGES_MAX {
             return false;
         }
-        let within = |&(from, to): &(u64, u64)| from <= read.start && read.start <= to;
-        let near = self.reaches.iter().enumerate().filter(|(_, reach)| within(reach));
-        let mut near = near.map(|(at, _)| &self.all[at]);
+        let reaches = |s: &Stream| (s.reach().0..=s.reach().1).contains(&read.start);
         let is_forward = |s: &Stream| s.is_recognised() && s.pattern == Pattern::Forward;
-        near.any(|s| is_forward(s) && read.end <= s.pos && now.since(s.last) <= OVERTAKEN)
+        let just_read = |s: &Stream| read.end <= s.pos && now.since(s.last) <= OVERTAKEN;
+        self.near(read.start, read.start).any(|(_, s)| is_forward(s) && just_read(s) && reaches(s))
     }
 
     /// The run that begins at `page`.
-    pub(crate) fn run_from(&self, page: u64) -> Option<usize> {
-        self.starts.iter().position(|&start| start == page)
+    pub(crate) fn run_from(&self, page: u64) -> Option<u32> {
+        let mut near = self.near(page, page);
+        near.find(|(_, s)| !s.is_recognised() && s.start == page).map(|(at, _)| at)
     }
 
     /// How many runs have been read after `last`.
     pub(crate) fn runs_after(&self, last: Nanos) -> usize {
-        let latest_first = self.by_last.iter().rev().map(|&at| &self.all[at as usize]);
-        latest_first.take_while(|stream| stream.last > last).filter(|stream| !stream.is_recognised()).count()
+        self.recency.newest_first(RUNS).take_while(|&at| self.get(at).last > last).count()
     }
 
     /// How many are runs, which may become streams.
@@ -164,26 +248,23 @@ impl Streams {
 
     /// How many are recognised.
     pub(crate) fn recognised(&self) -> usize {
-        self.all.len() - self.runs
+        self.len() - self.runs
     }
 
-    /// Those that were last read after `from`, and not after `until`.
-    pub(crate) fn last_read(&self, from: Option<Nanos>, until: Nanos) -> impl Iterator<Item = &Stream> {
-        let last = |&at: &u32| self.all[at as usize].last;
-        let first = self.by_last.partition_point(|at| from.is_some_and(|from| last(at) <= from));
-        self.by_last[first..].iter().map(|&at| &self.all[at as usize]).take_while(move |s| s.last <= until)
+    /// One that was last read by `until`, and was not returned since its last read.
+    pub(crate) fn take_ended(&mut self, until: Nanos) -> Option<&Stream> {
+        let has_ended = |&(_, at): &(usize, u32)| self.get(at).last <= until;
+        let oldest = [RUNS, RECOGNISED].into_iter().filter_map(|list| Some((list, self.recency.unmarked(list)?)));
+        let (list, at) = oldest.filter(has_ended).min_by_key(|&(_, at)| self.get(at).last)?;
+        self.recency.mark(list);
+        Some(self.get(at))
     }
 
     /// The recognised stream, or the run, that was read longest ago.
-    pub(crate) fn idle(&self, recognised: bool) -> Option<usize> {
-        self.by_last.iter().map(|&at| at as usize).find(|&at| (self.starts[at] == NOWHERE) == recognised)
+    pub(crate) fn idle(&self, recognised: bool) -> Option<u32> {
+        self.recency.oldest(usize::from(recognised))
     }
 }
-
-/// The page that stands for "no run starts here". Lower: a run could start at that page, and a
-/// stream would be taken for it. Higher: not possible. Source: the largest page number, beyond the
-/// end of any file.
-const NOWHERE: u64 = u64::MAX;
 
 /// Time in which requests of one reader overtake each other on their way: 2 ms. Lower: of a fast
 /// reader behind a busy mount, one that is late begins a stream of its own, which takes a share of
@@ -206,18 +287,19 @@ mod tests {
             let mut streams = Streams::default();
             for (at, (step, page, pages)) in steps.into_iter().enumerate() {
                 let (now, read) = (Nanos(at as u64 / 3), Extent::new(page, page + pages));
-                let any = (!streams.all.is_empty()).then(|| page as usize % streams.all.len());
+                let taken: Vec<u32> = (0..streams.places.len() as u32).filter(|&at| streams.places[at as usize].is_some()).collect();
+                let any = (!taken.is_empty()).then(|| taken[page as usize % taken.len()]);
                 match (step, any) {
-                    (0, Some(any)) => { streams.swap_remove(any); }
+                    (0, Some(any)) => { streams.remove(any); }
                     (1, Some(any)) if streams.get(any).expects(Read::alone(read, Some(page))) => {
                         streams.change(any, |s| s.advance(now, Read::alone(read, Some(page)), &Lengths::default()));
                     }
-                    (2, Some(any)) => streams.change(any, |s| s.recognise(Some(page), &Lengths::default())),
+                    (2, Some(any)) if streams.get(any).pattern == Pattern::Forward => streams.change(any, |s| s.recognise(Some(page), &Lengths::default())),
                     (3, Some(any)) => streams.change(any, |s| s.recognise_stride(-(pages as i64), pages, 3)),
                     (4, Some(any)) => streams.change(any, |s| s.prepend(now, read, false, false)),
-                    _ => streams.push(Stream::new(at as u64, now, read)),
+                    _ => { streams.push(Stream::new(at as u64, now, read)); }
                 }
-                let all = || streams.all.iter().enumerate();
+                let all = || (0..).zip(&streams.places).filter_map(|(at, entry)| Some((at, &entry.as_ref()?.stream)));
                 let runs = || all().filter(|(_, s)| !s.is_recognised());
                 prop_assert_eq!(streams.runs(), runs().count());
                 prop_assert_eq!(streams.recognised(), all().filter(|(_, s)| s.is_recognised()).count());
@@ -228,9 +310,13 @@ mod tests {
                 for page in 0..450 {
                     let read = Read::alone(Extent::new(page, page + 4), None);
                     let expecting = all().filter(|(_, s)| s.expects(read));
-                    let nearest = expecting.min_by_key(|(_, s)| (!s.is_recognised(), s.pos.abs_diff(page)));
+                    let nearest = expecting.min_by_key(|(at, s)| (!s.is_recognised(), s.pos.abs_diff(page), *at));
                     prop_assert_eq!(streams.expecting(read), nearest.map(|(at, _)| at));
-                    prop_assert_eq!(streams.run_from(page), runs().find(|(_, s)| s.start == page).map(|(at, _)| at));
+                    let found = streams.run_from(page).map(|at| streams.get(at).start);
+                    prop_assert_eq!(found, runs().find(|(_, s)| s.start == page).map(|(_, s)| s.start));
+                    let ends = all().filter(|(_, s)| s.pos <= page && page <= s.pos + 20);
+                    let ends = ends.filter(|(_, s)| !matches!(s.pattern, Pattern::Strided { .. }));
+                    prop_assert_eq!(streams.before(page, 20).map(|at| streams.get(at).pos), ends.map(|(_, s)| s.pos).max());
                 }
             }
         }

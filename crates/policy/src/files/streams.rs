@@ -125,7 +125,7 @@ impl FileReadahead {
     /// Treats the streams and runs that have not been read for a while as ended.
     fn end_idle(&mut self, now: Nanos) {
         let Some(until) = now.0.checked_sub(ENDED.0).map(Nanos) else { return };
-        for stream in self.streams.last_read(self.ended, until) {
+        while let Some(stream) = self.streams.take_ended(until) {
             self.lengths.end(stream.length());
         }
         self.ended = Some(until);
@@ -137,7 +137,7 @@ impl FileReadahead {
     }
 
     /// `read` continues the stream or run at `at`.
-    fn continued(&mut self, now: Nanos, at: usize, read: Read) -> (Option<u64>, Shown) {
+    fn continued(&mut self, now: Nanos, at: u32, read: Read) -> (Option<u64>, Shown) {
         let by_chance = u32::from(self.continues_by_chance(at, read));
         if self.has_ended(self.streams.get(at)) {
             self.lengths.revive(self.streams.get(at).length());
@@ -159,12 +159,11 @@ impl FileReadahead {
             return (Some(id), Shown::Nothing);
         }
         if let Some(next) = self.streams.run_from(pos).filter(|next| *next != at) {
-            let next = self.streams.swap_remove(next);
+            let next = self.streams.remove(next);
             self.starts.forget(next.id);
-            self.change(id, |stream| stream.append(&next, read.beside));
+            self.streams.change(at, |stream| stream.append(&next, read.beside));
         }
         let needed = ADJACENT_READS + self.distrust + by_chance;
-        let Some(at) = self.streams.position(id) else { return (None, Shown::Nothing) };
         let &Stream { start, seen, reads, .. } = self.streams.get(at);
         self.starts.grow(id, start, seen);
         if reads < needed {
@@ -177,7 +176,7 @@ impl FileReadahead {
 
     /// Whether a random read is likely to continue this run, or one that was read later: in a
     /// small file with many runs (docs/decisions/0010).
-    fn continues_by_chance(&self, at: usize, read: Read) -> bool {
+    fn continues_by_chance(&self, at: u32, read: Read) -> bool {
         let later = self.streams.runs_after(self.streams.get(at).last) as u64;
         (1 + later) * read.extent.pages() * CHANCE > read.file_pages
     }
@@ -242,7 +241,7 @@ impl FileReadahead {
             return;
         };
         if let Some(at) = self.streams.idle(full) {
-            let gone = self.streams.swap_remove(at);
+            let gone = self.streams.remove(at);
             if !self.has_ended(&gone) {
                 self.lengths.end(gone.length());
             }
@@ -263,28 +262,28 @@ impl FileReadahead {
 
     /// Whether stream `id` has been read only once.
     pub(crate) fn is_new(&self, id: u64) -> bool {
-        self.streams.iter().any(|s| s.id == id && s.reads == 1)
+        self.streams.find(id).is_some_and(|s| s.reads == 1)
     }
 
     /// Whether stream `id` was guessed from context and has not been read on.
     pub(crate) fn is_guess(&self, id: u64) -> bool {
-        self.streams.iter().any(|s| s.id == id && s.guess)
+        self.streams.find(id).is_some_and(|s| s.guess)
     }
 
     /// The pages between the last two records of stream `id`, if it is a progression.
     pub(crate) fn gap_behind(&self, id: u64) -> Option<Extent> {
-        self.streams.iter().find(|stream| stream.id == id)?.gap_behind()
+        self.streams.find(id)?.gap_behind()
     }
 
     /// The pages that stream `id` has gone through since this was asked for the last time, if it
     /// is sparse.
     pub(crate) fn take_passed(&mut self, id: u64) -> Option<Extent> {
-        self.streams.iter_mut().find(|stream| stream.id == id)?.take_passed()
+        self.streams.find_mut(id)?.take_passed()
     }
 
     /// The last pages that stream `id` went through, at most `most` of them, if it is sparse.
     pub(crate) fn gone_through(&self, id: u64, most: u64) -> Option<(Extent, Sparse)> {
-        self.streams.iter().find(|stream| stream.id == id)?.gone_through(most)
+        self.streams.find(id)?.gone_through(most)
     }
 
     /// What its streams of `file` are doing, where each may be `share_pages` ahead.
@@ -328,29 +327,29 @@ impl FileReadahead {
 
     /// How far ahead stream `id` wants to be, in pages.
     pub(crate) fn ahead(&self, id: u64) -> u64 {
-        self.streams.iter().find(|s| s.id == id).map_or(0, |s| s.within_horizon(s.ahead))
+        self.streams.find(id).map_or(0, |s| s.within_horizon(s.ahead))
     }
 
     /// The pages that stream `id` would be `ahead` of its reader with.
     pub(crate) fn outlook(&self, id: u64, ahead: u64, file_pages: u64) -> Option<Extent> {
-        self.streams.iter().find(|s| s.id == id).map(|s| s.outlook(ahead, file_pages))
+        self.streams.find(id).map(|s| s.outlook(ahead, file_pages))
     }
 
     /// Whether the reader of stream `id` has had to wait since then.
     pub(crate) fn has_waited(&self, id: u64, since: Nanos) -> bool {
-        self.streams.iter().any(|s| s.id == id && s.has_waited(since))
+        self.streams.find(id).is_some_and(|s| s.has_waited(since))
     }
 
     /// Stream `id` has all that it could read ahead in the tier, or not.
     pub(crate) fn set_near(&mut self, id: u64, near: bool) {
-        if self.streams.iter().any(|s| s.id == id && s.near != near) {
+        if self.streams.find(id).is_some_and(|s| s.near != near) {
             self.change(id, |stream| stream.near = near);
         }
     }
 
     /// Pages that stream `id` had read in its round when they were last counted.
     pub(crate) fn standing(&self, id: u64) -> u64 {
-        self.streams.iter().find(|s| s.id == id).map_or(0, |s| s.standing)
+        self.streams.find(id).map_or(0, |s| s.standing)
     }
 
     /// Counts the pages read in `round` by each stream that is active and wants to be at least
@@ -367,7 +366,7 @@ impl FileReadahead {
 
     /// When the reader of stream `id` counts as stopped.
     pub(crate) fn stops_at(&self, id: u64) -> Option<Nanos> {
-        self.streams.iter().find(|s| s.id == id).map(Stream::stops_at)
+        self.streams.find(id).map(Stream::stops_at)
     }
 }
 
