@@ -70,6 +70,9 @@ impl Stream {
     /// Strided: the pages between the record that is being read and the one before it.
     pub(crate) fn gap_behind(&self) -> Option<Extent> {
         let Pattern::Strided { delta, pages } = self.pattern else { return None };
+        if self.has_rows() {
+            return None;
+        }
         let before = self.pos.checked_add_signed(-delta)?;
         Some(Extent::new(before.min(self.pos) + pages, before.max(self.pos)))
     }
@@ -128,6 +131,9 @@ impl Stream {
                 // A disk serves them one after the other, each after a positioning of its own.
                 let apart = limits.rotational && delta.unsigned_abs() > pages;
                 let ahead = if apart { ahead.min(DISK_RECORDS * pages) } else { ahead };
+                if self.has_rows() {
+                    return self.next_in_rows(ahead, delta, limits.file_pages);
+                }
                 self.next_strided(ahead, part.min(PART_PAGES_STRIDED_MAX), delta, pages, limits.file_pages)
             }
         }
@@ -203,6 +209,23 @@ impl Stream {
         Some(Part { extent, records: Some(Records { start: low, pages, delta: distance }), mark: ahead_of })
     }
 
+    /// The next part of a progression that is read row by row.
+    fn next_in_rows(&mut self, ahead: u64, delta: i64, file_pages: u64) -> Option<Part> {
+        loop {
+            let part = self.rows?.part(self.end.max(0) as u64)?;
+            let planned = ((self.end - self.pos as i64) / delta) as u64;
+            if planned > 0 && planned * part.pages() > ahead {
+                return None;
+            }
+            let end = part.end.min(file_pages);
+            if part.start < end {
+                return Some(Part::plain(Extent::new(part.start, end)));
+            }
+            // The last record of a row lies behind the end of the file.
+            self.end += delta;
+        }
+    }
+
     fn next_strided(&self, ahead: u64, part: u64, delta: i64, pages: u64, file_pages: u64) -> Option<Part> {
         let touching = delta.unsigned_abs() == pages;
         let wanted = (ahead / pages).max(1) as i64;
@@ -273,7 +296,7 @@ const GAP_TRIED_PAGES_MAX: u64 = 32;
 /// Pages of the largest part made of records that touch: 2 MiB. Lower: more requests for a
 /// backward reader. Higher: a backward reader, which wants the end of a part first, waits for more
 /// of what lies before it. Source: a guess, not measured.
-const PART_PAGES_STRIDED_MAX: u64 = 512;
+pub(super) const PART_PAGES_STRIDED_MAX: u64 = 512;
 
 /// Records of a progression wanted ahead on a disk, where they do not touch. Lower: none would be
 /// on its way while one is read. Higher: what is demanded meanwhile waits for more positionings,
