@@ -20,6 +20,7 @@
 //! program that goes through a matrix against the order in which it is stored; the height of a row
 //! doubles as a window does. docs/decisions/0089.
 
+use crate::files::window::parts::PART_PAGES_STRIDED_MAX;
 use crate::units::Extent;
 
 /// The rows of a progression that goes forward.
@@ -76,14 +77,18 @@ impl Rows {
 
     /// Whether a read at `page` is the second one of the next row, after one that went to the
     /// record at `last`, with records of `pages`. If so, that is the first row from now on. All of
-    /// a row is to take no more than half of `room` pages, and a part no more than `most`.
-    pub(crate) fn begins(&mut self, page: u64, last: u64, pages: u64, room: u64, most: u64) -> bool {
+    /// a row is to take no more than half of `room` pages.
+    ///
+    /// Nothing of that counts while `others_wait`: readers that go side by side lie at such places
+    /// as well, and each goes on by itself.
+    pub(crate) fn begins(&mut self, page: u64, last: u64, pages: u64, room: u64, others_wait: bool) -> bool {
         let columns = last.saturating_sub(self.first) / self.delta + 1;
-        if self.shown.is_some() || columns < COLUMNS_MIN {
+        if self.shown.is_some() || columns < COLUMNS_MIN || room == 0 || others_wait {
             return false;
         }
         if let Some(begun) = self.begun.filter(|begun| begun + self.delta == page) {
-            let records = (room / (2 * columns * pages)).min(most / pages).min(self.delta / pages).max(1);
+            let records =
+                (room / (2 * columns * pages)).min(PART_PAGES_STRIDED_MAX / pages).min(self.delta / pages).max(1);
             self.first = begun;
             self.shown = Some(Shown { columns, pages, tallest: records.ilog2() });
             return true;
@@ -161,26 +166,35 @@ mod tests {
     /// Rows whose second one begins at page 104, with records of 4 pages 1,000 apart.
     fn shown(columns: u64, room: u64) -> Option<Rows> {
         let (mut rows, last) = (Rows::new(100, 1_000), 100 + (columns - 1) * 1_000);
-        assert!(!rows.begins(104, last, 4, room, 256), "one read is no row");
-        rows.begins(1_104, last, 4, room, 256).then_some(rows)
+        assert!(!rows.begins(104, last, 4, room, false), "one read is no row");
+        rows.begins(1_104, last, 4, room, false).then_some(rows)
     }
 
     #[test]
     fn two_reads_at_its_places_show_the_next_row() {
-        assert_eq!(shown(31, 0), None);
-        let rows = shown(41, 0).expect("a row of 41 records");
+        assert_eq!(shown(31, 8), None);
+        let rows = shown(41, 8).expect("a row of 41 records");
         assert_eq!(rows.place(2_104), Some(2_104));
         assert_eq!(rows.place(108), Some(104 + 41 * 1_000), "the next row");
         assert_eq!(rows.place(41_104), None, "beyond the last column");
         assert!(rows.are_of_one_row(2_104, 40_104) && !rows.are_of_one_row(104, 104 + 41 * 1_000));
         let (mut rows, again) = (rows, 104 + 40 * 1_000);
-        assert!(!rows.begins(108, again, 4, 0, 256) && !rows.begins(1_108, again, 4, 0, 256), "it goes on by itself");
+        assert!(
+            !rows.begins(108, again, 4, 8, false) && !rows.begins(1_108, again, 4, 8, false),
+            "it goes on by itself"
+        );
+    }
+
+    #[test]
+    fn readers_side_by_side_have_no_rows() {
+        let (mut rows, last) = (Rows::new(100, 1_000), 100 + 63 * 1_000);
+        assert!(!rows.begins(104, last, 4, 8, true) && !rows.begins(1_104, last, 4, 8, true));
     }
 
     #[test]
     fn reading_the_same_records_again_is_no_next_row() {
         let mut rows = Rows::new(100, 1_000);
-        assert!(!rows.begins(100, 40_100, 4, 0, 256) && !rows.begins(1_100, 40_100, 4, 0, 256));
+        assert!(!rows.begins(100, 40_100, 4, 8, false) && !rows.begins(1_100, 40_100, 4, 8, false));
     }
 
     #[test]
@@ -189,7 +203,7 @@ mod tests {
         let part = |row: u64| rows.part(104 + row * 100 * 1_000).expect("a part");
         assert_eq!([part(0), part(1), part(2)], [(104, 108), (108, 116), (116, 132)].map(|(a, b)| Extent::new(a, b)));
         assert_eq!(part(3), Extent::new(132, 148), "no taller than four records: there is room for five");
-        assert_eq!(shown(100, 1 << 40).and_then(|rows| rows.part(104 + 9 * 100 * 1_000)).map(Extent::pages), Some(256));
+        assert_eq!(shown(100, 1 << 40).and_then(|rows| rows.part(104 + 6 * 100 * 1_000)).map(Extent::pages), Some(256));
     }
 
     proptest! {

@@ -63,8 +63,11 @@ pub(crate) struct Read {
     pub(crate) beside: bool,
     /// The longest gap that the link carries in less time than a first byte takes, in pages.
     pub(crate) gap_pages_max: u64,
-    /// Pages that all streams together may be ahead.
+    /// Pages that all streams together may be ahead. Nothing on a disk: there, many streams of
+    /// their own make longer requests than rows of a progression do.
     pub(crate) room_pages: u64,
+    /// Whether other reads of the file wait.
+    pub(crate) others_wait: bool,
 }
 
 #[cfg(test)]
@@ -81,6 +84,7 @@ impl Read {
             beside: false,
             gap_pages_max: 0,
             room_pages: 0,
+            others_wait: false,
         }
     }
 }
@@ -551,7 +555,7 @@ impl Stream {
     /// there.
     pub(crate) fn begins_row(&mut self, read: Read) -> bool {
         let (Pattern::Strided { pages, .. }, Some(rows)) = (self.pattern, &mut self.rows) else { return false };
-        if !rows.begins(read.extent.start, self.pos, pages, read.room_pages, parts::PART_PAGES_STRIDED_MAX) {
+        if !rows.begins(read.extent.start, self.pos, pages, read.room_pages, read.others_wait) {
             return false;
         }
         self.pos = rows.first();
