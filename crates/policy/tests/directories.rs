@@ -10,6 +10,8 @@ use proptest::prelude::*;
 
 #[path = "directories/by_name.rs"]
 mod by_name;
+#[path = "directories/companions.rs"]
+mod companions;
 #[path = "directories/failed.rs"]
 mod failed;
 #[path = "directories/told.rs"]
@@ -44,7 +46,7 @@ fn tree(depth: u32, wide: u64, files: usize, pages: u64) -> Tree {
             let dirs = if below > 0 { next..next + wide } else { 0..0 };
             next = next.max(dirs.end);
             under.extend(dirs.clone());
-            let files = std::iter::repeat_n(Child::File { pages, kind: 0 }, files);
+            let files = std::iter::repeat_n(Child::File { pages, kind: 0, stem: 0 }, files);
             tree.insert(dir, dirs.map(|dir| Child::Directory(DirId(dir))).chain(files).collect());
         }
         level = under;
@@ -379,7 +381,7 @@ fn a_directory_larger_than_the_memory_is_read_once_and_forgotten_behind_its_read
     assert!(gone > entries / 2 && gone < entries, "{gone} of {entries} entries are gone");
     assert!(driver.requests as usize <= entries / PAGE + 40, "{} requests", driver.requests);
     // What is left is known, and a directory beside it as well.
-    driver.tree.insert(1, vec![Child::File { pages: 1, kind: 0 }; 15]);
+    driver.tree.insert(1, vec![Child::File { pages: 1, kind: 0, stem: 0 }; 15]);
     driver.read(1);
     assert_eq!(driver.gone[&0] as usize, gone);
     assert!(driver.known.contains_key(&0) && driver.known.contains_key(&1));

@@ -335,7 +335,7 @@ impl Directories {
                 .iter()
                 .map(|child| match child {
                     TakenChild::Directory(prefix) => Child::Directory(state.table.identify(prefix).0),
-                    TakenChild::File(pages, kind) => Child::File { pages: *pages, kind: *kind },
+                    TakenChild::File { pages, kind, stem } => Child::File { pages: *pages, kind: *kind, stem: *stem },
                 })
                 .collect();
             let event = DirEvent::Listed { dir: chain.dir, first: from == 0, same, children: &children, last, bytes };

@@ -141,8 +141,19 @@ pub(crate) enum Fetched {
     Beside,
     /// Since the first file opened in other directories lies at its place.
     Cousin,
+    /// As the companion of a file that is opened.
+    Companion,
+    /// As the companion of one that was fetched itself.
+    Along,
     /// As the next one of a walk, in a directory where the walk has not opened a file yet.
     Across,
+}
+
+impl Fetched {
+    /// Because of another open, in no order.
+    pub(crate) fn is_beside(self) -> bool {
+        matches!(self, Self::Beside | Self::Cousin | Self::Companion | Self::Along)
+    }
 }
 
 /// When a file was opened.

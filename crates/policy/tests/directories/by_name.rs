@@ -58,7 +58,7 @@ fn a_listing_in_use_is_renewed_before_it_expires_and_else_not() {
     assert!((10..=20).contains(&renewed), "{renewed} listings in ten seconds");
     // No program looks any more.
     let before = driver.requests;
-    driver.tree.insert(1, vec![Child::File { pages: 1, kind: 0 }; 3]);
+    driver.tree.insert(1, vec![Child::File { pages: 1, kind: 0, stem: 0 }; 3]);
     for _ in 0..50 {
         driver.now = Nanos(driver.now.0 + 1_000_000_000);
         driver.open(1, 0);
@@ -121,7 +121,7 @@ fn a_lone_open_fetches_no_other_file() {
 }
 
 /// All directories are listed, and no reader has read any.
-fn learn(driver: &mut Driver) {
+pub(super) fn learn(driver: &mut Driver) {
     for dir in driver.tree.keys().rev().copied().collect::<Vec<_>>() {
         driver.tell(DirEvent::Along { dir: DirId(dir), requested: driver.now });
         driver.tell_whole(dir);
@@ -226,7 +226,7 @@ fn directories_on_a_path_that_have_expired_are_listed_beside_those_above() {
 /// A directory of `wide` packages, each of which has a directory of `files` files besides files of
 /// its own.
 fn packages(wide: u64, files: usize) -> Tree {
-    let file = |kind| Child::File { pages: 2, kind };
+    let file = |kind| Child::File { pages: 2, kind, stem: 0 };
     let mut tree = Tree::new();
     tree.insert(0, (1..=wide).map(|dir| Child::Directory(DirId(dir))).collect());
     for dir in 1..=wide {
@@ -315,7 +315,7 @@ fn a_program_that_comes_to_few_of_many_directories_has_few_cousins_fetched_in_va
 #[test]
 fn siblings_are_of_a_kind_that_is_opened() {
     let mut driver = Driver::new(tree(1, 1, 0, 0), OPTIONS);
-    let both = |nth: u8| Child::File { pages: 20, kind: nth % 2 };
+    let both = |nth: u8| Child::File { pages: 20, kind: nth % 2, stem: 0 };
     driver.tree.insert(1, (0..60).map(both).collect());
     learn(&mut driver);
     (driver.rounds, driver.requests) = (0, 0);

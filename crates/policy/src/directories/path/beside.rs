@@ -73,15 +73,18 @@ impl DirReadahead {
                 wanted.push(place);
             }
         }
-        for place in wanted {
+        for &place in &wanted {
             self.fetch_as((dir, place), Fetched::Beside);
+        }
+        for place in wanted {
+            self.fetch_companions((dir, place));
         }
     }
 
     /// The first file in a directory is opened. Fetches what lies at the same place in directories
     /// beside that one, and beside the one above it, if the first file of another of them lay
     /// there, too.
-    pub(super) fn fetch_cousins(&mut self, (dir, entry): FileRef) {
+    pub(super) fn fetch_cousins(&mut self, (dir, entry): FileRef, waits: bool) {
         if !self.options.readahead || self.refused {
             return;
         }
@@ -90,18 +93,22 @@ impl DirReadahead {
         };
         let Some(&(parent, at)) = self.parents.get(&dir) else { return };
         let first = First { below: None, entry, kinds };
-        self.first_opened(parent, at, first);
+        self.first_opened(parent, at, first, waits);
         let Some(&(above, above_at)) = self.parents.get(&parent) else { return };
         let below = self.dirs.get(&parent).map(|known| known.subdirs.partition_point(|&subdir| subdir < at));
-        self.first_opened(above, above_at, First { below, ..first });
+        self.first_opened(above, above_at, First { below, ..first }, waits);
     }
 
     /// The first file was opened below the entry `at` of `above`.
-    fn first_opened(&mut self, above: DirId, at: u32, first: First) {
+    fn first_opened(&mut self, above: DirId, at: u32, first: First, waits: bool) {
         let Some(known) = self.dirs.get_mut(&above) else { return };
         let repeated = known.firsts.opened(first, self.now);
         if !repeated {
             return;
+        }
+        if waits && self.cousins.confidence.is_open() {
+            // It was expected, and too few came.
+            self.cousins.confidence.hit(true);
         }
         self.cousins.confidence.open(COUSINS_FIRST);
         let mut left = self.cousins.confidence.size();
@@ -145,12 +152,15 @@ impl DirReadahead {
             left -= 1;
             wanted.push((cousin, first.entry));
         }
-        for file in wanted {
+        for &file in &wanted {
             self.fetch_as(file, Fetched::Cousin);
+        }
+        for file in wanted {
+            self.fetch_companions(file);
         }
     }
 
-    fn fetch_as(&mut self, file @ (dir, entry): FileRef, fetched: Fetched) {
+    pub(super) fn fetch_as(&mut self, file @ (dir, entry): FileRef, fetched: Fetched) {
         self.fetch(file);
         if let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) {
             state.fetched = fetched;
@@ -162,7 +172,7 @@ impl DirReadahead {
         match fetched {
             Fetched::Beside => self.siblings.missed(),
             Fetched::Cousin => self.cousins.confidence.missed(),
-            Fetched::No | Fetched::Ahead | Fetched::Across => {}
+            Fetched::No | Fetched::Ahead | Fetched::Across | Fetched::Companion | Fetched::Along => {}
         }
     }
 }
