@@ -84,7 +84,7 @@ impl DirReadahead {
     /// The first file in a directory is opened. Fetches what lies at the same place in directories
     /// beside that one, and beside the one above it, if the first file of another of them lay
     /// there, too.
-    pub(super) fn fetch_cousins(&mut self, (dir, entry): FileRef, waits: bool) {
+    pub(super) fn fetch_cousins(&mut self, (dir, entry): FileRef) {
         if !self.options.readahead || self.refused {
             return;
         }
@@ -93,22 +93,18 @@ impl DirReadahead {
         };
         let Some(&(parent, at)) = self.parents.get(&dir) else { return };
         let first = First { below: None, entry, kinds };
-        self.first_opened(parent, at, first, waits);
+        self.first_opened(parent, at, first);
         let Some(&(above, above_at)) = self.parents.get(&parent) else { return };
         let below = self.dirs.get(&parent).map(|known| known.subdirs.partition_point(|&subdir| subdir < at));
-        self.first_opened(above, above_at, First { below, ..first }, waits);
+        self.first_opened(above, above_at, First { below, ..first });
     }
 
     /// The first file was opened below the entry `at` of `above`.
-    fn first_opened(&mut self, above: DirId, at: u32, first: First, waits: bool) {
+    fn first_opened(&mut self, above: DirId, at: u32, first: First) {
         let Some(known) = self.dirs.get_mut(&above) else { return };
         let repeated = known.firsts.opened(first, self.now);
         if !repeated {
             return;
-        }
-        if waits && self.cousins.confidence.is_open() {
-            // It was expected, and too few came.
-            self.cousins.confidence.hit(true);
         }
         self.cousins.confidence.open(COUSINS_FIRST);
         let mut left = self.cousins.confidence.size();

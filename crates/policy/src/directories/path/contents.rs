@@ -153,14 +153,15 @@ impl DirReadahead {
             }
         }
         let is_companion = self.open_companion((dir, entry));
-        // A walk fetches small files only. What comes as a companion is left to that guess.
-        if is_short && !(in_order && is_small) && !is_repeated && !is_companion {
+        // A walk fetches small files only. A companion is left to the other one of its pair.
+        let is_left = in_order && is_small || is_repeated || is_companion;
+        if is_short && !is_left {
             self.fetch_siblings((dir, entry), stays && is_new, found);
         }
         // What another guess brought is left to that one.
         let is_waited = matches!(before, Fetched::No | Fetched::Cousin);
         if last.is_none() && crossing.is_none() && !is_repeated && is_waited {
-            self.fetch_cousins((dir, entry), before == Fetched::No && found == Found::Absent);
+            self.fetch_cousins((dir, entry));
         }
         let mut at = crossing.or_else(|| self.walks.iter_mut().rposition(|walk| walk.frame(dir).is_some()));
         at = at.or_else(|| self.left_behind((dir, entry)));
