@@ -1,6 +1,6 @@
 //! Programs that open files in pairs, whose names are equal up to the first dot.
 
-use foreread_policy::{Child, DirId};
+use foreread_policy::{Child, DirId, DirOptions, DirShares};
 
 use super::by_name::learn;
 use super::{Driver, OPTIONS, Tree};
@@ -59,7 +59,8 @@ fn shuffled(nth: u64, count: usize) -> u64 {
 }
 
 fn driver(layout: Layout, count: usize, pages: [u64; 2]) -> Driver {
-    let mut driver = Driver::new(pairs(layout, count, pages), OPTIONS);
+    let shares = DirShares { known_bytes: 64 << 20, ..OPTIONS.shares };
+    let mut driver = Driver::new(pairs(layout, count, pages), DirOptions { shares, ..OPTIONS });
     learn(&mut driver);
     (driver.rounds, driver.requests) = (0, 0);
     driver
