@@ -1,8 +1,8 @@
 //! Companions: files whose names are equal up to the first dot, and that programs open in turn.
 //!
 //! ```text
-//!   images/ 7.jpg   labels/ 7.txt   images/ 2.jpg   labels/ 2.txt   images/ 9.jpg
-//!             └────────── a pair      └────────── a pair: a rule      ^ opened: labels/9.txt comes
+//!   images/ 7.jpg   labels/ 7.txt   images/ 2.jpg   labels/ 2.txt  images/ 9.jpg
+//!             └────────── a pair      └────────── a pair: a rule     ^ opened: labels/9.txt comes
 //!
 //!   a rule   .jpg -> .txt, in the 2nd directory beside this one
 //!   score    2 ──(a file that has a companion is opened)──> -1: at 0 it is forgotten
@@ -13,8 +13,8 @@
 //! program that has opened one opens the other next. Rules say of which kinds the two are, and
 //! where the second lies as seen from the first. They hold for all directories.
 //!
-//! A companion of a file that is opened comes at once: the score bounds what comes in vain. Those of
-//! files that are only guessed themselves are bought with credit.
+//! A companion of a file that is opened comes at once: the score bounds what comes in vain. Those
+//! of files that are only guessed themselves are bought with credit.
 //!
 //! *Invariants:* at most [`RULES_MAX`] rules are kept. After a program has stopped opening
 //! companions, no more than the highest score come of files that it opens.
@@ -83,8 +83,8 @@ impl Default for Companions {
 }
 
 impl Companions {
-    /// A file is opened. Returns those of the last ones that it may be a companion of; `None` if it
-    /// was the last one itself.
+    /// A file is opened. Returns those of the last ones that it may be a companion of; `None` if
+    /// it was the last one itself.
     pub(crate) fn opened(&mut self, file: Member, now: Nanos) -> Option<Vec<Member>> {
         if self.last.front().is_some_and(|&(last, _)| last == file) {
             return None;
@@ -158,13 +158,14 @@ const LAST_MAX: usize = 16;
 /// open takes longer. Source: a guess, not measured; an import has two.
 const RULES_MAX: usize = 8;
 
-/// What a pair adds to the score of its rule, and what that begins with. Lower: a program that opens some files without
-/// companions waits for all. Higher: more comes in vain where every third file has its companion
-/// opened. Source: docs/decisions/0088; followed where more than half of the companions are opened.
+/// What a pair adds to the score of its rule, and what that begins with. Lower: a program that
+/// opens some files without companions waits for all. Higher: more comes in vain where every third
+/// file has its companion opened. Source: docs/decisions/0088; followed where more than half of
+/// the companions are opened.
 const HELD: u32 = 2;
 
-/// The score from which a rule is followed: two pairs in turn. Lower: two files that were opened by
-/// chance have companions fetched. Higher: more are waited for at first. Source:
+/// The score from which a rule is followed: two pairs in turn. Lower: two files that were opened
+/// by chance have companions fetched. Higher: more are waited for at first. Source:
 /// docs/decisions/0088.
 const FOLLOWED_MIN: u32 = 2;
 
