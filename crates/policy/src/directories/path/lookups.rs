@@ -131,6 +131,9 @@ impl DirReadahead {
         if found != Found::Absent {
             self.used_by_name(dir, found);
             if let Some(entry) = entry {
+                if let Some(known) = self.dirs.get_mut(&dir) {
+                    known.reached = Some(entry);
+                }
                 self.passed(dir, entry);
             }
             return;
@@ -159,10 +162,14 @@ impl DirReadahead {
         let names = known.names;
         if known.is_known(now, ttl) {
             if names >= NAMES_MIN {
+                known.wants_up_to(entry);
                 self.go_on(dir, true);
             }
         } else if !self.list_together(dir) && (answers || names >= NAMES_MIN) {
             self.list(dir, Class::Demand, true);
+            if let Some(known) = self.dirs.get_mut(&dir) {
+                known.wants_up_to(entry);
+            }
         }
     }
 
