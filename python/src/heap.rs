@@ -2,15 +2,15 @@
 //!
 //! ```text
 //!   below 64 KiB ──> the C library's heap
-//!   from it on   ──> mapped by itself ── freed ──> kept for the next one of its length: 4 MiB
-//!                                                  in all; the oldest are unmapped
+//!   from it on   ──> mapped by itself ── freed ──> kept for the next one of its length:
+//!                                                  4 MiB in all; the oldest are unmapped
 //! ```
 //!
 //! Connections hold pieces of answers of up to 408 KiB. In the C library's heaps, whose threshold
 //! for large blocks rises with the first one that is freed, they leave holes between small blocks
-//! that live long: 130 MiB of a process that read 2 GiB from the end were such holes. The library's
-//! threshold is not set instead, as that is the program's: its own arrays would be mapped each
-//! time.
+//! that live long: 130 MiB of a process that read 2 GiB from the end were such holes. The
+//! library's threshold is not set instead, as that is the program's: its own arrays would be
+//! mapped each time.
 //!
 //! *Invariant:* no thread waits for what is kept: one that finds it in use maps and unmaps. So does
 //! a child of a fork that was made in such a moment, from then on.

@@ -241,9 +241,10 @@ const LISTINGS_FIRST: u32 = 8;
 const NAMES_MIN: u32 = 2;
 
 /// Files whose names were asked for alone for each page of a directory, when it is listed again
-/// though its files are fetched at their look-ups. Lower: a page is listed for few names. Higher: a
-/// loader that opens files in no order asks for each name. Source: 20,000 files in random order
-/// from memory, 8 workers: 3,263 a second and a request for each name without, 5,483 and 2,221 at 1.
+/// though its files are fetched at their look-ups. Lower: a page is listed for few names. Higher:
+/// a loader that opens files in no order asks for each name. Source: 20,000 files in random order
+/// from memory, 8 workers: 3,263 a second and a request for each name without, 5,483 and 2,221 at
+/// 1.
 const NAMES_A_PAGE: usize = 4;
 
 /// Entries of a listing that is made again for one name. Lower: two names cost two requests, one
