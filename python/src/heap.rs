@@ -12,8 +12,8 @@
 //! library's threshold is not set instead, as that is the program's: its own arrays would be
 //! mapped each time.
 //!
-//! *Invariant:* no thread waits for what is kept: one that finds it in use maps and unmaps. So does
-//! a child of a fork that was made in such a moment, from then on.
+//! *Invariant:* no thread waits for what is kept: one that finds it in use maps and unmaps. So
+//! does a child of a fork that was made in such a moment, from then on.
 
 #![allow(unsafe_code, reason = "an allocator, of mapped memory")]
 
