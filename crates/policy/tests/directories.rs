@@ -62,6 +62,8 @@ struct Driver {
     now: Nanos,
     /// Listings in flight: the directory, and the first entry requested.
     listing: BTreeMap<u64, usize>,
+    /// How many pages of each are requested side by side.
+    parallel: BTreeMap<u64, u32>,
     /// Subtree requests in flight: the directory, and the range of its entries.
     belows: Vec<(u64, u32, u32)>,
     /// The directories that wait for subtree requests.
@@ -88,6 +90,7 @@ impl Driver {
             tree,
             now: Nanos(0),
             listing: BTreeMap::new(),
+            parallel: BTreeMap::new(),
             belows: Vec::new(),
             along: BTreeSet::new(),
             known: BTreeMap::new(),
@@ -115,6 +118,7 @@ impl Driver {
                     assert!(parallel >= 1);
                     let from = if restarts { 0 } else { self.known.get(&dir.0).map_or(0, |known| known.0) };
                     self.listing.insert(dir.0, from);
+                    self.parallel.insert(dir.0, parallel);
                     self.along.remove(&dir.0);
                     self.requests += 1;
                 }
@@ -253,7 +257,9 @@ impl Driver {
         self.rounds += 1;
         self.now = Nanos(self.now.0 + 30_000_000);
         for dir in self.listing.keys().copied().collect::<Vec<_>>() {
-            self.answer_listing(dir);
+            for _ in 0..self.parallel.get(&dir).copied().unwrap_or(1) {
+                self.answer_listing(dir);
+            }
         }
         for _ in 0..self.belows.len() {
             self.answer_below(0);
@@ -618,14 +624,14 @@ fn files_in_order_are_there_when_they_are_opened() {
     for backward in [false, true] {
         let mut driver = Driver::new(tree(0, 0, 1000, 25), OPTIONS);
         driver.read(0);
-        let before = driver.rounds;
+        let (before, requests) = (driver.rounds, driver.requests);
         let order: Vec<u32> = if backward { (0..1000).rev().collect() } else { (0..1000).collect() };
         for entry in order {
             driver.open(0, entry);
         }
         let rounds = driver.rounds - before;
         assert!(rounds <= 100, "{rounds} rounds, backward {backward}");
-        assert_eq!(driver.requests - before, 1000, "each once, backward {backward}");
+        assert_eq!(driver.requests - requests, 1000, "each once, backward {backward}");
     }
 }
 

@@ -1,8 +1,8 @@
 //! Programs that open files by name: they look names up and open files, and read no directory.
 
-use foreread_policy::{Child, DirEvent, DirId, DirOptions, Found, Nanos};
+use foreread_policy::{Child, DirEvent, DirId, DirOptions, DirShares, Found, Nanos};
 
-use super::{BELOW, Driver, OPTIONS, Tree, tree};
+use super::{BELOW, Driver, OPTIONS, PAGE, Tree, tree};
 
 /// Looks up the first name in each of these directories, in this order, and waits for it.
 fn look_into(driver: &mut Driver, dirs: impl IntoIterator<Item = u64>) {
@@ -64,6 +64,40 @@ fn a_listing_in_use_is_renewed_before_it_expires_and_else_not() {
         driver.open(1, 0);
     }
     assert_eq!(driver.requests - before, 50, "the files, and no listing");
+}
+
+/// Files of a directory of many pages are looked up in order, for longer than a listing is
+/// believed, whether the directory was read or not. Each time the listing has expired, it comes up
+/// to the reader again, wherever that is.
+#[test]
+fn a_large_directory_is_listed_up_to_its_reader_each_time_it_has_expired() {
+    let (entries, per_name) = (4_000, 2);
+    let shares = DirShares { known_bytes: 64 << 20, contents_bytes: 64 << 20 };
+    for was_read in [true, false] {
+        let mut driver = Driver::new(tree(0, 0, entries as usize, 2), DirOptions { shares, ..OPTIONS });
+        if was_read {
+            driver.read(0);
+        }
+        let (mut alone, before, mut most) = (0, driver.requests, 0);
+        for entry in 0..entries {
+            let end = driver.known.get(&0).map_or(0, |known| known.0 as u32);
+            most = most.max(end);
+            let there = entry < end && driver.is_fresh(0);
+            let found = if there { Found::Resident } else { Found::Absent };
+            // The listing before tells the place.
+            driver.tell(DirEvent::Named { dir: DirId(0), entry: (entry < most).then_some(entry), found });
+            if there {
+                driver.now = Nanos(driver.now.0 + per_name * 1_000_000);
+            } else {
+                alone += 1;
+                driver.round();
+            }
+        }
+        let expired = u64::from(entries) * per_name / 1_000 + 8;
+        assert!(alone <= expired * 24, "{alone} of {entries} names are asked for alone, read before: {was_read}");
+        let (pages, requests) = (u64::from(entries) / PAGE as u64, u64::from(driver.requests - before));
+        assert!(requests <= expired * pages, "{requests} requests for {pages} pages, {expired} times");
+    }
 }
 
 /// Opens files of each directory in an order of its own, as an import does.

@@ -131,6 +131,9 @@ impl DirReadahead {
         if found != Found::Absent {
             self.used_by_name(dir, found);
             if let Some(entry) = entry {
+                if let Some(known) = self.dirs.get_mut(&dir) {
+                    known.reached = Some(entry);
+                }
                 self.passed(dir, entry);
             }
             return;
@@ -139,7 +142,10 @@ impl DirReadahead {
             return;
         }
         if let Some(entry) = entry {
-            if self.named_file((dir, entry)) {
+            // Names of a large directory that are each asked for alone cost more than its pages.
+            let costs_more =
+                |known: &Dir| known.pages.len() > 1 && known.names as usize > NAMES_A_PAGE * known.pages.len();
+            if self.named_file((dir, entry)) && !self.dirs.get(&dir).is_some_and(costs_more) {
                 return;
             }
             self.named_directory((dir, entry));
@@ -159,10 +165,14 @@ impl DirReadahead {
         let names = known.names;
         if known.is_known(now, ttl) {
             if names >= NAMES_MIN {
+                known.wants_up_to(entry);
                 self.go_on(dir, true);
             }
         } else if !self.list_together(dir) && (answers || names >= NAMES_MIN) {
             self.list(dir, Class::Demand, true);
+            if let Some(known) = self.dirs.get_mut(&dir) {
+                known.wants_up_to(entry);
+            }
         }
     }
 
@@ -229,6 +239,13 @@ const LISTINGS_FIRST: u32 = 8;
 /// page must have answered before it is listed again. Lower: a program that looks up one name has
 /// a whole page listed. Higher: more names cost a request each. Source: docs/decisions/0029.
 const NAMES_MIN: u32 = 2;
+
+/// Files whose names were asked for alone for each page of a directory, when it is listed again
+/// though its files are fetched at their look-ups. Lower: a page is listed for few names. Higher:
+/// a loader that opens files in no order asks for each name. Source: 20,000 files in random order
+/// from memory, 8 workers: 3,263 a second and a request for each name without, 5,483 and 2,221 at
+/// 1.
+const NAMES_A_PAGE: usize = 4;
 
 /// Entries of a listing that is made again for one name. Lower: two names cost two requests, one
 /// after the other. Higher: a program that looks up one name now and then has longer answers.
