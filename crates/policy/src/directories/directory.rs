@@ -88,10 +88,9 @@ pub(crate) struct Dir {
     pub(crate) names: u32,
     /// Names looked up since then that it answered.
     pub(crate) answered: u32,
-    /// Names that listings before it answered: those of the last one, or half as many as counted
-    /// before.
-    pub(crate) answered_before: u32,
-    /// The name that it answered last.
+    /// Names that the listing before it answered.
+    answered_before: u32,
+    /// The entry whose name a listing answered last.
     pub(crate) reached: Option<u32>,
     /// A name in it, or below it, was looked up in the first half of the latest listing's time.
     pub(crate) used_early: bool,
@@ -213,26 +212,26 @@ impl Dir {
     pub(crate) fn restart(&mut self, now: Nanos) {
         self.was_read |= self.pages_read > 0;
         (self.requested, self.complete, self.pages_read, self.pages_before) = (Some(now), false, 0, 0);
-        self.answered_before = self.answered.max(self.answered_before / 2);
+        self.answered_before = self.answered;
         (self.names, self.answered, self.used_early) = (0, 0, false);
     }
 
-    /// A name was looked up that the listing has not come to. It is wanted up to there, or, where
-    /// that is not known, to behind the name that was answered last: a page for each name that
-    /// it and the one before were asked for.
+    /// A name was looked up that the listing has not come to. Its place is `entry` by the listing
+    /// before; where that did not tell it, it is taken for the name behind the one answered last.
+    /// The listing is wanted up to there, but of no more pages than it is worth: one for each name
+    /// that it could not answer, and for each that the one before it answered.
     pub(crate) fn wants_up_to(&mut self, entry: Option<u32>) {
         let Some(entry) = entry.or(self.reached.map(|last| last + 1)) else { return };
-        let before = self.pages_before.checked_sub(1).map_or(0, |before| self.pages[before]);
         let page = match self.pages.last() {
             Some(&listed) if entry >= listed => {
-                let come = (self.pages.len() - self.pages_before).max(1) as u32;
-                let mean = (listed.saturating_sub(before) / come).max(1);
+                // Pages to come are as long as those that came.
+                let mean = (listed / self.pages.len() as u32).max(1);
                 self.pages.len() + 1 + ((entry - listed) / mean) as usize
             }
             _ => self.pages_to(entry),
         };
         let worth = self.answered_before.saturating_add(self.names) as usize;
-        self.pages_read = self.pages_read.max(page.min(self.pages_before + worth));
+        self.pages_read = self.pages_read.max(page.min(worth));
     }
 
     /// Whether its listing is in flight, or was requested no longer ago than `ttl`.

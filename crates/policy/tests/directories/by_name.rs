@@ -100,6 +100,85 @@ fn a_large_directory_is_listed_up_to_its_reader_each_time_it_has_expired() {
     }
 }
 
+/// Files of a directory of many pages are looked up in order, and nothing is known of it. The place
+/// of a name that its listing has not come to is not known either.
+#[test]
+fn a_large_directory_is_listed_ahead_of_names_that_are_not_known() {
+    let (entries, ttl) = (1_000, Nanos::from_millis(60_000));
+    let mut driver = Driver::new(tree(0, 0, entries as usize, 2), DirOptions { ttl, ..OPTIONS });
+    let mut alone = 0;
+    for entry in 0..entries {
+        let is_known = driver.known.get(&0).is_some_and(|known| known.0 as u32 > entry);
+        let (found, place) = if is_known { (Found::Resident, Some(entry)) } else { (Found::Absent, None) };
+        driver.tell(DirEvent::Named { dir: DirId(0), entry: place, found });
+        alone += usize::from(!is_known);
+        driver.round();
+    }
+    assert!(alone <= entries as usize / PAGE * 6 / 10, "{alone} of {entries} names are asked for alone");
+}
+
+/// Files of a directory of many pages are looked up and opened in no order, by a loader that has
+/// them fetched at their look-ups. Its pages cost less than its names.
+#[test]
+fn a_large_directory_is_listed_again_for_a_loader_in_no_order() {
+    // One loader has as many names answered in this time as many side by side in a second.
+    let (entries, ttl) = (1_000, Nanos::from_millis(60_000));
+    let shares = DirShares { known_bytes: 64 << 20, contents_bytes: 4 << 20 };
+    let mut driver = Driver::new(tree(0, 0, entries as usize, 25), DirOptions { shares, ttl, ..OPTIONS });
+    driver.read(0);
+    driver.now = Nanos(driver.now.0 + 2 * ttl.0);
+    let (before, mut alone) = (lists(&driver), 0);
+    let steps = [37, 51, 73, 91, 117, 133, 147, 159, 171, 187];
+    for entry in steps.iter().flat_map(|step| (0..entries).map(move |nth| nth * step % entries)) {
+        alone += u64::from(look_up(&mut driver, entry));
+        driver.open(0, entry);
+    }
+    let listed = lists(&driver) - before;
+    assert!(alone + listed <= 1_500, "{alone} of 10,000 names are asked for alone, and {listed} pages");
+}
+
+/// A program looks up few names at the end of a large directory, each time its listing has
+/// expired. It comes no further than names had use for, even if all were looked up before.
+#[test]
+fn a_large_directory_is_not_listed_up_to_few_names_each_time() {
+    let (entries, names, times) = (4_000, 4, 50);
+    let pages = u64::from(entries) / PAGE as u64;
+    let shares = DirShares { known_bytes: 64 << 20, contents_bytes: 64 << 20 };
+    for (was_walked, most) in [(false, 0), (true, pages)] {
+        let mut driver = Driver::new(tree(0, 0, entries as usize, 2), DirOptions { shares, ..OPTIONS });
+        driver.read(0);
+        for entry in 0..if was_walked { entries } else { 0 } {
+            driver.tell(DirEvent::Named { dir: DirId(0), entry: Some(entry), found: Found::Resident });
+        }
+        let before = lists(&driver);
+        for _ in 0..times {
+            driver.now = Nanos(driver.now.0 + 2_000_000_000);
+            for nth in 1..=names {
+                look_up(&mut driver, entries - nth);
+            }
+        }
+        let (listed, each) = (lists(&driver) - before, u64::from(2 * names));
+        assert!(listed <= times * each + most, "{listed} pages of {pages}, {times} times, {was_walked}");
+    }
+}
+
+/// Looks up a name of the first directory, which an earlier listing told, and waits for it.
+/// Returns whether it had to be asked for alone.
+fn look_up(driver: &mut Driver, entry: u32) -> bool {
+    let is_known = driver.known.get(&0).is_some_and(|known| known.0 as u32 > entry) && driver.is_fresh(0);
+    let found = if is_known { Found::Resident } else { Found::Absent };
+    driver.tell(DirEvent::Named { dir: DirId(0), entry: Some(entry), found });
+    if !is_known {
+        driver.round();
+    }
+    !is_known
+}
+
+/// Pages of listings that were asked for, with those of which more was asked for.
+fn lists(driver: &Driver) -> u64 {
+    driver.counters().lists_demand + driver.counters().lists_speculative
+}
+
 /// Opens files of each directory in an order of its own, as an import does.
 fn import(driver: &mut Driver, dirs: &[u64], part: usize) {
     for &dir in dirs {
