@@ -311,7 +311,8 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
     ) -> Any:
         """All files below `path`, sorted: names, or with `detail` a dictionary of entries by name.
 
-        Directories are listed ahead, and those below `maxdepth` are not. Nothing there is no error.
+        Directories are listed ahead, and those below `maxdepth` are not. Nothing there is no
+        error.
         """
         _check_depth(maxdepth)
         path = self._strip_protocol(path)

@@ -220,8 +220,8 @@ impl Chain {
         let page = storage.list(self.listing.prefix(), cursor).await?;
         storage.planted.pass(Panic::List);
         self.advances(segment, &page)?;
-        // Pages are taken in, and policy is told of them, in the order in which they are given out:
-        // the lock is held for all.
+        // Pages are taken in, and policy is told of them, in the order in which they are given
+        // out: the lock is held for all.
         let any = {
             let mut segments = self.segments.lock();
             let pages = segments.arrived(segment, page, requested);
@@ -244,8 +244,8 @@ impl Chain {
         self.listing.wake();
     }
 
-    /// The next page that policy is to be told of. Requests that are answered side by side are done
-    /// in any order: each tells what is next, not what it brought.
+    /// The next page that policy is to be told of. Requests that are answered side by side are
+    /// done in any order: each tells what is next, not what it brought.
     pub(crate) fn next_untold(&self) -> Option<Taken> {
         self.untold.lock().pop_front()
     }

@@ -100,8 +100,8 @@ fn a_large_directory_is_listed_up_to_its_reader_each_time_it_has_expired() {
     }
 }
 
-/// Files of a directory of many pages are looked up in order, and nothing is known of it. The place
-/// of a name that its listing has not come to is not known either.
+/// Files of a directory of many pages are looked up in order, and nothing is known of it. The
+/// place of a name that its listing has not come to is not known either.
 #[test]
 fn a_large_directory_is_listed_ahead_of_names_that_are_not_known() {
     let (entries, ttl) = (1_000, Nanos::from_millis(60_000));
