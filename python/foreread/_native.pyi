@@ -136,11 +136,22 @@ class Store:
     ) -> Future[builtins.list[dict[str, Any]]]: ...
     @overload
     def find(
-        self, path: str, root: str, directories: bool = False, to: None = None
+        self,
+        path: str,
+        root: str,
+        directories: bool = False,
+        depth: int | None = None,
+        to: None = None,
     ) -> builtins.list[dict[str, Any]]: ...
     @overload
     def find(
-        self, path: str, root: str, directories: bool = False, *, to: Completions
+        self,
+        path: str,
+        root: str,
+        directories: bool = False,
+        depth: int | None = None,
+        *,
+        to: Completions,
     ) -> Future[builtins.list[dict[str, Any]]]: ...
     @overload
     def open(self, path: str, fresh: bool = True, to: None = None) -> Handle: ...

@@ -6,6 +6,7 @@
     python -m foreread.bench backward strided --clients foreread,s3fs --seconds 10
     python -m foreread.bench --warm     # what is in memory, through another process and without
     python -m foreread.bench --takeover 8     # how long readers wait when the server is killed
+    python -m foreread.bench --loader         # epochs of PyTorch's DataLoader with 8 workers
 
 Each row runs with each client in a process of its own, in turn, against the same testbed: 30 ms to
 the first byte, 80 MB/s a connection. A row ends with its object or after `--seconds`. It says the
@@ -36,6 +37,12 @@ SIZE = 2 << 30
 
 #: Files of the row `files`, and bytes of each.
 FILES, FILE_BYTES = 2000, 100 << 10
+
+#: Keys of the rows `ls` and `find`, and directories of the latter.
+KEYS, DIRECTORIES = 100_000, 100
+
+#: Objects that the testbed is told of at a time.
+ADDED = 5000
 
 MIB = 1 << 20
 
@@ -80,7 +87,21 @@ ROWS: dict[str, tuple[str, int, Callable[[int], Reads]]] = {
     "random-4k": ("random 4 KiB, 16 threads", 16, lambda seed: _random(4096, seed)),
     "random-128k": ("random 128 KiB, 16 threads", 16, lambda seed: _random(128 << 10, seed)),
     "files": ("files of 100 KiB in the order of their names", 1, lambda _: iter(())),
+    "ls": ("100,000 entries of one directory", 1, lambda _: iter(())),
+    "find": ("100,000 files in 100 directories", 1, lambda _: iter(())),
 }
+
+
+def _keys(row: str) -> list[str]:
+    """The keys that a row needs besides the large object."""
+    if row == "files":
+        return [f"files/{nth:05}" for nth in range(FILES)]
+    if row == "ls":
+        return [f"ls/{nth:06}" for nth in range(KEYS)]
+    if row == "find":
+        each = KEYS // DIRECTORIES
+        return [f"find/d{nth // each:03}/{nth % each:04}" for nth in range(KEYS)]
+    return []
 
 
 class Client:
@@ -107,8 +128,25 @@ class Client:
         """The keys in a directory."""
         raise NotImplementedError
 
+    def find(self, directory: str) -> int:
+        """How many files are below a directory."""
+        raise NotImplementedError
 
-class Foreread(Client):
+
+class OfFsspec(Client):
+    """A file system of fsspec."""
+
+    fs: Any
+
+    def list(self, directory: str) -> list[str]:
+        entries = self.fs.ls(f"testbed/{directory}", detail=True)
+        return [entry["name"].removeprefix("testbed/") for entry in entries]
+
+    def find(self, directory: str) -> int:
+        return len(self.fs.find(f"testbed/{directory}", detail=True))
+
+
+class Foreread(OfFsspec):
     """This package."""
 
     def __init__(self, endpoint: str, threads: int) -> None:
@@ -129,12 +167,8 @@ class Foreread(Client):
     def read_at(self, file: Any, offset: int, length: int) -> int:
         return len(file.read_at(offset, length))
 
-    def list(self, directory: str) -> list[str]:
-        names: list[str] = self.fs.ls(f"testbed/{directory}", detail=False)
-        return [name.removeprefix("testbed/") for name in names]
 
-
-class S3fs(Client):
+class S3fs(OfFsspec):
     """s3fs with the cache that it has by default."""
 
     def __init__(self, endpoint: str, threads: int) -> None:
@@ -158,10 +192,6 @@ class S3fs(Client):
 
     def whole(self, key: str) -> int:
         return len(self.fs.cat_file(f"testbed/{key}"))
-
-    def list(self, directory: str) -> list[str]:
-        names: list[str] = self.fs.ls(f"testbed/{directory}", detail=False)
-        return [name.removeprefix("testbed/") for name in names]
 
 
 class Pyarrow(Client):
@@ -189,6 +219,10 @@ class Pyarrow(Client):
     def list(self, directory: str) -> list[str]:
         infos = self.fs.get_file_info(self.selector(f"testbed/{directory}"))
         return sorted(info.path.removeprefix("testbed/") for info in infos)
+
+    def find(self, directory: str) -> int:
+        below = self.fs.get_file_info(self.selector(f"testbed/{directory}", recursive=True))
+        return sum(info.is_file for info in below)
 
 
 class Obstore(Client):
@@ -219,6 +253,10 @@ class Obstore(Client):
     def list(self, directory: str) -> list[str]:
         return sorted(entry["path"] for page in self.store.list(f"{directory}/") for entry in page)
 
+    def find(self, directory: str) -> int:
+        # It has no directories: all below them is listed.
+        return len(self.list(directory))
+
 
 CLIENTS: dict[str, type[Client]] = {
     "foreread": Foreread,
@@ -232,6 +270,12 @@ def run(row: str, name: str, endpoint: str, seconds: float) -> dict[str, float]:
     """Runs one row in this process: bytes and operations, and the seconds that they took."""
     _, threads, reads = ROWS[row]
     client = CLIENTS[name](endpoint, threads)
+    if row in ("ls", "find"):
+        start = time.monotonic()
+        entries = len(client.list("ls")) if row == "ls" else client.find("find")
+        if entries != KEYS:
+            raise RuntimeError(f"{entries} entries were listed")
+        return _figures(time.monotonic() - start, entries, 0)
     done: list[tuple[int, int] | BaseException] = [(0, 0)] * threads
     work: list[Iterator[Callable[[], int]]]
     if row == "files":
@@ -266,12 +310,14 @@ def run(row: str, name: str, endpoint: str, seconds: float) -> dict[str, float]:
         if isinstance(thread, BaseException):
             raise thread
         figures.append(thread)
-    return {
-        "seconds": time.monotonic() - start,
-        "operations": sum(count for count, _ in figures),
-        "bytes": sum(total for _, total in figures),
-        "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-    }
+    seconds = time.monotonic() - start
+    return _figures(seconds, sum(count for count, _ in figures), sum(total for _, total in figures))
+
+
+def _figures(seconds: float, operations: int, total: int) -> dict[str, float]:
+    """What a row has done, and the greatest resident size of this process."""
+    rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {"seconds": seconds, "operations": operations, "bytes": total, "rss": rss}
 
 
 class Store:
@@ -309,6 +355,12 @@ class Store:
             text = response.read()
         return json.loads(text) if text else None
 
+    def add(self, keys: list[str]) -> None:
+        """Makes files of `FILE_BYTES`."""
+        specs = [{"key": key, "size": FILE_BYTES, "generation": 1} for key in keys]
+        for first in range(0, len(specs), ADDED):
+            self.ask("objects", specs[first : first + ADDED])
+
 
 def measure(store: Store, row: str, client: str, seconds: float) -> dict[str, float] | None:
     """One row with one client; nothing where that failed."""
@@ -319,7 +371,8 @@ def measure(store: Store, row: str, client: str, seconds: float) -> dict[str, fl
         return None
     figures: dict[str, float] = json.loads(ran.stdout)
     counters = store.ask("counters")
-    figures["amp"] = counters["object_bytes_sent"] / max(figures["bytes"], 1)
+    asked = figures["bytes"]
+    figures["amp"] = counters["object_bytes_sent"] / asked if asked else 0.0
     figures["requests"] = counters["get"] + counters["head"] + counters["list"]
     return figures
 
@@ -328,7 +381,7 @@ def shown(row: str, figures: dict[str, float]) -> str:
     """A row's rate in its unit, and what it cost."""
     seconds = max(figures["seconds"], 1e-9)
     rate = f"{figures['bytes'] / seconds / 1e6:8.1f} MB/s"
-    if row.startswith(("random", "strided", "files")):
+    if row.startswith(("random", "strided", "files", "ls", "find")):
         rate = f"{figures['operations'] / seconds:8.0f} /s  "
     cost = f"amp {figures['amp']:6.2f}  {figures['requests']:7.0f} requests"
     return f"{rate}  {cost}  {figures['rss'] / MIB:5.0f} MiB"
@@ -350,6 +403,7 @@ def main() -> None:
     parser.add_argument(
         "--takeover", type=int, metavar="CLIENTS", help="kills a process that serves, 20 times"
     )
+    parser.add_argument("--loader", action="store_true", help="epochs of PyTorch's DataLoader")
     parser.add_argument("--json", action="store_true", help="figures as JSON, a line each")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -369,7 +423,8 @@ def main() -> None:
     for name in missing:
         if name in clients:
             parser.error(f"{name} is not installed; install it with `pip install {name}`")
-        print(f"without {name}, which is not installed", file=sys.stderr)
+        if not (arguments.warm or arguments.takeover or arguments.loader):
+            print(f"without {name}, which is not installed", file=sys.stderr)
     store = Store(arguments.first_byte, arguments.connection_rate)
     try:
         if arguments.warm:
@@ -386,12 +441,14 @@ def main() -> None:
             store.ask("objects", {"key": "takeover", "size": size, "generation": 1})
             takeover("s3://testbed/takeover", store.options(), arguments.takeover, 20)
             return
-        if "files" in rows:
-            for number in range(FILES):
-                store.ask(
-                    "objects", {"key": f"files/{number:05}", "size": FILE_BYTES, "generation": 1}
-                )
+        if arguments.loader:
+            from foreread import _loader
+
+            store.add([_loader.key(nth) for nth in range(_loader.FILES)])
+            _loader.loader(store.options(), store.ask)
+            return
         for row in rows:
+            store.add(_keys(row))
             for client in clients:
                 figures = measure(store, row, client, arguments.seconds)
                 if arguments.json:

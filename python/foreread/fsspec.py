@@ -311,8 +311,10 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
     ) -> Any:
         """All files below `path`, sorted: names, or with `detail` a dictionary of entries by name.
 
-        Directories are listed ahead. Nothing there is no error.
+        Directories are listed ahead, and those below `maxdepth` are not. Nothing there is no
+        error.
         """
+        _check_depth(maxdepth)
         path = self._strip_protocol(path)
         if self._is_top(path):
             return _found(self._below_buckets(maxdepth, withdirs), path, maxdepth, detail)
@@ -320,7 +322,7 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
             store, key, root = self._place(path)
         except FileNotFoundError:
             return {} if detail else []
-        return _found(store.find(key, root, withdirs), path, maxdepth, detail)
+        return _found(store.find(key, root, withdirs, maxdepth), path, maxdepth, detail)
 
     def _below_buckets(self, maxdepth: int | None, withdirs: bool) -> list[dict[str, Any]]:
         """What `find` has of all buckets, with no bucket entered in vain."""
@@ -534,6 +536,7 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         detail: bool = False,
         **kwargs: Any,
     ) -> Any:
+        _check_depth(maxdepth)
         path = self._strip_protocol(path)
         if self._is_top(path):
             return await asyncio.to_thread(self.find, path, maxdepth, withdirs, detail)
@@ -541,7 +544,7 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
             store, key, root = self._place(path)
         except FileNotFoundError:
             return {} if detail else []
-        entries = await store.find(key, root, withdirs, to=completions())
+        entries = await store.find(key, root, withdirs, maxdepth, to=completions())
         return _found(entries, path, maxdepth, detail)
 
     async def _exists(self, path: str, **kwargs: Any) -> bool:
@@ -690,10 +693,13 @@ def _sorted(entries: list[dict[str, Any]], detail: bool) -> list[Any]:
     return entries if detail else [entry["name"] for entry in entries]
 
 
+def _check_depth(maxdepth: int | None) -> None:
+    if maxdepth is not None and maxdepth < 1:
+        raise ValueError("maxdepth is at least 1")
+
+
 def _found(entries: list[dict[str, Any]], path: str, maxdepth: int | None, detail: bool) -> Any:
     if maxdepth is not None:
-        if maxdepth < 1:
-            raise ValueError("maxdepth is at least 1")
         top = path.rstrip("/").count("/") + (1 if path else 0)
         entries = [entry for entry in entries if entry["name"].count("/") - top < maxdepth]
     entries.sort(key=lambda entry: entry["name"])

@@ -7,6 +7,7 @@
 //!        ├── Handle ── read_at, read_into, read_together ────────────┤    without the GIL
 //!        ├── Region, View: memory of arrays                          └─> Completions: asyncio
 //!        └── Trace: the reads of all engines, kept
+//!   heap: large blocks of all of it are mapped, and unmapped
 //! ```
 //!
 //! Python's side translates names, options and files; what waits and what copies is here.
@@ -22,6 +23,7 @@ mod buffer;
 mod completions;
 mod errors;
 mod file;
+mod heap;
 mod info;
 mod memory;
 mod outcome;

@@ -34,6 +34,13 @@ const RECENT_MAX: usize = 4096;
 /// directories take longer. Higher: a web server may refuse some.
 const LOOKED_UP_AT_ONCE: usize = 64;
 
+/// Directories that `find` waits for at a time, in the order of their names: 4. The engine lists
+/// ahead of the first. Lower: trees that end in small directories take longer. Higher: the engine
+/// does not recognise a walk. Measured with 1, 4, 8, 16 and 64, 30 ms a request: 100,000 files in
+/// 10,000 directories at 61,000, 64,000, 60,000, 51,000 and 42,000 a second, 40,000 in 4,420 on
+/// three levels at 9,000, 13,000, 14,000, 14,000 and 17,000.
+const LISTED_AT_ONCE: usize = 4;
+
 /// A bucket, a container, a web server or a file system, with what it is connected with. Connected
 /// in each process that uses it, when it is first used.
 #[pyclass(frozen, module = "foreread._native")]
@@ -141,26 +148,28 @@ impl Store {
     ) -> PyResult<Bound<'py, PyAny>> {
         let live = self.live(py)?;
         let engine = live.engine.clone();
-        run(py, &live.engine, to, async move { list(&engine, &path, false).await }, move |py, found| {
+        run(py, &live.engine, to, async move { list(&engine, &path, 1).await }, move |py, found| {
             dictionaries(py, &root, &found)
         })
     }
 
     /// All files below `path`, or the file `path` itself, or nothing. With `directories`, those as
-    /// well. Names begin with `root`.
-    #[pyo3(signature = (path, root, directories = false, to = None))]
+    /// well; with `depth`, those at most so many directories down, 1 for the entries of `path`.
+    /// Names begin with `root`.
+    #[pyo3(signature = (path, root, directories = false, depth = None, to = None))]
     fn find<'py>(
         &self,
         py: Python<'py>,
         path: String,
         root: String,
         directories: bool,
+        depth: Option<usize>,
         to: Option<&Bound<'py, Completions>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let live = self.live(py)?;
         let engine = live.engine.clone();
         let future = async move {
-            let found = match list(&engine, &path, true).await {
+            let found = match list(&engine, &path, depth.unwrap_or(usize::MAX)).await {
                 Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
                 found => found?,
             };
@@ -310,48 +319,61 @@ async fn look_up(engine: &Shared, path: &str) -> Result<Option<Object>, Error> {
     }
 }
 
-/// The entries of the directory `path`, with `below` those of all directories in it as well; a
+/// The entries of the directory `path`, and of the directories in it down to `depth`, from 1 on; a
 /// file alone. In no order.
-async fn list(engine: &Shared, path: &str, below: bool) -> Result<Vec<Found>, Error> {
-    let mut found = Vec::new();
+async fn list(engine: &Shared, path: &str, depth: usize) -> Result<Vec<Found>, Error> {
     let top = if path.is_empty() { String::new() } else { format!("{path}/") };
-    let mut pending = vec![top];
-    let mut is_top = true;
-    while let Some(prefix) = pending.pop() {
-        let listed = entries(engine, &prefix, &mut found, if below { Some(&mut pending) } else { None }).await;
-        let is_missing = matches!(&listed, Err(error) if error.kind() == ErrorKind::NotFound);
-        if std::mem::take(&mut is_top) && (found.is_empty() || is_missing) {
-            if let Some(object) = look_up(engine, path).await? {
-                return Ok(vec![(path.to_owned(), Some(object))]);
-            }
-        } else if !is_missing {
-            listed?;
+    let (mut found, directories, listed) = entries(engine, top).await;
+    let is_missing = matches!(&listed, Err(error) if error.kind() == ErrorKind::NotFound);
+    if (found.is_empty() || is_missing)
+        && let Some(object) = look_up(engine, path).await?
+    {
+        return Ok(vec![(path.to_owned(), Some(object))]);
+    }
+    if !is_missing {
+        listed?;
+    }
+    // Those that are listed next are at its end: depth first, in order.
+    let mut pending = Vec::new();
+    let add = |pending: &mut Vec<_>, directories: Vec<String>, level: usize| {
+        if level < depth {
+            pending.extend(directories.into_iter().rev().map(|prefix| (prefix, level + 1)));
         }
+    };
+    add(&mut pending, directories, 1);
+    let mut listing = stream::FuturesUnordered::new();
+    loop {
+        while listing.len() < LISTED_AT_ONCE {
+            let Some((prefix, level)) = pending.pop() else { break };
+            listing.push(async move { (entries(engine, prefix).await, level) });
+        }
+        let Some(((mut more, directories, listed), level)) = listing.next().await else { break };
+        match listed {
+            // It is gone meanwhile.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            listed => listed?,
+        }
+        found.append(&mut more);
+        add(&mut pending, directories, level);
     }
     Ok(found)
 }
 
-/// Appends the entries of one directory, and its directories to `pending`.
-async fn entries(
-    engine: &Shared,
-    prefix: &str,
-    found: &mut Vec<Found>,
-    mut pending: Option<&mut Vec<String>>,
-) -> Result<(), Error> {
+/// The entries of one directory, and the prefixes of its directories, with what came before an
+/// error.
+async fn entries(engine: &Shared, prefix: String) -> (Vec<Found>, Vec<String>, Result<(), Error>) {
     let mut nodes = Vec::new();
-    let listed = engine.entries(prefix, &mut nodes).await;
-    for node in nodes {
-        match node {
-            Node::File(object) => found.push((object.key.to_string(), Some(object))),
-            Node::Directory(prefix) => {
-                found.push((prefix.trim_end_matches('/').to_owned(), None));
-                if let Some(pending) = &mut pending {
-                    pending.push(prefix);
-                }
-            }
+    let listed = engine.entries(&prefix, &mut nodes).await;
+    let mut directories = Vec::new();
+    let found = nodes.into_iter().map(|node| match node {
+        Node::File(object) => (object.key.to_string(), Some(object)),
+        Node::Directory(prefix) => {
+            let name = prefix.trim_end_matches('/').to_owned();
+            directories.push(prefix);
+            (name, None)
         }
-    }
-    listed
+    });
+    (found.collect(), directories, listed)
 }
 
 fn dictionaries<'py>(py: Python<'py>, root: &str, found: &[Found]) -> PyResult<Bound<'py, PyAny>> {

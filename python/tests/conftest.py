@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 import threading
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +95,10 @@ class Testbed:
     def set_object(self, key: str, size: int, generation: int = 1) -> None:
         """Adds or replaces an object."""
         self._ask("objects", {"key": key, "size": size, "generation": generation})
+
+    def set_objects(self, keys: Sequence[str], size: int) -> None:
+        """Adds or replaces objects of one size."""
+        self._ask("objects", [{"key": key, "size": size, "generation": 1} for key in keys])
 
     def faults(self, *specs: str) -> None:
         """Replaces the faults in force."""

@@ -123,8 +123,33 @@ def test_names_are_those_of_the_target(fs: Any) -> None:
         fs.ls("testbed/no")
     with pytest.raises(FileNotFoundError):
         fs.open("testbed/no")
+    with pytest.raises(ValueError, match="at least 1"):
+        fs.find("testbed/tree", maxdepth=0)
     with pytest.raises(ValueError, match="no URL of s3"):
         fs.info("gs://bucket/key")
+
+
+def test_a_tree_is_found_in_few_requests(testbed: Testbed, fs: Any) -> None:
+    names = [f"many/d{nth // 5:03}/f{nth % 5}" for nth in range(1500)]
+    names += [f"many/d{nth:03}/e/g" for nth in range(0, 300, 3)]
+    testbed.set_objects(names, 1)
+    testbed.reset()
+    assert fs.find("testbed/many") == sorted(f"testbed/{name}" for name in names)
+    # A page has a thousand names; some are asked for before it is known how long they get.
+    assert testbed.counters()["list"] < 60
+
+
+def test_what_is_too_deep_is_not_listed(testbed: Testbed, fs: Any) -> None:
+    testbed.set_objects([f"deep/{at}/{at}/{at}" for at in range(20)], 1)
+    testbed.set_objects(["deep/1/here"], 1)
+    assert fs.find("testbed/deep", maxdepth=2) == ["testbed/deep/1/here"]
+    fs.invalidate_cache()
+    testbed.reset()
+    assert fs.find("testbed/deep", maxdepth=1, withdirs=True)[:2] == [
+        "testbed/deep/0",
+        "testbed/deep/1",
+    ]
+    assert testbed.counters()["list"] == 1
 
 
 def test_an_open_after_a_question_costs_no_request(fs: Any, testbed: Testbed) -> None:

@@ -2,27 +2,37 @@
 //!
 //! ```text
 //!   first ── bytes are fetched: - as many ──────────────> 0: none are fetched
-//!     ^  └── a reader uses them: + 13/10 of them
+//!     ^  └── a reader uses them: + 13/10 of them; growing: + 2 at first
 //!     └───── readers use others of their kind: + 1/32 of those; 16 MiB at most
 //! ```
 //!
 //! Whatever programs do, the bytes that were fetched and not used are at most the first credit,
 //! three tenths of those that were fetched and used, and a thirty-second of the others of their
-//! kind.
+//! kind. Credit that grows pays for twice what is used, until that is twice the first credit: at
+//! most another 14/10 of it are in vain, and only where twice the first credit was right.
 //!
 //! *Invariant:* what was fetched and not used never exceeds the credit that was given.
 //!
 //! This file does not know files. Each guess has an account of its own (`directories/siblings`,
-//! `directories/path/crossings`, `files/whole`), so that one that is wrong takes nothing from one
-//! that is right. Source: docs/decisions/0057, 0063 and 0064.
+//! `directories/companions`, `directories/path/crossings`, `files/whole`), so that one that is
+//! wrong takes nothing from one that is right. Source: docs/decisions/0057, 0063, 0064 and 0088.
 
 /// Bytes that may be fetched.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Credit(u64);
+pub(crate) struct Credit {
+    left: u64,
+    /// Bytes whose use pays for twice as many.
+    doubled: u64,
+}
 
 impl Credit {
     pub(crate) const fn new(first: u64) -> Self {
-        Self(first)
+        Self { left: first, doubled: 0 }
+    }
+
+    /// What is used first pays for twice as many: a guess that is right soon costs fewer waits.
+    pub(crate) const fn growing(first: u64) -> Self {
+        Self { left: first, doubled: first * DOUBLED_PARTS }
     }
 
     /// So many bytes are used that were not bought, and could have been.
@@ -32,7 +42,9 @@ impl Credit {
 
     /// So many bytes that were bought are used.
     pub(crate) fn hit(&mut self, bytes: u64) {
-        self.earn(bytes + bytes * EARNED_TENTHS / 10);
+        let doubled = bytes.min(self.doubled);
+        self.doubled -= doubled;
+        self.earn(bytes + doubled + (bytes - doubled) * EARNED_TENTHS / 10);
     }
 
     /// So many bytes that were bought did not come.
@@ -41,13 +53,13 @@ impl Credit {
     }
 
     fn earn(&mut self, bytes: u64) {
-        self.0 = (self.0 + bytes).min(CREDIT_MAX);
+        self.left = (self.left + bytes).min(CREDIT_MAX);
     }
 
     /// Buys so many bytes. Returns `false` if the credit does not suffice.
     pub(crate) fn spend(&mut self, bytes: u64) -> bool {
-        let left = self.0.checked_sub(bytes);
-        self.0 = left.unwrap_or(self.0);
+        let left = self.left.checked_sub(bytes);
+        self.left = left.unwrap_or(self.left);
         left.is_some()
     }
 }
@@ -62,6 +74,11 @@ const TRIAL_PART: u64 = 32;
 /// more is fetched in vain. Source: docs/decisions/0057.
 const EARNED_TENTHS: u64 = 3;
 
+/// What pays for twice as many bytes, in parts of the first credit. Lower: a guess that is right
+/// is bound in files that are not used yet, and readers wait. Higher: more is fetched in vain.
+/// Source: docs/decisions/0088.
+const DOUBLED_PARTS: u64 = 2;
+
 /// Credit at most, in bytes. Lower: siblings of several large directories do not fit. Higher: more
 /// may be fetched in vain at once, long after it was earned. Source: a guess, not measured.
 const CREDIT_MAX: u64 = 16 << 20;
@@ -69,6 +86,18 @@ const CREDIT_MAX: u64 = 16 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn credit_that_grows_doubles_what_is_used_at_first() {
+        let mut credit = Credit::growing(1_000);
+        for nth in 0..20 {
+            let paid = if nth < 10 { 400 } else { 260 };
+            assert!(credit.spend(200));
+            let before = credit.left;
+            credit.hit(200);
+            assert_eq!(credit.left - before, paid, "{nth}");
+        }
+    }
 
     #[test]
     fn what_is_never_opened_costs_the_first_credit_and_a_small_part_of_what_is() {

@@ -13,7 +13,8 @@
 //! ```
 //!
 //! - `event`: the contract. `path`: the wiring, with `lookups` (what readers do), `listings` (what
-//!   is listed), `contents` (what is fetched whole) and `beside` (because of another open).
+//!   is listed), `contents` (what is fetched whole), `beside` and `companions` (because of another
+//!   open).
 //! - `directory`: what is known of one directory.
 //! - `relisting`: where a directory that does not fit is listed again.
 //! - `walk`: a reader that goes through a tree, and where it comes to next.
@@ -24,6 +25,7 @@
 //! - `open_order`: the order of opens of an earlier epoch; `told_orders`: orders that were told.
 //! - `siblings`: files that come with one that is opened, in no order; `firsts`: which file of
 //!   each directory is opened first.
+//! - `companions`: files whose names begin alike, and that are opened in turn.
 //! - `open_after_lookup`: whether programs open the names that they look up.
 //! - `subtree`: whether one request for a subtree replaces many listings.
 //! - `confidence`: how much may be ahead.
@@ -35,8 +37,9 @@
 //! The folder holds no names and no bytes, and does not send requests: the driver does. It does
 //! not evict pages of files; it tells the driver which files are no longer expected. Source:
 //! docs/decisions/0029, 0030, 0034, 0035, 0055, 0056, 0057, 0063,
-//! 0068 and 0086.
+//! 0068, 0086 and 0088.
 
+pub(crate) mod companions;
 pub(crate) mod confidence;
 pub(crate) mod directory;
 pub(crate) mod event;

@@ -187,9 +187,9 @@ fn unsafe_code_of_the_broker_is_where_forks_and_shared_memory_are() {
 }
 
 #[test]
-fn unsafe_code_of_the_python_module_is_where_forks_and_buffers_are() {
+fn unsafe_code_of_the_python_module_is_where_forks_buffers_and_memory_are() {
     let src = denying_unsafe_code("python");
-    let known = ["buffer.rs", "memory.rs", "process.rs"];
+    let known = ["buffer.rs", "heap.rs", "memory.rs", "process.rs"];
     assert_eq!(files_with(&src, "#![allow(unsafe_code"), known.map(|name| src.join(name)));
 }
 

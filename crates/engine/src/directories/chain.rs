@@ -16,7 +16,7 @@
 //! What is not, or no longer, the latest listing of its directory lives as long as something holds
 //! it: a reader, or the one that replaces it. Policy charges it ([`Chain::outdated`]).
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -53,6 +53,8 @@ pub(crate) struct Chain {
     told_bytes: AtomicU64,
     /// The entry after the last one that policy was told of.
     told: AtomicU32,
+    /// Pages that were taken in, and that policy was not told of yet, in order.
+    untold: Mutex<VecDeque<Taken>>,
 }
 
 /// The continuations seen so far: one that comes back leads nowhere.
@@ -122,6 +124,7 @@ impl Chain {
             holds: AtomicU32::new(0),
             told_bytes: AtomicU64::new(0),
             told: AtomicU32::new(0),
+            untold: Mutex::default(),
         })
     }
 
@@ -211,35 +214,40 @@ impl Chain {
         self.segments.lock().ask(parallel)
     }
 
-    /// Makes one request. Returns the pages that may be given out now, taken in.
-    pub(crate) async fn bring(
-        &self,
-        storage: &Storage,
-        segment: SegmentId,
-        cursor: &Cursor,
-    ) -> Result<Vec<Taken>, Error> {
+    /// Makes one request. Returns whether pages were taken in: they may be given out now.
+    pub(crate) async fn bring(&self, storage: &Storage, segment: SegmentId, cursor: &Cursor) -> Result<bool, Error> {
         let requested = Instant::now();
         let page = storage.list(self.listing.prefix(), cursor).await?;
         storage.planted.pass(Panic::List);
         self.advances(segment, &page)?;
-        // Pages are taken in in the order in which they are given out: the lock is held for both.
-        let taken = {
+        // Pages are taken in, and policy is told of them, in the order in which they are given
+        // out: the lock is held for all.
+        let any = {
             let mut segments = self.segments.lock();
             let pages = segments.arrived(segment, page, requested);
-            pages.into_iter().map(|(page, at)| self.listing.take(page, at)).collect()
+            let any = !pages.is_empty();
+            let taken = pages.into_iter().map(|(page, at)| self.listing.take(page, at));
+            self.untold.lock().extend(taken);
+            any
         };
         self.settle();
         self.listing.wake();
-        Ok(taken)
+        Ok(any)
     }
 
     /// Takes in all of it, which has come with others.
-    pub(crate) fn take_whole(&self, entries: Vec<Entry>, requested: Instant) -> Taken {
+    pub(crate) fn take_whole(&self, entries: Vec<Entry>, requested: Instant) {
         let taken = self.listing.take(ListPage { entries, continuation: None }, requested);
+        self.untold.lock().push_back(taken);
         self.leave();
         self.settle();
         self.listing.wake();
-        taken
+    }
+
+    /// The next page that policy is to be told of. Requests that are answered side by side are
+    /// done in any order: each tells what is next, not what it brought.
+    pub(crate) fn next_untold(&self) -> Option<Taken> {
+        self.untold.lock().pop_front()
     }
 
     /// Whether the entries that were taken in are those of the listing before.

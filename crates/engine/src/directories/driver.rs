@@ -302,14 +302,8 @@ impl Directories {
 
     async fn bring(self: Arc<Self>, chain: &Arc<Chain>, segment: SegmentId, cursor: Cursor) {
         match chain.bring(&self.driver.storage, segment, &cursor).await {
-            Ok(taken) => {
-                if taken.is_empty() {
-                    self.go_on(chain, 1);
-                }
-                for taken in taken {
-                    self.listed(chain, taken);
-                }
-            }
+            Ok(true) => self.listed(chain),
+            Ok(false) => self.go_on(chain, 1),
             Err(error) => {
                 self.enter(|state| {
                     if state.table.is_latest(chain) {
@@ -321,12 +315,19 @@ impl Directories {
         }
     }
 
-    /// A page of `chain` has come.
-    fn listed(self: &Arc<Self>, chain: &Arc<Chain>, taken: Taken) {
+    /// Pages of `chain` have come.
+    fn listed(self: &Arc<Self>, chain: &Arc<Chain>) {
+        while self.listed_next(chain) {}
+    }
+
+    /// Tells policy of the next page of `chain`. Returns whether there was one.
+    fn listed_next(self: &Arc<Self>, chain: &Arc<Chain>) -> bool {
         self.enter(|state| {
+            let Some(taken) = chain.next_untold() else { return false };
             if !state.table.is_latest(chain) {
                 state.table.changed(chain);
-                return self.tell_older(state);
+                self.tell_older(state);
+                return true;
             }
             let same = chain.is_like_before(&taken);
             let Taken { children, from, last, bytes } = taken;
@@ -335,7 +336,7 @@ impl Directories {
                 .iter()
                 .map(|child| match child {
                     TakenChild::Directory(prefix) => Child::Directory(state.table.identify(prefix).0),
-                    TakenChild::File(pages, kind) => Child::File { pages: *pages, kind: *kind },
+                    TakenChild::File { pages, kind, stem } => Child::File { pages: *pages, kind: *kind, stem: *stem },
                 })
                 .collect();
             let event = DirEvent::Listed { dir: chain.dir, first: from == 0, same, children: &children, last, bytes };
@@ -346,7 +347,8 @@ impl Directories {
                 state.table.replaced(chain);
                 self.tell_older(state);
             }
-        });
+            true
+        })
     }
 
     /// Asks, by one request, for the subtrees of the directories among entries `[from, to)` of
@@ -433,8 +435,8 @@ impl Directories {
 
     /// All of `chain` has come, with others.
     fn listed_whole(self: &Arc<Self>, chain: &Arc<Chain>, entries: Vec<Entry>, requested: Instant) {
-        let taken = chain.take_whole(entries, requested);
-        self.listed(chain, taken);
+        chain.take_whole(entries, requested);
+        self.listed(chain);
     }
 
     /// Has a file fetched. Returns the errands that follow.

@@ -26,7 +26,7 @@ use crate::directories::listing::by_name::ByName;
 use crate::directories::listing::page::{Kind, Page, Record, locate};
 use crate::directories::marks::{Last, Marks};
 use crate::directories::moment::{nanos, time};
-use crate::directories::name::{self, identity_bytes, kind_of, order};
+use crate::directories::name::{self, identity_bytes, kind_of, order, stem_of};
 use crate::error::Error;
 
 mod by_name;
@@ -113,8 +113,12 @@ pub(crate) struct Taken {
 /// An entry as policy is told of it: a directory by its prefix, a file by its length in pages.
 pub(crate) enum TakenChild {
     Directory(String),
-    /// Its pages, and its kind.
-    File(u64, u8),
+    /// Numbers that names have in common: its `kind`, and its `stem`.
+    File {
+        pages: u64,
+        kind: u8,
+        stem: u32,
+    },
 }
 
 impl Listing {
@@ -252,7 +256,8 @@ impl Listing {
                 Entry::Object(Object { version, .. }) => {
                     state.shadows.push((name.to_owned(), place));
                     text.push_str(version.tag.as_deref().unwrap_or_default());
-                    children.push(TakenChild::File(version.size.div_ceil(PAGE_BYTES), kind_of(name)));
+                    let pages = version.size.div_ceil(PAGE_BYTES);
+                    children.push(TakenChild::File { pages, kind: kind_of(name), stem: stem_of(name) });
                     (Kind::File { tagged: version.tag.is_some() }, version.size, version.modified.and_then(nanos))
                 }
             };

@@ -44,10 +44,23 @@ pub(crate) fn kind_of(name: &str) -> u8 {
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending).as_bytes();
     let digit = |at: usize| ending[at].is_ascii_digit();
     let told = (0..ending.len()).filter(|&at| at == 0 || !digit(at) || !digit(at - 1));
-    let mix = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
-    let hash = told.fold(0x811c_9dc5, |hash, at| mix(hash, if digit(at) { b'0' } else { ending[at] }));
+    let hash = told.fold(HASH_FIRST, |hash, at| mix(hash, if digit(at) { b'0' } else { ending[at] }));
     (hash >> 24) as u8
 }
+
+/// A number that names have in common which are the same up to the first dot, as `a.cpython.pyc`
+/// and `a.py`; 0 where nothing is before it.
+pub(crate) fn stem_of(name: &str) -> u32 {
+    let stem = name.split('.').next().unwrap_or_default();
+    if stem.is_empty() { 0 } else { stem.bytes().fold(HASH_FIRST, mix).max(1) }
+}
+
+/// One step of a hash (FNV-1a), and what it begins with.
+fn mix(hash: u32, byte: u8) -> u32 {
+    (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+}
+
+const HASH_FIRST: u32 = 0x811c_9dc5;
 
 /// Memory that the number of a directory takes whose prefix has this length, in bytes: an
 /// estimate.
@@ -79,6 +92,15 @@ mod tests {
         let ends = ["a.py", "a.pyc", "a.pyi", "a.so", "a.pxd", "a", "a.js", "a.json", "a.map", "a.ts"];
         let kinds: std::collections::BTreeSet<u8> = ends.iter().map(|name| kind_of(name) % 64).collect();
         assert_eq!(kinds.len(), ends.len());
+    }
+
+    #[test]
+    fn names_that_begin_alike_have_a_stem_in_common() {
+        assert_eq!(stem_of("a.cpython-311.pyc"), stem_of("a.py"));
+        assert_eq!(stem_of("0001"), stem_of("0001.tar.gz"));
+        assert_ne!(stem_of("0001.jpg"), stem_of("0002.jpg"));
+        assert_ne!(stem_of("ab.c"), stem_of("ba.c"));
+        assert_eq!((stem_of(".profile"), stem_of("")), (0, 0));
     }
 
     #[test]

@@ -88,6 +88,10 @@ pub(crate) struct Dir {
     pub(crate) names: u32,
     /// Names looked up since then that it answered.
     pub(crate) answered: u32,
+    /// Names that the listing before it answered.
+    answered_before: u32,
+    /// The entry whose name a listing answered last.
+    pub(crate) reached: Option<u32>,
     /// A name in it, or below it, was looked up in the first half of the latest listing's time.
     pub(crate) used_early: bool,
     /// How often it has been trimmed: a listing of it does not fit.
@@ -141,8 +145,19 @@ pub(crate) enum Fetched {
     Beside,
     /// Since the first file opened in other directories lies at its place.
     Cousin,
+    /// As the companion of a file that is opened.
+    Companion,
+    /// As the companion of one that was fetched itself.
+    Along,
     /// As the next one of a walk, in a directory where the walk has not opened a file yet.
     Across,
+}
+
+impl Fetched {
+    /// Because of another open, in no order.
+    pub(crate) fn is_beside(self) -> bool {
+        matches!(self, Self::Beside | Self::Cousin | Self::Companion | Self::Along)
+    }
 }
 
 /// When a file was opened.
@@ -197,7 +212,26 @@ impl Dir {
     pub(crate) fn restart(&mut self, now: Nanos) {
         self.was_read |= self.pages_read > 0;
         (self.requested, self.complete, self.pages_read, self.pages_before) = (Some(now), false, 0, 0);
+        self.answered_before = self.answered;
         (self.names, self.answered, self.used_early) = (0, 0, false);
+    }
+
+    /// A name was looked up that the listing has not come to. Its place is `entry` by the listing
+    /// before; where that did not tell it, it is taken for the name behind the one answered last.
+    /// The listing is wanted up to there, but of no more pages than it is worth: one for each name
+    /// that it could not answer, and for each that the one before it answered.
+    pub(crate) fn wants_up_to(&mut self, entry: Option<u32>) {
+        let Some(entry) = entry.or(self.reached.map(|last| last + 1)) else { return };
+        let page = match self.pages.last() {
+            Some(&listed) if entry >= listed => {
+                // Pages to come are as long as those that came.
+                let mean = (listed / self.pages.len() as u32).max(1);
+                self.pages.len() + 1 + ((entry - listed) / mean) as usize
+            }
+            _ => self.pages_to(entry),
+        };
+        let worth = self.answered_before.saturating_add(self.names) as usize;
+        self.pages_read = self.pages_read.max(page.min(worth));
     }
 
     /// Whether its listing is in flight, or was requested no longer ago than `ttl`.

@@ -31,6 +31,9 @@ pub enum Child {
         pages: u64,
         /// A number that files whose names end alike have in common, such as those in `.so`.
         kind: u8,
+        /// A number that files whose names begin alike, up to their first dot, have in common,
+        /// such as `a.c` and `a.h`; 0 if it is not known.
+        stem: u32,
     },
 }
 

@@ -37,6 +37,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use crate::credit::Credit;
+use crate::directories::companions::Companions;
 use crate::directories::directory::{Coming, Dir};
 use crate::directories::event::{DirAction, DirCounters, DirEvent, DirShares};
 use crate::directories::older::Older;
@@ -49,6 +50,7 @@ use crate::directories::walk::Walk;
 use crate::units::{DirId, Nanos};
 
 mod beside;
+mod companions;
 mod contents;
 mod crossings;
 mod listings;
@@ -98,6 +100,7 @@ pub struct DirReadahead {
     after_lookup: OpenAfterLookup,
     siblings: Siblings,
     cousins: Cousins,
+    companions: Companions,
     strays: Option<Strays>,
     /// What may be fetched in directories that a walk by name has not opened a file in.
     across: Credit,
@@ -135,6 +138,7 @@ impl DirReadahead {
             after_lookup: OpenAfterLookup::default(),
             siblings: Siblings::default(),
             cousins: Cousins::default(),
+            companions: Companions::default(),
             strays: None,
             across: Credit::new(strays::CREDIT_FIRST),
             listings: 0,

@@ -42,8 +42,8 @@ impl Default for Siblings {
     fn default() -> Self {
         Self {
             confidence: Confidence::closed(SIBLINGS_MAX),
-            credit: Credit::new(CREDIT_FIRST),
-            credit_long: Credit::new(CREDIT_LONG_FIRST),
+            credit: Credit::growing(CREDIT_FIRST),
+            credit_long: Credit::growing(CREDIT_LONG_FIRST),
             hit: None,
             last: [None; DIRS_MAX],
         }
@@ -99,7 +99,7 @@ pub(crate) struct Cousins {
 
 impl Default for Cousins {
     fn default() -> Self {
-        Self { confidence: Confidence::closed(COUSINS_MAX), credit: Credit::new(CREDIT_COUSINS_FIRST) }
+        Self { confidence: Confidence::closed(COUSINS_MAX), credit: Credit::growing(CREDIT_COUSINS_FIRST) }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Programs that open files by name: they look names up and open files, and read no directory.
 
-use foreread_policy::{Child, DirEvent, DirId, DirOptions, Found, Nanos};
+use foreread_policy::{Child, DirEvent, DirId, DirOptions, DirShares, Found, Nanos};
 
-use super::{BELOW, Driver, OPTIONS, Tree, tree};
+use super::{BELOW, Driver, OPTIONS, PAGE, Tree, tree};
 
 /// Looks up the first name in each of these directories, in this order, and waits for it.
 fn look_into(driver: &mut Driver, dirs: impl IntoIterator<Item = u64>) {
@@ -58,12 +58,125 @@ fn a_listing_in_use_is_renewed_before_it_expires_and_else_not() {
     assert!((10..=20).contains(&renewed), "{renewed} listings in ten seconds");
     // No program looks any more.
     let before = driver.requests;
-    driver.tree.insert(1, vec![Child::File { pages: 1, kind: 0 }; 3]);
+    driver.tree.insert(1, vec![Child::File { pages: 1, kind: 0, stem: 0 }; 3]);
     for _ in 0..50 {
         driver.now = Nanos(driver.now.0 + 1_000_000_000);
         driver.open(1, 0);
     }
     assert_eq!(driver.requests - before, 50, "the files, and no listing");
+}
+
+/// Files of a directory of many pages are looked up in order, for longer than a listing is
+/// believed, whether the directory was read or not. Each time the listing has expired, it comes up
+/// to the reader again, wherever that is.
+#[test]
+fn a_large_directory_is_listed_up_to_its_reader_each_time_it_has_expired() {
+    let (entries, per_name) = (4_000, 2);
+    let shares = DirShares { known_bytes: 64 << 20, contents_bytes: 64 << 20 };
+    for was_read in [true, false] {
+        let mut driver = Driver::new(tree(0, 0, entries as usize, 2), DirOptions { shares, ..OPTIONS });
+        if was_read {
+            driver.read(0);
+        }
+        let (mut alone, before, mut most) = (0, driver.requests, 0);
+        for entry in 0..entries {
+            let end = driver.known.get(&0).map_or(0, |known| known.0 as u32);
+            most = most.max(end);
+            let there = entry < end && driver.is_fresh(0);
+            let found = if there { Found::Resident } else { Found::Absent };
+            // The listing before tells the place.
+            driver.tell(DirEvent::Named { dir: DirId(0), entry: (entry < most).then_some(entry), found });
+            if there {
+                driver.now = Nanos(driver.now.0 + per_name * 1_000_000);
+            } else {
+                alone += 1;
+                driver.round();
+            }
+        }
+        let expired = u64::from(entries) * per_name / 1_000 + 8;
+        assert!(alone <= expired * 24, "{alone} of {entries} names are asked for alone, read before: {was_read}");
+        let (pages, requests) = (u64::from(entries) / PAGE as u64, u64::from(driver.requests - before));
+        assert!(requests <= expired * pages, "{requests} requests for {pages} pages, {expired} times");
+    }
+}
+
+/// Files of a directory of many pages are looked up in order, and nothing is known of it. The
+/// place of a name that its listing has not come to is not known either.
+#[test]
+fn a_large_directory_is_listed_ahead_of_names_that_are_not_known() {
+    let (entries, ttl) = (1_000, Nanos::from_millis(60_000));
+    let mut driver = Driver::new(tree(0, 0, entries as usize, 2), DirOptions { ttl, ..OPTIONS });
+    let mut alone = 0;
+    for entry in 0..entries {
+        let is_known = driver.known.get(&0).is_some_and(|known| known.0 as u32 > entry);
+        let (found, place) = if is_known { (Found::Resident, Some(entry)) } else { (Found::Absent, None) };
+        driver.tell(DirEvent::Named { dir: DirId(0), entry: place, found });
+        alone += usize::from(!is_known);
+        driver.round();
+    }
+    assert!(alone <= entries as usize / PAGE * 6 / 10, "{alone} of {entries} names are asked for alone");
+}
+
+/// Files of a directory of many pages are looked up and opened in no order, by a loader that has
+/// them fetched at their look-ups. Its pages cost less than its names.
+#[test]
+fn a_large_directory_is_listed_again_for_a_loader_in_no_order() {
+    // One loader has as many names answered in this time as many side by side in a second.
+    let (entries, ttl) = (1_000, Nanos::from_millis(60_000));
+    let shares = DirShares { known_bytes: 64 << 20, contents_bytes: 4 << 20 };
+    let mut driver = Driver::new(tree(0, 0, entries as usize, 25), DirOptions { shares, ttl, ..OPTIONS });
+    driver.read(0);
+    driver.now = Nanos(driver.now.0 + 2 * ttl.0);
+    let (before, mut alone) = (lists(&driver), 0);
+    let steps = [37, 51, 73, 91, 117, 133, 147, 159, 171, 187];
+    for entry in steps.iter().flat_map(|step| (0..entries).map(move |nth| nth * step % entries)) {
+        alone += u64::from(look_up(&mut driver, entry));
+        driver.open(0, entry);
+    }
+    let listed = lists(&driver) - before;
+    assert!(alone + listed <= 1_500, "{alone} of 10,000 names are asked for alone, and {listed} pages");
+}
+
+/// A program looks up few names at the end of a large directory, each time its listing has
+/// expired. It comes no further than names had use for, even if all were looked up before.
+#[test]
+fn a_large_directory_is_not_listed_up_to_few_names_each_time() {
+    let (entries, names, times) = (4_000, 4, 50);
+    let pages = u64::from(entries) / PAGE as u64;
+    let shares = DirShares { known_bytes: 64 << 20, contents_bytes: 64 << 20 };
+    for (was_walked, most) in [(false, 0), (true, pages)] {
+        let mut driver = Driver::new(tree(0, 0, entries as usize, 2), DirOptions { shares, ..OPTIONS });
+        driver.read(0);
+        for entry in 0..if was_walked { entries } else { 0 } {
+            driver.tell(DirEvent::Named { dir: DirId(0), entry: Some(entry), found: Found::Resident });
+        }
+        let before = lists(&driver);
+        for _ in 0..times {
+            driver.now = Nanos(driver.now.0 + 2_000_000_000);
+            for nth in 1..=names {
+                look_up(&mut driver, entries - nth);
+            }
+        }
+        let (listed, each) = (lists(&driver) - before, u64::from(2 * names));
+        assert!(listed <= times * each + most, "{listed} pages of {pages}, {times} times, {was_walked}");
+    }
+}
+
+/// Looks up a name of the first directory, which an earlier listing told, and waits for it.
+/// Returns whether it had to be asked for alone.
+fn look_up(driver: &mut Driver, entry: u32) -> bool {
+    let is_known = driver.known.get(&0).is_some_and(|known| known.0 as u32 > entry) && driver.is_fresh(0);
+    let found = if is_known { Found::Resident } else { Found::Absent };
+    driver.tell(DirEvent::Named { dir: DirId(0), entry: Some(entry), found });
+    if !is_known {
+        driver.round();
+    }
+    !is_known
+}
+
+/// Pages of listings that were asked for, with those of which more was asked for.
+fn lists(driver: &Driver) -> u64 {
+    driver.counters().lists_demand + driver.counters().lists_speculative
 }
 
 /// Opens files of each directory in an order of its own, as an import does.
@@ -121,7 +234,7 @@ fn a_lone_open_fetches_no_other_file() {
 }
 
 /// All directories are listed, and no reader has read any.
-fn learn(driver: &mut Driver) {
+pub(super) fn learn(driver: &mut Driver) {
     for dir in driver.tree.keys().rev().copied().collect::<Vec<_>>() {
         driver.tell(DirEvent::Along { dir: DirId(dir), requested: driver.now });
         driver.tell_whole(dir);
@@ -226,7 +339,7 @@ fn directories_on_a_path_that_have_expired_are_listed_beside_those_above() {
 /// A directory of `wide` packages, each of which has a directory of `files` files besides files of
 /// its own.
 fn packages(wide: u64, files: usize) -> Tree {
-    let file = |kind| Child::File { pages: 2, kind };
+    let file = |kind| Child::File { pages: 2, kind, stem: 0 };
     let mut tree = Tree::new();
     tree.insert(0, (1..=wide).map(|dir| Child::Directory(DirId(dir))).collect());
     for dir in 1..=wide {
@@ -315,7 +428,7 @@ fn a_program_that_comes_to_few_of_many_directories_has_few_cousins_fetched_in_va
 #[test]
 fn siblings_are_of_a_kind_that_is_opened() {
     let mut driver = Driver::new(tree(1, 1, 0, 0), OPTIONS);
-    let both = |nth: u8| Child::File { pages: 20, kind: nth % 2 };
+    let both = |nth: u8| Child::File { pages: 20, kind: nth % 2, stem: 0 };
     driver.tree.insert(1, (0..60).map(both).collect());
     learn(&mut driver);
     (driver.rounds, driver.requests) = (0, 0);

@@ -15,7 +15,7 @@ const OPTIONS: DirOptions = DirOptions {
 };
 
 /// A small file, of 25 pages.
-const FILE: Child = Child::File { pages: 25, kind: 0 };
+const FILE: Child = Child::File { pages: 25, kind: 0, stem: 0 };
 
 /// Entries of one answer of a listing, and the bytes that it takes to remember them.
 const PAGE: usize = 4;

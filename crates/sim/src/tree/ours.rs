@@ -232,7 +232,7 @@ impl Child {
     fn told(self) -> foreread_policy::Child {
         match self {
             Self::Directory(number) => foreread_policy::Child::Directory(DirId(number as u64)),
-            Self::File { blocks, .. } => foreread_policy::Child::File { pages: u64::from(blocks), kind: 0 },
+            Self::File { blocks, .. } => foreread_policy::Child::File { pages: u64::from(blocks), kind: 0, stem: 0 },
         }
     }
 }

@@ -73,8 +73,11 @@ impl DirReadahead {
                 wanted.push(place);
             }
         }
-        for place in wanted {
+        for &place in &wanted {
             self.fetch_as((dir, place), Fetched::Beside);
+        }
+        for place in wanted {
+            self.fetch_companions((dir, place));
         }
     }
 
@@ -145,12 +148,15 @@ impl DirReadahead {
             left -= 1;
             wanted.push((cousin, first.entry));
         }
-        for file in wanted {
+        for &file in &wanted {
             self.fetch_as(file, Fetched::Cousin);
+        }
+        for file in wanted {
+            self.fetch_companions(file);
         }
     }
 
-    fn fetch_as(&mut self, file @ (dir, entry): FileRef, fetched: Fetched) {
+    pub(super) fn fetch_as(&mut self, file @ (dir, entry): FileRef, fetched: Fetched) {
         self.fetch(file);
         if let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) {
             state.fetched = fetched;
@@ -162,7 +168,7 @@ impl DirReadahead {
         match fetched {
             Fetched::Beside => self.siblings.missed(),
             Fetched::Cousin => self.cousins.confidence.missed(),
-            Fetched::No | Fetched::Ahead | Fetched::Across => {}
+            Fetched::No | Fetched::Ahead | Fetched::Across | Fetched::Companion | Fetched::Along => {}
         }
     }
 }

@@ -90,7 +90,7 @@ impl DirReadahead {
         self.refused = false;
         let repeats = self.open_order.opened((dir, entry));
         let before = self.take_fetched((dir, entry));
-        let (fetched, beside) = (before != Fetched::No, matches!(before, Fetched::Beside | Fetched::Cousin));
+        let (fetched, beside) = (before != Fetched::No, before.is_beside());
         let named = self.dirs.get(&dir).and_then(|known| known.get(entry)).is_some_and(|state| state.named);
         let (is_ahead, waits) = (fetched && !named && !beside, found == Found::InFlight || !fetched);
         let told = self.told_orders.opened((dir, entry), is_ahead, found == Found::Absent, waits);
@@ -123,7 +123,11 @@ impl DirReadahead {
             (Fetched::Cousin, Found::Absent) => self.cousins.confidence.missed(),
             (Fetched::Cousin, _) => self.cousins.hit(cost_across(bytes), found == Found::InFlight),
             (Fetched::Across, Found::InFlight | Found::Resident) => self.across.hit(cost_across(bytes)),
-            (Fetched::Across, Found::Absent) | (Fetched::No | Fetched::Ahead, _) => {}
+            (Fetched::Companion | Fetched::Along, Found::InFlight | Found::Resident) => {
+                self.companions.paid(bytes, is_small, before, true);
+            }
+            (Fetched::Companion | Fetched::Along | Fetched::Across, Found::Absent)
+            | (Fetched::No | Fetched::Ahead, _) => {}
         }
         // A file that was looked up first was no prediction, and a sibling none of a walk.
         let fetched = fetched && !named && !beside;
@@ -148,8 +152,10 @@ impl DirReadahead {
                 self.open_order.confidence.hit(true);
             }
         }
-        // A walk fetches small files only.
-        if is_short && !(in_order && is_small) && !is_repeated {
+        let is_companion = self.open_companion((dir, entry));
+        // A walk fetches small files only. A companion is left to the other one of its pair.
+        let is_left = in_order && is_small || is_repeated || is_companion;
+        if is_short && !is_left {
             self.fetch_siblings((dir, entry), stays && is_new, found);
         }
         // What another guess brought is left to that one.
@@ -195,6 +201,10 @@ impl DirReadahead {
             }
             Fetched::Cousin => self.cousins.credit.refused(cost_across(state.bytes())),
             Fetched::Across => self.across.refused(cost_across(state.bytes())),
+            Fetched::Companion | Fetched::Along => {
+                let (is_small, bytes) = (state.is_small_file(), state.bytes());
+                self.companions.paid(bytes, is_small, fetched, false);
+            }
             Fetched::No | Fetched::Ahead => {}
         }
     }
@@ -260,12 +270,18 @@ impl DirReadahead {
                 true
             });
         }
-        for file in wanted {
+        for &file in &wanted {
             self.fetch(file);
         }
         for (dir, entry) in across {
             if let Some(state) = self.dirs.get_mut(&dir).and_then(|dir| dir.entry(entry)) {
                 state.fetched = Fetched::Across;
+            }
+        }
+        // What readers come to next is not discarded for what lies beside it.
+        for file in wanted {
+            if self.fetched.len() < FETCHED_MAX - FETCHES_MAX {
+                self.fetch_companions(file);
             }
         }
         // The files that were expected longest ago and not opened are no longer expected.

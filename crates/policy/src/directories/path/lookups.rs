@@ -12,12 +12,15 @@
 //!   Named  found ────────────────> counted: the page answers names
 //!          any ──────────────────> its listing, and those above it, are made anew if they are
 //!                                  used in both halves of their time
-//!          absent, small file ───> contents: fetch it if opens follow lookups
+//!          absent, small file ───> contents: fetch it if opens follow lookups, and no more, but
+//!                                  for a directory of pages that cost less than its names
 //!          absent, directory ────> it was listed before: list it again, beside its name
 //!          absent, otherwise ────> the directory is known by its parent's listing: list it with
 //!                                  its subtree and those beside it, by one request
 //!                                  else the second name: list the directory, or further
 //!                                  expired, one page that answered two names: list it again
+//!                                  more pages: up to the name, side by side, as far as earlier
+//!                                  listings answered names
 //!   Sought, or Named expired, in a directory that was trimmed:
 //!          in order ──────────────> list it from there (`relisting`)
 //!          found, or entered ─────> go on with that listing
@@ -131,6 +134,9 @@ impl DirReadahead {
         if found != Found::Absent {
             self.used_by_name(dir, found);
             if let Some(entry) = entry {
+                if let Some(known) = self.dirs.get_mut(&dir) {
+                    known.reached = Some(entry);
+                }
                 self.passed(dir, entry);
             }
             return;
@@ -139,7 +145,12 @@ impl DirReadahead {
             return;
         }
         if let Some(entry) = entry {
-            if self.named_file((dir, entry)) {
+            // Its fetch answers the name. A directory of one page is listed once a fetch finds its
+            // file resident. One of more is listed if that costs less than its names have: up to
+            // this one, and no fetch tells which that is.
+            let names_cost_more =
+                |known: &Dir| known.pages.len() > 1 && known.names as usize > NAMES_A_PAGE * known.pages.len();
+            if self.named_file((dir, entry)) && !self.dirs.get(&dir).is_some_and(names_cost_more) {
                 return;
             }
             self.named_directory((dir, entry));
@@ -159,10 +170,14 @@ impl DirReadahead {
         let names = known.names;
         if known.is_known(now, ttl) {
             if names >= NAMES_MIN {
+                known.wants_up_to(entry);
                 self.go_on(dir, true);
             }
         } else if !self.list_together(dir) && (answers || names >= NAMES_MIN) {
             self.list(dir, Class::Demand, true);
+            if let Some(known) = self.dirs.get_mut(&dir) {
+                known.wants_up_to(entry);
+            }
         }
     }
 
@@ -229,6 +244,12 @@ const LISTINGS_FIRST: u32 = 8;
 /// page must have answered before it is listed again. Lower: a program that looks up one name has
 /// a whole page listed. Higher: more names cost a request each. Source: docs/decisions/0029.
 const NAMES_MIN: u32 = 2;
+
+/// Names asked for alone for each page of a directory, when it is listed again though its files
+/// are fetched at their look-ups. Lower: listings add up to as many requests as the files.
+/// Higher: a loader that opens files in no order asks for more names alone. Source:
+/// docs/decisions/0090; at 4, listings are a quarter of what names cost without, at most.
+const NAMES_A_PAGE: usize = 4;
 
 /// Entries of a listing that is made again for one name. Lower: two names cost two requests, one
 /// after the other. Higher: a program that looks up one name now and then has longer answers.

@@ -1,0 +1,138 @@
+//! Companions of files that are opened, and of files that are fetched beside those.
+//!
+//! ```text
+//!   pkg/       a.py  b.py  c.py  d.py          opened: cache/c.pyc
+//!                           ^ comes at once
+//!   pkg/cache/ a.pyc b.pyc c.pyc d.pyc         its siblings come, on their credit,
+//!                ^           ^     ^
+//!   pkg/       a.py  b.py        d.py          and the companions of those, on theirs
+//!                ^                 ^
+//! ```
+//!
+//! A companion is sought in the order of the listing around the place that corresponds to that of
+//! its file, since names that begin alike lie at like places.
+//!
+//! *Invariant:* what is fetched for files that are not opened never exceeds its credit.
+//!
+//! This file does not decide which files are companions (`companions`), and lists no directory:
+//! what is not known has none. Source: docs/decisions/0088.
+
+use alloc::vec::Vec;
+
+use super::contents::FETCHES_MAX;
+use super::{DirReadahead, STEPS_MAX};
+use crate::directories::companions::{Member, Rule, Toward};
+use crate::directories::directory::{Fetched, Opens};
+use crate::directories::event::Child;
+use crate::directories::open_order::FileRef;
+use crate::units::DirId;
+
+impl DirReadahead {
+    /// A file is opened: learns from it, and fetches its companions. Returns whether it was itself
+    /// expected as one.
+    pub(super) fn open_companion(&mut self, file: FileRef) -> bool {
+        let Some(member) = self.member(file) else { return false };
+        let Some(pairs) = self.companions.opened(member, self.now) else { return false };
+        let mut was_expected = false;
+        for pair in pairs {
+            if let Some(toward) = self.toward(pair.dir, member.dir) {
+                was_expected |= self.companions.held(Rule { from: pair.kind, to: member.kind, toward });
+            }
+        }
+        for rule in self.companions.rules(member.kind).collect::<Vec<_>>() {
+            if let Some(companion) = self.companion(file, member, rule)
+                && self.companions.tried(rule)
+            {
+                self.fetch_companion(companion, Fetched::Companion);
+            }
+        }
+        was_expected
+    }
+
+    /// Fetches the companions of a file that is fetched itself.
+    pub(super) fn fetch_companions(&mut self, file: FileRef) {
+        let Some(member) = self.member(file) else { return };
+        for rule in self.companions.rules(member.kind).collect::<Vec<_>>() {
+            if self.companions.is_followed(rule)
+                && let Some(companion) = self.companion(file, member, rule)
+            {
+                self.fetch_companion(companion, Fetched::Along);
+            }
+        }
+    }
+
+    fn fetch_companion(&mut self, file @ (dir, entry): FileRef, fetched: Fetched) {
+        let Some(state) = self.dirs.get(&dir).and_then(|dir| dir.get(entry)) else { return };
+        let (is_small, bytes) = (state.is_small_file(), state.bytes());
+        let is_ahead = state.fetched != Fetched::No || self.fetches.contains(&file);
+        let is_due = state.is_short_file() && state.opens != Opens::Since && !is_ahead;
+        let fits = self.fetches.len() < FETCHES_MAX && self.fetched_bytes + bytes <= self.ahead_bytes();
+        let may = self.options.readahead && !self.refused;
+        if is_due && fits && may && self.companions.buys(bytes, is_small, fetched) {
+            self.fetch_as(file, fetched);
+        }
+    }
+
+    fn member(&self, (dir, entry): FileRef) -> Option<Member> {
+        match self.dirs.get(&dir)?.get(entry)?.child {
+            Child::File { kind, stem, .. } if stem != 0 => Some(Member { dir, kind, stem }),
+            Child::File { .. } | Child::Directory(_) => None,
+        }
+    }
+
+    /// Where `to` lies, as seen from `from`.
+    fn toward(&self, from: DirId, to: DirId) -> Option<Toward> {
+        if from == to {
+            return Some(Toward::Here);
+        }
+        let (above, beside) = (self.parents.get(&from), self.parents.get(&to));
+        if above.is_some_and(|&(above, _)| above == to) {
+            return Some(Toward::Above);
+        }
+        let &(parent, at) = beside?;
+        let nth = self.dirs.get(&parent)?.subdirs.partition_point(|&subdir| subdir < at);
+        if parent == from {
+            return Some(Toward::Below(nth));
+        }
+        above.is_some_and(|&(above, _)| above == parent).then_some(Toward::Beside(nth))
+    }
+
+    /// The companion of a file by a rule.
+    fn companion(&self, (dir, entry): FileRef, member: Member, rule: Rule) -> Option<FileRef> {
+        let nth_of = |dir: DirId, nth: usize| {
+            let known = self.dirs.get(&dir)?;
+            match known.get(*known.subdirs.get(nth)?)?.child {
+                Child::Directory(below) => Some(below),
+                Child::File { .. } => None,
+            }
+        };
+        let above = || self.parents.get(&dir).map(|&(above, _)| above);
+        let there = match rule.toward {
+            Toward::Here => dir,
+            Toward::Above => above()?,
+            Toward::Below(nth) => nth_of(dir, nth)?,
+            Toward::Beside(nth) => nth_of(above()?, nth)?,
+        };
+        let (from, to) = (self.dirs.get(&dir)?, self.dirs.get(&there)?);
+        let is_companion = |place: &u32| {
+            let child = to.get(*place).map(|state| state.child);
+            matches!(child, Some(Child::File { kind, stem, .. }) if (kind, stem) == (rule.to, member.stem))
+                && (there, *place) != (dir, entry)
+        };
+        // Names lie at like places in both.
+        let near = u64::from(entry) * u64::from(to.end()) / u64::from(from.end().max(1));
+        let near = near.min(u64::from(to.end())) as u32;
+        let after = near..to.end().min(near.saturating_add(STEPS_MAX as u32 / 2));
+        let before = (to.gone.max(near.saturating_sub(STEPS_MAX as u32 / 2))..near).rev();
+        let (mut after, mut before) = (after, before);
+        loop {
+            let (next, last) = (after.next(), before.next());
+            if next.is_none() && last.is_none() {
+                return None;
+            }
+            if let Some(place) = next.filter(is_companion).or_else(|| last.filter(is_companion)) {
+                return Some((there, place));
+            }
+        }
+    }
+}
