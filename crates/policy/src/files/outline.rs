@@ -47,21 +47,19 @@ struct Entry {
 }
 
 impl Entry {
-    /// Where `stream` is to be entered, if not as it is. A window moves on with each read: it is
-    /// entered with as much behind it as it is long, and again when it leaves that.
-    fn moved(&self) -> Option<Option<(u64, u64)>> {
+    /// Where it is to be entered in `near`: as it is, while that holds. A window moves on with each
+    /// read: it is entered with as much before it as it is long, and again when it leaves that.
+    fn wanted(&self) -> Option<(u64, u64)> {
         if matches!(self.stream.pattern, Pattern::Strided { .. }) {
-            return self.near.is_some().then_some(None);
+            return None;
         }
         let (from, to) = self.stream.reach();
         if !self.stream.is_recognised() {
             // A read that ends where a run begins is looked for as well.
-            let exact = Some((self.stream.start.min(from), to));
-            return (self.near != exact).then_some(exact);
+            return Some((self.stream.start.min(from), to));
         }
-        let is_near = |(first, last): (u64, u64)| first <= from && to <= last && from - first <= 2 * (to - from);
-        let moved = !self.near.is_some_and(is_near);
-        moved.then(|| Some((from, to.saturating_add(to - from))))
+        let holds = |&(first, last): &(u64, u64)| first <= from && to <= last && from - first <= 2 * (to - from);
+        self.near.filter(holds).or(Some((from, to.saturating_add(to - from))))
     }
 }
 
@@ -95,9 +93,10 @@ impl Streams {
         let entry = self.entry_mut(at);
         let (before, old) = (entry.stream.last, list(&entry.stream));
         let result = change(&mut entry.stream);
-        let (last, new, moved, id) = (entry.stream.last, list(&entry.stream), entry.moved(), entry.stream.id);
-        if let Some(to) = moved {
-            self.enter(at, to);
+        let (last, new, id) = (entry.stream.last, list(&entry.stream), entry.stream.id);
+        let (near, wanted) = (entry.near, entry.wanted());
+        if near != wanted {
+            self.enter(at, wanted);
         }
         if last != before || new != old {
             self.recency.remove(old, at);
@@ -135,7 +134,7 @@ impl Streams {
         });
         let (id, list) = (stream.id, list(&stream));
         let mut entry = Entry { stream, near: None };
-        entry.near = entry.moved().flatten();
+        entry.near = entry.wanted();
         match entry.near {
             Some(near) => self.near.insert(near, at),
             None => self.anywhere.push(at),
