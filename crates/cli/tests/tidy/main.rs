@@ -61,7 +61,7 @@ fn crates_import_along_the_edges_of_the_design() {
 const FOLDERS: &[(&str, &[&str])] = &[
     ("collections", &[]),
     ("credit", &[]),
-    ("files", &["credit"]),
+    ("files", &["collections", "credit"]),
     ("residency", &["collections"]),
     ("queue", &["collections"]),
     ("read", &["files", "residency", "queue"]),

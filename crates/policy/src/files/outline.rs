@@ -33,6 +33,7 @@ pub(crate) struct Streams {
     free: Vec<u32>,
     near: Intervals,
     anywhere: Vec<u32>,
+    /// Runs in one list, recognised streams in the other.
     recency: Recency,
     /// The places of those that were recognised once, by their identity.
     known: BTreeMap<u64, u32>,
@@ -47,8 +48,9 @@ struct Entry {
 }
 
 impl Entry {
-    /// Where it is to be entered in `near`: as it is, while that holds. A window moves on with each
-    /// read: it is entered with as much before it as it is long, and again when it leaves that.
+    /// Where it is to be entered in `near`: as it is, while that holds. A window moves on with
+    /// each read: it is entered with as much before it as it is long, and again when it leaves
+    /// that.
     fn wanted(&self) -> Option<(u64, u64)> {
         if matches!(self.stream.pattern, Pattern::Strided { .. }) {
             return None;
@@ -62,17 +64,6 @@ impl Entry {
         self.near.filter(holds).or(Some((from, to.saturating_add(to - from))))
     }
 }
-
-/// The list of `recency` that a stream is in.
-fn list(stream: &Stream) -> usize {
-    if stream.is_recognised() { RECOGNISED } else { RUNS }
-}
-
-/// The list of runs.
-const RUNS: usize = 0;
-
-/// The list of recognised streams.
-const RECOGNISED: usize = 1;
 
 impl Streams {
     /// The stream at a place that is taken.
@@ -91,9 +82,9 @@ impl Streams {
     /// Changes the stream at `at`.
     pub(crate) fn change<R>(&mut self, at: u32, change: impl FnOnce(&mut Stream) -> R) -> R {
         let entry = self.entry_mut(at);
-        let (before, old) = (entry.stream.last, list(&entry.stream));
+        let (before, old) = (entry.stream.last, entry.stream.is_recognised());
         let result = change(&mut entry.stream);
-        let (last, new, id) = (entry.stream.last, list(&entry.stream), entry.stream.id);
+        let (last, new, id) = (entry.stream.last, entry.stream.is_recognised(), entry.stream.id);
         let (near, wanted) = (entry.near, entry.wanted());
         if near != wanted {
             self.enter(at, wanted);
@@ -103,11 +94,11 @@ impl Streams {
             self.recency.push(new, at);
         }
         match (old, new) {
-            (RUNS, RECOGNISED) => {
+            (false, true) => {
                 self.runs -= 1;
                 self.known.insert(id, at);
             }
-            (RECOGNISED, RUNS) => self.runs += 1,
+            (true, false) => self.runs += 1,
             _ => {}
         }
         result
@@ -132,7 +123,7 @@ impl Streams {
             self.places.push(None);
             self.places.len() as u32 - 1
         });
-        let (id, list) = (stream.id, list(&stream));
+        let (id, is_recognised) = (stream.id, stream.is_recognised());
         let mut entry = Entry { stream, near: None };
         entry.near = entry.wanted();
         match entry.near {
@@ -140,11 +131,11 @@ impl Streams {
             None => self.anywhere.push(at),
         }
         self.places[at as usize] = Some(entry);
-        self.recency.push(list, at);
-        if list == RUNS {
-            self.runs += 1;
-        } else {
+        self.recency.push(is_recognised, at);
+        if is_recognised {
             self.known.insert(id, at);
+        } else {
+            self.runs += 1;
         }
         at
     }
@@ -156,11 +147,8 @@ impl Streams {
             Some(near) => self.near.remove(near, at),
             None => self.anywhere.retain(|&other| other != at),
         }
-        let list = list(&stream);
-        self.recency.remove(list, at);
-        if list == RUNS {
-            self.runs -= 1;
-        }
+        self.recency.remove(stream.is_recognised(), at);
+        self.runs -= usize::from(!stream.is_recognised());
         self.known.remove(&stream.id);
         self.free.push(at);
         stream
@@ -244,7 +232,7 @@ impl Streams {
 
     /// How many runs have been read after `last`.
     pub(crate) fn runs_after(&self, last: Nanos) -> usize {
-        self.recency.newest_first(RUNS).take_while(|&at| self.get(at).last > last).count()
+        self.recency.newest_first(false).take_while(|&at| self.get(at).last > last).count()
     }
 
     /// How many are runs, which may become streams.
@@ -259,8 +247,8 @@ impl Streams {
 
     /// One that was last read by `until`, and was not returned since its last read.
     pub(crate) fn take_ended(&mut self, until: Nanos) -> Option<&Stream> {
-        let has_ended = |&(_, at): &(usize, u32)| self.get(at).last <= until;
-        let oldest = [RUNS, RECOGNISED].into_iter().filter_map(|list| Some((list, self.recency.unmarked(list)?)));
+        let has_ended = |&(_, at): &(bool, u32)| self.get(at).last <= until;
+        let oldest = [false, true].into_iter().filter_map(|list| Some((list, self.recency.unmarked(list)?)));
         let (list, at) = oldest.filter(has_ended).min_by_key(|&(_, at)| self.get(at).last)?;
         self.recency.mark(list);
         Some(self.get(at))
@@ -268,7 +256,7 @@ impl Streams {
 
     /// The recognised stream, or the run, that was read longest ago.
     pub(crate) fn idle(&self, recognised: bool) -> Option<u32> {
-        self.recency.oldest(usize::from(recognised))
+        self.recency.oldest(recognised)
     }
 }
 

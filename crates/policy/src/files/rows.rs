@@ -20,7 +20,6 @@
 //! program that goes through a matrix against the order in which it is stored; the height of a row
 //! doubles as a window does. docs/decisions/0089.
 
-use crate::files::window::parts::PART_PAGES_STRIDED_MAX;
 use crate::units::Extent;
 
 /// The rows of a progression that goes forward.
@@ -87,8 +86,7 @@ impl Rows {
             return false;
         }
         if let Some(begun) = self.begun.filter(|begun| begun + self.delta == page) {
-            let records =
-                (room / (2 * columns * pages)).min(PART_PAGES_STRIDED_MAX / pages).min(self.delta / pages).max(1);
+            let records = (room / (2 * columns * pages)).min(PART_PAGES_MAX / pages).min(self.delta / pages).max(1);
             self.first = begun;
             self.shown = Some(Shown { columns, pages, tallest: records.ilog2() });
             return true;
@@ -156,6 +154,11 @@ impl Rows {
 /// by record at first, where windows of their own would make longer requests. Higher: streams in
 /// turn that are fewer are found one by one, each after a wait. Source: docs/decisions/0089.
 const COLUMNS_MIN: u64 = 32;
+
+/// Pages of the records of one column that come at once, at most: 2 MiB. Lower: more requests for
+/// the same bytes. Higher: the reader waits for longer where a row begins. Source: a guess, not
+/// measured; at 80 MB/s their bytes take as long as their first byte.
+const PART_PAGES_MAX: u64 = 512;
 
 #[cfg(test)]
 mod tests {

@@ -296,7 +296,7 @@ const GAP_TRIED_PAGES_MAX: u64 = 32;
 /// Pages of the largest part made of records that touch: 2 MiB. Lower: more requests for a
 /// backward reader. Higher: a backward reader, which wants the end of a part first, waits for more
 /// of what lies before it. Source: a guess, not measured.
-pub(crate) const PART_PAGES_STRIDED_MAX: u64 = 512;
+const PART_PAGES_STRIDED_MAX: u64 = 512;
 
 /// Records of a progression wanted ahead on a disk, where they do not touch. Lower: none would be
 /// on its way while one is read. Higher: what is demanded meanwhile waits for more positionings,
