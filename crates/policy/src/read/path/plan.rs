@@ -31,7 +31,7 @@ use crate::files::window::parts::Part;
 use crate::files::window::{REQUEST_PAGES_MAX, Read, SKIPPED_READS_MAX};
 use crate::queue::fair_queue::Owner;
 use crate::residency::folio::Ahead;
-use crate::units::{Class, Extent, FileId, Found, Nanos, PAGE_BYTES, ReadId, Records, Source};
+use crate::units::{Class, Extent, FileId, Found, Nanos, ReadId, Records, Source};
 
 /// What is to be fetched after a read, beside its own pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +73,8 @@ impl ReadPath {
 
     /// Takes note of a read, and returns what it calls for.
     fn observe(&mut self, now: Nanos, file: FileId, extent: Extent, found: Found) -> Next {
-        let room_pages = if self.options.rotational { 0 } else { self.budget.ahead_bytes_max() / PAGE_BYTES };
+        // No rows yet: behind a kernel that reads on they cost more than they gain (0089).
+        let room_pages = 0;
         let Some(File { pages, readahead, .. }) = self.files.get_mut(&file) else { return Next::Nothing };
         let file_pages = *pages;
         let before = self.budget.read_before(file, extent.start, CONTEXT_PAGES_MAX);
