@@ -13,9 +13,8 @@
 //! ```
 //!
 //! `streams` finds the stream of each read by position, not by descriptor; `outline` keeps many
-//! streams cheap to find. `stride` finds reads at a constant distance, `rows` those that come back
-//! one record on, `sparse` those that go forward with gaps of no common length. `window` is one
-//! stream: what it has fetched and wants
+//! streams cheap to find. `stride` finds reads at a constant distance, `sparse` those that go
+//! forward with gaps of no common length. `window` is one stream: what it has fetched and wants
 //! next; `window::parts` cuts that into parts. `pace` spaces its parts in time. `share` divides
 //! memory among streams by max-min fairness. `lengths` knows how long the runs of the file have
 //! been. `hot_block` finds what is worth fetching with a random read, `tail` where the end of the
@@ -36,7 +35,6 @@ pub(crate) mod kernel_window;
 pub(crate) mod lengths;
 pub(crate) mod outline;
 pub(crate) mod pace;
-pub(crate) mod rows;
 pub(crate) mod share;
 pub(crate) mod sparse;
 pub(crate) mod streams;

@@ -197,13 +197,6 @@ impl Streams {
         expecting.min_by_key(|(at, s)| (!s.is_recognised(), s.pos.abs_diff(start), *at)).map(|(at, _)| at)
     }
 
-    /// The progression of which `read` begins another row, if there is one.
-    pub(crate) fn begins_row(&mut self, read: Read) -> Option<u32> {
-        let mut anywhere = self.anywhere.iter().copied();
-        let places = &mut self.places;
-        anywhere.find(|&at| places[at as usize].as_mut().is_some_and(|entry| entry.stream.begins_row(read)))
-    }
-
     /// The run or stream that ends nearest before `page`, at most `most` pages away.
     pub(crate) fn before(&self, page: u64, most: u64) -> Option<u32> {
         let from = page.saturating_sub(most);

@@ -84,9 +84,6 @@ impl FileReadahead {
     /// `waits` says whether a page is in flight.
     pub(crate) fn observe(&mut self, now: Nanos, read: Read, waits: impl Fn(u64) -> bool) -> (Option<u64>, Shown) {
         self.end_idle(now);
-        if let Some(at) = self.streams.begins_row(read) {
-            return self.continued(now, at, read);
-        }
         if let Some(at) = self.streams.expecting(read) {
             let stream = self.streams.get(at);
             let left = stream.left_by(read.extent);

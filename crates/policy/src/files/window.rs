@@ -37,7 +37,6 @@
 
 use crate::files::lengths::Lengths;
 use crate::files::pace::{Pace, SECOND_NS};
-use crate::files::rows::Rows;
 use crate::files::sparse::{self, Chain, Sparse};
 use crate::units::{Extent, FOLIO_PAGES_MAX, Nanos};
 
@@ -63,11 +62,6 @@ pub(crate) struct Read {
     pub(crate) beside: bool,
     /// The longest gap that the link carries in less time than a first byte takes, in pages.
     pub(crate) gap_pages_max: u64,
-    /// Pages that all streams together may be ahead. Nothing on a disk: there, many streams of
-    /// their own make longer requests than rows of a progression do.
-    pub(crate) room_pages: u64,
-    /// Whether other reads of the file wait.
-    pub(crate) others_wait: bool,
 }
 
 #[cfg(test)]
@@ -83,8 +77,6 @@ impl Read {
             skipped: 0,
             beside: false,
             gap_pages_max: 0,
-            room_pages: 0,
-            others_wait: false,
         }
     }
 }
@@ -157,8 +149,6 @@ pub(crate) struct Stream {
     gaps: Gaps,
     /// Strided: pages of a record when the progression was recognised.
     record_pages: u64,
-    /// Strided, forward and not touching: its rows. `pos` and `end` are places in them.
-    rows: Option<Rows>,
     /// Sparse: the reader that its chain has shown.
     sparse: Option<Sparse>,
     /// Sparse: up to where it has gone through the file.
@@ -209,7 +199,6 @@ impl Stream {
             from_end: false,
             gaps: Gaps::Unknown,
             record_pages: 0,
-            rows: None,
             sparse: None,
             passed: 0,
             chain: Chain::new(read),
@@ -248,7 +237,7 @@ impl Stream {
     pub(crate) fn outlook(&self, ahead: u64, file_pages: u64) -> Extent {
         match self.pattern {
             Pattern::Strided { delta, .. } if delta < 0 => Extent::new(self.pos.saturating_sub(ahead), self.pos),
-            _ => Extent::new(self.position(), (self.position() + ahead).min(file_pages)),
+            _ => Extent::new(self.pos, (self.pos + ahead).min(file_pages)),
         }
     }
 
@@ -301,19 +290,13 @@ impl Stream {
                 from <= read.start && read.start <= to
             }
             Pattern::Strided { delta, pages } => {
-                let Some(place) = self.place(read.start) else { return false };
-                if self.rows.is_some_and(|rows| rows.are_of_one_row(place, self.pos)) {
-                    return true;
-                }
-                let away = place as i64 - self.pos as i64;
+                let away = read.start as i64 - self.pos as i64;
                 let within = away.rem_euclid(delta.abs());
                 let records = (away - within) / delta;
                 let planned = (self.end - self.pos as i64) / delta;
                 let goes_on = within == pages as i64 && read.start == self.last_end;
-                let exists = within <= place as i64;
-                exists
-                    && (self.has_rows() || within < pages as i64 || goes_on)
-                    && (-1..=planned.max(1) + 1).contains(&records)
+                let exists = within <= read.start as i64;
+                exists && (within < pages as i64 || goes_on) && (-1..=planned.max(1) + 1).contains(&records)
             }
         }
     }
@@ -377,9 +360,6 @@ impl Stream {
     /// constant distance apart (docs/decisions/0014).
     pub(crate) fn left_by(&self, read: Extent) -> Option<Extent> {
         let Pattern::Strided { delta, pages } = self.pattern else { return None };
-        if self.has_rows() {
-            return None;
-        }
         let within = (read.start as i64 - self.pos as i64).rem_euclid(delta.abs()) as u64;
         let leaves = read.start - within != self.pos && pages < delta.unsigned_abs() && self.last_end > self.pos;
         leaves.then(|| Extent::new(self.pos, self.last_end))
@@ -422,27 +402,19 @@ impl Stream {
                 self.end = absent.map_or(self.end, |missing| missing as i64).max(read.start as i64);
             }
             Pattern::Strided { delta, pages } => {
-                let Some(place) = self.place(read.start) else { return };
-                let within = (place as i64 - self.pos as i64).rem_euclid(delta.abs()) as u64;
-                let record = place - within;
-                // Several rows come together: it may be the second of them.
-                if self.has_rows() && record < self.pos {
-                    self.pace.progressed(now, self.seen);
-                    return;
-                }
+                let within = (read.start as i64 - self.pos as i64).rem_euclid(delta.abs()) as u64;
+                let record = read.start - within;
                 if record != self.pos {
                     // Plain hits are not reported: the records between were read as well.
                     self.seen += pages * (record.abs_diff(self.pos) / delta.unsigned_abs());
                     self.pos = record;
                 }
-                if within + read.pages() > RECORD_GROWTH_MAX * self.record_pages && !self.has_rows() {
-                    self.become_forward(read.start - within, absent, read.end, lengths);
+                if within + read.pages() > RECORD_GROWTH_MAX * self.record_pages {
+                    self.become_forward(record, absent, read.end, lengths);
                     return;
                 }
-                if !self.has_rows() {
-                    let pages = pages.max(within + read.pages()).min(delta.unsigned_abs());
-                    self.pattern = Pattern::Strided { delta, pages };
-                }
+                let pages = pages.max(within + read.pages()).min(delta.unsigned_abs());
+                self.pattern = Pattern::Strided { delta, pages };
                 let planned = (self.end - record as i64) / delta;
                 if absent.is_some() || planned < 0 {
                     self.end = record as i64;
@@ -492,7 +464,6 @@ impl Stream {
     /// The record has no end: it was the start of a forward stream.
     fn become_forward(&mut self, start: u64, absent: Option<u64>, end: u64, lengths: &Lengths) {
         self.pattern = Pattern::Forward;
-        self.rows = None;
         self.start = start;
         self.pos = end;
         self.seen = end - start;
@@ -545,47 +516,6 @@ impl Stream {
         self.end = self.start as i64;
         self.seen = pages * records;
         self.ahead = self.seen;
-        self.rows = u64::try_from(delta).ok().filter(|&delta| delta > pages).map(|delta| {
-            let first = self.start.saturating_sub(delta * records.saturating_sub(1));
-            Rows::new(first, delta)
-        });
-    }
-
-    /// Whether `read` is the second one of the next row of the progression. If so, it goes on
-    /// there.
-    pub(crate) fn begins_row(&mut self, read: Read) -> bool {
-        let (Pattern::Strided { pages, .. }, Some(rows)) = (self.pattern, &mut self.rows) else { return false };
-        if !rows.begins(read.extent.start, self.pos, pages, read.room_pages, read.others_wait) {
-            return false;
-        }
-        self.pos = rows.first();
-        self.end = self.pos as i64;
-        true
-    }
-
-    /// Whether it is a progression of which a second row was shown.
-    fn has_rows(&self) -> bool {
-        self.rows.is_some_and(|rows| rows.are_shown())
-    }
-
-    /// Where `page` lies among the records of a progression.
-    fn place(&self, page: u64) -> Option<u64> {
-        self.rows.map_or(Some(page), |rows| rows.place(page))
-    }
-
-    /// The page at `place`.
-    fn page(&self, place: u64) -> u64 {
-        self.rows.and_then(|rows| rows.page(place)).unwrap_or(place)
-    }
-
-    /// The page that its reader has come to.
-    pub(crate) fn position(&self) -> u64 {
-        self.page(self.pos)
-    }
-
-    /// The page that has been planned up to.
-    pub(crate) fn planned_to(&self) -> u64 {
-        self.page(self.end.max(0) as u64)
     }
 
     /// From now on the run is the end of a chain that has shown `reader`.

@@ -70,9 +70,6 @@ impl Stream {
     /// Strided: the pages between the record that is being read and the one before it.
     pub(crate) fn gap_behind(&self) -> Option<Extent> {
         let Pattern::Strided { delta, pages } = self.pattern else { return None };
-        if self.has_rows() {
-            return None;
-        }
         let before = self.pos.checked_add_signed(-delta)?;
         Some(Extent::new(before.min(self.pos) + pages, before.max(self.pos)))
     }
@@ -131,9 +128,6 @@ impl Stream {
                 // A disk serves them one after the other, each after a positioning of its own.
                 let apart = limits.rotational && delta.unsigned_abs() > pages;
                 let ahead = if apart { ahead.min(DISK_RECORDS * pages) } else { ahead };
-                if self.has_rows() {
-                    return self.next_in_rows(ahead, delta, limits.file_pages);
-                }
                 self.next_strided(ahead, part.min(PART_PAGES_STRIDED_MAX), delta, pages, limits.file_pages)
             }
         }
@@ -207,23 +201,6 @@ impl Stream {
         let (low, high) = (ahead_of.min(last), ahead_of.max(last));
         let extent = Extent::new(low, (high + pages).min(limits.file_pages));
         Some(Part { extent, records: Some(Records { start: low, pages, delta: distance }), mark: ahead_of })
-    }
-
-    /// The next part of a progression that is read row by row.
-    fn next_in_rows(&mut self, ahead: u64, delta: i64, file_pages: u64) -> Option<Part> {
-        loop {
-            let part = self.rows?.part(self.end.max(0) as u64)?;
-            let planned = ((self.end - self.pos as i64) / delta) as u64;
-            if planned > 0 && planned * part.pages() > ahead {
-                return None;
-            }
-            let end = part.end.min(file_pages);
-            if part.start < end {
-                return Some(Part::plain(Extent::new(part.start, end)));
-            }
-            // The last record of a row lies behind the end of the file.
-            self.end += delta;
-        }
     }
 
     fn next_strided(&self, ahead: u64, part: u64, delta: i64, pages: u64, file_pages: u64) -> Option<Part> {

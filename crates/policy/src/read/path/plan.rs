@@ -73,8 +73,6 @@ impl ReadPath {
 
     /// Takes note of a read, and returns what it calls for.
     fn observe(&mut self, now: Nanos, file: FileId, extent: Extent, found: Found) -> Next {
-        // No rows yet: behind a kernel that reads on they cost more than they gain (0089).
-        let room_pages = 0;
         let Some(File { pages, readahead, .. }) = self.files.get_mut(&file) else { return Next::Nothing };
         let file_pages = *pages;
         let before = self.budget.read_before(file, extent.start, CONTEXT_PAGES_MAX);
@@ -85,18 +83,7 @@ impl ReadPath {
         let (absent, stalled) = (absent.map(|hole| hole.start), found != Found::Resident);
         self.streams_bytes -= readahead.bytes();
         let gap_pages_max = if self.options.rotational { 0 } else { self.link.first_byte_gap_pages() };
-        let read = Read {
-            extent,
-            absent,
-            stalled,
-            before,
-            file_pages,
-            skipped,
-            beside: false,
-            gap_pages_max,
-            room_pages,
-            others_wait: self.waits.has_file(file),
-        };
+        let read = Read { extent, absent, stalled, before, file_pages, skipped, beside: false, gap_pages_max };
         let (stream, shown) = readahead.observe(now, read, |page| self.budget.is_in_flight(file, page));
         self.streams_bytes += readahead.bytes();
         self.counters.streams_forward += u64::from(shown == Shown::Forward);
