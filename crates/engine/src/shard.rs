@@ -152,6 +152,11 @@ impl Shard {
                     opened.table.clear(start);
                 }
             }
+            Action::Mark { file, start } => {
+                if let Some(opened) = self.files.get(file) {
+                    opened.table.mark(start);
+                }
+            }
             Action::Cache { file, folio } => {
                 if let Some(opened) = self.files.get(file)
                     && let Some(folio) = opened.table.folio(folio.start).filter(|folio| folio.is_resident())

@@ -116,7 +116,11 @@ impl Driver {
                 }
                 Action::Cancel { request } => drop(self.requests.remove(&request)),
                 Action::Drop { file, folio } => drop(self.folios.remove(&(file, folio.start / FOLIO_PAGES_MAX))),
-                Action::Clear { .. } | Action::Hedge { .. } | Action::Cache { .. } | Action::Forget { .. } => {}
+                Action::Clear { .. }
+                | Action::Mark { .. }
+                | Action::Hedge { .. }
+                | Action::Cache { .. }
+                | Action::Forget { .. } => {}
             }
         }
     }

@@ -13,9 +13,10 @@
 //! ```
 //!
 //! `streams` finds the stream of each read by position, not by descriptor; `outline` keeps many
-//! streams cheap to find. `stride` finds reads at a constant distance, `sparse` those that go
-//! forward with gaps of no common length. `window` is one stream: what it has fetched and wants
-//! next; `window::parts` cuts that into parts. `pace` spaces its parts in time. `share` divides
+//! streams cheap to find, and `forgotten` says whether more should be kept. `stride` finds reads at
+//! a constant distance, `rows` those that come back one record on, `sparse` those that go forward
+//! with gaps of no common length. `window` is one stream: what it has fetched and wants next;
+//! `window::parts` cuts that into parts. `pace` spaces its parts in time. `share` divides
 //! memory among streams by max-min fairness. `lengths` knows how long the runs of the file have
 //! been. `hot_block` finds what is worth fetching with a random read, `tail` where the end of the
 //! file is, `whole` a file that comes whole. `cached` knows what the tier has. `kernel_window`
@@ -30,11 +31,13 @@
 //! 0013, 0014, 0018, 0052, 0058, 0059, 0064, 0075, 0087.
 
 pub(crate) mod cached;
+pub(crate) mod forgotten;
 pub(crate) mod hot_block;
 pub(crate) mod kernel_window;
 pub(crate) mod lengths;
 pub(crate) mod outline;
 pub(crate) mod pace;
+pub(crate) mod rows;
 pub(crate) mod share;
 pub(crate) mod sparse;
 pub(crate) mod streams;

@@ -106,6 +106,32 @@ fn a_mount_has_the_window_that_policy_asks_for() {
     }
 }
 
+/// A kernel reads ahead in each of them. Policy is told of pieces of the next records early, and
+/// must not take those for rows of its own.
+#[test]
+fn a_kernel_reads_ahead_in_each_of_many_streams_taken_in_turn() {
+    for (streams, record) in [(200, "128KiB"), (1_000, "16KiB"), (1_000, "128KiB"), (1_000, "1MiB")] {
+        let text = format!(
+            r#"
+            name = "in-turn"
+            description = "Many streams of one file in turn"
+            seed = 3
+            threads = 1
+            duration = "5s"
+            files = {{ count = 1, size = "16GiB" }}
+            pattern = {{ kind = "interleaved", record = "{record}", streams = {streams} }}
+            device = {{ first_byte = "30ms", connection_rate = "80MB/s", total_rate = "900MB/s" }}
+            mount = {{ memory = "256MiB" }}
+            simulate = {{ policies = ["foreread"] }}
+            "#
+        );
+        let workload = Workload::parse("in-turn.toml", &text).unwrap();
+        let scenario = Scenario::of(&workload, None).unwrap().through_mount(&workload);
+        let megabytes_per_s = scenario.run(PolicyName::Foreread).unwrap().figure(Metric::Throughput).unwrap();
+        assert!(megabytes_per_s >= 0.5 * 900.0, "{streams} of {record}: {megabytes_per_s} MB/s");
+    }
+}
+
 #[test]
 fn service_curves_add_up_to_the_bytes_read() {
     let workload = catalogue::find("slow-200-beside-2").unwrap();

@@ -77,6 +77,11 @@ impl Folio {
         self.outcome.get().and_then(|o| o.as_ref().err())
     }
 
+    /// The next read of it is an event for policy.
+    pub(crate) fn mark(&self) {
+        self.marked.store(true, Ordering::Relaxed);
+    }
+
     /// Takes the mark off. Returns whether there was one.
     pub(crate) fn take_mark(&self) -> bool {
         self.marked.load(Ordering::Relaxed) && self.marked.swap(false, Ordering::Relaxed)

@@ -109,6 +109,13 @@ impl PageTable {
         block.filter(|(known, _)| *known == start).for_each(|(_, folio)| folio.clear());
     }
 
+    /// Marks the folio that starts at `start`.
+    pub(crate) fn mark(&self, start: u64) {
+        let table = self.blocks.read();
+        let block = table.get(&(start / FOLIO_PAGES_MAX)).into_iter().flatten();
+        block.filter(|(known, _)| *known == start).for_each(|(_, folio)| folio.mark());
+    }
+
     /// Removes all folios. For the holder of the shard.
     pub(crate) fn clear_all(&self) -> Vec<Arc<Folio>> {
         let blocks = std::mem::take(&mut *self.blocks.write());

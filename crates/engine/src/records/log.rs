@@ -126,6 +126,7 @@ pub(crate) fn action_text(action: Action) -> String {
         Action::Join { request, with } => format!("join {} {}", request.0, with.0),
         Action::Cancel { request } => format!("cancel {}", request.0),
         Action::Clear { file, start } => format!("clear {} {start}", file.0),
+        Action::Mark { file, start } => format!("mark {} {start}", file.0),
         Action::Forget { file } => format!("forget {}", file.0),
         Action::Cache { file, folio } => format!("cache {} {} {}", file.0, folio.start, folio.end),
         Action::Drop { file, folio } => format!("drop {} {} {}", file.0, folio.start, folio.end),

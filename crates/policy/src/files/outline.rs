@@ -197,6 +197,13 @@ impl Streams {
         expecting.min_by_key(|(at, s)| (!s.is_recognised(), s.pos.abs_diff(start), *at)).map(|(at, _)| at)
     }
 
+    /// The progression of which `read` begins another row, if there is one.
+    pub(crate) fn begins_row(&mut self, read: Read) -> Option<u32> {
+        let mut anywhere = self.anywhere.iter().copied();
+        let places = &mut self.places;
+        anywhere.find(|&at| places[at as usize].as_mut().is_some_and(|entry| entry.stream.begins_row(read)))
+    }
+
     /// The run or stream that ends nearest before `page`, at most `most` pages away.
     pub(crate) fn before(&self, page: u64, most: u64) -> Option<u32> {
         let from = page.saturating_sub(most);
@@ -226,6 +233,12 @@ impl Streams {
     /// How many runs have been read after `last`.
     pub(crate) fn runs_after(&self, last: Nanos) -> usize {
         self.recency.newest_first(false).take_while(|&at| self.get(at).last > last).count()
+    }
+
+    /// Whether at least `many` runs have been read after `last`.
+    pub(crate) fn has_runs_after(&self, last: Nanos, many: usize) -> bool {
+        let mut later = self.recency.newest_first(false).take_while(|&at| self.get(at).last > last);
+        many == 0 || later.nth(many - 1).is_some()
     }
 
     /// How many are runs, which may become streams.

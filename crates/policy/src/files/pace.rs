@@ -40,6 +40,12 @@ pub(crate) struct Pace {
     pages_per_s: u64,
     /// The reader's rate in pages a second with any window; `None` while it is not known.
     rate: Option<u64>,
+    /// When it was read last, and how many pages had been read then.
+    last: (Nanos, u64),
+    /// Pages that had been read when it was last silent for longer than the horizon.
+    burst_from: u64,
+    /// Pages that it reads between two such silences.
+    burst: u64,
     /// When the next part is due.
     next: Nanos,
     held_back: bool,
@@ -55,6 +61,9 @@ impl Pace {
             settled: false,
             pages_per_s: 0,
             rate: None,
+            last: (now, seen),
+            burst_from: seen,
+            burst: 0,
             next: now,
             held_back: false,
         }
@@ -62,6 +71,11 @@ impl Pace {
 
     /// The reader has read `seen` pages.
     pub(crate) fn progressed(&mut self, now: Nanos, seen: u64) {
+        let (last, before) = core::mem::replace(&mut self.last, (now, seen));
+        if now.since(last).0 > HORIZON_S * SECOND_NS {
+            self.burst = before.saturating_sub(self.burst_from).max(self.burst / 2);
+            self.burst_from = before;
+        }
         let elapsed = now.since(self.since).0;
         if elapsed < INTERVAL.0 {
             return;
@@ -82,10 +96,13 @@ impl Pace {
     /// grows, each round trip brings several times as much as the one before. A span that is
     /// longer than a round trip does not count in this way: its readers wait for each other, not
     /// for a link to be filled.
+    ///
+    /// A reader that is silent for longer than the horizon, as of one stream of a thousand, reads
+    /// as much at a go when it comes again as it did before.
     pub(crate) fn horizon(&self, seen: u64) -> Option<u64> {
         let grown = if self.span > ROUND_TRIP_MAX { 0 } else { seen.saturating_sub(self.from) };
         let at_least = grown * SECOND_NS / self.span.0.max(1);
-        self.rate.map(|rate| rate.max(at_least).saturating_mul(HORIZON_S))
+        self.rate.map(|rate| rate.max(at_least).saturating_mul(HORIZON_S).max(self.burst))
     }
 
     /// Pages a second of the reader, once that is known.
@@ -201,6 +218,18 @@ mod tests {
         pace.progressed(Nanos::from_millis(5_400), 240);
         let horizon = pace.horizon(240);
         assert_eq!(pace.horizon(5_400), horizon, "a burst after a wait of 5 s is no higher rate");
+    }
+
+    #[test]
+    fn the_horizon_of_a_reader_that_comes_seldom_is_what_it_reads_at_a_go() {
+        let mut pace = Pace::new(Nanos(0), 0);
+        for nth in 0..4 {
+            for piece in 1..=8 {
+                pace.progressed(Nanos::from_millis(60_000 * (nth + 1) + piece), 256 * nth + 32 * piece);
+            }
+        }
+        assert_eq!(pace.rate(), Some(3));
+        assert_eq!(pace.horizon(1_024), Some(256), "not the thirty that it reads in ten seconds");
     }
 
     #[test]

@@ -17,7 +17,7 @@
 //! unread, later runs of the file must show more reads before they are recognised (distrust), and
 //! a start of the file alone is not enough.
 //!
-//! *Invariants:* fewer than [`RUNS_MAX`] + [`STREAMS_MAX`] runs and streams in all. A read belongs
+//! *Invariants:* runs and streams take no more than their share of the memory. A read belongs
 //! to one of them at most.
 //!
 //! A run that has not been read for a while, or is forgotten, has ended: `lengths` learns from it
@@ -28,6 +28,7 @@
 //! caller says which pages before a read have been read. Source: the kernel's on-demand readahead
 //! and its context readahead, with evidence against chance (docs/decisions/0010, 0012, 0014).
 
+use crate::files::forgotten::Forgotten;
 use crate::files::lengths::Lengths;
 use crate::files::outline::Streams;
 use crate::files::sparse::{self, Chain, Sparse};
@@ -35,7 +36,7 @@ use crate::files::stride::Starts;
 use crate::files::window::parts::{Limits, Part};
 use crate::files::window::state::StreamState;
 use crate::files::window::{Pattern, Read, Stream};
-use crate::units::{Extent, FileId, Nanos};
+use crate::units::{Extent, FileId, Nanos, PAGE_BYTES};
 
 /// What kind of stream a read has shown for the first time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +53,7 @@ pub(crate) struct FileReadahead {
     streams: Streams,
     starts: Starts,
     lengths: Lengths,
+    forgotten: Forgotten,
     /// Streams and runs that were not read after this time have been taken for ended.
     ended: Option<Nanos>,
     next_id: u64,
@@ -68,6 +70,7 @@ impl FileReadahead {
             streams: Streams::default(),
             starts: Starts::default(),
             lengths: Lengths::default(),
+            forgotten: Forgotten::default(),
             ended: None,
             next_id: 0,
             distrust: 0,
@@ -77,20 +80,35 @@ impl FileReadahead {
 
     /// The memory that its streams and runs take.
     pub(crate) fn bytes(&self) -> u64 {
-        self.streams.len() as u64 * STREAM_BYTES + self.lengths.bytes()
+        self.streams.len() as u64 * STREAM_BYTES + self.lengths.bytes() + self.forgotten.bytes()
     }
 
     /// Takes note of `read`. Returns which stream to plan for, if any, and whether it is new.
     /// `waits` says whether a page is in flight.
     pub(crate) fn observe(&mut self, now: Nanos, read: Read, waits: impl Fn(u64) -> bool) -> (Option<u64>, Shown) {
         self.end_idle(now);
-        if let Some(at) = self.streams.expecting(read) {
+        if let Some(at) = self.streams.begins_row(read) {
+            return self.continued(now, at, read);
+        }
+        let expecting = self.streams.expecting(read);
+        let run = expecting.map(|at| self.streams.get(at)).filter(|stream| !stream.is_recognised());
+        if run.is_some() == expecting.is_some() {
+            let is_old = run.is_some_and(|run| self.streams.has_runs_after(run.last, RUNS_MIN));
+            let old = self.streams.runs().saturating_sub(RUNS_MIN);
+            self.forgotten.count(read.extent.start, read.extent.pages(), read.file_pages, old, is_old);
+            if let Some(at) = expecting.filter(|_| is_old)
+                && let Some(stream) = self.goes_through_old_runs(now, at, read)
+            {
+                return (Some(stream), Shown::Strided);
+            }
+        }
+        if let Some(at) = expecting {
             let stream = self.streams.get(at);
             let left = stream.left_by(read.extent);
             let read = Read { beside: stream.may_be_cut() && waits(stream.start), ..read };
             let shown = self.continued(now, at, read);
             if let Some(record) = left {
-                let run = self.new_run(now, record);
+                let run = self.new_run(now, read, record);
                 self.streams.push(run);
             }
             return shown;
@@ -100,7 +118,7 @@ impl FileReadahead {
             return (None, Shown::Nothing);
         }
         if let Some(at) = self.streams.run_from(read.extent.end) {
-            let by_chance = u32::from(self.continues_by_chance(at, read));
+            let by_chance = self.reads_by_chance(at, read);
             let stream = self.streams.get(at);
             let overlaps = waits(stream.start);
             let beside = stream.may_be_cut() && overlaps;
@@ -131,6 +149,19 @@ impl FileReadahead {
         self.ended = Some(until);
     }
 
+    /// `read` continues the old run at `at`. A reader that takes many streams in turn comes back to
+    /// each: its reads are a progression again, of which the next ones need not wait. Returns that.
+    fn goes_through_old_runs(&mut self, now: Nanos, at: u32, read: Read) -> Option<u64> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let stride = self.starts.push(id, read.extent.start, read.extent.pages())?;
+        self.streams.remove(at);
+        let mut stream = Stream::new(id, now, read.extent);
+        stream.recognise_stride(stride.delta, stride.pages, stride.records);
+        self.streams.push(stream);
+        Some(id)
+    }
+
     /// Whether that stream or run has been taken for ended.
     fn has_ended(&self, stream: &Stream) -> bool {
         self.ended.is_some_and(|ended| stream.last <= ended)
@@ -138,7 +169,7 @@ impl FileReadahead {
 
     /// `read` continues the stream or run at `at`.
     fn continued(&mut self, now: Nanos, at: u32, read: Read) -> (Option<u64>, Shown) {
-        let by_chance = u32::from(self.continues_by_chance(at, read));
+        let by_chance = self.reads_by_chance(at, read);
         if self.has_ended(self.streams.get(at)) {
             self.lengths.revive(self.streams.get(at).length());
         }
@@ -174,17 +205,23 @@ impl FileReadahead {
         if self.streams.get(at).is_recognised() { (Some(id), Shown::Forward) } else { (None, Shown::Nothing) }
     }
 
-    /// Whether a random read is likely to continue this run, or one that was read later: in a
-    /// small file with many runs (docs/decisions/0010).
-    fn continues_by_chance(&self, at: u32, read: Read) -> bool {
-        let later = self.streams.runs_after(self.streams.get(at).last) as u64;
-        (1 + later) * read.extent.pages() * CHANCE > read.file_pages
+    /// How many reads more than usual must show the run at `at`, since a random read is likely to
+    /// continue it, or one that was read later: in a small file with many runs
+    /// (docs/decisions/0010), or beside many runs.
+    fn reads_by_chance(&self, at: u32, read: Read) -> u32 {
+        let last = self.streams.get(at).last;
+        let few = (read.file_pages / (read.extent.pages() * CHANCE)) as usize;
+        if self.streams.has_runs_after(last, RUNS_MIN) && !self.forgotten.come_back() {
+            CHANCE_READS
+        } else {
+            u32::from(self.streams.has_runs_after(last, few.min(RUNS_MIN)))
+        }
     }
 
     /// `read` continues nothing: it starts a run, or a stream that can be recognised at once.
     fn started(&mut self, now: Nanos, read: Read, waits: impl Fn(u64) -> bool) -> (Option<u64>, Shown) {
         let chain = self.chain_before(read, waits);
-        let mut stream = self.new_run(now, read.extent);
+        let mut stream = self.new_run(now, read, read.extent);
         stream.chain = chain.map_or(stream.chain, |chain| chain.and(read.extent.pages(), true));
         let id = stream.id;
         let mut shown = Shown::Nothing;
@@ -224,24 +261,29 @@ impl FileReadahead {
     }
 
     /// A new run that begins with `read`, for which there is a place.
-    fn new_run(&mut self, now: Nanos, read: Extent) -> Stream {
-        self.make_place();
+    fn new_run(&mut self, now: Nanos, read: Read, extent: Extent) -> Stream {
+        self.make_place(read);
         self.next_id += 1;
-        Stream::new(self.next_id - 1, now, read)
+        Stream::new(self.next_id - 1, now, extent)
     }
 
     /// Makes a place: removes the run that was idle for longest, or the stream where there are too
     /// many of those.
-    fn make_place(&mut self) {
-        let full = if self.streams.runs() >= RUNS_MAX {
+    fn make_place(&mut self, read: Read) {
+        let room = (read.room_pages * PAGE_BYTES / (STREAMS_SHARE * STREAM_BYTES)) as usize;
+        let useful = if self.forgotten.come_back() { room } else { 0 };
+        // Random reads would continue one of more runs than that too often.
+        let few = (read.file_pages / (read.extent.pages() * CHANCE_KEPT)) as usize;
+        let full = if self.streams.runs() >= RUNS_MIN.max(useful.min(few)) {
             false
-        } else if self.streams.recognised() >= STREAMS_MAX {
+        } else if self.streams.recognised() >= STREAMS_MIN.max(useful) {
             true
         } else {
             return;
         };
         if let Some(at) = self.streams.idle(full) {
             let gone = self.streams.remove(at);
+            self.forgotten.push(gone.pos);
             if !self.has_ended(&gone) {
                 self.lengths.end(gone.length());
             }
@@ -258,6 +300,11 @@ impl FileReadahead {
         let (part, held_back) = self.change(id, |s| (s.next_part(now, limits), s.pace.is_held_back()))?;
         self.held_back |= held_back;
         part
+    }
+
+    /// Takes the page that is to be marked for stream `id`, if nothing new is planned for it.
+    pub(crate) fn take_mark(&mut self, id: u64) -> Option<u64> {
+        self.streams.find_mut(id)?.take_mark()
     }
 
     /// Whether stream `id` has been read only once.
@@ -366,7 +413,15 @@ impl FileReadahead {
 
     /// When the reader of stream `id` counts as stopped.
     pub(crate) fn stops_at(&self, id: u64) -> Option<Nanos> {
-        self.streams.find(id).map(Stream::stops_at)
+        let stream = self.streams.find(id)?;
+        Some(stream.stops_at().max(Nanos(stream.last.0 + self.patience(id)?.0)))
+    }
+
+    /// How long the reader of stream `id` may be silent beyond what is usual: not at all, unless
+    /// readers of the file come back to what they left long ago.
+    pub(crate) fn patience(&self, id: u64) -> Option<Nanos> {
+        let stream = self.streams.find(id)?;
+        Some(if self.forgotten.come_back() { stream.patience() } else { Nanos(0) })
     }
 }
 
@@ -424,6 +479,19 @@ const BACKWARD_READS_OVERTAKEN: u32 = 4;
 /// docs/decisions/0010.
 const CHANCE: u64 = 256;
 
+/// The chance, as one in so many, from which on no more runs are remembered: random reads would
+/// continue one of them that often. Lower: random reads of small files are taken for streams.
+/// Higher: of a thousand streams in a file of a few GiB most are forgotten. Source: with
+/// [`CHANCE_READS`] more, one random read in 2^18 shows a stream.
+const CHANCE_KEPT: u64 = 64;
+
+/// Reads that a run must show beyond the usual where it is one of more than [`RUNS_MIN`], unless
+/// reads continue runs more often than by chance. Lower: random reads beside many runs are read
+/// ahead for; with one, sixteen random readers of 128 KiB fetched 1.010 times their bytes in place
+/// of 1.004. Higher: many streams among random reads are found later. Source: measured with
+/// `random-128k-16`; docs/decisions/0093.
+const CHANCE_READS: u32 = 2;
+
 /// Reads that waste can add to those that a run must show. Lower: a pattern that wastes is read
 /// ahead for again sooner. Higher: a sequential reader that follows a wasteful one waits longer.
 /// Source: a guess; at 6 adjacent reads a sequential run loses nothing worth measuring.
@@ -435,16 +503,22 @@ const DISTRUST_MAX: u32 = 4;
 /// (`residency::unread`).
 const ENDED: Nanos = Nanos::from_millis(12_000);
 
-/// Runs of a file that may become streams. Lower: interleaved readers lose their runs; of fifty in
-/// turn, each comes back after forty-nine others. Higher: a longer scan at each read that no
-/// stream expects; 128 take half a microsecond. Source: docs/decisions/0012. `stride` remembers
-/// the starts of fewer; a run can only continue forward once its start is forgotten.
-const RUNS_MAX: usize = 128;
+/// Runs of a file that may become streams, in whatever memory. Lower: interleaved readers lose
+/// their runs; of fifty in turn, each comes back after forty-nine others. Higher: more of a small
+/// budget is taken from pages. Source: docs/decisions/0012. `stride` remembers the starts of
+/// fewer; a run can only continue forward once its start is forgotten.
+const RUNS_MIN: usize = 128;
 
-/// Streams of a file. Lower: interleaved readers lose their streams sooner. Higher: more memory,
-/// and a longer scan at each read. Source: a guess, not measured. A reader is found again, once
-/// its stream was forgotten, by context or by its next adjacent reads.
-const STREAMS_MAX: usize = 256;
+/// Streams of a file, in whatever memory. Lower: interleaved readers lose their streams sooner.
+/// Higher: more of a small budget is taken from pages. Source: a guess, not measured. A reader is
+/// found again, once its stream was forgotten, by context or by its next adjacent reads.
+const STREAMS_MIN: usize = 256;
+
+/// Divisor of the memory for speculation: runs, and streams, may take one part in this many of it.
+/// Lower: of a thousand streams in a large budget most are forgotten before they come again.
+/// Higher: random reads, each of which leaves a run, take memory from pages. Source: chosen here;
+/// 1,500 of each in 64 MiB, 6,000 in 256 MiB. docs/decisions/0093.
+const STREAMS_SHARE: u64 = 64;
 
 #[cfg(test)]
 mod tests {

@@ -35,8 +35,11 @@
 //! distance, docs/decisions/0008 (ten seconds), 0052 (lengths), 0054 (which reads continue it),
 //! 0061 (starts), 0087 (gaps).
 
+use alloc::boxed::Box;
+
 use crate::files::lengths::Lengths;
 use crate::files::pace::{Pace, SECOND_NS};
+use crate::files::rows::Rows;
 use crate::files::sparse::{self, Chain, Sparse};
 use crate::units::{Extent, FOLIO_PAGES_MAX, Nanos};
 
@@ -62,6 +65,11 @@ pub(crate) struct Read {
     pub(crate) beside: bool,
     /// The longest gap that the link carries in less time than a first byte takes, in pages.
     pub(crate) gap_pages_max: u64,
+    /// Pages that all streams together may be ahead. Nothing on a disk: there, many streams of
+    /// their own make longer requests than rows of a progression do.
+    pub(crate) room_pages: u64,
+    /// Whether other reads of the file wait.
+    pub(crate) others_wait: bool,
 }
 
 #[cfg(test)]
@@ -77,6 +85,8 @@ impl Read {
             skipped: 0,
             beside: false,
             gap_pages_max: 0,
+            room_pages: 0,
+            others_wait: false,
         }
     }
 }
@@ -121,6 +131,10 @@ pub(crate) struct Stream {
     /// The page after the last one planned. Strided: first page of the next record to
     /// plan, which may lie outside the file.
     end: i64,
+    /// The page that was marked last.
+    mark: u64,
+    /// A page that is to be marked, beside those of new parts.
+    marks_again: Option<u64>,
     /// Pages wanted ahead of the reader.
     pub(crate) ahead: u64,
     /// Pages read so far: the evidence. Sparse: pages gone through.
@@ -149,6 +163,8 @@ pub(crate) struct Stream {
     gaps: Gaps,
     /// Strided: pages of a record when the progression was recognised.
     record_pages: u64,
+    /// Strided, forward and not touching: its rows. `pos` and `end` are places in them.
+    rows: Option<Box<Rows>>,
     /// Sparse: the reader that its chain has shown.
     sparse: Option<Sparse>,
     /// Sparse: up to where it has gone through the file.
@@ -199,6 +215,9 @@ impl Stream {
             from_end: false,
             gaps: Gaps::Unknown,
             record_pages: 0,
+            rows: None,
+            mark: 0,
+            marks_again: None,
             sparse: None,
             passed: 0,
             chain: Chain::new(read),
@@ -237,7 +256,7 @@ impl Stream {
     pub(crate) fn outlook(&self, ahead: u64, file_pages: u64) -> Extent {
         match self.pattern {
             Pattern::Strided { delta, .. } if delta < 0 => Extent::new(self.pos.saturating_sub(ahead), self.pos),
-            _ => Extent::new(self.pos, (self.pos + ahead).min(file_pages)),
+            _ => Extent::new(self.position(), (self.position() + ahead).min(file_pages)),
         }
     }
 
@@ -259,6 +278,11 @@ impl Stream {
         };
         let reading = planned.saturating_mul(SECOND_NS) / rate;
         Nanos(self.last.0 + (2 * self.pause.0.max(reading)).clamp(STOPPED_MIN.0, STOPPED_MAX.0))
+    }
+
+    /// How long its reader may be silent, by how long it was lately.
+    pub(crate) fn patience(&self) -> Nanos {
+        Nanos((PATIENCE * self.pause.0).min(PATIENCE_MAX.0))
     }
 
     /// Counts the pages read since `round` began, or since the stream began anew in that round.
@@ -290,13 +314,19 @@ impl Stream {
                 from <= read.start && read.start <= to
             }
             Pattern::Strided { delta, pages } => {
-                let away = read.start as i64 - self.pos as i64;
+                let Some(place) = self.place(read.start) else { return false };
+                if self.rows.as_ref().is_some_and(|rows| rows.are_of_one_row(place, self.pos)) {
+                    return true;
+                }
+                let away = place as i64 - self.pos as i64;
                 let within = away.rem_euclid(delta.abs());
                 let records = (away - within) / delta;
                 let planned = (self.end - self.pos as i64) / delta;
                 let goes_on = within == pages as i64 && read.start == self.last_end;
-                let exists = within <= read.start as i64;
-                exists && (within < pages as i64 || goes_on) && (-1..=planned.max(1) + 1).contains(&records)
+                let exists = within <= place as i64;
+                exists
+                    && (self.has_rows() || within < pages as i64 || goes_on)
+                    && (-1..=planned.max(1) + 1).contains(&records)
             }
         }
     }
@@ -360,6 +390,9 @@ impl Stream {
     /// constant distance apart (docs/decisions/0014).
     pub(crate) fn left_by(&self, read: Extent) -> Option<Extent> {
         let Pattern::Strided { delta, pages } = self.pattern else { return None };
+        if self.has_rows() {
+            return None;
+        }
         let within = (read.start as i64 - self.pos as i64).rem_euclid(delta.abs()) as u64;
         let leaves = read.start - within != self.pos && pages < delta.unsigned_abs() && self.last_end > self.pos;
         leaves.then(|| Extent::new(self.pos, self.last_end))
@@ -402,19 +435,27 @@ impl Stream {
                 self.end = absent.map_or(self.end, |missing| missing as i64).max(read.start as i64);
             }
             Pattern::Strided { delta, pages } => {
-                let within = (read.start as i64 - self.pos as i64).rem_euclid(delta.abs()) as u64;
-                let record = read.start - within;
+                let Some(place) = self.place(read.start) else { return };
+                let within = (place as i64 - self.pos as i64).rem_euclid(delta.abs()) as u64;
+                let record = place - within;
+                // Several rows come together: it may be the second of them.
+                if self.has_rows() && record < self.pos {
+                    self.pace.progressed(now, self.seen);
+                    return;
+                }
                 if record != self.pos {
                     // Plain hits are not reported: the records between were read as well.
                     self.seen += pages * (record.abs_diff(self.pos) / delta.unsigned_abs());
                     self.pos = record;
                 }
-                if within + read.pages() > RECORD_GROWTH_MAX * self.record_pages {
-                    self.become_forward(record, absent, read.end, lengths);
+                if within + read.pages() > RECORD_GROWTH_MAX * self.record_pages && !self.has_rows() {
+                    self.become_forward(read.start - within, absent, read.end, lengths);
                     return;
                 }
-                let pages = pages.max(within + read.pages()).min(delta.unsigned_abs());
-                self.pattern = Pattern::Strided { delta, pages };
+                if !self.has_rows() {
+                    let pages = pages.max(within + read.pages()).min(delta.unsigned_abs());
+                    self.pattern = Pattern::Strided { delta, pages };
+                }
                 let planned = (self.end - record as i64) / delta;
                 if absent.is_some() || planned < 0 {
                     self.end = record as i64;
@@ -464,6 +505,7 @@ impl Stream {
     /// The record has no end: it was the start of a forward stream.
     fn become_forward(&mut self, start: u64, absent: Option<u64>, end: u64, lengths: &Lengths) {
         self.pattern = Pattern::Forward;
+        self.rows = None;
         self.start = start;
         self.pos = end;
         self.seen = end - start;
@@ -516,6 +558,58 @@ impl Stream {
         self.end = self.start as i64;
         self.seen = pages * records;
         self.ahead = self.seen;
+        self.rows = u64::try_from(delta).ok().filter(|&delta| delta > pages).map(|delta| {
+            let first = self.start.saturating_sub(delta * records.saturating_sub(1));
+            Box::new(Rows::new(first, delta))
+        });
+    }
+
+    /// Whether `read` is the second one of the next row of the progression. If so, it goes on
+    /// there. If `read` goes on behind a record, the progression has no rows any more.
+    pub(crate) fn begins_row(&mut self, read: Read) -> bool {
+        let position = self.position();
+        let (Pattern::Strided { pages, .. }, Some(rows)) = (self.pattern, &mut self.rows) else { return false };
+        if rows.goes_on(read.extent, self.last_end) {
+            rows.end();
+            (self.pos, self.end) = (position, position as i64);
+            return false;
+        }
+        if !rows.begins(read.extent, self.pos, pages, read.room_pages, read.others_wait) {
+            return false;
+        }
+        self.pos = rows.first();
+        self.end = self.pos as i64;
+        true
+    }
+
+    /// Takes the page that is to be marked though it is no part of anything new.
+    pub(crate) fn take_mark(&mut self) -> Option<u64> {
+        self.marks_again.take()
+    }
+
+    /// Whether it is a progression of which a second row was shown.
+    fn has_rows(&self) -> bool {
+        self.rows.as_ref().is_some_and(|rows| rows.are_shown())
+    }
+
+    /// Where `page` lies among the records of a progression.
+    fn place(&self, page: u64) -> Option<u64> {
+        self.rows.as_ref().map_or(Some(page), |rows| rows.place(page))
+    }
+
+    /// The page at `place`.
+    fn page(&self, place: u64) -> u64 {
+        self.rows.as_ref().and_then(|rows| rows.page(place)).unwrap_or(place)
+    }
+
+    /// The page that its reader has come to.
+    pub(crate) fn position(&self) -> u64 {
+        self.page(self.pos)
+    }
+
+    /// The page that has been planned up to.
+    pub(crate) fn planned_to(&self) -> u64 {
+        self.page(self.end.max(0) as u64)
     }
 
     /// From now on the run is the end of a chain that has shown `reader`.
@@ -583,13 +677,25 @@ const TRUSTED_PAGES: u64 = 256;
 /// stops. Source: a guess; sixteen batches of a loader.
 const PAUSE_KEPT: u64 = 16;
 
+/// How many times as long as lately a reader must be silent to count as stopped where readers come
+/// back. Lower: of a thousand streams that are taken in no order, whose pauses vary, many count as stopped while
+/// their readers are elsewhere; in 256 MiB a merge of them has 70 MB/s with 2, 75 with 4 and with
+/// 8. Higher: a reader that stopped keeps memory for longer. Source: docs/decisions/0093.
+const PATIENCE: u64 = 4;
+
+/// The longest silence of a reader that may still come: 2 min. Lower: streams that are taken in no
+/// order lose what is ahead of them before their readers come back; a thousand of them, 30 ms each,
+/// come back after 30 s. Higher: what is ahead of one that paused for an hour once keeps its memory
+/// for hours after it stopped. Source: docs/decisions/0093.
+const PATIENCE_MAX: Nanos = Nanos::from_millis(120_000);
+
 /// The least time after which a reader counts as stopped: 1 s. Lower: one that pauses loses what
 /// was read ahead for it, if others need the memory. Higher: one that jumped has little memory at
 /// its next place for longer. Source: docs/decisions/0076.
 const STOPPED_MIN: Nanos = Nanos::from_millis(1_000);
 
-/// The longest time after which a reader counts as stopped, and that of one whose rate is not
-/// known: 12 s. Lower: what is ahead of a slow reader goes. Higher: readers that stopped keep
+/// The longest time after which a reader that has not paused for longer counts as stopped, and that
+/// of one whose rate is not known: 12 s. Lower: what is ahead of a slow reader goes. Higher: readers that stopped keep
 /// memory. Source: streams are ten seconds ahead at most (docs/decisions/0008), and a request of
 /// theirs takes up to two.
 const STOPPED_MAX: Nanos = Nanos::from_millis(12_000);

@@ -223,6 +223,14 @@ pub enum Action {
         /// The request.
         request: RequestId,
     },
+    /// Mark the folio that starts at `start`: the next touch of it is an event even when it is
+    /// resident.
+    Mark {
+        /// The file.
+        file: FileId,
+        /// First page of the folio.
+        start: u64,
+    },
     /// Clear the reference bit of the folio that starts at `start`: its next touch is reported as
     /// [`Touch::Again`].
     Clear {

@@ -210,7 +210,9 @@ impl ReadPath {
         debug_assert!(now >= self.now, "now never goes back: {now:?} after {:?}", self.now);
         self.now = now;
         let files = &self.files;
-        self.budget.pass(now, |file, stream| files.get(&file)?.readahead.stops_at(stream));
+        let stops_at = |file, stream| files.get(&file)?.readahead.stops_at(stream);
+        let patience = |file, stream| files.get(&file)?.readahead.patience(stream);
+        self.budget.pass(now, stops_at, patience);
         match event {
             Event::Open { file, pages } => {
                 let (readahead, random_pages) = (FileReadahead::new(), 0);

@@ -161,6 +161,11 @@ impl Waits {
         }
     }
 
+    /// Whether a read of `file` waits.
+    pub(crate) fn has_file(&self, file: FileId) -> bool {
+        self.of_file.range((file, ReadId(0))..=(file, ReadId(u64::MAX))).next().is_some()
+    }
+
     /// The reads of `file` that wait for some of `extent`.
     pub(crate) fn within(&self, file: FileId, extent: Extent) -> Vec<(ReadId, Wait)> {
         let of_file = self.of_file.range((file, ReadId(0))..=(file, ReadId(u64::MAX)));

@@ -138,11 +138,17 @@ impl Budget {
     }
 
     /// Sets the time. What no reader came for is ahead of no reader any more. `stops_at` says when
-    /// the reader of a stream of a file counts as stopped; nothing of a stream that is forgotten.
-    pub(crate) fn pass(&mut self, now: Nanos, stops_at: impl Fn(FileId, u64) -> Option<Nanos>) {
+    /// the reader of a stream of a file counts as stopped, `patience` how long it may be silent;
+    /// nothing of a stream that is forgotten.
+    pub(crate) fn pass(
+        &mut self,
+        now: Nanos,
+        stops_at: impl Fn(FileId, u64) -> Option<Nanos>,
+        patience: impl Fn(FileId, u64) -> Option<Nanos>,
+    ) {
         self.now = now;
         self.unread.look(now, stops_at);
-        while let Some((file, start, request)) = self.unread.pop_overdue(now) {
+        while let Some((file, start, request)) = self.unread.pop_overdue(now, &patience) {
             if self.is(file, start, request, State::Unread) && self.may_go(file, start) {
                 self.give_up(file, start);
             }

@@ -7,7 +7,8 @@
 //!   reader c   > ######          ^     goes first: the last one of the owner with the most bytes
 //!
 //!   stopped    silent for longer than it ever was: others' speculation may evict its folios
-//!   overdue    arrived twelve seconds ago: no reader will come, and `budget` retires it
+//!   overdue    arrived twelve seconds ago, and longer than its reader pauses: none will come,
+//!              and `budget` retires it
 //! ```
 //!
 //! The folio that a reader needs last goes first. The oldest folio is the one that its reader
@@ -36,9 +37,9 @@ type Owner = (FileId, Option<u64>);
 /// All unread folios.
 #[derive(Debug, Default)]
 pub(crate) struct Unread {
-    /// In the order of their arrival, but for those of whole files. May name folios that are not
-    /// unread any more.
-    arrived: VecDeque<(Key, Owner, Nanos)>,
+    /// In the order in which they were looked at, but for those of whole files. May name folios
+    /// that are not unread any more.
+    arrived: VecDeque<Arrival>,
     owners: BTreeMap<Owner, Waiting>,
     /// When to look whether the reader of a stream has stopped.
     looks: BTreeSet<(Nanos, Owner)>,
@@ -48,6 +49,16 @@ pub(crate) struct Unread {
     stopped_bytes: u64,
     by_bytes: BTreeSet<(u64, Owner)>,
     len: usize,
+}
+
+/// When a folio arrived.
+#[derive(Debug, Clone, Copy)]
+struct Arrival {
+    key: Key,
+    owner: Owner,
+    since: Nanos,
+    /// When it was looked at last whether its reader may still come.
+    looked: Nanos,
 }
 
 /// The folios of one owner.
@@ -92,7 +103,7 @@ impl Unread {
                 self.looks.insert((look, owner));
             }
             if ahead_for != Some(Ahead::File) {
-                self.arrived.push_back((key, owner, now));
+                self.arrived.push_back(Arrival { key, owner, since: now, looked: now });
             }
         }
     }
@@ -136,14 +147,20 @@ impl Unread {
     }
 
     /// Takes the folio that arrived first, if that was so long ago that no reader will come.
-    pub(crate) fn pop_overdue(&mut self, now: Nanos) -> Option<Key> {
-        while let Some(&(key, owner, since)) = self.arrived.front() {
+    /// `patience` says how long that of a stream of a file may be silent; nothing of a stream that
+    /// is forgotten.
+    pub(crate) fn pop_overdue(&mut self, now: Nanos, patience: impl Fn(FileId, u64) -> Option<Nanos>) -> Option<Key> {
+        while let Some(&arrival) = self.arrived.front() {
+            let Arrival { key, owner, since, looked } = arrival;
             let waits = is_among(&self.owners, key, owner);
-            if waits && now.since(since) < OVERDUE {
+            if waits && now.since(looked) < OVERDUE {
                 return None;
             }
             self.arrived.pop_front();
-            if waits {
+            let patience = owner.1.and_then(|stream| patience(owner.0, stream));
+            if waits && patience.is_some_and(|patience| now.since(since) < patience) {
+                self.arrived.push_back(Arrival { looked: now, ..arrival });
+            } else if waits {
                 self.take(key, owner);
                 return Some(key);
             }
@@ -216,7 +233,7 @@ impl Unread {
     /// Forgets names of folios that are not unread any more.
     pub(crate) fn forget_stale(&mut self) {
         if self.arrived.len() > 2 * self.len + STALE_MAX {
-            self.arrived.retain(|&(key, owner, _)| is_among(&self.owners, key, owner));
+            self.arrived.retain(|arrival| is_among(&self.owners, arrival.key, arrival.owner));
         }
     }
 
@@ -246,6 +263,9 @@ mod tests {
     use super::*;
 
     const FILE: FileId = FileId(1);
+
+    /// No reader has paused for long.
+    const NONE: fn(FileId, u64) -> Option<Nanos> = |_, _| None;
 
     fn insert(unread: &mut Unread, request: u64, start: u64, stream: u64) {
         unread.insert(Nanos(0), (FILE, start, RequestId(request)), 100, Some(Ahead::Stream(stream)));
@@ -292,6 +312,18 @@ mod tests {
     }
 
     #[test]
+    fn a_folio_waits_for_as_long_as_its_reader_has_paused() {
+        let mut unread = Unread::default();
+        insert(&mut unread, 0, 0, 1);
+        insert(&mut unread, 1, 10, 2);
+        let patience = |_, stream| (stream == 1).then_some(Nanos(3 * OVERDUE.0));
+        assert_eq!(unread.pop_overdue(OVERDUE, patience), Some((FILE, 10, RequestId(1))));
+        assert_eq!(unread.pop_overdue(OVERDUE, patience), None);
+        assert_eq!(unread.pop_overdue(Nanos(2 * OVERDUE.0), patience), None);
+        assert_eq!(unread.pop_overdue(Nanos(3 * OVERDUE.0), patience), Some((FILE, 0, RequestId(0))));
+    }
+
+    #[test]
     fn what_nobody_came_for_is_overdue_unless_it_is_a_whole_file() {
         let mut unread = Unread::default();
         unread.insert(Nanos(0), (FILE, 90, RequestId(9)), 100, Some(Ahead::File));
@@ -300,9 +332,9 @@ mod tests {
         let now = Nanos(OVERDUE.0);
         unread.insert(now, (FILE, 20, RequestId(2)), 100, Some(Ahead::Stream(2)));
         unread.remove((FILE, 10, RequestId(1)), Some(Ahead::Stream(1)));
-        assert_eq!(unread.pop_overdue(Nanos(now.0 - 1)), None);
-        assert_eq!(unread.pop_overdue(now), Some((FILE, 0, RequestId(0))));
-        assert_eq!(unread.pop_overdue(now), None);
+        assert_eq!(unread.pop_overdue(Nanos(now.0 - 1), NONE), None);
+        assert_eq!(unread.pop_overdue(now, NONE), Some((FILE, 0, RequestId(0))));
+        assert_eq!(unread.pop_overdue(now, NONE), None);
         assert_eq!(unread.pop(), Some((FILE, 20, RequestId(2))));
         assert_eq!(unread.pop(), Some((FILE, 90, RequestId(9))));
     }

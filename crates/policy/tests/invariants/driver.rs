@@ -322,6 +322,10 @@ impl Driver {
             Action::Clear { file, start } => {
                 assert!(self.again.remove(&(file, start)), "cleared a bit that is not set");
             }
+            Action::Mark { file, start } => {
+                assert!(self.folios.contains_key(&(file, start)), "marked a folio that is not there");
+                self.marks.insert((file, start));
+            }
             Action::Drop { file, folio } => {
                 self.finished.remove(&(file, folio.start));
                 self.again.remove(&(file, folio.start));

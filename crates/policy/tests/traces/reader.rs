@@ -177,6 +177,9 @@ impl Reader {
             Action::Clear { file, start } => {
                 self.folios.get_mut(&(file, start)).expect("a folio").touched = Some(Touch::Finished);
             }
+            Action::Mark { file, start } => {
+                self.folios.get_mut(&(file, start)).expect("a folio").marked = true;
+            }
             Action::Drop { file, folio } => drop(self.folios.remove(&(file, folio.start))),
             Action::Forget { .. } | Action::Cache { .. } => {}
         }
@@ -417,6 +420,7 @@ fn action_text(action: Action) -> String {
         Action::Join { request, with } => format!("Join r{} with r{}", request.0, with.0),
         Action::Cancel { request } => format!("Cancel r{}", request.0),
         Action::Clear { file, start } => format!("Clear f{} {start}", file.0),
+        Action::Mark { file, start } => format!("Mark f{} {start}", file.0),
         Action::Forget { file } => format!("Forget f{}", file.0),
         Action::Cache { file, folio } => format!("Cache f{} {}", file.0, trace::pages(folio)),
         Action::Drop { file, folio } => format!("Drop f{} {}", file.0, trace::pages(folio)),

@@ -290,6 +290,7 @@ impl World<'_> {
                 }
             }
             Action::Clear { file, start } => self.pages.entry(file, start).flags &= !AGAIN,
+            Action::Mark { file, start } => self.pages.entry(file, start).flags |= MARKED,
             Action::Drop { file, folio } => {
                 let head = self.pages.get(file, folio.start);
                 if head.is(THERE) {

@@ -70,6 +70,9 @@ impl Stream {
     /// Strided: the pages between the record that is being read and the one before it.
     pub(crate) fn gap_behind(&self) -> Option<Extent> {
         let Pattern::Strided { delta, pages } = self.pattern else { return None };
+        if self.has_rows() {
+            return None;
+        }
         let before = self.pos.checked_add_signed(-delta)?;
         Some(Extent::new(before.min(self.pos) + pages, before.max(self.pos)))
     }
@@ -109,7 +112,13 @@ impl Stream {
                 // A read is answered once all of it has come: smaller parts answer none earlier.
                 let least = least.max(self.longest.next_power_of_two().min(PART_PAGES_MIN_LONG));
                 let goes_to = self.known_end.map_or(limits.file_pages, |end| end.min(limits.file_pages));
-                self.next_forward(ahead, part.min(near).clamp(least, PART_PAGES_MAX), goes_to)
+                let part = part.min(near).clamp(least, PART_PAGES_MAX);
+                let next = self.next_forward(ahead, part, goes_to);
+                // A disk moves less often for a reader that waits.
+                if next.is_none() && !limits.rotational {
+                    self.mark_again(ahead, part, goes_to);
+                }
+                next
             }
             Pattern::Strided { delta, pages } => {
                 // The same, before the reader has waited as well: of records that touch it wants
@@ -128,6 +137,9 @@ impl Stream {
                 // A disk serves them one after the other, each after a positioning of its own.
                 let apart = limits.rotational && delta.unsigned_abs() > pages;
                 let ahead = if apart { ahead.min(DISK_RECORDS * pages) } else { ahead };
+                if self.has_rows() {
+                    return self.next_in_rows(ahead, delta, limits.file_pages);
+                }
                 self.next_strided(ahead, part.min(PART_PAGES_STRIDED_MAX), delta, pages, limits.file_pages)
             }
         }
@@ -154,12 +166,19 @@ impl Stream {
         if last - end < part / 4 && goal == last {
             end = last;
         }
-        // The mark lies where there will be room for another such part, at the start of a folio: a
-        // driver notices marks folio by folio.
-        let room_from = (end + part).saturating_sub(ahead).next_multiple_of(FOLIO_PAGES_MAX);
-        let last_folio = ((end - 1) / FOLIO_PAGES_MAX * FOLIO_PAGES_MAX).max(start);
-        let mark = if first { self.pos.min(end - 1) } else { room_from.clamp(start, last_folio) };
+        let mark = if first { self.pos.min(end - 1) } else { mark(start, end, part, ahead) };
         Some(Part { extent: Extent::new(start, end), records: None, mark })
+    }
+
+    /// The reader has touched its last mark, and there is no room for another part: the window has
+    /// become smaller, or the part larger. It would not be heard of before it waits. So what is
+    /// ahead of it is marked once more.
+    fn mark_again(&mut self, ahead: u64, part: u64, last: u64) {
+        let end = self.end.max(0) as u64;
+        if self.mark < self.pos && self.pos < end && end < last {
+            self.mark = mark(self.pos, end, part, ahead);
+            self.marks_again = Some(self.mark);
+        }
     }
 
     /// Whether the gaps of a progression are read through: if the link carries them in less time
@@ -203,6 +222,23 @@ impl Stream {
         Some(Part { extent, records: Some(Records { start: low, pages, delta: distance }), mark: ahead_of })
     }
 
+    /// The next part of a progression that is read row by row.
+    fn next_in_rows(&mut self, ahead: u64, delta: i64, file_pages: u64) -> Option<Part> {
+        loop {
+            let part = self.rows.as_ref()?.part(self.end.max(0) as u64)?;
+            let planned = ((self.end - self.pos as i64) / delta) as u64;
+            if planned > 0 && planned * part.pages() > ahead {
+                return None;
+            }
+            let end = part.end.min(file_pages);
+            if part.start < end {
+                return Some(Part::plain(Extent::new(part.start, end)));
+            }
+            // The last record of a row lies behind the end of the file.
+            self.end += delta;
+        }
+    }
+
     fn next_strided(&self, ahead: u64, part: u64, delta: i64, pages: u64, file_pages: u64) -> Option<Part> {
         let touching = delta.unsigned_abs() == pages;
         let wanted = (ahead / pages).max(1) as i64;
@@ -227,12 +263,23 @@ impl Stream {
     pub(crate) fn planned(&mut self, now: Nanos, part: Part) {
         self.pace.submitted(now, part.extent.pages());
         self.end = match self.pattern {
-            Pattern::Forward | Pattern::Sparse => part.extent.end as i64,
+            Pattern::Forward | Pattern::Sparse => {
+                self.mark = part.mark;
+                part.extent.end as i64
+            }
             Pattern::Strided { delta, .. } => {
                 self.end + delta * part.extent.pages().div_ceil(delta.unsigned_abs()) as i64
             }
         };
     }
+}
+
+/// The page to mark of those from `start` to `end`: where there will be room for another `part`, at
+/// the start of a folio. A driver notices marks folio by folio.
+fn mark(start: u64, end: u64, part: u64, ahead: u64) -> u64 {
+    let room_from = (end + part).saturating_sub(ahead).next_multiple_of(FOLIO_PAGES_MAX);
+    let last_folio = ((end - 1) / FOLIO_PAGES_MAX * FOLIO_PAGES_MAX).max(start);
+    room_from.clamp(start, last_folio)
 }
 
 /// Parts of a window once the reader has waited, divided by the streams that share the link.
@@ -318,6 +365,25 @@ mod tests {
         let parts = plan(&mut stream, LIMITS);
         assert_eq!(parts[0], Part { extent: Extent::new(0, 64), records: None, mark: 32 });
         assert_eq!(parts.last().unwrap().extent.end, 256, "the rest of the window is too small for a part");
+    }
+
+    /// Otherwise the reader comes to the end of what is ahead of it, and waits there.
+    #[test]
+    fn what_is_ahead_is_marked_again_if_there_is_no_room_where_it_was_marked() {
+        let lengths = Lengths::default();
+        let mut stream = Stream::new(0, Nanos(0), Extent::new(0, 32));
+        stream.recognise(Some(0), &lengths);
+        let mark = plan(&mut stream, LIMITS).last().expect("a part").mark;
+        for start in (32..=mark).step_by(32) {
+            stream.advance(Nanos(0), Read::alone(Extent::new(start, start + 32), None), &lengths);
+        }
+        let pos = mark / 32 * 32 + 32;
+        let narrow = Limits { ahead_pages_max: 256 - pos, part_pages_max: 32, ..LIMITS };
+        assert!(pos < 256 && stream.take_mark().is_none());
+        assert_eq!(stream.next_part(Nanos(0), narrow), None);
+        let again = stream.take_mark().expect("a mark");
+        assert!((pos..256).contains(&again) && again.is_multiple_of(FOLIO_PAGES_MAX), "{again} of {pos}..256");
+        assert_eq!((stream.next_part(Nanos(0), narrow), stream.take_mark()), (None, None), "once");
     }
 
     #[test]

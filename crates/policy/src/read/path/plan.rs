@@ -30,8 +30,9 @@ use crate::files::whole::Whole;
 use crate::files::window::parts::Part;
 use crate::files::window::{REQUEST_PAGES_MAX, Read, SKIPPED_READS_MAX};
 use crate::queue::fair_queue::Owner;
+use crate::read::event::Action;
 use crate::residency::folio::Ahead;
-use crate::units::{Class, Extent, FileId, Found, Nanos, ReadId, Records, Source};
+use crate::units::{Class, Extent, FileId, Found, Nanos, PAGE_BYTES, ReadId, Records, Source};
 
 /// What is to be fetched after a read, beside its own pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +74,7 @@ impl ReadPath {
 
     /// Takes note of a read, and returns what it calls for.
     fn observe(&mut self, now: Nanos, file: FileId, extent: Extent, found: Found) -> Next {
+        let room_pages = if self.options.rotational { 0 } else { self.budget.ahead_bytes_max() / PAGE_BYTES };
         let Some(File { pages, readahead, .. }) = self.files.get_mut(&file) else { return Next::Nothing };
         let file_pages = *pages;
         let before = self.budget.read_before(file, extent.start, CONTEXT_PAGES_MAX);
@@ -83,7 +85,18 @@ impl ReadPath {
         let (absent, stalled) = (absent.map(|hole| hole.start), found != Found::Resident);
         self.streams_bytes -= readahead.bytes();
         let gap_pages_max = if self.options.rotational { 0 } else { self.link.first_byte_gap_pages() };
-        let read = Read { extent, absent, stalled, before, file_pages, skipped, beside: false, gap_pages_max };
+        let read = Read {
+            extent,
+            absent,
+            stalled,
+            before,
+            file_pages,
+            skipped,
+            beside: false,
+            gap_pages_max,
+            room_pages,
+            others_wait: self.waits.has_file(file),
+        };
         let (stream, shown) = readahead.observe(now, read, |page| self.budget.is_in_flight(file, page));
         self.streams_bytes += readahead.bytes();
         self.counters.streams_forward += u64::from(shown == Shown::Forward);
@@ -255,6 +268,10 @@ impl ReadPath {
                 self.turns.insert((file, stream), self.queue.tag(Owner { file, stream: Some(stream) }));
                 break;
             }
+        }
+        let marked = self.files.get_mut(&file).and_then(|f| f.readahead.take_mark(stream));
+        if let Some(start) = marked.and_then(|page| self.budget.folio_of(file, page)) {
+            self.actions.push_back(Action::Mark { file, start });
         }
     }
 

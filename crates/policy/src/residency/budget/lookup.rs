@@ -63,6 +63,11 @@ impl Budget {
         requests
     }
 
+    /// The start of the folio that holds `page`, if there is one.
+    pub(crate) fn folio_of(&self, file: FileId, page: u64) -> Option<u64> {
+        self.folios.0.covering(file, page).map(|(start, _)| start)
+    }
+
     /// Whether `page` is in flight.
     pub(crate) fn is_in_flight(&self, file: FileId, page: u64) -> bool {
         self.folios.0.covering(file, page).is_some_and(|(_, folio)| folio.state() == State::InFlight)
