@@ -35,7 +35,7 @@ use crate::directories::firsts::{Firsts, Kinds};
 use crate::directories::open_run::{OpenRun, Opened};
 use crate::directories::relisting::Relisting;
 use crate::directories::subtree::Subtree;
-use crate::units::{Nanos, PAGE_BYTES};
+use crate::units::{DirId, Nanos, PAGE_BYTES};
 
 /// What is known of one directory.
 #[derive(Debug, Default)]
@@ -94,6 +94,10 @@ pub(crate) struct Dir {
     pub(crate) reached: Option<u32>,
     /// A name in it, or below it, was looked up in the first half of the latest listing's time.
     pub(crate) used_early: bool,
+    /// The directory that the subtree request began with by which it came.
+    pub(crate) by: Option<DirId>,
+    /// When the last subtree request that began with it, and brought it, was made.
+    pub(crate) led: Option<Nanos>,
     /// How often it has been trimmed: a listing of it does not fit.
     pub(crate) trims: u32,
     /// Names sought in it that are gone.

@@ -42,30 +42,6 @@ fn directories_too_large_for_one_answer_are_soon_listed_by_themselves() {
     assert!(tried <= 6, "{tried} subtree requests that brought nothing");
 }
 
-#[test]
-fn a_listing_in_use_is_renewed_before_it_expires_and_else_not() {
-    let mut driver = Driver::new(tree(0, 0, 8, 2), OPTIONS);
-    driver.read(0);
-    let before = driver.requests;
-    // A name every 100 ms, each answered at once, for ten times the time to live.
-    for _ in 0..100 {
-        assert!(driver.is_fresh(0), "a name waits at {:?}", driver.now);
-        driver.tell(DirEvent::Named { dir: DirId(0), entry: Some(3), found: Found::Resident });
-        driver.now = Nanos(driver.now.0 + 70_000_000);
-        driver.round();
-    }
-    let renewed = driver.requests - before;
-    assert!((10..=20).contains(&renewed), "{renewed} listings in ten seconds");
-    // No program looks any more.
-    let before = driver.requests;
-    driver.tree.insert(1, vec![Child::File { pages: 1, kind: 0, stem: 0 }; 3]);
-    for _ in 0..50 {
-        driver.now = Nanos(driver.now.0 + 1_000_000_000);
-        driver.open(1, 0);
-    }
-    assert_eq!(driver.requests - before, 50, "the files, and no listing");
-}
-
 /// Files of a directory of many pages are looked up in order, for longer than a listing is
 /// believed, whether the directory was read or not. Each time the listing has expired, it comes up
 /// to the reader again, wherever that is.
