@@ -113,6 +113,40 @@ fn a_large_directory_is_listed_again_for_a_loader_in_no_order() {
     assert!(alone + listed <= 1_500, "{alone} of 10,000 names are asked for alone, and {listed} pages");
 }
 
+/// A directory that did not fit is listed as any other once it does.
+#[test]
+fn a_directory_that_fits_by_now_is_listed_for_names_in_no_order() {
+    let entries = 2_000;
+    let small = DirShares { known_bytes: 100 << 10, contents_bytes: 4 << 20 };
+    let mut driver = Driver::new(tree(0, 0, entries as usize, 25), DirOptions { shares: small, ..OPTIONS });
+    driver.read(0);
+    assert!(driver.gone[&0] > 0, "it fits");
+    driver.options.shares = DirShares { known_bytes: 64 << 20, ..small };
+    driver.tell(DirEvent::Capacity(driver.options.shares));
+    driver.now = Nanos(driver.now.0 + 2_000_000_000);
+    driver.options.ttl = Nanos::from_millis(60_000);
+    driver.tell(DirEvent::Ttl(driver.options.ttl));
+    driver.known.remove(&0);
+    let alone = (0..entries).filter(|nth| look_up(&mut driver, nth * 37 % entries)).count();
+    assert!(alone <= 200, "{alone} of {entries} names are asked for alone");
+}
+
+/// A directory that did not fit has become smaller, and was read since.
+#[test]
+fn a_directory_that_has_become_smaller_is_listed_for_names_in_no_order() {
+    let (entries, left) = (2_000, 100);
+    let shares = DirShares { known_bytes: 100 << 10, contents_bytes: 4 << 20 };
+    let mut driver = Driver::new(tree(0, 0, entries as usize, 25), DirOptions { shares, ..OPTIONS });
+    driver.read(0);
+    assert!(driver.gone[&0] > 0, "it fits");
+    driver.tree.entry(0).or_default().truncate(left as usize);
+    driver.now = Nanos(driver.now.0 + 2_000_000_000);
+    driver.read(0);
+    driver.now = Nanos(driver.now.0 + 2_000_000_000);
+    let alone = (0..left).filter(|nth| look_up(&mut driver, nth * 37 % left)).count();
+    assert!(alone <= 20, "{alone} of {left} names are asked for alone");
+}
+
 /// A program looks up few names at the end of a large directory, each time its listing has
 /// expired. It comes no further than names had use for, even if all were looked up before.
 #[test]

@@ -78,6 +78,7 @@ impl DirReadahead {
         });
         self.parents.extend(subdirs);
         if last {
+            self.dirs.entry(dir).or_default().completed();
             self.discard(dir);
             let entries = self.dirs.get(&dir).map_or(0, |known| known.listed as usize);
             let above = self.parents.get(&dir).and_then(|(parent, _)| self.dirs.get_mut(parent));
@@ -93,7 +94,7 @@ impl DirReadahead {
     /// Forgets the first pages of a directory that takes more than its share. Readers that want
     /// them again have them listed again.
     pub(super) fn trim(&mut self, dir: DirId) {
-        let most = self.options.shares.known_bytes / DIRECTORY_SHARE;
+        let most = self.directory_bytes_max();
         let Some(known) = self.dirs.get_mut(&dir) else { return };
         if known.bytes() <= most {
             return;
@@ -107,6 +108,11 @@ impl DirReadahead {
         self.entries_gone(dir, gone);
         self.charge(dir);
         self.actions.push_back(DirAction::Trim { dir, to });
+    }
+
+    /// What one directory may take, in bytes.
+    pub(super) fn directory_bytes_max(&self) -> u64 {
+        self.options.shares.known_bytes / DIRECTORY_SHARE
     }
 
     /// Pages of a directory that may be ahead of its reader.

@@ -51,9 +51,10 @@ impl DirReadahead {
     /// A name in `dir`, or below it, was looked up. `by`: the directory that the subtree request
     /// began with by which it came.
     fn renew_one(&mut self, dir: DirId, by: Option<DirId>) {
-        let (now, ttl) = (self.now, self.options.ttl);
+        let (now, ttl, most) = (self.now, self.options.ttl, self.directory_bytes_max());
         // A relisting of a directory that does not fit is not kept: it slides.
-        let is_kept = |known: &&mut Dir| known.complete && known.pages.len() == 1 && known.trims == 0;
+        let is_kept =
+            |known: &&mut Dir| known.complete && known.pages.len() == 1 && known.gone == 0 && !known.exceeds(most);
         let Some(known) = self.dirs.get_mut(&dir).filter(is_kept) else { return };
         let Some(requested) = known.requested else { return };
         let is_early = is_early(requested, now, ttl);
