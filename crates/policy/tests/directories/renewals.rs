@@ -46,6 +46,32 @@ fn a_tree_that_came_by_one_request_is_renewed_by_one_request() {
     }
 }
 
+/// A tree that came by few requests, and has expired, is read from its start to its end. It comes
+/// by as few again.
+#[test]
+fn a_tree_that_came_by_few_requests_is_read_by_few_when_it_has_expired() {
+    for (depth, wide) in [(1, 20), (2, 4), (3, 3)] {
+        let mut driver = Driver::new(tree(depth, wide, 3, 2), DirOptions { below: true, ..OPTIONS });
+        driver.read(0);
+        for dir in driver.tree.keys().copied().skip(1).collect::<Vec<_>>() {
+            let found = if driver.is_fresh(dir) { Found::Resident } else { Found::Absent };
+            driver.tell(DirEvent::Named { dir: DirId(dir), entry: None, found });
+            driver.round();
+        }
+        let came = driver.counters().lists_below;
+        driver.now = Nanos(driver.now.0 + 2 * driver.options.ttl.0);
+        let before = lists(&driver);
+        driver.walk(0, false);
+        let listed = lists(&driver) - before;
+        assert!(listed <= came + 8, "{listed} requests, {came} before, {} directories", driver.tree.len());
+    }
+}
+
+fn lists(driver: &Driver) -> u64 {
+    let counters = driver.counters();
+    counters.lists_demand + counters.lists_speculative + counters.lists_below
+}
+
 /// A tree that does not come by subtree requests any more: one is tried for each directory, once.
 #[test]
 fn a_tree_that_has_grown_is_not_asked_for_together_again_and_again() {

@@ -6,6 +6,7 @@
 //!   list_from one directory:   pages  | gone .. | coming    anew from an entry that is gone
 //!   list_ahead, for each walk, the latest first:
 //!     next_dirs ──> unknown directories, as many as its confidence allows
+//!        │            came by one request before?  ──> that one again (`renewals`)
 //!        │            covers: one request lists 8 directories or more?
 //!        ├─ no  ──> list:       a request each, 64 directories in flight
 //!        └─ yes ──> list_below: one request for as many as it covers, 4 in flight
@@ -231,7 +232,7 @@ impl DirReadahead {
         }
         self.walks = walks;
         for dir in wanted {
-            if !self.list_below(dir) {
+            if !self.list_as_before(dir) && !self.list_below(dir) {
                 self.list(dir, Class::Speculative, true);
             }
         }

@@ -16,7 +16,9 @@
 //! *Invariants:* a subtree request is made again at most once in half a time to live, and never
 //! for a directory that did not come whole by it. What is not used is not renewed.
 //!
-//! This file does not list directories that are unknown, or have expired (`listings`, `lookups`).
+//! A walk through directories that have expired has them listed by the same request as well.
+//!
+//! This file does not list directories that are unknown (`listings`, `lookups`).
 //! Source: docs/decisions/0056 and 0091.
 
 use alloc::vec::Vec;
@@ -33,6 +35,17 @@ impl DirReadahead {
         if !self.options.readahead || self.options.ttl.0 == 0 {
             return;
         }
+        let (way, levels) = self.way_to(dir);
+        // What is below a directory came by the request that this one came by, or by a later one.
+        let mut by = None;
+        for &at in way[..levels].iter().rev() {
+            by = self.dirs.get(&at).and_then(|known| known.by).or(by);
+            self.renew_one(at, by);
+        }
+    }
+
+    /// The directories above `dir`, after itself, and how many they are together.
+    fn way_to(&self, dir: DirId) -> ([DirId; RENEW_LEVELS], usize) {
         let (mut way, mut levels) = ([dir; RENEW_LEVELS], 1);
         while levels < RENEW_LEVELS
             && let Some(&(above, _)) = self.parents.get(&way[levels - 1])
@@ -40,12 +53,17 @@ impl DirReadahead {
             way[levels] = above;
             levels += 1;
         }
-        // What is below a directory came by the request that this one came by, or by a later one.
-        let mut by = None;
-        for &at in way[..levels].iter().rev() {
-            by = self.dirs.get(&at).and_then(|known| known.by).or(by);
-            self.renew_one(at, by);
-        }
+        (way, levels)
+    }
+
+    /// A walk comes to `dir`, which is not known, or no longer: lists it by the subtree request by
+    /// which it came before. Returns `false` if there is none, or it does not bring it any more.
+    pub(super) fn list_as_before(&mut self, dir: DirId) -> bool {
+        let (way, levels) = self.way_to(dir);
+        let by = way[..levels].iter().find_map(|at| self.dirs.get(at)?.by);
+        // Its own listing may be in flight, for a reader: what is below it comes after that.
+        let waits = by.is_some_and(|by| by != dir && self.dirs.get(&by).is_some_and(Dir::is_coming));
+        waits || by.is_some_and(|by| self.lead(by))
     }
 
     /// A name in `dir`, or below it, was looked up. `by`: the directory that the subtree request
@@ -89,7 +107,7 @@ impl DirReadahead {
         if known.is_coming() || known.led.is_some_and(|led| is_early(led, now, ttl)) {
             return false;
         }
-        let ahead = known.ahead;
+        let ahead = known.ahead || !known.is_known(now, ttl);
         known.restart(now);
         (known.coming, known.ahead, known.led) = (Coming::Along, ahead, Some(now));
         self.request_below(parent, (from, from + 1), alloc::vec![dir], Cause::Renewal);
