@@ -357,7 +357,7 @@ impl Directories {
         let (mut prefixes, mut prefix) = (Vec::new(), Arc::from(""));
         if let Some(above) = state.table.chain(dir) {
             prefix = above.listing.shared_prefix();
-            prefixes = above.listing.directories(from, to);
+            prefixes = above.directories(from, to);
         }
         let chains = prefixes.iter().map(|prefix| {
             let (dir, _) = state.table.identify(prefix);

@@ -46,6 +46,36 @@ fn a_tree_that_came_by_one_request_is_renewed_by_one_request() {
     }
 }
 
+/// What lies in a directory came by a request of its own at first, and then with that directory.
+/// Only the request for both is made again.
+#[test]
+fn a_directory_is_renewed_with_the_one_above_it() {
+    let mut driver = Driver::new(tree(2, 4, 3, 2), DirOptions { below: true, ..OPTIONS });
+    driver.read(0);
+    // No walk begins with the third one.
+    driver.read(3);
+    let below = driver.dirs_of(3);
+    driver.tell(DirEvent::Named { dir: DirId(below[0]), entry: None, found: Found::Absent });
+    driver.round();
+    driver.now = Nanos(driver.now.0 + 2 * driver.options.ttl.0);
+    driver.tell(DirEvent::Named { dir: DirId(3), entry: None, found: Found::Absent });
+    driver.round();
+    let dirs: Vec<u64> = std::iter::once(3).chain(below).collect();
+    assert!(dirs.iter().all(|&dir| driver.is_fresh(dir)), "one request brings all");
+    let look = |driver: &mut Driver| {
+        for &dir in &dirs {
+            driver.tell(DirEvent::Named { dir: DirId(dir), entry: None, found: Found::Resident });
+        }
+    };
+    look(&mut driver);
+    let before = driver.requests;
+    driver.now = Nanos(driver.now.0 + driver.options.ttl.0 * 6 / 10);
+    look(&mut driver);
+    assert_eq!(driver.requests - before, 1);
+    driver.round();
+    assert!(dirs.iter().all(|&dir| driver.is_early(dir)), "one request renews all");
+}
+
 /// A tree that came by few requests, and has expired, is read from its start to its end. It comes
 /// by as few again.
 #[test]

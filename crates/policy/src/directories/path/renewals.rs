@@ -37,10 +37,14 @@ impl DirReadahead {
         }
         let (way, levels) = self.way_to(dir);
         // What is below a directory came by the request that this one came by, or by a later one.
-        let mut by = None;
+        let (mut by, mut comes_along) = (None, false);
         for &at in way[..levels].iter().rev() {
             by = self.dirs.get(&at).and_then(|known| known.by).or(by);
-            self.renew_one(at, by);
+            if self.is_used(at) && !comes_along && !by.is_some_and(|by| self.lead(by) || self.lead(at)) {
+                self.renew_alone(at);
+            }
+            // Those below it come with it.
+            comes_along |= self.dirs.get(&at).is_some_and(|known| known.coming == Coming::Along);
         }
     }
 
@@ -66,21 +70,17 @@ impl DirReadahead {
         waits || by.is_some_and(|by| self.lead(by))
     }
 
-    /// A name in `dir`, or below it, was looked up. `by`: the directory that the subtree request
-    /// began with by which it came.
-    fn renew_one(&mut self, dir: DirId, by: Option<DirId>) {
+    /// A name in `dir`, or below it, was looked up. Returns whether its listing is to be made anew.
+    fn is_used(&mut self, dir: DirId) -> bool {
         let (now, ttl, most) = (self.now, self.options.ttl, self.directory_bytes_max());
         // A relisting of a directory that does not fit is not kept: it slides.
         let is_kept =
             |known: &&mut Dir| known.complete && known.pages.len() == 1 && known.gone == 0 && !known.exceeds(most);
-        let Some(known) = self.dirs.get_mut(&dir).filter(is_kept) else { return };
-        let Some(requested) = known.requested else { return };
+        let Some(known) = self.dirs.get_mut(&dir).filter(is_kept) else { return false };
+        let Some(requested) = known.requested else { return false };
         let is_early = is_early(requested, now, ttl);
         known.used_early |= is_early;
-        let is_late = !is_early && now.since(requested) <= ttl;
-        if is_late && known.used_early && !known.is_coming() && !by.is_some_and(|by| self.lead(by) || self.lead(dir)) {
-            self.renew_alone(dir);
-        }
+        !is_early && now.since(requested) <= ttl && known.used_early && !known.is_coming()
     }
 
     fn renew_alone(&mut self, dir: DirId) {
