@@ -13,7 +13,8 @@
 //! ```
 //!
 //! - `event`: the contract. `path`: the wiring, with `lookups` (what readers do), `listings` (what
-//!   is listed), `renewals` (what is listed again), `contents` (what is fetched whole), `beside` and `companions` (because of another
+//!   is listed), `renewals` (what is listed again), `contents` (what is fetched whole), `beside`
+//!   and `companions` (because of another
 //!   open).
 //! - `directory`: what is known of one directory.
 //! - `relisting`: where a directory that does not fit is listed again.

@@ -180,8 +180,8 @@ impl Chain {
         before.or_else(|| self.listing.entry(place))
     }
 
-    /// The prefixes of the directories among the entries `[from, to)`, by this listing, or while it
-    /// has not come so far, by the one before.
+    /// The prefixes of the directories among the entries `[from, to)`, by this listing, or while
+    /// it has not come so far, by the one before.
     pub(crate) fn directories(&self, from: u32, to: u32) -> Vec<String> {
         let before = self.before.lock().clone().filter(|_| !self.listing.has(from));
         before.as_ref().map_or(&self.listing, |before| &before.listing).directories(from, to)

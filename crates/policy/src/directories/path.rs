@@ -12,7 +12,8 @@
 //!                                                         actions, in that order
 //! ```
 //!
-//! `lookups` follows readers, `listings` and `renewals` ask for listings, `contents` for files. How much is
+//! `lookups` follows readers, `listings` and `renewals` ask for listings, `contents` for files.
+//! How much is
 //! ahead is a `Confidence`: it doubles when a reader has to wait for a right prediction, and stops
 //! after wrong ones. Pages are requested ahead from the first one on, since a program that reads a
 //! directory reads all of it.

@@ -26,8 +26,8 @@
 //! more, none of which has a valid listing or one in flight.
 //!
 //! This file does not decide when a reader goes in order (`lookups`), or what is renewed
-//! (`renewals`). It does not choose segments or split an answer into listings (the driver does). Source: docs/decisions/0029 (one listing),
-//! 0030 (segments) and 0034 (subtrees).
+//! (`renewals`). It does not choose segments or split an answer into listings (the driver
+//! does). Source: docs/decisions/0029 (one listing), 0030 (segments) and 0034 (subtrees).
 
 use alloc::vec::Vec;
 

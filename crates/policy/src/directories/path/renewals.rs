@@ -70,7 +70,8 @@ impl DirReadahead {
         waits || by.is_some_and(|by| self.lead(by))
     }
 
-    /// A name in `dir`, or below it, was looked up. Returns whether its listing is to be made anew.
+    /// A name in `dir`, or below it, was looked up. Returns whether its listing is to be made
+    /// anew.
     fn is_used(&mut self, dir: DirId) -> bool {
         let (now, ttl, most) = (self.now, self.options.ttl, self.directory_bytes_max());
         // A relisting of a directory that does not fit is not kept: it slides.
@@ -114,8 +115,8 @@ impl DirReadahead {
         true
     }
 
-    /// A subtree request of `requested` for entries of `dir` from `from` on is over: notes which of
-    /// them came by it.
+    /// A subtree request of `requested` for entries of `dir` from `from` on is over: notes which
+    /// of them came by it.
     pub(super) fn came_by(&mut self, dir: DirId, from: u32, requested: Nanos) {
         let (now, ttl) = (self.now, self.options.ttl);
         let Some(above) = self.dirs.get(&dir) else { return };
