@@ -13,7 +13,8 @@
 //! ```
 //!
 //! - `event`: the contract. `path`: the wiring, with `lookups` (what readers do), `listings` (what
-//!   is listed), `contents` (what is fetched whole), `beside` and `companions` (because of another
+//!   is listed), `renewals` (what is listed again), `contents` (what is fetched whole), `beside`
+//!   and `companions` (because of another
 //!   open).
 //! - `directory`: what is known of one directory.
 //! - `relisting`: where a directory that does not fit is listed again.
@@ -37,7 +38,7 @@
 //! The folder holds no names and no bytes, and does not send requests: the driver does. It does
 //! not evict pages of files; it tells the driver which files are no longer expected. Source:
 //! docs/decisions/0029, 0030, 0034, 0035, 0055, 0056, 0057, 0063,
-//! 0068, 0086 and 0088.
+//! 0068, 0086, 0088 and 0091.
 
 pub(crate) mod companions;
 pub(crate) mod confidence;

@@ -14,6 +14,8 @@ mod by_name;
 mod companions;
 #[path = "directories/failed.rs"]
 mod failed;
+#[path = "directories/renewals.rs"]
+mod renewals;
 #[path = "directories/told.rs"]
 mod told;
 
@@ -209,7 +211,7 @@ impl Driver {
             }
         }
         for below in whole.into_iter().flat_map(|(_, subtree)| subtree) {
-            if !self.is_fresh(below) && !self.is_in_flight(below) {
+            if !self.is_early(below) && !self.is_in_flight(below) {
                 self.tell(DirEvent::Along { dir: DirId(below), requested });
                 self.tell_whole(below);
             }
@@ -675,16 +677,6 @@ fn fetches_that_never_hit_soon_stop() {
     assert!(driver.requests - before <= 50, "{} requests", driver.requests - before);
 }
 
-#[test]
-fn without_a_time_to_live_or_readahead_nothing_is_listed_ahead() {
-    for options in [DirOptions { ttl: Nanos(0), ..OPTIONS }, DirOptions { readahead: false, ..OPTIONS }] {
-        let mut driver = Driver::new(tree(2, 4, 3, 2), options);
-        driver.walk(0, false);
-        assert_eq!(driver.counters().lists_speculative, 0);
-        assert_eq!(driver.requests as usize, driver.tree.len());
-    }
-}
-
 #[derive(Debug, Clone)]
 enum Step {
     Read(u64),
@@ -746,7 +738,8 @@ proptest! {
                 }
                 Step::Named(dir, entry) => {
                     let entry = Some(entry).filter(|&entry| driver.known.get(&dir).is_some_and(|known| known.0 as u32 > entry));
-                    driver.tell(DirEvent::Named { dir: DirId(dir), entry, found: Found::Absent });
+                    let found = if driver.is_fresh(dir) { Found::Resident } else { Found::Absent };
+                    driver.tell(DirEvent::Named { dir: DirId(dir), entry, found });
                 }
                 Step::Sought(dir, entry, len) => {
                     if (entry as usize) < driver.tree[&dir].len() {

@@ -180,6 +180,13 @@ impl Chain {
         before.or_else(|| self.listing.entry(place))
     }
 
+    /// The prefixes of the directories among the entries `[from, to)`, by this listing, or while
+    /// it has not come so far, by the one before.
+    pub(crate) fn directories(&self, from: u32, to: u32) -> Vec<String> {
+        let before = self.before.lock().clone().filter(|_| !self.listing.has(from));
+        before.as_ref().map_or(&self.listing, |before| &before.listing).directories(from, to)
+    }
+
     /// Policy knows of its entries before `to`.
     pub(crate) fn has_told(&self, to: u32) {
         self.told.fetch_max(to, Relaxed);
@@ -326,3 +333,20 @@ pub(crate) const EMPTY: &str = "the storage answers with empty pages without end
 /// Pages without an entry, one after the other, before a listing fails. Lower fails on a store
 /// that skips many deleted keys; higher makes more requests that lead nowhere.
 pub(crate) const EMPTY_MAX: u32 = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_are_those_of_the_listing_before_until_it_has_come() {
+        let chain = |number, before| Chain::new((DirId(1), number), &Arc::from("d/"), before, false, true);
+        let entries = |names: [&str; 2]| names.map(|name| Entry::Prefix(format!("d/{name}/"))).to_vec();
+        let before = chain(1, None);
+        before.take_whole(entries(["a", "b"]), Instant::now());
+        let latest = chain(2, Some(Arc::clone(&before)));
+        assert_eq!(latest.directories(1, 2), ["d/b/"]);
+        latest.take_whole(entries(["a", "c"]), Instant::now());
+        assert_eq!(latest.directories(1, 2), ["d/c/"]);
+    }
+}

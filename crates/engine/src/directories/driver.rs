@@ -357,7 +357,7 @@ impl Directories {
         let (mut prefixes, mut prefix) = (Vec::new(), Arc::from(""));
         if let Some(above) = state.table.chain(dir) {
             prefix = above.listing.shared_prefix();
-            prefixes = above.listing.directories(from, to);
+            prefixes = above.directories(from, to);
         }
         let chains = prefixes.iter().map(|prefix| {
             let (dir, _) = state.table.identify(prefix);
@@ -407,14 +407,15 @@ impl Directories {
     }
 
     /// The listing of a directory that comes with others, or with a look-up of its name, although
-    /// no reader asked for it, unless it is known.
+    /// no reader asked for it, unless it is known. One in the second half of its time is replaced:
+    /// what came by one request is renewed by one.
     fn begin_along(self: &Arc<Self>, prefix: &str, requested: Instant) -> Option<Arc<Chain>> {
         self.enter(|state| {
             let (dir, new) = state.table.identify(prefix);
             if new {
                 self.tell(state, DirEvent::Met { dir, bytes: identity_bytes(prefix.len()) });
             }
-            if state.table.chain(dir).is_some_and(|chain| chain.is_busy() || state.table.is_fresh(chain.began)) {
+            if state.table.chain(dir).is_some_and(|chain| chain.is_busy() || state.table.is_early(&chain)) {
                 return None;
             }
             let chain = state.table.begin(dir, true);

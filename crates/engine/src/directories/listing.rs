@@ -160,6 +160,11 @@ impl Listing {
         self.state.lock().start
     }
 
+    /// When its first page was asked for, once that has come.
+    pub(crate) fn requested(&self) -> Option<Instant> {
+        self.state.lock().first
+    }
+
     /// Whether the first of the entries that it was to bring has come, or there is none.
     pub(crate) fn has_begun(&self) -> bool {
         let state = self.state.lock();

@@ -2,7 +2,7 @@
 //! fetched before they are opened.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use foreread_backend::{ConnectOptions, connect};
 use foreread_engine::{Directory, Engine, ErrorKind, Key, Node, Options};
@@ -91,6 +91,33 @@ fn a_small_directory_is_known_by_the_answer_to_its_name() {
         assert_eq!(node("d/", "b").await.expect("a directory"), Node::Directory("d/b/".to_owned()));
         assert_eq!(node("d/", "nothing").await.expect_err("no such name").kind(), ErrorKind::NotFound);
         assert_eq!(asked(), (1, 1), "its listing knows");
+    });
+}
+
+/// Small directories that came by one request are in use for longer than a listing is believed.
+/// They are renewed by one request as well, and so is the one that they are in.
+#[test]
+fn small_directories_in_use_are_renewed_together() {
+    let keys: Vec<_> = (0..400).map(|file| format!("d/p{:02}/m{file:03}", file % 40)).collect();
+    let objects: Vec<_> = keys.iter().map(|key| (key.as_str(), 1)).collect();
+    let ttl = Duration::from_secs(1);
+    let rig = rig(&objects, &Options::default().with_metadata_ttl(ttl));
+    rig.engine.runtime().block_on(async {
+        names(&rig.engine.open_directory("d/")).await;
+        let (began, mut rounds) = (Instant::now(), 0);
+        while began.elapsed() < 4 * ttl {
+            for key in &keys[..40] {
+                let (prefix, name) = key.split_at(6);
+                let named = rig.engine.look_up(prefix, name).await;
+                assert!(matches!(named.map(|named| named.node), Ok(Node::File(_))));
+            }
+            rounds += 1;
+            tokio::time::sleep(ttl / 40).await;
+        }
+        // On a machine that stands still meanwhile, listings expire, and rounds are few.
+        let halves = began.elapsed().as_millis() / (ttl / 2).as_millis();
+        let lists = rig.engine.stats().lists;
+        assert!(u128::from(lists) <= 4 * halves + 8, "{lists} requests in {halves} halves, {rounds} rounds");
     });
 }
 

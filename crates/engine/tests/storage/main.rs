@@ -10,6 +10,7 @@ mod looks;
 mod model;
 mod panics;
 mod record;
+mod side_by_side;
 mod submission;
 
 use std::sync::Arc;

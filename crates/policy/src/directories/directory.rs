@@ -35,7 +35,7 @@ use crate::directories::firsts::{Firsts, Kinds};
 use crate::directories::open_run::{OpenRun, Opened};
 use crate::directories::relisting::Relisting;
 use crate::directories::subtree::Subtree;
-use crate::units::{Nanos, PAGE_BYTES};
+use crate::units::{DirId, Nanos, PAGE_BYTES};
 
 /// What is known of one directory.
 #[derive(Debug, Default)]
@@ -94,8 +94,15 @@ pub(crate) struct Dir {
     pub(crate) reached: Option<u32>,
     /// A name in it, or below it, was looked up in the first half of the latest listing's time.
     pub(crate) used_early: bool,
-    /// How often it has been trimmed: a listing of it does not fit.
-    pub(crate) trims: u32,
+    /// The directory that the subtree request began with by which it came.
+    pub(crate) by: Option<DirId>,
+    /// When the last subtree request that began with it, and brought it, was made.
+    pub(crate) led: Option<Nanos>,
+    /// What has been trimmed of the latest listing, in bytes.
+    trimmed_bytes: u64,
+    /// What a listing of it took that had to be trimmed, with all of its pages, in bytes; 0 if the
+    /// latest one to come whole did not have to be.
+    whole_bytes: u64,
     /// Names sought in it that are gone.
     pub(crate) relisting: Relisting,
     /// Bytes that it is charged for.
@@ -285,7 +292,7 @@ impl Dir {
         }
         self.page_bytes.clear();
         self.listing_bytes = 0;
-        (self.gone, self.listed) = (from, from);
+        (self.gone, self.listed, self.trimmed_bytes) = (from, from, 0);
         (self.pages_before, self.pages_read) = (self.pages.len(), self.pages.len());
         self.relisting.begin();
         left
@@ -309,7 +316,7 @@ impl Dir {
     pub(crate) fn relist(&mut self) -> Vec<(u32, Entry)> {
         self.pages.clear();
         self.page_bytes.clear();
-        self.listed = 0;
+        (self.listed, self.trimmed_bytes) = (0, 0);
         if self.gone == 0 {
             return Vec::new();
         }
@@ -358,6 +365,7 @@ impl Dir {
     /// Forgets its first pages, but never the last one, until what it takes has shrunk by `bytes`.
     /// Returns their entries.
     pub(crate) fn trim(&mut self, bytes: u64) -> Vec<(u32, Entry)> {
+        self.whole_bytes = self.whole_bytes.max(self.trimmed_bytes + self.bytes());
         let (mut freed, mut to) = (0, self.gone);
         while freed < bytes && self.page_bytes.len() > 1 {
             let page = self.pages.len() - self.page_bytes.len();
@@ -369,12 +377,25 @@ impl Dir {
             to = end;
         }
         let from = core::mem::replace(&mut self.gone, to);
-        self.trims = self.trims.saturating_add(u32::from(to > from));
+        self.trimmed_bytes += freed;
         self.subdirs.drain(..self.subdirs.partition_point(|&entry| entry < to));
         let gone = (from..).zip(self.entries.drain(..((to - from) as usize).min(self.entries.len()))).collect();
         self.entries.shrink_to(self.entries.len() * 2);
         self.subdirs.shrink_to(self.subdirs.len() * 2);
         gone
+    }
+
+    /// All of its latest listing has come. If none of that is gone, it fits.
+    pub(crate) fn completed(&mut self) {
+        if self.gone == 0 {
+            self.whole_bytes = 0;
+        }
+    }
+
+    /// Whether a listing of it, of which `most` bytes may be kept, would have to be trimmed, as
+    /// far as is known: an earlier one was, and took more.
+    pub(crate) fn exceeds(&self, most: u64) -> bool {
+        self.whole_bytes > most
     }
 
     /// What it takes in all, here and in the driver.

@@ -12,7 +12,8 @@
 //!                                                         actions, in that order
 //! ```
 //!
-//! `lookups` follows readers, `listings` asks for listings, `contents` for files. How much is
+//! `lookups` follows readers, `listings` and `renewals` ask for listings, `contents` for files.
+//! How much is
 //! ahead is a `Confidence`: it doubles when a reader has to wait for a right prediction, and stops
 //! after wrong ones. Pages are requested ahead from the first one on, since a program that reads a
 //! directory reads all of it.
@@ -55,6 +56,7 @@ mod contents;
 mod crossings;
 mod listings;
 mod lookups;
+mod renewals;
 
 /// What a driver chooses at the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,8 +78,19 @@ struct Request {
     from: u32,
     /// The directories that wait for it.
     along: Vec<DirId>,
+    cause: Cause,
+    requested: Nanos,
+}
+
+/// Why a subtree is listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// A walk comes to the directories.
+    Walk,
     /// A reader waits for a name in the only one.
-    named: bool,
+    Name,
+    /// What came by the same request before is in use, and expires.
+    Renewal,
 }
 
 /// The directories of one mount or library: one value a backend. It takes events and returns
@@ -202,9 +215,12 @@ impl DirReadahead {
             }
             DirEvent::Along { dir, requested } => {
                 self.answered(dir);
+                let (now, ttl) = (self.now, self.options.ttl);
                 let known = self.dirs.entry(dir).or_default();
+                // What is renewed was not predicted now.
+                let ahead = known.ahead || !known.is_known(now, ttl);
                 known.restart(requested);
-                (known.coming, known.ahead) = (Coming::Along, true);
+                (known.coming, known.ahead) = (Coming::Along, ahead);
             }
             DirEvent::ListedBelow { dir, from } => self.listed_below(dir, from),
             DirEvent::Fetched { dir, entry, came } => {

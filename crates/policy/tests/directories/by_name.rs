@@ -42,30 +42,6 @@ fn directories_too_large_for_one_answer_are_soon_listed_by_themselves() {
     assert!(tried <= 6, "{tried} subtree requests that brought nothing");
 }
 
-#[test]
-fn a_listing_in_use_is_renewed_before_it_expires_and_else_not() {
-    let mut driver = Driver::new(tree(0, 0, 8, 2), OPTIONS);
-    driver.read(0);
-    let before = driver.requests;
-    // A name every 100 ms, each answered at once, for ten times the time to live.
-    for _ in 0..100 {
-        assert!(driver.is_fresh(0), "a name waits at {:?}", driver.now);
-        driver.tell(DirEvent::Named { dir: DirId(0), entry: Some(3), found: Found::Resident });
-        driver.now = Nanos(driver.now.0 + 70_000_000);
-        driver.round();
-    }
-    let renewed = driver.requests - before;
-    assert!((10..=20).contains(&renewed), "{renewed} listings in ten seconds");
-    // No program looks any more.
-    let before = driver.requests;
-    driver.tree.insert(1, vec![Child::File { pages: 1, kind: 0, stem: 0 }; 3]);
-    for _ in 0..50 {
-        driver.now = Nanos(driver.now.0 + 1_000_000_000);
-        driver.open(1, 0);
-    }
-    assert_eq!(driver.requests - before, 50, "the files, and no listing");
-}
-
 /// Files of a directory of many pages are looked up in order, for longer than a listing is
 /// believed, whether the directory was read or not. Each time the listing has expired, it comes up
 /// to the reader again, wherever that is.
@@ -135,6 +111,40 @@ fn a_large_directory_is_listed_again_for_a_loader_in_no_order() {
     }
     let listed = lists(&driver) - before;
     assert!(alone + listed <= 1_500, "{alone} of 10,000 names are asked for alone, and {listed} pages");
+}
+
+/// A directory that did not fit is listed as any other once it does.
+#[test]
+fn a_directory_that_fits_by_now_is_listed_for_names_in_no_order() {
+    let entries = 2_000;
+    let small = DirShares { known_bytes: 100 << 10, contents_bytes: 4 << 20 };
+    let mut driver = Driver::new(tree(0, 0, entries as usize, 25), DirOptions { shares: small, ..OPTIONS });
+    driver.read(0);
+    assert!(driver.gone[&0] > 0, "it fits");
+    driver.options.shares = DirShares { known_bytes: 64 << 20, ..small };
+    driver.tell(DirEvent::Capacity(driver.options.shares));
+    driver.now = Nanos(driver.now.0 + 2_000_000_000);
+    driver.options.ttl = Nanos::from_millis(60_000);
+    driver.tell(DirEvent::Ttl(driver.options.ttl));
+    driver.known.remove(&0);
+    let alone = (0..entries).filter(|nth| look_up(&mut driver, nth * 37 % entries)).count();
+    assert!(alone <= 200, "{alone} of {entries} names are asked for alone");
+}
+
+/// A directory that did not fit has become smaller, and was read since.
+#[test]
+fn a_directory_that_has_become_smaller_is_listed_for_names_in_no_order() {
+    let (entries, left) = (2_000, 100);
+    let shares = DirShares { known_bytes: 100 << 10, contents_bytes: 4 << 20 };
+    let mut driver = Driver::new(tree(0, 0, entries as usize, 25), DirOptions { shares, ..OPTIONS });
+    driver.read(0);
+    assert!(driver.gone[&0] > 0, "it fits");
+    driver.tree.entry(0).or_default().truncate(left as usize);
+    driver.now = Nanos(driver.now.0 + 2_000_000_000);
+    driver.read(0);
+    driver.now = Nanos(driver.now.0 + 2_000_000_000);
+    let alone = (0..left).filter(|nth| look_up(&mut driver, nth * 37 % left)).count();
+    assert!(alone <= 20, "{alone} of {left} names are asked for alone");
 }
 
 /// A program looks up few names at the end of a large directory, each time its listing has

@@ -6,6 +6,7 @@
 //!   list_from one directory:   pages  | gone .. | coming    anew from an entry that is gone
 //!   list_ahead, for each walk, the latest first:
 //!     next_dirs ──> unknown directories, as many as its confidence allows
+//!        │            came by one request before?  ──> that one again (`renewals`)
 //!        │            covers: one request lists 8 directories or more?
 //!        ├─ no  ──> list:       a request each, 64 directories in flight
 //!        └─ yes ──> list_below: one request for as many as it covers, 4 in flight
@@ -24,13 +25,13 @@
 //! own listing is not limited. A subtree request is sent only for [`COVERS_MIN`] directories or
 //! more, none of which has a valid listing or one in flight.
 //!
-//! This file does not decide when a reader goes in order (`lookups`). It does not choose segments
-//! or split an answer into listings (the driver does). Source: docs/decisions/0029 (one listing),
-//! 0030 (segments) and 0034 (subtrees).
+//! This file does not decide when a reader goes in order (`lookups`), or what is renewed
+//! (`renewals`). It does not choose segments or split an answer into listings (the driver
+//! does). Source: docs/decisions/0029 (one listing), 0030 (segments) and 0034 (subtrees).
 
 use alloc::vec::Vec;
 
-use super::{DirReadahead, Request, STEPS_MAX};
+use super::{Cause, DirReadahead, Request, STEPS_MAX};
 use crate::directories::directory::{Coming, DIRECTORY_BYTES, Dir, Entry, Fetched};
 use crate::directories::event::{Child, DirAction};
 use crate::directories::subtree::COVERS_MIN;
@@ -78,6 +79,7 @@ impl DirReadahead {
         });
         self.parents.extend(subdirs);
         if last {
+            self.dirs.entry(dir).or_default().completed();
             self.discard(dir);
             let entries = self.dirs.get(&dir).map_or(0, |known| known.listed as usize);
             let above = self.parents.get(&dir).and_then(|(parent, _)| self.dirs.get_mut(parent));
@@ -93,7 +95,7 @@ impl DirReadahead {
     /// Forgets the first pages of a directory that takes more than its share. Readers that want
     /// them again have them listed again.
     pub(super) fn trim(&mut self, dir: DirId) {
-        let most = self.options.shares.known_bytes / DIRECTORY_SHARE;
+        let most = self.directory_bytes_max();
         let Some(known) = self.dirs.get_mut(&dir) else { return };
         if known.bytes() <= most {
             return;
@@ -107,6 +109,11 @@ impl DirReadahead {
         self.entries_gone(dir, gone);
         self.charge(dir);
         self.actions.push_back(DirAction::Trim { dir, to });
+    }
+
+    /// What one directory may take, in bytes.
+    pub(super) fn directory_bytes_max(&self) -> u64 {
+        self.options.shares.known_bytes / DIRECTORY_SHARE
     }
 
     /// Pages of a directory that may be ahead of its reader.
@@ -225,7 +232,7 @@ impl DirReadahead {
         }
         self.walks = walks;
         for dir in wanted {
-            if !self.list_below(dir) {
+            if !self.list_as_before(dir) && !self.list_below(dir) {
                 self.list(dir, Class::Speculative, true);
             }
         }
@@ -242,7 +249,7 @@ impl DirReadahead {
         let Some(at) = self.belows.iter().position(|request| (request.dir, request.from) == (dir, from)) else {
             return;
         };
-        let Request { along, named, .. } = self.belows.swap_remove(at);
+        let Request { along, cause, requested, .. } = self.belows.swap_remove(at);
         let mut told = along.len() as u32;
         for &id in &along {
             if let Some(known) = self.dirs.get_mut(&id).filter(|dir| dir.coming == Coming::Along) {
@@ -250,10 +257,11 @@ impl DirReadahead {
                 told -= 1;
             }
         }
+        self.came_by(dir, from, requested);
         let Some(known) = self.dirs.get_mut(&dir) else { return };
-        match (named, told) {
-            (false, _) => known.subtree.told(told),
-            (true, 0) => {
+        match (cause, told) {
+            (Cause::Walk, _) => known.subtree.told(told),
+            (Cause::Name, 0) => {
                 known.together.missed();
                 for id in along {
                     self.dirs.entry(id).or_default().apart = true;
@@ -261,7 +269,14 @@ impl DirReadahead {
                     self.list(id, Class::Demand, true);
                 }
             }
-            (true, _) => known.together.hit(false),
+            (Cause::Name, _) => known.together.hit(false),
+            (Cause::Renewal, 0) => {
+                for id in along {
+                    self.dirs.entry(id).or_default().apart = true;
+                    self.list(id, Class::Speculative, true);
+                }
+            }
+            (Cause::Renewal, _) => {}
         }
     }
 
@@ -270,7 +285,7 @@ impl DirReadahead {
     fn list_below(&mut self, dir: DirId) -> bool {
         let Some(&(parent, from)) = self.parents.get(&dir) else { return false };
         let Some(covers) = self.covers(parent) else { return false };
-        let ahead = self.belows.iter().filter(|request| !request.named).count();
+        let ahead = self.belows.iter().filter(|request| request.cause == Cause::Walk).count();
         if self.dirs.get(&dir).is_some_and(Dir::is_coming) || ahead == BELOWS_MAX {
             // It is in flight already, or has to wait.
             return true;
@@ -295,16 +310,14 @@ impl DirReadahead {
             (known.coming, known.ahead) = (Coming::Along, true);
             self.touch(id);
         }
-        self.belows.push(Request { dir: parent, from, along, named: false });
-        self.counters.lists_below += 1;
-        self.actions.push_back(DirAction::ListBelow { dir: parent, from, to });
+        self.request_below(parent, (from, to), along, Cause::Walk);
         true
     }
 
     /// A name in `dir` was looked up, and the storage has to be asked: lists `dir` by one request
     /// with its subtree, and with those beside it. Returns `false` if that is not worth it.
     pub(super) fn list_together(&mut self, dir: DirId) -> bool {
-        if !self.options.below || self.belows.len() == BELOWS_MAX + NAMED_BELOWS_MAX {
+        if !self.options.below || self.has_belows_max() {
             return false;
         }
         let Some(&(parent, from)) = self.parents.get(&dir) else { return false };
@@ -323,41 +336,21 @@ impl DirReadahead {
         let known = self.dirs.entry(dir).or_default();
         known.restart(self.now);
         known.coming = Coming::Along;
-        self.belows.push(Request { dir: parent, from, along: alloc::vec![dir], named: true });
-        self.counters.lists_below += 1;
-        self.actions.push_back(DirAction::ListBelow { dir: parent, from, to: from + 1 });
+        self.request_below(parent, (from, from + 1), alloc::vec![dir], Cause::Name);
         true
     }
 
-    /// A name in `dir` was looked up: the listings of `dir` and of the directories above it, which
-    /// the reader has come through, are made anew if they are used in both halves of their time.
-    pub(super) fn renew(&mut self, dir: DirId) {
-        let ttl = self.options.ttl.0;
-        if !self.options.readahead || ttl == 0 {
-            return;
-        }
-        let mut at = dir;
-        for _ in 0..RENEW_LEVELS {
-            // A relisting of a directory that does not fit is not kept: it slides.
-            let is_kept = |known: &&mut Dir| known.complete && known.pages.len() == 1 && known.trims == 0;
-            let known = self.dirs.get_mut(&at).filter(is_kept);
-            if let Some(known) = known
-                && let Some(age) = known.requested.map(|requested| self.now.since(requested).0)
-            {
-                let is_early = age < ttl - ttl / RENEW_PART;
-                known.used_early |= is_early;
-                if known.used_early && !is_early && age <= ttl && !known.is_coming() {
-                    let ahead = known.ahead;
-                    self.list(at, Class::Speculative, true);
-                    if let Some(known) = self.dirs.get_mut(&at) {
-                        // No walk has predicted it.
-                        known.ahead = ahead;
-                    }
-                }
-            }
-            let Some(&(above, _)) = self.parents.get(&at) else { return };
-            at = above;
-        }
+    /// Whether no reader's name, and no renewal, may have another subtree listed.
+    pub(super) fn has_belows_max(&self) -> bool {
+        self.belows.len() >= BELOWS_MAX + NAMED_BELOWS_MAX
+    }
+
+    /// Asks for the subtrees of `along`, which are the directories among the entries `[from, to)`
+    /// of `dir`.
+    pub(super) fn request_below(&mut self, dir: DirId, (from, to): (u32, u32), along: Vec<DirId>, cause: Cause) {
+        self.belows.push(Request { dir, from, along, cause, requested: self.now });
+        self.counters.lists_below += 1;
+        self.actions.push_back(DirAction::ListBelow { dir, from, to });
     }
 
     /// Calls `visit` with the directories that `walk` comes to next, in order, until it returns
@@ -397,20 +390,11 @@ const LISTINGS_MAX: u32 = 64;
 /// more directories are listed in vain where a walk ends. Source: docs/decisions/0034.
 const BELOWS_MAX: usize = 4;
 
-/// Subtree requests in flight for names that readers look up, beyond those of walks. Lower:
+/// Subtree requests in flight for names that readers look up, and to renew what came by such,
+/// beyond those of walks. Lower:
 /// several readers in a cold tree have directories listed one by one. Higher: a reader's own
 /// requests share the storage with more of them. Source: a guess, not measured.
 const NAMED_BELOWS_MAX: usize = 16;
-
-/// Directories on the way to a name that are made anew, its own included. Lower: names deep in a
-/// tree wait for the directories above them. Higher: each look-up checks more directories. Source:
-/// docs/decisions/0056.
-const RENEW_LEVELS: usize = 8;
-
-/// The part of the time to live, at its end, in which a listing in use is made anew, a half.
-/// Lower: listings are made anew more often. Higher: a listing may expire between two names.
-/// Source: docs/decisions/0056.
-const RENEW_PART: u64 = 2;
 
 /// With subtree requests, the search for directories rests for an eighth of those ahead, in
 /// events. Lower: a longer rest, and fewer directories ahead of the reader. Higher: the search at

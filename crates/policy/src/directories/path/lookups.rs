@@ -155,8 +155,9 @@ impl DirReadahead {
             }
             self.named_directory((dir, entry));
         }
+        let most = self.directory_bytes_max();
         let Some(known) = self.dirs.get_mut(&dir) else { return };
-        if known.trims > 0 {
+        if known.exceeds(most) {
             // A listing of it is not kept for long.
             if let Some((from, to)) = entry.map(|entry| known.page_of(entry)) {
                 self.sought(dir, from, to);
@@ -168,7 +169,8 @@ impl DirReadahead {
         let is_short = known.listed <= SHORT_ENTRIES;
         let answers = known.complete && known.pages.len() == 1 && (known.answered >= NAMES_MIN || is_short);
         let names = known.names;
-        if known.is_known(now, ttl) {
+        // One that did not fit, and would by now, is not known as long as a part of it is gone.
+        if known.is_known(now, ttl) && (known.gone == 0 || known.is_coming()) {
             if names >= NAMES_MIN {
                 known.wants_up_to(entry);
                 self.go_on(dir, true);
@@ -188,8 +190,8 @@ impl DirReadahead {
     fn named_directory(&mut self, (dir, entry): FileRef) {
         let child = self.dirs.get(&dir).and_then(|dir| dir.get(entry)).map(|entry| entry.child);
         let Some(Child::Directory(below)) = child else { return };
-        let (now, ttl) = (self.now, self.options.ttl);
-        let is_page = |known: &&Dir| known.trims == 0 && known.complete && known.pages.len() == 1;
+        let (now, ttl, most) = (self.now, self.options.ttl, self.directory_bytes_max());
+        let is_page = |known: &&Dir| !known.exceeds(most) && known.complete && known.pages.len() == 1;
         let was_used = |known: &&Dir| is_page(known) && known.names + known.answered > 0;
         if self.dirs.get(&below).filter(was_used).is_some_and(|known| !known.is_known(now, ttl))
             && !self.list_together(below)
@@ -201,8 +203,8 @@ impl DirReadahead {
     /// A reader looks up or enters one of the entries of `dir` from `from` on and before `to`:
     /// they are gone, or expired. Where names are in order, the directory is listed from there on.
     pub(super) fn sought(&mut self, dir: DirId, from: u32, to: u32) {
-        let DirOptions { readahead, ttl, below, .. } = self.options;
-        let Some(known) = self.dirs.get_mut(&dir).filter(|known| known.trims > 0) else { return };
+        let (DirOptions { readahead, ttl, below, .. }, most) = (self.options, self.directory_bytes_max());
+        let Some(known) = self.dirs.get_mut(&dir).filter(|known| known.exceeds(most)) else { return };
         if !readahead || ttl.is_zero() || !below {
             return;
         }
@@ -222,7 +224,8 @@ impl DirReadahead {
     /// A reader passes `entry` of `dir`: it looks it up, or enters it. A directory that does not
     /// fit is listed on ahead of such readers, as it is ahead of one that reads it.
     fn passed(&mut self, dir: DirId, entry: u32) {
-        let Some(known) = self.dirs.get_mut(&dir).filter(|known| known.trims > 0) else { return };
+        let most = self.directory_bytes_max();
+        let Some(known) = self.dirs.get_mut(&dir).filter(|known| known.exceeds(most)) else { return };
         known.relisting.hit();
         known.pages_read = known.pages_read.max(known.pages_to(entry));
         self.go_on(dir, false);
