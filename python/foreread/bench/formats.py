@@ -11,7 +11,7 @@ import struct
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from foreread.bench.clients import (
     foreread_fs,
@@ -44,7 +44,8 @@ def make_zarr(store: Asks, place: Place) -> None:
     """Writes an array in both versions of zarr's format, if they are not there."""
     import zarr
 
-    for name, version in (("array.zarr", 3), ("flat.zarr", 2)):
+    versions: dict[str, Literal[2, 3]] = {"array.zarr": 3, "flat.zarr": 2}
+    for name, version in versions.items():
         path = place.directory / name
         if not path.exists():
             # The older version has all chunks in one directory.
@@ -164,7 +165,9 @@ def _hdf5(client: str, place: Place, part: str) -> Figures:
             if part == "all":
                 return int(found.values.nbytes)
             # A place through all times: a chunk of each step.
-            return int(found[:, 100, 100].values.size) // CHUNK[0] * _chunk_bytes()
+            return (
+                int(found[:, SHAPE[1] // 3, SHAPE[2] // 3].values.size) // CHUNK[0] * _chunk_bytes()
+            )
 
     return _timed(read)
 
@@ -195,7 +198,7 @@ def _references(client: str, place: Place, part: str) -> Figures:
         array: Any = zarr.open_group(store, mode="r", zarr_format=2)["t"]
         if part == "all":
             return int(array[:].nbytes)
-        return int(array[:, 100, 100].size) // CHUNK[0] * _chunk_bytes()
+        return int(array[:, SHAPE[1] // 3, SHAPE[2] // 3].size) // CHUNK[0] * _chunk_bytes()
 
     return _timed(read)
 

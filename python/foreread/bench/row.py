@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 #: `seconds` that a run took, what it read (`operations`, `bytes`), and its greatest resident size.
 Figures = dict[str, float]
@@ -36,7 +36,7 @@ class Place:
     seconds: float = 5.0
 
     @property
-    def options(self) -> dict[str, str]:
+    def options(self) -> dict[str, Any]:
         """Options of foreread that connect to the testbed."""
         return {
             "endpoint": self.endpoint,

@@ -54,6 +54,8 @@ def wheel(client: str, place: Place) -> Figures:
 
 
 ROWS: dict[str, Row] = {
-    "import": Row("what `import foreread` adds to a start of Python", "ms", ("foreread",), imported),
+    "import": Row(
+        "what `import foreread` adds to a start of Python", "ms", ("foreread",), imported
+    ),
     "wheel": Row("the package, packed", "MB", ("foreread",), wheel),
 }
