@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -134,6 +135,8 @@ def main() -> None:
     for name in clients or []:
         for module in _installed((CLIENTS[name],)):
             parser.error(f"{module} is not installed; install it with `pip install {module}`")
+    # So that a swap file is switched off, and the testbed ends.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     device = ["--first-byte", arguments.first_byte, "--connection-rate", arguments.connection_rate]
     if arguments.total_rate:
         device += ["--total-rate", arguments.total_rate]

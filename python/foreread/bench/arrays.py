@@ -46,13 +46,13 @@ def _cgroup(limit: int) -> Iterator[list[str]]:
         parent, name = CGROUPS, "memory.max"
         (parent / "cgroup.subtree_control").write_text("+memory")
     group = parent / f"foreread-bench-{os.getpid()}"
-    group.mkdir()
+    group.mkdir(exist_ok=True)
     try:
         (group / name).write_text(str(limit))
         yield ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(group / "cgroup.procs")]
     finally:
         # Its last process may not be gone yet.
-        for _ in range(200):
+        for _ in range(1000):
             with contextlib.suppress(OSError):
                 group.rmdir()
                 break
