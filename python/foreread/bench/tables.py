@@ -1,7 +1,7 @@
 """Rows of queries of Parquet files: an aggregate, a wide column, and a row by its key.
 
-Each program runs them over this package's file system, over s3fs, and over pyarrow's own S3 client,
-which knows the format. Four files of 106 MB in 15 row groups of ten columns.
+Each program runs them over this package's file system, over s3fs, and over pyarrow's own S3
+client, which knows the format. Four files of 106 MB in 15 row groups of ten columns.
 """
 
 from __future__ import annotations
