@@ -113,8 +113,11 @@ def test_the_bare_client_reads_the_object_once(small: Small, row: str) -> None:
 def test_tasks_read_what_they_ask_for(small: Small, client: str) -> None:
     figures, counters = small.run("tasks-4k", client)
     assert figures["bytes"] == figures["operations"] * 4096 > 0
-    # What is asked for twice is in memory.
-    assert counters["object_bytes_sent"] <= figures["bytes"]
+    if client == "foreread":
+        # What is asked for twice is in memory. So many reads of so small an object bring others.
+        assert counters["object_bytes_sent"] <= reads.SIZE
+    else:
+        assert counters["object_bytes_sent"] == figures["bytes"]
     assert counters["in_flight_max"] > 8, "tasks wait at the same time"
 
 
