@@ -13,10 +13,10 @@
 //! ```
 //!
 //! `streams` finds the stream of each read by position, not by descriptor; `outline` keeps many
-//! streams cheap to find, and `forgotten` says whether more should be kept. `stride` finds reads at
-//! a constant distance, `rows` those that come back one record on, `sparse` those that go forward
-//! with gaps of no common length. `window` is one stream: what it has fetched and wants next;
-//! `window::parts` cuts that into parts. `pace` spaces its parts in time. `share` divides
+//! streams cheap to find, and `forgotten` says whether more should be kept. `stride` finds reads
+//! at a constant distance, `rows` those that come back one record on, `sparse` those that go
+//! forward with gaps of no common length. `window` is one stream: what it has fetched and wants
+//! next; `window::parts` cuts that into parts. `pace` spaces its parts in time. `share` divides
 //! memory among streams by max-min fairness. `lengths` knows how long the runs of the file have
 //! been. `hot_block` finds what is worth fetching with a random read, `tail` where the end of the
 //! file is, `whole` a file that comes whole. `cached` knows what the tier has. `kernel_window`

@@ -80,8 +80,8 @@ impl Rows {
     }
 
     /// Whether `read` is the second one of the next row, after one that went to the record at
-    /// `last`, with records of `pages`. If so, that is the first row from now on. All of a row is to
-    /// take no more than half of `room` pages.
+    /// `last`, with records of `pages`. If so, that is the first row from now on. All of a row is
+    /// to take no more than half of `room` pages.
     ///
     /// Nothing of that counts while `others_wait`: readers that go side by side lie at such places
     /// as well, and each goes on by itself. Nor does it where a read goes on behind a record: a
@@ -112,9 +112,9 @@ impl Rows {
         }
     }
 
-    /// Whether `read`, after one that ended at `last_end`, goes on from one row to the next without
-    /// any other record in between. Of the reads of a row only the first of each part is sure to be
-    /// told.
+    /// Whether `read`, after one that ended at `last_end`, goes on from one row to the next
+    /// without any other record in between. Of the reads of a row only the first of each part is
+    /// sure to be told.
     pub(crate) fn goes_on(&self, read: Extent, last_end: u64) -> bool {
         let begins_part = || Some(self.part(self.place(read.start)?)?.start == read.start);
         read.start == last_end && begins_part() == Some(true)

@@ -149,8 +149,9 @@ impl FileReadahead {
         self.ended = Some(until);
     }
 
-    /// `read` continues the old run at `at`. A reader that takes many streams in turn comes back to
-    /// each: its reads are a progression again, of which the next ones need not wait. Returns that.
+    /// `read` continues the old run at `at`. A reader that takes many streams in turn comes back
+    /// to each: its reads are a progression again, of which the next ones need not wait. Returns
+    /// that.
     fn goes_through_old_runs(&mut self, now: Nanos, at: u32, read: Read) -> Option<u64> {
         let id = self.next_id;
         self.next_id += 1;

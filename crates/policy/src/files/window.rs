@@ -678,15 +678,16 @@ const TRUSTED_PAGES: u64 = 256;
 const PAUSE_KEPT: u64 = 16;
 
 /// How many times as long as lately a reader must be silent to count as stopped where readers come
-/// back. Lower: of a thousand streams that are taken in no order, whose pauses vary, many count as stopped while
-/// their readers are elsewhere; in 256 MiB a merge of them has 70 MB/s with 2, 75 with 4 and with
-/// 8. Higher: a reader that stopped keeps memory for longer. Source: docs/decisions/0093.
+/// back. Lower: of a thousand streams that are taken in no order, whose pauses vary, many count as
+/// stopped while their readers are elsewhere; in 256 MiB a merge of them has 70 MB/s with 2, 75
+/// with 4 and with 8. Higher: a reader that stopped keeps memory for longer. Source:
+/// docs/decisions/0093.
 const PATIENCE: u64 = 4;
 
 /// The longest silence of a reader that may still come: 2 min. Lower: streams that are taken in no
-/// order lose what is ahead of them before their readers come back; a thousand of them, 30 ms each,
-/// come back after 30 s. Higher: what is ahead of one that paused for an hour once keeps its memory
-/// for hours after it stopped. Source: docs/decisions/0093.
+/// order lose what is ahead of them before their readers come back; a thousand of them, 30 ms
+/// each, come back after 30 s. Higher: what is ahead of one that paused for an hour once keeps its
+/// memory for hours after it stopped. Source: docs/decisions/0093.
 const PATIENCE_MAX: Nanos = Nanos::from_millis(120_000);
 
 /// The least time after which a reader counts as stopped: 1 s. Lower: one that pauses loses what
@@ -694,10 +695,10 @@ const PATIENCE_MAX: Nanos = Nanos::from_millis(120_000);
 /// its next place for longer. Source: docs/decisions/0076.
 const STOPPED_MIN: Nanos = Nanos::from_millis(1_000);
 
-/// The longest time after which a reader that has not paused for longer counts as stopped, and that
-/// of one whose rate is not known: 12 s. Lower: what is ahead of a slow reader goes. Higher: readers that stopped keep
-/// memory. Source: streams are ten seconds ahead at most (docs/decisions/0008), and a request of
-/// theirs takes up to two.
+/// The longest time after which a reader that has not paused for longer counts as stopped, and
+/// that of one whose rate is not known: 12 s. Lower: what is ahead of a slow reader goes. Higher:
+/// readers that stopped keep memory. Source: streams are ten seconds ahead at most
+/// (docs/decisions/0008), and a request of theirs takes up to two.
 const STOPPED_MAX: Nanos = Nanos::from_millis(12_000);
 
 /// Factor by which the window grows when the reader has to wait. Lower: more waits until the

@@ -274,8 +274,8 @@ impl Stream {
     }
 }
 
-/// The page to mark of those from `start` to `end`: where there will be room for another `part`, at
-/// the start of a folio. A driver notices marks folio by folio.
+/// The page to mark of those from `start` to `end`: where there will be room for another `part`,
+/// at the start of a folio. A driver notices marks folio by folio.
 fn mark(start: u64, end: u64, part: u64, ahead: u64) -> u64 {
     let room_from = (end + part).saturating_sub(ahead).next_multiple_of(FOLIO_PAGES_MAX);
     let last_folio = ((end - 1) / FOLIO_PAGES_MAX * FOLIO_PAGES_MAX).max(start);
