@@ -120,6 +120,10 @@ impl Streams {
     /// Adds a stream whose last read is the latest. Returns its place.
     pub(crate) fn push(&mut self, stream: Stream) -> u32 {
         let at = self.free.pop().unwrap_or_else(|| {
+            if self.places.len() == self.places.capacity() {
+                // Most files have one stream: a vector of its own accord would have places for four.
+                self.places.reserve_exact((self.places.len() / 2).max(1));
+            }
             self.places.push(None);
             self.places.len() as u32 - 1
         });

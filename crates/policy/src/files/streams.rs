@@ -28,6 +28,8 @@
 //! caller says which pages before a read have been read. Source: the kernel's on-demand readahead
 //! and its context readahead, with evidence against chance (docs/decisions/0010, 0012, 0014).
 
+use alloc::boxed::Box;
+
 use crate::files::forgotten::Forgotten;
 use crate::files::lengths::Lengths;
 use crate::files::outline::Streams;
@@ -53,7 +55,8 @@ pub(crate) struct FileReadahead {
     streams: Streams,
     starts: Starts,
     lengths: Lengths,
-    forgotten: Forgotten,
+    /// Nothing as long as none was forgotten.
+    forgotten: Option<Box<Forgotten>>,
     /// Streams and runs that were not read after this time have been taken for ended.
     ended: Option<Nanos>,
     next_id: u64,
@@ -70,7 +73,7 @@ impl FileReadahead {
             streams: Streams::default(),
             starts: Starts::default(),
             lengths: Lengths::default(),
-            forgotten: Forgotten::default(),
+            forgotten: None,
             ended: None,
             next_id: 0,
             distrust: 0,
@@ -80,7 +83,9 @@ impl FileReadahead {
 
     /// The memory that its streams and runs take.
     pub(crate) fn bytes(&self) -> u64 {
-        self.streams.len() as u64 * STREAM_BYTES + self.lengths.bytes() + self.forgotten.bytes()
+        self.streams.len() as u64 * STREAM_BYTES
+            + self.lengths.bytes()
+            + self.forgotten.as_ref().map_or(0, |ends| ends.bytes())
     }
 
     /// Takes note of `read`. Returns which stream to plan for, if any, and whether it is new.
@@ -95,7 +100,9 @@ impl FileReadahead {
         if run.is_some() == expecting.is_some() {
             let is_old = run.is_some_and(|run| self.streams.has_runs_after(run.last, RUNS_MIN));
             let old = self.streams.runs().saturating_sub(RUNS_MIN);
-            self.forgotten.count(read.extent.start, read.extent.pages(), read.file_pages, old, is_old);
+            if let Some(forgotten) = &mut self.forgotten {
+                forgotten.count(read.extent.start, read.extent.pages(), read.file_pages, old, is_old);
+            }
             if let Some(at) = expecting.filter(|_| is_old)
                 && let Some(stream) = self.goes_through_old_runs(now, at, read)
             {
@@ -206,13 +213,18 @@ impl FileReadahead {
         if self.streams.get(at).is_recognised() { (Some(id), Shown::Forward) } else { (None, Shown::Nothing) }
     }
 
+    /// Whether readers come back to what they left long ago.
+    fn come_back(&self) -> bool {
+        self.forgotten.as_ref().is_some_and(|forgotten| forgotten.come_back())
+    }
+
     /// How many reads more than usual must show the run at `at`, since a random read is likely to
     /// continue it, or one that was read later: in a small file with many runs
     /// (docs/decisions/0010), or beside many runs.
     fn reads_by_chance(&self, at: u32, read: Read) -> u32 {
         let last = self.streams.get(at).last;
         let few = (read.file_pages / (read.extent.pages() * CHANCE)) as usize;
-        if self.streams.has_runs_after(last, RUNS_MIN) && !self.forgotten.come_back() {
+        if self.streams.has_runs_after(last, RUNS_MIN) && !self.come_back() {
             CHANCE_READS
         } else {
             u32::from(self.streams.has_runs_after(last, few.min(RUNS_MIN)))
@@ -272,7 +284,7 @@ impl FileReadahead {
     /// many of those.
     fn make_place(&mut self, read: Read) {
         let room = (read.room_pages * PAGE_BYTES / (STREAMS_SHARE * STREAM_BYTES)) as usize;
-        let useful = if self.forgotten.come_back() { room } else { 0 };
+        let useful = if self.come_back() { room } else { 0 };
         // Random reads would continue one of more runs than that too often.
         let few = (read.file_pages / (read.extent.pages() * CHANCE_KEPT)) as usize;
         let full = if self.streams.runs() >= RUNS_MIN.max(useful.min(few)) {
@@ -284,7 +296,7 @@ impl FileReadahead {
         };
         if let Some(at) = self.streams.idle(full) {
             let gone = self.streams.remove(at);
-            self.forgotten.push(gone.pos);
+            self.forgotten.get_or_insert_default().push(gone.pos);
             if !self.has_ended(&gone) {
                 self.lengths.end(gone.length());
             }
@@ -422,7 +434,7 @@ impl FileReadahead {
     /// readers of the file come back to what they left long ago.
     pub(crate) fn patience(&self, id: u64) -> Option<Nanos> {
         let stream = self.streams.find(id)?;
-        Some(if self.forgotten.come_back() { stream.patience() } else { Nanos(0) })
+        Some(if self.come_back() { stream.patience() } else { Nanos(0) })
     }
 }
 

@@ -55,10 +55,17 @@ pub(crate) struct Unread {
 #[derive(Debug, Clone, Copy)]
 struct Arrival {
     key: Key,
-    owner: Owner,
+    /// The stream of the file that it was read ahead for, if that is its owner.
+    stream: Option<u64>,
     since: Nanos,
     /// When it was looked at last whether its reader may still come.
     looked: Nanos,
+}
+
+impl Arrival {
+    fn owner(self) -> Owner {
+        (self.key.0, self.stream)
+    }
 }
 
 /// The folios of one owner.
@@ -103,7 +110,7 @@ impl Unread {
                 self.looks.insert((look, owner));
             }
             if ahead_for != Some(Ahead::File) {
-                self.arrived.push_back(Arrival { key, owner, since: now, looked: now });
+                self.arrived.push_back(Arrival { key, stream: owner.1, since: now, looked: now });
             }
         }
     }
@@ -151,7 +158,8 @@ impl Unread {
     /// is forgotten.
     pub(crate) fn pop_overdue(&mut self, now: Nanos, patience: impl Fn(FileId, u64) -> Option<Nanos>) -> Option<Key> {
         while let Some(&arrival) = self.arrived.front() {
-            let Arrival { key, owner, since, looked } = arrival;
+            let Arrival { key, since, looked, .. } = arrival;
+            let owner = arrival.owner();
             let waits = is_among(&self.owners, key, owner);
             if waits && now.since(looked) < OVERDUE {
                 return None;
@@ -233,7 +241,7 @@ impl Unread {
     /// Forgets names of folios that are not unread any more.
     pub(crate) fn forget_stale(&mut self) {
         if self.arrived.len() > 2 * self.len + STALE_MAX {
-            self.arrived.retain(|arrival| is_among(&self.owners, arrival.key, arrival.owner));
+            self.arrived.retain(|arrival| is_among(&self.owners, arrival.key, arrival.owner()));
         }
     }
 
