@@ -121,7 +121,7 @@ impl Streams {
     pub(crate) fn push(&mut self, stream: Stream) -> u32 {
         let at = self.free.pop().unwrap_or_else(|| {
             if self.places.len() == self.places.capacity() {
-                // Most files have one stream: a vector of its own accord would have places for four.
+                // Most files have one stream: a vector would have places for four.
                 self.places.reserve_exact((self.places.len() / 2).max(1));
             }
             self.places.push(None);
