@@ -25,6 +25,7 @@ use foreread_backend::lock::Mutex;
 use foreread_backend::{Entry, Key, Object};
 use foreread_policy::{
     Child, DirAction, DirCounters, DirEvent, DirId, DirOptions, DirReadahead, DirShares, Event, Found, Nanos,
+    is_in_first_half,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -415,7 +416,11 @@ impl Directories {
             if new {
                 self.tell(state, DirEvent::Met { dir, bytes: identity_bytes(prefix.len()) });
             }
-            if state.table.chain(dir).is_some_and(|chain| chain.is_busy() || state.table.is_early(&chain)) {
+            let is_early = |chain: &Chain| {
+                let at = chain.listing.requested().unwrap_or(chain.began);
+                state.table.is_fresh(at) && is_in_first_half(nanos(at.elapsed()), state.options.ttl)
+            };
+            if state.table.chain(dir).is_some_and(|chain| chain.is_busy() || is_early(&chain)) {
                 return None;
             }
             let chain = state.table.begin(dir, true);
@@ -512,8 +517,8 @@ impl Directories {
     }
 }
 
-fn nanos(ttl: Duration) -> Nanos {
-    Nanos(u64::try_from(ttl.as_nanos()).unwrap_or(u64::MAX))
+fn nanos(time: Duration) -> Nanos {
+    Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// What is left to do when the lock is free.

@@ -100,12 +100,6 @@ impl DirectoryTable {
         !self.ttl.is_zero() && at.elapsed() <= self.ttl && self.since.is_none_or(|since| at >= since)
     }
 
-    /// Whether a listing may be believed, and is in the first half of its time.
-    pub(crate) fn is_early(&self, chain: &Chain) -> bool {
-        let at = chain.listing.requested().unwrap_or(chain.began);
-        self.is_fresh(at) && at.elapsed() < self.ttl / 2
-    }
-
     /// How long what was asked for at `at` may still be believed.
     fn believed(&self, at: Instant) -> Duration {
         if self.is_fresh(at) { self.ttl.saturating_sub(at.elapsed()) } else { Duration::ZERO }

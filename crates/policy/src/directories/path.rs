@@ -13,10 +13,9 @@
 //! ```
 //!
 //! `lookups` follows readers, `listings` and `renewals` ask for listings, `contents` for files.
-//! How much is
-//! ahead is a `Confidence`: it doubles when a reader has to wait for a right prediction, and stops
-//! after wrong ones. Pages are requested ahead from the first one on, since a program that reads a
-//! directory reads all of it.
+//! How much is ahead is a `Confidence`: it doubles when a reader has to wait for a right
+//! prediction, and stops after wrong ones. Pages are requested ahead from the first one on, since
+//! a program that reads a directory reads all of it.
 //!
 //! One directory takes at most a half of what directories may take: a larger one is trimmed behind
 //! its reader ([`DirAction::Trim`]), and listed again from where names are looked up or entered in
@@ -56,7 +55,7 @@ mod contents;
 mod crossings;
 mod listings;
 mod lookups;
-mod renewals;
+pub(crate) mod renewals;
 
 /// What a driver chooses at the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

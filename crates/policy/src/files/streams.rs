@@ -160,12 +160,14 @@ impl FileReadahead {
     /// to each: its reads are a progression again, of which the next ones need not wait. Returns
     /// that.
     fn goes_through_old_runs(&mut self, now: Nanos, at: u32, read: Read) -> Option<u64> {
-        let id = self.next_id;
-        self.next_id += 1;
-        let stride = self.starts.push(id, read.extent.start, read.extent.pages())?;
+        let Some(stride) = self.starts.push(self.next_id, read.extent.start, read.extent.pages()) else {
+            self.next_id += 1;
+            return None;
+        };
         self.streams.remove(at);
-        let mut stream = Stream::new(id, now, read.extent);
+        let mut stream = self.new_run(now, read, read.extent);
         stream.recognise_stride(stride.delta, stride.pages, stride.records);
+        let id = stream.id;
         self.streams.push(stream);
         Some(id)
     }
@@ -283,8 +285,9 @@ impl FileReadahead {
     /// Makes a place: removes the run that was idle for longest, or the stream where there are too
     /// many of those.
     fn make_place(&mut self, read: Read) {
-        let room = (read.room_pages * PAGE_BYTES / (STREAMS_SHARE * STREAM_BYTES)) as usize;
-        let useful = if self.come_back() { room } else { 0 };
+        // What the streams of other files leave.
+        let room_bytes = (read.room_pages * PAGE_BYTES / STREAMS_SHARE).saturating_sub(read.others_bytes);
+        let useful = if self.come_back() { (room_bytes / STREAM_BYTES) as usize } else { 0 };
         // Random reads would continue one of more runs than that too often.
         let few = (read.file_pages / (read.extent.pages() * CHANCE_KEPT)) as usize;
         let full = if self.streams.runs() >= RUNS_MIN.max(useful.min(few)) {
@@ -527,7 +530,8 @@ const RUNS_MIN: usize = 128;
 /// found again, once its stream was forgotten, by context or by its next adjacent reads.
 const STREAMS_MIN: usize = 256;
 
-/// Divisor of the memory for speculation: runs, and streams, may take one part in this many of it.
+/// Divisor of the memory for speculation: the runs, and the streams, of a file may take one part
+/// in this many of it, less what those of other files take.
 /// Lower: of a thousand streams in a large budget most are forgotten before they come again.
 /// Higher: random reads, each of which leaves a run, take memory from pages. Source: chosen here;
 /// 1,500 of each in 64 MiB, 6,000 in 256 MiB. docs/decisions/0093.

@@ -141,9 +141,14 @@ impl DirReadahead {
     }
 }
 
-/// Whether a listing that was requested at `requested` is in the first half of its time.
 fn is_early(requested: Nanos, now: Nanos, ttl: Nanos) -> bool {
-    now.since(requested).0 < ttl.0 - ttl.0 / RENEW_PART
+    is_in_first_half(now.since(requested), ttl)
+}
+
+/// Whether a listing that was requested `age` ago is in the first half of its time `ttl`. Later,
+/// one that comes along with another listing replaces it.
+pub const fn is_in_first_half(age: Nanos, ttl: Nanos) -> bool {
+    age.0 < ttl.0 - ttl.0 / RENEW_PART
 }
 
 /// Directories on the way to a name that are made anew, its own included. Lower: names deep in a

@@ -96,6 +96,7 @@ impl ReadPath {
             gap_pages_max,
             room_pages,
             others_wait: self.waits.has_file(file),
+            others_bytes: self.streams_bytes,
         };
         let (stream, shown) = readahead.observe(now, read, |page| self.budget.is_in_flight(file, page));
         self.streams_bytes += readahead.bytes();
