@@ -24,6 +24,7 @@
 //! does not retry (the engine, docs/decisions/0004). It does not know where files lie on a disk.
 //! Source: docs/decisions/0003, 0017, 0021, 0022, 0023, 0026, 0027.
 
+pub(crate) mod arm;
 pub(crate) mod coalesce;
 pub(crate) mod concurrency;
 pub(crate) mod disk;

@@ -328,6 +328,11 @@ impl FairQueue {
         self.coalesce.joined()
     }
 
+    /// Whether more than one queue has requests.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.queues.len() > 1
+    }
+
     /// Demand requests that have not been started.
     pub(crate) fn demanded(&self) -> usize {
         self.demanded

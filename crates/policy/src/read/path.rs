@@ -31,6 +31,7 @@ use crate::files::share::{Round, Shares};
 use crate::files::streams::FileReadahead;
 use crate::files::whole::Whole;
 use crate::files::window::state::StreamState;
+use crate::queue::arm::Arm;
 use crate::queue::disk::Disk;
 use crate::queue::fair_queue::{FairQueue, Owner, Service};
 use crate::queue::hedge::Hedge;
@@ -130,6 +131,8 @@ pub struct ReadPath {
     requests: Requests,
     queue: FairQueue,
     link: Link,
+    /// The arm of rotational storage.
+    arm: Arm,
     /// What the tier is on.
     disk: Disk,
     hedge: Hedge,
@@ -174,6 +177,7 @@ impl ReadPath {
             requests: Requests::default(),
             queue: queue(options.rotational).with_limit_max((options.capacity_bytes / CONNECTION_SHARE_BYTES) as usize),
             link: Link::default(),
+            arm: Arm::default(),
             disk: Disk::default(),
             hedge: Hedge::default(),
             whole: Whole::new(options.capacity_bytes),
@@ -209,6 +213,7 @@ impl ReadPath {
         debug_assert!(self.actions.is_empty(), "every action is polled before the next event");
         debug_assert!(now >= self.now, "now never goes back: {now:?} after {:?}", self.now);
         self.now = now;
+        self.arm.passed(now, self.waits.len() > 0);
         let files = &self.files;
         let stops_at = |file, stream| files.get(&file)?.readahead.stops_at(stream);
         let patience = |file, stream| files.get(&file)?.readahead.patience(stream);

@@ -1,5 +1,5 @@
-//! Readers of files in a store that answers after 30 ms, sends 80 MB/s a request and 900 MB/s in
-//! all.
+//! Readers of files, in a store that answers after 30 ms, sends 80 MB/s a request and 900 MB/s in
+//! all, unless another device is named.
 
 use foreread_device::latency::FirstByte;
 use foreread_device::{Profile, Rate, object_store};
@@ -22,11 +22,20 @@ pub(crate) struct Readers {
     pub(crate) tier: Option<Tiered>,
     /// Reads that a reader makes at once; then it waits until that time has passed.
     pub(crate) batch: u64,
+    pub(crate) device: Profile,
+    pub(crate) policy: PolicyName,
 }
 
 impl Readers {
     pub(crate) fn new(memory_bytes: u64, file_pages: u64, each: Vec<(u64, Vec<Extent>, u64)>) -> Self {
-        Self { memory_bytes, file_pages, each, beside: None, kernel_window_bytes: None, tier: None, batch: 1 }
+        let device = Profile::ObjectStore(object_store::Config {
+            first_byte: FirstByte::fixed(30_000_000),
+            connection_rate: Rate::per_second(80_000_000),
+            total_rate: Rate::per_second(900_000_000),
+            ..object_store::Config::default()
+        });
+        let (beside, kernel_window_bytes, tier, batch, policy) = (None, None, None, 1, PolicyName::Foreread);
+        Self { memory_bytes, file_pages, each, beside, kernel_window_bytes, tier, batch, device, policy }
     }
 
     /// Runs all readers to their ends.
@@ -58,12 +67,7 @@ impl Readers {
             until_ns: u64::MAX,
             memory_bytes: self.memory_bytes,
             readahead_max_bytes: 128 << 10,
-            device: Profile::ObjectStore(object_store::Config {
-                first_byte: FirstByte::fixed(30_000_000),
-                connection_rate: Rate::per_second(80_000_000),
-                total_rate: Rate::per_second(900_000_000),
-                ..object_store::Config::default()
-            }),
+            device: self.device,
             page_cache_bytes: self.kernel_window_bytes.map(|_| 16 << 30),
             kernel_window_bytes: self.kernel_window_bytes.unwrap_or(128 << 10),
             picture: false,
@@ -71,7 +75,7 @@ impl Readers {
             watch: None,
             tier: self.tier,
         };
-        scenario.run(PolicyName::Foreread).unwrap_or_else(|error| panic!("{error:?}"))
+        scenario.run(self.policy).unwrap_or_else(|error| panic!("{error:?}"))
     }
 }
 

@@ -7,7 +7,7 @@
 //!   parts    4   of a stream recognised at its first read    each: the window divided by the
 //!           12   where its reader has waited, on no disk;    parts, rounded up to a power of
 //!                fewer where many streams share the link     two; shorter near the reader
-//!            2   otherwise
+//!            2   otherwise; of a disk short ones are rounded down
 //! ```
 //!
 //! Where it can, a part ends with a folio. A strided part is one record, or several: those that
@@ -15,14 +15,18 @@
 //! not kept. On a disk, one record that does not touch the next is read ahead. Parts are held back
 //! where they are paced (`pace`).
 //!
+//! A disk that has no time to spare reads ahead no such record, and of a run only what its reader
+//! will most likely come to: all of that delays what is asked for meanwhile.
+//!
 //! *Invariants:* a part is not empty and lies within the file. Its mark lies in it.
 //!
 //! The file does not decide how long the window is (`window`), and does not know which pages of a
 //! part are resident. Source: docs/decisions/0005 (parts by distance), 0008 (where marks lie),
-//! 0014 (disks), 0058 (long reads), 0061 (first parts), 0071 (gaps), 0072 (records on disks).
+//! 0014 (disks), 0058 (long reads), 0061 (first parts), 0071 (gaps), 0072 (records on disks), 0096 (busy disks).
 
 use super::{Gaps, PART_PAGES_MAX, PART_PAGES_MIN, Pattern, Stream};
 use crate::files::sparse::AMPLIFICATION_MAX;
+use crate::queue::arm::Busy;
 use crate::units::{Extent, FOLIO_PAGES_MAX, Nanos, Records};
 
 /// What to read ahead next.
@@ -64,6 +68,10 @@ pub(crate) struct Limits {
     pub(crate) is_growing: bool,
     /// Moving between streams costs time in which the storage serves no request.
     pub(crate) rotational: bool,
+    /// The longest requests that a disk sorts among those of others; nothing for other storage.
+    pub(crate) sorted_pages_max: u64,
+    /// What a disk's arm has to do.
+    pub(crate) arm: Busy,
 }
 
 impl Stream {
@@ -88,12 +96,18 @@ impl Stream {
             self.pace.unsettle();
         }
         let ahead = self.ahead.min(limits.ahead_pages_max);
+        let is_limited = matches!(limits.arm, Busy::Stays | Busy::Returns);
+        let ahead = if is_limited && self.known_end.is_none() { ahead.min(self.likely_pages()) } else { ahead };
         let parts = match (self.waited_at.is_some(), self.reads) {
             (true, _) if !limits.rotational => (PARTS_WAITING / limits.streams).max(PARTS_QUIET),
             (false, 1) => PARTS_FIRST,
             _ => PARTS_QUIET,
         };
-        let part = (ahead / parts).next_power_of_two().min(limits.part_pages_max);
+        let part = ahead / parts;
+        // The next part of such a size is to be there before the disk is through with the last one.
+        let is_sorted = part <= limits.sorted_pages_max;
+        let part = if is_sorted { 1 << part.max(1).ilog2() } else { part.next_power_of_two() };
+        let part = part.min(limits.part_pages_max);
         match self.pattern {
             Pattern::Sparse if limits.gap_pages_max == 0 => None,
             Pattern::Forward | Pattern::Sparse => {
@@ -136,6 +150,9 @@ impl Stream {
                 }
                 // A disk serves them one after the other, each after a positioning of its own.
                 let apart = limits.rotational && delta.unsigned_abs() > pages;
+                if apart && limits.arm != Busy::Not {
+                    return None;
+                }
                 let ahead = if apart { ahead.min(DISK_RECORDS * pages) } else { ahead };
                 if self.has_rows() {
                     return self.next_in_rows(ahead, delta, limits.file_pages);
@@ -143,6 +160,12 @@ impl Stream {
                 self.next_strided(ahead, part.min(PART_PAGES_STRIDED_MAX), delta, pages, limits.file_pages)
             }
         }
+    }
+
+    /// Pages ahead of the reader that its run reaches with odds of four to one, if runs end like
+    /// most things that last: the longer one has been, the longer it goes on.
+    fn likely_pages(&self) -> u64 {
+        (self.seen / LIKELY_PART).max(2 * FOLIO_PAGES_MAX)
     }
 
     /// The next part of a stream that ends before page `last`, as far as is known.
@@ -322,6 +345,12 @@ const GAP_TRIED_PAGES_MAX: u64 = 32;
 /// of what lies before it. Source: a guess, not measured.
 const PART_PAGES_STRIDED_MAX: u64 = 512;
 
+/// The part of what was read of a run that is read ahead of it on a disk that others wait for.
+/// Lower: more is read in vain where it ends, while others wait. Higher: fewer pages come along
+/// with each positioning. Source: of runs whose lengths follow a power law with exponent one, four
+/// in five that came to `n` pages come to `5 / 4 n`; docs/decisions/0096.
+const LIKELY_PART: u64 = 4;
+
 /// Records of a progression wanted ahead on a disk, where they do not touch. Lower: none would be
 /// on its way while one is read. Higher: what is demanded meanwhile waits for more positionings,
 /// and more is read in vain where the progression ends; nothing comes sooner. Source:
@@ -345,6 +374,8 @@ mod tests {
         gap_pages_max: 0,
         is_growing: false,
         rotational: false,
+        sorted_pages_max: 0,
+        arm: Busy::Not,
     };
 
     fn plan(stream: &mut Stream, limits: Limits) -> Vec<Part> {
@@ -441,6 +472,31 @@ mod tests {
         let mut touching = Stream::new(0, Nanos(0), Extent::new(1024, 1056));
         touching.recognise_stride(-32, 32, 8);
         assert!(plan(&mut touching, limits).len() > 2, "records that touch are one transfer");
+    }
+
+    #[test]
+    fn a_disk_without_time_reads_no_record_ahead_and_a_quarter_of_what_was_read() {
+        let busy = Limits { rotational: true, sorted_pages_max: 128, arm: Busy::Returns, ..LIMITS };
+        let mut strided = Stream::new(0, Nanos(0), Extent::new(768, 784));
+        strided.recognise_stride(256, 16, 4);
+        assert_eq!(plan(&mut strided, busy), [], "what is read is asked for by the read itself");
+        let read = |pages: u64| {
+            let mut stream = Stream::new(0, Nanos(0), Extent::new(0, 32));
+            stream.recognise(Some(0), &Lengths::default());
+            for start in (32..pages).step_by(32) {
+                let read = Read { stalled: true, ..Read::alone(Extent::new(start, start + 32), Some(start)) };
+                stream.advance(Nanos(1), read, &Lengths::default());
+            }
+            stream
+        };
+        assert_eq!(plan(&mut read(32), busy).last().unwrap().extent.end, 64, "two folios at least");
+        let ahead = plan(&mut read(960), busy).last().unwrap().extent.end - 960;
+        assert!((240 - 64..=240).contains(&ahead), "{ahead}: a quarter, but for a part that has no room");
+        assert!(plan(&mut read(960), Limits { arm: Busy::Not, ..busy }).last().unwrap().extent.end > 2 * 960);
+        let largest = |limits| plan(&mut read(960), limits).iter().map(|part| part.extent.pages()).max();
+        let most = Limits { ahead_pages_max: 100, ..busy };
+        assert_eq!(largest(most), Some(32), "two of them fit");
+        assert_eq!(largest(Limits { sorted_pages_max: 0, ..most }), Some(64));
     }
 
     #[test]

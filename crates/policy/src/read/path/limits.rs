@@ -7,6 +7,7 @@
 //!
 //!   room ──> at most what the link makes use of ──> level of all streams ──> one stream's limit
 //!            (a disk: two of the largest parts)     (max-min fair)           (corrected)
+//!            (its arm stays here: two folios)
 //! ```
 //!
 //! What all streams want is counted again every 10 ms at most, of thousands of files less often.
@@ -24,10 +25,12 @@ use crate::files::sparse::Sparse;
 use crate::files::streams::Active;
 use crate::files::window::parts::Limits;
 use crate::files::window::{AHEAD_PAGES_NEAR, PART_PAGES_MAX, PART_PAGES_MIN};
+use crate::queue::arm::Busy;
+use crate::queue::coalesce::GROUP_PAGES_MAX;
 use crate::queue::requests::GRANT_PAGES;
 use crate::residency::budget::PER_MILLE;
 use crate::residency::folio::connection;
-use crate::units::{Extent, FileId, Nanos, PAGE_BYTES};
+use crate::units::{Extent, FOLIO_PAGES_MAX, FileId, Nanos, PAGE_BYTES};
 
 impl ReadPath {
     /// How far `stream` may go now.
@@ -35,7 +38,13 @@ impl ReadPath {
         let memory = self.room_pages();
         let room = memory;
         // Readers in the middle of their folios may leave no room at all.
-        let most = if self.options.rotational { room.min(AHEAD_PAGES_ROTATIONAL) } else { room }.max(1);
+        let arm = if self.options.rotational { self.arm.state() } else { Busy::Not };
+        let most = match self.options.rotational {
+            true if arm == Busy::Stays => room.min(AHEAD_PAGES_STAYS),
+            true => room.min(AHEAD_PAGES_ROTATIONAL),
+            false => room,
+        };
+        let most = most.max(1);
         let interval = SHARES_INTERVAL.0 * (1 + self.files.len() as u64 / SHARES_FILES);
         if self.shares_at.is_none_or(|at| now.since(at).0 >= interval) {
             let since = Nanos(now.0.saturating_sub(ACTIVE.0));
@@ -74,6 +83,8 @@ impl ReadPath {
             gap_pages_max,
             is_growing: fills_gaps && self.link.may_carry_more(),
             rotational: self.options.rotational,
+            sorted_pages_max: if matches!(arm, Busy::Stays | Busy::Returns) { GROUP_PAGES_MAX } else { 0 },
+            arm,
         }
     }
 
@@ -205,6 +216,11 @@ const PACED_PAGES_MIN: u64 = 512;
 /// memory that does not make its requests larger. Source: docs/decisions/0014: the disk serves one
 /// long request at a time, and 8 MiB take 135 ms on hdd-w1, eighteen times a switch of 7.4 ms.
 const AHEAD_PAGES_ROTATIONAL: u64 = 2 * PART_PAGES_MAX;
+
+/// Pages that a stream is ahead on a disk whose arm stays with it and has no time to spare: 256
+/// KiB. Lower: nothing is on its way while a folio is read. Higher: where the reader jumps, more has
+/// been read in vain, and it waits for that. Source: docs/decisions/0096: two folios.
+const AHEAD_PAGES_STAYS: u64 = 2 * FOLIO_PAGES_MAX;
 
 /// Time without a read after which a stream no longer counts among those that share memory: 5 s.
 /// Lower: a slow reader loses its share between two reads. Higher: streams that have stopped keep

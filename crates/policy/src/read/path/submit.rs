@@ -110,6 +110,7 @@ impl ReadPath {
     pub(super) fn start_waiting(&mut self) {
         while let Some(id) = self.queue.next(self.now, self.requests.wanting()) {
             let Some(request) = self.requests.get(id) else { return };
+            self.arm.starts(request.file, request.extent, self.queue.is_shared());
             if self.waits.has(id) {
                 // Older reads that found no memory are first.
                 if self.waits.first_wanting().is_some() || !self.coalesce(id, request) {
