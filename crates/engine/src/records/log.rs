@@ -67,6 +67,9 @@ pub(crate) fn event_text(event: Event) -> String {
         Event::Answered { read } => format!("answered {}", read.0),
         Event::Prefetch { file } => format!("prefetch {}", file.0),
         Event::Discard { file } => format!("discard {}", file.0),
+        Event::Chunk { file, extent: Extent { start, end }, group, column } => {
+            format!("chunk {} {start} {end} {group} {column}", file.0)
+        }
         Event::Cached { file, extent } => format!("cached {} {} {}", file.0, extent.start, extent.end),
         Event::Uncached { file, extent } => format!("uncached {} {} {}", file.0, extent.start, extent.end),
         Event::Capacity { bytes } => format!("capacity {bytes}"),
@@ -156,6 +159,12 @@ pub(crate) fn parse_event(text: &str) -> Option<(Nanos, Event)> {
         ("answered", 1) => Event::Answered { read: ReadId(number(0)?) },
         ("prefetch", 1) => Event::Prefetch { file: FileId(number(0)?) },
         ("discard", 1) => Event::Discard { file: FileId(number(0)?) },
+        ("chunk", 5) => Event::Chunk {
+            file: FileId(number(0)?),
+            extent: Extent::new(number(1)?, number(2)?),
+            group: rest[3].parse().ok()?,
+            column: rest[4].parse().ok()?,
+        },
         ("cached", 3) => Event::Cached { file: FileId(number(0)?), extent: Extent::new(number(1)?, number(2)?) },
         ("uncached", 3) => Event::Uncached { file: FileId(number(0)?), extent: Extent::new(number(1)?, number(2)?) },
         ("capacity", 1) => Event::Capacity { bytes: number(0)? },

@@ -1,0 +1,413 @@
+//! Files that say where their parts lie: chunks of columns, in groups of rows.
+//!
+//! ```text
+//!   group     0              1              2              3
+//!   column  | a | b | c |  | a | b | c |  | a | b | c |  | a | b | c |
+//!   reads     1       2      3                                          a, c: and a again
+//!   fetched   1       2      3       x      x       x      x       x    as far as `ahead` goes
+//! ```
+//!
+//! A read that begins where a chunk does fetches that chunk to its end, and nothing behind it. A
+//! reader that begins, in a group, with a column that it has read in the group before, will read
+//! the same columns there: they come together, and those of the following groups as far ahead as
+//! memory and link allow. A column that is read later is added to them. One whose chunk was passed
+//! unread leaves them.
+//!
+//! Threads may read several groups at once: reads near each other are one run. A read that begins
+//! elsewhere in a chunk of which nothing was fetched, jumps, and is none of a run. Where chunks
+//! were fetched and not read, those that follow are not fetched whole for a while: their reader
+//! has an index of pages.
+//!
+//! *Invariants:* what is planned lies in chunks. The number of chunks, of runs and of groups that
+//! a run remembers is bounded.
+//!
+//! The file knows no format, and not what is resident: the driver tells the chunks
+//! (`Event::Chunk`), `read::path::columns` asks and submits. Source: Parquet's footer, which says
+//! all of it; the window grows as that of a stream (`window`); docs/decisions/0094.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use crate::files::streams::Active;
+use crate::files::window::parts::Part;
+use crate::files::window::{GROWTH, TRUST};
+use crate::units::{Extent, FOLIO_PAGES_MAX, Nanos};
+
+/// A chunk: the values of one column in one group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Chunk {
+    /// Its pages. The first and the last may hold bytes of its neighbours.
+    pub(crate) extent: Extent,
+    pub(crate) group: u32,
+    pub(crate) column: u32,
+}
+
+/// The chunks of one file, and the runs through it.
+#[derive(Debug, Default)]
+pub(crate) struct Layout {
+    /// In the order in which they lie.
+    chunks: Vec<Chunk>,
+    runs: Vec<Run>,
+    next_id: u64,
+    /// How many more chunks are not fetched whole.
+    distrust: u32,
+}
+
+/// One reader, or several side by side, that goes from group to group.
+#[derive(Debug)]
+struct Run {
+    id: u64,
+    /// The latest groups that were read, and the columns of each.
+    groups: VecDeque<(u32, Vec<u32>)>,
+    /// The columns that are read of each group, once that is shown; ascending.
+    columns: Vec<u32>,
+    /// The group after the last one planned.
+    front: u32,
+    /// The groups planned ahead of the reader, and the pages of each.
+    planned: VecDeque<(u32, u64)>,
+    /// What is to be fetched, in this order.
+    todo: VecDeque<Extent>,
+    /// Chunks that were fetched whole, the oldest first, until it is known whether they are read.
+    begun: VecDeque<usize>,
+    /// Pages of the chunks that it has begun.
+    seen: u64,
+    /// Pages wanted ahead of the reader.
+    ahead: u64,
+    last: Nanos,
+    waited_at: Option<Nanos>,
+}
+
+impl Run {
+    fn new(id: u64, now: Nanos) -> Self {
+        Self {
+            id,
+            groups: VecDeque::new(),
+            columns: Vec::new(),
+            front: 0,
+            planned: VecDeque::new(),
+            todo: VecDeque::new(),
+            begun: VecDeque::new(),
+            seen: 0,
+            ahead: 0,
+            last: now,
+            waited_at: None,
+        }
+    }
+
+    /// Whether its next groups are known.
+    fn is_shown(&self) -> bool {
+        !self.columns.is_empty()
+    }
+
+    /// Whether a read of `group` may be its own.
+    fn is_near(&self, group: u32) -> bool {
+        let near = |&(known, _): &(u32, Vec<u32>)| group.abs_diff(known) <= GROUPS_NEAR;
+        self.groups.iter().any(near) || (self.is_shown() && self.planned.iter().any(|&(known, _)| known == group))
+    }
+
+    /// Whether it has begun `chunk`, or planned it.
+    fn has(&self, chunk: Chunk) -> bool {
+        let is_read = |(group, columns): &(u32, Vec<u32>)| *group == chunk.group && columns.contains(&chunk.column);
+        self.groups.iter().any(is_read)
+            || (self.columns.contains(&chunk.column) && self.planned.iter().any(|&(group, _)| group == chunk.group))
+    }
+
+    /// The columns that were read of `group` lately.
+    fn columns_of(&self, group: u32) -> Option<&Vec<u32>> {
+        self.groups.iter().find(|(known, _)| *known == group).map(|(_, columns)| columns)
+    }
+
+    /// `chunk` is read for the first time.
+    fn note(&mut self, chunk: Chunk) {
+        if let Some((_, columns)) = self.groups.iter_mut().find(|(known, _)| *known == chunk.group) {
+            if !columns.contains(&chunk.column) {
+                columns.push(chunk.column);
+            }
+            return;
+        }
+        if self.groups.len() >= GROUPS_KEPT {
+            self.groups.pop_front();
+        }
+        self.groups.push_back((chunk.group, Vec::from([chunk.column])));
+    }
+}
+
+impl Layout {
+    /// The file has `chunk`, behind all that were told before.
+    pub(crate) fn push(&mut self, chunk: Chunk) {
+        let is_next = |last: &Chunk| last.extent.start <= chunk.extent.start && last.extent.end <= chunk.extent.end;
+        if !chunk.extent.is_empty() && self.chunks.len() < CHUNKS_MAX && self.chunks.last().is_none_or(is_next) {
+            self.chunks.push(chunk);
+        }
+    }
+
+    /// No program has the file open any more.
+    pub(crate) fn release(&mut self) {
+        self.runs.clear();
+    }
+
+    /// Memory that it takes, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.chunks.len() * size_of::<Chunk>()) as u64
+    }
+
+    /// Whether `stream` is the number of a run, and not of a stream.
+    pub(crate) fn is_run(stream: u64) -> bool {
+        stream >= FIRST_RUN
+    }
+
+    /// Takes note of a read. Returns the run that it belongs to, if it reads chunks. `absent`, and
+    /// a page of it was neither resident nor in flight; `waits`, and it has to wait.
+    pub(crate) fn observe(&mut self, now: Nanos, read: Extent, absent: bool, waits: bool) -> Option<u64> {
+        // The last chunk that begins no later than the read.
+        let at = self.chunks.partition_point(|chunk| chunk.extent.start <= read.start).checked_sub(1)?;
+        let chunk = self.chunks[at];
+        if read.start >= chunk.extent.end {
+            return None;
+        }
+        let mine = self.runs.iter().position(|run| run.has(chunk));
+        // The first page may be that of the neighbour before it, which the kernel has already.
+        let begins = read.start <= chunk.extent.start + 1;
+        let before = at.checked_sub(1).map(|before| self.chunks[before]);
+        let is_neighbours = |before: Chunk| {
+            read.end <= before.extent.end && self.runs.iter().any(|run| run.has(before)) && mine.is_none()
+        };
+        if begins && before.is_some_and(is_neighbours) {
+            return None;
+        }
+        if !begins {
+            let run = &mut self.runs[mine?];
+            run.wait(now, waits);
+            if absent && !run.todo.iter().any(|todo| todo.overlaps(read)) {
+                run.todo.push_front(Extent::new(read.start, chunk.extent.end));
+            }
+            return Some(run.id);
+        }
+        if self.distrust > 0 && mine.is_none() {
+            self.distrust -= 1;
+            return None;
+        }
+        let whole = self.chunks[at + 1..].iter().take_while(|next| next.extent.end <= read.end).count();
+        let index = mine.unwrap_or_else(|| self.run_near(now, chunk.group));
+        self.begin(now, index, at, at + whole, absent, waits);
+        Some(self.runs[index].id)
+    }
+
+    /// A run that may go on with `group`, or a new one.
+    fn run_near(&mut self, now: Nanos, group: u32) -> usize {
+        if let Some(near) = self.runs.iter().position(|run| run.is_near(group)) {
+            return near;
+        }
+        if self.runs.len() >= RUNS_MAX
+            && let Some(oldest) = (0..self.runs.len()).min_by_key(|&at| self.runs[at].last)
+        {
+            self.runs.remove(oldest);
+        }
+        self.runs.push(Run::new(FIRST_RUN + self.next_id, now));
+        self.next_id += 1;
+        self.runs.len() - 1
+    }
+
+    /// The run at `index` reads the chunks from `first` to `last`.
+    fn begin(&mut self, now: Nanos, index: usize, first: usize, last: usize, absent: bool, waits: bool) {
+        let run = &mut self.runs[index];
+        run.wait(now, waits);
+        for at in (first..=last).rev() {
+            let chunk = self.chunks[at];
+            if absent {
+                run.todo.push_front(chunk.extent);
+            }
+            let is_known = run.columns_of(chunk.group).is_some_and(|columns| columns.contains(&chunk.column));
+            if is_known {
+                continue;
+            }
+            run.seen += chunk.extent.pages();
+            if !run.has(chunk) {
+                run.begun.push_back(at);
+            }
+            run.note(chunk);
+            let before = chunk.group.checked_sub(1).and_then(|before| run.columns_of(before));
+            let repeats = before.is_some_and(|columns| columns.contains(&chunk.column));
+            if !run.is_shown() && repeats {
+                run.columns = before.cloned().unwrap_or_default();
+                run.columns.sort_unstable();
+                (run.front, run.ahead) = (chunk.group, run.seen * TRUST);
+            } else if run.is_shown()
+                && let Err(place) = run.columns.binary_search(&chunk.column)
+            {
+                run.columns.insert(place, chunk.column);
+                // What is planned lacks it.
+                let lacking = run.planned.iter().filter(|&&(group, _)| group > chunk.group).map(|&(group, _)| group);
+                for group in lacking.collect::<Vec<_>>() {
+                    let same = chunks_of(&self.chunks, group).iter().find(|other| other.column == chunk.column);
+                    run.todo.extend(same.map(|same| same.extent));
+                }
+            }
+        }
+        let group = self.chunks[last].group;
+        if run.is_shown() {
+            run.front = run.front.max(group);
+            // Several threads may still read the groups before it.
+            run.planned.retain(|&(planned, _)| planned + GROUPS_NEAR >= group);
+            if waits {
+                run.ahead = (run.ahead * GROWTH).min(run.seen * TRUST).max(run.ahead);
+            }
+        }
+    }
+
+    /// A chunk that the run fetched whole, and has passed since.
+    pub(crate) fn passed(&mut self, id: u64) -> Option<Chunk> {
+        let run = self.runs.iter_mut().find(|run| run.id == id)?;
+        let chunk = self.chunks[*run.begun.front()?];
+        let current = run.groups.iter().map(|&(group, _)| group).max()?;
+        if chunk.group + GROUPS_NEAR >= current {
+            return None;
+        }
+        run.begun.pop_front();
+        Some(chunk)
+    }
+
+    /// Most of a `chunk` that run `id` has passed `was_read`, or was not.
+    pub(crate) fn judge(&mut self, id: u64, chunk: Chunk, was_read: bool) {
+        if was_read {
+            self.distrust = 0;
+            return;
+        }
+        let Some(run) = self.runs.iter_mut().find(|run| run.id == id) else { return };
+        if run.columns_of(chunk.group).is_some_and(|columns| columns.contains(&chunk.column)) {
+            self.distrust = (self.distrust + DISTRUST).min(DISTRUST_MAX);
+        }
+        run.columns.retain(|&column| column != chunk.column);
+    }
+
+    /// What to fetch next for run `id`, no more than `ahead_max` pages ahead of its reader, in
+    /// parts of `part_max` pages, or shorter ones where `read` waits.
+    pub(crate) fn next_part(&mut self, id: u64, ahead_max: u64, part_max: u64, read: Extent) -> Option<Part> {
+        let run = self.runs.iter_mut().find(|run| run.id == id)?;
+        while run.todo.is_empty() && run.is_shown() {
+            let group = run.front;
+            let current = run.groups.iter().map(|&(group, _)| group).max().unwrap_or_default();
+            let planned = run.planned.iter().filter(|&&(planned, _)| planned > current).map(|&(_, pages)| pages);
+            if group > current && planned.sum::<u64>() >= ahead_max.min(run.ahead) {
+                return None;
+            }
+            let chunks = chunks_of(&self.chunks, group);
+            if chunks.is_empty() {
+                return None;
+            }
+            let (mut pages, first) = (0, self.chunks.partition_point(|chunk| chunk.group < group));
+            for (nth, chunk) in chunks.iter().enumerate() {
+                if run.columns.binary_search(&chunk.column).is_err() {
+                    continue;
+                }
+                run.begun.push_back(first + nth);
+                pages += chunk.extent.pages();
+                match run.todo.back_mut() {
+                    Some(last) if last.end >= chunk.extent.start => last.end = last.end.max(chunk.extent.end),
+                    _ => run.todo.push_back(chunk.extent),
+                }
+            }
+            run.planned.push_back((group, pages));
+            run.front += 1;
+        }
+        let &extent = run.todo.front()?;
+        let part = if extent.overlaps(read) { PART_PAGES_WAITING.min(part_max) } else { part_max };
+        let end = (extent.start + part.max(FOLIO_PAGES_MAX)) / FOLIO_PAGES_MAX * FOLIO_PAGES_MAX;
+        Some(Part::plain(Extent::new(extent.start, end.min(extent.end))))
+    }
+
+    /// The pages before `until` of what is to be fetched next have been submitted, or are there.
+    pub(crate) fn planned(&mut self, id: u64, until: u64) {
+        let Some(run) = self.runs.iter_mut().find(|run| run.id == id) else { return };
+        if let Some(extent) = run.todo.front_mut() {
+            extent.start = extent.start.max(until);
+            if extent.is_empty() {
+                run.todo.pop_front();
+            }
+        }
+    }
+
+    /// Pages that were fetched for run `id` were evicted unread.
+    pub(crate) fn wasted(&mut self, id: u64) {
+        if let Some(run) = self.runs.iter_mut().find(|run| run.id == id) {
+            run.ahead = (run.ahead / 2).max(1);
+        }
+    }
+
+    /// How far ahead run `id` wants to be, in pages.
+    pub(crate) fn ahead(&self, id: u64) -> Option<u64> {
+        let run = self.runs.iter().find(|run| run.id == id)?;
+        Some(run.ahead.max(run.todo.front().map_or(0, |todo| todo.pages())))
+    }
+
+    /// How far ahead each run that is active wants to be, in pages.
+    pub(crate) fn wanted(&self, active: Active) -> impl Iterator<Item = u64> {
+        self.runs.iter().filter(move |run| run.is_shown() && run.last >= active.since).map(|run| run.ahead)
+    }
+
+    /// Whether the reader of run `id` has had to wait since then.
+    pub(crate) fn has_waited(&self, id: u64, since: Nanos) -> bool {
+        self.runs.iter().any(|run| run.id == id && run.waited_at.is_some_and(|at| at >= since))
+    }
+
+    /// When the reader of run `id` counts as stopped.
+    pub(crate) fn stops_at(&self, id: u64) -> Option<Nanos> {
+        self.runs.iter().find(|run| run.id == id).map(|run| Nanos(run.last.0 + STOPPED.0))
+    }
+}
+
+impl Run {
+    /// Takes note of a read.
+    fn wait(&mut self, now: Nanos, waits: bool) {
+        self.last = now;
+        if waits {
+            self.waited_at = Some(now);
+        }
+    }
+}
+
+/// The chunks of `group`, in the order in which they lie.
+fn chunks_of(chunks: &[Chunk], group: u32) -> &[Chunk] {
+    let from = chunks.partition_point(|chunk| chunk.group < group);
+    let to = chunks.partition_point(|chunk| chunk.group <= group);
+    &chunks[from..to]
+}
+
+/// The number of the first run: streams are counted from 0 and never come as far.
+const FIRST_RUN: u64 = 1 << 62;
+
+/// The most chunks of a file. Lower: files with many groups or columns are read as others are.
+/// Higher: more memory for each such file, 24 bytes a chunk. Source: chosen here; 384 KiB.
+const CHUNKS_MAX: usize = 1 << 14;
+
+/// Runs of a file at most. Lower: of readers that are far apart in a file, some are forgotten.
+/// Higher: each read compares with more. Source: a guess, not measured.
+const RUNS_MAX: usize = 16;
+
+/// Groups that a run remembers the columns of. Lower: threads that read more groups than that at
+/// once show no run. Higher: more to compare with. Source: chosen here; as many as threads of a
+/// query are likely to have in one file.
+const GROUPS_KEPT: usize = 16;
+
+/// How far apart groups are that are read by one run. Lower: threads that take groups in turn are
+/// several runs. Higher: two readers of one file are taken for one. Source: chosen here.
+const GROUPS_NEAR: u32 = 4;
+
+/// Chunks that are not fetched whole after one that was not read. Lower: a reader with an index of
+/// pages has more fetched in vain. Higher: a reader of whole chunks that follows waits more often.
+/// Source: chosen here.
+const DISTRUST: u32 = 8;
+
+/// The same, after many. Lower and higher: as [`DISTRUST`]. Source: chosen here.
+const DISTRUST_MAX: u32 = 64;
+
+/// The longest part that a reader waits for, in pages: 1 MiB. Lower: more requests. Higher: a
+/// reader waits for one connection where several would carry a chunk. Source: the largest demand
+/// request.
+const PART_PAGES_WAITING: u64 = 256;
+
+/// Time without a read after which the reader of a run counts as stopped: 5 s. Lower: what is
+/// fetched for a program that computes goes to others. Higher: what is fetched for one that has
+/// ended is kept from others. Source: the time that a stream counts as active
+/// (`read::path::limits`).
+const STOPPED: Nanos = Nanos::from_millis(5_000);
