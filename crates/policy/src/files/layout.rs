@@ -297,7 +297,8 @@ impl Layout {
             }
             let (mut pages, first) = (0, self.chunks.partition_point(|chunk| chunk.group < group));
             for (nth, chunk) in chunks.iter().enumerate() {
-                if run.columns.binary_search(&chunk.column).is_err() {
+                let is_wanted = run.columns.binary_search(&chunk.column).is_ok();
+                if !is_wanted || run.columns_of(group).is_some_and(|begun| begun.contains(&chunk.column)) {
                     continue;
                 }
                 run.begun.push_back(first + nth);
@@ -411,3 +412,109 @@ const PART_PAGES_WAITING: u64 = 256;
 /// ended is kept from others. Source: the time that a stream counts as active
 /// (`read::path::limits`).
 const STOPPED: Nanos = Nanos::from_millis(5_000);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOTHING: Extent = Extent::new(u64::MAX, u64::MAX);
+
+    /// `groups` of so many columns, each of 64 pages.
+    fn layout(groups: u32, columns: u32) -> Layout {
+        let mut layout = Layout::default();
+        for (group, column) in (0..groups).flat_map(|group| (0..columns).map(move |column| (group, column))) {
+            layout.push(Chunk { extent: chunk(group, column, columns), group, column });
+        }
+        layout
+    }
+
+    fn chunk(group: u32, column: u32, columns: u32) -> Extent {
+        let start = 64 * u64::from(group * columns + column);
+        Extent::new(start, start + 64)
+    }
+
+    /// All that is planned, side by side as one.
+    fn planned(layout: &mut Layout, run: u64, ahead: u64, read: Extent) -> Vec<Extent> {
+        let mut extents: Vec<Extent> = Vec::new();
+        while let Some(part) = layout.next_part(run, ahead, 2_048, read) {
+            match extents.last_mut() {
+                Some(last) if last.end == part.extent.start => last.end = part.extent.end,
+                _ => extents.push(part.extent),
+            }
+            layout.planned(run, part.extent.end);
+        }
+        extents
+    }
+
+    fn read(layout: &mut Layout, extent: Extent) -> Vec<Extent> {
+        let Some(run) = layout.observe(Nanos(0), extent, true, true) else { return Vec::new() };
+        planned(layout, run, 10_000, extent)
+    }
+
+    #[test]
+    fn a_chunk_comes_to_its_end_with_its_first_read() {
+        let mut layout = layout(4, 3);
+        assert_eq!(read(&mut layout, Extent::new(64, 80)), [Extent::new(64, 128)]);
+        assert_eq!(read(&mut layout, Extent::new(321, 330)), [Extent::new(320, 384)], "its first page was there");
+        assert_eq!(read(&mut layout, Extent::new(140, 141)), [], "not from its middle");
+    }
+
+    #[test]
+    fn what_was_read_of_a_group_comes_with_the_next() {
+        let mut layout = layout(8, 4);
+        read(&mut layout, chunk(2, 0, 4));
+        read(&mut layout, chunk(2, 3, 4));
+        let next = read(&mut layout, chunk(3, 0, 4));
+        let last_and_first = (3..7).map(|group| Extent::new(chunk(group, 3, 4).start, chunk(group + 1, 0, 4).end));
+        let expected = [chunk(3, 0, 4)].into_iter().chain(last_and_first).chain([chunk(7, 3, 4)]);
+        assert_eq!(next, expected.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn one_group_says_nothing_of_others() {
+        let mut layout = layout(8, 4);
+        let all = (0..4).flat_map(|column| read(&mut layout, chunk(5, column, 4))).collect::<Vec<_>>();
+        assert_eq!(all, (0..4).map(|column| chunk(5, column, 4)).collect::<Vec<_>>());
+        assert_eq!(read(&mut layout, chunk(7, 0, 4)), [chunk(7, 0, 4)], "nor does one that does not follow");
+    }
+
+    #[test]
+    fn groups_come_as_far_ahead_as_the_reader_has_shown_and_may() {
+        let mut layout = layout(100, 1);
+        read(&mut layout, chunk(0, 0, 1));
+        let run = layout.observe(Nanos(0), chunk(1, 0, 1), true, true).unwrap();
+        assert_eq!(planned(&mut layout, run, 10_000, NOTHING), [Extent::new(64, 64 + 64 * 9)], "eight, four times two");
+        let run = layout.observe(Nanos(0), chunk(2, 0, 1), false, true).unwrap();
+        assert_eq!(planned(&mut layout, run, 64, NOTHING), [], "no more than may be");
+    }
+
+    #[test]
+    fn a_column_that_is_read_later_is_added_and_one_that_is_not_leaves() {
+        let mut layout = layout(60, 3);
+        read(&mut layout, chunk(0, 0, 3));
+        let run = layout.observe(Nanos(0), chunk(1, 0, 3), true, true).unwrap();
+        planned(&mut layout, run, 300, NOTHING);
+        let added = read(&mut layout, chunk(1, 1, 3));
+        assert_eq!(added[..2], [chunk(1, 1, 3), chunk(2, 1, 3)]);
+        for group in 2..20 {
+            read(&mut layout, chunk(group, 1, 3));
+            while let Some(chunk) = layout.passed(run) {
+                layout.judge(run, chunk, chunk.column == 1);
+            }
+        }
+        assert_eq!(layout.runs[0].columns, [1]);
+    }
+
+    #[test]
+    fn where_chunks_are_not_read_they_do_not_come_whole() {
+        let mut layout = layout(60, 1);
+        for group in (0..6).map(|nth| nth * 2) {
+            read(&mut layout, Extent::new(chunk(group, 0, 1).start, chunk(group, 0, 1).start + 1));
+        }
+        let run = layout.runs[0].id;
+        while let Some(chunk) = layout.passed(run) {
+            layout.judge(run, chunk, false);
+        }
+        assert_eq!(read(&mut layout, chunk(12, 0, 1)), []);
+    }
+}
