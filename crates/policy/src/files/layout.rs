@@ -13,9 +13,10 @@
 //! memory and link allow. A column that is read later is added to them. One whose chunk was passed
 //! unread leaves them.
 //!
-//! Threads may read several groups at once: reads near each other are one run. A read that begins
-//! elsewhere in a chunk of which nothing was fetched, jumps, and is none of a run. Where chunks
-//! were fetched and not read, those that follow are not fetched whole for a while: their reader
+//! Threads may read several groups at once: reads near each other are one run. A kernel reads ahead
+//! past the end of a chunk. So one that reads reach from the chunk before it counts as read once
+//! they have come far into it. A read that begins elsewhere in a chunk of which nothing was fetched
+//! is none of a run. Where chunks were fetched and not read, those that follow are not fetched whole for a while: their reader
 //! has an index of pages.
 //!
 //! *Invariants:* what is planned lies in chunks. The number of chunks, of runs and of groups that
@@ -73,6 +74,8 @@ struct Run {
     seen: u64,
     /// Pages wanted ahead of the reader.
     ahead: u64,
+    /// Where its latest reads ended.
+    ends: VecDeque<u64>,
     last: Nanos,
     waited_at: Option<Nanos>,
 }
@@ -89,6 +92,7 @@ impl Run {
             begun: VecDeque::new(),
             seen: 0,
             ahead: 0,
+            ends: VecDeque::new(),
             last: now,
             waited_at: None,
         }
@@ -151,6 +155,11 @@ impl Layout {
         (self.chunks.len() * size_of::<Chunk>()) as u64
     }
 
+    /// Whether the file says where its parts lie.
+    pub(crate) fn is_told(&self) -> bool {
+        !self.chunks.is_empty()
+    }
+
     /// Whether `stream` is the number of a run, and not of a stream.
     pub(crate) fn is_run(stream: u64) -> bool {
         stream >= FIRST_RUN
@@ -176,12 +185,7 @@ impl Layout {
             return None;
         }
         if !begins {
-            let run = &mut self.runs[mine?];
-            run.wait(now, waits);
-            if absent && !run.todo.iter().any(|todo| todo.overlaps(read)) {
-                run.todo.push_front(Extent::new(read.start, chunk.extent.end));
-            }
-            return Some(run.id);
+            return self.go_on(now, at, mine, read, absent, waits);
         }
         if self.distrust > 0 && mine.is_none() {
             self.distrust -= 1;
@@ -190,7 +194,38 @@ impl Layout {
         let whole = self.chunks[at + 1..].iter().take_while(|next| next.extent.end <= read.end).count();
         let index = mine.unwrap_or_else(|| self.run_near(now, chunk.group));
         self.begin(now, index, at, at + whole, absent, waits);
+        self.runs[index].went_to(read);
         Some(self.runs[index].id)
+    }
+
+    /// `read` begins in the middle of the chunk at `at`, which the run `mine` has, if one does.
+    fn go_on(
+        &mut self,
+        now: Nanos,
+        at: usize,
+        mine: Option<usize>,
+        read: Extent,
+        absent: bool,
+        waits: bool,
+    ) -> Option<u64> {
+        let goes_on = |run: &Run| run.ends.iter().any(|&end| read.start <= end && end < read.end);
+        let index = mine.or_else(|| self.runs.iter().position(goes_on))?;
+        let run = &mut self.runs[index];
+        run.wait(now, waits);
+        run.went_to(read);
+        let id = run.id;
+        let chunk = self.chunks[at];
+        if mine.is_some() && absent && !run.todo.iter().any(|todo| todo.overlaps(read)) {
+            run.todo.push_front(Extent::new(read.start, chunk.extent.end));
+        }
+        // A kernel reads past the end of a chunk: only far behind it, that is the reader.
+        let next = if mine.is_some() { at + 1 } else { at };
+        let reached = |chunk: &&Chunk| chunk.extent.start + CROSSED_PAGES <= read.end;
+        let crossed = self.chunks[next..].iter().take_while(reached).count();
+        if crossed > 0 {
+            self.begin(now, index, next, next + crossed - 1, absent, waits);
+        }
+        Some(id)
     }
 
     /// A run that may go on with `group`, or a new one.
@@ -358,6 +393,18 @@ impl Layout {
 }
 
 impl Run {
+    /// A read of it ended there.
+    fn went_to(&mut self, read: Extent) {
+        if let Some(end) = self.ends.iter_mut().find(|end| read.start <= **end && **end <= read.end) {
+            *end = read.end;
+            return;
+        }
+        if self.ends.len() >= ENDS_KEPT {
+            self.ends.pop_front();
+        }
+        self.ends.push_back(read.end);
+    }
+
     /// Takes note of a read.
     fn wait(&mut self, now: Nanos, waits: bool) {
         self.last = now;
@@ -393,6 +440,17 @@ const GROUPS_KEPT: usize = 16;
 /// How far apart groups are that are read by one run. Lower: threads that take groups in turn are
 /// several runs. Higher: two readers of one file are taken for one. Source: chosen here.
 const GROUPS_NEAR: u32 = 4;
+
+/// Places at which reads of a run ended that are remembered. Lower: of many threads that read
+/// through a kernel, some are not found again behind the end of a chunk. Higher: more to compare
+/// with. Source: chosen here; as [`GROUPS_KEPT`].
+const ENDS_KEPT: usize = 16;
+
+/// Pages that reads without a gap come into a chunk from the one before it until the chunk counts
+/// as read: 384 KiB. Lower: what a kernel reads ahead past the end of a chunk has the next one
+/// fetched. Higher: of columns side by side, less of the second one is fetched in the first group.
+/// Source: three of the kernel's windows of 128 KiB; two of them are under way behind a reader.
+const CROSSED_PAGES: u64 = 96;
 
 /// Chunks that are not fetched whole after one that was not read. Lower: a reader with an index of
 /// pages has more fetched in vain. Higher: a reader of whole chunks that follows waits more often.
@@ -468,6 +526,22 @@ mod tests {
         let last_and_first = (3..7).map(|group| Extent::new(chunk(group, 3, 4).start, chunk(group + 1, 0, 4).end));
         let expected = [chunk(3, 0, 4)].into_iter().chain(last_and_first).chain([chunk(7, 3, 4)]);
         assert_eq!(next, expected.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_chunk_that_is_reached_from_the_one_before_it_is_read_once_reads_are_far_in_it() {
+        let mut layout = Layout::default();
+        for (column, extent) in [(0, Extent::new(0, 20)), (1, Extent::new(19, 180)), (2, Extent::new(179, 400))] {
+            layout.push(Chunk { extent, group: 0, column });
+        }
+        let fetched = |layout: &mut Layout, start| read(layout, Extent::new(start, start + 32));
+        assert_eq!(fetched(&mut layout, 0), [Extent::new(0, 20)]);
+        assert_eq!(fetched(&mut layout, 32), []);
+        assert_eq!(fetched(&mut layout, 64), []);
+        assert_eq!(fetched(&mut layout, 96), [Extent::new(19, 180)], "of it, the read lacks the rest");
+        assert_eq!(fetched(&mut layout, 176), [Extent::new(176, 180)]);
+        assert_eq!(fetched(&mut layout, 208), [], "two windows of the kernel");
+        assert_eq!(read(&mut layout, Extent::new(300, 301)), []);
     }
 
     #[test]

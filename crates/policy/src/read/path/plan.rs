@@ -83,9 +83,11 @@ impl ReadPath {
             return Next::Stream(run);
         }
         let room_pages = if self.options.rotational { 0 } else { self.budget.ahead_bytes_max() / PAGE_BYTES };
-        let Some(File { pages, readahead, .. }) = self.files.get_mut(&file) else { return Next::Nothing };
+        let Some(File { pages, readahead, layout, .. }) = self.files.get_mut(&file) else { return Next::Nothing };
         let file_pages = *pages;
-        let before = self.budget.read_before(file, extent.start, CONTEXT_PAGES_MAX);
+        // In a chunk, what was read before the read is of another one, or was fetched for it.
+        let is_told = layout.is_told();
+        let before = if is_told { 0 } else { self.budget.read_before(file, extent.start, CONTEXT_PAGES_MAX) };
         let near_pages = CONTEXT_PAGES_MAX.max(SKIPPED_READS_MAX * extent.pages());
         let near = Extent::new(extent.start.saturating_sub(near_pages), extent.start);
         let skipped = self.budget.unread_in(file, near);
