@@ -63,7 +63,11 @@ fn fuzz_footers() {
                 Layout::Needs(bytes) => assert!(bytes > end.len() as u64 && bytes <= FOOTER_BYTES_MAX + 8),
                 Layout::Chunks(chunks) => {
                     assert!(chunks.len() <= CHUNKS_MAX);
-                    assert!(chunks.iter().all(|Chunk { bytes, .. }| bytes.start < bytes.end && bytes.end < SMALL_FILE_BYTES));
+                    assert!(
+                        chunks
+                            .iter()
+                            .all(|Chunk { bytes, .. }| bytes.start < bytes.end && bytes.end < SMALL_FILE_BYTES)
+                    );
                     assert!(chunks.windows(2).all(|pair| pair[0].bytes.end <= pair[1].bytes.start));
                 }
             }

@@ -102,7 +102,13 @@ impl Before {
         let releases = idle.map(|(&file, _)| Event::Release { file });
         let reserved = self.reserved.map(|bytes| Event::Reserve { bytes });
         let reserved = reserved.into_iter().chain(self.tier.map(|bytes| Event::Tier { bytes }));
-        opens.chain(cached).chain(chunks).chain(releases).chain(reserved).chain(self.waiting.values().copied()).collect()
+        opens
+            .chain(cached)
+            .chain(chunks)
+            .chain(releases)
+            .chain(reserved)
+            .chain(self.waiting.values().copied())
+            .collect()
     }
 
     /// The number from which on a policy that is told `events` counts its requests, so that the

@@ -80,10 +80,9 @@ fn threads() {
         reader.read(1, start, end);
     }
     reader.settle();
-    reader.trace.check(
-        "columns_threads",
-        "Three threads take a group each, and of it the first column and then the second.",
-    );
+    reader
+        .trace
+        .check("columns_threads", "Three threads take a group each, and of it the first column and then the second.");
 }
 
 #[test]
@@ -97,5 +96,7 @@ fn an_index() {
         }
     }
     reader.settle();
-    reader.trace.check("columns_index", "A reader with an index takes single pages of chunks: they are not fetched whole.");
+    reader
+        .trace
+        .check("columns_index", "A reader with an index takes single pages of chunks: they are not fetched whole.");
 }
