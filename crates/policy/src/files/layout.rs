@@ -15,7 +15,7 @@
 //!
 //! Threads may read several groups at once: reads near each other are one run. A kernel reads ahead
 //! past the end of a chunk. So one that reads reach from the chunk before it counts as read once
-//! they have come far into it. A read that begins elsewhere in a chunk of which nothing was fetched
+//! they have come to its end. A read that begins elsewhere in a chunk of which nothing was fetched
 //! is none of a run. Where chunks were fetched and not read, those that follow are not fetched whole for a while: their reader
 //! has an index of pages.
 //!
@@ -74,6 +74,8 @@ struct Run {
     seen: u64,
     /// Pages wanted ahead of the reader.
     ahead: u64,
+    /// It has read on from a chunk into the next one, to the end of that.
+    crosses: bool,
     /// Where its latest reads ended.
     ends: VecDeque<u64>,
     last: Nanos,
@@ -92,6 +94,7 @@ impl Run {
             begun: VecDeque::new(),
             seen: 0,
             ahead: 0,
+            crosses: false,
             ends: VecDeque::new(),
             last: now,
             waited_at: None,
@@ -174,7 +177,7 @@ impl Layout {
         if read.start >= chunk.extent.end {
             return None;
         }
-        let mine = self.runs.iter().position(|run| run.has(chunk));
+        let mine = self.runs.iter().position(|run| run.has(chunk) || run.begun.contains(&at));
         // The first page may be that of the neighbour before it, which the kernel has already.
         let begins = read.start <= chunk.extent.start + 1;
         let before = at.checked_sub(1).map(|before| self.chunks[before]);
@@ -195,6 +198,7 @@ impl Layout {
         let index = mine.unwrap_or_else(|| self.run_near(now, chunk.group));
         self.begin(now, index, at, at + whole, absent, waits);
         self.runs[index].went_to(read);
+        self.cross(now, index, at + whole + 1, read, waits);
         Some(self.runs[index].id)
     }
 
@@ -218,14 +222,27 @@ impl Layout {
         if mine.is_some() && absent && !run.todo.iter().any(|todo| todo.overlaps(read)) {
             run.todo.push_front(Extent::new(read.start, chunk.extent.end));
         }
-        // A kernel reads past the end of a chunk: only far behind it, that is the reader.
-        let next = if mine.is_some() { at + 1 } else { at };
-        let reached = |chunk: &&Chunk| chunk.extent.start + CROSSED_PAGES <= read.end;
-        let crossed = self.chunks[next..].iter().take_while(reached).count();
-        if crossed > 0 {
-            self.begin(now, index, next, next + crossed - 1, absent, waits);
-        }
+        self.cross(now, index, at, read, waits);
         Some(id)
+    }
+
+    /// The reads of the run at `index` have come from the chunk before it into the one at `at`, or
+    /// through it. A kernel reads past the end of a chunk: one whose end is reached was read. In
+    /// the first group it is fetched before that, if reads are far in it or its reader has read on
+    /// into another one.
+    fn cross(&mut self, now: Nanos, index: usize, at: usize, read: Extent, waits: bool) {
+        for at in at..self.chunks.len() {
+            let chunk = self.chunks[at];
+            let run = &mut self.runs[index];
+            let Some(pages) = read.end.checked_sub(chunk.extent.start).filter(|&pages| pages > 1) else { return };
+            if read.end >= chunk.extent.end {
+                run.crosses |= !run.has(chunk);
+                self.begin(now, index, at, at, false, waits);
+            } else if !run.is_shown() && !run.begun.contains(&at) && (run.crosses || pages >= CROSSED_PAGES) {
+                run.begun.push_back(at);
+                run.todo.push_front(Extent::new(read.end, chunk.extent.end));
+            }
+        }
     }
 
     /// A run that may go on with `group`, or a new one.
@@ -257,7 +274,7 @@ impl Layout {
                 continue;
             }
             run.seen += chunk.extent.pages();
-            if !run.has(chunk) {
+            if !run.has(chunk) && !run.begun.contains(&at) {
                 run.begun.push_back(at);
             }
             run.note(chunk);
@@ -446,10 +463,11 @@ const GROUPS_NEAR: u32 = 4;
 /// with. Source: chosen here; as [`GROUPS_KEPT`].
 const ENDS_KEPT: usize = 16;
 
-/// Pages that reads without a gap come into a chunk from the one before it until the chunk counts
-/// as read: 384 KiB. Lower: what a kernel reads ahead past the end of a chunk has the next one
-/// fetched. Higher: of columns side by side, less of the second one is fetched in the first group.
-/// Source: three of the kernel's windows of 128 KiB; two of them are under way behind a reader.
+/// Pages that reads without a gap come into a chunk from the one before it until it is fetched
+/// whole, in the first group of a reader: 384 KiB. Lower: what a kernel reads ahead past the end of
+/// a chunk has the next one fetched. Higher: a reader of columns side by side waits for more of the
+/// second one. Source: three of the kernel's windows of 128 KiB; two of them are under way behind a
+/// reader.
 const CROSSED_PAGES: u64 = 96;
 
 /// Chunks that are not fetched whole after one that was not read. Lower: a reader with an index of
@@ -538,10 +556,10 @@ mod tests {
         assert_eq!(fetched(&mut layout, 0), [Extent::new(0, 20)]);
         assert_eq!(fetched(&mut layout, 32), []);
         assert_eq!(fetched(&mut layout, 64), []);
-        assert_eq!(fetched(&mut layout, 96), [Extent::new(19, 180)], "of it, the read lacks the rest");
-        assert_eq!(fetched(&mut layout, 176), [Extent::new(176, 180)]);
-        assert_eq!(fetched(&mut layout, 208), [], "two windows of the kernel");
-        assert_eq!(read(&mut layout, Extent::new(300, 301)), []);
+        assert_eq!(fetched(&mut layout, 96), [Extent::new(128, 180)]);
+        assert_eq!(layout.runs[0].columns_of(0), Some(&Vec::from([0])));
+        assert_eq!(fetched(&mut layout, 160), [Extent::new(192, 400), Extent::new(160, 180)], "its reader reads on");
+        assert_eq!(layout.runs[0].columns_of(0), Some(&Vec::from([0, 1])), "not the third before its end");
     }
 
     #[test]
