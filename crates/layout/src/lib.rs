@@ -25,7 +25,9 @@
 
 use std::ops::Range;
 
-use parquet::file::metadata::{ParquetMetaDataOptions, ParquetMetaDataReader, ParquetStatisticsPolicy};
+use parquet::file::metadata::{
+    ParquetMetaDataOptions, ParquetMetaDataReader, ParquetStatisticsPolicy, RowGroupMetaData,
+};
 
 /// What the end of a file tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +73,7 @@ fn chunks(footer: &[u8], footer_at: u64) -> Option<Vec<Chunk>> {
         .with_size_stats_policy(ParquetStatisticsPolicy::SkipAll);
     let decoded = ParquetMetaDataReader::decode_metadata_with_options(footer, Some(&options)).ok()?;
     let groups = decoded.row_groups();
-    if groups.iter().map(|group| group.num_columns()).sum::<usize>() > CHUNKS_MAX {
+    if groups.iter().map(RowGroupMetaData::num_columns).sum::<usize>() > CHUNKS_MAX {
         return None;
     }
     let mut chunks = Vec::new();

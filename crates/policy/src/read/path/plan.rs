@@ -251,9 +251,10 @@ impl ReadPath {
     fn plan_ahead(&mut self, now: Nanos, file: FileId, stream: u64) {
         if let Some(&File { pages, .. }) = self.files.get(&file) {
             let nothing = Extent::new(pages, pages);
-            match Layout::is_run(stream) {
-                true => self.plan_run(now, file, stream, nothing, pages),
-                false => self.plan(now, file, stream, nothing, pages),
+            if Layout::is_run(stream) {
+                self.plan_run(now, file, stream, nothing, pages);
+            } else {
+                self.plan(now, file, stream, nothing, pages);
             }
         }
     }
