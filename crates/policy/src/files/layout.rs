@@ -19,8 +19,8 @@
 //! Threads may read several groups at once: reads near each other are one run. A kernel reads ahead
 //! past the end of a chunk. So one that reads reach from the chunk before it counts as read once
 //! they have come to its end. A read that begins elsewhere in a chunk of which nothing was fetched
-//! is none of a run. Where chunks were fetched and not read, those that follow are not fetched whole for a while: their reader
-//! has an index of pages.
+//! is none of a run. Where chunks were fetched and not read, those that follow are not fetched
+//! whole for a while: their reader has an index of pages.
 //!
 //! *Invariants:* what is planned lies in chunks. The number of chunks, of runs and of groups that
 //! a run remembers is bounded.
