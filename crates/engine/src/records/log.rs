@@ -1,7 +1,7 @@
 //! The form of a log: events and actions as text, and back.
 //!
 //! ```text
-//!   foreread-log 14 capacity_bytes=268435456 readahead=true ..
+//!   foreread-log 15 capacity_bytes=268435456 readahead=true ..
 //!   @1200345 read 5 1 0 32 absent -     an event: time in ns, name, read, file, pages, what was
 //!                                       found, a mark touched or not
 //!   ! submit 0 1 0 64 - demand storage 32 64 -   an action, after the event that caused it
@@ -14,7 +14,7 @@ use foreread_policy::{
 };
 
 /// How a log begins. The number counts changes of its form.
-const MAGIC: &str = "foreread-log 14";
+const MAGIC: &str = "foreread-log 15";
 
 /// The first line of a log.
 pub(crate) fn head_text(options: Options) -> String {

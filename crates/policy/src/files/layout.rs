@@ -233,9 +233,9 @@ impl Layout {
     }
 
     /// The reads of the run at `index` have come from the chunk before it into the one at `at`, or
-    /// through it, within a group: from one group into the next it is a stream. A kernel reads past the end of a chunk: one whose end is reached was read. In
-    /// the first group it is fetched before that, if reads are far in it or its reader has read on
-    /// into another one.
+    /// through it, within a group: from one group into the next it is a stream. A kernel reads
+    /// past the end of a chunk: one whose end is reached was read. In the first group it is
+    /// fetched before that, if reads are far in it or its reader has read on into another one.
     fn cross(&mut self, now: Nanos, index: usize, at: usize, read: Extent, waits: bool) {
         for at in at..self.chunks.len() {
             let chunk = self.chunks[at];
@@ -458,7 +458,8 @@ fn chunks_of(chunks: &[Chunk], group: u32) -> &[Chunk] {
     &chunks[from..to]
 }
 
-/// The number of the first run: streams are counted from 0 and never come as far.
+/// The number of the first run. Lower: streams, which are counted from 0, might come as far.
+/// Higher: runs have fewer numbers. Source: derived: half of what is left to both.
 const FIRST_RUN: u64 = 1 << 62;
 
 /// The most chunks of a file. Lower: files with many groups or columns are read as others are.
@@ -501,7 +502,8 @@ const ROW: usize = 2;
 /// Source: chosen here.
 const DISTRUST: u32 = 8;
 
-/// The same, after many. Lower and higher: as [`DISTRUST`]. Source: chosen here.
+/// The same, after many. Lower: a reader with an index has more fetched in vain. Higher: a reader
+/// of whole chunks waits for longer until it is trusted. Source: chosen here; eight in a row.
 const DISTRUST_MAX: u32 = 64;
 
 /// The longest part that a reader waits for, in pages: 1 MiB. Lower: more requests. Higher: a
