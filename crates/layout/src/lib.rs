@@ -4,10 +4,10 @@
 //!   Parquet   PAR1 |chunk|chunk|chunk| .. |chunk| footer | its length, 4 bytes | PAR1
 //!                   group 0, columns 0..n          ^ says where each chunk begins and ends
 //!
-//!   the last bytes of a file ──> look ──┬─> Unknown    no such format, or its directory is too
-//!                                       │              long, or broken
-//!                                       ├─> Needs(n)   the directory begins n bytes before the end
-//!                                       └─> Chunks     where each lies, in the order of the file
+//!   the last bytes of a file ──> look ──┬─> Unknown    no such format, or its directory is
+//!                                       │              too long, or broken
+//!                                       ├─> Needs(n)   it begins n bytes before the end
+//!                                       └─> Chunks     where each lies, in the file's order
 //! ```
 //!
 //! A program that reads columns says with its first read of a chunk how much it will read, and

@@ -1,8 +1,8 @@
 //! Footers that were written by others, and ones that are broken.
 //!
-//! `small.footer` is the end of a file of pyarrow 26: three groups of a hundred rows, with a column
-//! of integers, one of floats and one of text in a dictionary, neither compressed nor with an
-//! Arrow schema.
+//! `small.footer` is the end of a file of pyarrow 26: three groups of a hundred rows, with a
+//! column of integers, one of floats and one of text in a dictionary, neither compressed nor
+//! with an Arrow schema.
 
 use foreread_layout::{CHUNKS_MAX, Chunk, FOOTER_BYTES_MAX, Layout, look};
 

@@ -18,10 +18,10 @@
 //! forward with gaps of no common length. `window` is one stream: what it has fetched and wants
 //! next; `window::parts` cuts that into parts. `pace` spaces its parts in time. `share` divides
 //! memory among streams by max-min fairness. `lengths` knows how long the runs of the file have
-//! been. `hot_block` finds what is worth fetching with a random read, `tail` where the end of the
-//! file is, `whole` a file that comes whole. `layout` goes through a file that says where its parts
-//! lie. `cached` knows what the tier has. `kernel_window` says how far a kernel above should read
-//! ahead.
+//! been. `hot_block` finds what is worth fetching with a random read, `tail` where the end of
+//! the file is, `whole` a file that comes whole. `layout` goes through a file that says where
+//! its parts lie. `cached` knows what the tier has. `kernel_window` says how far a kernel above
+//! should read ahead.
 //!
 //! *Invariants:* a part lies within its file. The number of streams and runs is bounded for each
 //! file.

@@ -16,11 +16,11 @@
 //! In the first group of a reader, columns that lie side by side and are read one after the other
 //! have those behind them fetched: the more of them, the more.
 //!
-//! Threads may read several groups at once: reads near each other are one run. A kernel reads ahead
-//! past the end of a chunk. So one that reads reach from the chunk before it counts as read once
-//! they have come to its end. A read that begins elsewhere in a chunk of which nothing was fetched
-//! is none of a run. Where chunks were fetched and not read, those that follow are not fetched
-//! whole for a while: their reader has an index of pages.
+//! Threads may read several groups at once: reads near each other are one run. A kernel reads
+//! ahead past the end of a chunk. So one that reads reach from the chunk before it counts as
+//! read once they have come to its end. A read that begins elsewhere in a chunk of which nothing
+//! was fetched is none of a run. Where chunks were fetched and not read, those that follow are
+//! not fetched whole for a while: their reader has an index of pages.
 //!
 //! *Invariants:* what is planned lies in chunks. The number of chunks, of runs and of groups that
 //! a run remembers is bounded.
@@ -485,16 +485,16 @@ const GROUPS_NEAR: u32 = 4;
 const ENDS_KEPT: usize = 16;
 
 /// Pages that reads without a gap come into a chunk from the one before it until it is fetched
-/// whole, in the first group of a reader: 384 KiB. Lower: what a kernel reads ahead past the end of
-/// a chunk has the next one fetched. Higher: a reader of columns side by side waits for more of the
-/// second one. Source: three of the kernel's windows of 128 KiB; two of them are under way behind a
-/// reader.
+/// whole, in the first group of a reader: 384 KiB. Lower: what a kernel reads ahead past the end
+/// of a chunk has the next one fetched. Higher: a reader of columns side by side waits for more
+/// of the second one. Source: three of the kernel's windows of 128 KiB; two of them are under
+/// way behind a reader.
 const CROSSED_PAGES: u64 = 96;
 
 /// Columns side by side that a reader reads in its first group before the next one is fetched:
 /// with each more, one more. Lower: a reader of two columns has a third one fetched. Higher: a
-/// reader of a whole row waits for more columns. Source: chosen here; three columns of ten have one
-/// fetched in vain, once a file.
+/// reader of a whole row waits for more columns. Source: chosen here; three columns of ten have
+/// one fetched in vain, once a file.
 const ROW: usize = 2;
 
 /// Chunks that are not fetched whole after one that was not read. Lower: a reader with an index of
