@@ -143,9 +143,12 @@ impl Run {
 }
 
 impl Layout {
-    /// The file has `chunk`, behind all that were told before.
+    /// The file has `chunk`, behind all that were told before. One of a group before theirs is not
+    /// kept: its file has its groups in another order than it counts them.
     pub(crate) fn push(&mut self, chunk: Chunk) {
-        let is_next = |last: &Chunk| last.extent.start <= chunk.extent.start && last.extent.end <= chunk.extent.end;
+        let is_next = |last: &Chunk| {
+            last.group <= chunk.group && last.extent.start <= chunk.extent.start && last.extent.end <= chunk.extent.end
+        };
         if !chunk.extent.is_empty() && self.chunks.len() < CHUNKS_MAX && self.chunks.last().is_none_or(is_next) {
             self.chunks.push(chunk);
         }
