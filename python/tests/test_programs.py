@@ -75,6 +75,36 @@ def _counters(data: Data) -> None:
     data.testbed.reset()
 
 
+def test_columns_are_fetched_alone_and_ahead(data: Data) -> None:
+    from pyarrow import dataset
+
+    random = np.random.default_rng(11)
+    frame = pandas.DataFrame({name: random.random(800_000) for name in ("a", "b", "c", "d")})
+    path = data.directory / "columns.parquet"
+    table = pyarrow.Table.from_pandas(frame, preserve_index=False)
+    pq.write_table(table, path, row_group_size=80_000, use_dictionary=False)
+    about = pq.read_metadata(path)
+    groups = [about.row_group(nth) for nth in range(about.num_row_groups)]
+
+    source = dataset.dataset("testbed/columns.parquet", filesystem=data.fs, format="parquet")
+    data.testbed.reset()
+    read = source.to_table(columns=["a", "c"])
+    assert read.equals(table.select(["a", "c"]))
+    counters = data.testbed.counters()
+    needed = sum(group.column(nth).total_compressed_size for group in groups for nth in (0, 2))
+    assert counters["object_bytes_sent"] <= 1.1 * needed
+    # Arrow asks a file of Python for one piece after the other.
+    assert counters["in_flight_max"] > 2
+
+    # A row by its place: one group, and no other.
+    data.testbed.reset()
+    file = pq.ParquetFile("testbed/columns.parquet", filesystem=data.fs)
+    data.testbed.reset()
+    assert file.read_row_group(5, columns=["b", "d"]).num_rows == 80_000
+    needed = sum(groups[5].column(nth).total_compressed_size for nth in (1, 3))
+    assert data.testbed.counters()["object_bytes_sent"] <= 1.1 * needed
+
+
 def test_pandas_reads_parquet(data: Data) -> None:
     url = "foreread::s3://testbed/table/part=1/data.parquet"
     frame = pandas.read_parquet(url, storage_options={"foreread": data.options})

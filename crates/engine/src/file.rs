@@ -151,6 +151,9 @@ impl File {
             self.driver.reference(&self.opened, &pages);
             self.driver.storage.stats.hit(len);
             self.opened.uses.read(len);
+            if self.opened.may_tell(offset, len) {
+                self.driver.look_at_layout(&self.opened);
+            }
             done(Ok(pages));
             if marked {
                 self.driver.marked(&self.opened, Extent::of_bytes(offset, len as u64));
@@ -238,6 +241,9 @@ impl<D: FnOnce(Result<Pages, Error>) + Send + 'static> Reader for Answer<D> {
         match &result {
             Ok(pages) => opened.uses.read(pages.len()),
             Err(error) => failures.note(What::Read, error),
+        }
+        if result.as_ref().is_ok_and(|pages| opened.may_tell(self.offset, pages.len())) {
+            driver.look_at_layout(opened);
         }
         let key = opened.object.key.as_str();
         let read = Finished { key, offset: self.offset, len: self.len, since: self.since, result: result.as_ref() };

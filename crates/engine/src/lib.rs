@@ -46,6 +46,7 @@ mod engine;
 mod error;
 mod failures;
 mod file;
+mod layouts;
 mod live;
 mod numbers;
 mod observer;

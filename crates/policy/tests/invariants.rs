@@ -39,20 +39,79 @@ const STORE: Options = Options {
 
 #[derive(Debug, Clone)]
 enum Step {
-    Random { file: u64, at: u64, pages: u64 },
-    Next { file: u64, pages: u64 },
-    Back { file: u64, pages: u64 },
-    Skip { file: u64, pages: u64, gap: u64 },
-    Complete { nth: usize, failed: bool },
-    Late { nth: usize },
+    Random {
+        file: u64,
+        at: u64,
+        pages: u64,
+    },
+    Next {
+        file: u64,
+        pages: u64,
+    },
+    Back {
+        file: u64,
+        pages: u64,
+    },
+    Skip {
+        file: u64,
+        pages: u64,
+        gap: u64,
+    },
+    Complete {
+        nth: usize,
+        failed: bool,
+    },
+    Late {
+        nth: usize,
+    },
     Answer,
-    Release { file: u64 },
-    Capacity { mib: u64 },
-    Reserve { mib: u64 },
-    Prefetch { file: u64 },
-    Discard { file: u64 },
-    Forget { file: u64 },
-    Cache { file: u64, at: u64, pages: u64, has: bool },
+    Release {
+        file: u64,
+    },
+    Capacity {
+        mib: u64,
+    },
+    Reserve {
+        mib: u64,
+    },
+    Prefetch {
+        file: u64,
+    },
+    Discard {
+        file: u64,
+    },
+    Forget {
+        file: u64,
+    },
+    Cache {
+        file: u64,
+        at: u64,
+        pages: u64,
+        has: bool,
+    },
+    /// The file says that its chunks are so long; each begins in the last page of another.
+    Chunks {
+        file: u64,
+        pages: u64,
+    },
+    /// The first pages of a chunk, or all of it, if they are so long.
+    Column {
+        file: u64,
+        nth: u64,
+        chunk: u64,
+        pages: u64,
+    },
+}
+
+/// Steps in front of files that say where their parts lie.
+fn columns() -> impl Strategy<Value = Step> {
+    let chunk = prop_oneof![Just(40u64), Just(300u64)];
+    prop_oneof![
+        4 => step(),
+        1 => (1..3u64, chunk.clone()).prop_map(|(file, pages)| Step::Chunks { file, pages }),
+        6 => (1..3u64, 0..64u64, chunk, 1..64u64)
+            .prop_map(|(file, nth, chunk, pages)| Step::Column { file, nth, chunk, pages }),
+    ]
 }
 
 /// Steps in front of storage with a tier, which has long and short pieces of the files.
@@ -109,6 +168,7 @@ fn run_on(driver: &mut Driver, steps: &[Step]) {
     for step in steps {
         let (index, start, pages) = match *step {
             Step::Random { file, at, pages } => (file, at, pages),
+            Step::Column { file, nth, chunk, pages } => (file, nth * chunk, pages),
             Step::Next { file, pages } => (file, at[file as usize], pages),
             Step::Back { file, pages } => (file, at[file as usize].saturating_sub(2 * pages), pages),
             Step::Skip { file, pages, gap } => (file, at[file as usize] + gap, pages),
@@ -161,12 +221,24 @@ fn run_on(driver: &mut Driver, steps: &[Step]) {
                 }
                 continue;
             }
+            Step::Chunks { file, pages } => {
+                let size = SIZES[file as usize];
+                if driver.files.contains_key(&FileId(file)) {
+                    for (nth, start) in (0..).zip((0..size - 1).step_by(pages as usize)) {
+                        let extent = Extent::new(start, (start + pages + 1).min(size));
+                        driver.tell(Event::Chunk { file: FileId(file), extent, group: nth / 4, column: nth % 4 });
+                    }
+                }
+                continue;
+            }
             Step::Forget { file } => {
                 driver.cached.retain(|&(of, _)| of != FileId(file));
-                if driver.files.remove(&FileId(file)).is_some() {
+                if driver.files.contains_key(&FileId(file)) {
                     driver.closed.remove(&FileId(file));
                     driver.end_reads(FileId(file));
+                    // Until it hears of that, policy may fetch more of it.
                     driver.tell(Event::Forget { file: FileId(file) });
+                    driver.files.remove(&FileId(file));
                     assert!(driver.folios.keys().all(|k| k.0 != FileId(file)), "a forgotten file leaves pages behind");
                 }
                 continue;
@@ -219,6 +291,19 @@ proptest! {
         }
         prop_assert!(driver.reads.is_empty(), "readers starve: {:?}", driver.reads);
         prop_assert_eq!(driver.policy.counters().requests_tier, driver.asked_tier);
+    }
+
+    #[test]
+    fn invariants_hold_for_files_that_say_where_their_parts_lie(
+        steps in prop::collection::vec(columns(), 1..400),
+        rotational in any::<bool>(),
+    ) {
+        let mut driver = run(&steps, Options { rotational, ..STORE });
+        for at in 0..10_000 {
+            driver.answer();
+            driver.complete(at, false);
+        }
+        prop_assert!(driver.reads.is_empty(), "readers starve: {:?}", driver.reads);
     }
 
     /// Many readers of adjacent extents, in front of storage that is busy. The driver checks the

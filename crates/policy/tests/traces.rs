@@ -16,6 +16,8 @@
 //! that takes a fixed time. They check nothing: `invariants.rs`, `directories.rs`, `regions.rs`
 //! and `views.rs` do.
 
+#[path = "traces/columns.rs"]
+mod columns;
 #[path = "traces/directories.rs"]
 mod directories;
 #[path = "traces/files.rs"]

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use foreread_backend::{Object, Positioned};
 use foreread_policy::{Event, Extent, FileId, Found};
@@ -30,6 +31,8 @@ pub(crate) struct Opened {
     pub(crate) positioned: Option<Arc<dyn Positioned>>,
     /// Its place in the tier, if there is one.
     pub(crate) kept: Option<Kept>,
+    /// The byte whose read tells where the parts of the file lie, or nothing more is to be told.
+    tells_at: AtomicU64,
     /// How many [`File`](crate::File)s there are.
     pub(crate) handles: AtomicUsize,
 }
@@ -43,12 +46,29 @@ impl Opened {
         kept: Option<Kept>,
     ) -> Arc<Self> {
         let (table, uses, handles) = (PageTable::default(), Uses::default(), AtomicUsize::new(1));
-        Arc::new(Self { id, object, table, uses, positioned, kept, handles })
+        let size = object.version.size;
+        let tells_at = AtomicU64::new(if size < LAYOUT_BYTES_MIN { TOLD } else { size - foreread_layout::TAIL_BYTES });
+        Arc::new(Self { id, object, table, uses, positioned, kept, tells_at, handles })
     }
 
     /// Length in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.object.version.size
+    }
+
+    /// Whether a read of these bytes may tell where the parts of the file lie.
+    pub(crate) fn may_tell(&self, offset: u64, len: usize) -> bool {
+        self.tells_at.load(Relaxed).wrapping_sub(offset) < len as u64
+    }
+
+    /// The byte from which on that is told, for the one that looks.
+    pub(crate) fn take_tells_at(&self) -> Option<u64> {
+        Some(self.tells_at.swap(TOLD, AcqRel)).filter(|&at| at != TOLD)
+    }
+
+    /// The bytes from `at` on are needed for that.
+    pub(crate) fn tells_at(&self, at: u64) {
+        self.tells_at.store(at, Relaxed);
     }
 
     /// What the tier has of it.
@@ -67,6 +87,13 @@ impl Opened {
         }
     }
 }
+
+/// All is told: no read reaches this byte.
+const TOLD: u64 = u64::MAX;
+
+/// The shortest file that is asked where its parts lie, 1 MiB. Lower: more files are looked at
+/// that come with a request or two anyway. Higher: columns of short files are guessed.
+const LAYOUT_BYTES_MIN: u64 = 1 << 20;
 
 /// The longest single read, 8 MiB: one of the largest requests. Longer reads are cut. Lower costs
 /// long reads more calls; higher lets one read pin more of the budget at a time.

@@ -54,6 +54,9 @@ impl Bounds {
                 let pages = self.files.get(&file).copied().unwrap_or_default();
                 require(pages <= PREFETCH_PAGES_MAX, "a prefetch, or its end, of more than 64 MiB")?;
             }
+            Event::Chunk { extent: Extent { start, end }, .. } => {
+                require(start < end && end <= FILE_PAGES_MAX, "a chunk of no page, or beyond 8 EiB")?;
+            }
             Event::Cached { extent: Extent { start, end }, .. }
             | Event::Uncached { extent: Extent { start, end }, .. } => {
                 require(start < end && end <= FILE_PAGES_MAX, "no page, or one beyond 8 EiB, in the tier")?;

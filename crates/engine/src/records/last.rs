@@ -49,6 +49,8 @@ struct Before {
     files: BTreeMap<FileId, (u64, bool)>,
     /// What the tier has of them.
     cached: BTreeMap<FileId, Cached>,
+    /// The chunks that they told of.
+    chunks: BTreeMap<FileId, Vec<Event>>,
     reserved: Option<u64>,
     tier: Option<u64>,
     waiting: BTreeMap<ReadId, Event>,
@@ -71,6 +73,10 @@ impl Before {
             Event::Forget { file } => {
                 self.files.remove(&file);
                 self.cached.remove(&file);
+                self.chunks.remove(&file);
+            }
+            Event::Chunk { file, .. } if self.files.contains_key(&file) => {
+                self.chunks.entry(file).or_default().push(event);
             }
             Event::Cached { file, extent } => self.cached.entry(file).or_default().insert(extent),
             Event::Uncached { file, extent } => self.cached.entry(file).or_default().remove(extent),
@@ -91,11 +97,18 @@ impl Before {
         let opens = self.files.iter().map(|(&file, &(pages, _))| Event::Open { file, pages });
         let ranges = self.cached.iter().flat_map(|(&file, cached)| cached.ranges().map(move |extent| (file, extent)));
         let cached = ranges.map(|(file, extent)| Event::Cached { file, extent });
+        let chunks = self.chunks.values().flatten().copied();
         let idle = self.files.iter().filter(|(_, (_, is_open))| !is_open);
         let releases = idle.map(|(&file, _)| Event::Release { file });
         let reserved = self.reserved.map(|bytes| Event::Reserve { bytes });
         let reserved = reserved.into_iter().chain(self.tier.map(|bytes| Event::Tier { bytes }));
-        opens.chain(cached).chain(releases).chain(reserved).chain(self.waiting.values().copied()).collect()
+        opens
+            .chain(cached)
+            .chain(chunks)
+            .chain(releases)
+            .chain(reserved)
+            .chain(self.waiting.values().copied())
+            .collect()
     }
 
     /// The number from which on a policy that is told `events` counts its requests, so that the
@@ -122,6 +135,7 @@ impl Last {
             options,
             files: BTreeMap::new(),
             cached: BTreeMap::new(),
+            chunks: BTreeMap::new(),
             reserved: None,
             tier: None,
             waiting: BTreeMap::new(),

@@ -1,7 +1,7 @@
 //! The form of a log: events and actions as text, and back.
 //!
 //! ```text
-//!   foreread-log 14 capacity_bytes=268435456 readahead=true ..
+//!   foreread-log 15 capacity_bytes=268435456 readahead=true ..
 //!   @1200345 read 5 1 0 32 absent -     an event: time in ns, name, read, file, pages, what was
 //!                                       found, a mark touched or not
 //!   ! submit 0 1 0 64 - demand storage 32 64 -   an action, after the event that caused it
@@ -14,7 +14,7 @@ use foreread_policy::{
 };
 
 /// How a log begins. The number counts changes of its form.
-const MAGIC: &str = "foreread-log 14";
+const MAGIC: &str = "foreread-log 15";
 
 /// The first line of a log.
 pub(crate) fn head_text(options: Options) -> String {
@@ -67,6 +67,9 @@ pub(crate) fn event_text(event: Event) -> String {
         Event::Answered { read } => format!("answered {}", read.0),
         Event::Prefetch { file } => format!("prefetch {}", file.0),
         Event::Discard { file } => format!("discard {}", file.0),
+        Event::Chunk { file, extent: Extent { start, end }, group, column } => {
+            format!("chunk {} {start} {end} {group} {column}", file.0)
+        }
         Event::Cached { file, extent } => format!("cached {} {} {}", file.0, extent.start, extent.end),
         Event::Uncached { file, extent } => format!("uncached {} {} {}", file.0, extent.start, extent.end),
         Event::Capacity { bytes } => format!("capacity {bytes}"),
@@ -156,6 +159,12 @@ pub(crate) fn parse_event(text: &str) -> Option<(Nanos, Event)> {
         ("answered", 1) => Event::Answered { read: ReadId(number(0)?) },
         ("prefetch", 1) => Event::Prefetch { file: FileId(number(0)?) },
         ("discard", 1) => Event::Discard { file: FileId(number(0)?) },
+        ("chunk", 5) => Event::Chunk {
+            file: FileId(number(0)?),
+            extent: Extent::new(number(1)?, number(2)?),
+            group: rest[3].parse().ok()?,
+            column: rest[4].parse().ok()?,
+        },
         ("cached", 3) => Event::Cached { file: FileId(number(0)?), extent: Extent::new(number(1)?, number(2)?) },
         ("uncached", 3) => Event::Uncached { file: FileId(number(0)?), extent: Extent::new(number(1)?, number(2)?) },
         ("capacity", 1) => Event::Capacity { bytes: number(0)? },

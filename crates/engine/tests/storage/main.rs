@@ -2,6 +2,7 @@
 
 mod cache;
 mod coalesce;
+mod columns;
 mod directories;
 mod directory_panics;
 mod faults;

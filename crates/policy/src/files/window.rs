@@ -660,7 +660,7 @@ impl Stream {
 /// Lower: a stream starts slower; each round trip multiplies the pages read by at most 1 + this.
 /// Higher: more is wasted where a reader stops early. Source: the kernel's `get_init_ra_size()`:
 /// the first window is up to four times the read.
-const TRUST: u64 = 4;
+pub(crate) const TRUST: u64 = 4;
 
 /// The same ratio when a stream is recognised at the start of its file. Lower: the first 1 MiB
 /// read of a program waits for two round trips. Higher: more is wasted on files of which only the
@@ -707,7 +707,7 @@ const STOPPED_MAX: Nanos = Nanos::from_millis(12_000);
 /// Factor by which the window grows when the reader has to wait. Lower: more waits until the
 /// window covers the latency. Higher: more is wasted where the reader stops. Source: the kernel's
 /// `get_next_ra_size()`, which grows small windows by 4 and large ones by 2.
-const GROWTH: u64 = 4;
+pub(crate) const GROWTH: u64 = 4;
 
 /// How far a read may lie behind the latest one of its stream, in the longest of its reads: 1 MiB
 /// for requests of 128 KiB. Lower: a read overtaken by later ones becomes a run of its own.

@@ -69,6 +69,18 @@ pub enum Event {
         /// The file.
         file: FileId,
     },
+    /// The file says itself where the values of one column of a group of rows lie. Told for each
+    /// chunk, in the order in which they lie.
+    Chunk {
+        /// The file.
+        file: FileId,
+        /// The pages that hold bytes of the chunk.
+        extent: Extent,
+        /// The number of the group.
+        group: u32,
+        /// The number of the column, the same in each group.
+        column: u32,
+    },
     /// The tier has these pages of a file, and can be asked for them.
     Cached {
         /// The file.

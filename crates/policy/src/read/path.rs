@@ -27,6 +27,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use crate::files::cached::Cached;
+use crate::files::layout::{Chunk, Layout};
 use crate::files::share::{Round, Shares};
 use crate::files::streams::FileReadahead;
 use crate::files::whole::Whole;
@@ -47,6 +48,7 @@ use crate::residency::waste::{Waste, Wasted};
 use crate::units::{Class, Extent, FileId, Nanos, PAGE_BYTES, ReadId, RequestId, Source, Touch};
 
 mod answer;
+mod columns;
 mod limits;
 mod plan;
 mod room;
@@ -102,6 +104,8 @@ struct File {
     /// It is closed, has no folio, and stands in `empty`.
     is_empty: bool,
     readahead: FileReadahead,
+    /// Where its parts lie, if it says so.
+    layout: Layout,
     /// What the tier has of it.
     cached: Cached,
     /// Pages that random reads asked for, less those fetched with them as hot blocks: how many
@@ -124,6 +128,8 @@ pub struct ReadPath {
     streams_bytes: u64,
     /// The memory that what is known of the tier takes.
     cached_bytes: u64,
+    /// The memory that what is known of chunks takes.
+    layouts_bytes: u64,
     /// Bytes that directories take.
     reserved_bytes: u64,
     /// Bytes that the tier takes.
@@ -172,6 +178,7 @@ impl ReadPath {
             empty: VecDeque::new(),
             streams_bytes: 0,
             cached_bytes: 0,
+            layouts_bytes: 0,
             reserved_bytes: 0,
             tier_bytes: 0,
             requests: Requests::default(),
@@ -215,15 +222,15 @@ impl ReadPath {
         self.now = now;
         self.arm.passed(now, self.waits.len() > 0);
         let files = &self.files;
-        let stops_at = |file, stream| files.get(&file)?.readahead.stops_at(stream);
-        let patience = |file, stream| files.get(&file)?.readahead.patience(stream);
+        let stops_at = |file, stream| files.get(&file)?.stops_at(stream);
+        let patience = |file, stream| files.get(&file)?.patience(stream);
         self.budget.pass(now, stops_at, patience);
         match event {
             Event::Open { file, pages } => {
                 let (readahead, random_pages) = (FileReadahead::new(), 0);
-                let cached = Cached::default();
+                let (layout, cached) = (Layout::default(), Cached::default());
                 let (is_open, is_empty, wasted_pages) = (true, false, 0);
-                let new = File { pages, is_open, is_empty, readahead, cached, random_pages, wasted_pages };
+                let new = File { pages, is_open, is_empty, readahead, layout, cached, random_pages, wasted_pages };
                 let known = self.files.entry(file).or_insert(new);
                 (known.is_open, known.is_empty) = (true, false);
             }
@@ -237,6 +244,7 @@ impl ReadPath {
                 let gone = self.budget.discarded(file, pages);
                 self.gone(gone);
             }
+            Event::Chunk { file, extent, group, column } => self.chunk(file, Chunk { extent, group, column }),
             Event::Cached { file, extent } => self.cached(file, |cached| cached.insert(extent)),
             Event::Uncached { file, extent } => self.uncached(file, extent),
             Event::Capacity { bytes } => {
@@ -495,6 +503,7 @@ impl ReadPath {
         let own = self.files.len() as u64 * FILE_BYTES
             + self.streams_bytes
             + self.cached_bytes
+            + self.layouts_bytes
             + self.waits.len() as u64 * WAIT_BYTES;
         let taken = self.reserved_bytes + self.tier_bytes + own / BOOKKEEPING_STEP * BOOKKEEPING_STEP;
         let least = self.options.capacity_bytes / PAGES_SHARE_MIN;
@@ -527,6 +536,7 @@ impl ReadPath {
         if let Some(file) = self.files.get_mut(&file) {
             self.streams_bytes -= file.readahead.bytes();
             file.readahead = FileReadahead::new();
+            file.layout.release();
             file.is_open = false;
         }
         self.queue.close(file);
@@ -537,7 +547,9 @@ impl ReadPath {
     fn forget(&mut self, file: FileId) {
         self.release(file);
         self.cached(file, |cached| *cached = Cached::default());
-        let pages = self.files.remove(&file).map_or(0, |file| file.pages);
+        let known = self.files.remove(&file);
+        self.layouts_bytes -= known.as_ref().map_or(0, |known| known.layout.bytes());
+        let pages = known.map_or(0, |known| known.pages);
         let gone = self.budget.close(file, pages);
         self.gone(gone);
     }

@@ -361,6 +361,9 @@ fn event_text(event: Event) -> String {
         Event::Answered { read } => format!("Answered n{}", read.0),
         Event::Prefetch { file } => format!("Prefetch f{}", file.0),
         Event::Discard { file } => format!("Discard f{}", file.0),
+        Event::Chunk { file, extent, group, column } => {
+            format!("Chunk f{} {} group {group} column {column}", file.0, trace::pages(extent))
+        }
         Event::Cached { file, extent } => format!("Cached f{} {}", file.0, trace::pages(extent)),
         Event::Uncached { file, extent } => format!("Uncached f{} {}", file.0, trace::pages(extent)),
         Event::Capacity { bytes } => format!("Capacity {bytes}"),

@@ -49,7 +49,7 @@ impl ReadPath {
         if self.shares_at.is_none_or(|at| now.since(at).0 >= interval) {
             let since = Nanos(now.0.saturating_sub(ACTIVE.0));
             let active = Active { since, now };
-            let wanted = self.files.values().flat_map(|f| f.readahead.wanted(active));
+            let wanted = self.files.values().flat_map(|f| f.readahead.wanted(active).chain(f.layout.wanted(active)));
             self.shares.set(wanted.map(|want| want.min(most)));
             self.shares_at = Some(now);
             self.budget.measure(self.requests.held_up_pages() * PAGE_BYTES);
@@ -57,7 +57,7 @@ impl ReadPath {
             let contending = self.files.values_mut().flat_map(|f| f.readahead.contending(active, level, round));
             self.round.observe(contending);
         }
-        let own = self.files.get(&file).map_or(0, |f| f.readahead.ahead(stream)).clamp(1, most);
+        let own = self.files.get(&file).map_or(0, |f| f.ahead(stream)).clamp(1, most);
         let own = if self.is_near(file, stream, own, file_pages) { own.min(AHEAD_PAGES_NEAR) } else { own };
         let streams = self.shares.like(own);
         let (part_pages_max, is_paced) = self.part_pages_max(streams, room);

@@ -24,6 +24,7 @@ use super::room::first_bytes;
 use super::submit::{DEMAND_PAGES_MAX, Wanted};
 use super::{File, ReadPath};
 use crate::files::hot_block::{self, FileRead};
+use crate::files::layout::Layout;
 use crate::files::streams::Shown;
 use crate::files::tail;
 use crate::files::whole::Whole;
@@ -57,7 +58,11 @@ impl ReadPath {
         let pages = self.files.get(&file).map_or(0, |f| f.pages);
         // The first part of a stream may hold what the reader waits for: one request then serves
         // both.
-        if let Next::Stream(stream) = next {
+        if let Next::Stream(run) = next
+            && Layout::is_run(run)
+        {
+            self.plan_run(now, file, run, extent, pages);
+        } else if let Next::Stream(stream) = next {
             self.read_whole(file, extent, pages, found);
             self.plan(now, file, stream, extent, pages);
         }
@@ -74,10 +79,15 @@ impl ReadPath {
 
     /// Takes note of a read, and returns what it calls for.
     fn observe(&mut self, now: Nanos, file: FileId, extent: Extent, found: Found) -> Next {
+        if let Some(run) = self.observe_chunks(now, file, extent, found) {
+            return Next::Stream(run);
+        }
         let room_pages = if self.options.rotational { 0 } else { self.budget.ahead_bytes_max() / PAGE_BYTES };
-        let Some(File { pages, readahead, .. }) = self.files.get_mut(&file) else { return Next::Nothing };
+        let Some(File { pages, readahead, layout, .. }) = self.files.get_mut(&file) else { return Next::Nothing };
         let file_pages = *pages;
-        let before = self.budget.read_before(file, extent.start, CONTEXT_PAGES_MAX);
+        // In a chunk, what was read before the read is of another one, or was fetched for it.
+        let is_told = layout.is_told();
+        let before = if is_told { 0 } else { self.budget.read_before(file, extent.start, CONTEXT_PAGES_MAX) };
         let near_pages = CONTEXT_PAGES_MAX.max(SKIPPED_READS_MAX * extent.pages());
         let near = Extent::new(extent.start.saturating_sub(near_pages), extent.start);
         let skipped = self.budget.unread_in(file, near);
@@ -240,7 +250,12 @@ impl ReadPath {
     /// Submits what `stream` wants next while no reader waits for it.
     fn plan_ahead(&mut self, now: Nanos, file: FileId, stream: u64) {
         if let Some(&File { pages, .. }) = self.files.get(&file) {
-            self.plan(now, file, stream, Extent::new(pages, pages), pages);
+            let nothing = Extent::new(pages, pages);
+            if Layout::is_run(stream) {
+                self.plan_run(now, file, stream, nothing, pages);
+            } else {
+                self.plan(now, file, stream, nothing, pages);
+            }
         }
     }
 
@@ -284,7 +299,7 @@ impl ReadPath {
     /// Submits the absent pages of `part`, in several requests if it is longer than a request may
     /// be, or has more than one source. The error, if there is no room or enough is in flight, is
     /// the page before which all has been submitted.
-    fn submit_part(&mut self, file: FileId, ahead: Ahead, part: Part, read: Extent) -> Result<(), u64> {
+    pub(super) fn submit_part(&mut self, file: FileId, ahead: Ahead, part: Part, read: Extent) -> Result<(), u64> {
         let mut from = part.extent.start;
         loop {
             let (rest, passes) = (Extent::new(from, part.extent.end), self.passes_tier(file, ahead));

@@ -116,7 +116,7 @@ impl ReadPath {
             match gone.wasted_for {
                 Some(Ahead::Stream(stream)) => {
                     self.counters.pages_thrashed += gone.folio.pages();
-                    file.readahead.wasted(stream, true);
+                    file.wasted(stream);
                 }
                 Some(Ahead::File | Ahead::Whole | Ahead::Nearby) | None => {}
             }

@@ -61,7 +61,7 @@ impl ReadPath {
     /// more of its time than they would of the link's.
     pub(super) fn is_held_up(&self, file: FileId, stream: u64) -> bool {
         let since = Nanos(self.now.0.saturating_sub(HELD_UP.0));
-        let has_waited = || self.files.get(&file).is_some_and(|f| f.readahead.has_waited(stream, since));
+        let has_waited = || self.files.get(&file).is_some_and(|f| f.has_waited(stream, since));
         let is_slower = |(bytes, disk_ns)| disk_ns > self.storage_service_ns(bytes);
         self.options.bypass && self.disk.service().is_some_and(is_slower) && has_waited()
     }

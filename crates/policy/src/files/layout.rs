@@ -1,0 +1,645 @@
+//! Files that say where their parts lie: chunks of columns, in groups of rows.
+//!
+//! ```text
+//!   group     0              1              2              3
+//!   column  | a | b | c |  | a | b | c |  | a | b | c |  | a | b | c |
+//!   reads     1       2      3                                          a, c: and a again
+//!   fetched   1       2      3       x      x       x      x       x    as far as `ahead` goes
+//! ```
+//!
+//! A read that begins where a chunk does fetches that chunk to its end, and nothing behind it. A
+//! reader that begins, in a group, with a column that it has read in the group before, will read
+//! the same columns there: they come together, and those of the following groups as far ahead as
+//! memory and link allow. A column that is read later is added to them. One whose chunk was passed
+//! unread leaves them.
+//!
+//! In the first group of a reader, columns that lie side by side and are read one after the other
+//! have those behind them fetched: the more of them, the more.
+//!
+//! Threads may read several groups at once: reads near each other are one run. A kernel reads
+//! ahead past the end of a chunk. So one that reads reach from the chunk before it counts as
+//! read once they have come to its end. A read that begins elsewhere in a chunk of which nothing
+//! was fetched is none of a run. Where chunks were fetched and not read, those that follow are
+//! not fetched whole for a while: their reader has an index of pages.
+//!
+//! *Invariants:* what is planned lies in chunks. The number of chunks, of runs and of groups that
+//! a run remembers is bounded.
+//!
+//! The file knows no format, and not what is resident: the driver tells the chunks
+//! (`Event::Chunk`), `read::path::columns` asks and submits. Source: Parquet's footer, which says
+//! all of it; the window grows as that of a stream (`window`); docs/decisions/0094.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use crate::files::streams::Active;
+use crate::files::window::parts::Part;
+use crate::files::window::{GROWTH, TRUST};
+use crate::units::{Extent, FOLIO_PAGES_MAX, Nanos};
+
+/// A chunk: the values of one column in one group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Chunk {
+    /// Its pages. The first and the last may hold bytes of its neighbours.
+    pub(crate) extent: Extent,
+    pub(crate) group: u32,
+    pub(crate) column: u32,
+}
+
+/// The chunks of one file, and the runs through it.
+#[derive(Debug, Default)]
+pub(crate) struct Layout {
+    /// In the order in which they lie.
+    chunks: Vec<Chunk>,
+    runs: Vec<Run>,
+    next_id: u64,
+    /// How many more chunks are not fetched whole.
+    distrust: u32,
+}
+
+/// One reader, or several side by side, that goes from group to group.
+#[derive(Debug)]
+struct Run {
+    id: u64,
+    /// The latest groups that were read, and the columns of each.
+    groups: VecDeque<(u32, Vec<u32>)>,
+    /// The columns that are read of each group, once that is shown; ascending.
+    columns: Vec<u32>,
+    /// The group after the last one planned.
+    front: u32,
+    /// The groups planned ahead of the reader, and the pages of each.
+    planned: VecDeque<(u32, u64)>,
+    /// What is to be fetched, in this order.
+    todo: VecDeque<Extent>,
+    /// Chunks that were fetched whole, the oldest first, until it is known whether they are read.
+    begun: VecDeque<usize>,
+    /// Pages of the chunks that it has begun.
+    seen: u64,
+    /// Pages wanted ahead of the reader.
+    ahead: u64,
+    /// It has read on from a chunk into the next one, to the end of that.
+    crosses: bool,
+    /// Where its latest reads ended.
+    ends: VecDeque<u64>,
+    last: Nanos,
+    waited_at: Option<Nanos>,
+}
+
+impl Run {
+    fn new(id: u64, now: Nanos) -> Self {
+        Self {
+            id,
+            groups: VecDeque::new(),
+            columns: Vec::new(),
+            front: 0,
+            planned: VecDeque::new(),
+            todo: VecDeque::new(),
+            begun: VecDeque::new(),
+            seen: 0,
+            ahead: 0,
+            crosses: false,
+            ends: VecDeque::new(),
+            last: now,
+            waited_at: None,
+        }
+    }
+
+    /// Whether its next groups are known.
+    fn is_shown(&self) -> bool {
+        !self.columns.is_empty()
+    }
+
+    /// Whether a read of `group` may be its own.
+    fn is_near(&self, group: u32) -> bool {
+        let near = |&(known, _): &(u32, Vec<u32>)| group.abs_diff(known) <= GROUPS_NEAR;
+        self.groups.iter().any(near) || (self.is_shown() && self.planned.iter().any(|&(known, _)| known == group))
+    }
+
+    /// Whether it has begun `chunk`, or planned it.
+    fn has(&self, chunk: Chunk) -> bool {
+        let is_read = |(group, columns): &(u32, Vec<u32>)| *group == chunk.group && columns.contains(&chunk.column);
+        self.groups.iter().any(is_read)
+            || (self.columns.contains(&chunk.column) && self.planned.iter().any(|&(group, _)| group == chunk.group))
+    }
+
+    /// The columns that were read of `group` lately.
+    fn columns_of(&self, group: u32) -> Option<&Vec<u32>> {
+        self.groups.iter().find(|(known, _)| *known == group).map(|(_, columns)| columns)
+    }
+
+    /// `chunk` is read for the first time.
+    fn note(&mut self, chunk: Chunk) {
+        if let Some((_, columns)) = self.groups.iter_mut().find(|(known, _)| *known == chunk.group) {
+            if !columns.contains(&chunk.column) {
+                columns.push(chunk.column);
+            }
+            return;
+        }
+        if self.groups.len() >= GROUPS_KEPT {
+            self.groups.pop_front();
+        }
+        self.groups.push_back((chunk.group, Vec::from([chunk.column])));
+    }
+}
+
+impl Layout {
+    /// The file has `chunk`, behind all that were told before. One of a group before theirs is not
+    /// kept: its file has its groups in another order than it counts them.
+    pub(crate) fn push(&mut self, chunk: Chunk) {
+        let is_next = |last: &Chunk| {
+            last.group <= chunk.group && last.extent.start <= chunk.extent.start && last.extent.end <= chunk.extent.end
+        };
+        if !chunk.extent.is_empty() && self.chunks.len() < CHUNKS_MAX && self.chunks.last().is_none_or(is_next) {
+            self.chunks.push(chunk);
+        }
+    }
+
+    /// No program has the file open any more.
+    pub(crate) fn release(&mut self) {
+        self.runs.clear();
+    }
+
+    /// Memory that it takes, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.chunks.len() * size_of::<Chunk>()) as u64
+    }
+
+    /// Whether the file says where its parts lie.
+    pub(crate) fn is_told(&self) -> bool {
+        !self.chunks.is_empty()
+    }
+
+    /// Whether `stream` is the number of a run, and not of a stream.
+    pub(crate) fn is_run(stream: u64) -> bool {
+        stream >= FIRST_RUN
+    }
+
+    /// Takes note of a read. Returns the run that it belongs to, if it reads chunks. `absent`, and
+    /// a page of it was neither resident nor in flight; `waits`, and it has to wait.
+    pub(crate) fn observe(&mut self, now: Nanos, read: Extent, absent: bool, waits: bool) -> Option<u64> {
+        // The last chunk that begins no later than the read.
+        let at = self.chunks.partition_point(|chunk| chunk.extent.start <= read.start).checked_sub(1)?;
+        let chunk = self.chunks[at];
+        if read.start >= chunk.extent.end {
+            return None;
+        }
+        let mine = self.runs.iter().position(|run| run.has(chunk) || run.begun.contains(&at));
+        // The first page may be that of the neighbour before it, which the kernel has already.
+        let begins = read.start <= chunk.extent.start + 1;
+        let before = at.checked_sub(1).map(|before| self.chunks[before]);
+        let is_neighbours = |before: Chunk| {
+            read.end <= before.extent.end && self.runs.iter().any(|run| run.has(before)) && mine.is_none()
+        };
+        if begins && before.is_some_and(is_neighbours) {
+            return None;
+        }
+        if !begins {
+            return self.go_on(now, at, mine, read, absent, waits);
+        }
+        if self.distrust > 0 && mine.is_none() {
+            self.distrust -= 1;
+            return None;
+        }
+        let whole = self.chunks[at + 1..].iter().take_while(|next| next.extent.end <= read.end).count();
+        let index = mine.unwrap_or_else(|| self.run_near(now, chunk.group));
+        self.begin(now, index, at, at + whole, absent, waits);
+        self.runs[index].went_to(read);
+        self.cross(now, index, at + whole + 1, read, waits);
+        Some(self.runs[index].id)
+    }
+
+    /// `read` begins in the middle of the chunk at `at`, which the run `mine` has, if one does.
+    fn go_on(
+        &mut self,
+        now: Nanos,
+        at: usize,
+        mine: Option<usize>,
+        read: Extent,
+        absent: bool,
+        waits: bool,
+    ) -> Option<u64> {
+        let group = self.chunks[at].group;
+        let goes_on = |run: &Run| {
+            run.columns_of(group).is_some() && run.ends.iter().any(|&end| read.start <= end && end < read.end)
+        };
+        let index = mine.or_else(|| self.runs.iter().position(goes_on))?;
+        let run = &mut self.runs[index];
+        run.wait(now, waits);
+        run.went_to(read);
+        let id = run.id;
+        let chunk = self.chunks[at];
+        if mine.is_some() && absent && !run.todo.iter().any(|todo| todo.overlaps(read)) {
+            run.todo.push_front(Extent::new(read.start, chunk.extent.end));
+        }
+        self.cross(now, index, at, read, waits);
+        Some(id)
+    }
+
+    /// The reads of the run at `index` have come from the chunk before it into the one at `at`, or
+    /// through it, within a group: from one group into the next it is a stream. A kernel reads
+    /// past the end of a chunk: one whose end is reached was read. In the first group it is
+    /// fetched before that, if reads are far in it or its reader has read on into another one.
+    fn cross(&mut self, now: Nanos, index: usize, at: usize, read: Extent, waits: bool) {
+        for at in at..self.chunks.len() {
+            let chunk = self.chunks[at];
+            let run = &mut self.runs[index];
+            if run.columns_of(chunk.group).is_none() {
+                return;
+            }
+            let Some(pages) = read.end.checked_sub(chunk.extent.start).filter(|&pages| pages > 1) else { return };
+            if read.end >= chunk.extent.end {
+                run.crosses |= !run.has(chunk);
+                self.begin(now, index, at, at, false, waits);
+            } else if !run.is_shown() && !run.begun.contains(&at) && (run.crosses || pages >= CROSSED_PAGES) {
+                run.begun.push_back(at);
+                run.todo.push_front(Extent::new(read.end, chunk.extent.end));
+            }
+        }
+    }
+
+    /// A run that may go on with `group`, or a new one.
+    fn run_near(&mut self, now: Nanos, group: u32) -> usize {
+        if let Some(near) = self.runs.iter().position(|run| run.is_near(group)) {
+            return near;
+        }
+        if self.runs.len() >= RUNS_MAX
+            && let Some(oldest) = (0..self.runs.len()).min_by_key(|&at| self.runs[at].last)
+        {
+            self.runs.remove(oldest);
+        }
+        self.runs.push(Run::new(FIRST_RUN + self.next_id, now));
+        self.next_id += 1;
+        self.runs.len() - 1
+    }
+
+    /// The run at `index` reads the chunks from `first` to `last`.
+    fn begin(&mut self, now: Nanos, index: usize, first: usize, last: usize, absent: bool, waits: bool) {
+        let run = &mut self.runs[index];
+        run.wait(now, waits);
+        for at in (first..=last).rev() {
+            let chunk = self.chunks[at];
+            if absent {
+                run.todo.push_front(chunk.extent);
+            }
+            let is_known = run.columns_of(chunk.group).is_some_and(|columns| columns.contains(&chunk.column));
+            if is_known {
+                continue;
+            }
+            run.seen += chunk.extent.pages();
+            if !run.has(chunk) && !run.begun.contains(&at) {
+                run.begun.push_back(at);
+            }
+            run.note(chunk);
+            let before = chunk.group.checked_sub(1).and_then(|before| run.columns_of(before));
+            let repeats = before.is_some_and(|columns| columns.contains(&chunk.column));
+            if !run.is_shown() && repeats {
+                run.columns = before.cloned().unwrap_or_default();
+                run.columns.sort_unstable();
+                (run.front, run.ahead) = (chunk.group, run.seen * TRUST);
+            } else if run.is_shown()
+                && let Err(place) = run.columns.binary_search(&chunk.column)
+            {
+                run.columns.insert(place, chunk.column);
+                // What is planned lacks it.
+                let lacking = run.planned.iter().filter(|&&(group, _)| group > chunk.group).map(|&(group, _)| group);
+                for group in lacking.collect::<Vec<_>>() {
+                    let same = chunks_of(&self.chunks, group).iter().find(|other| other.column == chunk.column);
+                    run.todo.extend(same.map(|same| same.extent));
+                }
+            }
+        }
+        let group = self.chunks[last].group;
+        if !run.is_shown() {
+            let is_read = |chunk: &&Chunk| chunk.group == group && run.has(**chunk);
+            let row = self.chunks[..=last].iter().rev().take_while(is_read).count();
+            for at in (last + 1..self.chunks.len()).take(row.saturating_sub(ROW)) {
+                let next = self.chunks[at];
+                if next.group == group && !run.begun.contains(&at) {
+                    run.begun.push_back(at);
+                    run.todo.push_back(next.extent);
+                }
+            }
+        }
+        if run.is_shown() {
+            run.front = run.front.max(group);
+            // Several threads may still read the groups before it.
+            run.planned.retain(|&(planned, _)| planned + GROUPS_NEAR >= group);
+            if waits {
+                run.ahead = (run.ahead * GROWTH).min(run.seen * TRUST).max(run.ahead);
+            }
+        }
+    }
+
+    /// A chunk that the run fetched whole, and has passed since.
+    pub(crate) fn passed(&mut self, id: u64) -> Option<Chunk> {
+        let run = self.runs.iter_mut().find(|run| run.id == id)?;
+        let chunk = self.chunks[*run.begun.front()?];
+        let current = run.groups.iter().map(|&(group, _)| group).max()?;
+        if chunk.group + GROUPS_NEAR >= current {
+            return None;
+        }
+        run.begun.pop_front();
+        Some(chunk)
+    }
+
+    /// Most of a `chunk` that run `id` has passed `was_read`, or was not.
+    pub(crate) fn judge(&mut self, id: u64, chunk: Chunk, was_read: bool) {
+        if was_read {
+            self.distrust = 0;
+            return;
+        }
+        let Some(run) = self.runs.iter_mut().find(|run| run.id == id) else { return };
+        if run.columns_of(chunk.group).is_some_and(|columns| columns.contains(&chunk.column)) {
+            self.distrust = (self.distrust + DISTRUST).min(DISTRUST_MAX);
+        }
+        run.columns.retain(|&column| column != chunk.column);
+    }
+
+    /// What to fetch next for run `id`, no more than `ahead_max` pages ahead of its reader, in
+    /// parts of `part_max` pages, or shorter ones where `read` waits.
+    pub(crate) fn next_part(&mut self, id: u64, ahead_max: u64, part_max: u64, read: Extent) -> Option<Part> {
+        let run = self.runs.iter_mut().find(|run| run.id == id)?;
+        while run.todo.is_empty() && run.is_shown() {
+            let group = run.front;
+            let current = run.groups.iter().map(|&(group, _)| group).max().unwrap_or_default();
+            let planned = run.planned.iter().filter(|&&(planned, _)| planned > current).map(|&(_, pages)| pages);
+            if group > current && planned.sum::<u64>() >= ahead_max.min(run.ahead) {
+                return None;
+            }
+            let chunks = chunks_of(&self.chunks, group);
+            if chunks.is_empty() {
+                return None;
+            }
+            let (mut pages, first) = (0, self.chunks.partition_point(|chunk| chunk.group < group));
+            for (nth, chunk) in chunks.iter().enumerate() {
+                let is_wanted = run.columns.binary_search(&chunk.column).is_ok();
+                if !is_wanted || run.columns_of(group).is_some_and(|begun| begun.contains(&chunk.column)) {
+                    continue;
+                }
+                run.begun.push_back(first + nth);
+                pages += chunk.extent.pages();
+                match run.todo.back_mut() {
+                    Some(last) if last.end >= chunk.extent.start => last.end = last.end.max(chunk.extent.end),
+                    _ => run.todo.push_back(chunk.extent),
+                }
+            }
+            run.planned.push_back((group, pages));
+            run.front += 1;
+        }
+        let &extent = run.todo.front()?;
+        let part = if extent.overlaps(read) { PART_PAGES_WAITING.min(part_max) } else { part_max };
+        let end = (extent.start + part.max(FOLIO_PAGES_MAX)) / FOLIO_PAGES_MAX * FOLIO_PAGES_MAX;
+        Some(Part::plain(Extent::new(extent.start, end.min(extent.end))))
+    }
+
+    /// The pages before `until` of what is to be fetched next have been submitted, or are there.
+    pub(crate) fn planned(&mut self, id: u64, until: u64) {
+        let Some(run) = self.runs.iter_mut().find(|run| run.id == id) else { return };
+        if let Some(extent) = run.todo.front_mut() {
+            extent.start = extent.start.max(until);
+            if extent.is_empty() {
+                run.todo.pop_front();
+            }
+        }
+    }
+
+    /// Pages that were fetched for run `id` were evicted unread.
+    pub(crate) fn wasted(&mut self, id: u64) {
+        if let Some(run) = self.runs.iter_mut().find(|run| run.id == id) {
+            run.ahead = (run.ahead / 2).max(1);
+        }
+    }
+
+    /// How far ahead run `id` wants to be, in pages.
+    pub(crate) fn ahead(&self, id: u64) -> Option<u64> {
+        let run = self.runs.iter().find(|run| run.id == id)?;
+        Some(run.ahead.max(run.todo.front().map_or(0, |todo| todo.pages())))
+    }
+
+    /// How far ahead each run that is active wants to be, in pages.
+    pub(crate) fn wanted(&self, active: Active) -> impl Iterator<Item = u64> {
+        self.runs.iter().filter(move |run| run.is_shown() && run.last >= active.since).map(|run| run.ahead)
+    }
+
+    /// Whether the reader of run `id` has had to wait since then.
+    pub(crate) fn has_waited(&self, id: u64, since: Nanos) -> bool {
+        self.runs.iter().any(|run| run.id == id && run.waited_at.is_some_and(|at| at >= since))
+    }
+
+    /// When the reader of run `id` counts as stopped.
+    pub(crate) fn stops_at(&self, id: u64) -> Option<Nanos> {
+        self.runs.iter().find(|run| run.id == id).map(|run| Nanos(run.last.0 + STOPPED.0))
+    }
+}
+
+impl Run {
+    /// A read of it ended there.
+    fn went_to(&mut self, read: Extent) {
+        if let Some(end) = self.ends.iter_mut().find(|end| read.start <= **end && **end <= read.end) {
+            *end = read.end;
+            return;
+        }
+        if self.ends.len() >= ENDS_KEPT {
+            self.ends.pop_front();
+        }
+        self.ends.push_back(read.end);
+    }
+
+    /// Takes note of a read.
+    fn wait(&mut self, now: Nanos, waits: bool) {
+        self.last = now;
+        if waits {
+            self.waited_at = Some(now);
+        }
+    }
+}
+
+/// The chunks of `group`, in the order in which they lie.
+fn chunks_of(chunks: &[Chunk], group: u32) -> &[Chunk] {
+    let from = chunks.partition_point(|chunk| chunk.group < group);
+    let to = chunks.partition_point(|chunk| chunk.group <= group);
+    &chunks[from..to]
+}
+
+/// The number of the first run. Lower: streams, which are counted from 0, might come as far.
+/// Higher: runs have fewer numbers. Source: derived: half of what is left to both.
+const FIRST_RUN: u64 = 1 << 62;
+
+/// The most chunks of a file. Lower: files with many groups or columns are read as others are.
+/// Higher: more memory for each such file, 24 bytes a chunk. Source: chosen here; 384 KiB.
+const CHUNKS_MAX: usize = 1 << 14;
+
+/// Runs of a file at most. Lower: of readers that are far apart in a file, some are forgotten.
+/// Higher: each read compares with more. Source: a guess, not measured.
+const RUNS_MAX: usize = 16;
+
+/// Groups that a run remembers the columns of. Lower: threads that read more groups than that at
+/// once show no run. Higher: more to compare with. Source: chosen here; as many as threads of a
+/// query are likely to have in one file.
+const GROUPS_KEPT: usize = 16;
+
+/// How far apart groups are that are read by one run. Lower: threads that take groups in turn are
+/// several runs. Higher: two readers of one file are taken for one. Source: chosen here.
+const GROUPS_NEAR: u32 = 4;
+
+/// Places at which reads of a run ended that are remembered. Lower: of many threads that read
+/// through a kernel, some are not found again behind the end of a chunk. Higher: more to compare
+/// with. Source: chosen here; as [`GROUPS_KEPT`].
+const ENDS_KEPT: usize = 16;
+
+/// Pages that reads without a gap come into a chunk from the one before it until it is fetched
+/// whole, in the first group of a reader: 384 KiB. Lower: what a kernel reads ahead past the end
+/// of a chunk has the next one fetched. Higher: a reader of columns side by side waits for more
+/// of the second one. Source: three of the kernel's windows of 128 KiB; two of them are under
+/// way behind a reader.
+const CROSSED_PAGES: u64 = 96;
+
+/// Columns side by side that a reader reads in its first group before the next one is fetched:
+/// with each more, one more. Lower: a reader of two columns has a third one fetched. Higher: a
+/// reader of a whole row waits for more columns. Source: chosen here; three columns of ten have
+/// one fetched in vain, once a file.
+const ROW: usize = 2;
+
+/// Chunks that are not fetched whole after one that was not read. Lower: a reader with an index of
+/// pages has more fetched in vain. Higher: a reader of whole chunks that follows waits more often.
+/// Source: chosen here.
+const DISTRUST: u32 = 8;
+
+/// The same, after many. Lower: a reader with an index has more fetched in vain. Higher: a reader
+/// of whole chunks waits for longer until it is trusted. Source: chosen here; eight in a row.
+const DISTRUST_MAX: u32 = 64;
+
+/// The longest part that a reader waits for, in pages: 1 MiB. Lower: more requests. Higher: a
+/// reader waits for one connection where several would carry a chunk. Source: the largest demand
+/// request.
+const PART_PAGES_WAITING: u64 = 256;
+
+/// Time without a read after which the reader of a run counts as stopped: 5 s. Lower: what is
+/// fetched for a program that computes goes to others. Higher: what is fetched for one that has
+/// ended is kept from others. Source: the time that a stream counts as active
+/// (`read::path::limits`).
+const STOPPED: Nanos = Nanos::from_millis(5_000);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOTHING: Extent = Extent::new(u64::MAX, u64::MAX);
+
+    /// `groups` of so many columns, each of 64 pages.
+    fn layout(groups: u32, columns: u32) -> Layout {
+        let mut layout = Layout::default();
+        for (group, column) in (0..groups).flat_map(|group| (0..columns).map(move |column| (group, column))) {
+            layout.push(Chunk { extent: chunk(group, column, columns), group, column });
+        }
+        layout
+    }
+
+    fn chunk(group: u32, column: u32, columns: u32) -> Extent {
+        let start = 64 * u64::from(group * columns + column);
+        Extent::new(start, start + 64)
+    }
+
+    /// All that is planned, side by side as one.
+    fn planned(layout: &mut Layout, run: u64, ahead: u64, read: Extent) -> Vec<Extent> {
+        let mut extents: Vec<Extent> = Vec::new();
+        while let Some(part) = layout.next_part(run, ahead, 2_048, read) {
+            match extents.last_mut() {
+                Some(last) if last.end == part.extent.start => last.end = part.extent.end,
+                _ => extents.push(part.extent),
+            }
+            layout.planned(run, part.extent.end);
+        }
+        extents
+    }
+
+    fn read(layout: &mut Layout, extent: Extent) -> Vec<Extent> {
+        let Some(run) = layout.observe(Nanos(0), extent, true, true) else { return Vec::new() };
+        planned(layout, run, 10_000, extent)
+    }
+
+    #[test]
+    fn a_chunk_comes_to_its_end_with_its_first_read() {
+        let mut layout = layout(4, 3);
+        assert_eq!(read(&mut layout, Extent::new(64, 80)), [Extent::new(64, 128)]);
+        assert_eq!(read(&mut layout, Extent::new(321, 330)), [Extent::new(320, 384)], "its first page was there");
+        assert_eq!(read(&mut layout, Extent::new(140, 141)), [], "not from its middle");
+    }
+
+    #[test]
+    fn what_was_read_of_a_group_comes_with_the_next() {
+        let mut layout = layout(8, 4);
+        read(&mut layout, chunk(2, 0, 4));
+        read(&mut layout, chunk(2, 3, 4));
+        let next = read(&mut layout, chunk(3, 0, 4));
+        let last_and_first = (3..7).map(|group| Extent::new(chunk(group, 3, 4).start, chunk(group + 1, 0, 4).end));
+        let expected = [chunk(3, 0, 4)].into_iter().chain(last_and_first).chain([chunk(7, 3, 4)]);
+        assert_eq!(next, expected.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_chunk_that_is_reached_from_the_one_before_it_is_read_once_reads_are_far_in_it() {
+        let mut layout = Layout::default();
+        for (column, extent) in [(0, Extent::new(0, 20)), (1, Extent::new(19, 180)), (2, Extent::new(179, 400))] {
+            layout.push(Chunk { extent, group: 0, column });
+        }
+        let fetched = |layout: &mut Layout, start| read(layout, Extent::new(start, start + 32));
+        assert_eq!(fetched(&mut layout, 0), [Extent::new(0, 20)]);
+        assert_eq!(fetched(&mut layout, 32), []);
+        assert_eq!(fetched(&mut layout, 64), []);
+        assert_eq!(fetched(&mut layout, 96), [Extent::new(128, 180)]);
+        assert_eq!(layout.runs[0].columns_of(0), Some(&Vec::from([0])));
+        assert_eq!(fetched(&mut layout, 160), [Extent::new(192, 400), Extent::new(160, 180)], "its reader reads on");
+        assert_eq!(layout.runs[0].columns_of(0), Some(&Vec::from([0, 1])), "not the third before its end");
+    }
+
+    #[test]
+    fn one_group_says_nothing_of_others() {
+        let mut layout = layout(8, 4);
+        let all = (0..4).map(|column| read(&mut layout, chunk(5, column, 4))).collect::<Vec<_>>();
+        assert_eq!(all[..2], [[chunk(5, 0, 4)], [chunk(5, 1, 4)]]);
+        assert_eq!(all[2], [Extent::new(chunk(5, 2, 4).start, chunk(5, 3, 4).end)], "and the one behind three");
+        assert_eq!(all[3], [chunk(5, 3, 4)], "which is there");
+        assert_eq!(read(&mut layout, chunk(7, 0, 4)), [chunk(7, 0, 4)], "nor does one that does not follow");
+    }
+
+    #[test]
+    fn groups_come_as_far_ahead_as_the_reader_has_shown_and_may() {
+        let mut layout = layout(100, 1);
+        read(&mut layout, chunk(0, 0, 1));
+        let run = layout.observe(Nanos(0), chunk(1, 0, 1), true, true).unwrap();
+        assert_eq!(planned(&mut layout, run, 10_000, NOTHING), [Extent::new(64, 64 + 64 * 9)], "eight, four times two");
+        let run = layout.observe(Nanos(0), chunk(2, 0, 1), false, true).unwrap();
+        assert_eq!(planned(&mut layout, run, 64, NOTHING), [], "no more than may be");
+    }
+
+    #[test]
+    fn a_column_that_is_read_later_is_added_and_one_that_is_not_leaves() {
+        let mut layout = layout(60, 3);
+        read(&mut layout, chunk(0, 0, 3));
+        let run = layout.observe(Nanos(0), chunk(1, 0, 3), true, true).unwrap();
+        planned(&mut layout, run, 300, NOTHING);
+        let added = read(&mut layout, chunk(1, 1, 3));
+        assert_eq!(added[..2], [chunk(1, 1, 3), chunk(2, 1, 3)]);
+        for group in 2..20 {
+            read(&mut layout, chunk(group, 1, 3));
+            while let Some(chunk) = layout.passed(run) {
+                layout.judge(run, chunk, chunk.column == 1);
+            }
+        }
+        assert_eq!(layout.runs[0].columns, [1]);
+    }
+
+    #[test]
+    fn where_chunks_are_not_read_they_do_not_come_whole() {
+        let mut layout = layout(60, 1);
+        for group in (0..6).map(|nth| nth * 2) {
+            read(&mut layout, Extent::new(chunk(group, 0, 1).start, chunk(group, 0, 1).start + 1));
+        }
+        let run = layout.runs[0].id;
+        while let Some(chunk) = layout.passed(run) {
+            layout.judge(run, chunk, false);
+        }
+        assert_eq!(read(&mut layout, chunk(12, 0, 1)), []);
+    }
+}

@@ -1,0 +1,102 @@
+//! Traces of `src/files/layout.rs`: files that say where the chunks of their columns lie.
+
+use foreread_policy::{Event, Extent, FileId};
+
+use crate::reader::{Reader, STORE};
+
+/// Groups of three columns, of 32, 48 and 80 pages, from page 1 on: each begins in the page in
+/// which the one before it ends.
+const GROUPS: u64 = 12;
+
+/// The pages of a column of a group.
+fn chunk(group: u64, column: usize) -> Extent {
+    let start = 1 + 160 * group;
+    let [from, to] = [[0, 32], [32, 80], [80, 160]][column];
+    Extent::new(start + from, start + to + 1)
+}
+
+/// A reader of a file of which the driver has told where its chunks lie.
+fn told() -> Reader {
+    let mut reader = Reader::new(STORE, &[160 * GROUPS + 10]);
+    reader.hidden("the file says where its chunks lie: 36 events", |reader| {
+        for (group, column) in (0..GROUPS).flat_map(|group| (0..3).map(move |column| (group, column))) {
+            let (file, extent) = (FileId(1), chunk(group, column));
+            reader.tell(Event::Chunk { file, extent, group: group as u32, column: column as u32 });
+        }
+    });
+    reader
+}
+
+fn get(reader: &mut Reader, extent: Extent) {
+    reader.get(1, extent.start, extent.end);
+}
+
+#[test]
+fn columns() {
+    let mut reader = told();
+    for group in 0..5 {
+        get(&mut reader, chunk(group, 0));
+        get(&mut reader, chunk(group, 2));
+    }
+    reader.settle();
+    reader.trace.check(
+        "columns_of_groups",
+        "A reader takes the first and the third column of group after group, each with one read.",
+    );
+}
+
+#[test]
+fn columns_through_a_kernel() {
+    let mut reader = told();
+    for start in (0..3).flat_map(|group| {
+        let Extent { start, end } = chunk(group, 1);
+        // The first page came with what was read before.
+        (start + 1..end).step_by(16)
+    }) {
+        reader.get(1, start, start + 16);
+    }
+    reader.trace.check(
+        "columns_through_a_kernel",
+        "A kernel asks for the second column of three groups, 64 KiB at a time, from its second page on.",
+    );
+}
+
+#[test]
+fn one_row() {
+    let mut reader = told();
+    for column in 0..3 {
+        get(&mut reader, chunk(7, column));
+    }
+    reader.settle();
+    reader.trace.check("columns_one_row", "A reader takes all columns of one group: no other group is fetched.");
+}
+
+#[test]
+fn threads() {
+    let mut reader = told();
+    // Each thread asks for its first column, and then for its second.
+    for (group, column) in [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1)] {
+        let Extent { start, end } = chunk(group, column);
+        reader.read(1, start, end);
+    }
+    reader.settle();
+    reader
+        .trace
+        .check("columns_threads", "Three threads take a group each, and of it the first column and then the second.");
+}
+
+#[test]
+fn an_index() {
+    let mut reader = told();
+    for (nth, group) in [0, 1, 3, 8, 2, 9].into_iter().enumerate() {
+        let Extent { start, .. } = chunk(group, 2);
+        reader.get(1, start + 20, start + 22);
+        if nth == 0 {
+            reader.get(1, start + 50, start + 51);
+        }
+    }
+    reader.settle();
+    reader
+        .trace
+        .check("columns_index", "A reader with an index takes single pages of chunks: they are not fetched whole.");
+}
