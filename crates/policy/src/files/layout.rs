@@ -55,6 +55,8 @@ pub(crate) struct Layout {
     next_id: u64,
     /// How many more chunks are not fetched whole.
     distrust: u32,
+    /// The memory that it took when it was counted last.
+    counted_bytes: u64,
 }
 
 /// One reader, or several side by side, that goes from group to group.
@@ -102,6 +104,14 @@ impl Run {
             last: now,
             waited_at: None,
         }
+    }
+
+    /// Memory that it takes, in bytes.
+    fn bytes(&self) -> usize {
+        let columns = 4 * self.columns.len().max(4);
+        let groups = self.groups.len() * (size_of::<(u32, Vec<u32>)>() + columns);
+        let wanted = size_of::<Extent>() * (self.planned.len() + self.todo.len()) + 8 * (self.begun.len() + ENDS_KEPT);
+        size_of::<Self>() + columns + groups + wanted
     }
 
     /// Whether its next groups are known.
@@ -157,16 +167,18 @@ impl Layout {
     /// No program has the file open any more.
     pub(crate) fn release(&mut self) {
         self.runs.clear();
+        self.count();
     }
 
-    /// Memory that it takes, in bytes.
+    /// Memory that it took when it was counted last, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.chunks.len() * size_of::<Chunk>()) as u64
+        self.counted_bytes
     }
 
-    /// Whether the file says where its parts lie.
-    pub(crate) fn is_told(&self) -> bool {
-        !self.chunks.is_empty()
+    /// Counts the memory that it takes.
+    pub(crate) fn count(&mut self) {
+        let runs = self.runs.iter().map(Run::bytes).sum::<usize>();
+        self.counted_bytes = (size_of::<Self>() + self.chunks.len() * size_of::<Chunk>() + runs) as u64;
     }
 
     /// Whether `stream` is the number of a run, and not of a stream.

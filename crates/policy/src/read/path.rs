@@ -23,6 +23,7 @@
 //! a wake-up: drivers report time by events only (docs/decisions/0017). Source:
 //! docs/decisions/0001 (the state is here), 0021 (queues) and 0043 (the reads that wait).
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
@@ -105,7 +106,7 @@ struct File {
     is_empty: bool,
     readahead: FileReadahead,
     /// Where its parts lie, if it says so.
-    layout: Layout,
+    layout: Option<Box<Layout>>,
     /// What the tier has of it.
     cached: Cached,
     /// Pages that random reads asked for, less those fetched with them as hot blocks: how many
@@ -228,7 +229,7 @@ impl ReadPath {
         match event {
             Event::Open { file, pages } => {
                 let (readahead, random_pages) = (FileReadahead::new(), 0);
-                let (layout, cached) = (Layout::default(), Cached::default());
+                let (layout, cached) = (None, Cached::default());
                 let (is_open, is_empty, wasted_pages) = (true, false, 0);
                 let new = File { pages, is_open, is_empty, readahead, layout, cached, random_pages, wasted_pages };
                 let known = self.files.entry(file).or_insert(new);
@@ -536,7 +537,11 @@ impl ReadPath {
         if let Some(file) = self.files.get_mut(&file) {
             self.streams_bytes -= file.readahead.bytes();
             file.readahead = FileReadahead::new();
-            file.layout.release();
+            if let Some(layout) = &mut file.layout {
+                self.layouts_bytes -= layout.bytes();
+                layout.release();
+                self.layouts_bytes += layout.bytes();
+            }
             file.is_open = false;
         }
         self.queue.close(file);
@@ -548,7 +553,7 @@ impl ReadPath {
         self.release(file);
         self.cached(file, |cached| *cached = Cached::default());
         let known = self.files.remove(&file);
-        self.layouts_bytes -= known.as_ref().map_or(0, |known| known.layout.bytes());
+        self.layouts_bytes -= known.as_ref().map_or(0, File::layout_bytes);
         let pages = known.map_or(0, |known| known.pages);
         let gone = self.budget.close(file, pages);
         self.gone(gone);

@@ -25,31 +25,42 @@ impl ReadPath {
         if let Some(known) = self.files.get_mut(&file)
             && chunk.extent.end <= known.pages
         {
-            self.layouts_bytes -= known.layout.bytes();
-            known.layout.push(chunk);
-            self.layouts_bytes += known.layout.bytes();
+            let layout = known.layout.get_or_insert_default();
+            self.layouts_bytes -= layout.bytes();
+            layout.push(chunk);
+            layout.count();
+            self.layouts_bytes += layout.bytes();
         }
     }
 
     /// Takes note of a read. Returns the run that it belongs to, if it reads chunks.
     pub(super) fn observe_chunks(&mut self, now: Nanos, file: FileId, extent: Extent, found: Found) -> Option<u64> {
-        let known = self.files.get_mut(&file)?;
-        let run = known.layout.observe(now, extent, found == Found::Absent, found != Found::Resident)?;
-        while let Some(chunk) = known.layout.passed(run) {
+        let layout = self.files.get_mut(&file)?.layout.as_mut()?;
+        self.layouts_bytes -= layout.bytes();
+        let run = layout.observe(now, extent, found == Found::Absent, found != Found::Resident);
+        while let Some((run, chunk)) = run.and_then(|run| Some((run, layout.passed(run)?))) {
             let unread = self.budget.unread_in(file, chunk.extent);
-            known.layout.judge(run, chunk, unread <= chunk.extent.pages() / 2);
+            layout.judge(run, chunk, unread <= chunk.extent.pages() / 2);
         }
-        Some(run)
+        layout.count();
+        self.layouts_bytes += layout.bytes();
+        run
+    }
+
+    /// Where the parts of a file lie that says so. What it takes may grow by what is planned for
+    /// its runs, which the next read counts.
+    fn layout(&mut self, file: FileId) -> Option<&mut Layout> {
+        self.files.get_mut(&file)?.layout.as_deref_mut()
     }
 
     /// Submits what `run` wants next; `read` is the extent that its reader waits for.
     pub(super) fn plan_run(&mut self, now: Nanos, file: FileId, run: u64, read: Extent, file_pages: u64) {
         let limits = self.limits(now, file, run, file_pages);
         let (most, part) = (limits.ahead_pages_max, limits.part_pages_max);
-        while let Some(part) = self.files.get_mut(&file).and_then(|f| f.layout.next_part(run, most, part, read)) {
+        while let Some(part) = self.layout(file).and_then(|layout| layout.next_part(run, most, part, read)) {
             let until = self.submit_part(file, Ahead::Stream(run), part, read).err();
-            if let Some(known) = self.files.get_mut(&file) {
-                known.layout.planned(run, until.unwrap_or(part.extent.end));
+            if let Some(layout) = self.layout(file) {
+                layout.planned(run, until.unwrap_or(part.extent.end));
             }
             if until.is_some() {
                 return;
@@ -59,14 +70,22 @@ impl ReadPath {
 }
 
 impl File {
+    /// The memory that is taken by what is known of its chunks.
+    pub(super) fn layout_bytes(&self) -> u64 {
+        self.layout.as_ref().map_or(0, |layout| layout.bytes())
+    }
+
     /// How far ahead a stream or run wants to be, in pages.
     pub(super) fn ahead(&self, stream: u64) -> u64 {
-        self.layout.ahead(stream).unwrap_or_else(|| self.readahead.ahead(stream))
+        self.layout.as_ref().and_then(|layout| layout.ahead(stream)).unwrap_or_else(|| self.readahead.ahead(stream))
     }
 
     /// When the reader of a stream or run counts as stopped.
     pub(super) fn stops_at(&self, stream: u64) -> Option<Nanos> {
-        if Layout::is_run(stream) { self.layout.stops_at(stream) } else { self.readahead.stops_at(stream) }
+        match &self.layout {
+            Some(layout) if Layout::is_run(stream) => layout.stops_at(stream),
+            _ => self.readahead.stops_at(stream),
+        }
     }
 
     /// How long that reader may be silent beyond what is usual.
@@ -76,15 +95,15 @@ impl File {
 
     /// Whether that reader has had to wait since then.
     pub(super) fn has_waited(&self, stream: u64, since: Nanos) -> bool {
-        self.layout.has_waited(stream, since) || self.readahead.has_waited(stream, since)
+        self.layout.as_ref().is_some_and(|layout| layout.has_waited(stream, since))
+            || self.readahead.has_waited(stream, since)
     }
 
     /// Pages that were read ahead for a stream or run were evicted unread.
     pub(super) fn wasted(&mut self, stream: u64) {
-        if Layout::is_run(stream) {
-            self.layout.wasted(stream);
-        } else {
-            self.readahead.wasted(stream, true);
+        match &mut self.layout {
+            Some(layout) if Layout::is_run(stream) => layout.wasted(stream),
+            _ => self.readahead.wasted(stream, true),
         }
     }
 }

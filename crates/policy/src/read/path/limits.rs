@@ -49,7 +49,9 @@ impl ReadPath {
         if self.shares_at.is_none_or(|at| now.since(at).0 >= interval) {
             let since = Nanos(now.0.saturating_sub(ACTIVE.0));
             let active = Active { since, now };
-            let wanted = self.files.values().flat_map(|f| f.readahead.wanted(active).chain(f.layout.wanted(active)));
+            let wanted = self.files.values().flat_map(|f| {
+                f.readahead.wanted(active).chain(f.layout.iter().flat_map(move |layout| layout.wanted(active)))
+            });
             self.shares.set(wanted.map(|want| want.min(most)));
             self.shares_at = Some(now);
             self.budget.measure(self.requests.held_up_pages() * PAGE_BYTES);

@@ -86,7 +86,7 @@ impl ReadPath {
         let Some(File { pages, readahead, layout, .. }) = self.files.get_mut(&file) else { return Next::Nothing };
         let file_pages = *pages;
         // In a chunk, what was read before the read is of another one, or was fetched for it.
-        let is_told = layout.is_told();
+        let is_told = layout.is_some();
         let before = if is_told { 0 } else { self.budget.read_before(file, extent.start, CONTEXT_PAGES_MAX) };
         let near_pages = CONTEXT_PAGES_MAX.max(SKIPPED_READS_MAX * extent.pages());
         let near = Extent::new(extent.start.saturating_sub(near_pages), extent.start);
