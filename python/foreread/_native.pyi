@@ -159,19 +159,37 @@ class Store:
     def open(self, path: str, fresh: bool = True, *, to: Completions) -> Future[Handle]: ...
     @overload
     def open_together(
-        self, paths: Sequence[str], returns_errors: Literal[False] = False, to: None = None
+        self,
+        paths: Sequence[str],
+        returns_errors: Literal[False] = False,
+        reads: Sequence[tuple[int, int] | None] | None = None,
+        to: None = None,
     ) -> builtins.list[Handle]: ...
     @overload
     def open_together(
-        self, paths: Sequence[str], returns_errors: Literal[True], to: None = None
+        self,
+        paths: Sequence[str],
+        returns_errors: Literal[True],
+        reads: Sequence[tuple[int, int] | None] | None = None,
+        to: None = None,
     ) -> builtins.list[Handle | Exception]: ...
     @overload
     def open_together(
-        self, paths: Sequence[str], returns_errors: Literal[False] = False, *, to: Completions
+        self,
+        paths: Sequence[str],
+        returns_errors: Literal[False] = False,
+        reads: Sequence[tuple[int, int] | None] | None = None,
+        *,
+        to: Completions,
     ) -> Future[builtins.list[Handle]]: ...
     @overload
     def open_together(
-        self, paths: Sequence[str], returns_errors: Literal[True], to: Completions
+        self,
+        paths: Sequence[str],
+        returns_errors: Literal[True],
+        reads: Sequence[tuple[int, int] | None] | None = None,
+        *,
+        to: Completions,
     ) -> Future[builtins.list[Handle | Exception]]: ...
     def open_version(self, path: str, version: Version) -> Handle: ...
     @overload

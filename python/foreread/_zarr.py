@@ -108,7 +108,12 @@ class Store(_Store):
         wanted = list(key_ranges)
         keys = list(dict.fromkeys(key for key, _ in wanted))
         paths = [self._path(key) for key in keys]
-        opened = await self._store.open_together(paths, True, to=completions())
+        parts: dict[str, tuple[int, int] | None] = {}
+        for key, byte_range in wanted:
+            # Of several parts of a value, the first one tells what the key is.
+            parts.setdefault(key, _part(byte_range))
+        told = list(parts.values())
+        opened = await self._store.open_together(paths, True, told, to=completions())
         handles = {key: _there(handle) for key, handle in zip(keys, opened, strict=True)}
         reads = [
             (handle, *_extent(handle.size, byte_range))
@@ -129,7 +134,7 @@ class Store(_Store):
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
         """As `get`, for a thread that waits."""
-        (opened,) = self._store.open_together([self._path(key)], True)
+        (opened,) = self._store.open_together([self._path(key)], True, [_part(byte_range)])
         handle = _there(opened)
         if handle is None:
             return None
@@ -197,6 +202,22 @@ def _there(opened: _native.Handle | Exception) -> _native.Handle | None:
     if isinstance(opened, Exception):
         raise opened
     return opened
+
+
+def _part(byte_range: ByteRequest | None) -> tuple[int, int] | None:
+    """Where a part of a value begins and ends, as far as that is known without its length."""
+    match byte_range:
+        case None:
+            return 0, _ENDLESS
+        case RangeByteRequest(start, end):
+            return start, max(start, end)
+        case OffsetByteRequest(offset):
+            return offset, _ENDLESS
+    return None
+
+
+#: Behind the end of every value.
+_ENDLESS = (1 << 64) - 1
 
 
 def _extent(size: int, byte_range: ByteRequest | None) -> tuple[int, int]:

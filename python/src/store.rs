@@ -192,24 +192,28 @@ impl Store {
         to: Option<&Bound<'py, Completions>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let live = self.live(py)?;
-        let (future, spec) = (current(live, path, fresh), Arc::clone(&self.spec));
+        let (future, spec) = (current(live, path, fresh, None), Arc::clone(&self.spec));
         run(py, &live.engine, to, future, move |py, object| Ok(Bound::new(py, Handle::new(&spec, object))?.into_any()))
     }
 
     /// Opens several objects, as `open` without `fresh` does; their names are looked up together.
     /// Returns them in order. With `returns_errors` the list has exceptions where that failed;
-    /// otherwise the first one is raised.
-    #[pyo3(signature = (paths, returns_errors = false, to = None))]
+    /// otherwise the first one is raised. `reads` tells for each where the bytes that are about to
+    /// be read begin and end, if that is known: then they may be asked for before anything is known
+    /// of the name.
+    #[pyo3(signature = (paths, returns_errors = false, reads = None, to = None))]
     fn open_together<'py>(
         &self,
         py: Python<'py>,
         paths: Vec<String>,
         returns_errors: bool,
+        reads: Option<Vec<Option<(u64, u64)>>>,
         to: Option<&Bound<'py, Completions>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let live = self.live(py)?;
         let spec = Arc::clone(&self.spec);
-        let each: Vec<_> = paths.into_iter().map(|path| current(live, path, false)).collect();
+        let reads = reads.into_iter().flatten().chain(std::iter::repeat(None));
+        let each: Vec<_> = paths.into_iter().zip(reads).map(|(path, read)| current(live, path, false, read)).collect();
         let future = async move {
             let mut each = stream::iter(each).buffered(LOOKED_UP_AT_ONCE);
             let mut all = Vec::new();
@@ -279,8 +283,14 @@ impl Store {
 }
 
 /// The current version of the object `path`. Unless it must be `fresh`, an answer about the name
-/// that is at most a second old says which one that is.
-fn current(live: &Live, path: String, fresh: bool) -> impl Future<Output = Result<Object, Error>> + Send + 'static {
+/// that is at most a second old says which one that is. `read`: where the bytes that are about to
+/// be read begin and end.
+fn current(
+    live: &Live,
+    path: String,
+    fresh: bool,
+    read: Option<(u64, u64)>,
+) -> impl Future<Output = Result<Object, Error>> + Send + 'static {
     let known = live.recent.recall(&path).filter(|_| !fresh);
     let (engine, recent) = (live.engine.clone(), Arc::clone(&live.recent));
     async move {
@@ -288,7 +298,7 @@ fn current(live: &Live, path: String, fresh: bool) -> impl Future<Output = Resul
             Some(object) => Ok(object),
             None if fresh => engine.stat(&Key::new(path)).await,
             None => {
-                let object = look_up(&engine, &path).await?;
+                let object = look_up_to(&engine, &path, read).await?;
                 recent.remember(object.as_ref());
                 // A directory: the storage says what it thinks of opening it.
                 match object {
@@ -309,11 +319,20 @@ pub(crate) fn place(url: &str) -> PyResult<(String, String)> {
 
 /// The object at `path`; nothing for a directory.
 async fn look_up(engine: &Shared, path: &str) -> Result<Option<Object>, Error> {
+    look_up_to(engine, path, None).await
+}
+
+/// The same; `read`: where the bytes that are about to be read begin and end, if it is a file.
+async fn look_up_to(engine: &Shared, path: &str, read: Option<(u64, u64)>) -> Result<Option<Object>, Error> {
     if path.is_empty() {
         return Ok(None);
     }
     let (prefix, name) = path.rfind('/').map_or(("", path), |at| path.split_at(at + 1));
-    match engine.look_up(prefix, name).await? {
+    let node = match read {
+        Some((start, end)) => engine.look_up_to_read(prefix, name, start..end).await?,
+        None => engine.look_up(prefix, name).await?,
+    };
+    match node {
         Node::File(object) => Ok(Some(object)),
         Node::Directory(_) => Ok(None),
     }

@@ -48,7 +48,7 @@ use crate::error::{Error, ErrorKind, Operation};
 use crate::object::{Key, ListPage, Object, Version};
 use crate::response::{self, Asked, Coding, Refusal, Rejection};
 use crate::wire::{self, Redirects, Wire};
-use crate::{Backend, Body, Capabilities};
+use crate::{Backend, Body, Capabilities, Current};
 
 #[cfg(feature = "azblob")]
 pub(crate) use azblob::connect as connect_azblob;
@@ -176,6 +176,21 @@ impl Cloud {
         }
     }
 
+    async fn read_current(&self, key: &Key, range: Range<u64>) -> Result<Current, Error> {
+        let request = Request::Read { key: key.as_str(), range: (range.start, range.end), tag: None };
+        let response = self.ask(request).await.map_err(|e| e.with_extent(range.clone()))?;
+        let said = response::described(&range, response.status(), response.headers());
+        let said = said.and_then(|(size, found, skip)| {
+            Some((self.dialect.version_read(response.headers(), size)?, found, skip))
+        });
+        let Some((version, range, skip)) = said else {
+            let message = "the response does not tell which version it is of";
+            return Err(Error::new(ErrorKind::Unsupported, Operation::Read, key.as_str(), message).with_extent(range));
+        };
+        let body = response::body(response, key.as_str(), range.clone(), skip);
+        Ok(Current { object: Object { key: key.clone(), version }, range, body })
+    }
+
     /// Lists one page of the children of `prefix`; `deep`: of all objects below it.
     async fn list(&self, prefix: &str, from: From<'_>, deep: bool) -> Result<ListPage, Error> {
         let fail = |message| Error::new(ErrorKind::Transient, Operation::List, prefix, message);
@@ -205,6 +220,7 @@ impl Backend for Cloud {
             directories: false,
             range: true,
             rotational: false,
+            read_current: self.dialect.reads_tell_versions(),
         }
     }
 
@@ -214,6 +230,10 @@ impl Backend for Cloud {
 
     fn read<'a>(&'a self, key: &'a Key, version: &'a Version, range: Range<u64>) -> BoxFuture<'a, Result<Body, Error>> {
         self.read(key, version, range).boxed()
+    }
+
+    fn read_current<'a>(&'a self, key: &'a Key, range: Range<u64>) -> BoxFuture<'a, Result<Current, Error>> {
+        self.read_current(key, range).boxed()
     }
 
     fn list<'a>(&'a self, prefix: &'a str, continuation: Option<&'a str>) -> BoxFuture<'a, Result<ListPage, Error>> {

@@ -49,7 +49,7 @@ use std::ops::Range;
 use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use crate::{Backend, Entry, Error, ErrorKind, Key, Object};
+use crate::{Backend, Current, Entry, Error, ErrorKind, Key, Object};
 
 /// Puts objects into the storage that a backend reads.
 pub trait Seeder: Send + Sync {
@@ -123,6 +123,7 @@ const NAMES: [&str; 30] = [
 pub async fn check(backend: &dyn Backend, seeder: &dyn Seeder) {
     sizes_are_told(backend, seeder).await;
     ranges_are_exact(backend, seeder).await;
+    first_reads_describe(backend, seeder).await;
     versions_are_not_mixed(backend, seeder).await;
     missing_objects_are_not_found(backend, seeder).await;
     names_are_taken_literally(backend, seeder).await;
@@ -165,6 +166,44 @@ pub async fn ranges_are_exact(backend: &dyn Backend, seeder: &dyn Seeder) {
     ];
     for range in ranges {
         expect(backend, seeder, &object, 1, range).await;
+    }
+}
+
+/// A read of an object of which nothing is known tells what a stat does, and has the bytes that a
+/// read of that version has. One that has none of the bytes, or no object, is an error.
+pub async fn first_reads_describe(backend: &dyn Backend, seeder: &dyn Seeder) {
+    let first = async |key: &str, range: Range<u64>| {
+        let key = &Key::new(key);
+        persist(|| async {
+            let Current { object, range, body } = backend.read_current(key, range.clone()).await?;
+            let bytes: Vec<_> = body.try_collect().await?;
+            Ok((object, range, bytes.concat()))
+        })
+        .await
+    };
+    put(seeder, "first/empty", 0, 1).await;
+    if !backend.capabilities().read_current {
+        let error = first("first/empty", 0..1).await.expect_err("it is not supported");
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        return;
+    }
+    let size = 10_000;
+    put(seeder, "first/object", size, 1).await;
+    let object = stat(backend, "first/object").await;
+    for range in [0..1, 0..size, 0..size + 1, 0..1 << 40, 4095..4097, size - 1..size + 7] {
+        let (found, reached, bytes) =
+            first("first/object", range.clone()).await.unwrap_or_else(|e| panic!("bytes {range:?}: {e}"));
+        assert_eq!(found, object, "a first read of {range:?} is of the version that a stat tells");
+        assert_eq!(reached, range.start..range.end.min(size), "as far as the object reaches");
+        assert!(bytes == seeder.content("first/object", 1, reached.clone()), "bytes {reached:?}");
+    }
+    for (key, range) in [("first/object", size..size + 1), ("first/empty", 0..1)] {
+        let error = first(key, range).await.expect_err("no such bytes");
+        assert_ne!(error.kind(), ErrorKind::NotFound, "the object is there: {error}");
+    }
+    for key in ["first/none", "first", "first/", "first/object/"] {
+        let error = first(key, 0..10).await.expect_err("no such object");
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{key}: {error}");
     }
 }
 

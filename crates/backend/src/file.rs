@@ -124,6 +124,7 @@ impl Backend for Directory {
             directories: true,
             range: true,
             rotational: self.rotational,
+            read_current: false,
         }
     }
 

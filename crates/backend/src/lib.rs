@@ -91,6 +91,8 @@ pub struct Capabilities {
     /// The storage is a disk, which serves no request while its arm moves: few large requests are
     /// better than many at a time.
     pub rotational: bool,
+    /// [`Backend::read_current`] works.
+    pub read_current: bool,
 }
 
 impl Capabilities {
@@ -135,6 +137,29 @@ impl Capabilities {
         self.rotational = rotational;
         self
     }
+
+    /// Whether [`Backend::read_current`] works.
+    #[must_use]
+    pub fn with_read_current(mut self, read_current: bool) -> Self {
+        self.read_current = read_current;
+        self
+    }
+}
+
+/// An object that was read before anything was known of it.
+pub struct Current {
+    /// The object, at the version that its bytes are of: as [`Backend::stat`] has it.
+    pub object: Object,
+    /// Where the bytes lie: what was asked for, as far as the object reaches.
+    pub range: Range<u64>,
+    /// The bytes of `range`.
+    pub body: Body,
+}
+
+impl Debug for Current {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Current").field("object", &self.object).field("range", &self.range).finish_non_exhaustive()
+    }
 }
 
 /// Storage behind the engine. Object safe; all threads share one value.
@@ -159,6 +184,20 @@ pub trait Backend: Send + Sync + 'static {
     /// The future resolves when the response's head has arrived and was verified: status, length,
     /// range, and version. [`ErrorKind::Changed`] when the object no longer has that version.
     fn read<'a>(&'a self, key: &'a Key, version: &'a Version, range: Range<u64>) -> BoxFuture<'a, Result<Body, Error>>;
+
+    /// Reads `range` (bytes, not empty) of whatever version of `key` is the current one, and tells
+    /// which that is: one request does what [`Backend::stat`] and [`Backend::read`] do.
+    /// [`ErrorKind::NotFound`] if there is no object under exactly this key. An object that ends
+    /// before `range` begins, an empty one too, is an error of another kind: it is described by
+    /// [`Backend::stat`].
+    ///
+    /// Needs [`Capabilities::read_current`]; [`ErrorKind::Unsupported`] without it, and where an
+    /// answer does not tell the version.
+    fn read_current<'a>(&'a self, key: &'a Key, range: Range<u64>) -> BoxFuture<'a, Result<Current, Error>> {
+        let message = "this storage describes objects before it reads them";
+        let error = Error::new(ErrorKind::Unsupported, Operation::Read, key.as_str(), message);
+        futures::future::ready(Err(error.with_extent(range))).boxed()
+    }
 
     /// Lists one page of the direct children of `prefix` (empty, or ending in `/`), in the
     /// storage's order.

@@ -169,6 +169,29 @@ pub(crate) fn verify(asked: Asked<'_>, status: StatusCode, headers: &HeaderMap) 
     }
 }
 
+/// What the head of a successful response to a read of `range` says of an object of which nothing
+/// was known: its length, which bytes of `range` it has, and how many of the body come before them.
+/// `None` if the response contradicts itself or does not tell.
+pub(crate) fn described(
+    range: &Range<u64>,
+    status: StatusCode,
+    headers: &HeaderMap,
+) -> Option<(u64, Range<u64>, u64)> {
+    let length = number(headers, &CONTENT_LENGTH);
+    let (size, skip) = if status == StatusCode::PARTIAL_CONTENT {
+        let (start, end, total) = content_range(headers)?;
+        let size = total?;
+        let is_asked = start == range.start && end == range.end.min(size);
+        let is_long = length.is_none_or(|length| length == end - start);
+        (is_asked && is_long).then_some((size, 0))?
+    } else {
+        // The whole object: the server ignored the range.
+        (length?, range.start)
+    };
+    let found = range.start..range.end.min(size);
+    (!found.is_empty() && skip <= SKIP_BYTES_MAX).then_some((size, found, skip))
+}
+
 /// Resolves a [`Refusal::Mismatch`]: the storage accepted the condition and yet shows another
 /// version, so either it ignores conditions or this one response is wrong. `now`: its answer when
 /// asked once more.
@@ -524,6 +547,11 @@ mod tests {
             if let Some((start, end, _)) = content_range(&headers) {
                 assert!(start < end, "{start} to {end}");
             }
+            for status in [StatusCode::OK, StatusCode::PARTIAL_CONTENT] {
+                if let Some((size, found, _)) = described(&(10..20), status, &headers) {
+                    assert!(found.start == 10 && found.end <= size.min(20) && !found.is_empty(), "{found:?} of {size}");
+                }
+            }
             for (tag, conditions_hold) in [(Some("\"t\""), true), (Some("\"t\""), false), (None, false)] {
                 let version = Version { size: 100, tag: tag.map(Into::into), modified: Some(UNIX_EPOCH) };
                 let asked = Asked {
@@ -547,6 +575,26 @@ mod tests {
                 }
             }
         });
+    }
+
+    #[test]
+    fn a_first_answer_describes_the_object() {
+        let at = |range: Range<u64>, status: u16, fields: &[(&str, &str)]| {
+            described(&range, StatusCode::from_u16(status).expect("a status"), &head(fields))
+        };
+        let part = |text| [("content-range", text), ("content-length", "10")];
+        assert_eq!(at(0..10, 206, &part("bytes 0-9/100")), Some((100, 0..10, 0)));
+        assert_eq!(at(5..99, 206, &part("bytes 5-14/15")), Some((15, 5..15, 0)));
+        assert_eq!(at(2..8, 200, &[("content-length", "6")]), Some((6, 2..6, 2)));
+        // Another range or length, no total, and nothing of what was asked for.
+        assert_eq!(at(0..10, 206, &part("bytes 1-10/100")), None);
+        assert_eq!(at(0..20, 206, &part("bytes 0-9/100")), None);
+        assert_eq!(at(0..10, 206, &[("content-range", "bytes 0-9/100"), ("content-length", "9")]), None);
+        assert_eq!(at(0..10, 206, &part("bytes 0-9/*")), None);
+        assert_eq!(at(0..10, 206, &[]), None);
+        assert_eq!(at(0..10, 200, &[]), None);
+        assert_eq!(at(6..8, 200, &[("content-length", "6")]), None);
+        assert_eq!(at(0..8, 200, &[("content-length", "0")]), None);
     }
 
     #[test]

@@ -50,7 +50,10 @@ impl Listings {
 pub(crate) async fn answer(engine: &Engine, listings: &Listings, call: Call) -> Result<Reply, Error> {
     match call {
         Call::Stat(key) => engine.stat(&key).await.map(Reply::Object),
-        Call::LookUp { prefix, name } => Ok(Reply::Node(engine.look_up(&prefix, &name).await?.node)),
+        Call::LookUp { prefix, name, read: None } => Ok(Reply::Node(engine.look_up(&prefix, &name).await?.node)),
+        Call::LookUp { prefix, name, read: Some((start, end)) } => {
+            Ok(Reply::Node(engine.look_up_to_read(&prefix, &name, start..end).await?.node))
+        }
         Call::Entries { listing, prefix, place } => {
             let Some(directory) = listings.directory(engine, listing, &prefix, place) else { return Ok(Reply::Gone) };
             let entries = entries(&directory, place).await;

@@ -1,5 +1,6 @@
 //! An engine that may be in another process, and its files: what a program uses.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -88,7 +89,20 @@ impl Shared {
         if let Where::Here(own) = self.0.place() {
             return Ok(own.engine.look_up(prefix, name).await?.node);
         }
-        match self.0.call(Call::LookUp { prefix: prefix.to_owned(), name: name.to_owned() }).await? {
+        self.look_up_there(prefix, name, None).await
+    }
+
+    /// What `name` in `prefix` is, of which the bytes `range` are about to be read. See
+    /// [`Engine::look_up_to_read`].
+    pub async fn look_up_to_read(&self, prefix: &str, name: &str, range: Range<u64>) -> Result<Node, Error> {
+        if let Where::Here(own) = self.0.place() {
+            return Ok(own.engine.look_up_to_read(prefix, name, range).await?.node);
+        }
+        self.look_up_there(prefix, name, Some((range.start, range.end))).await
+    }
+
+    async fn look_up_there(&self, prefix: &str, name: &str, read: Option<(u64, u64)>) -> Result<Node, Error> {
+        match self.0.call(Call::LookUp { prefix: prefix.to_owned(), name: name.to_owned(), read }).await? {
             Reply::Node(node) => Ok(node),
             _ => Err(unexpected()),
         }

@@ -14,7 +14,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use foreread_engine::{Error, ErrorKind, Key, Node, Object, Version};
 
 /// The version of this format. One higher with each change.
-pub(crate) const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 2;
 
 /// The longest frame, 64 MiB: an order of a million files. Lower refuses such an order; higher
 /// lets a client have the server hold more.
@@ -78,9 +78,11 @@ pub(crate) enum Told {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Call {
     Stat(Key),
+    /// With the bytes that are about to be read, if there are any: their start and end.
     LookUp {
         prefix: String,
         name: String,
+        read: Option<(u64, u64)>,
     },
     /// Entries of a directory from `place` on. The client numbers its listings; one that begins at
     /// place 0 is new.
@@ -367,10 +369,14 @@ impl To<'_> {
                 self.u8(0);
                 self.text(key.as_str());
             }
-            Call::LookUp { prefix, name } => {
+            Call::LookUp { prefix, name, read } => {
                 self.u8(1);
                 self.text(prefix);
                 self.text(name);
+                self.optional(read.as_ref(), |to, (start, end)| {
+                    to.u64(*start);
+                    to.u64(*end);
+                });
             }
             Call::Entries { listing, prefix, place } => {
                 self.u8(2);
@@ -518,7 +524,11 @@ impl<'a> Fields<'a> {
     fn call(&mut self) -> Result<Call, Malformed> {
         Ok(match self.u8()? {
             0 => Call::Stat(self.key()?),
-            1 => Call::LookUp { prefix: self.text()?, name: self.text()? },
+            1 => {
+                let (prefix, name) = (self.text()?, self.text()?);
+                let read = self.optional(|from| Ok((from.u64()?, from.u64()?)))?;
+                Call::LookUp { prefix, name, read }
+            }
             2 => Call::Entries { listing: self.u32()?, prefix: self.text()?, place: self.u32()? },
             3 => Call::EndEntries { listing: self.u32()? },
             4 => {

@@ -5,6 +5,9 @@
 //!      ├── the listing, or the file, is in flight ──> waits for it, then asks again
 //!      └── otherwise ──> the storage: stat, and a listing of what lies below, at once or after
 //!                        it; one that is whole is the directory's listing from then on
+//!
+//!   look_up_to_read ── nothing tells ──> the read itself, whose answer tells what the name is
+//!      └── otherwise ──> look_up
 //! ```
 //!
 //! A storage may allow reads of names that it does not list. Whether something lies below such a
@@ -12,12 +15,14 @@
 //! below it can be looked up, and reading it fails.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use foreread_backend::lock::Mutex;
 use foreread_backend::{Key, ListPage, Object};
+use foreread_policy::PAGE_BYTES;
 use futures::StreamExt;
 use futures::future::{Either, select};
 use tokio::time::Instant;
@@ -31,6 +36,7 @@ use crate::directories::name;
 use crate::directories::table::{Named, Unknown};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
+use crate::requests::unclaimed::KEPT_FOR;
 
 /// An open directory: its entries as they come, each in its place, from one listing. A reader that
 /// goes back, or is slow, may find that entries are gone where memory is short: they are listed
@@ -182,6 +188,57 @@ impl Engine {
     /// Errors: [`ErrorKind::NotFound`]; others as the storage has them.
     pub async fn look_up(&self, prefix: &str, name: &str) -> Result<Named, Error> {
         self.on_runtime(self.find(prefix, name)).await
+    }
+
+    /// The same of a name of which the bytes `range` are about to be read, if it is an object. Where
+    /// nothing is known of the name, they are asked for at once, and the answer tells what it is: one
+    /// request, not two. The next read of that version takes them. What is no object is then
+    /// [`ErrorKind::NotFound`], also where it is a directory.
+    ///
+    /// ```
+    /// # use foreread_backend::{ConnectOptions, connect};
+    /// # use foreread_engine::{Engine, Error, Node, Options};
+    /// # async fn read(engine: &Engine) -> Result<(), Error> {
+    /// if let Node::File(object) = engine.look_up_to_read("a/", "b", 0..u64::MAX).await?.node {
+    ///     let bytes = engine.open(&object).read_at(0, object.version.size as usize).await?;
+    ///     println!("{} bytes", bytes.len());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Errors: as [`Engine::look_up`].
+    pub async fn look_up_to_read(&self, prefix: &str, name: &str, range: Range<u64>) -> Result<Named, Error> {
+        self.on_runtime(self.find_to_read(prefix, name, range)).await
+    }
+
+    async fn find_to_read(&self, prefix: &str, name: &str, range: Range<u64>) -> Result<Named, Error> {
+        let key = Key::new(format!("{prefix}{name}"));
+        let storage = &self.driver().storage;
+        // What is resident of it would be fetched again.
+        let may_be_first = !range.is_empty()
+            && name::is_possible(name)
+            && storage.reads_first()
+            && !self.driver().enter(|shard| shard.files.knows(&key));
+        let bytes = may_be_first.then(|| self.directories().reads_at_once(prefix, name)).flatten();
+        let Some(bytes) = bytes else { return self.find(prefix, name).await };
+        let start = range.start - range.start % PAGE_BYTES;
+        let end = range.end.min(range.start.saturating_add(bytes));
+        let end = end.checked_next_multiple_of(PAGE_BYTES).unwrap_or(end);
+        match storage.read_first(&key, start..end).await {
+            Some(Ok((object, asked))) => {
+                let (driver, key) = (Arc::downgrade(self.driver()), key);
+                self.runtime().spawn(async move {
+                    tokio::time::sleep(KEPT_FOR).await;
+                    if let Some(driver) = driver.upgrade() {
+                        driver.storage.unclaimed.give_up(&key, asked);
+                    }
+                });
+                Ok(Named { node: Node::File(object), believed: Duration::ZERO })
+            }
+            Some(Err(error)) => Err(error),
+            None => self.resolve(key.as_str(), false).await,
+        }
     }
 
     async fn find(&self, prefix: &str, name: &str) -> Result<Named, Error> {

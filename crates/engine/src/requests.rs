@@ -10,6 +10,7 @@
 //!                └────> Owner: wants, late, over <┘     ── the driver tells policy
 //!
 //!   Storage: the backend, the patience, the counters; stat and list, retried
+//!   Unclaimed: bodies of first reads, until a request of the task takes them
 //! ```
 //!
 //! *Invariant:* what executes requests knows neither policy's state nor the shard. It tells its
@@ -25,3 +26,4 @@ pub(crate) mod in_place;
 pub(crate) mod joint;
 pub(crate) mod owner;
 pub(crate) mod storage;
+pub(crate) mod unclaimed;

@@ -28,6 +28,18 @@ pub(crate) trait Dialect: Send + Sync + 'static {
         })
     }
 
+    /// The version in the response to a read of an object of `size` bytes: the same as in the
+    /// response to a stat. `None` if a read does not tell it.
+    fn version_read(&self, headers: &HeaderMap, size: u64) -> Option<Version> {
+        let tag = self.tag_header().tag(headers)?;
+        Some(Version { size, tag: Some(tag.into()), modified: last_modified(headers) })
+    }
+
+    /// Whether reads tell versions.
+    fn reads_tell_versions(&self) -> bool {
+        true
+    }
+
     /// The options that make a read conditional on a tag.
     fn on_condition(&self, tag: &str) -> ReadOptions {
         ReadOptions { if_match: Some(tag.to_owned()), ..ReadOptions::default() }

@@ -89,6 +89,15 @@ impl Dialect for Gcs {
         })
     }
 
+    // A read tells the time of the change in whole seconds, a stat in smaller parts.
+    fn version_read(&self, _: &HeaderMap, _: u64) -> Option<Version> {
+        None
+    }
+
+    fn reads_tell_versions(&self) -> bool {
+        false
+    }
+
     fn on_condition(&self, tag: &str) -> ReadOptions {
         ReadOptions { if_version_match: Some(tag.to_owned()), ..ReadOptions::default() }
     }

@@ -27,7 +27,8 @@ fn node() -> impl Strategy<Value = Node> {
 fn call() -> impl Strategy<Value = Call> {
     prop_oneof![
         text().prop_map(|key| Call::Stat(Key::new(key))),
-        (text(), text()).prop_map(|(prefix, name)| Call::LookUp { prefix, name }),
+        (text(), text(), proptest::option::of(any::<(u64, u64)>()))
+            .prop_map(|(prefix, name, read)| Call::LookUp { prefix, name, read }),
         (any::<u32>(), text(), any::<u32>()).prop_map(|(listing, prefix, place)| Call::Entries {
             listing,
             prefix,

@@ -3,6 +3,7 @@
 //! ```text
 //!   open, read         Read     an entry of a listing: resident, in flight or absent
 //!   look_up            Named    a name: what is known, or why not
+//!   look_up_to_read    ReadByName  a name that nothing tells, if its file is read at once
 //!   File opened        Opened   a small file, fetched ahead or not
 //!   Engine::expect     Expected files that will be read in this order
 //! ```
@@ -136,6 +137,22 @@ impl Directories {
                 }
                 said => said,
             }
+        })
+    }
+
+    /// How many bytes of the file `name` in `prefix` are read before it is known what that is;
+    /// `None` if it is looked up first. The reader is about to read it.
+    pub(crate) fn reads_at_once(self: &Arc<Self>, prefix: &str, name: &str) -> Option<u64> {
+        self.enter(|state| {
+            let (dir, _) = self.meet(state, prefix);
+            let (said, place) = state.table.look_up(dir, name, false);
+            let is_gone = || state.table.chain(dir).is_some_and(|chain| chain.listing.gone_part(name).is_some());
+            if !matches!(said, Err(Unknown::Nothing | Unknown::Listing(_))) || place.is_some() || is_gone() {
+                return None;
+            }
+            let bytes = state.policy.reads_at_once(dir)?;
+            self.tell(state, DirEvent::ReadByName { dir });
+            Some(bytes)
         })
     }
 

@@ -26,7 +26,9 @@ type Identity = (Key, Version);
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     known: Numbers<FileId, Arc<Opened>>,
-    by_identity: HashMap<Identity, FileId>,
+    /// Of each key the version that was opened last as a new one, and versions that were before it.
+    by_key: HashMap<Key, FileId>,
+    replaced: HashMap<Identity, FileId>,
     /// Those that have a place in the tier.
     by_object: HashMap<ObjectId, FileId>,
     /// Files that policy was told are released.
@@ -47,7 +49,11 @@ impl Files {
 
     /// Adds a new file.
     pub(crate) fn add(&mut self, opened: &Arc<Opened>) {
-        self.by_identity.insert(identity(&opened.object), opened.id);
+        if let Some(before) = self.by_key.insert(opened.object.key.clone(), opened.id)
+            && let Some(before) = self.known.get(&before)
+        {
+            self.replaced.insert(identity(&before.object), before.id);
+        }
         self.known.insert(opened.id, Arc::clone(opened));
         if let Some(kept) = &opened.kept {
             self.by_object.insert(kept.object, opened.id);
@@ -80,16 +86,28 @@ impl Files {
         idle
     }
 
+    /// Whether a version of the object is known.
+    pub(crate) fn knows(&self, key: &Key) -> bool {
+        self.by_key.contains_key(key)
+    }
+
+    fn find(&self, object: &Object) -> Option<FileId> {
+        let last = self.by_key.get(&object.key).filter(|last| {
+            self.known.get(last).is_some_and(|opened| opened.object.version == object.version)
+        });
+        last.or_else(|| self.replaced.get(&identity(object))).copied()
+    }
+
     /// This version of the object, if it is known; no longer idle. And whether it was.
     pub(crate) fn revive(&mut self, object: &Object) -> Option<(Arc<Opened>, bool)> {
-        let id = *self.by_identity.get(&identity(object))?;
+        let id = self.find(object)?;
         let was_idle = self.idle.remove(&id);
         self.known.get(&id).map(|opened| (Arc::clone(opened), was_idle))
     }
 
     /// This version of the object, if it is known and has no handle.
     pub(crate) fn idle(&self, object: &Object) -> Option<FileId> {
-        let file = *self.by_identity.get(&identity(object))?;
+        let file = self.find(object)?;
         let opened = self.known.get(&file)?;
         (opened.handles.load(Relaxed) == 0).then_some(file)
     }
@@ -102,7 +120,8 @@ impl Files {
     /// Gives back the memory that more files needed.
     pub(crate) fn shrink(&mut self) {
         self.known.shrink_to_fit();
-        self.by_identity.shrink_to_fit();
+        self.by_key.shrink_to_fit();
+        self.replaced.shrink_to_fit();
         self.by_object.shrink_to_fit();
         self.idle.shrink_to_fit();
     }
@@ -111,7 +130,11 @@ impl Files {
     pub(crate) fn forget(&mut self, file: FileId) {
         self.idle.remove(&file);
         if let Some(opened) = self.known.remove(&file) {
-            self.by_identity.remove(&identity(&opened.object));
+            if self.by_key.get(&opened.object.key) == Some(&file) {
+                self.by_key.remove(&opened.object.key);
+            } else {
+                self.replaced.remove(&identity(&opened.object));
+            }
             if let Some(kept) = &opened.kept {
                 self.by_object.remove(&kept.object);
             }

@@ -12,10 +12,12 @@
 //! ```
 
 use std::future::Future;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use foreread_backend::Body;
 use foreread_policy::{Nanos, PAGE_BYTES, Source};
 use futures::StreamExt;
 use tokio::time::Instant;
@@ -64,12 +66,24 @@ async fn carry<O: Owner>(in_flight: InFlight<O>, mut carried: Carried<O>) {
     let storage = owner.storage();
     let Carried { joint, filling, ended, .. } = &mut carried;
     let mut backoff: Option<Backoff> = None;
-    let submitted = Instant::now();
+    let mut first = storage.unclaimed.claim(&joint.opened.object, filling.rest());
+    // What the storage has answered already was asked for before.
+    let submitted = first.as_ref().map_or_else(Instant::now, |first| first.asked);
     let mut first_byte = None;
     // Lateness counts for the first attempt only: a later one is a second chance already.
-    let mut late = joint.lead().late();
+    let mut late = joint.lead().late().filter(|_| first.is_none());
     loop {
-        let read = read_body(&owner, joint, filling, submitted, &mut first_byte, late.take());
+        let read = async {
+            if let Some(first) = first.take() {
+                joint.ask(Source::Storage);
+                let body = first.into_body(filling.rest());
+                fill(&owner, joint, filling, submitted, &mut first_byte, body).await?;
+            }
+            if filling.rest().is_empty() {
+                return Ok(());
+            }
+            read_body(&owner, joint, filling, submitted, &mut first_byte, late.take()).await
+        };
         let failure = match read.await {
             Ok(()) => break,
             Err(failure) => failure,
@@ -127,7 +141,7 @@ async fn read_body<O: Owner>(
         attempt(storage.patience.first_byte, "read", object.key.as_str(), read)
     };
     let (began, longest) = (Instant::now(), storage.patience.first_byte + late.unwrap_or_default());
-    let mut body = match late {
+    let body = match late {
         Some(late) => {
             let hedged = || {
                 owner.late(joint.lead().id());
@@ -140,10 +154,30 @@ async fn read_body<O: Owner>(
     if was_stopped(began, longest) {
         filling.wait_since(Instant::now());
     }
-    let wrong = |what: &str| {
-        let text = format!("read {} [{}, {}): {what}", object.key, wanted.start, wanted.end);
-        Failure::passing(Error::new(ErrorKind::Io, text).with_key(object.key.as_str()).with_retry())
-    };
+    fill(owner, joint, filling, submitted, first_byte, body).await?;
+    if !filling.rest().is_empty() {
+        return Err(wrong(joint, &wanted, "the body ended early"));
+    }
+    Ok(())
+}
+
+/// A body that is not what was asked for.
+fn wrong(joint: &Joint, wanted: &Range<u64>, what: &str) -> Failure {
+    let key = &joint.opened.object.key;
+    let text = format!("read {key} [{}, {}): {what}", wanted.start, wanted.end);
+    Failure::passing(Error::new(ErrorKind::Io, text).with_key(key.as_str()).with_retry())
+}
+
+/// Fills the folios with what comes of `body`, until it or what is missing ends.
+async fn fill<O: Owner>(
+    owner: &Arc<O>,
+    joint: &Joint,
+    filling: &mut Filling,
+    submitted: Instant,
+    first_byte: &mut Option<Duration>,
+    mut body: Body,
+) -> Result<(), Failure> {
+    let (storage, object, wanted) = (owner.storage(), &joint.opened.object, filling.rest().clone());
     while !filling.rest().is_empty() {
         let next = async { Ok(body.next().await) };
         // A body of which a byte comes now and then is not waited for any longer than a silent
@@ -151,12 +185,15 @@ async fn read_body<O: Owner>(
         let left = storage.patience.total.saturating_sub(filling.progress().elapsed());
         let (began, patience) = (Instant::now(), storage.patience.idle.min(left));
         let Some(piece) = attempt(patience, "read", object.key.as_str(), next).await? else {
-            return Err(wrong("the body ended early"));
+            return Ok(());
         };
         if was_stopped(began, patience) {
             filling.wait_since(Instant::now());
         }
         let piece = piece?;
+        if piece.is_empty() {
+            continue;
+        }
         if first_byte.is_none() {
             joint.answer();
         }
@@ -165,7 +202,7 @@ async fn read_body<O: Owner>(
         joint.opened.uses.fetched(piece.len());
         storage.planted.pass(Panic::Task);
         if !filling.take(owner, piece).await {
-            return Err(wrong("more bytes came than were asked for"));
+            return Err(wrong(joint, &wanted, "more bytes came than were asked for"));
         }
     }
     Ok(())

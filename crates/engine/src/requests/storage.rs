@@ -3,6 +3,7 @@
 //! Operations that bring no pages (stat, list) are made and retried here; reads are tasks of their
 //! own (`fetch.rs`, `in_place.rs`).
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,6 +20,7 @@ use crate::options::{Options, Patience};
 use crate::pages::opened::Kept;
 use crate::planted::Planted;
 use crate::requests::attempt::{Backoff, attempt};
+use crate::requests::unclaimed::Unclaimed;
 use crate::slow::Slow;
 use crate::stats::Counters;
 
@@ -34,6 +36,7 @@ pub(crate) struct Storage {
     pub(crate) slow: Slow,
     pub(crate) failures: Failures,
     pub(crate) planted: Arc<Planted>,
+    pub(crate) unclaimed: Unclaimed,
     /// From it follow the waits between attempts.
     seed: AtomicU64,
 }
@@ -58,8 +61,8 @@ impl Storage {
         let identity = backend.identity();
         let (patience, seed) = (options.patience, AtomicU64::new(options.seed));
         let (stats, slow) = (Arc::default(), Slow::new(options.slow));
-        let failures = Failures::default();
-        Self { backend, tier, identity, patience, stats, slow, failures, planted, seed }
+        let (failures, unclaimed) = (Failures::default(), Unclaimed::default());
+        Self { backend, tier, identity, patience, stats, slow, failures, planted, unclaimed, seed }
     }
 
     /// The place of `object` in the tier; `None` if there is no tier, or nothing but its length
@@ -82,6 +85,33 @@ impl Storage {
     pub(crate) async fn stat(&self, key: &Key) -> Result<Object, Error> {
         self.stats.stats.fetch_add(1, Relaxed);
         self.retry("stat", key.as_str(), || self.backend.stat(key)).await
+    }
+
+    /// Whether an object can be read before it is known, and is not in the tier.
+    pub(crate) fn reads_first(&self) -> bool {
+        self.tier.is_none() && self.backend.capabilities().read_current
+    }
+
+    /// Reads `range` of the current version of `key`, and keeps its body for the request that will
+    /// want it. Returns the object and when it was asked for. There is one attempt: `None` if it
+    /// does not tell what the object is, or another reader asks for it just now.
+    pub(crate) async fn read_first(&self, key: &Key, range: Range<u64>) -> Option<Result<(Object, Instant), Error>> {
+        let turn = self.unclaimed.turn(key)?;
+        self.stats.requests.fetch_add(1, Relaxed);
+        let asked = Instant::now();
+        let read = self.backend.read_current(key, range);
+        match attempt(self.patience.first_byte, "read", key.as_str(), read).await {
+            Ok(current) => {
+                let object = current.object.clone();
+                turn.keep(current, asked);
+                Some(Ok((object, asked)))
+            }
+            Err(failure) if failure.error.kind() == ErrorKind::NotFound => Some(Err(failure.error)),
+            Err(failure) => {
+                tracing::debug!(error = %failure.error, "a first read tells nothing");
+                None
+            }
+        }
     }
 
     /// One page of the direct children of `prefix`.

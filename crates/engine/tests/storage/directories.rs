@@ -94,6 +94,104 @@ fn a_small_directory_is_known_by_the_answer_to_its_name() {
     });
 }
 
+/// What `read` finds of a name, and its bytes if that is a file.
+async fn read_by_name(rig: &super::Rig, key: &str, range: std::ops::Range<u64>) -> Result<Vec<u8>, ErrorKind> {
+    let (prefix, name) = key.split_at(key.rfind('/').expect("a directory") + 1);
+    match rig.engine.look_up_to_read(prefix, name, range.clone()).await.map(|named| named.node) {
+        Ok(Node::File(object)) => {
+            let len = range.end.min(object.version.size).saturating_sub(range.start);
+            let read = rig.engine.open(&object).read_at(range.start, len as usize).await;
+            Ok(read.expect("its bytes").to_vec())
+        }
+        Ok(Node::Directory(prefix)) => panic!("{prefix} is a directory"),
+        Err(error) => Err(error.kind()),
+    }
+}
+
+/// Chunks of an array, four in a directory, and names that are not there: a request each.
+#[test]
+fn a_name_that_is_read_at_once_costs_one_request() {
+    let keys: Vec<_> = (0..40).map(|n| format!("a/{}/{}", n / 4, n % 4)).collect();
+    let sizes = [1, 4096, 262_144, 600_000];
+    let objects: Vec<_> = keys.iter().zip(sizes.iter().cycle()).map(|(key, size)| (key.as_str(), *size)).collect();
+    let rig = rig(&objects, &Options::default());
+    rig.engine.runtime().block_on(async {
+        for &(key, size) in &objects[..36] {
+            let bytes = read_by_name(&rig, key, 0..u64::MAX).await.expect("it is there");
+            assert_eq!(bytes.len() as u64, size);
+            foreread_testbed::content::verify(key, 1, 0, &bytes).expect("the object's bytes");
+        }
+        let stats = rig.engine.stats();
+        assert_eq!((stats.stats, stats.lists), (0, 0), "each read has told what its name is");
+        assert_eq!(stats.requests, 36, "a request each");
+        for name in ["a/0/none", "a/8", "a/0", "b/none", "b/none"] {
+            assert_eq!(read_by_name(&rig, name, 0..u64::MAX).await, Err(ErrorKind::NotFound), "{name}");
+        }
+        let after = rig.engine.stats();
+        let asked = (after.requests - stats.requests, after.stats, after.lists);
+        assert_eq!(asked, (5, 0, 0), "a name that is not there is no more than a request");
+        // Pages that are resident are not fetched once more.
+        assert_eq!(read_by_name(&rig, "a/1/2", 0..u64::MAX).await.map(|bytes| bytes.len()), Ok(262_144));
+        assert_eq!(rig.engine.stats().requests, after.requests, "it is resident");
+    });
+}
+
+/// Whatever is read, of whatever length, in whichever order, and at most one version of it.
+#[test]
+fn first_reads_are_exact() {
+    for size in [0, 1, 4095, 4096, 4097, 70_000, (4 << 20) - 1, 4 << 20, (4 << 20) + 1, 9_000_000] {
+        let ends = [0..1, 0..u64::MAX, 5..u64::MAX, 4096..8192, 69_999..70_000, 70_000..80_000, 3..3];
+        for range in ends.into_iter().chain([4_194_000..4_195_000]) {
+            let rig = rig(&[("d/file", size)], &Options::default());
+            rig.engine.runtime().block_on(async {
+                let bytes = read_by_name(&rig, "d/file", range.clone()).await.expect("it is there");
+                let wanted = range.end.min(size).saturating_sub(range.start);
+                assert_eq!(bytes.len() as u64, wanted, "bytes {range:?} of {size}");
+                foreread_testbed::content::verify("d/file", 1, range.start, &bytes).expect("the object's bytes");
+            });
+        }
+    }
+}
+
+/// A body whose object is replaced before the read wants it is not taken for the new version.
+#[test]
+fn a_first_read_is_of_the_version_that_it_tells() {
+    let rig = rig(&[("d/file", 100_000)], &Options::default());
+    rig.engine.runtime().block_on(async {
+        let object = async |range| match rig.engine.look_up_to_read("d/", "file", range).await.map(|named| named.node) {
+            Ok(Node::File(object)) => object,
+            other => panic!("{other:?}"),
+        };
+        let old = object(0..u64::MAX).await;
+        let spec = foreread_testbed::ObjectSpec { generation: 2, ..foreread_testbed::ObjectSpec::new("d/file", 90_000) };
+        rig.testbed.set_object(&spec);
+        // What nothing reads is forgotten, and its version with it.
+        let new = rig.engine.stat(&Key::new("d/file")).await.expect("the new version");
+        assert_ne!(old.version, new.version);
+        let bytes = rig.engine.open(&new).read_at(0, 90_000).await.expect("the new bytes");
+        foreread_testbed::content::verify("d/file", 2, 0, &bytes.to_vec()).expect("the new version's bytes");
+        // The old one is still in its connection.
+        let bytes = rig.engine.open(&old).read_at(0, 100_000).await.expect("the old bytes");
+        foreread_testbed::content::verify("d/file", 1, 0, &bytes.to_vec()).expect("the old version's bytes");
+    });
+}
+
+/// A directory of many files is listed once some were read, and its other files come ahead.
+#[test]
+fn a_large_directory_is_listed_for_files_that_are_read_by_name() {
+    let keys: Vec<_> = (0..200).map(|n| format!("d/{n:03}")).collect();
+    let objects: Vec<_> = keys.iter().map(|key| (key.as_str(), 10_000)).collect();
+    let rig = rig(&objects, &Options::default());
+    rig.engine.runtime().block_on(async {
+        for key in &keys {
+            assert_eq!(read_by_name(&rig, key, 0..u64::MAX).await.map(|bytes| bytes.len()), Ok(10_000));
+        }
+        let stats = rig.engine.stats();
+        assert!((1..=8).contains(&stats.lists), "{} listings", stats.lists);
+        assert!(stats.requests <= 220 && stats.stats == 0, "{} and {} requests", stats.requests, stats.stats);
+    });
+}
+
 /// Small directories that came by one request are in use for longer than a listing is believed.
 /// They are renewed by one request as well, and so is the one that they are in.
 #[test]

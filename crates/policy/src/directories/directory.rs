@@ -88,6 +88,8 @@ pub(crate) struct Dir {
     pub(crate) names: u32,
     /// Names looked up since then that it answered.
     pub(crate) answered: u32,
+    /// Files that were read since then before their names were known.
+    pub(crate) read: u32,
     /// Names that the listing before it answered.
     answered_before: u32,
     /// The entry whose name a listing answered last.
@@ -220,7 +222,7 @@ impl Dir {
         self.was_read |= self.pages_read > 0;
         (self.requested, self.complete, self.pages_read, self.pages_before) = (Some(now), false, 0, 0);
         self.answered_before = self.answered;
-        (self.names, self.answered, self.used_early) = (0, 0, false);
+        (self.names, self.answered, self.read, self.used_early) = (0, 0, 0, false);
     }
 
     /// A name was looked up that the listing has not come to. Its place is `entry` by the listing

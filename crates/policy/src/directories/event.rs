@@ -97,6 +97,12 @@ pub enum DirEvent<'a> {
         /// Whether a valid listing answers it, or one is in flight.
         found: Found,
     },
+    /// A reader reads a file in `dir` of whose name nothing is known. The read goes out at once, and
+    /// its answer tells what the name is ([`crate::DirReadahead::reads_at_once`]).
+    ReadByName {
+        /// The directory.
+        dir: DirId,
+    },
     /// A reader looks up a name that the listing of `dir` does not tell, or enters the directory
     /// of that name: one that lies among entries which are forgotten ([`DirAction::Trim`]), or
     /// have not come again.

@@ -186,6 +186,7 @@ impl DirReadahead {
             }
             DirEvent::Read { dir, entry, found } => self.read(dir, entry, found),
             DirEvent::Named { dir, entry, found } => self.named(dir, entry, found),
+            DirEvent::ReadByName { dir } => self.read_by_name(dir),
             DirEvent::Sought { dir, from, to } => self.sought(dir, from, to),
             DirEvent::Opened { dir, entry, found } => self.opened(dir, entry, found),
             DirEvent::Expected { files, ahead_bytes, continues } => {

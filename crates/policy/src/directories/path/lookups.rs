@@ -21,6 +21,7 @@
 //!                                  expired, one page that answered two names: list it again
 //!                                  more pages: up to the name, side by side, as far as earlier
 //!                                  listings answered names
+//!   ReadByName ──────────────────> the eighth one in a directory, and later ones: as Named
 //!   Sought, or Named expired, in a directory that was trimmed:
 //!          in order ──────────────> list it from there (`relisting`)
 //!          found, or entered ─────> go on with that listing
@@ -183,6 +184,24 @@ impl DirReadahead {
         }
     }
 
+    /// How many bytes of a file in `dir`, of whose name nothing is known, are read before it is
+    /// asked what the name is: the answer to the read tells that. `None` if the name is to be looked
+    /// up: a listing of its directory, with those beside it, answers it as soon.
+    pub fn reads_at_once(&self, dir: DirId) -> Option<u64> {
+        (self.options.readahead && !self.parents.contains_key(&dir)).then_some(READ_BYTES)
+    }
+
+    /// A reader reads a file in `dir` whose name nothing tells. That costs no more than if it were
+    /// known: the directory is listed for its later names once there were some.
+    pub(super) fn read_by_name(&mut self, dir: DirId) {
+        self.touch(dir);
+        let known = self.dirs.entry(dir).or_default();
+        known.read += 1;
+        if known.read >= NAMES_READ {
+            self.named(dir, None, Found::Absent);
+        }
+    }
+
     /// The storage has to be asked for the name of a directory. If names in it were looked up
     /// before, a program comes back to it and is about to look up names in it. So it is listed at
     /// once, beside the request for its own name. A listing with entries also shows that it is
@@ -247,6 +266,17 @@ const LISTINGS_FIRST: u32 = 8;
 /// page must have answered before it is listed again. Lower: a program that looks up one name has
 /// a whole page listed. Higher: more names cost a request each. Source: docs/decisions/0029.
 const NAMES_MIN: u32 = 2;
+
+/// Files read before their names were known until names in their directory count, 7: the directory
+/// is listed at the ninth. Lower: directories of a few files cost a listing each, which saves no
+/// wait. Higher: of more files in a large directory none is fetched ahead. Source:
+/// docs/decisions/0095 (four files in a directory; not tuned).
+const NAMES_READ: u32 = 7;
+
+/// Bytes of a file that are read before its length is known, 4 MiB: as far as files come whole with
+/// their first read. Lower: longer files cost a request more. Higher: of a long file that is read in
+/// parts more comes in vain. Source: docs/decisions/0064.
+const READ_BYTES: u64 = 4 << 20;
 
 /// Names asked for alone for each page of a directory, when it is listed again though its files
 /// are fetched at their look-ups. Lower: listings add up to as many requests as the files.
