@@ -180,9 +180,8 @@ impl Cloud {
         let request = Request::Read { key: key.as_str(), range: (range.start, range.end), tag: None };
         let response = self.ask(request).await.map_err(|e| e.with_extent(range.clone()))?;
         let said = response::described(&range, response.status(), response.headers());
-        let said = said.and_then(|(size, found, skip)| {
-            Some((self.dialect.version_read(response.headers(), size)?, found, skip))
-        });
+        let said = said
+            .and_then(|(size, found, skip)| Some((self.dialect.version_read(response.headers(), size)?, found, skip)));
         let Some((version, range, skip)) = said else {
             let message = "the response does not tell which version it is of";
             return Err(Error::new(ErrorKind::Unsupported, Operation::Read, key.as_str(), message).with_extent(range));

@@ -80,6 +80,10 @@ struct Driver {
     requests: u32,
     discarded: u32,
     released: Vec<u64>,
+    /// Entries of a page of a listing, and names that a subtree request is answered with.
+    page: usize,
+    below: usize,
+    first_byte: Nanos,
 }
 
 impl Driver {
@@ -101,6 +105,9 @@ impl Driver {
             requests: 0,
             discarded: 0,
             released: Vec::new(),
+            page: PAGE,
+            below: BELOW,
+            first_byte: Nanos::from_millis(30),
         }
     }
 
@@ -174,7 +181,7 @@ impl Driver {
     fn answer_listing(&mut self, dir: u64) {
         let Some((from, _)) = self.listing.remove(&dir) else { return };
         let children = self.tree[&dir].clone();
-        let end = (from + PAGE).min(children.len());
+        let end = (from + self.page).min(children.len());
         let since = if from == 0 { self.now } else { self.known.get(&dir).map_or(self.now, |known| known.1) };
         self.known.insert(dir, (end, since));
         let (first, last) = (from == 0, end == children.len());
@@ -182,7 +189,7 @@ impl Driver {
             self.gone.remove(&dir);
         }
         let gone = self.gone.get(&dir).copied().unwrap_or(0) as usize;
-        let bytes = ((end - gone) as u64).div_ceil(PAGE as u64) * PAGE_BYTES;
+        let bytes = ((end - gone) as u64).div_ceil(self.page as u64) * PAGE_BYTES;
         let children = &children[from..end];
         self.tell(DirEvent::Listed { dir: DirId(dir), first, same: true, children, last, bytes });
     }
@@ -191,32 +198,46 @@ impl Driver {
     fn answer_below(&mut self, nth: usize) {
         let (dir, from, to) = self.belows.remove(nth);
         let requested = self.now;
-        let (mut whole, mut files) = (Vec::new(), 0);
+        let (mut whole, mut left) = (Vec::new(), self.below);
+        // A page ends in the middle of a directory, and of those above it.
         for below in self.dirs_among(dir, from, u32::MAX) {
-            let subtree = self.subtree(below);
-            files += subtree.iter().map(|dir| self.tree[dir].len()).sum::<usize>();
-            if files > BELOW {
+            if !self.take(below, &mut left, &mut whole) {
                 break;
             }
-            whole.push((below, subtree));
         }
         for below in self.dirs_among(dir, from, to) {
             if !self.along.remove(&below) {
                 continue;
             }
-            if whole.iter().any(|(dir, _)| *dir == below) {
+            if whole.contains(&below) {
                 self.tell_whole(below);
             } else {
                 self.known.remove(&below);
             }
         }
-        for below in whole.into_iter().flat_map(|(_, subtree)| subtree) {
+        for below in whole {
             if !self.is_early(below) && !self.is_in_flight(below) {
                 self.tell(DirEvent::Along { dir: DirId(below), requested });
                 self.tell_whole(below);
             }
         }
         self.tell(DirEvent::ListedBelow { dir: DirId(dir), from });
+    }
+
+    /// What a page of a subtree, with room for `left` more files, holds of `dir`: whole directories,
+    /// each after those in it. Returns whether it holds all.
+    fn take(&self, dir: u64, left: &mut usize, whole: &mut Vec<u64>) -> bool {
+        for child in &self.tree[&dir] {
+            let fits = match child {
+                Child::Directory(below) => self.take(below.0, left, whole),
+                Child::File { .. } => left.checked_sub(1).map(|rest| *left = rest).is_some(),
+            };
+            if !fits {
+                return false;
+            }
+        }
+        whole.push(dir);
+        true
     }
 
     fn tell_whole(&mut self, dir: u64) {
@@ -235,12 +256,6 @@ impl Driver {
         dirs.filter_map(|child| if let Child::Directory(dir) = child { Some(dir.0) } else { None }).collect()
     }
 
-    /// `dir` and all directories below it.
-    fn subtree(&self, dir: u64) -> Vec<u64> {
-        let below = self.dirs_of(dir).into_iter().flat_map(|dir| self.subtree(dir));
-        std::iter::once(dir).chain(below).collect()
-    }
-
     fn answer_fetch(&mut self, file: (u64, u32), came: bool) {
         if self.fetching.remove(&file) {
             if came {
@@ -253,7 +268,7 @@ impl Driver {
     /// The storage answers everything in flight.
     fn round(&mut self) {
         self.rounds += 1;
-        self.now = Nanos(self.now.0 + 30_000_000);
+        self.now = Nanos(self.now.0 + self.first_byte.0);
         for (dir, (_, parallel)) in self.listing.clone() {
             for _ in 0..parallel {
                 self.answer_listing(dir);
@@ -290,7 +305,7 @@ impl Driver {
 
     /// A reader reads a directory to its end.
     fn read(&mut self, dir: u64) {
-        for entry in (0..=self.tree[&dir].len() as u32).step_by(PAGE) {
+        for entry in (0..=self.tree[&dir].len() as u32).step_by(self.page) {
             let there = |driver: &Self| {
                 driver.known.get(&dir).is_some_and(|known| known.0 as u32 > entry || known.0 == driver.tree[&dir].len())
             };
@@ -336,8 +351,8 @@ impl Driver {
         let (found, place) = if there { (Found::Resident, Some(entry)) } else { (Found::Absent, None) };
         self.tell(DirEvent::Named { dir: DirId(dir), entry: place, found });
         if !there {
-            let part = entry / PAGE as u32 * PAGE as u32;
-            let (from, to) = (part, part + PAGE as u32);
+            let part = entry / self.page as u32 * self.page as u32;
+            let (from, to) = (part, part + self.page as u32);
             let clamp = |place: u32| if entry < gone { place.min(gone) } else { place.max(end as u32) };
             self.tell(DirEvent::Sought { dir: DirId(dir), from: clamp(from), to: clamp(to) });
             self.round();
@@ -548,6 +563,93 @@ fn small_directories_are_listed_together() {
     }
     assert!(together.rounds < single.rounds, "{} rounds, one by one {}", together.rounds, single.rounds);
     assert!(together.requests * 4 <= single.requests, "{} requests, one by one {}", together.requests, single.requests);
+}
+
+/// A tree whose levels have so many subdirectories in each directory.
+fn levels(wide: &[u64], files: usize) -> Tree {
+    let (mut tree, mut level, mut next) = (Tree::new(), vec![0], 1);
+    for wide in wide.iter().copied().chain([0]) {
+        let mut under = Vec::new();
+        for dir in level {
+            let dirs = next..next + wide;
+            next = dirs.end;
+            under.extend(dirs.clone());
+            // Names of directories are taken to come before those of files.
+            let files =
+                std::iter::repeat_n(Child::File { pages: 2, kind: 0, stem: 0 }, if wide == 0 { files } else { 0 });
+            tree.insert(dir, dirs.map(|dir| Child::Directory(DirId(dir))).chain(files).collect());
+        }
+        level = under;
+    }
+    tree
+}
+
+/// Rounds and requests of a walk through a tree, with subtree requests or without.
+fn walked(tree: Tree, below: bool, first_byte_ms: u64) -> (u32, u32) {
+    let shares = DirShares { known_bytes: 64 << 20, ..OPTIONS.shares };
+    let mut driver = Driver::new(tree, DirOptions { below, shares, ..OPTIONS });
+    // As stores answer.
+    (driver.page, driver.below, driver.first_byte) = (1000, 1000, Nanos::from_millis(first_byte_ms));
+    driver.walk(0, false);
+    (driver.rounds, driver.requests)
+}
+
+/// Whatever the shape, subtree requests cost neither rounds nor requests; most trees take a few
+/// requests for each page of their names.
+#[test]
+fn trees_of_every_shape_are_listed_in_as_few_rounds_as_without_subtrees() {
+    let shapes: [(&[u64], usize, bool); 16] = [
+        (&[10], 10, false),
+        (&[100], 10, true),
+        (&[1000], 10, true),
+        (&[10_000], 10, true),
+        (&[1000], 300, false),
+        (&[20, 20, 10], 10, true),
+        (&[20, 20, 10], 1, true),
+        (&[20, 20, 10], 60, false),
+        (&[10, 10, 40], 10, true),
+        (&[40, 10, 10], 10, true),
+        (&[4, 4, 4, 4, 4, 4], 10, true),
+        (&[3, 3, 3, 3, 3, 3], 10, false),
+        (&[2, 2, 2, 2, 2, 100], 10, true),
+        (&[100, 1, 1, 40], 10, true),
+        (&[1, 1, 1, 1, 1, 500], 10, true),
+        (&[30, 30], 300, false),
+    ];
+    for (wide, files, is_small) in shapes {
+        for first_byte_ms in [30, 200] {
+            let tree = || levels(wide, files);
+            let (single, together) = (walked(tree(), false, first_byte_ms), walked(tree(), true, first_byte_ms));
+            let of = format!("{wide:?}, {files} files, {first_byte_ms} ms: {together:?}, one by one {single:?}");
+            assert!(together.0 * 50 <= single.0 * 51, "more rounds: {of}");
+            assert!(together.1 * 50 <= single.1 * 51, "more requests: {of}");
+            let pages = tree().values().map(Vec::len).sum::<usize>().div_ceil(1000) as u32;
+            if is_small && first_byte_ms <= 30 {
+                assert!(together.0 <= pages / 2 + 12, "more rounds than for {pages} pages: {of}");
+                assert!(together.1 <= 16 * pages + 80, "more requests than for {pages} pages: {of}");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn subtree_requests_cost_no_tree_rounds(
+        wide in prop::collection::vec(1u64..30, 1..7),
+        files in prop_oneof![0usize..20, 20usize..400],
+        first_byte_ms in 1u64..200,
+    ) {
+        let mut dirs = 1;
+        let fits = |wide: &&u64| { dirs *= **wide; dirs <= 3_000 };
+        let wide: Vec<u64> = wide.iter().take_while(fits).copied().collect();
+        let tree = || levels(&wide, files);
+        let (single, together) = (walked(tree(), false, first_byte_ms), walked(tree(), true, first_byte_ms));
+        let of = format!("{wide:?}, {files} files: {together:?}, one by one {single:?}");
+        // A request on trial may be in vain, at each depth.
+        prop_assert!(together.0 * 50 <= single.0 * 51 + 50, "more rounds: {of}");
+        prop_assert!(together.1 * 50 <= single.1 * 51 + 50 * 16, "more requests: {of}");
+    }
 }
 
 #[test]

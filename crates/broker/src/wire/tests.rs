@@ -27,8 +27,11 @@ fn node() -> impl Strategy<Value = Node> {
 fn call() -> impl Strategy<Value = Call> {
     prop_oneof![
         text().prop_map(|key| Call::Stat(Key::new(key))),
-        (text(), text(), proptest::option::of(any::<(u64, u64)>()))
-            .prop_map(|(prefix, name, read)| Call::LookUp { prefix, name, read }),
+        (text(), text(), proptest::option::of(any::<(u64, u64)>())).prop_map(|(prefix, name, read)| Call::LookUp {
+            prefix,
+            name,
+            read
+        }),
         (any::<u32>(), text(), any::<u32>()).prop_map(|(listing, prefix, place)| Call::Entries {
             listing,
             prefix,

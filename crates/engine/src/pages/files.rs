@@ -92,9 +92,10 @@ impl Files {
     }
 
     fn find(&self, object: &Object) -> Option<FileId> {
-        let last = self.by_key.get(&object.key).filter(|last| {
-            self.known.get(last).is_some_and(|opened| opened.object.version == object.version)
-        });
+        let last = self
+            .by_key
+            .get(&object.key)
+            .filter(|last| self.known.get(last).is_some_and(|opened| opened.object.version == object.version));
         last.or_else(|| self.replaced.get(&identity(object))).copied()
     }
 

@@ -163,7 +163,8 @@ fn a_first_read_is_of_the_version_that_it_tells() {
             other => panic!("{other:?}"),
         };
         let old = object(0..u64::MAX).await;
-        let spec = foreread_testbed::ObjectSpec { generation: 2, ..foreread_testbed::ObjectSpec::new("d/file", 90_000) };
+        let spec =
+            foreread_testbed::ObjectSpec { generation: 2, ..foreread_testbed::ObjectSpec::new("d/file", 90_000) };
         rig.testbed.set_object(&spec);
         // What nothing reads is forgotten, and its version with it.
         let new = rig.engine.stat(&Key::new("d/file")).await.expect("the new version");

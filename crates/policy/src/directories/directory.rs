@@ -26,6 +26,7 @@
 //! or not. This file does not decide when to list or to fetch (`path`). Source:
 //! docs/decisions/0029 (the time to live) and 0035 (small files).
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -34,7 +35,7 @@ use crate::directories::event::Child;
 use crate::directories::firsts::{Firsts, Kinds};
 use crate::directories::open_run::{OpenRun, Opened};
 use crate::directories::relisting::Relisting;
-use crate::directories::subtree::Subtree;
+use crate::directories::subtree::{LEVELS, Subtree};
 use crate::units::{DirId, Nanos, PAGE_BYTES};
 
 /// What is known of one directory.
@@ -109,8 +110,9 @@ pub(crate) struct Dir {
     pub(crate) relisting: Relisting,
     /// Bytes that it is charged for.
     pub(crate) charged_bytes: u64,
-    /// What one request for its subtree has covered, or would.
-    pub(crate) subtree: Subtree,
+    /// What one request for directories in it has covered, or would: of its own directories, of
+    /// those one level further down, and so on.
+    pub(crate) subtrees: Option<Box<[Subtree; LEVELS]>>,
     /// Whether directories in it come whole with those beside them, when a name in one of them is
     /// looked up.
     pub(crate) together: Confidence,

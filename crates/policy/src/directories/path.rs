@@ -120,6 +120,8 @@ pub struct DirReadahead {
     listings: u32,
     /// Subtree requests in flight.
     belows: Vec<Request>,
+    /// Directories that came by such without being asked for, since the last one was over.
+    came_along: u32,
     /// Files in flight.
     fetches: BTreeSet<FileRef>,
     /// Files that were fetched, in flight or not, and not opened yet, the oldest first.
@@ -155,6 +157,7 @@ impl DirReadahead {
             across: Credit::new(strays::CREDIT_FIRST),
             listings: 0,
             belows: Vec::new(),
+            came_along: 0,
             fetches: BTreeSet::new(),
             fetched: VecDeque::new(),
             fetched_bytes: 0,
@@ -214,6 +217,7 @@ impl DirReadahead {
                 }
             }
             DirEvent::Along { dir, requested } => {
+                self.came_along += 1;
                 self.answered(dir);
                 let (now, ttl) = (self.now, self.options.ttl);
                 let known = self.dirs.entry(dir).or_default();

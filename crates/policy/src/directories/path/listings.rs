@@ -22,8 +22,8 @@
 //! drops the entries beyond it.
 //!
 //! *Invariants:* a directory has one listing in flight, unless a reader restarts it. A reader's
-//! own listing is not limited. A subtree request is sent only for [`COVERS_MIN`] directories or
-//! more, none of which has a valid listing or one in flight.
+//! own listing is not limited. A subtree request is sent only where [`COVERS_MIN`] directories or
+//! more come by it, and for directories none of which has a valid listing or one in flight.
 //!
 //! This file does not decide when a reader goes in order (`lookups`), or what is renewed
 //! (`renewals`). It does not choose segments or split an answer into listings (the driver
@@ -34,7 +34,7 @@ use alloc::vec::Vec;
 use super::{Cause, DirReadahead, Request, STEPS_MAX};
 use crate::directories::directory::{Coming, DIRECTORY_BYTES, Dir, Entry, Fetched};
 use crate::directories::event::{Child, DirAction};
-use crate::directories::subtree::COVERS_MIN;
+use crate::directories::subtree::{COVERS_MIN, Covers, LEVELS, Subtree};
 use crate::directories::walk::{Frame, Order, Walk};
 use crate::units::{Class, DirId};
 
@@ -82,9 +82,10 @@ impl DirReadahead {
             self.dirs.entry(dir).or_default().completed();
             self.discard(dir);
             let entries = self.dirs.get(&dir).map_or(0, |known| known.listed as usize);
-            let above = self.parents.get(&dir).and_then(|(parent, _)| self.dirs.get_mut(parent));
-            if let Some(above) = above.filter(|_| alone) {
-                above.subtree.listed(entries);
+            let subdirs = self.dirs.get(&dir).map_or(0, |known| known.subdirs.len());
+            let parent = self.parents.get(&dir).filter(|_| alone).map(|(parent, _)| *parent);
+            if let Some(parent) = parent {
+                self.learn(parent, |subtree| subtree.listed(entries, subdirs));
             }
         }
         self.touch(dir);
@@ -193,7 +194,9 @@ impl DirReadahead {
         let mut walks = core::mem::take(&mut self.walks);
         for walk in walks.iter_mut().rev().filter(|walk| walk.is_followed(self.now)) {
             // Eight directories of a subtree request count as one that is listed by itself.
-            let covers = walk.frames().take(NEAR_FRAMES).filter_map(|frame| self.covers(frame.dir)).max();
+            let covers = walk.frames().take(NEAR_FRAMES).filter_map(|frame| self.covers(frame.dir));
+            // How far a first request reaches is a guess.
+            let covers = covers.filter(|covers| covers.is_seen).map(|covers| covers.all).max();
             let most = self.options.shares.known_bytes / WALK_SHARE / DIRECTORY_BYTES;
             let left = walk.listings.size() * covers.map_or(1, |covers| covers / COVERS_MIN);
             let mut left = (left as usize).min(most as usize);
@@ -238,10 +241,43 @@ impl DirReadahead {
         }
     }
 
-    /// How many directories in `dir` one subtree request lists, if it is worth more than a request
-    /// each.
-    fn covers(&self, dir: DirId) -> Option<u32> {
-        self.dirs.get(&dir).filter(|_| self.options.below)?.subtree.covers()
+    /// `dir` and those above it, as many as know of directories in `dir`.
+    fn upwards(&self, dir: DirId) -> impl Iterator<Item = DirId> {
+        core::iter::successors(Some(dir), |dir| self.parents.get(dir).map(|(parent, _)| *parent)).take(LEVELS)
+    }
+
+    /// Something was learned of the subtrees in `dir`.
+    fn learn(&mut self, dir: DirId, learn: impl Fn(&mut Subtree)) {
+        for (level, above) in self.upwards(dir).collect::<Vec<_>>().into_iter().enumerate() {
+            if let Some(known) = self.dirs.get_mut(&above) {
+                learn(&mut known.subtrees.get_or_insert_default()[level]);
+                // A reader is below it, and what it has learned holds for what comes.
+                self.touch(above);
+            }
+        }
+    }
+
+    /// What one subtree request for directories in `dir` brings, if that is worth more than a
+    /// request each. Of a new directory, what is known of those beside it; of one that has been
+    /// listed one by one, what requests for such as it have brought.
+    fn covers(&self, dir: DirId) -> Option<Covers> {
+        if !self.options.below {
+            return None;
+        }
+        // What is known of the depth so far below `dir`, the nearest first.
+        let at = |depth: usize| {
+            self.upwards(dir).enumerate().filter_map(move |(level, above)| {
+                self.dirs.get(&above)?.subtrees.as_ref()?.get(level + depth).copied().filter(|found| found.is_known())
+            })
+        };
+        let mut here = at(0);
+        let own = here.next()?;
+        let asked = if own.is_asked() { None } else { here.find(|found| found.is_asked()) };
+        let mut deeper = [Subtree::default(); LEVELS];
+        for (depth, found) in (1..).zip(&mut deeper) {
+            *found = at(depth).next().unwrap_or_default();
+        }
+        asked.filter(|asked| asked.is_like(own)).unwrap_or(own).covers(&deeper)
     }
 
     /// A subtree request is over. Its directories that were not reported did not come whole.
@@ -250,6 +286,8 @@ impl DirReadahead {
             return;
         };
         let Request { along, cause, requested, .. } = self.belows.swap_remove(at);
+        // Requests in flight at the same time share what came along.
+        let others = core::mem::take(&mut self.came_along);
         let mut told = along.len() as u32;
         for &id in &along {
             if let Some(known) = self.dirs.get_mut(&id).filter(|dir| dir.coming == Coming::Along) {
@@ -258,9 +296,12 @@ impl DirReadahead {
             }
         }
         self.came_by(dir, from, requested);
+        if cause == Cause::Walk {
+            self.learn(dir, |subtree| subtree.told(told, told + others));
+        }
         let Some(known) = self.dirs.get_mut(&dir) else { return };
         match (cause, told) {
-            (Cause::Walk, _) => known.subtree.told(told),
+            (Cause::Walk, _) => {}
             (Cause::Name, 0) => {
                 known.together.missed();
                 for id in along {
@@ -291,7 +332,7 @@ impl DirReadahead {
             return true;
         }
         let Some(above) = self.dirs.get(&parent) else { return false };
-        let ids = above.subdirs.iter().skip_while(|&&entry| entry < from).take(covers as usize);
+        let ids = above.subdirs.iter().skip_while(|&&entry| entry < from).take(covers.side_by_side as usize);
         let (mut to, mut along) = (from, Vec::new());
         for &entry in ids {
             let Some(Child::Directory(id)) = above.get(entry).map(|entry| entry.child) else { continue };
@@ -301,7 +342,7 @@ impl DirReadahead {
             along.push(id);
             to = entry + 1;
         }
-        if along.len() < COVERS_MIN as usize {
+        if !covers.is_worth(along.len()) {
             return false;
         }
         for &id in &along {
@@ -388,7 +429,7 @@ const LISTINGS_MAX: u32 = 64;
 
 /// Subtree requests in flight. Lower: a walk through small directories waits for answers. Higher:
 /// more directories are listed in vain where a walk ends. Source: docs/decisions/0034.
-const BELOWS_MAX: usize = 4;
+const BELOWS_MAX: usize = 8;
 
 /// Subtree requests in flight for names that readers look up, and to renew what came by such,
 /// beyond those of walks. Lower:
