@@ -50,6 +50,8 @@ pub(crate) struct Walk {
     pub(crate) contents: Confidence,
     /// Events to pass before the next search for directories to list ahead.
     pub(crate) idle: u32,
+    /// Events to pass if what the last search found has to wait.
+    pub(crate) rest: u32,
     /// The reader opens the files of a directory from its end to its start.
     pub(crate) backward: bool,
     /// The reader has come from one directory into the next by opening files, and reads none.
@@ -67,6 +69,7 @@ impl Walk {
             listings: Confidence::closed(LISTINGS_MAX),
             contents: Confidence::closed(CONTENTS_MAX),
             idle: 0,
+            rest: 0,
             backward: false,
             by_name: false,
             opened: Nanos(0),

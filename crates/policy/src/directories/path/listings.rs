@@ -227,17 +227,22 @@ impl DirReadahead {
             });
             // With hundreds ahead, the next search waits until an eighth of them may have been
             // read.
-            let ahead = if wanted.len() == before { size - left } else { 0 };
-            walk.idle = (ahead / IDLE_PART) as u32;
+            let rest = ((size - left) / IDLE_PART) as u32;
+            (walk.idle, walk.rest) = (if wanted.len() == before { rest } else { 0 }, rest);
             if is_late {
                 walk.listings.missed();
             }
         }
         self.walks = walks;
+        let (before, waits) = (self.actions.len(), !wanted.is_empty());
         for dir in wanted {
             if !self.list_as_before(dir) && !self.list_below(dir) {
                 self.list(dir, Class::Speculative, true);
             }
+        }
+        if waits && self.actions.len() == before {
+            // All of them wait for requests in flight: the end of one ends the rest as well.
+            self.walks.iter_mut().for_each(|walk| walk.idle = walk.idle.max(walk.rest));
         }
     }
 
@@ -286,6 +291,7 @@ impl DirReadahead {
             return;
         };
         let Request { along, cause, requested, .. } = self.belows.swap_remove(at);
+        self.walks.iter_mut().for_each(|walk| (walk.idle, walk.rest) = (0, 0));
         // Requests in flight at the same time share what came along.
         let others = core::mem::take(&mut self.came_along);
         let mut told = along.len() as u32;
