@@ -225,7 +225,11 @@ impl Engine {
         let start = range.start - range.start % PAGE_BYTES;
         let end = range.end.min(range.start.saturating_add(bytes));
         let end = end.checked_next_multiple_of(PAGE_BYTES).unwrap_or(end);
-        match storage.read_first(&key, start..end).await {
+        let answer = storage.read_first(&key, start..end).await;
+        if let Some(answer) = &answer {
+            self.directories().answered_by_name(answer.is_ok());
+        }
+        match answer {
             Some(Ok((object, asked))) => {
                 let (driver, key) = (Arc::downgrade(self.driver()), key);
                 self.runtime().spawn(async move {

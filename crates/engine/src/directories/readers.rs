@@ -156,6 +156,11 @@ impl Directories {
         })
     }
 
+    /// A file that was read before it was known what it is, is `there` or not.
+    pub(crate) fn answered_by_name(self: &Arc<Self>, there: bool) {
+        self.enter(|state| self.tell(state, DirEvent::AnsweredByName { there }));
+    }
+
     /// Whether a name in `prefix` is to be asked for as a file and as a directory at once.
     pub(crate) fn may_ask_at_once(&self, prefix: &str) -> bool {
         self.look(|state| state.table.number(prefix).is_some_and(|dir| state.policy.asks_at_once(dir)))

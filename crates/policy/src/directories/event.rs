@@ -103,6 +103,11 @@ pub enum DirEvent<'a> {
         /// The directory.
         dir: DirId,
     },
+    /// Such a read has been answered.
+    AnsweredByName {
+        /// Whether the file is there.
+        there: bool,
+    },
     /// A reader looks up a name that the listing of `dir` does not tell, or enters the directory
     /// of that name: one that lies among entries which are forgotten ([`DirAction::Trim`]), or
     /// have not come again.

@@ -38,6 +38,7 @@ use alloc::vec::Vec;
 
 use crate::credit::Credit;
 use crate::directories::companions::Companions;
+use crate::directories::confidence::Confidence;
 use crate::directories::directory::{Coming, Dir};
 use crate::directories::event::{DirAction, DirCounters, DirEvent, DirShares};
 use crate::directories::older::Older;
@@ -110,6 +111,8 @@ pub struct DirReadahead {
     open_order: OpenOrder,
     told_orders: ToldOrders,
     after_lookup: OpenAfterLookup,
+    /// Whether files that are read before their names are known are there.
+    at_once: Confidence,
     siblings: Siblings,
     cousins: Cousins,
     companions: Companions,
@@ -135,6 +138,13 @@ pub struct DirReadahead {
     counters: DirCounters,
 }
 
+/// Files are taken to be there until some are not.
+fn read_at_once() -> Confidence {
+    let mut at_once = Confidence::closed(1);
+    at_once.open(1);
+    at_once
+}
+
 impl DirReadahead {
     /// Directory readahead that knows nothing.
     pub fn new(options: DirOptions) -> Self {
@@ -150,6 +160,7 @@ impl DirReadahead {
             open_order: OpenOrder::new(opens_max(options.shares)),
             told_orders: ToldOrders::new(told_max(options.shares)),
             after_lookup: OpenAfterLookup::default(),
+            at_once: read_at_once(),
             siblings: Siblings::default(),
             cousins: Cousins::default(),
             companions: Companions::default(),
@@ -190,6 +201,8 @@ impl DirReadahead {
             DirEvent::Read { dir, entry, found } => self.read(dir, entry, found),
             DirEvent::Named { dir, entry, found } => self.named(dir, entry, found),
             DirEvent::ReadByName { dir } => self.read_by_name(dir),
+            DirEvent::AnsweredByName { there: true } => self.at_once.hit(false),
+            DirEvent::AnsweredByName { there: false } => self.at_once.missed(),
             DirEvent::Sought { dir, from, to } => self.sought(dir, from, to),
             DirEvent::Opened { dir, entry, found } => self.opened(dir, entry, found),
             DirEvent::Expected { files, ahead_bytes, continues } => {

@@ -27,7 +27,7 @@
 //!
 //! This file does not decide when a reader goes in order (`lookups`), or what is renewed
 //! (`renewals`). It does not choose segments or split an answer into listings (the driver
-//! does). Source: docs/decisions/0029 (one listing), 0030 (segments) and 0034 (subtrees).
+//! does). Source: docs/decisions/0029 (one listing), 0030 (segments), 0034 and 0095 (subtrees).
 
 use alloc::vec::Vec;
 

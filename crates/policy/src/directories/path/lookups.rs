@@ -142,6 +142,9 @@ impl DirReadahead {
             }
             return;
         }
+        if entry.is_none() {
+            self.at_once.open(1);
+        }
         if !self.options.readahead || ttl.is_zero() {
             return;
         }
@@ -186,9 +189,11 @@ impl DirReadahead {
 
     /// How many bytes of a file in `dir`, of whose name nothing is known, are read before it is
     /// asked what the name is: the answer to the read tells that. `None` if the name is to be looked
-    /// up: a listing of its directory, with those beside it, answers it as soon.
+    /// up: a listing of its directory, with those beside it, answers it as soon, or such files were
+    /// not there lately, of which a listing knows.
     pub fn reads_at_once(&self, dir: DirId) -> Option<u64> {
-        (self.options.readahead && !self.parents.contains_key(&dir)).then_some(READ_BYTES)
+        let is_known = self.parents.contains_key(&dir);
+        (self.options.readahead && self.at_once.is_open() && !is_known).then_some(READ_BYTES)
     }
 
     /// A reader reads a file in `dir` whose name nothing tells. That costs no more than if it were
