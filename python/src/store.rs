@@ -199,8 +199,8 @@ impl Store {
     /// Opens several objects, as `open` without `fresh` does; their names are looked up together.
     /// Returns them in order. With `returns_errors` the list has exceptions where that failed;
     /// otherwise the first one is raised. `reads` tells for each where the bytes that are about to
-    /// be read begin and end, if that is known: then they may be asked for before anything is known
-    /// of the name.
+    /// be read begin and end, if that is known: then they may be asked for before anything is
+    /// known of the name.
     #[pyo3(signature = (paths, returns_errors = false, reads = None, to = None))]
     fn open_together<'py>(
         &self,

@@ -170,8 +170,8 @@ pub(crate) fn verify(asked: Asked<'_>, status: StatusCode, headers: &HeaderMap) 
 }
 
 /// What the head of a successful response to a read of `range` says of an object of which nothing
-/// was known: its length, which bytes of `range` it has, and how many of the body come before them.
-/// `None` if the response contradicts itself or does not tell.
+/// was known: its length, which bytes of `range` it has, and how many of the body come before
+/// them. `None` if the response contradicts itself or does not tell.
 pub(crate) fn described(range: &Range<u64>, status: StatusCode, headers: &HeaderMap) -> Option<(u64, Range<u64>, u64)> {
     let length = number(headers, &CONTENT_LENGTH);
     let (size, skip) = if status == StatusCode::PARTIAL_CONTENT {

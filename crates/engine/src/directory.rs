@@ -190,9 +190,9 @@ impl Engine {
         self.on_runtime(self.find(prefix, name)).await
     }
 
-    /// The same of a name of which the bytes `range` are about to be read, if it is an object. Where
-    /// nothing is known of the name, they are asked for at once, and the answer tells what it is: one
-    /// request, not two. The next read of that version takes them. What is no object is then
+    /// The same of a name of which the bytes `range` are about to be read, if it is an object.
+    /// Where nothing is known of the name, they are asked for at once, and the answer tells what
+    /// it is: one request, not two. The next read of that version takes them. What is no object is then
     /// [`ErrorKind::NotFound`], also where it is a directory.
     ///
     /// ```

@@ -26,7 +26,8 @@ type Identity = (Key, Version);
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     known: Numbers<FileId, Arc<Opened>>,
-    /// Of each key the version that was opened last as a new one, and versions that were before it.
+    /// Of each key the version that was opened last as a new one, and versions that were before
+    /// it.
     by_key: HashMap<Key, FileId>,
     replaced: HashMap<Identity, FileId>,
     /// Those that have a place in the tier.

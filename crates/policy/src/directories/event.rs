@@ -97,8 +97,8 @@ pub enum DirEvent<'a> {
         /// Whether a valid listing answers it, or one is in flight.
         found: Found,
     },
-    /// A reader reads a file in `dir` of whose name nothing is known. The read goes out at once, and
-    /// its answer tells what the name is ([`crate::DirReadahead::reads_at_once`]).
+    /// A reader reads a file in `dir` of whose name nothing is known. The read goes out at once,
+    /// and its answer tells what the name is ([`crate::DirReadahead::reads_at_once`]).
     ReadByName {
         /// The directory.
         dir: DirId,

@@ -188,9 +188,9 @@ impl DirReadahead {
     }
 
     /// How many bytes of a file in `dir`, of whose name nothing is known, are read before it is
-    /// asked what the name is: the answer to the read tells that. `None` if the name is to be looked
-    /// up: a listing of its directory, with those beside it, answers it as soon, or such files were
-    /// not there lately, of which a listing knows.
+    /// asked what the name is: the answer to the read tells that. `None` if the name is to be
+    /// looked up: a listing of its directory, with those beside it, answers it as soon, or such
+    /// files were not there lately, of which a listing knows.
     pub fn reads_at_once(&self, dir: DirId) -> Option<u64> {
         let is_known = self.parents.contains_key(&dir);
         (self.options.readahead && self.at_once.is_open() && !is_known).then_some(READ_BYTES)
@@ -278,9 +278,9 @@ const NAMES_MIN: u32 = 2;
 /// docs/decisions/0095 (four files in a directory; not tuned).
 const NAMES_READ: u32 = 7;
 
-/// Bytes of a file that are read before its length is known, 4 MiB: as far as files come whole with
-/// their first read. Lower: longer files cost a request more. Higher: of a long file that is read in
-/// parts more comes in vain. Source: docs/decisions/0064.
+/// Bytes of a file that are read before its length is known, 4 MiB: as far as files come whole
+/// with their first read. Lower: longer files cost a request more. Higher: of a long file that is
+/// read in parts more comes in vain. Source: docs/decisions/0064.
 const READ_BYTES: u64 = 4 << 20;
 
 /// Names asked for alone for each page of a directory, when it is listed again though its files

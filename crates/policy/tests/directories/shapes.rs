@@ -1,0 +1,93 @@
+//! Trees of every shape: subtree requests cost no rounds.
+
+use foreread_policy::{Child, DirId, DirOptions, DirShares, Nanos};
+use proptest::prelude::*;
+
+use super::{Driver, OPTIONS, Tree};
+
+/// A tree whose levels have so many subdirectories in each directory.
+fn levels(wide: &[u64], files: usize) -> Tree {
+    let (mut tree, mut level, mut next) = (Tree::new(), vec![0], 1);
+    for wide in wide.iter().copied().chain([0]) {
+        let mut under = Vec::new();
+        for dir in level {
+            let dirs = next..next + wide;
+            next = dirs.end;
+            under.extend(dirs.clone());
+            // Names of directories are taken to come before those of files.
+            let files =
+                std::iter::repeat_n(Child::File { pages: 2, kind: 0, stem: 0 }, if wide == 0 { files } else { 0 });
+            tree.insert(dir, dirs.map(|dir| Child::Directory(DirId(dir))).chain(files).collect());
+        }
+        level = under;
+    }
+    tree
+}
+
+/// Rounds and requests of a walk through a tree, with subtree requests or without.
+fn walked(tree: Tree, below: bool, first_byte_ms: u64) -> (u32, u32) {
+    let shares = DirShares { known_bytes: 64 << 20, ..OPTIONS.shares };
+    let mut driver = Driver::new(tree, DirOptions { below, shares, ..OPTIONS });
+    // As stores answer.
+    (driver.page, driver.below, driver.first_byte) = (1000, 1000, Nanos::from_millis(first_byte_ms));
+    driver.walk(0, false);
+    (driver.rounds, driver.requests)
+}
+
+/// Whatever the shape, subtree requests cost neither rounds nor requests; most trees take a few
+/// requests for each page of their names.
+#[test]
+fn trees_of_every_shape_are_listed_in_as_few_rounds_as_without_subtrees() {
+    let shapes: [(&[u64], usize, bool); 16] = [
+        (&[10], 10, false),
+        (&[100], 10, true),
+        (&[1000], 10, true),
+        (&[10_000], 10, true),
+        (&[1000], 300, false),
+        (&[20, 20, 10], 10, true),
+        (&[20, 20, 10], 1, true),
+        (&[20, 20, 10], 60, false),
+        (&[10, 10, 40], 10, true),
+        (&[40, 10, 10], 10, true),
+        (&[4, 4, 4, 4, 4, 4], 10, true),
+        (&[3, 3, 3, 3, 3, 3], 10, false),
+        (&[2, 2, 2, 2, 2, 100], 10, true),
+        (&[100, 1, 1, 40], 10, true),
+        (&[1, 1, 1, 1, 1, 500], 10, true),
+        (&[30, 30], 300, false),
+    ];
+    for (wide, files, is_small) in shapes {
+        for first_byte_ms in [30, 200] {
+            let tree = || levels(wide, files);
+            let (single, together) = (walked(tree(), false, first_byte_ms), walked(tree(), true, first_byte_ms));
+            let of = format!("{wide:?}, {files} files, {first_byte_ms} ms: {together:?}, one by one {single:?}");
+            assert!(together.0 * 50 <= single.0 * 51, "more rounds: {of}");
+            assert!(together.1 * 50 <= single.1 * 51, "more requests: {of}");
+            let pages = tree().values().map(Vec::len).sum::<usize>().div_ceil(1000) as u32;
+            if is_small && first_byte_ms <= 30 {
+                assert!(together.0 <= pages / 2 + 12, "more rounds than for {pages} pages: {of}");
+                assert!(together.1 <= 16 * pages + 80, "more requests than for {pages} pages: {of}");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn subtree_requests_cost_no_tree_rounds(
+        wide in prop::collection::vec(1u64..30, 1..7),
+        files in prop_oneof![0usize..20, 20usize..400],
+        first_byte_ms in 1u64..200,
+    ) {
+        let mut dirs = 1;
+        let fits = |wide: &&u64| { dirs *= **wide; dirs <= 3_000 };
+        let wide: Vec<u64> = wide.iter().take_while(fits).copied().collect();
+        let tree = || levels(&wide, files);
+        let (single, together) = (walked(tree(), false, first_byte_ms), walked(tree(), true, first_byte_ms));
+        let of = format!("{wide:?}, {files} files: {together:?}, one by one {single:?}");
+        // A request on trial may be in vain, at each depth.
+        prop_assert!(together.0 * 50 <= single.0 * 51 + 50, "more rounds: {of}");
+        prop_assert!(together.1 * 50 <= single.1 * 51 + 50 * 16, "more requests: {of}");
+    }
+}
