@@ -192,8 +192,8 @@ impl Engine {
 
     /// The same of a name of which the bytes `range` are about to be read, if it is an object.
     /// Where nothing is known of the name, they are asked for at once, and the answer tells what
-    /// it is: one request, not two. The next read of that version takes them. What is no object is then
-    /// [`ErrorKind::NotFound`], also where it is a directory.
+    /// it is: one request, not two. The next read of that version takes them. What is no object
+    /// is then [`ErrorKind::NotFound`], also where it is a directory.
     ///
     /// ```
     /// # use foreread_backend::{ConnectOptions, connect};
