@@ -36,6 +36,7 @@ use crate::directories::name;
 use crate::directories::table::{Named, Unknown};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
+use crate::requests::storage::FirstRead;
 use crate::requests::unclaimed::KEPT_FOR;
 
 /// An open directory: its entries as they come, each in its place, from one listing. A reader that
@@ -226,11 +227,11 @@ impl Engine {
         let end = range.end.min(range.start.saturating_add(bytes));
         let end = end.checked_next_multiple_of(PAGE_BYTES).unwrap_or(end);
         let answer = storage.read_first(&key, start..end).await;
-        if let Some(answer) = &answer {
-            self.directories().answered_by_name(answer.is_ok());
+        if !matches!(answer, FirstRead::Busy) {
+            self.directories().answered_by_name(matches!(answer, FirstRead::Object(..)));
         }
         match answer {
-            Some(Ok((object, asked))) => {
+            FirstRead::Object(object, asked) => {
                 let (driver, key) = (Arc::downgrade(self.driver()), key);
                 self.runtime().spawn(async move {
                     tokio::time::sleep(KEPT_FOR).await;
@@ -240,8 +241,9 @@ impl Engine {
                 });
                 Ok(Named { node: Node::File(object), believed: Duration::ZERO })
             }
-            Some(Err(error)) => Err(error),
-            None => self.resolve(key.as_str(), false).await,
+            FirstRead::Absent(error) => Err(error),
+            FirstRead::Failed => self.resolve(key.as_str(), false).await,
+            FirstRead::Busy => self.find(prefix, name).await,
         }
     }
 

@@ -156,7 +156,8 @@ impl Directories {
         })
     }
 
-    /// A file that was read before it was known what it is, is `there` or not.
+    /// A file that was read before it was known what it is, is `there`; or there is none, or the
+    /// read has not told.
     pub(crate) fn answered_by_name(self: &Arc<Self>, there: bool) {
         self.enter(|state| self.tell(state, DirEvent::AnsweredByName { there }));
     }

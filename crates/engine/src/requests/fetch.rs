@@ -67,8 +67,9 @@ async fn carry<O: Owner>(in_flight: InFlight<O>, mut carried: Carried<O>) {
     let Carried { joint, filling, ended, .. } = &mut carried;
     let mut backoff: Option<Backoff> = None;
     let mut first = storage.unclaimed.claim(&joint.opened.object, filling.rest());
-    // What the storage has answered already was asked for before.
-    let submitted = first.as_ref().map_or_else(Instant::now, |first| first.asked);
+    // How long the storage took to answer counts, and not how long the answer was kept.
+    let took = first.as_ref().map_or(Duration::ZERO, |first| first.took);
+    let submitted = Instant::now().checked_sub(took).unwrap_or_else(Instant::now);
     let mut first_byte = None;
     // Lateness counts for the first attempt only: a later one is a second chance already.
     let mut late = joint.lead().late().filter(|_| first.is_none());

@@ -51,6 +51,18 @@ pub(crate) enum Cursor {
     After(String),
 }
 
+/// What the read of an object tells of which nothing was known.
+pub(crate) enum FirstRead {
+    /// The object, and when it was asked for.
+    Object(Object, Instant),
+    /// There is none.
+    Absent(Error),
+    /// Nothing: it is refused, broken, too short or late.
+    Failed,
+    /// Nothing was asked: another reader asks for it just now, or too many do for others.
+    Busy,
+}
+
 impl Storage {
     pub(crate) fn new(
         backend: Arc<dyn Backend>,
@@ -93,10 +105,9 @@ impl Storage {
     }
 
     /// Reads `range` of the current version of `key`, and keeps its body for the request that will
-    /// want it. Returns the object and when it was asked for. There is one attempt: `None` if it
-    /// does not tell what the object is, or another reader asks for it just now.
-    pub(crate) async fn read_first(&self, key: &Key, range: Range<u64>) -> Option<Result<(Object, Instant), Error>> {
-        let turn = self.unclaimed.turn(key)?;
+    /// want it. There is one attempt.
+    pub(crate) async fn read_first(&self, key: &Key, range: Range<u64>) -> FirstRead {
+        let Some(turn) = self.unclaimed.turn(key) else { return FirstRead::Busy };
         self.stats.requests.fetch_add(1, Relaxed);
         let asked = Instant::now();
         let read = self.backend.read_current(key, range);
@@ -104,12 +115,12 @@ impl Storage {
             Ok(current) => {
                 let object = current.object.clone();
                 turn.keep(current, asked);
-                Some(Ok((object, asked)))
+                FirstRead::Object(object, asked)
             }
-            Err(failure) if failure.error.kind() == ErrorKind::NotFound => Some(Err(failure.error)),
+            Err(failure) if failure.error.kind() == ErrorKind::NotFound => FirstRead::Absent(failure.error),
             Err(failure) => {
                 tracing::debug!(error = %failure.error, "a first read tells nothing");
-                None
+                FirstRead::Failed
             }
         }
     }

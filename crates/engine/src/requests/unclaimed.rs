@@ -26,10 +26,11 @@ use tokio::time::Instant;
 #[derive(Default)]
 pub(crate) struct Unclaimed(Mutex<HashMap<Key, Option<First>>>);
 
-/// A body, and when it was asked for.
+/// A body, when it was asked for, and how long its head took.
 pub(crate) struct First {
     current: Current,
-    pub(crate) asked: Instant,
+    asked: Instant,
+    pub(crate) took: Duration,
 }
 
 impl First {
@@ -68,7 +69,8 @@ impl Drop for Turn<'_> {
 impl Turn<'_> {
     /// The object was asked for at `asked`, and has answered.
     pub(crate) fn keep(self, current: Current, asked: Instant) {
-        self.unclaimed.0.lock().insert(self.key.clone(), Some(First { current, asked }));
+        let took = asked.elapsed();
+        self.unclaimed.0.lock().insert(self.key.clone(), Some(First { current, asked, took }));
     }
 }
 
@@ -115,3 +117,72 @@ const KEPT_MAX: usize = 256;
 /// Bytes of a body that are dropped to reach a request's first one. Lower: reads of the middle of
 /// an object cost a request more. Higher: more bytes in vain.
 const SKIP_BYTES_MAX: u64 = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use foreread_backend::Version;
+    use futures::{FutureExt, TryStreamExt, stream};
+
+    use super::*;
+
+    fn object(size: u64) -> Object {
+        Object { key: Key::new("k"), version: Version { size, tag: None, modified: None } }
+    }
+
+    /// A body of `range`, whose bytes tell their places, in pieces of seven.
+    fn current(object: &Object, range: Range<u64>) -> Current {
+        let bytes: Vec<u8> = range.clone().map(|at| at as u8).collect();
+        let pieces: Vec<_> = bytes.chunks(7).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
+        Current { object: object.clone(), range, body: Box::pin(stream::iter(pieces)) }
+    }
+
+    #[test]
+    fn a_body_is_claimed_once_and_for_its_version() {
+        let (unclaimed, object, asked) = (Unclaimed::default(), object(100), Instant::now());
+        unclaimed.turn(&object.key).expect("the first").keep(current(&object, 10..50), asked);
+        assert!(unclaimed.turn(&object.key).is_none(), "a body is kept");
+        let other = self::object(99);
+        assert!(unclaimed.claim(&other, &(10..20)).is_none(), "of another version");
+        assert!(unclaimed.claim(&object, &(9..20)).is_none(), "it begins later");
+        assert!(unclaimed.claim(&object, &(50..51)).is_none(), "it ends before");
+        let first = unclaimed.claim(&object, &(20..60)).expect("a body");
+        assert!(unclaimed.claim(&object, &(20..60)).is_none(), "it is taken");
+        let bytes: Vec<_> = first.into_body(&(20..60)).try_collect().now_or_never().expect("at once").expect("bytes");
+        assert_eq!(bytes.concat(), (20..50).collect::<Vec<u8>>());
+    }
+
+    #[test]
+    fn no_more_comes_of_a_body_than_is_wanted() {
+        let object = object(100);
+        for wanted in [0..1, 0..7, 3..18, 7..14, 13..15, 99..100] {
+            let first = First { current: current(&object, 0..100), asked: Instant::now(), took: Duration::ZERO };
+            let bytes: Vec<_> = first.into_body(&wanted).try_collect().now_or_never().expect("at once").expect("bytes");
+            assert_eq!(bytes.concat(), (wanted.start as u8..wanted.end as u8).collect::<Vec<u8>>());
+        }
+    }
+
+    #[test]
+    fn a_turn_ends_with_its_reader_and_a_body_with_its_time() {
+        let (unclaimed, object, asked) = (Unclaimed::default(), object(100), Instant::now());
+        let turn = unclaimed.turn(&object.key).expect("the first");
+        assert!(unclaimed.turn(&object.key).is_none(), "another reader asks");
+        drop(turn);
+        unclaimed.turn(&object.key).expect("the next").keep(current(&object, 0..50), asked);
+        unclaimed.give_up(&object.key, asked + Duration::from_nanos(1));
+        assert!(unclaimed.claim(&object, &(0..1)).is_some(), "an older one was to be given up");
+        unclaimed.turn(&object.key).expect("the next").keep(current(&object, 0..50), asked);
+        unclaimed.give_up(&object.key, asked);
+        assert!(unclaimed.claim(&object, &(0..1)).is_none());
+    }
+
+    #[test]
+    fn first_reads_are_bounded() {
+        let unclaimed = Unclaimed::default();
+        let keys: Vec<_> = (0..=KEPT_MAX).map(|n| Key::new(n.to_string())).collect();
+        let turns: Vec<_> = keys.iter().filter_map(|key| unclaimed.turn(key)).collect();
+        assert_eq!(turns.len(), KEPT_MAX);
+        drop(turns);
+        assert!(unclaimed.turn(&keys[KEPT_MAX]).is_some());
+    }
+}

@@ -105,7 +105,7 @@ pub enum DirEvent<'a> {
     },
     /// Such a read has been answered.
     AnsweredByName {
-        /// Whether the file is there.
+        /// Whether it has told of a file. It has not if there is none, or if it was refused.
         there: bool,
     },
     /// A reader looks up a name that the listing of `dir` does not tell, or enters the directory

@@ -138,10 +138,11 @@ pub struct DirReadahead {
     counters: DirCounters,
 }
 
-/// Files are taken to be there until some are not.
+/// Files are taken to be there until four more reads have found none than one. Eight is what four
+/// misses make nothing of, and three do not.
 fn read_at_once() -> Confidence {
-    let mut at_once = Confidence::closed(1);
-    at_once.open(1);
+    let mut at_once = Confidence::closed(8);
+    at_once.open(8);
     at_once
 }
 
@@ -201,7 +202,7 @@ impl DirReadahead {
             DirEvent::Read { dir, entry, found } => self.read(dir, entry, found),
             DirEvent::Named { dir, entry, found } => self.named(dir, entry, found),
             DirEvent::ReadByName { dir } => self.read_by_name(dir),
-            DirEvent::AnsweredByName { there: true } => self.at_once.hit(false),
+            DirEvent::AnsweredByName { there: true } => self.at_once.hit(true),
             DirEvent::AnsweredByName { there: false } => self.at_once.missed(),
             DirEvent::Sought { dir, from, to } => self.sought(dir, from, to),
             DirEvent::Opened { dir, entry, found } => self.opened(dir, entry, found),
@@ -230,7 +231,8 @@ impl DirReadahead {
                 }
             }
             DirEvent::Along { dir, requested } => {
-                self.came_along += 1;
+                // Names that are looked up bring directories as well.
+                self.came_along += u32::from(!self.belows.is_empty());
                 self.answered(dir);
                 let (now, ttl) = (self.now, self.options.ttl);
                 let known = self.dirs.entry(dir).or_default();

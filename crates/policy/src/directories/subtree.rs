@@ -103,7 +103,9 @@ impl Subtree {
             // One is at least a name.
             _ => (1, 1),
         };
-        ((self.entries - self.subdirs + self.subdirs * names).div_ceil(listed), 1 + self.subdirs * dirs / listed)
+        let files = self.entries.saturating_sub(self.subdirs);
+        let names = files.saturating_add(self.subdirs.saturating_mul(names));
+        (names.div_ceil(listed), (self.subdirs.saturating_mul(dirs) / listed).saturating_add(1))
     }
 
     /// What one subtree request brings; `None` if to list directories one by one is as good.

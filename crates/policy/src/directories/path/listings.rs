@@ -307,7 +307,6 @@ impl DirReadahead {
         }
         let Some(known) = self.dirs.get_mut(&dir) else { return };
         match (cause, told) {
-            (Cause::Walk, _) => {}
             (Cause::Name, 0) => {
                 known.together.missed();
                 for id in along {
@@ -323,7 +322,7 @@ impl DirReadahead {
                     self.list(id, Class::Speculative, true);
                 }
             }
-            (Cause::Renewal, _) => {}
+            (Cause::Walk | Cause::Renewal, _) => {}
         }
     }
 
