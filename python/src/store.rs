@@ -37,8 +37,9 @@ const LOOKED_UP_AT_ONCE: usize = 64;
 /// Directories that `find` waits for at a time, in the order of their names: 4. The engine lists
 /// ahead of the first. Lower: trees that end in small directories take longer. Higher: the engine
 /// does not recognise a walk. Measured with 1, 4, 8, 16 and 64, 30 ms a request: 100,000 files in
-/// 10,000 directories at 61,000, 64,000, 60,000, 51,000 and 42,000 a second, 40,000 in 4,420 on
-/// three levels at 9,000, 13,000, 14,000, 14,000 and 17,000.
+/// 10,000 directories at 61,000, 64,000, 60,000, 51,000 and 42,000 a second. 40,000 in 4,420 on
+/// three levels came at 9,000, 13,000, 14,000, 14,000 and 17,000 when requests were judged by one
+/// level, and come at 29,000 with 4 (docs/decisions/0095; the others were not measured again).
 const LISTED_AT_ONCE: usize = 4;
 
 /// A bucket, a container, a web server or a file system, with what it is connected with. Connected

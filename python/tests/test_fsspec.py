@@ -135,11 +135,9 @@ def test_a_tree_is_found_in_few_requests(testbed: Testbed, fs: Any) -> None:
     testbed.set_objects(names, 1)
     testbed.reset()
     assert fs.find("testbed/many") == sorted(f"testbed/{name}" for name in names)
-    # A page has a thousand names. How many of the directories are listed one by one before the first
-    # page has come is a matter of time, and a request that is late is made twice: fewer are asked
-    # for than there are.
-    lists = {request["key"] for request in testbed.requests() if request["kind"] == "list"}
-    assert len({key for key in lists if key.startswith("many/")}) < 401
+    # A page has a thousand names. Until the first has come directories are listed one by one, and
+    # how many that are is a matter of time: 19 to 100 of 400 were seen.
+    assert testbed.counters()["list"] < 200
 
 
 def test_what_is_too_deep_is_not_found(testbed: Testbed, fs: Any) -> None:

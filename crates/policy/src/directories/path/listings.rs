@@ -451,8 +451,7 @@ const BELOWS_MAX: usize = 8;
 
 /// Directories that such requests bring together, if they are more than [`BELOWS_MIN`]. Lower:
 /// walks wait for answers. Higher: in a small budget directories are forgotten before the walk
-/// comes to them, 60,538 requests for 100,000 directories and not 516. Source:
-/// docs/decisions/0095.
+/// comes to them. Source: docs/decisions/0095.
 const BELOWS_DIRS: usize = 1024;
 
 /// Subtree requests in flight for names that readers look up, and to renew what came by such,

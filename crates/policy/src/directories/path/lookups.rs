@@ -21,7 +21,7 @@
 //!                                  expired, one page that answered two names: list it again
 //!                                  more pages: up to the name, side by side, as far as earlier
 //!                                  listings answered names
-//!   ReadByName ──────────────────> the eighth one in a directory, and later ones: as Named
+//!   ReadByName ──────────────────> the seventh one in a directory, and later ones: as Named
 //!   Sought, or Named expired, in a directory that was trimmed:
 //!          in order ──────────────> list it from there (`relisting`)
 //!          found, or entered ─────> go on with that listing
@@ -273,7 +273,7 @@ const LISTINGS_FIRST: u32 = 8;
 const NAMES_MIN: u32 = 2;
 
 /// Files read before their names were known until names in their directory count, 7: the directory
-/// is listed at the ninth. Lower: directories of a few files cost a listing each, which saves no
+/// is listed at the eighth. Lower: directories of a few files cost a listing each, which saves no
 /// wait. Higher: of more files in a large directory none is fetched ahead. Source:
 /// docs/decisions/0095 (four files in a directory; not tuned).
 const NAMES_READ: u32 = 7;
