@@ -546,39 +546,6 @@ fn directories_of_which_only_names_were_looked_up_are_charged() {
 }
 
 #[test]
-fn a_deep_tree_takes_as_many_rounds_as_levels() {
-    let mut driver = Driver::new(tree(6, 2, 1, 2), OPTIONS);
-    driver.walk(0, false);
-    assert_eq!(driver.known.len(), 127);
-    assert!(driver.rounds <= 12, "{} rounds", driver.rounds);
-}
-
-#[test]
-fn small_directories_are_listed_together() {
-    let below = DirOptions { below: true, ..OPTIONS };
-    let small = || tree(1, 200, 4, 2);
-    let (mut single, mut together) = (Driver::new(small(), OPTIONS), Driver::new(small(), below));
-    for driver in [&mut single, &mut together] {
-        driver.read(0);
-        (driver.rounds, driver.requests) = (0, 0);
-        driver.walk(0, false);
-    }
-    assert!(together.rounds < single.rounds, "{} rounds, one by one {}", together.rounds, single.rounds);
-    assert!(together.requests * 4 <= single.requests, "{} requests, one by one {}", together.requests, single.requests);
-}
-
-#[test]
-fn large_and_deep_directories_are_listed_one_by_one() {
-    for tree in [tree(1, 100, 200, 2), tree(3, 10, 20, 2)] {
-        let dirs = tree.len();
-        let mut driver = Driver::new(tree, DirOptions { below: true, ..OPTIONS });
-        driver.walk(0, false);
-        let tried = driver.counters().lists_below as usize;
-        assert!(tried <= dirs.div_ceil(100), "{tried} subtree requests for {dirs} directories");
-    }
-}
-
-#[test]
 fn breadth_first_is_a_walk_as_well() {
     let mut driver = Driver::new(tree(3, 5, 1, 2), OPTIONS);
     let mut queue = std::collections::VecDeque::from([0]);
