@@ -591,7 +591,9 @@ class ForereadFileSystem(AsyncFileSystem, ChainedFileSystem):  # type: ignore[mi
         for store, keys in self._by_store(paths):
             opened: list[Any]
             if on_error == "return":
-                opened = list(await store.open_together(list(keys.values()), True, to=completions()))
+                opened = list(
+                    await store.open_together(list(keys.values()), True, to=completions())
+                )
             else:
                 opened = list(await store.open_together(list(keys.values()), to=completions()))
             handles.update(zip(keys, opened, strict=True))
