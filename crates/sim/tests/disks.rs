@@ -16,7 +16,7 @@ type Each = Vec<(u64, Vec<Extent>, u64)>;
 
 fn run(policy: &str, memory_mib: u64, file_pages: u64, batch: u64, each: Each) -> Tally {
     let (device, policy) = (profile::find("hdd-w1").unwrap(), policy.parse().unwrap());
-    Readers { device, policy, batch, ..Readers::new(memory_mib << 20, file_pages, each) }.run()
+    Readers { batch, device, policy, ..Readers::new(memory_mib << 20, file_pages, each) }.run()
 }
 
 fn seconds(tally: &Tally) -> f64 {

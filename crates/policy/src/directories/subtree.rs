@@ -165,8 +165,8 @@ const COVERS_MAX: u32 = 256;
 mod tests {
     use super::*;
 
-    fn covers(side_by_side: u32, all: u32, is_seen: bool) -> Option<Covers> {
-        Some(Covers { side_by_side, all, is_seen })
+    fn covers(side_by_side: u32, all: u32, is_seen: bool) -> Covers {
+        Covers { side_by_side, all, is_seen }
     }
 
     #[test]
@@ -175,9 +175,9 @@ mod tests {
         (0..3).for_each(|_| small.listed(4, 0));
         assert_eq!(small.covers(&[]), None);
         small.listed(4, 0);
-        assert_eq!(small.covers(&[]), covers(250, 250, true));
+        assert_eq!(small.covers(&[]), Some(covers(250, 250, true)));
         small.told(100, 100);
-        assert_eq!(small.covers(&[]), covers(100, 100, true));
+        assert_eq!(small.covers(&[]), Some(covers(100, 100, true)));
         assert!(small.covers(&[]).is_some_and(|covers| covers.is_worth(8) && !covers.is_worth(7)));
     }
 
@@ -185,15 +185,15 @@ mod tests {
     fn a_directory_comes_with_those_in_it() {
         let mut deep = Subtree::default();
         (0..4).for_each(|_| deep.listed(5, 3));
-        assert_eq!(deep.covers(&[]), covers(200, 800, false));
+        assert_eq!(deep.covers(&[]), Some(covers(200, 800, false)));
         let mut below = Subtree::default();
         (0..4).for_each(|_| below.listed(60, 0));
         // 2 files of its own, and 3 directories of 60.
-        assert_eq!(deep.covers(&[below]), covers(5, 20, false));
+        assert_eq!(deep.covers(&[below]), Some(covers(5, 20, false)));
         (0..9).for_each(|_| below.listed(600, 0));
         assert_eq!(deep.covers(&[below]), None);
         deep.told(1, 40);
-        assert_eq!(deep.covers(&[]), covers(1, 40, true));
+        assert_eq!(deep.covers(&[]), Some(covers(1, 40, true)));
         assert!(deep.covers(&[]).is_some_and(|covers| covers.is_worth(1)));
     }
 

@@ -2,16 +2,15 @@
 //! moves meanwhile.
 //!
 //! ```text
-//!   reads that wait   |----|  |----|  |----|   |----|         time: between them nothing is waited
-//!                          ^^      ^^      ^^^^                for. As much of it as there is, the
-//!                                                              arm may read ahead at no cost
+//!   reads that wait   |----|  |----|  |----|   |----|     between them nothing is waited for: as
+//!                          ^^      ^^      ^^^^            much time is there to read ahead in
 //!
-//!   requests          a a a a b a a a a a c a a               it stays: what follows the last request
-//!                                                              costs the same when it is asked for
-//!                     a a a b b b c c a a a                   it returns: a request that is there
-//!                                                              before the last one is served keeps it
-//!                     a b c a b c a b c                       it moves: what is read along with a
-//!                                                              request spares a positioning
+//!   requests          a a a a b a a a a a c a a           it stays: what follows the last request
+//!                                                          costs the same when it is asked for
+//!                     a a a b b b c c a a a               it returns: a request that is there
+//!                                                          before the last is served keeps it
+//!                     a b c a b c a b c                   it moves: what is read along with a
+//!                                                          request spares a positioning
 //! ```
 //!
 //! A disk serves one request at a time. What it reads ahead delays what is asked for meanwhile,
@@ -119,11 +118,11 @@ const ONE: u64 = 1 << 16;
 /// a second reader is noticed later. Source: a guess, not measured.
 const AVERAGE_OF: u64 = 16;
 
-/// The arm stays if fewer than one request in so many moves it, and moves if all but one in so many
-/// do. Lower: of two readers with large requests each counts as alone. Higher: a reader that jumps
-/// now and then is read ahead for as if there were others. Source: docs/decisions/0096; of a video
-/// player's requests one in twenty jumps, of readers beside each other one in three, of two hundred
-/// slow readers nearly all.
+/// The arm stays if fewer than one request in so many moves it, and moves if all but one in so
+/// many do. Lower: of two readers with large requests each counts as alone. Higher: a reader that
+/// jumps now and then is read ahead for as if there were others. Source: docs/decisions/0096; of a
+/// video player's requests one in twenty jumps, of readers beside each other one in three, of two
+/// hundred slow readers nearly all.
 const STAYS_PART: u64 = 8;
 
 #[cfg(test)]

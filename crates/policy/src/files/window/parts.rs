@@ -22,11 +22,11 @@
 //!
 //! The file does not decide how long the window is (`window`), and does not know which pages of a
 //! part are resident. Source: docs/decisions/0005 (parts by distance), 0008 (where marks lie),
-//! 0014 (disks), 0058 (long reads), 0061 (first parts), 0071 (gaps), 0072 (records on disks), 0096 (busy disks).
+//! 0014 (disks), 0058 (long reads), 0061 (first parts), 0071 (gaps), 0072 (records on disks),
+//! 0096 (busy disks).
 
 use super::{Gaps, PART_PAGES_MAX, PART_PAGES_MIN, Pattern, Stream};
 use crate::files::sparse::AMPLIFICATION_MAX;
-use crate::queue::arm::Busy;
 use crate::units::{Extent, FOLIO_PAGES_MAX, Nanos, Records};
 
 /// What to read ahead next.
@@ -68,10 +68,10 @@ pub(crate) struct Limits {
     pub(crate) is_growing: bool,
     /// Moving between streams costs time in which the storage serves no request.
     pub(crate) rotational: bool,
-    /// The longest requests that a disk sorts among those of others; nothing for other storage.
+    /// The longest requests that a disk sorts among those that are waited for, if any are.
     pub(crate) sorted_pages_max: u64,
-    /// What a disk's arm has to do.
-    pub(crate) arm: Busy,
+    /// Records of a progression wanted ahead on a disk, where they do not touch.
+    pub(crate) records_apart: u64,
 }
 
 impl Stream {
@@ -96,15 +96,15 @@ impl Stream {
             self.pace.unsettle();
         }
         let ahead = self.ahead.min(limits.ahead_pages_max);
-        let is_limited = matches!(limits.arm, Busy::Stays | Busy::Returns);
-        let ahead = if is_limited && self.known_end.is_none() { ahead.min(self.likely_pages()) } else { ahead };
+        let is_limited = limits.sorted_pages_max > 0 && self.known_end.is_none();
+        let ahead = if is_limited { ahead.min(self.likely_pages()) } else { ahead };
         let parts = match (self.waited_at.is_some(), self.reads) {
             (true, _) if !limits.rotational => (PARTS_WAITING / limits.streams).max(PARTS_QUIET),
             (false, 1) => PARTS_FIRST,
             _ => PARTS_QUIET,
         };
         let part = ahead / parts;
-        // The next part of such a size is to be there before the disk is through with the last one.
+        // The next part of such a size is to be there before the disk is through with the last.
         let is_sorted = part <= limits.sorted_pages_max;
         let part = if is_sorted { 1 << part.max(1).ilog2() } else { part.next_power_of_two() };
         let part = part.min(limits.part_pages_max);
@@ -150,10 +150,10 @@ impl Stream {
                 }
                 // A disk serves them one after the other, each after a positioning of its own.
                 let apart = limits.rotational && delta.unsigned_abs() > pages;
-                if apart && limits.arm != Busy::Not {
+                let ahead = if apart { ahead.min(limits.records_apart * pages) } else { ahead };
+                if ahead == 0 {
                     return None;
                 }
-                let ahead = if apart { ahead.min(DISK_RECORDS * pages) } else { ahead };
                 if self.has_rows() {
                     return self.next_in_rows(ahead, delta, limits.file_pages);
                 }
@@ -351,12 +351,6 @@ const PART_PAGES_STRIDED_MAX: u64 = 512;
 /// in five that came to `n` pages come to `5 / 4 n`; docs/decisions/0096.
 const LIKELY_PART: u64 = 4;
 
-/// Records of a progression wanted ahead on a disk, where they do not touch. Lower: none would be
-/// on its way while one is read. Higher: what is demanded meanwhile waits for more positionings,
-/// and more is read in vain where the progression ends; nothing comes sooner. Source:
-/// docs/decisions/0072.
-const DISK_RECORDS: u64 = 1;
-
 #[cfg(test)]
 mod tests {
     use alloc::vec::Vec;
@@ -375,7 +369,7 @@ mod tests {
         is_growing: false,
         rotational: false,
         sorted_pages_max: 0,
-        arm: Busy::Not,
+        records_apart: 1,
     };
 
     fn plan(stream: &mut Stream, limits: Limits) -> Vec<Part> {
@@ -476,7 +470,7 @@ mod tests {
 
     #[test]
     fn a_disk_without_time_reads_no_record_ahead_and_a_quarter_of_what_was_read() {
-        let busy = Limits { rotational: true, sorted_pages_max: 128, arm: Busy::Returns, ..LIMITS };
+        let busy = Limits { rotational: true, sorted_pages_max: 128, records_apart: 0, ..LIMITS };
         let mut strided = Stream::new(0, Nanos(0), Extent::new(768, 784));
         strided.recognise_stride(256, 16, 4);
         assert_eq!(plan(&mut strided, busy), [], "what is read is asked for by the read itself");
@@ -492,7 +486,7 @@ mod tests {
         assert_eq!(plan(&mut read(32), busy).last().unwrap().extent.end, 64, "two folios at least");
         let ahead = plan(&mut read(960), busy).last().unwrap().extent.end - 960;
         assert!((240 - 64..=240).contains(&ahead), "{ahead}: a quarter, but for a part that has no room");
-        assert!(plan(&mut read(960), Limits { arm: Busy::Not, ..busy }).last().unwrap().extent.end > 2 * 960);
+        assert!(plan(&mut read(960), Limits { sorted_pages_max: 0, ..busy }).last().unwrap().extent.end > 2 * 960);
         let largest = |limits| plan(&mut read(960), limits).iter().map(|part| part.extent.pages()).max();
         let most = Limits { ahead_pages_max: 100, ..busy };
         assert_eq!(largest(most), Some(32), "two of them fit");

@@ -39,6 +39,7 @@ impl ReadPath {
         let room = memory;
         // Readers in the middle of their folios may leave no room at all.
         let arm = if self.options.rotational { self.arm.state() } else { Busy::Not };
+        let is_awaited = matches!(arm, Busy::Stays | Busy::Returns);
         let most = match self.options.rotational {
             true if arm == Busy::Stays => room.min(AHEAD_PAGES_STAYS),
             true => room.min(AHEAD_PAGES_ROTATIONAL),
@@ -85,8 +86,8 @@ impl ReadPath {
             gap_pages_max,
             is_growing: fills_gaps && self.link.may_carry_more(),
             rotational: self.options.rotational,
-            sorted_pages_max: if matches!(arm, Busy::Stays | Busy::Returns) { GROUP_PAGES_MAX } else { 0 },
-            arm,
+            sorted_pages_max: if is_awaited { GROUP_PAGES_MAX } else { 0 },
+            records_apart: if arm == Busy::Not { DISK_RECORDS } else { 0 },
         }
     }
 
@@ -220,9 +221,15 @@ const PACED_PAGES_MIN: u64 = 512;
 const AHEAD_PAGES_ROTATIONAL: u64 = 2 * PART_PAGES_MAX;
 
 /// Pages that a stream is ahead on a disk whose arm stays with it and has no time to spare: 256
-/// KiB. Lower: nothing is on its way while a folio is read. Higher: where the reader jumps, more has
-/// been read in vain, and it waits for that. Source: docs/decisions/0096: two folios.
+/// KiB. Lower: nothing is on its way while a folio is read. Higher: where the reader jumps, more
+/// has been read in vain, and it waits for that. Source: docs/decisions/0096: two folios.
 const AHEAD_PAGES_STAYS: u64 = 2 * FOLIO_PAGES_MAX;
+
+/// Records of a progression wanted ahead on a disk, where they do not touch. Lower: none would be
+/// on its way while one is read. Higher: what is demanded meanwhile waits for more positionings,
+/// and more is read in vain where the progression ends; nothing comes sooner. Source:
+/// docs/decisions/0072.
+const DISK_RECORDS: u64 = 1;
 
 /// Time without a read after which a stream no longer counts among those that share memory: 5 s.
 /// Lower: a slow reader loses its share between two reads. Higher: streams that have stopped keep
