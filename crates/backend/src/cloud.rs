@@ -177,15 +177,19 @@ impl Cloud {
     }
 
     async fn read_current(&self, key: &Key, range: Range<u64>) -> Result<Current, Error> {
+        let unsupported = |range| {
+            let message = "the response to a read does not tell which version it is of";
+            Error::new(ErrorKind::Unsupported, Operation::Read, key.as_str(), message).with_extent(range)
+        };
+        if !self.dialect.reads_tell_versions() {
+            return Err(unsupported(range));
+        }
         let request = Request::Read { key: key.as_str(), range: (range.start, range.end), tag: None };
         let response = self.ask(request).await.map_err(|e| e.with_extent(range.clone()))?;
         let said = response::described(&range, response.status(), response.headers());
         let said = said
             .and_then(|(size, found, skip)| Some((self.dialect.version_read(response.headers(), size)?, found, skip)));
-        let Some((version, range, skip)) = said else {
-            let message = "the response does not tell which version it is of";
-            return Err(Error::new(ErrorKind::Unsupported, Operation::Read, key.as_str(), message).with_extent(range));
-        };
+        let Some((version, range, skip)) = said else { return Err(unsupported(range)) };
         let body = response::body(response, key.as_str(), range.clone(), skip);
         Ok(Current { object: Object { key: key.clone(), version }, range, body })
     }
