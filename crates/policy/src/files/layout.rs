@@ -507,9 +507,10 @@ const ENDS_KEPT: usize = 16;
 const CROSSED_PAGES: u64 = 96;
 
 /// Columns side by side that a reader reads in its first group before the next one is fetched:
-/// with each more, one more. Lower: with two, a query of three columns fetches a fourth one of each
-/// file in vain, a seventh of what it reads of a file with few groups. Higher: a reader of a whole
-/// row waits for more columns. Source: `python/tests/test_bench.py`, which wants a twentieth.
+/// with each more, one more. Lower: with two, a query of three columns fetches a fourth one of
+/// each file in vain, a seventh of what it reads of a file with few groups. Higher: a reader of a
+/// whole row waits for more columns. Source: `python/tests/test_bench.py`, which wants a
+/// twentieth.
 const ROW: usize = 3;
 
 /// Chunks that are not fetched whole after one that was not read. Lower: a reader with an index of
