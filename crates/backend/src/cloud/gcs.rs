@@ -90,10 +90,6 @@ impl Dialect for Gcs {
     }
 
     // A read tells the time of the change in whole seconds, a stat in smaller parts.
-    fn version_read(&self, _: &HeaderMap, _: u64) -> Option<Version> {
-        None
-    }
-
     fn reads_tell_versions(&self) -> bool {
         false
     }

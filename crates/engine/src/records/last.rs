@@ -18,7 +18,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use foreread_policy::{Action, Cached, Event, FileId, Found, Nanos, Options, ReadId, ReadPath, RequestId};
+use foreread_policy::{Action, Cached, Event, Extent, FileId, Found, Nanos, Options, ReadId, ReadPath, RequestId};
 
 use crate::records::log::{event_text, events_head_text};
 
@@ -49,8 +49,8 @@ struct Before {
     files: BTreeMap<FileId, (u64, bool)>,
     /// What the tier has of them.
     cached: BTreeMap<FileId, Cached>,
-    /// The chunks that they told of.
-    chunks: BTreeMap<FileId, Vec<Event>>,
+    /// The chunks that they told of: where each lies, its group and its column.
+    chunks: BTreeMap<FileId, Vec<(Extent, u32, u32)>>,
     reserved: Option<u64>,
     tier: Option<u64>,
     waiting: BTreeMap<ReadId, Event>,
@@ -75,8 +75,8 @@ impl Before {
                 self.cached.remove(&file);
                 self.chunks.remove(&file);
             }
-            Event::Chunk { file, .. } if self.files.contains_key(&file) => {
-                self.chunks.entry(file).or_default().push(event);
+            Event::Chunk { file, extent, group, column } if self.files.contains_key(&file) => {
+                self.chunks.entry(file).or_default().push((extent, group, column));
             }
             Event::Cached { file, extent } => self.cached.entry(file).or_default().insert(extent),
             Event::Uncached { file, extent } => self.cached.entry(file).or_default().remove(extent),
@@ -97,7 +97,8 @@ impl Before {
         let opens = self.files.iter().map(|(&file, &(pages, _))| Event::Open { file, pages });
         let ranges = self.cached.iter().flat_map(|(&file, cached)| cached.ranges().map(move |extent| (file, extent)));
         let cached = ranges.map(|(file, extent)| Event::Cached { file, extent });
-        let chunks = self.chunks.values().flatten().copied();
+        let chunks = self.chunks.iter().flat_map(|(&file, chunks)| chunks.iter().map(move |&chunk| (file, chunk)));
+        let chunks = chunks.map(|(file, (extent, group, column))| Event::Chunk { file, extent, group, column });
         let idle = self.files.iter().filter(|(_, (_, is_open))| !is_open);
         let releases = idle.map(|(&file, _)| Event::Release { file });
         let reserved = self.reserved.map(|bytes| Event::Reserve { bytes });

@@ -175,10 +175,12 @@ impl Layout {
         self.counted_bytes
     }
 
-    /// Counts the memory that it takes.
+    /// Counts the memory that it takes, and what a driver keeps of it.
     pub(crate) fn count(&mut self) {
         let runs = self.runs.iter().map(Run::bytes).sum::<usize>();
-        self.counted_bytes = (size_of::<Self>() + self.chunks.len() * size_of::<Chunk>() + runs) as u64;
+        // The driver keeps as many, to tell them again.
+        let chunks = 2 * self.chunks.capacity() * size_of::<Chunk>();
+        self.counted_bytes = (size_of::<Self>() + chunks + runs) as u64;
     }
 
     /// Whether `stream` is the number of a run, and not of a stream.

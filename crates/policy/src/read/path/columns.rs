@@ -62,7 +62,7 @@ impl ReadPath {
             if let Some(layout) = self.layout(file) {
                 layout.planned(run, until.unwrap_or(part.extent.end));
             }
-            if until.is_some() {
+            if until.is_some() || self.has_had_turn(file, run) {
                 return;
             }
         }

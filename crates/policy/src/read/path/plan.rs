@@ -279,9 +279,7 @@ impl ReadPath {
             if let Some(f) = self.files.get_mut(&file) {
                 f.readahead.planned(now, stream, part);
             }
-            if self.in_turn && !self.turns.is_empty() {
-                // One part a turn: the others come before the next one.
-                self.turns.insert((file, stream), self.queue.tag(Owner { file, stream: Some(stream) }));
+            if self.has_had_turn(file, stream) {
                 break;
             }
         }
@@ -289,6 +287,16 @@ impl ReadPath {
         if let Some(start) = marked.and_then(|page| self.budget.folio_of(file, page)) {
             self.actions.push_back(Action::Mark { file, start });
         }
+    }
+
+    /// Whether `stream` has had its turn, a part, and others wait for theirs: then it waits for
+    /// the next one behind them.
+    pub(super) fn has_had_turn(&mut self, file: FileId, stream: u64) -> bool {
+        let is_over = self.in_turn && !self.turns.is_empty();
+        if is_over {
+            self.turns.insert((file, stream), self.queue.tag(Owner { file, stream: Some(stream) }));
+        }
+        is_over
     }
 
     /// Whether no other stream has waited for a turn that comes before.
