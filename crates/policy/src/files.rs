@@ -14,8 +14,9 @@
 //!
 //! `streams` finds the stream of each read by position, not by descriptor; `outline` keeps many
 //! streams cheap to find, and `forgotten` says whether more should be kept. `stride` finds reads
-//! at a constant distance, `rows` those that come back one record on, `sparse` those that go
-//! forward with gaps of no common length. `window` is one stream: what it has fetched and wants
+//! at a constant distance, `uneven` says where records lie if that is no whole number of pages,
+//! `rows` are those that come back one record on, `sparse` those that go forward with gaps of no
+//! common length. `window` is one stream: what it has fetched and wants
 //! next; `window::parts` cuts that into parts. `pace` spaces its parts in time. `share` divides
 //! memory among streams by max-min fairness. `lengths` knows how long the runs of the file have
 //! been. `hot_block` finds what is worth fetching with a random read, `tail` where the end of
@@ -29,7 +30,7 @@
 //! The folder does not make requests, charge memory or know what is resident: `read` asks it and
 //! tells it. Source: Linux's on-demand readahead of 2007 (a window grows when its reader waits,
 //! and shrinks when its pages are evicted unread); docs/decisions/0005, 0006, 0008, 0010, 0012,
-//! 0013, 0014, 0018, 0052, 0058, 0059, 0064, 0075, 0087, 0094.
+//! 0013, 0014, 0018, 0052, 0058, 0059, 0064, 0075, 0087, 0094, 0097.
 
 pub(crate) mod cached;
 pub(crate) mod forgotten;
@@ -45,5 +46,6 @@ pub(crate) mod sparse;
 pub(crate) mod streams;
 pub(crate) mod stride;
 pub(crate) mod tail;
+pub(crate) mod uneven;
 pub(crate) mod whole;
 pub(crate) mod window;

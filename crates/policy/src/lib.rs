@@ -81,7 +81,8 @@ pub use tier::model::{TierCounts, TierModel};
 pub use tier::write_pace::WritePace;
 pub use tier::{TierBlock, TierPath, TierRoom};
 pub use units::{
-    Class, DirId, Extent, FOLIO_PAGES_MAX, FileId, Found, Nanos, PAGE_BYTES, ReadId, Records, RequestId, Source, Touch,
+    Class, DirId, Extent, FOLIO_PAGES_MAX, FileId, Found, Nanos, PAGE_BYTES, PAGE_PARTS, ReadId, Records, RequestId,
+    Source, Touch,
 };
 pub use views::event::{ViewAction, ViewCounters, ViewEvent};
 pub use views::path::{ViewOptions, ViewPath};

@@ -97,6 +97,58 @@ fn a_strided_reader() {
     assert!(outcome.amplification <= 1.2, "{}", outcome.amplification);
 }
 
+/// The pages of `bytes` bytes at each of `count` places, so many bytes apart.
+fn apart(count: u64, distance: u64, bytes: u64) -> Vec<Extent> {
+    let pages = |start: u64| Extent::new(start / PAGE_BYTES, (start + bytes).div_ceil(PAGE_BYTES));
+    (0..count).map(|nth| pages(nth * distance)).collect()
+}
+
+/// Programs count in bytes: few distances are a whole number of pages.
+#[test]
+fn a_strided_reader_whose_distance_is_no_whole_number_of_pages() {
+    for (distance, bytes, amplification) in [
+        (1_000_000, 65_536, 1.2),
+        (1_001_000, 65_000, 1.2),
+        (1_050_624, 65_536, 1.2),
+        (10_000_000, 1_000_000, 1.05),
+        (300_000, 4_096, 2.1),
+        (50_000, 1_000, 3.5),
+    ] {
+        let forward = apart(2_000, distance, bytes);
+        let backward = forward.iter().rev().copied().collect();
+        for (what, reads) in [("forward", forward), ("backward", backward)] {
+            let what = format!("{what}, {bytes} bytes of every {distance}");
+            let outcome = run(256 << 20, 2_000 * distance / PAGE_BYTES + 1, vec![(0, reads, 0)]);
+            let feasible = outcome.seconds * 900e6 / outcome.asked_bytes as f64;
+            assert!(feasible <= 2.5 || 2_000.0 / outcome.seconds >= 1_000.0, "{what}: {} s", outcome.seconds);
+            assert!(outcome.amplification <= amplification, "{what}: {}", outcome.amplification);
+        }
+    }
+}
+
+#[test]
+fn a_backward_reader_whose_records_are_no_whole_number_of_pages() {
+    for bytes in [30_000, 100_000, 1_000_000] {
+        let mut reads = apart(2_000_000_000 / bytes, bytes, bytes);
+        reads.reverse();
+        let outcome = run(256 << 20, 1_000_000, vec![(0, reads, 0)]);
+        assert!(outcome.megabytes_per_s() >= 600.0, "{bytes}: {}", outcome.megabytes_per_s());
+        assert!(outcome.amplification <= 1.05, "{bytes}: {}", outcome.amplification);
+    }
+}
+
+/// What a reader skipped is behind it, and takes no room from what is ahead of it.
+#[test]
+fn a_forward_reader_that_skips_a_part_of_its_file_stays_fast() {
+    for (distance, bytes) in [(100_000, 60_000), (102_400, 61_440), (114_688, 32_768), (1 << 20, 700_000)] {
+        let reads = apart((4 << 30) / distance, distance, bytes);
+        let outcome = run(256 << 20, 4 * GIB, vec![(0, reads, 0)]);
+        let fetched = outcome.megabytes_per_s() * outcome.amplification;
+        assert!(fetched >= 700.0, "{bytes} of every {distance}: {fetched} MB/s are fetched");
+        assert!(outcome.amplification <= distance as f64 / bytes as f64 + 0.1, "{}", outcome.amplification);
+    }
+}
+
 #[test]
 fn a_strided_reader_whose_first_window_ends_where_its_second_record_begins() {
     // 64 KiB read at the start of a file come as 128 KiB from the kernel: eight times that is a

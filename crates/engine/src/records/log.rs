@@ -10,7 +10,7 @@
 //! One line each, fields separated by blanks.
 
 use foreread_policy::{
-    Action, Class, Event, Extent, FileId, Found, Nanos, Options, ReadId, Records, Replacement, RequestId, Source, Touch,
+    Action, Class, Event, Extent, FileId, Found, Nanos, Options, ReadId, Replacement, RequestId, Source, Touch,
 };
 
 /// How a log begins. The number counts changes of its form.
@@ -118,8 +118,7 @@ pub(crate) fn action_text(action: Action) -> String {
             };
             let shown = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
             let (mark, late) = (shown(mark), shown(late.map(|late| late.0)));
-            let records = records
-                .map_or_else(|| "-".to_owned(), |Records { start, pages, delta }| format!("{start}+{pages}/{delta}"));
+            let records = records.map_or_else(|| "-".to_owned(), |records| records.to_string());
             let Extent { start, end } = extent;
             format!("submit {} {} {start} {end} {records} {class} {source} {mark} {granted} {late}", request.0, file.0)
         }

@@ -234,6 +234,13 @@ impl Streams {
         near.find(|(_, s)| !s.is_recognised() && s.start == page).map(|(at, _)| at)
     }
 
+    /// The run that begins where `read` ends, or with its last page: of reads that are no whole
+    /// number of pages two have one in common.
+    pub(crate) fn run_behind(&self, read: Extent) -> Option<u32> {
+        let with_last = || self.run_from(read.end - 1).filter(|_| read.pages() > 1);
+        self.run_from(read.end).or_else(with_last)
+    }
+
     /// How many runs have been read after `last`.
     pub(crate) fn runs_after(&self, last: Nanos) -> usize {
         self.recency.newest_first(false).take_while(|&at| self.get(at).last > last).count()
@@ -283,6 +290,7 @@ mod tests {
 
     use super::*;
     use crate::files::lengths::Lengths;
+    use crate::files::stride::Stride;
     use crate::units::Extent;
 
     proptest! {
@@ -299,7 +307,7 @@ mod tests {
                         streams.change(any, |s| s.advance(now, Read::alone(read, Some(page)), &Lengths::default()));
                     }
                     (2, Some(any)) if streams.get(any).pattern == Pattern::Forward => streams.change(any, |s| s.recognise(Some(page), &Lengths::default())),
-                    (3, Some(any)) => streams.change(any, |s| s.recognise_stride(-(pages as i64), pages, 3)),
+                    (3, Some(any)) => streams.change(any, |s| s.recognise_stride(Stride::even(-(pages as i64), pages, 3))),
                     (4, Some(any)) => streams.change(any, |s| s.prepend(now, read, false, false)),
                     _ => { streams.push(Stream::new(at as u64, now, read)); }
                 }

@@ -124,7 +124,7 @@ impl FileReadahead {
         if read.absent.is_none() && self.streams.has_just_read(read.extent, now) {
             return (None, Shown::Nothing);
         }
-        if let Some(at) = self.streams.run_from(read.extent.end) {
+        if let Some(at) = self.streams.run_behind(read.extent) {
             let by_chance = self.reads_by_chance(at, read);
             let stream = self.streams.get(at);
             let overlaps = waits(stream.start);
@@ -166,7 +166,7 @@ impl FileReadahead {
         };
         self.streams.remove(at);
         let mut stream = self.new_run(now, read, read.extent);
-        stream.recognise_stride(stride.delta, stride.pages, stride.records);
+        stream.recognise_stride(stride);
         let id = stream.id;
         self.streams.push(stream);
         Some(id)
@@ -199,7 +199,7 @@ impl FileReadahead {
             self.starts.grow(id, start, pages);
             return (Some(id), Shown::Nothing);
         }
-        if let Some(next) = self.streams.run_from(pos).filter(|next| *next != at) {
+        if let Some(next) = self.streams.run_behind(Extent::new(start, pos)).filter(|next| *next != at) {
             let next = self.streams.remove(next);
             self.starts.forget(next.id);
             self.streams.change(at, |stream| stream.append(&next, read.beside));
@@ -242,7 +242,7 @@ impl FileReadahead {
         let mut shown = Shown::Nothing;
         if let Some(stride) = self.starts.push(id, read.extent.start, read.extent.pages()) {
             // The runs that showed the progression are its records now.
-            stream.recognise_stride(stride.delta, stride.pages, stride.records);
+            stream.recognise_stride(stride);
             shown = Shown::Strided;
         } else if let Some(reader) = stream.chain.shows(read.extent.end) {
             stream.recognise_sparse(reader, read.absent);

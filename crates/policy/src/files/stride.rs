@@ -8,6 +8,9 @@
 //!   yes ──> a progression of stride d       no ──> s is remembered, and the oldest forgotten
 //! ```
 //!
+//! Where the distance is no whole number of pages, the starts lie a page more or less apart
+//! (`uneven`): four earlier ones are looked for, each to a page.
+//!
 //! Only starts of *runs* are kept: a read that continues another is no start.
 //!
 //! *Invariants:* the starts of a progression were seen in its order. A record is no longer than
@@ -18,6 +21,8 @@
 //! constants).
 
 use alloc::collections::VecDeque;
+
+use crate::files::uneven::Uneven;
 
 /// One run of contiguous reads, while it is remembered.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +41,15 @@ pub(crate) struct Stride {
     pub(crate) pages: u64,
     /// Records seen, the newest included.
     pub(crate) records: u64,
+    /// Where the records lie, if the distance is no whole number of pages.
+    pub(crate) uneven: Option<Uneven>,
+}
+
+impl Stride {
+    /// A progression whose distance is a whole number of pages.
+    pub(crate) fn even(delta: i64, pages: u64, records: u64) -> Self {
+        Self { delta, pages, records, uneven: None }
+    }
 }
 
 /// The latest starts of runs in one file.
@@ -91,13 +105,45 @@ impl Starts {
                 continue;
             }
             if record == delta.unsigned_abs() {
-                return Some(Stride { delta, pages: record, records: POINTS_ADJACENT });
+                return Some(Stride::even(delta, record, POINTS_ADJACENT));
             }
             if at(before.start as i64 - delta, middle).is_some() {
-                return Some(Stride { delta, pages: record, records: POINTS_APART });
+                return Some(Stride::even(delta, record, POINTS_APART));
             }
         }
-        None
+        let near = |page: i64, later: usize| {
+            let found = [page, page - 1, page + 1].into_iter().filter_map(move |page| at(page, later));
+            found.map(|at| (at, self.runs[at]))
+        };
+        self.runs.iter().enumerate().rev().find_map(|run| Self::uneven(start, pages, run, near))
+    }
+
+    /// The uneven progression that a run of `pages` at `start` completes, if `last` is the one
+    /// before it. `near` finds the runs that begin at a page, or beside it, and came earlier.
+    fn uneven<R: Iterator<Item = (usize, Run)>>(
+        start: u64,
+        pages: u64,
+        (at, last): (usize, &Run),
+        near: impl Fn(i64, usize) -> R,
+    ) -> Option<Stride> {
+        let delta = start as i64 - last.start as i64;
+        if pages.max(last.pages) > delta.unsigned_abs() {
+            return None;
+        }
+        let mut starts = [start, last.start, 0, 0, 0];
+        let (mut found, mut record) = (at, pages.max(last.pages));
+        for nth in 2..starts.len() {
+            let away = start as i64 - starts[nth - 1] as i64;
+            let (at, run) = near(starts[nth - 1] as i64 - away / (nth as i64 - 1), found).next()?;
+            (starts[nth], found, record) = (run.start, at, record.max(run.pages));
+        }
+        starts.reverse();
+        let (uneven, records) = (Uneven::new(&starts)?, starts.len() as u64);
+        let delta = uneven.delta();
+        if uneven.touch(record) {
+            return Some(Stride::even(delta, delta.unsigned_abs(), records));
+        }
+        Some(Stride { delta, pages: record, records, uneven: Some(uneven) })
     }
 }
 
@@ -143,6 +189,8 @@ const POINTS_APART: u64 = 4;
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
 
     fn detect(starts: &[(u64, u64)]) -> Option<Stride> {
@@ -157,27 +205,33 @@ mod tests {
     #[test]
     fn records_apart_need_four_points() {
         assert_eq!(detect(&[(0, 16), (256, 16), (512, 16)]), None);
-        assert_eq!(
-            detect(&[(0, 16), (256, 16), (512, 16), (768, 16)]),
-            Some(Stride { delta: 256, pages: 16, records: 4 })
-        );
+        assert_eq!(detect(&[(0, 16), (256, 16), (512, 16), (768, 16)]), Some(Stride::even(256, 16, 4)));
     }
 
     #[test]
     fn a_backward_reader_needs_three_points() {
-        assert_eq!(
-            detect(&[(3072, 256), (2816, 256), (2560, 32)]),
-            Some(Stride { delta: -256, pages: 256, records: 3 })
-        );
+        assert_eq!(detect(&[(3072, 256), (2816, 256), (2560, 32)]), Some(Stride::even(-256, 256, 3)));
     }
 
     #[test]
     fn two_interleaved_strides_are_both_found() {
         let starts = [(0, 4), (100_000, 4), (64, 4), (100_500, 4), (128, 4), (101_000, 4), (192, 4)];
-        assert_eq!(detect(&starts), Some(Stride { delta: 64, pages: 4, records: 4 }));
+        assert_eq!(detect(&starts), Some(Stride::even(64, 4, 4)));
         let mut more = starts.to_vec();
         more.push((101_500, 4));
-        assert_eq!(detect(&more), Some(Stride { delta: 500, pages: 4, records: 4 }));
+        assert_eq!(detect(&more), Some(Stride::even(500, 4, 4)));
+    }
+
+    #[test]
+    fn a_distance_may_be_no_whole_number_of_pages() {
+        let starts: Vec<_> = (0..5).map(|nth| (nth * 1_001_000 / 4096, 17)).collect();
+        assert_eq!(detect(&starts[..4]), None, "four lie so by chance");
+        let found = detect(&starts).expect("a progression");
+        assert_eq!((found.delta, found.pages, found.uneven.is_some()), (244, 17, true));
+        let backward: Vec<_> = starts.iter().map(|&(start, pages)| (10_000 - start, pages)).collect();
+        assert_eq!(detect(&backward).map(|found| found.delta), Some(-244));
+        let near: Vec<_> = (0..5).map(|nth| ((10_000_000 - nth * 100_000) / 4096, 23)).collect();
+        assert_eq!(detect(&near), Some(Stride::even(-24, 24, 5)), "a page and a half between them");
     }
 
     #[test]

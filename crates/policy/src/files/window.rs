@@ -30,7 +30,8 @@
 //! another one.
 //!
 //! The file does not choose the stream of a read or say when a run is recognised (`streams`), and
-//! does not cut a window into parts (`window::parts`). Source: the on-demand readahead window
+//! does not cut a window into parts (`parts`) or say where the records of a progression lie
+//! (`progression`). Source: the on-demand readahead window
 //! (start, size, mark) of Linux, 2007, with its maximum replaced by measurement; the trusted
 //! distance, docs/decisions/0008 (ten seconds), 0052 (lengths), 0054 (which reads continue it),
 //! 0061 (starts), 0087 (gaps).
@@ -41,9 +42,11 @@ use crate::files::lengths::Lengths;
 use crate::files::pace::{Pace, SECOND_NS};
 use crate::files::rows::Rows;
 use crate::files::sparse::{self, Chain, Sparse};
+use crate::files::uneven::Uneven;
 use crate::units::{Extent, FOLIO_PAGES_MAX, Nanos};
 
 pub(crate) mod parts;
+mod progression;
 pub(crate) mod state;
 
 /// One read, with what the caller knows of the pages around it.
@@ -164,13 +167,17 @@ pub(crate) struct Stream {
     from_end: bool,
     /// Strided: whether the pages between records were fetched as well.
     gaps: Gaps,
+    /// Strided: where its first record began.
+    first: u64,
     /// Strided: pages of a record when the progression was recognised.
     record_pages: u64,
     /// Strided, forward and not touching: its rows. `pos` and `end` are places in them.
     rows: Option<Box<Rows>>,
+    /// Strided, at a distance of no whole number of pages: `pos` and `end` are places in it.
+    uneven: Option<Box<Uneven>>,
     /// Sparse: the reader that its chain has shown.
     sparse: Option<Sparse>,
-    /// Sparse: up to where it has gone through the file.
+    /// Up to where it has gone through the file, if it leaves pages unread.
     passed: u64,
     /// The reads that led to it, and its own.
     pub(crate) chain: Chain,
@@ -217,8 +224,10 @@ impl Stream {
             stalled: false,
             from_end: false,
             gaps: Gaps::Unknown,
+            first: 0,
             record_pages: 0,
             rows: None,
+            uneven: None,
             mark: 0,
             marks_again: None,
             sparse: None,
@@ -258,7 +267,9 @@ impl Stream {
     /// The pages that it would be `ahead` of its reader with.
     pub(crate) fn outlook(&self, ahead: u64, file_pages: u64) -> Extent {
         match self.pattern {
-            Pattern::Strided { delta, .. } if delta < 0 => Extent::new(self.pos.saturating_sub(ahead), self.pos),
+            Pattern::Strided { delta, .. } if delta < 0 => {
+                Extent::new(self.position().saturating_sub(ahead), self.position())
+            }
             _ => Extent::new(self.position(), (self.position() + ahead).min(file_pages)),
         }
     }
@@ -316,21 +327,7 @@ impl Stream {
                 let (from, to) = self.reach();
                 from <= read.start && read.start <= to
             }
-            Pattern::Strided { delta, pages } => {
-                let Some(place) = self.place(read.start) else { return false };
-                if self.rows.as_ref().is_some_and(|rows| rows.are_of_one_row(place, self.pos)) {
-                    return true;
-                }
-                let away = place as i64 - self.pos as i64;
-                let within = away.rem_euclid(delta.abs());
-                let records = (away - within) / delta;
-                let planned = (self.end - self.pos as i64) / delta;
-                let goes_on = within == pages as i64 && read.start == self.last_end;
-                let exists = within <= place as i64;
-                exists
-                    && (self.has_rows() || within < pages as i64 || goes_on)
-                    && (-1..=planned.max(1) + 1).contains(&records)
-            }
+            Pattern::Strided { delta, pages } => self.expects_record(read, delta, pages),
         }
     }
 
@@ -388,19 +385,6 @@ impl Stream {
         }
     }
 
-    /// The record that the stream leaves for the one that `read` lies in, unless records touch. A
-    /// reader may come back and continue there: it may be one of several that began a
-    /// constant distance apart (docs/decisions/0014).
-    pub(crate) fn left_by(&self, read: Extent) -> Option<Extent> {
-        let Pattern::Strided { delta, pages } = self.pattern else { return None };
-        if self.has_rows() {
-            return None;
-        }
-        let within = (read.start as i64 - self.pos as i64).rem_euclid(delta.abs()) as u64;
-        let leaves = read.start - within != self.pos && pages < delta.unsigned_abs() && self.last_end > self.pos;
-        leaves.then(|| Extent::new(self.pos, self.last_end))
-    }
-
     /// The stream goes on with `read`.
     pub(crate) fn advance(&mut self, now: Nanos, read: Read, lengths: &Lengths) {
         let Read { extent: read, stalled, absent, skipped, beside, .. } = read;
@@ -438,30 +422,8 @@ impl Stream {
                 self.end = absent.map_or(self.end, |missing| missing as i64).max(read.start as i64);
             }
             Pattern::Strided { delta, pages } => {
-                let Some(place) = self.place(read.start) else { return };
-                let within = (place as i64 - self.pos as i64).rem_euclid(delta.abs()) as u64;
-                let record = place - within;
-                // Several rows come together: it may be the second of them.
-                if self.has_rows() && record < self.pos {
-                    self.pace.progressed(now, self.seen);
+                if !self.advance_record(now, read, absent, (delta, pages), lengths) {
                     return;
-                }
-                if record != self.pos {
-                    // Plain hits are not reported: the records between were read as well.
-                    self.seen += pages * (record.abs_diff(self.pos) / delta.unsigned_abs());
-                    self.pos = record;
-                }
-                if within + read.pages() > RECORD_GROWTH_MAX * self.record_pages && !self.has_rows() {
-                    self.become_forward(read.start - within, absent, read.end, lengths);
-                    return;
-                }
-                if !self.has_rows() {
-                    let pages = pages.max(within + read.pages()).min(delta.unsigned_abs());
-                    self.pattern = Pattern::Strided { delta, pages };
-                }
-                let planned = (self.end - record as i64) / delta;
-                if absent.is_some() || planned < 0 {
-                    self.end = record as i64;
                 }
             }
         }
@@ -508,7 +470,7 @@ impl Stream {
     /// The record has no end: it was the start of a forward stream.
     fn become_forward(&mut self, start: u64, absent: Option<u64>, end: u64, lengths: &Lengths) {
         self.pattern = Pattern::Forward;
-        self.rows = None;
+        (self.rows, self.uneven) = (None, None);
         self.start = start;
         self.pos = end;
         self.seen = end - start;
@@ -553,56 +515,9 @@ impl Stream {
         }
     }
 
-    /// From now on the run is a record of a progression that `records` records have shown.
-    pub(crate) fn recognise_stride(&mut self, delta: i64, pages: u64, records: u64) {
-        self.pattern = Pattern::Strided { delta, pages };
-        self.record_pages = pages;
-        self.pos = self.start;
-        self.end = self.start as i64;
-        self.seen = pages * records;
-        self.ahead = self.seen;
-        self.rows = u64::try_from(delta).ok().filter(|&delta| delta > pages).map(|delta| {
-            let first = self.start.saturating_sub(delta * records.saturating_sub(1));
-            Box::new(Rows::new(first, delta))
-        });
-    }
-
-    /// Whether `read` is the second one of the next row of the progression. If so, it goes on
-    /// there. If `read` goes on behind a record, the progression has no rows any more.
-    pub(crate) fn begins_row(&mut self, read: Read) -> bool {
-        let position = self.position();
-        let (Pattern::Strided { pages, .. }, Some(rows)) = (self.pattern, &mut self.rows) else { return false };
-        if rows.goes_on(read.extent, self.last_end) {
-            rows.end();
-            (self.pos, self.end) = (position, position as i64);
-            return false;
-        }
-        if !rows.begins(read.extent, self.pos, pages, read.room_pages, read.others_wait) {
-            return false;
-        }
-        self.pos = rows.first();
-        self.end = self.pos as i64;
-        true
-    }
-
     /// Takes the page that is to be marked though it is no part of anything new.
     pub(crate) fn take_mark(&mut self) -> Option<u64> {
         self.marks_again.take()
-    }
-
-    /// Whether it is a progression of which a second row was shown.
-    fn has_rows(&self) -> bool {
-        self.rows.as_ref().is_some_and(|rows| rows.are_shown())
-    }
-
-    /// Where `page` lies among the records of a progression.
-    fn place(&self, page: u64) -> Option<u64> {
-        self.rows.as_ref().map_or(Some(page), |rows| rows.place(page))
-    }
-
-    /// The page at `place`.
-    fn page(&self, place: u64) -> u64 {
-        self.rows.as_ref().and_then(|rows| rows.page(place)).unwrap_or(place)
     }
 
     /// The page that its reader has come to.
@@ -624,28 +539,24 @@ impl Stream {
         self.ahead = self.seen;
     }
 
-    /// Sparse: the pages that it has gone through since this was asked for the last time. The last
-    /// folio may be read on.
+    /// The pages that it has gone through since this was asked for the last time, if it leaves
+    /// some of them unread. The last ones may still be read.
     pub(crate) fn take_passed(&mut self) -> Option<Extent> {
-        self.sparse?;
-        let passed = Extent::new(self.passed, self.pos.saturating_sub(FOLIO_PAGES_MAX).max(self.passed));
-        self.passed = passed.end;
-        Some(passed)
+        let last = match self.pattern {
+            Pattern::Sparse => FOLIO_PAGES_MAX,
+            Pattern::Forward if self.jumped_pages > 0 => self.reads_of(OVERTAKEN_READS_MAX),
+            Pattern::Strided { delta, .. } if delta > 0 && self.uneven.is_some() => delta.unsigned_abs(),
+            Pattern::Forward | Pattern::Strided { .. } => return None,
+        };
+        let from = self.passed.max(self.start.min(self.position()));
+        self.passed = self.position().saturating_sub(last).max(from);
+        Some(Extent::new(from, self.passed))
     }
 
     /// Sparse: the last pages that it went through, at most `most` of them.
     pub(crate) fn gone_through(&self, most: u64) -> Option<(Extent, Sparse)> {
         let extent = Extent::new(self.pos.saturating_sub(most).max(self.start), self.pos);
         self.sparse.map(|reader| (extent, reader))
-    }
-
-    /// From now on the run is one of a reader that goes backward, `pages` at a time.
-    pub(crate) fn recognise_backward(&mut self, pages: u64, file_pages: u64) {
-        self.from_end = self.pos == file_pages;
-        self.recognise_stride(-(pages as i64), pages, u64::from(self.prepended) + 1);
-        if self.from_end {
-            self.ahead = self.seen * TRUST;
-        }
     }
 
     /// Pages read ahead for the stream were evicted before it reached them.
@@ -726,12 +637,6 @@ const SKIPPED_PAGES_MAX: u64 = 64;
 /// 1 MiB, one that comes last begins a stream of its own: 389 requests a GiB in place of 148.
 /// Higher: as above. Source: docs/decisions/0058; each of the four threads of a mount has one.
 pub(crate) const SKIPPED_READS_MAX: u64 = 4;
-
-/// Factor by which a record may exceed its first length and still be a record. Lower: a record
-/// that one read did not show whole ends its progression. Higher: streams that began at a constant
-/// distance (five readers of five parts of a file) are read as records for longer before they are
-/// forward streams. Source: a guess, not measured; `interleaved-5` is the case.
-const RECORD_GROWTH_MAX: u64 = 2;
 
 /// Pages of the largest window of a stream that never waits: 16 MiB, two of the largest
 /// parts. Lower: such a stream never makes parts of the largest size. Higher: it holds memory

@@ -43,6 +43,15 @@ fn strided() {
 }
 
 #[test]
+fn uneven() {
+    let mut reader = Reader::new(STORE, &[10_000]);
+    for start in (0..12).map(|record| record * 1_000_000) {
+        reader.get(1, start / 4096, (start + 65_536_u64).div_ceil(4096));
+    }
+    reader.trace.check("files_uneven", "A reader takes records of 64 KiB, a million bytes from one start to the next.");
+}
+
+#[test]
 fn interleaved() {
     let mut reader = Reader::new(STORE, &[10_000]);
     for start in (0..224).step_by(32) {

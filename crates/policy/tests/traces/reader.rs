@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use foreread_policy::{
-    Action, Event, Extent, FileId, Found, Nanos, Options, PAGE_BYTES, ReadId, ReadPath, Records, Replacement,
-    RequestId, Source, Touch,
+    Action, Event, Extent, FileId, Found, Nanos, Options, PAGE_BYTES, PAGE_PARTS, ReadId, ReadPath, Records,
+    Replacement, RequestId, Source, Touch,
 };
 
 use crate::trace::{self, Trace};
@@ -411,7 +411,8 @@ fn action_text(action: Action) -> String {
                 _ => format!(", granted {granted}"),
             };
             let (request, file, extent) = (request.0, file.0, trace::pages(extent));
-            let records = records.map_or(String::new(), |Records { start, pages, delta }| {
+            let records = records.map_or(String::new(), |Records { start, pages, delta, fraction }| {
+                let delta = delta as f64 + f64::from(fraction) / PAGE_PARTS as f64;
                 format!(", {pages} of every {delta} from {start}")
             });
             let source = if source == Source::Tier { " from the tier" } else { "" };

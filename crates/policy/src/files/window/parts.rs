@@ -38,12 +38,14 @@ pub(crate) struct Part {
     pub(crate) records: Option<Records>,
     /// The page to mark: the first of them that the reader will touch.
     pub(crate) mark: u64,
+    /// Strided: its records; the next part begins so many further on.
+    pub(crate) steps: u64,
 }
 
 impl Part {
     /// All of `extent`, the first page marked.
     pub(crate) fn plain(extent: Extent) -> Self {
-        Self { extent, records: None, mark: extent.start }
+        Self { extent, records: None, mark: extent.start, steps: 1 }
     }
 }
 
@@ -75,16 +77,6 @@ pub(crate) struct Limits {
 }
 
 impl Stream {
-    /// Strided: the pages between the record that is being read and the one before it.
-    pub(crate) fn gap_behind(&self) -> Option<Extent> {
-        let Pattern::Strided { delta, pages } = self.pattern else { return None };
-        if self.has_rows() {
-            return None;
-        }
-        let before = self.pos.checked_add_signed(-delta)?;
-        Some(Extent::new(before.min(self.pos) + pages, before.max(self.pos)))
-    }
-
     /// What to read ahead next, or `None` while enough is planned or the part is held back. Call
     /// [`Stream::planned`] once the part is submitted.
     pub(crate) fn next_part(&mut self, now: Nanos, limits: Limits) -> Option<Part> {
@@ -190,7 +182,7 @@ impl Stream {
             end = last;
         }
         let mark = if first { self.pos.min(end - 1) } else { mark(start, end, part, ahead) };
-        Some(Part { extent: Extent::new(start, end), records: None, mark })
+        Some(Part { extent: Extent::new(start, end), records: None, mark, steps: 1 })
     }
 
     /// The reader has touched its last mark, and there is no room for another part: the window has
@@ -226,9 +218,10 @@ impl Stream {
     /// part holds with the gaps between them, a half of those wanted at most.
     fn next_through(&self, ahead: u64, limits: Limits, delta: i64, pages: u64) -> Option<Part> {
         let distance = delta.unsigned_abs();
-        let wanted = (ahead / pages).max(2);
+        let wanted = self.certain((ahead / pages).max(2));
         let planned = ((self.end - self.pos as i64) / delta) as u64;
-        let ahead_of = self.end.max(0) as u64;
+        let front = self.apart(self.end);
+        let ahead_of = front.max(0) as u64;
         // The last of them begins within the file.
         let left = if delta > 0 {
             limits.file_pages.saturating_sub(ahead_of).div_ceil(distance)
@@ -236,13 +229,15 @@ impl Stream {
             ahead_of / distance + 1
         };
         let group = (limits.part_pages_max / distance).min(wanted / PARTS_QUIET).min(left).max(1);
-        if self.end < 0 || ahead_of >= limits.file_pages || (planned > 0 && planned + group > wanted + 1) {
+        if front < 0 || ahead_of >= limits.file_pages || (planned > 0 && planned + group > wanted + 1) {
             return None;
         }
-        let last = ahead_of.saturating_add_signed(delta * (group as i64 - 1));
+        let last = self.apart(self.end + delta * (group as i64 - 1)).max(0) as u64;
         let (low, high) = (ahead_of.min(last), ahead_of.max(last));
         let extent = Extent::new(low, (high + pages).min(limits.file_pages));
-        Some(Part { extent, records: Some(Records { start: low, pages, delta: distance }), mark: ahead_of })
+        let records = Records { start: low, pages, delta: distance, fraction: self.fraction() };
+        let mark = (ahead_of + self.touched(pages)).min(extent.end - 1);
+        Some(Part { extent, records: Some(records), mark, steps: group })
     }
 
     /// The next part of a progression that is read row by row.
@@ -264,21 +259,20 @@ impl Stream {
 
     fn next_strided(&self, ahead: u64, part: u64, delta: i64, pages: u64, file_pages: u64) -> Option<Part> {
         let touching = delta.unsigned_abs() == pages;
-        let wanted = (ahead / pages).max(1) as i64;
+        let wanted = self.certain((ahead / pages).max(1)) as i64;
         // Two groups fit in the window: one is read while the other is on its way.
-        let group = if touching { (part / pages).min(wanted as u64 / 2).max(1) } else { 1 } as i64;
+        let group = if touching { (part / pages).min(wanted as u64 / 2).max(1) } else { 1 };
         let planned = (self.end - self.pos as i64) / delta;
         let first = planned == 0;
-        if planned + group > wanted + 1 && !first {
+        if planned + group as i64 > wanted + 1 && !first {
             return None;
         }
-        let (low, high) = (self.end.min(self.end + delta * (group - 1)), self.end.max(self.end + delta * (group - 1)));
-        let start = low.max(0) as u64;
-        let end = (high + pages as i64).clamp(0, file_pages as i64) as u64;
-        (start < end).then(|| Part {
-            extent: Extent::new(start, end),
-            records: None,
-            mark: self.end.clamp(start as i64, end as i64 - 1) as u64,
+        let (front, last) = (self.apart(self.end), self.apart(self.end + delta * (group as i64 - 1)));
+        let start = front.min(last).max(0) as u64;
+        let end = (front.max(last) + pages as i64).clamp(0, file_pages as i64) as u64;
+        (start < end).then(|| {
+            let mark = (front + self.touched(pages) as i64).clamp(start as i64, end as i64 - 1) as u64;
+            Part { extent: Extent::new(start, end), records: None, mark, steps: group }
         })
     }
 
@@ -290,9 +284,7 @@ impl Stream {
                 self.mark = part.mark;
                 part.extent.end as i64
             }
-            Pattern::Strided { delta, .. } => {
-                self.end + delta * part.extent.pages().div_ceil(delta.unsigned_abs()) as i64
-            }
+            Pattern::Strided { delta, .. } => self.end + delta * part.steps as i64,
         };
     }
 }
@@ -357,6 +349,7 @@ mod tests {
 
     use super::*;
     use crate::files::lengths::Lengths;
+    use crate::files::stride::Stride;
     use crate::files::window::{GROWTH, Read};
 
     const LIMITS: Limits = Limits {
@@ -388,7 +381,7 @@ mod tests {
         let mut stream = Stream::new(0, Nanos(0), read);
         stream.recognise(Some(read.start), &Lengths::default());
         let parts = plan(&mut stream, LIMITS);
-        assert_eq!(parts[0], Part { extent: Extent::new(0, 64), records: None, mark: 32 });
+        assert_eq!(parts[0], Part { extent: Extent::new(0, 64), records: None, mark: 32, steps: 1 });
         assert_eq!(parts.last().unwrap().extent.end, 256, "the rest of the window is too small for a part");
     }
 
@@ -440,7 +433,7 @@ mod tests {
     fn a_backward_stream_plans_downward_and_stops_at_the_start_of_the_file() {
         let read = Extent::new(1024, 1056);
         let mut stream = Stream::new(0, Nanos(0), read);
-        stream.recognise_stride(-256, 256, 3);
+        stream.recognise_stride(Stride::even(-256, 256, 3));
         let parts = plan(&mut stream, LIMITS);
         assert_eq!(parts[0], Part::plain(Extent::new(1024, 1280)));
         assert_eq!(parts[1], Part::plain(Extent::new(768, 1024)));
@@ -459,12 +452,12 @@ mod tests {
         let limits = Limits { rotational: true, ..LIMITS };
         let starts = |parts: Vec<Part>| parts.iter().map(|p| p.extent.start).collect::<Vec<_>>();
         let mut stream = Stream::new(0, Nanos(0), Extent::new(768, 784));
-        stream.recognise_stride(256, 16, 4);
+        stream.recognise_stride(Stride::even(256, 16, 4));
         assert_eq!(starts(plan(&mut stream, limits)), [768, 1024]);
         stream.advance(Nanos(1), Read::alone(Extent::new(1024, 1040), None), &Lengths::default());
         assert_eq!(starts(plan(&mut stream, limits)), [1280]);
         let mut touching = Stream::new(0, Nanos(0), Extent::new(1024, 1056));
-        touching.recognise_stride(-32, 32, 8);
+        touching.recognise_stride(Stride::even(-32, 32, 8));
         assert!(plan(&mut touching, limits).len() > 2, "records that touch are one transfer");
     }
 
@@ -472,7 +465,7 @@ mod tests {
     fn a_disk_without_time_reads_no_record_ahead_and_a_quarter_of_what_was_read() {
         let busy = Limits { rotational: true, sorted_pages_max: 128, records_apart: 0, ..LIMITS };
         let mut strided = Stream::new(0, Nanos(0), Extent::new(768, 784));
-        strided.recognise_stride(256, 16, 4);
+        strided.recognise_stride(Stride::even(256, 16, 4));
         assert_eq!(plan(&mut strided, busy), [], "what is read is asked for by the read itself");
         let read = |pages: u64| {
             let mut stream = Stream::new(0, Nanos(0), Extent::new(0, 32));
@@ -496,7 +489,7 @@ mod tests {
     #[test]
     fn a_strided_stream_plans_single_records() {
         let mut stream = Stream::new(0, Nanos(0), Extent::new(768, 784));
-        stream.recognise_stride(256, 16, 4);
+        stream.recognise_stride(Stride::even(256, 16, 4));
         let starts: Vec<_> = plan(&mut stream, LIMITS).iter().map(|p| (p.extent.start, p.extent.pages())).collect();
         assert_eq!(starts, [(768, 16), (1024, 16), (1280, 16), (1536, 16), (1792, 16)]);
         assert!(stream.expects(Read::alone(Extent::new(1024, 1040), None)));
@@ -507,7 +500,7 @@ mod tests {
     /// A progression of single pages, 16 from one to the next, with a window of 64 pages.
     fn sparse(delta: i64, start: u64) -> Stream {
         let mut stream = Stream::new(0, Nanos(0), Extent::new(start, start + 1));
-        stream.recognise_stride(delta, 1, 4);
+        stream.recognise_stride(Stride::even(delta, 1, 4));
         stream.ahead = 64;
         stream
     }
@@ -516,20 +509,23 @@ mod tests {
     fn gaps_are_read_through_where_they_are_cheap() {
         let cheap = Limits { gap_pages_max: 15, part_pages_max: 512, ..LIMITS };
         let parts = plan(&mut sparse(16, 32), cheap);
-        let records = |start| Some(Records { start, pages: 1, delta: 16 });
-        assert_eq!(parts[0], Part { extent: Extent::new(32, 32 + 31 * 16 + 1), records: records(32), mark: 32 });
+        let records = |start| Some(Records { start, pages: 1, delta: 16, fraction: 0 });
+        assert_eq!(
+            parts[0],
+            Part { extent: Extent::new(32, 32 + 31 * 16 + 1), records: records(32), mark: 32, steps: 32 }
+        );
         let next = 32 + 32 * 16;
         assert_eq!(
             parts[1],
-            Part { extent: Extent::new(next, next + 31 * 16 + 1), records: records(next), mark: next }
+            Part { extent: Extent::new(next, next + 31 * 16 + 1), records: records(next), mark: next, steps: 32 }
         );
         assert_eq!(parts.len(), 2);
         let backward = plan(&mut sparse(-16, 640), cheap);
-        assert_eq!(backward[0], Part { extent: Extent::new(144, 641), records: records(144), mark: 640 });
-        assert_eq!(backward[1], Part { extent: Extent::new(0, 129), records: records(0), mark: 128 });
+        assert_eq!(backward[0], Part { extent: Extent::new(144, 641), records: records(144), mark: 640, steps: 32 });
+        assert_eq!(backward[1], Part { extent: Extent::new(0, 129), records: records(0), mark: 128, steps: 9 });
         assert_eq!(backward.len(), 2, "the file begins here");
         let short = plan(&mut sparse(16, 32), Limits { file_pages: 70, ..cheap });
-        assert_eq!(short, [Part { extent: Extent::new(32, 65), records: records(32), mark: 32 }]);
+        assert_eq!(short, [Part { extent: Extent::new(32, 65), records: records(32), mark: 32, steps: 3 }]);
         let dear = plan(&mut sparse(16, 32), Limits { gap_pages_max: 14, ..cheap });
         assert!(dear.iter().all(|part| part.records.is_none() && part.extent.pages() == 1), "{dear:?}");
         let sparser = plan(&mut sparse(17, 34), Limits { gap_pages_max: 100, ..cheap });
