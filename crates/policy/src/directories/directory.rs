@@ -93,6 +93,8 @@ pub(crate) struct Dir {
     pub(crate) read: u32,
     /// Names that the listing before it answered.
     answered_before: u32,
+    /// The listing before it answered fewer names than it had pages.
+    in_vain: bool,
     /// The entry whose name a listing answered last.
     pub(crate) reached: Option<u32>,
     /// A name in it, or below it, was looked up in the first half of the latest listing's time.
@@ -116,10 +118,42 @@ pub(crate) struct Dir {
     /// Whether directories in it come whole with those beside them, when a name in one of them is
     /// looked up.
     pub(crate) together: Confidence,
+    /// The last such request.
+    pub(crate) backward: Option<Backward>,
     /// It did not come whole in that way: it is too large.
     pub(crate) apart: bool,
     /// When it was last used: a number that grows with each use of any directory.
     pub(crate) used: u64,
+}
+
+/// A request for a directory that is looked into, and for those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Backward {
+    /// The entry that it began with; if not all of them have come, the one looked into.
+    pub(crate) from: u32,
+    /// The first entry that such requests have come to.
+    pub(crate) lowest: u32,
+    /// Directories before the one looked into.
+    pub(crate) before: u32,
+    /// All that were asked for have come so far.
+    pub(crate) grows: bool,
+}
+
+impl Backward {
+    /// Whether a reader that looks into the directory before `next` goes on to the first.
+    pub(crate) fn goes_on_before(self, next: u32) -> bool {
+        next == self.from || next == self.lowest
+    }
+
+    /// How many directories before the next one are asked for, if the reader goes on to the first.
+    pub(crate) fn next(self) -> u32 {
+        if self.grows { (2 * self.before + 1).min(BEFORE_MAX) } else { self.before }
+    }
+
+    /// Not all of them have come; the reader has `own` by itself.
+    pub(crate) fn filled(self, own: u32) -> Self {
+        Self { from: own, lowest: self.lowest, before: self.before / 4 * 3, grows: false }
+    }
 }
 
 /// What of a listing is in flight.
@@ -223,16 +257,24 @@ impl Dir {
     pub(crate) fn restart(&mut self, now: Nanos) {
         self.was_read |= self.pages_read > 0;
         (self.requested, self.complete, self.pages_read, self.pages_before) = (Some(now), false, 0, 0);
-        self.answered_before = self.answered;
+        (self.answered_before, self.in_vain) = (self.answered, (self.answered as usize) < self.pages.len());
         (self.names, self.answered, self.read, self.used_early) = (0, 0, 0, false);
     }
 
     /// A name was looked up that the listing has not come to. Its place is `entry` by the listing
     /// before; where that did not tell it, it is taken for the name behind the one answered last.
     /// The listing is wanted up to there, but of no more pages than it is worth: one for each name
-    /// that it could not answer, and for each that the one before it answered.
+    /// that it could not answer, and for each that the one before it answered. If nothing tells
+    /// where it is, each name is worth as many pages more as there were names, unless the listing
+    /// before answered fewer names than it had pages.
     pub(crate) fn wants_up_to(&mut self, entry: Option<u32>) {
-        let Some(entry) = entry.or(self.reached.map(|last| last + 1)) else { return };
+        let worth = self.answered_before.saturating_add(self.names) as usize;
+        let Some(entry) = entry.or(self.reached.map(|last| last + 1)) else {
+            if !self.in_vain {
+                self.pages_read = self.pages_read.max((self.pages.len() + worth).div_ceil(2));
+            }
+            return;
+        };
         let page = match self.pages.last() {
             Some(&listed) if entry >= listed => {
                 // Pages to come are as long as those that came.
@@ -241,7 +283,6 @@ impl Dir {
             }
             _ => self.pages_to(entry),
         };
-        let worth = self.answered_before.saturating_add(self.names) as usize;
         self.pages_read = self.pages_read.max(page.min(worth));
     }
 
@@ -263,6 +304,14 @@ impl Dir {
     /// The entry at a place, unless it is gone or has not come.
     pub(crate) fn get(&self, entry: u32) -> Option<&Entry> {
         self.entries.get(entry.checked_sub(self.gone)? as usize)
+    }
+
+    /// The directory that `entry` is.
+    pub(crate) fn subdir(&self, entry: u32) -> Option<DirId> {
+        match self.get(entry)?.child {
+            Child::Directory(id) => Some(id),
+            Child::File { .. } => None,
+        }
     }
 
     pub(crate) fn entry(&mut self, entry: u32) -> Option<&mut Entry> {
@@ -446,3 +495,8 @@ const SUBDIR_BYTES: u64 = 48;
 /// driver. Lower: more is known than is charged. Higher: fewer listings fit. Source: measured with
 /// an allocator that counts (`crates/engine/tests/memory.rs`).
 pub(crate) const DIRECTORY_BYTES: u64 = 1536;
+
+/// Directories that a request brings before the one looked into, at most, for a reader that goes
+/// from the last one to the first: they double with each request. Lower: more requests. Higher:
+/// more of them do not come whole. Source: derived; a page lists a thousand names.
+const BEFORE_MAX: u32 = 511;

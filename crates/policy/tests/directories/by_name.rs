@@ -33,6 +33,44 @@ fn names_in_directories_have_them_listed_with_those_beside_them() {
     }
 }
 
+/// A shell goes through what `*/file` stands for from its end.
+#[test]
+fn names_in_directories_may_come_from_the_last_to_the_first() {
+    let shares = DirShares { known_bytes: 64 << 20, contents_bytes: 64 << 20 };
+    for (wide, files) in [(20, 4), (200, 4), (2_000, 1), (20, 40), (400, 1)] {
+        let mut driver = Driver::new(tree(1, wide, files, 2), DirOptions { shares, below: true, ..OPTIONS });
+        driver.read(0);
+        (driver.rounds, driver.requests) = (0, 0);
+        look_into(&mut driver, (1..=wide).rev());
+        let together = (BELOW / files).min(wide as usize);
+        let most = (3 * wide as usize).div_ceil(together) as u32 + 12;
+        assert!(driver.rounds <= most, "{} rounds, {wide} directories of {files}", driver.rounds);
+        assert!(driver.requests <= most, "{} requests, {wide} directories of {files}", driver.requests);
+    }
+}
+
+/// Names of a large directory from its last one on, of which nothing is known.
+#[test]
+fn a_large_directory_is_listed_for_names_from_its_end_on() {
+    let entries = 4_000;
+    let shares = DirShares { known_bytes: 64 << 20, contents_bytes: 64 << 20 };
+    let mut driver = Driver::new(tree(0, 0, entries, 2), DirOptions { shares, ..OPTIONS });
+    let mut alone = 0;
+    for entry in (0..entries as u32).rev() {
+        let there = driver.is_fresh(0) && driver.known.get(&0).is_some_and(|known| known.0 as u32 > entry);
+        let (found, place) = if there { (Found::Resident, Some(entry)) } else { (Found::Absent, None) };
+        driver.tell(DirEvent::Named { dir: DirId(0), entry: place, found });
+        alone += usize::from(!there);
+        if there {
+            driver.now = Nanos(driver.now.0 + 100_000);
+        } else {
+            driver.round();
+        }
+    }
+    assert!(alone <= 100, "{alone} of {entries} names are asked for alone");
+    assert!(lists(&driver) <= 2 * (entries / PAGE) as u64, "{} pages of {}", lists(&driver), entries / PAGE);
+}
+
 #[test]
 fn directories_too_large_for_one_answer_are_soon_listed_by_themselves() {
     let mut driver = Driver::new(tree(1, 100, BELOW + 1, 2), DirOptions { below: true, ..OPTIONS });

@@ -32,7 +32,7 @@
 use alloc::vec::Vec;
 
 use super::{Cause, DirReadahead, Request, STEPS_MAX};
-use crate::directories::directory::{Coming, DIRECTORY_BYTES, Dir, Entry, Fetched};
+use crate::directories::directory::{Backward, Coming, DIRECTORY_BYTES, Dir, Entry, Fetched};
 use crate::directories::event::{Child, DirAction};
 use crate::directories::subtree::{COVERS_MIN, Covers, LEVELS, Subtree};
 use crate::directories::walk::{Frame, Order, Walk};
@@ -312,6 +312,14 @@ impl DirReadahead {
         }
         let Some(known) = self.dirs.get_mut(&dir) else { return };
         match (cause, told) {
+            (Cause::Name, told) if told < along.len() as u32 && along.len() > 1 => {
+                // Those before the reader's own have filled the answer.
+                let own = self.parents.get(&along[0]).map_or(from, |&(_, entry)| entry);
+                known.backward = known.backward.map(|last| last.filled(own));
+                if !self.dirs.get(&along[0]).is_some_and(|dir| dir.is_known(self.now, self.options.ttl)) {
+                    self.list(along[0], Class::Demand, true);
+                }
+            }
             (Cause::Name, 0) => {
                 known.together.missed();
                 for id in along {
@@ -385,10 +393,35 @@ impl DirReadahead {
         if !above.together.is_open() {
             return false;
         }
-        let known = self.dirs.entry(dir).or_default();
-        known.restart(self.now);
-        known.coming = Coming::Along;
-        self.request_below(parent, (from, from + 1), alloc::vec![dir], Cause::Name);
+        let at = above.subdirs.partition_point(|&entry| entry < from);
+        // A reader that goes from the last one to the first wants those before: a request lists
+        // what follows.
+        let last = match above.backward {
+            Some(last) if above.subdirs.get(at + 1).is_some_and(|&next| last.goes_on_before(next)) => Some(last),
+            _ => None,
+        };
+        let before = last.map_or(0, Backward::next);
+        let first = at.saturating_sub(before as usize);
+        let (now, ttl) = (self.now, self.options.ttl);
+        let above = &self.dirs[&parent];
+        let backward = above.subdirs[first..=at].iter().rev();
+        let is_unknown =
+            |id: &DirId| self.dirs.get(id).is_none_or(|known| !known.is_known(now, ttl) && !is_large(known));
+        let along: Vec<DirId> = backward.map_while(|&entry| above.subdir(entry).filter(is_unknown)).collect();
+        if along.is_empty() {
+            return false;
+        }
+        let Some(above) = self.dirs.get_mut(&parent) else { return false };
+        let begins = above.subdirs[(at + 1).saturating_sub(along.len())];
+        let lowest = last.map_or(begins, |last| last.lowest.min(begins));
+        let grows = last.is_none_or(|last| last.grows);
+        above.backward = Some(Backward { from: begins, lowest, before, grows });
+        for id in &along {
+            let known = self.dirs.entry(*id).or_default();
+            known.restart(now);
+            known.coming = Coming::Along;
+        }
+        self.request_below(parent, (begins, from + 1), along, Cause::Name);
         true
     }
 
