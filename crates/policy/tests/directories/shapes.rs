@@ -119,8 +119,8 @@ proptest! {
         let tree = || levels(&wide, files);
         let (single, together) = (walked(tree(), false, first_byte_ms), walked(tree(), true, first_byte_ms));
         let of = format!("{wide:?}, {files} files: {together:?}, one by one {single:?}");
-        // A request on trial may be in vain at each depth: a round for each. Of many trees a few take
-        // up to a sixth more rounds, for a quarter of the requests or a little less than all.
+        // A request on trial may be in vain at each depth: a round for each. Of many trees a few
+        // take up to a sixth more rounds, for a quarter of the requests or a little less than all.
         let trials = wide.len() as u32;
         prop_assert!(together.0 * 5 <= single.0 * 6 + 5 * trials, "more rounds: {of}");
         prop_assert!(together.1 * 50 <= single.1 * 51 + 50 * 16, "more requests: {of}");
