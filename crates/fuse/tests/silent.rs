@@ -25,7 +25,7 @@ struct Store {
 impl Store {
     async fn answer(&self) {
         if self.is_silent.load(Relaxed) {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }
