@@ -1,9 +1,9 @@
 //! What has just failed since the storage was silent, and what the kernel asks for once more.
 //!
 //! ```text
-//!   READ of pages read ahead ── 30 s ──> EIO ── the kernel: READ of the page that a program waits for
-//!   LOOKUP of a known name   ── 30 s ──> EIO ── the kernel: forgets the name, LOOKUP
-//!                                         └─ noted for HOLDS ──> the second one: the same error, at once
+//!   READ of pages read ahead ── 30 s ──> EIO ── kernel: READ of the page that is waited for
+//!   LOOKUP of a known name   ── 30 s ──> EIO ── kernel: forgets the name, LOOKUP
+//!                                         └─ noted for HOLDS: the second one fails at once
 //! ```
 //!
 //! Without this each program waits twice as long as is promised: its patience, and then that of
