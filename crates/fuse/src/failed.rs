@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Question {
-    /// Bytes of an inode.
+    /// Bytes by an open file. Another open asks for itself.
     Read(u64, Range<u64>),
     /// A name in a directory.
     LookUp(u64, OsString),
@@ -38,7 +38,7 @@ pub(crate) struct Failed {
 }
 
 impl Failed {
-    /// A read of `bytes` of the inode `number`, of `since`, has failed with `errno`.
+    /// A read of `bytes` by the open file `number`, of `since`, has failed with `errno`.
     pub(crate) fn read(&self, number: u64, bytes: Range<u64>, errno: Errno, since: Instant) {
         self.note(Question::Read(number, bytes), errno, since, Instant::now());
     }

@@ -337,7 +337,7 @@ impl Filesystem for Mount {
     fn read(
         &self,
         req: &Request,
-        ino: INodeNo,
+        _ino: INodeNo,
         fh: FileHandle,
         offset: u64,
         size: u32,
@@ -348,7 +348,7 @@ impl Filesystem for Mount {
         let file = self.shared.files.lock().get(&fh.0).cloned();
         let Some(file) = file else { return reply.error(Errno::EBADF) };
         let bytes = offset..offset.saturating_add(size.into());
-        if let Some(errno) = self.shared.failed.of_read(ino.0, &bytes) {
+        if let Some(errno) = self.shared.failed.of_read(fh.0, &bytes) {
             return reply.error(errno);
         }
         // The code that takes the reply answers: the read, or the end of the program that waits.
@@ -359,7 +359,7 @@ impl Filesystem for Mount {
         file.read_by(u64::from(req.pid()), offset, size as usize, move |result| {
             if let (Some(failed), Err(error)) = (failed, &result) {
                 // Before the kernel hears of it, and asks again.
-                failed.read(ino.0, bytes, errno::of_read(error), since);
+                failed.read(fh.0, bytes, errno::of_read(error), since);
             }
             let reply = reply.lock().take();
             if let Some(reply) = reply {
