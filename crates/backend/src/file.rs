@@ -17,8 +17,8 @@
 //! The kernel resolves paths below the root (`openat2` with `RESOLVE_BENEATH`, `file/path.rs`): no
 //! `..`, symlink or rename leads out of it. A symlink to a place below the root is the file or the
 //! directory there, unless a path comes through it to a directory that it has come through:
-//! so each walk ends. Other symlinks, sockets, pipes and devices do not exist here; a warning names
-//! the first and counts them (`file/left_out.rs`). A name that is not UTF-8 has no key and is
+//! so each walk ends. Other symlinks, sockets, pipes and devices do not exist here; a warning
+//! names the first and counts them (`file/left_out.rs`). A name that is not UTF-8 has no key and is
 //! skipped with a warning.
 
 mod errno;
