@@ -18,8 +18,8 @@
 //! `..`, symlink or rename leads out of it. A symlink to a place below the root is the file or the
 //! directory there, unless a path comes through it to a directory that it has come through:
 //! so each walk ends. Other symlinks, sockets, pipes and devices do not exist here; a warning
-//! names the first and counts them (`file/left_out.rs`). A name that is not UTF-8 has no key and is
-//! skipped with a warning.
+//! names the first and counts them (`file/left_out.rs`). A name that is not UTF-8 has no key and
+//! is skipped with a warning.
 
 mod errno;
 mod left_out;
