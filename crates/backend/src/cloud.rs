@@ -44,6 +44,7 @@ use futures::future::BoxFuture;
 use http::StatusCode;
 use opendal::raw::Servicer;
 
+use crate::connect::shown;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::object::{Key, ListPage, Object, Version};
 use crate::response::{self, Asked, Coding, Refusal, Rejection};
@@ -254,6 +255,16 @@ impl Backend for Cloud {
 
 /// The region of the bucket according to the storage, in a refusal that a wrong region may
 /// explain.
+/// Refuses an endpoint that is no URL. Without a scheme, TLS would be spoken to it.
+fn check_endpoint(bucket: &str, endpoint: Option<&str>) -> Result<(), Error> {
+    let Some(endpoint) = endpoint.filter(|text| !text.starts_with("http://") && !text.starts_with("https://")) else {
+        return Ok(());
+    };
+    let endpoint = shown(endpoint);
+    let message = format!("the endpoint {endpoint} has no scheme; write http://{endpoint} or https://{endpoint}");
+    Err(Error::new(ErrorKind::Invalid, Operation::Configure, bucket, message))
+}
+
 fn region_hint(response: &reqwest::Response) -> Option<String> {
     let about_region = matches!(
         response.status(),

@@ -15,11 +15,14 @@
 //! every program.)
 //!
 //! The kernel resolves paths below the root (`openat2` with `RESOLVE_BENEATH`, `file/path.rs`): no
-//! `..`, symlink or rename leads out of it. A symlink to a place below the root is the object
-//! there. Other symlinks, sockets, pipes and devices do not exist here. A name that is not UTF-8
-//! has no key and is skipped with a warning.
+//! `..`, symlink or rename leads out of it. A symlink to a place below the root is the file or the
+//! directory there, unless a path comes through it to a directory that it has come through:
+//! so each walk ends. Other symlinks, sockets, pipes and devices do not exist here; a warning
+//! names the first and counts them (`file/left_out.rs`). A name that is not UTF-8 has no key and
+//! is skipped with a warning.
 
 mod errno;
+mod left_out;
 mod listing;
 mod path;
 mod pieces;
@@ -41,6 +44,7 @@ use crate::error::{Error, ErrorKind, Operation};
 use crate::object::{Key, ListPage, Object, Version};
 use crate::{Backend, Body, Capabilities, Positioned};
 use errno::failure;
+use left_out::LeftOut;
 use path::{beneath, open_file, remembered};
 use pieces::Pieces;
 use positions::{Descriptors, Positions};
@@ -58,6 +62,7 @@ pub struct Directory {
     threads: Arc<Semaphore>,
     submitter: Arc<Submitter>,
     descriptors: Arc<Descriptors>,
+    left_out: Arc<LeftOut>,
     rotational: bool,
     remote: bool,
 }
@@ -84,6 +89,7 @@ impl Directory {
             threads: Arc::new(Semaphore::new(THREADS_MAX)),
             submitter,
             descriptors: Arc::default(),
+            left_out: Arc::default(),
             rotational: is_rotational(Path::new("/sys/dev/block"), device),
             remote,
             name,
@@ -161,9 +167,10 @@ impl Backend for Directory {
     }
 
     fn list<'a>(&'a self, prefix: &'a str, continuation: Option<&'a str>) -> BoxFuture<'a, Result<ListPage, Error>> {
-        let (root, prefix, from) = (self.root.clone(), prefix.to_owned(), continuation.map(str::to_owned));
-        blocking(&self.threads, Operation::List, prefix.clone(), move || listing::page(&root, &prefix, from.as_deref()))
-            .boxed()
+        let (root, object, from) = (self.root.clone(), prefix.to_owned(), continuation.map(str::to_owned));
+        let (left_out, prefix) = (Arc::clone(&self.left_out), object.clone());
+        let page = move || listing::page(&root, &left_out, &prefix, from.as_deref());
+        blocking(&self.threads, Operation::List, object, page).boxed()
     }
 
     fn positioned(&self, object: &Object) -> Option<Arc<dyn Positioned>> {

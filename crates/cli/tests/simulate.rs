@@ -26,6 +26,17 @@ fn every_figure_of_the_folder_is_as_wanted() {
 }
 
 #[test]
+fn a_folder_without_a_workload_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().to_str().unwrap();
+    for arguments in [&[folder][..], &["--check", folder]] {
+        let output = simulate(arguments);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains(&format!("no workload in {folder}")), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn a_run_is_compared_with_an_earlier_one() {
     let folder = tempfile::tempdir().unwrap();
     let base = folder.path().join("base.json");

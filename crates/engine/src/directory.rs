@@ -256,10 +256,18 @@ impl Engine {
         if let Err(unknown) = &known {
             match unknown {
                 Unknown::Nothing => {}
-                // An error there is told to the readers of the directory.
+                // An error there is told to the readers of the directory. To ask for the name
+                // after that is patience once more: only for a look-up that has not waited long.
                 Unknown::Listing(chain) => {
-                    let start = chain.listing.start();
-                    let _ = chain.listing.wait(start, || directories.go_on(chain, 1)).await;
+                    let (start, began) = (chain.listing.start(), Instant::now());
+                    let longest = self.driver().storage.patience.first_byte;
+                    let listed = chain.listing.wait(start, || directories.go_on(chain, 1)).await;
+                    if let Err(error) = listed
+                        && error.is_retryable()
+                        && began.elapsed() > longest
+                    {
+                        return Err(error);
+                    }
                 }
                 // A file that comes later than this confirms nothing.
                 Unknown::Old(dir, place) => {

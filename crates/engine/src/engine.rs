@@ -232,6 +232,11 @@ impl Engine {
         self.driver.tap.take(recording, bytes, last)
     }
 
+    /// Ends a recording, if it is under way: another one can be started.
+    pub fn end_recording(&self, recording: u64) {
+        self.driver.tap.end(recording);
+    }
+
     /// Changes the budget, up or down. What does not fit any more goes at once, but for what
     /// readers are about to be given.
     ///

@@ -15,7 +15,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use foreread_backend::lock::Mutex;
-use foreread_backend::{Backend, Body, Capabilities, Error, ErrorKind, Key, ListPage, Object, Operation, Version};
+use foreread_backend::{
+    Backend, Body, Capabilities, Entry, Error, ErrorKind, Key, ListPage, Object, Operation, Version,
+};
 use foreread_engine::{Engine, ErrorKind as Failed, Options, Stats};
 use futures::future::{BoxFuture, join_all};
 use futures::{FutureExt, StreamExt, stream};
@@ -267,6 +269,65 @@ fn a_read_behind_the_grants_of_a_silent_request_ends_within_patience() {
                 assert!(took <= LONGEST, "{since}: {took:?}");
             }
             settled(&engine).await;
+        });
+    }
+}
+
+/// The same store, which lists its one object.
+struct Listed(Arc<Store>);
+
+impl Backend for Listed {
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities().with_list(true)
+    }
+
+    fn stat<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Object, Error>> {
+        self.0.stat(key)
+    }
+
+    fn read<'a>(&'a self, key: &'a Key, version: &'a Version, range: Range<u64>) -> BoxFuture<'a, Result<Body, Error>> {
+        self.0.read(key, version, range)
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str, _: Option<&'a str>) -> BoxFuture<'a, Result<ListPage, Error>> {
+        async move {
+            let began = self.0.state.borrow().outages;
+            sleep(FIRST_BYTE).await;
+            Store::pass(self.0.state.subscribe(), began, prefix).await?;
+            let entries = if prefix.is_empty() { vec![Entry::Object(object("f"))] } else { Vec::new() };
+            Ok(ListPage { entries, ..ListPage::default() })
+        }
+        .boxed()
+    }
+}
+
+/// A look-up that waits for a listing of its directory does not begin anew when patience with that
+/// has ended. Where the listing was older, it has an attempt of its own.
+#[test]
+fn a_look_up_of_a_silent_storage_ends_within_patience() {
+    for lookups in 1..4 {
+        let (runtime, store) = (runtime(), Store::new());
+        let options = Options::default().with_memory_bytes(32 << 20);
+        let backend = Arc::new(Listed(Arc::clone(&store)));
+        let engine = Engine::on_runtime_of(runtime.handle(), backend as _, &options).expect("an engine");
+        runtime.block_on(async {
+            for _ in 0..lookups {
+                engine.look_up("", "f").await.expect("it is there");
+                sleep(Duration::from_secs(2)).await;
+            }
+            store.go_down(Line::Swallows, Fate::IsLost);
+            let began = Instant::now();
+            engine.look_up("", "f").await.expect_err("the storage is gone");
+            let took = began.elapsed();
+            assert!(took <= LONGEST, "after {lookups} look-ups: {took:?}");
+            sleep(Duration::from_secs(2)).await;
+            store.come_back();
+            sleep(Duration::from_secs(11)).await;
+            engine.look_up("", "f").await.expect("the storage is back");
         });
     }
 }

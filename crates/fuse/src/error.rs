@@ -37,6 +37,12 @@ pub enum Error {
         #[source]
         cause: io::Error,
     },
+    /// No program has asked the mount for this name lately, or it has no such name.
+    #[error("{}: no program has asked the mount for it lately", path.display())]
+    Unknown {
+        /// The path.
+        path: PathBuf,
+    },
     /// Another recording is made through the mount.
     #[error("{}: a recording is being made already", dir.display())]
     Busy {

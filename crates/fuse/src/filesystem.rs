@@ -35,12 +35,13 @@ use tracing::level_filters::LevelFilter;
 
 use crate::attributes::{BLOCK_BYTES, Look, attribute_ttl};
 use crate::errno;
+use crate::failed::Failed;
 use crate::forgetting;
 use crate::guarded::later;
 use crate::inode::{Handle, Inode, Inodes, Node, ROOT};
-use crate::killed::{killed, killed_while};
+use crate::killed::{is_gone, killed, killed_while};
 use crate::options::MountOptions;
-use crate::question::{self, Question};
+use crate::question::{self, Asked, Question};
 use crate::setting::Setting;
 
 /// A prefix as a file system.
@@ -60,8 +61,11 @@ struct Shared {
     /// The kernel's side of the mount, once it has accepted it.
     device: OnceLock<OwnedFd>,
     files: Mutex<HashMap<u64, File>>,
+    failed: Arc<Failed>,
     directories: Mutex<HashMap<u64, Arc<Directory>>>,
     next_handle: AtomicU64,
+    /// The thread that started a recording last, and the recording.
+    recorder: Mutex<Option<(u32, u64)>>,
 }
 
 impl Mount {
@@ -75,6 +79,8 @@ impl Mount {
             log_level: options.log_level,
             device: OnceLock::new(),
             files: Mutex::default(),
+            failed: Arc::default(),
+            recorder: Mutex::default(),
             directories: Mutex::default(),
             next_handle: AtomicU64::new(1),
         };
@@ -133,15 +139,22 @@ impl Shared {
         }
     }
 
-    /// What is read just now of the inode `number`, or of all files, of what is `wanted`: as much
-    /// as `bytes` have room for, with a zero byte at its end.
-    fn watched(&self, number: Option<u64>, wanted: Wanted<'_>, bytes: usize) -> Vec<u8> {
-        let node = number.map(|number| self.inodes.node(number));
+    /// What is read just now of the files that are `asked` for, of what is `wanted`: as much as
+    /// `bytes` have room for, with a zero byte at its end. `None` for a path of which nothing is
+    /// known.
+    fn watched(&self, asked: Asked<'_>, wanted: Wanted<'_>, bytes: usize) -> Option<Vec<u8>> {
+        let node = match asked {
+            Asked::All => None,
+            Asked::Number(number) => match self.inodes.node(number) {
+                // There is no such file any more: nothing of it is read.
+                None => return Some(b"\0".to_vec()),
+                node => node,
+            },
+            Asked::Path(path) => Some(self.inodes.below_root(path)?),
+        };
         let wanted = match &node {
-            None => wanted,
-            Some(Some(Node::File(object))) => wanted.with_key(object.key.as_str()),
-            // There is no such file any more: nothing of it is read.
-            Some(_) => return b"\0".to_vec(),
+            Some(Node::File(object)) => wanted.with_key(object.key.as_str()),
+            Some(Node::Directory(_)) | None => wanted,
         };
         let mut watched = self.engine.watch(&wanted.with_most(bytes / STREAM_BYTES_MIN));
         loop {
@@ -149,13 +162,24 @@ impl Shared {
             text.push(0);
             let shown = watched.streams.len();
             if text.len() <= bytes || shown == 0 {
-                return text;
+                return Some(text);
             }
             // As many as there is room for, if all take as much; one less at least.
             let fits = (shown * bytes / text.len()).min(shown - 1);
             watched.streams.truncate(fits);
             watched.more_streams += shown - fits;
         }
+    }
+
+    /// Starts a recording for the thread `pid`. That of a thread which is gone ends.
+    fn record(&self, pid: u32) -> Option<u64> {
+        let mut recorder = self.recorder.lock();
+        if let Some((_, recording)) = recorder.take_if(|(before, _)| is_gone(*before)) {
+            self.engine.end_recording(recording);
+        }
+        let recording = self.engine.start_recording()?;
+        *recorder = Some((pid, recording));
+        Some(recording)
     }
 
     /// Changes an option. Where names are believed for a shorter time, the kernel asks for each
@@ -237,8 +261,11 @@ impl Filesystem for Mount {
 
     fn lookup(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let Some(node) = self.shared.inodes.node(parent.0) else { return reply.error(Errno::ESTALE) };
-        let (name, pid) = (name.to_owned(), req.pid());
-        self.spawn(|shared| async move {
+        if let Some(errno) = self.shared.failed.of_look_up(parent.0, name) {
+            return reply.error(errno);
+        }
+        let (name, pid, since) = (name.to_owned(), req.pid(), Instant::now());
+        self.spawn(move |shared| async move {
             let Node::Directory(prefix) = &node else { return reply.error(Errno::ENOTDIR) };
             let Some(name) = name.to_str() else { return reply.error(Errno::ENOENT) };
             let named = tokio::select! {
@@ -260,6 +287,8 @@ impl Filesystem for Mount {
                 Err(error) => {
                     if error.kind() != ErrorKind::NotFound {
                         tracing::warn!(%error, ?name, "look-up failed");
+                        let errno = errno::of_name(&error);
+                        shared.failed.look_up(parent.0, OsStr::new(name), errno, since);
                     }
                     reply.error(errno::of_name(&error));
                 }
@@ -312,16 +341,26 @@ impl Filesystem for Mount {
         fh: FileHandle,
         offset: u64,
         size: u32,
-        _flags: OpenFlags,
+        flags: OpenFlags,
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
         let file = self.shared.files.lock().get(&fh.0).cloned();
         let Some(file) = file else { return reply.error(Errno::EBADF) };
+        let bytes = offset..offset.saturating_add(size.into());
+        if let Some(errno) = self.shared.failed.of_read(fh.0, &bytes) {
+            return reply.error(errno);
+        }
         // The code that takes the reply answers: the read, or the end of the program that waits.
         let reply = Arc::new(Mutex::new(Some(reply)));
         let waiting = Arc::clone(&reply);
+        let (failed, since) =
+            ((flags.0 & libc::O_DIRECT == 0).then(|| Arc::clone(&self.shared.failed)), Instant::now());
         file.read_by(u64::from(req.pid()), offset, size as usize, move |result| {
+            if let (Some(failed), Err(error)) = (failed, &result) {
+                // Before the kernel hears of it, and asks again.
+                failed.read(fh.0, bytes, errno::of_read(error), since);
+            }
             let reply = reply.lock().take();
             if let Some(reply) = reply {
                 answer(result, reply);
@@ -462,7 +501,7 @@ impl Filesystem for Mount {
                 self.shared.inodes.reserve_now();
                 serde_json::to_vec(&engine.stats())
             }
-            Question::Record => match engine.start_recording() {
+            Question::Record => match self.shared.record(req.pid()) {
                 Some(recording) => Ok(format!("{recording}\0").into_bytes()),
                 None => return reply.error(Errno::EBUSY),
             },
@@ -488,8 +527,11 @@ impl Filesystem for Mount {
                 }
             }
             Question::Watch => {
-                let (number, wanted) = question::wanted(in_data);
-                Ok(self.shared.watched(number, wanted, out_size as usize))
+                let (asked, wanted) = question::wanted(in_data);
+                match self.shared.watched(asked, wanted, out_size as usize) {
+                    Some(text) => Ok(text),
+                    None => return reply.error(Errno::ENOENT),
+                }
             }
             Question::Expect => Ok(Vec::new()),
         };

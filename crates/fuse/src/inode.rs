@@ -160,6 +160,15 @@ impl Inodes {
         self.table.lock().find(number).map(Record::node)
     }
 
+    /// What this path below the root stands for, if the kernel remembers its name.
+    pub(crate) fn below_root(&self, path: &str) -> Option<Node> {
+        let table = self.table.lock();
+        let mut key = table.find(NameId::ROOT.0)?.key().to_owned();
+        key.push_str(path);
+        let file = table.current(&key).map(|(_, record)| record.node());
+        file.or_else(|| table.current(&(key + "/")).map(|(_, record)| record.node()))
+    }
+
     /// The inode of a directory in `parent`, with one look-up more.
     pub(crate) fn directory(&self, parent: u64, prefix: &str) -> Inode {
         let table = &mut *self.table.lock();

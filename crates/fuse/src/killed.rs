@@ -38,6 +38,11 @@ pub(crate) async fn killed_while(pid: u32, waits: impl Fn() -> bool) -> bool {
     LOOKS.killed_while(pid, waits).await
 }
 
+/// Whether the thread `pid` has ended, or is about to; `false` where that cannot be seen.
+pub(crate) fn is_gone(pid: u32) -> bool {
+    pid != 0 && is_dying(Path::new("/proc"), pid)
+}
+
 /// Looks at threads, shared by their waits.
 struct Looks<L = fn(u32) -> bool> {
     look: L,

@@ -22,6 +22,7 @@
 mod attributes;
 mod errno;
 mod error;
+mod failed;
 mod filesystem;
 mod forgetting;
 mod guarded;

@@ -56,6 +56,11 @@ pub fn stands(dir: &Path) -> bool {
 /// The mount point of the foreread mount that `dir` lies in, if that can be told without asking
 /// the mount, which may wait for its storage: `dir` need not exist there.
 pub fn around(dir: &Path) -> io::Result<Option<PathBuf>> {
+    Ok(way_into(dir)?.map(|(point, _)| point))
+}
+
+/// The same, and the path from there.
+pub(crate) fn way_into(dir: &Path) -> io::Result<Option<(PathBuf, PathBuf)>> {
     let mounts = read()?;
     let mut dir = std::path::absolute(dir)?;
     for _ in 0..LINKS_MAX {
@@ -70,7 +75,7 @@ pub fn around(dir: &Path) -> io::Result<Option<PathBuf>> {
                 Some(mount) if mount.is_ours() => {
                     let covers = |mount: &Mount| mount.point.starts_with(&point) && dir.starts_with(&mount.point);
                     let is_covered = mounts.iter().any(|mount| mount.point != point && covers(mount));
-                    return Ok((!is_covered).then_some(point));
+                    return Ok((!is_covered).then(|| (point, parts.as_path().to_owned())));
                 }
                 None if point.is_symlink() => break std::fs::read_link(&point)?,
                 Some(_) | None => {}

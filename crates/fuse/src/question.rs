@@ -42,7 +42,7 @@ pub(crate) enum Question {
     Expect,
     /// An option has another value from now on: a [`Setting`]. The answer is the text again.
     Change,
-    /// What is being read just now: the file with this inode number, or all.
+    /// What is being read just now: of a file, or of all.
     Watch,
 }
 
@@ -70,22 +70,46 @@ pub fn query_stats(dir: &Path) -> Result<String, Error> {
 
 /// What the mount at `path` is doing just now, as JSON of a [`foreread_engine::Watched`]: its
 /// streams, or those of the file if `path` is one. Of those that are `wanted`, as many as 16 KiB
-/// have room for; its own key and number do not count.
+/// have room for; its own key and number do not count. It is told from what the mount knows: the
+/// storage, which may be silent, is not asked what `path` is.
 ///
-/// Errors: as [`query_stats`].
+/// Errors: as [`query_stats`]; [`Error::Unknown`] for a name that no program has asked the mount
+/// for lately.
 pub fn query_watched(path: &Path, wanted: &Wanted<'_>) -> Result<String, Error> {
     let not_a_mount = |cause| Error::NotAMount { dir: path.to_owned(), cause };
+    if let Ok(Some((root, below))) = mount_table::way_into(path) {
+        // Each name in a mount is text.
+        let below = below.to_str().ok_or_else(|| Error::Unknown { path: path.to_owned() })?;
+        let asked = if below.is_empty() { Asked::All } else { Asked::Path(below) };
+        return ask(&root, Question::Watch, text_of(asked, wanted).as_bytes()).map_err(|error| match error {
+            Error::NotAMount { cause, .. } if cause.kind() == io::ErrorKind::NotFound => {
+                Error::Unknown { path: path.to_owned() }
+            }
+            error => error,
+        });
+    }
     let metadata = std::fs::metadata(path).map_err(not_a_mount)?;
     if metadata.is_dir() {
-        return ask(path, Question::Watch, text_of(None, wanted).as_bytes());
+        return ask(path, Question::Watch, text_of(Asked::All, wanted).as_bytes());
     }
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    ask(dir, Question::Watch, text_of(Some(metadata.ino()), wanted).as_bytes())
+    ask(dir, Question::Watch, text_of(Asked::Number(metadata.ino()), wanted).as_bytes())
 }
 
-/// The question for the file with this inode number, or for all: the number, the order, whether it
-/// is reversed, how many are passed over, and a part of the name, each with a zero byte behind it.
-fn text_of(number: Option<u64>, wanted: &Wanted<'_>) -> String {
+/// The files of which a mount is asked what is being read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked<'a> {
+    All,
+    /// The file with this inode number.
+    Number(u64),
+    /// The file at this path below the root of the mount; all of them if that is a directory.
+    Path(&'a str),
+}
+
+/// The question for these files: an inode number or a path that begins with `/`, the order,
+/// whether it is reversed, how many are passed over, and a part of the name, each with a zero byte
+/// behind it.
+fn text_of(asked: Asked<'_>, wanted: &Wanted<'_>) -> String {
     let order = match wanted.order {
         Order::Rate => "rate",
         Order::Window => "window",
@@ -93,17 +117,21 @@ fn text_of(number: Option<u64>, wanted: &Wanted<'_>) -> String {
         Order::File => "file",
         _ => "idle",
     };
-    let (number, reversed) = (number.map(|number| number.to_string()), u8::from(wanted.is_reversed));
-    let part = wanted.part.replace('\0', "");
-    format!("{}\0{order}\0{reversed}\0{}\0{part}\0", number.unwrap_or_default(), wanted.first)
+    let asked = match asked {
+        Asked::All => String::new(),
+        Asked::Number(number) => number.to_string(),
+        Asked::Path(path) => format!("/{path}"),
+    };
+    let (reversed, part) = (u8::from(wanted.is_reversed), wanted.part.replace('\0', ""));
+    format!("{asked}\0{order}\0{reversed}\0{}\0{part}\0", wanted.first)
 }
 
 /// What such a text asks for. What it lacks, or what is not understood, is as in [`Wanted`]'s
 /// default.
-pub(crate) fn wanted(text: &[u8]) -> (Option<u64>, Wanted<'_>) {
+pub(crate) fn wanted(text: &[u8]) -> (Asked<'_>, Wanted<'_>) {
     let mut parts = text.split(|&byte| byte == 0).map(|part| std::str::from_utf8(part).unwrap_or_default());
     let mut next = || parts.next().unwrap_or_default();
-    let (number, order, reversed, first, part) = (next(), next(), next(), next(), next());
+    let (asked, order, reversed, first, part) = (next(), next(), next(), next(), next());
     let order = match order {
         "rate" => Order::Rate,
         "window" => Order::Window,
@@ -112,7 +140,12 @@ pub(crate) fn wanted(text: &[u8]) -> (Option<u64>, Wanted<'_>) {
         _ => Order::Idle,
     };
     let first = first.parse().unwrap_or_default();
-    (number.parse().ok(), Wanted::default().with_order(order, reversed == "1").with_first(first).with_part(part))
+    let asked = match (asked.strip_prefix('/'), asked.parse()) {
+        (Some(path), _) => Asked::Path(path),
+        (None, Ok(number)) => Asked::Number(number),
+        (None, Err(_)) => Asked::All,
+    };
+    (asked, Wanted::default().with_order(order, reversed == "1").with_first(first).with_part(part))
 }
 
 /// Starts to record the reads of the mount at `dir`. Returns the recording's number.
@@ -172,7 +205,7 @@ fn number(dir: &Path, answer: &str) -> Result<u64, Error> {
     answer.parse().map_err(|_| Error::NotAMount { dir: dir.to_owned(), cause: io::ErrorKind::InvalidData.into() })
 }
 
-/// The number that a text of [`query_recorded`] or [`query_watched`] is.
+/// The number that a text of [`query_recorded`] is.
 pub(crate) fn number_in(text: &[u8]) -> Option<u64> {
     let digits = text.split(|&byte| byte == 0).next()?;
     std::str::from_utf8(digits).ok()?.parse().ok()
@@ -218,8 +251,13 @@ mod tests {
 
     #[test]
     fn fuzz_payload_of_an_ioctl() {
-        let seeds: [&[u8]; 4] =
-            [b"17\0", b"a/b\0c d\0\0", b"18446744073709551615\0rest", b"17\0late\x001\x005\0part\0"];
+        let seeds: [&[u8]; 5] = [
+            b"17\0",
+            b"a/b\0c d\0\0",
+            b"18446744073709551615\0rest",
+            b"17\0late\x001\x005\0part\0",
+            b"/a/b\0rate\x000\x000\0\0",
+        ];
         foreread_fuzz::fuzz("payload of an ioctl", &seeds, &["\0", "../", "/", "a"], |text| {
             let digits = text.split(|&byte| byte == 0).next().unwrap_or_default();
             assert!(number_in(text).is_none_or(|number| digits.ends_with(number.to_string().as_bytes())));

@@ -180,6 +180,12 @@ impl Folder {
         Ok(free.f_bavail.saturating_mul(free.f_frsize))
     }
 
+    /// Bytes of the file system; `None` where it does not tell.
+    pub(crate) fn total_bytes(&self) -> Option<u64> {
+        let all = rustix::fs::statvfs(&self.path).ok()?;
+        Some(all.f_blocks.saturating_mul(all.f_frsize)).filter(|bytes| *bytes > 0)
+    }
+
     /// Empties and removes a segment file. Returns its bytes.
     pub(crate) fn remove(&self, number: u64) -> io::Result<u64> {
         let path = self.segment(number);

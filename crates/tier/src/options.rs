@@ -63,6 +63,11 @@ impl Options {
         Self { secret, ..self }
     }
 
+    /// On a file system of `total` bytes: all that it has are the most that a cache takes.
+    pub(crate) fn on(self, total: u64) -> Self {
+        Self { bytes: self.bytes.min(total), ..self }
+    }
+
     /// Bytes of a segment file: a 32nd of the cache, so that little leaves at once.
     pub(crate) fn segment_bytes(&self) -> u64 {
         (self.bytes / 32).clamp(1 << 20, 64 << 20) >> 20 << 20
@@ -114,4 +119,16 @@ pub struct Stats {
     /// How often the disk did not answer for a second: then reads went to the storage until it
     /// did.
     pub silences: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_fit_into_a_small_file_system() {
+        for (total, segment) in [(20 << 20, 1 << 20), (60 << 20, 1 << 20), (1 << 30, 32 << 20), (1 << 40, 64 << 20)] {
+            assert_eq!(Options::default().on(total).segment_bytes(), segment, "on {total} bytes");
+        }
+    }
 }

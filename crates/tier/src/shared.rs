@@ -111,6 +111,7 @@ pub(crate) fn count(counter: &AtomicU64, by: u64) {
 
 impl Shared {
     pub(crate) fn new(folder: Folder, options: Options) -> Self {
+        let options = options.on(folder.total_bytes().unwrap_or(u64::MAX));
         let segment_bytes = options.segment_bytes();
         let pages = |bytes: u64| bytes / PAGE as u64;
         let state = State {

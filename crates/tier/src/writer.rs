@@ -331,10 +331,21 @@ impl Writer {
                 shared.state.lock().room = room;
                 return Ok((carried, is_replacement, last));
             }
-            let Some(victim) = self.victim(&numbers) else { return Err(ErrorKind::StorageFull.into()) };
+            let Some(victim) = self.victim(&numbers) else { return Err(self.no_room()) };
             carried.extend(self.evict(lock, victim)?);
             is_replacement = true;
         }
+    }
+
+    /// Why not even one segment can be begun.
+    fn no_room(&self) -> io::Error {
+        let (options, segment) = (&self.shared.options, self.shared.segment_bytes);
+        let free = self.shared.folder.free_bytes().unwrap_or_default();
+        let text = format!(
+            "a file of {segment} bytes has no room: {} bytes are the limit, {free} are free, and {} are to stay free",
+            options.bytes, options.min_free_bytes
+        );
+        io::Error::new(ErrorKind::StorageFull, text)
     }
 
     fn victim(&self, numbers: &[u64]) -> Option<u64> {
@@ -398,7 +409,7 @@ impl Writer {
         if !self.has_warned {
             self.has_warned = true;
             let folder = self.shared.folder.path().display();
-            tracing::warn!(%error, %folder, "the cache cannot be written; reads go on, writing is tried again");
+            tracing::warn!(%error, %folder, "the cache cannot be written; reads go on, writing is tried again (--cache-size, --cache-min-free)");
         }
     }
 }

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use opendal::Builder;
 use opendal::raw::Servicer;
 
-use super::Cloud;
 use super::dialect::Dialect;
-use super::environment;
 use super::page::{ENCODED, Listed, Page, escape_xml, walk_xml, xml_cause};
+use super::{Cloud, check_endpoint, environment};
 use crate::connect::ConnectOptions;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::wire::Wire;
@@ -21,6 +20,7 @@ struct Azblob {
 
 /// The container of an `az://` URL.
 pub(crate) fn connect(container: &str, options: &ConnectOptions) -> Result<Cloud, Error> {
+    check_endpoint(&format!("az://{container}"), options.endpoint.as_deref())?;
     let dialect =
         Azblob { container: container.to_owned(), endpoint: options.endpoint.clone(), anonymous: options.anonymous };
     Cloud::new(format!("az://{container}"), Box::new(dialect), None)

@@ -19,7 +19,7 @@ use serde::Deserialize;
 
 use super::dialect::Dialect;
 use super::page::{Listed, Page, time};
-use super::{Cloud, environment};
+use super::{Cloud, check_endpoint, environment};
 use crate::connect::ConnectOptions;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::object::Version;
@@ -37,6 +37,7 @@ struct Gcs {
 
 /// The bucket of a `gs://` URL.
 pub(crate) fn connect(bucket: &str, options: &ConnectOptions) -> Result<Cloud, Error> {
+    check_endpoint(&format!("gs://{bucket}"), options.endpoint.as_deref())?;
     let emulator = environment::variable(&["STORAGE_EMULATOR_HOST"]);
     let emulator = emulator.map(|host| if host.contains("://") { host } else { format!("http://{host}") });
     let dialect = Gcs {

@@ -12,7 +12,7 @@ use opendal::raw::Servicer;
 use super::credentials::{Courier, Notes};
 use super::dialect::Dialect;
 use super::page::{Listed, Page, escape_xml, walk_xml, whole_seconds, xml_cause};
-use super::{Cloud, aws, environment, profile};
+use super::{Cloud, aws, check_endpoint, environment, profile};
 use crate::connect::{ConnectOptions, Keys};
 use crate::error::{Error, ErrorKind, Operation};
 use crate::wire::Wire;
@@ -41,6 +41,7 @@ pub(crate) fn connect(bucket: &str, options: &ConnectOptions) -> Result<Cloud, E
     let variables = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_S3_ENDPOINT"];
     let endpoint = endpoint.or_else(|| environment::variable(&variables));
     let endpoint = endpoint.or_else(|| profile::setting(profile, "endpoint_url"));
+    check_endpoint(&format!("s3://{bucket}"), endpoint.as_deref())?;
     let region = options.region.clone();
     let region = region.or_else(|| environment::variable(&["AWS_REGION", "AWS_DEFAULT_REGION"]));
     let region = region.or_else(|| profile::setting(profile, "region"));

@@ -9,7 +9,7 @@ pub(super) fn failure(errno: Errno, operation: Operation, object: &str) -> Error
     let (kind, message) = match errno {
         Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG => (ErrorKind::NotFound, "no such file".to_owned()),
         Errno::XDEV => (ErrorKind::NotFound, "the symlink leads out of the directory".to_owned()),
-        Errno::LOOP => (ErrorKind::NotFound, "too many symlinks".to_owned()),
+        Errno::LOOP => (ErrorKind::NotFound, "its symlinks lead in a circle".to_owned()),
         Errno::ACCESS | Errno::PERM => (ErrorKind::PermissionDenied, errno.to_string()),
         Errno::NOSYS => (ErrorKind::Unsupported, "the kernel has no openat2 (Linux 5.6)".to_owned()),
         Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO | Errno::STALE => {

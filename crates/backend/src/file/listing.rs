@@ -8,13 +8,14 @@ use rustix::fs::{AtFlags, FileType, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
 
 use super::errno::failure;
+use super::left_out::{LeftOut, Why};
 use super::path::{beneath, is_literal};
 use super::version::version;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::object::{Entry, Key, ListPage, Object};
 
 /// One page of a directory. The continuation is the file system's cookie of the next entry.
-pub(super) fn page(root: &OwnedFd, prefix: &str, from: Option<&str>) -> Result<ListPage, Error> {
+pub(super) fn page(root: &OwnedFd, left_out: &LeftOut, prefix: &str, from: Option<&str>) -> Result<ListPage, Error> {
     let fail = |e| failure(e, Operation::List, prefix);
     let path = match prefix.strip_suffix('/') {
         None if prefix.is_empty() => ".",
@@ -30,12 +31,16 @@ pub(super) fn page(root: &OwnedFd, prefix: &str, from: Option<&str>) -> Result<L
     }
     let mut buffer = [MaybeUninit::<u8>::uninit(); 16 << 10];
     let (mut page, mut entries) = (ListPage::default(), RawDir::new(&directory, &mut buffer));
+    let mut not_shown = Vec::new();
     while let Some(entry) = entries.next() {
         let entry = entry.map_err(fail)?;
         let cookie = entry.next_entry_cookie();
         match entry.file_name().to_str() {
             Ok("." | "..") => continue,
-            Ok(name) => page.entries.extend(child(root, &directory, prefix, name)),
+            Ok(name) => match child(root, &directory, prefix, name) {
+                Ok(entry) => page.entries.extend(entry),
+                Err(why) => not_shown.push((format!("{prefix}{name}"), why)),
+            },
             Err(_) => tracing::warn!(prefix, name = ?entry.file_name(), "skipped: the name is not UTF-8"),
         }
         if page.entries.len() == PAGE_ENTRIES {
@@ -43,21 +48,26 @@ pub(super) fn page(root: &OwnedFd, prefix: &str, from: Option<&str>) -> Result<L
             break;
         }
     }
+    left_out.note(&not_shown);
     Ok(page)
 }
 
-/// The entry of a name in a directory; `None` where it is neither a file nor a directory below the
-/// root, or no longer exists.
-fn child(root: &OwnedFd, directory: &OwnedFd, prefix: &str, name: &str) -> Option<Entry> {
+/// The entry of a name in a directory; none where it no longer exists.
+fn child(root: &OwnedFd, directory: &OwnedFd, prefix: &str, name: &str) -> Result<Option<Entry>, Why> {
     let key = format!("{prefix}{name}");
-    let mut stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let Ok(mut stat) = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else { return Ok(None) };
     if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
-        stat = rustix::fs::fstat(beneath(root, &key, OFlags::PATH).ok()?).ok()?;
+        let there = beneath(root, &key, OFlags::PATH).and_then(rustix::fs::fstat);
+        stat = there.map_err(Why::of_link)?;
     }
-    if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-        return Some(Entry::Prefix(key + "/"));
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    if kind == FileType::Directory {
+        return Ok(Some(Entry::Prefix(key + "/")));
     }
-    Some(Entry::Object(Object { version: version(&stat)?, key: Key::new(key) }))
+    match Why::of(kind) {
+        Some(why) => Err(why),
+        None => Ok(version(&stat).map(|version| Entry::Object(Object { version, key: Key::new(key) }))),
+    }
 }
 
 /// Entries on a page of a listing. Lower: more calls a listing. Higher: the first page comes

@@ -124,7 +124,9 @@ async fn symlinks_are_followed_below_the_root_only() {
     fs::create_dir_all(root.join("a/b")).unwrap();
     fs::write(root.join("a/file"), "content").unwrap();
     symlink("../file", root.join("a/b/inside")).unwrap();
-    symlink("../../a/b", root.join("a/b/loop")).unwrap();
+    symlink("../../c", root.join("a/b/there")).unwrap();
+    fs::create_dir(root.join("c")).unwrap();
+    fs::write(root.join("c/far"), "content").unwrap();
     symlink("../../..", root.join("a/b/up")).unwrap();
     symlink(outside.path().join("secret"), root.join("a/absolute")).unwrap();
     symlink("nowhere", root.join("a/broken")).unwrap();
@@ -135,6 +137,8 @@ async fn symlinks_are_followed_below_the_root_only() {
 
     let inside = backend.stat(&Key::new("a/b/inside")).await.unwrap();
     assert_eq!(inside.version, backend.stat(&Key::new("a/file")).await.unwrap().version);
+    let far = backend.stat(&Key::new("a/b/there/far")).await.unwrap();
+    assert_eq!(far.version, backend.stat(&Key::new("c/far")).await.unwrap().version);
     let outside_name = outside.path().file_name().unwrap().to_str().unwrap();
     for key in ["a/absolute", "a/broken", "a/self", "a/pipe", "a/b", &format!("a/b/up/{outside_name}/secret")] {
         assert_eq!(backend.stat(&Key::new(key)).await.unwrap_err().kind(), ErrorKind::NotFound, "{key}");
@@ -148,8 +152,48 @@ async fn symlinks_are_followed_below_the_root_only() {
     assert_eq!(names, ["a/b/", "a/file"]);
     let mut names: Vec<_> = backend.list("a/b/", None).await.unwrap().entries.iter().map(name).collect();
     names.sort();
-    assert_eq!(names, ["a/b/inside", "a/b/loop/"]);
+    assert_eq!(names, ["a/b/inside", "a/b/there/"]);
     assert_eq!(backend.list("a/b/up/", None).await.unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+/// Everything that a walk finds, at most a thousand names.
+async fn walk(backend: &dyn Backend) -> Vec<String> {
+    let (mut found, mut next) = (Vec::new(), vec![String::new()]);
+    while let Some(prefix) = next.pop() {
+        for entry in backend.list(&prefix, None).await.unwrap().entries {
+            match entry {
+                Entry::Object(object) => found.push(object.key.as_str().to_owned()),
+                Entry::Prefix(prefix) => next.push(prefix),
+            }
+        }
+        assert!(found.len() + next.len() < 1000, "a walk does not end: {found:?}");
+    }
+    found.sort();
+    found
+}
+
+#[tokio::test]
+async fn links_between_directories_do_not_lead_in_a_circle() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    for name in ["a", "b", "c/deep"] {
+        fs::create_dir_all(root.join(name)).unwrap();
+        fs::write(root.join(name).join("file"), "content").unwrap();
+    }
+    // To one above it, by two names; to itself; and two that lead to each other.
+    for (to, link) in [("..", "a/up"), ("..", "a/up2"), (".", "a/same"), ("../a", "b/a"), ("../b", "a/b")] {
+        symlink(to, root.join(link)).unwrap();
+    }
+    symlink("../../c", root.join("c/deep/c")).unwrap();
+    let backend = connect(root.to_str().unwrap(), &ConnectOptions::default()).unwrap().backend;
+    assert_eq!(walk(&*backend).await, ["a/b/file", "a/file", "b/a/file", "b/file", "c/deep/file"]);
+    // By name as in a listing.
+    for key in ["a/up/a/file", "a/same/file", "a/b/a/file", "c/deep/c/deep/file"] {
+        assert_eq!(backend.stat(&Key::new(key)).await.unwrap_err().kind(), ErrorKind::NotFound, "{key}");
+    }
+    for prefix in ["a/up/", "a/b/a/", "c/deep/c/"] {
+        assert_eq!(backend.list(prefix, None).await.unwrap_err().kind(), ErrorKind::NotFound, "{prefix}");
+    }
 }
 
 #[tokio::test]

@@ -14,6 +14,10 @@ pub(crate) enum Error {
     #[diagnostic(help("known: {known}; the path of a file ends in .toml"))]
     NoWorkload { name: String, known: String },
 
+    #[error("no workload in {}", .folder.display())]
+    #[diagnostic(help("a workload is a file that ends in .toml; `workloads/README.md` describes the form"))]
+    NoneIn { folder: PathBuf },
+
     #[error("{}: cannot be read", .path.display())]
     #[diagnostic(help("a workload is a TOML file; `workloads/README.md` describes the form"))]
     Unreadable {
@@ -64,6 +68,9 @@ fn tomls(folder: &Path) -> Result<Vec<PathBuf>, Error> {
         if path.extension().is_some_and(|extension| extension == "toml") {
             paths.push(path);
         }
+    }
+    if paths.is_empty() {
+        return Err(Error::NoneIn { folder: folder.to_owned() });
     }
     paths.sort_unstable();
     Ok(paths)

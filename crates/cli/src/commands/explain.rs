@@ -46,12 +46,21 @@ enum Error {
         #[source]
         cause: LastCause,
     },
+
+    #[error("{}: no program has asked the mount for it lately", .path.display())]
+    #[diagnostic(
+        code(foreread::explain::unknown),
+        help("check the name, and ask while a program reads it; the storage is not asked what it is")
+    )]
+    Unknown { path: PathBuf },
 }
 
 /// Asks the mount, and prints what it says.
 pub(crate) fn run(args: &Args) -> miette::Result<ExitCode> {
-    let json = foreread_fuse::query_watched(&args.path, &Wanted::default())
-        .map_err(|cause| Error::NotAMount { path: args.path.clone(), cause: LastCause::from(&cause) })?;
+    let json = foreread_fuse::query_watched(&args.path, &Wanted::default()).map_err(|cause| match cause {
+        foreread_fuse::Error::Unknown { path } => Error::Unknown { path },
+        cause => Error::NotAMount { path: args.path.clone(), cause: LastCause::from(&cause) },
+    })?;
     if args.json {
         output::line(format_args!("{}", json.trim_end()))?;
     } else {

@@ -73,6 +73,19 @@ fn an_endpoint_that_is_no_name() {
 }
 
 #[test]
+fn an_endpoint_without_a_scheme() {
+    let store = Store::with(&[]);
+    let address = store.testbed.address().to_string();
+    let said = format!("http://{address}");
+    for (url, said) in [("s3://testbed", said.as_str()), ("gs://testbed", &said), ("az://testbed", &said)] {
+        mount(store.foreread(), url, &["--endpoint", &address]).failed_saying(&["has no scheme", said]);
+    }
+    let mut by_environment = store.foreread();
+    by_environment.env("AWS_ENDPOINT_URL", &address);
+    mount(by_environment, "s3://testbed", &[]).failed_saying(&["has no scheme", &said]);
+}
+
+#[test]
 fn a_url_of_no_known_kind() {
     mount(foreread(), "ftp://host/file", &[]).failed_saying(&["ftp://host/file", "s3://BUCKET"]);
     mount(foreread(), "s3://", &[]).failed_saying(&["bucket"]);

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use rustix::fs::OFlags;
 use serde_json::Value;
 
-use crate::fixture::{Mount, Store, directory, foreread, run};
+use crate::fixture::{Mount, Store, directory, foreread, run, until};
 
 #[test]
 fn a_stream_is_explained_and_random_reads_form_none() {
@@ -39,4 +39,25 @@ fn a_stream_is_explained_and_random_reads_form_none() {
 
     let elsewhere = directory();
     run(foreread().arg("explain").arg(elsewhere.path())).failed_saying(&["nothing can be said", "/proc/mounts"]);
+}
+
+/// A storage that is silent would hold it up. With this `--metadata-ttl` each look-up of a name is
+/// a request for it.
+#[test]
+fn a_file_is_explained_without_a_question_to_the_storage() {
+    let store = Store::with(&[("dir/file", 1 << 20)]);
+    let mount = Mount::background(store.foreread(), "s3://testbed", &["--memory", "64M", "--metadata-ttl", "0s"]);
+    let file = File::open(mount.file("dir/file")).expect("a file");
+    file.read_exact_at(&mut [0; 4096], 0).expect("a read");
+    until("nothing is read ahead any more", || mount.stats()["in_flight"] == 0);
+    store.testbed.reset_counters();
+    for path in [mount.file("dir/file"), mount.file("dir"), mount.path().join("./dir//file")] {
+        let told = run(foreread().arg("explain").arg(path)).ok().text();
+        assert!(told.contains("The way to the storage"), "{told}");
+    }
+    let told = run(foreread().arg("explain").arg(mount.file("dir/file"))).ok().text();
+    assert!(told.contains("In all"), "{told}");
+    run(foreread().arg("explain").arg(mount.file("dir/other"))).failed_saying(&["no program has asked"]);
+    let requests = store.testbed.requests();
+    assert!(requests.iter().all(|request| request.key.is_empty()), "{requests:?}");
 }

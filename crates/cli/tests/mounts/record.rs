@@ -94,6 +94,37 @@ fn one_recording_at_a_time() {
     run(foreread().arg("record").args([mounted.path(), &second]).args(["--for", "10ms"])).ok();
 }
 
+/// Each time another one begins with the next command. It would take five seconds if the mount
+/// waited for the one that is gone.
+#[test]
+fn a_recorder_that_fails_or_is_killed_leaves_no_recording_behind() {
+    let store = Store::with(&[("file", 1 << 20)]);
+    let mounted = Mount::of(&store);
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = folder.path().join("reads.trace");
+    let record = |path: &std::path::Path| {
+        run(foreread().arg("record").args([mounted.path(), path, "--for".as_ref(), "10ms".as_ref()]))
+    };
+    record(std::path::Path::new("/nonexistent/x")).failed_saying(&["/nonexistent/x: cannot be written"]);
+    record(&path).ok();
+    for signal in [rustix::process::Signal::KILL, rustix::process::Signal::ABORT] {
+        let killed = folder.path().join(format!("{signal:?}"));
+        let mut recorder = foreread()
+            .arg("record")
+            .args([mounted.path(), &killed])
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("foreread record");
+        until("it records", || record(&path).stderr.contains("already"));
+        rustix::process::kill_process(rustix::process::Pid::from_child(&recorder), signal).expect("a signal");
+        recorder.wait().expect("the recorder");
+        record(&path).ok();
+    }
+    // The disk is full.
+    record(std::path::Path::new("/dev/full")).failed_saying(&["/dev/full: cannot be written"]);
+    record(&path).ok();
+}
+
 #[test]
 fn the_log_of_a_mount_is_replayed() {
     let store = Store::with(&[("file", 20 << 20)]);

@@ -106,6 +106,15 @@ impl Tap {
         Some(recording)
     }
 
+    /// Ends a recording that is under way. What another recorder keeps stays.
+    pub(crate) fn end(&self, recording: u64) {
+        let mut kept = self.kept.lock();
+        if kept.recording == recording {
+            self.on.store(false, Relaxed);
+            kept.end();
+        }
+    }
+
     /// Takes the oldest reads of a recording, as many as fit into about `bytes` of JSON, and at
     /// least one file or read; `last` ends it. `None` if it has ended: what another recorder keeps
     /// is not for this one.
@@ -312,6 +321,19 @@ mod tests {
         note(&tap, 2, 1);
         let second = tap.start().expect("the next one may begin");
         assert_eq!(tap.take(second, 16_000, true), Some(Recorded::default()));
+    }
+
+    #[test]
+    fn a_recording_that_is_ended_makes_room_for_another() {
+        let tap = Tap::default();
+        let first = tap.start().expect("the first");
+        note(&tap, 1, 1);
+        tap.end(first);
+        let second = tap.start().expect("the first has ended");
+        tap.end(first);
+        note(&tap, 2, 1);
+        assert_eq!(tap.take(first, 16_000, true), None);
+        assert_eq!(tap.take(second, 16_000, true).expect("it is under way").reads.len(), 1);
     }
 
     #[test]
