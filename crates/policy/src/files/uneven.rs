@@ -95,8 +95,12 @@ impl Uneven {
         (PAGE / (self.most - self.least).max(1)).max(1)
     }
 
-    /// Record `number` begins at `start`. Returns whether a progression may have it.
+    /// Record `number` begins at `start`. Returns whether a progression may have it, behind its
+    /// first one.
     fn narrow(&mut self, number: i64, start: u64) -> bool {
+        if number <= 0 {
+            return false;
+        }
         let away = start as i64 - self.first as i64;
         let bound = |pages: i64| (i128::from(pages) * i128::from(PAGE) / i128::from(number)) as i64;
         let (least, most) = (self.least.max(bound(away - 1)), self.most.min(bound(away + 1)));
@@ -195,6 +199,16 @@ mod tests {
         assert!(Uneven::new(&[0, 244, 488, 733, 977, 1_221]).is_some(), "244.2 pages");
         assert_eq!(Uneven::new(&[0, 244, 488, 735, 979]), None);
         assert_eq!(Uneven::new(&[0, 2, 4, 7, 9]), None, "too near");
+    }
+
+    #[test]
+    fn a_reader_that_goes_back_to_the_first_record_shows_nothing_new() {
+        let mut uneven = Uneven::new(&[1_000, 1_244, 1_488, 1_733, 1_977]).expect("a progression");
+        let before = uneven;
+        for page in [1_000, 999, 756, 512] {
+            uneven.read(page);
+            assert_eq!(uneven, before, "{page}");
+        }
     }
 
     proptest! {

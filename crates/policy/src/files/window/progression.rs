@@ -60,7 +60,7 @@ impl Stream {
         let Pattern::Strided { delta, pages } = self.pattern else { return false };
         let Some(place) = self.place(read.start) else { return false };
         let within = (place as i64 - self.pos as i64).rem_euclid(delta.abs()) as u64;
-        let record = place - within;
+        let Some(record) = place.checked_sub(within) else { return false };
         if let Some(uneven) = &mut self.uneven {
             uneven.read(read.start);
         }
