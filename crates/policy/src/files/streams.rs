@@ -583,6 +583,18 @@ mod tests {
     }
 
     #[test]
+    fn a_progression_may_slip_to_the_first_page_of_its_file() {
+        let mut file = FileReadahead::new();
+        let mut observe = |start: u64| {
+            let read = Extent::new(start, start + 16);
+            let read = Read { file_pages: 1 << 20, ..Read::alone(read, Some(start)) };
+            file.observe(Nanos(0), read, |_| false).1
+        };
+        assert_eq!([977, 733, 489, 245].map(&mut observe)[3], Shown::Strided);
+        assert_eq!(observe(0), Shown::Nothing, "its next record, a page nearer than it should be");
+    }
+
+    #[test]
     fn what_lies_between_the_records_of_a_progression_is_no_record_of_another() {
         let mut file = FileReadahead::new();
         // Readers that began at a constant distance: each row is a progression, and so are the

@@ -136,7 +136,8 @@ impl Stream {
             return (leaves && uneven.last() < self.last_end).then(|| Extent::new(uneven.last(), self.last_end));
         }
         let within = (read.start as i64 - self.pos as i64).rem_euclid(delta.abs()) as u64;
-        let leaves = read.start - within != self.pos && pages < delta.unsigned_abs() && self.last_end > self.pos;
+        let is_another = read.start.checked_sub(within) != Some(self.pos);
+        let leaves = is_another && pages < delta.unsigned_abs() && self.last_end > self.pos;
         leaves.then(|| Extent::new(self.pos, self.last_end))
     }
 
