@@ -396,10 +396,8 @@ impl DirReadahead {
         let at = above.subdirs.partition_point(|&entry| entry < from);
         // A reader that goes from the last one to the first wants those before: a request lists
         // what follows.
-        let last = match above.backward {
-            Some(last) if above.subdirs.get(at + 1).is_some_and(|&next| last.goes_on_before(next)) => Some(last),
-            _ => None,
-        };
+        let next = above.subdirs.get(at + 1).copied();
+        let last = above.backward.filter(|last| next.is_some_and(|next| last.goes_on_before(next)));
         let before = last.map_or(0, Backward::next);
         let first = at.saturating_sub(before as usize);
         let (now, ttl) = (self.now, self.options.ttl);

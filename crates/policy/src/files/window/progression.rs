@@ -93,13 +93,16 @@ impl Stream {
     /// before or behind where the progression has it.
     fn slips(&self, read: Extent) -> Option<i64> {
         let Pattern::Strided { delta, pages } = self.pattern else { return None };
+        // Each read is compared with many progressions: what costs least comes first.
+        let is_whole = read.pages().abs_diff(pages) <= 1 && read.start != self.last_end;
+        if !is_whole || self.uneven.is_some() || self.has_rows() {
+            return None;
+        }
         let away = read.start as i64 - self.pos as i64;
         let further = (away + away.signum()) / delta;
-        let is_slip = (away - further * delta).abs() == 1 && read.start != self.last_end;
-        let is_whole = read.pages().abs_diff(pages) <= 1;
         let planned = (self.end - self.pos as i64) / delta;
-        let is_even = self.uneven.is_none() && !self.has_rows();
-        (is_even && is_slip && is_whole && (1..=planned.max(1) + 1).contains(&further)).then_some(further)
+        let is_slip = (away - further * delta).abs() == 1;
+        (is_slip && (1..=planned.max(1) + 1).contains(&further)).then_some(further)
     }
 
     /// Its records lie where `uneven` has them.
