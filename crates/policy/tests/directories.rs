@@ -305,9 +305,9 @@ impl Driver {
         self.known.get(&dir).is_some_and(|known| self.now.since(known.1) <= self.options.ttl)
     }
 
-    /// A reader reads a directory to its end.
+    /// A reader opens a directory, and reads it to its end: two reads from its start.
     fn read(&mut self, dir: u64) {
-        for entry in (0..=self.tree[&dir].len() as u32).step_by(self.page) {
+        for entry in std::iter::once(0).chain((0..=self.tree[&dir].len() as u32).step_by(self.page)) {
             let there = |driver: &Self| {
                 driver.known.get(&dir).is_some_and(|known| known.0 as u32 > entry || known.0 == driver.tree[&dir].len())
             };

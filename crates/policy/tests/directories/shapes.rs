@@ -126,3 +126,41 @@ proptest! {
         prop_assert!(together.1 * 50 <= single.1 * 51 + 50 * 16, "more requests: {of}");
     }
 }
+
+/// A tree of 200 small directories of one to four files, below `above` levels of one directory.
+fn small_directories(above: usize) -> Tree {
+    let mut tree = levels(&[&vec![1; above][..], &[200]].concat(), 0);
+    for (nth, entries) in tree.values_mut().filter(|entries| entries.is_empty()).enumerate() {
+        let file = Child::File { pages: 1 + nth as u64 * 7 % 12, kind: 0, stem: 0 };
+        *entries = vec![file; 1 + nth * 5 % 4];
+    }
+    tree
+}
+
+/// A program looks up each name below `dir`, and reads the files, as `tar` does. Each step takes it
+/// as long.
+fn pack(driver: &mut Driver, dir: u64, step: Nanos) {
+    driver.read(dir);
+    for (entry, child) in (0..).zip(driver.tree[&dir].clone()) {
+        driver.now = Nanos(driver.now.0 + step.0);
+        driver.look_up(dir, entry);
+        match child {
+            Child::Directory(below) => pack(driver, below.0, step),
+            Child::File { .. } => driver.open(dir, entry),
+        }
+    }
+}
+
+/// A program that reads all files of a tree finds them as well where it begins higher.
+#[test]
+fn files_are_fetched_as_far_ahead_where_a_walk_begins_higher() {
+    for step_ms in [0, 1, 10] {
+        let rounds = [0, 1, 2, 4].map(|above| {
+            let mut driver = Driver::new(small_directories(above), DirOptions { below: true, ..OPTIONS });
+            (driver.page, driver.below) = (1000, 1000);
+            pack(&mut driver, 0, Nanos::from_millis(step_ms));
+            driver.rounds
+        });
+        assert!(rounds.iter().all(|&higher| higher <= rounds[0] + 8), "{rounds:?} rounds, {step_ms} ms");
+    }
+}

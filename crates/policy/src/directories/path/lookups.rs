@@ -67,16 +67,17 @@ impl DirReadahead {
     /// A reader enters `dir`, which is entry `at` of `parent`.
     fn entered(&mut self, dir: DirId, parent: DirId, at: u32, ahead: bool, found: Found) {
         self.touch(parent);
+        if !ahead && self.dirs.get(&parent).is_some_and(|above| above.entered == Some(at)) {
+            // The same directory is read again, as by an open and a read of it: no step of a walk.
+            // The reader has not left what is in it.
+            return;
+        }
         let dirs = &self.dirs;
         let has_unread = |frame: Frame| {
             dirs.get(&frame.dir).is_some_and(|dir| dir.subdirs.last().is_some_and(|&last| last >= frame.next))
         };
         let walk = self.walks.iter_mut().position(|walk| walk.enter(dir, parent, at, has_unread));
         let Some(above) = self.dirs.get_mut(&parent) else { return };
-        if above.entered == Some(at) && !ahead {
-            // The same directory is read again, as by an open and a read of it: no step of a walk.
-            return;
-        }
         let place = |entry: u32| above.subdirs.partition_point(|&subdir| subdir < entry);
         let in_order = match above.entered {
             None => place(at) == 0,
